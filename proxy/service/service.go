@@ -1,0 +1,159 @@
+// Package service is the vocabulary of portald: service ports, their frontends and endpoints, and the Store that holds
+// the newest state of each. It knows neither Kubernetes' types nor how traffic is carried.
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Protocol is the transport protocol of a service port, numbered as in the IP header.
+type Protocol uint8
+
+// The protocols a Kubernetes Service may name. The userspace mode carries TCP and UDP.
+const (
+	TCP  Protocol = 6
+	UDP  Protocol = 17
+	SCTP Protocol = 132
+)
+
+// String is the lower-case name, as iptables and records write it.
+func (p Protocol) String() string {
+	switch p {
+	case TCP:
+		return "tcp"
+	case UDP:
+		return "udp"
+	case SCTP:
+		return "sctp"
+	}
+	return fmt.Sprintf("protocol %d", uint8(p))
+}
+
+// Name names a Service.
+type Name struct{ Namespace, Name string }
+
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+// PortName names one port of one Service: the key of everything. Port is the port's name, empty where it has none.
+type PortName struct {
+	Namespace, Name, Port string
+	Protocol              Protocol
+}
+
+// Service is the Service the port belongs to.
+func (n PortName) Service() Name { return Name{n.Namespace, n.Name} }
+
+// Label is "namespace/name:port", or "namespace/name" for an unnamed port: what records, rules and metrics show.
+func (n PortName) Label() string {
+	if n.Port == "" {
+		return n.Namespace + "/" + n.Name
+	}
+	return n.Namespace + "/" + n.Name + ":" + n.Port
+}
+
+// String is the label and the protocol, unique among all service ports.
+func (n PortName) String() string { return n.Label() + "/" + n.Protocol.String() }
+
+// Compare orders names by namespace, name, port name, protocol.
+func (n PortName) Compare(o PortName) int {
+	return cmp.Or(cmp.Compare(n.Namespace, o.Namespace), cmp.Compare(n.Name, o.Name),
+		cmp.Compare(n.Port, o.Port), cmp.Compare(n.Protocol, o.Protocol))
+}
+
+// Kind says how a service port came to a frontend.
+type Kind uint8
+
+// The kinds of frontend.
+const (
+	ClusterIP Kind = iota
+	NodePort
+	ExternalIP
+	LoadBalancerIP
+)
+
+func (k Kind) String() string {
+	switch k {
+	case ClusterIP:
+		return "ClusterIP"
+	case NodePort:
+		return "NodePort"
+	case ExternalIP:
+		return "ExternalIP"
+	case LoadBalancerIP:
+		return "LoadBalancerIP"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Frontend is an address clients dial. A NodePort has the unspecified address of its family (0.0.0.0 or ::), which
+// stands for "each node address that node ports are served on"; no other kind may have it.
+type Frontend struct {
+	Addr     netip.AddrPort
+	Protocol Protocol
+}
+
+func (f Frontend) String() string { return f.Addr.String() + "/" + f.Protocol.String() }
+
+// Compare orders frontends by address, port, protocol.
+func (f Frontend) Compare(o Frontend) int {
+	return cmp.Or(f.Addr.Compare(o.Addr), cmp.Compare(f.Protocol, o.Protocol))
+}
+
+// Exposure is one frontend of a service port. The kind stands beside the frontend, never inside it: an external IP and
+// a load-balancer IP may be one address, and are one frontend.
+type Exposure struct {
+	Frontend Frontend
+	Kind     Kind
+}
+
+// Endpoint is an address that serves a port. It is comparable.
+type Endpoint struct {
+	Addr        netip.AddrPort
+	Local       bool // on this node
+	Ready       bool
+	Serving     bool
+	Terminating bool
+	Zone        string
+	Node        string
+	Pod         string // "namespace/name", empty when the slice names none
+}
+
+// Port is one port of one Service: its frontends, its endpoints and how clients are bound to them. It is immutable
+// once stored; slices are sorted and without duplicates (exposures by frontend, endpoints by address).
+type Port struct {
+	Name         PortName
+	Created      time.Time // of the Service: the older of two holds a contested frontend
+	Exposures    []Exposure
+	Endpoints    []Endpoint
+	Affinity     time.Duration  // ClientIP affinity, sliding; 0 = none
+	SourceRanges []netip.Prefix // who may use the LoadBalancerIP frontends; empty = everyone
+}
+
+// Equal tells whether both describe the same state.
+func (p *Port) Equal(o *Port) bool {
+	return p.Name == o.Name && p.Created.Equal(o.Created) && p.Affinity == o.Affinity &&
+		slices.Equal(p.Exposures, o.Exposures) && slices.Equal(p.Endpoints, o.Endpoints) &&
+		slices.Equal(p.SourceRanges, o.SourceRanges)
+}
+
+// Usable returns the endpoints of one family that new connections may go to: the ready ones, or when there are none,
+// those that still serve while they terminate.
+func (p *Port) Usable(ipv6 bool) []Endpoint {
+	pick := func(ok func(Endpoint) bool) []Endpoint {
+		var out []Endpoint
+		for _, e := range p.Endpoints {
+			if e.Addr.Addr().Is6() == ipv6 && ok(e) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	if ready := pick(func(e Endpoint) bool { return e.Ready }); len(ready) > 0 {
+		return ready
+	}
+	return pick(func(e Endpoint) bool { return e.Serving && e.Terminating })
+}

@@ -1,0 +1,111 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func port(name string, endpoints ...string) *Port {
+	p := &Port{Name: PortName{"shop", name, "http", TCP}, Created: time.Unix(1, 0)}
+	for _, e := range endpoints {
+		p.Endpoints = append(p.Endpoints, Endpoint{Addr: netip.MustParseAddrPort(e), Ready: true, Serving: true})
+	}
+	return p
+}
+
+func names(changes []Change) (out []string) {
+	for _, c := range changes {
+		state := "set"
+		if c.Port == nil {
+			state = "gone"
+		}
+		out = append(out, c.Name.Name+" "+state)
+	}
+	return out
+}
+
+func TestStoreCoalesces(t *testing.T) {
+	s := NewStore()
+	cart := Name{"shop", "cart"}
+	s.Set(cart, []*Port{port("cart", "10.0.0.1:80")})
+	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")})
+	s.Set(Name{"shop", "a"}, []*Port{port("a")})
+	<-s.Changed()
+	got := s.Take()
+	if fmt.Sprint(names(got)) != "[a set cart set]" || got[1].Port.Endpoints[0].Addr.String() != "10.0.0.2:80" {
+		t.Fatalf("got %v", got)
+	}
+	if again := s.Take(); len(again) != 0 {
+		t.Errorf("taken twice: %v", again)
+	}
+	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")})
+	if s.Pending() != 0 {
+		t.Error("an equal state is a change")
+	}
+	s.Set(cart, nil)
+	if got := fmt.Sprint(names(s.Take())); got != "[cart gone]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A port that came and went between two Takes is reported as gone, and its Service may lose one port of two.
+func TestStorePorts(t *testing.T) {
+	s := NewStore()
+	cart := Name{"shop", "cart"}
+	dns := port("cart")
+	dns.Name.Port = "dns"
+	s.Set(cart, []*Port{port("cart"), dns})
+	s.Take()
+	s.Set(cart, []*Port{port("cart")})
+	if got := s.Take(); len(got) != 1 || got[0].Name != dns.Name || got[0].Port != nil {
+		t.Errorf("got %v", got)
+	}
+	if all := s.All(); len(all) != 1 || all[0].Name.Port != "http" {
+		t.Errorf("all: %v", all)
+	}
+}
+
+func TestUsable(t *testing.T) {
+	end := func(addr string, ready, serving, terminating bool) Endpoint {
+		return Endpoint{Addr: netip.MustParseAddrPort(addr), Ready: ready, Serving: serving, Terminating: terminating}
+	}
+	ready, six := end("10.0.0.1:80", true, true, false), end("[fd00::1]:80", true, true, false)
+	leaving, notReady := end("10.0.0.2:80", false, true, true), end("10.0.0.3:80", false, false, false)
+	for _, c := range []struct {
+		name string
+		all  []Endpoint
+		want []Endpoint
+	}{
+		{"ready before terminating", []Endpoint{ready, leaving, notReady, six}, []Endpoint{ready}},
+		{"terminating that serve, when none is ready", []Endpoint{leaving, notReady}, []Endpoint{leaving}},
+		{"none", []Endpoint{notReady, six}, nil},
+	} {
+		if got := (&Port{Endpoints: c.all}).Usable(false); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: got %v", c.name, got)
+		}
+	}
+	if got := (&Port{Endpoints: []Endpoint{ready, six}}).Usable(true); len(got) != 1 || got[0] != six {
+		t.Errorf("IPv6: got %v", got)
+	}
+}
+
+// One change among many Services costs what the Service costs, not what all of them do.
+func BenchmarkStoreChange(b *testing.B) {
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := NewStore()
+			for i := range n {
+				name := fmt.Sprint("s", i)
+				s.Set(Name{"shop", name}, []*Port{port(name, "10.0.0.1:80")})
+			}
+			s.Take()
+			states := [2]*Port{port("s7", "10.0.0.2:80"), port("s7", "10.0.0.3:80")}
+			for i := 0; b.Loop(); i++ {
+				s.Set(Name{"shop", "s7"}, []*Port{states[i%2]})
+				s.Take()
+			}
+		})
+	}
+}
