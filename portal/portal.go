@@ -1,0 +1,54 @@
+// Package portal says where frontends lead. A Portal is a frontend and its Target; the Table decides who holds a
+// contested frontend; a Writer puts portals into one facility of the host. It does not know how traffic is carried
+// behind a target.
+package portal
+
+import (
+	"context"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Target is where a portal leads: Redirect or Reject.
+type Target interface{ target() }
+
+// Redirect leads to the listener of the daemon at this local port.
+type Redirect struct{ Port uint16 }
+
+// Reject answers "connection refused".
+type Reject struct{}
+
+func (Redirect) target() {}
+func (Reject) target()   {}
+
+// Portal is a frontend and where it leads. It is comparable.
+type Portal struct {
+	Frontend service.Frontend
+	Kind     service.Kind
+	Owner    service.PortName
+	Target   Target
+}
+
+// Change is the newest state of one frontend; Portal is nil when nothing leads from it any more.
+type Change struct {
+	Frontend service.Frontend
+	Portal   *Portal
+}
+
+// Writer puts portals into one facility of the host. One goroutine calls it.
+type Writer interface {
+	// Replace makes the host hold exactly these portals, whatever it held before, leftovers of an earlier run
+	// included. Nothing that stays is interrupted.
+	Replace(ctx context.Context, portals []Portal) error
+	// Update applies changes to what the last Replace and Updates left, at a cost that does not grow with the number
+	// of portals. After an error the host's state is unknown, and only Replace may follow.
+	Update(ctx context.Context, changes []Change) error
+	// Cleanup removes every trace of ours and nothing else.
+	Cleanup(ctx context.Context) error
+}
+
+// Auditor is a Writer that can tell whether the host still holds what was written.
+type Auditor interface {
+	// Audit returns an error that says what is missing or strange; nil when all stands as written.
+	Audit(ctx context.Context) error
+}

@@ -1,0 +1,144 @@
+package portal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Conflict says that a claim is lost: Holder has the frontend that Loser also wants.
+type Conflict struct {
+	Frontend      service.Frontend
+	Holder, Loser service.PortName
+}
+
+// Table knows who wants which frontend, and who has it: the older Service, by creation time and then by name, so that
+// the order in which claims arrive decides nothing. A frontend passes to the next in line when its holder lets go.
+// One goroutine uses it.
+type Table struct {
+	claims map[service.Frontend][]claim // never empty; the holder first
+	owned  map[service.PortName][]service.Frontend
+}
+
+type claim struct {
+	created time.Time
+	portal  Portal
+}
+
+// NewTable returns a Table without claims.
+func NewTable() *Table {
+	return &Table{claims: map[service.Frontend][]claim{}, owned: map[service.PortName][]service.Frontend{}}
+}
+
+// Set replaces all that owner claims by portals, whose Owner it sets; none withdraws everything. Of two portals with
+// one frontend the lower kind counts. It returns what leads elsewhere than before, and the claims that were not lost
+// before and are now, both ordered by frontend. Costs O(the owner's portals).
+func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal) ([]Change, []Conflict) {
+	wanted := byFrontend(owner, portals)
+	touched := slices.Clone(t.owned[owner])
+	for _, p := range wanted {
+		touched = append(touched, p.Frontend)
+	}
+	slices.SortFunc(touched, service.Frontend.Compare)
+	touched = slices.Compact(touched)
+
+	before := make([][]claim, len(touched))
+	for i, f := range touched {
+		before[i] = t.claims[f]
+		t.withdraw(f, owner)
+	}
+	delete(t.owned, owner)
+	for _, p := range wanted {
+		t.enter(claim{created, p})
+		t.owned[owner] = append(t.owned[owner], p.Frontend)
+	}
+
+	var changes []Change
+	var conflicts []Conflict
+	for i, f := range touched {
+		after := t.claims[f]
+		if was, is := holder(before[i]), holder(after); !same(was, is) {
+			changes = append(changes, Change{f, is})
+		}
+		conflicts = append(conflicts, newlyLost(f, before[i], after)...)
+	}
+	return changes, conflicts
+}
+
+// Portals returns what is held, ordered by frontend.
+func (t *Table) Portals() []Portal {
+	out := make([]Portal, 0, len(t.claims))
+	for _, claims := range t.claims {
+		out = append(out, claims[0].portal)
+	}
+	slices.SortFunc(out, func(a, b Portal) int { return a.Frontend.Compare(b.Frontend) })
+	return out
+}
+
+// withdraw and enter leave the old slice as it was: Set compares the two.
+func (t *Table) withdraw(f service.Frontend, owner service.PortName) {
+	var rest []claim
+	for _, c := range t.claims[f] {
+		if c.portal.Owner != owner {
+			rest = append(rest, c)
+		}
+	}
+	if len(rest) == 0 {
+		delete(t.claims, f)
+		return
+	}
+	t.claims[f] = rest
+}
+
+func (t *Table) enter(c claim) {
+	f := c.portal.Frontend
+	claims := append(slices.Clone(t.claims[f]), c)
+	slices.SortFunc(claims, func(a, b claim) int {
+		return cmp.Or(a.created.Compare(b.created), a.portal.Owner.Compare(b.portal.Owner))
+	})
+	t.claims[f] = claims
+}
+
+// byFrontend returns one portal a frontend.
+func byFrontend(owner service.PortName, portals []Portal) []Portal {
+	out := slices.Clone(portals)
+	for i := range out {
+		out[i].Owner = owner
+	}
+	slices.SortStableFunc(out, func(a, b Portal) int {
+		return cmp.Or(a.Frontend.Compare(b.Frontend), cmp.Compare(a.Kind, b.Kind))
+	})
+	return slices.CompactFunc(out, func(a, b Portal) bool { return a.Frontend == b.Frontend })
+}
+
+func holder(claims []claim) *Portal {
+	if len(claims) == 0 {
+		return nil
+	}
+	p := claims[0].portal
+	return &p
+}
+
+func same(a, b *Portal) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func newlyLost(f service.Frontend, before, after []claim) []Conflict {
+	if len(after) < 2 {
+		return nil
+	}
+	var out []Conflict
+	for _, c := range after[1:] {
+		loser := c.portal.Owner
+		lostBefore := slices.IndexFunc(before, func(b claim) bool { return b.portal.Owner == loser }) > 0
+		if !lostBefore {
+			out = append(out, Conflict{f, after[0].portal.Owner, loser})
+		}
+	}
+	return out
+}
