@@ -1,0 +1,146 @@
+package platform
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// inNamespace moves the test into a network namespace of its own for good.
+func inNamespace(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	handle, err := netns.New()
+	if err != nil {
+		const missing = "needs a network namespace of its own (root, or `unshare -rn`): %v"
+		if os.Getenv("REQUIRE_ALL") == "1" {
+			t.Fatalf(missing, err)
+		}
+		t.Skipf(missing, err)
+	}
+	t.Cleanup(func() { handle.Close() })
+}
+
+func TestRaiseDescriptors(t *testing.T) {
+	if os.Getenv("RAISE") == "" {
+		cmd := exec.Command("sh", "-c", `ulimit -S -n 100; ulimit -H -n 200; exec "$0" -test.run=TestRaiseDescriptors -test.v`, os.Args[0])
+		cmd.Env = append(os.Environ(), "RAISE=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "raised to 200 of 200, now 200") {
+			t.Errorf("a child with the limits 100 and 200: %v\n%s", err, out)
+		}
+		return
+	}
+	soft, hard, err := RaiseDescriptors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("raised to %d of %d, now %d\n", soft, hard, now.Cur)
+}
+
+func TestLocalAddresses(t *testing.T) {
+	inNamespace(t)
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"192.0.2.7/24", "192.0.2.7/32", "fd00::7/64"} {
+		addr, err := netlink.ParseAddr(text)
+		if err == nil {
+			err = netlink.AddrAdd(lo, addr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := LocalAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []netip.Addr{
+		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.7"),
+		netip.MustParseAddr("::1"), netip.MustParseAddr("fd00::7"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// flow puts a flow into the kernel's table.
+func flow(t *testing.T, protocol uint8, src, dst string, port uint16) {
+	t.Helper()
+	from, to := net.ParseIP(src), net.ParseIP(dst)
+	family := netlink.InetFamily(unix.AF_INET6)
+	if from.To4() != nil {
+		family, from, to = unix.AF_INET, from.To4(), to.To4()
+	}
+	entry := &netlink.ConntrackFlow{
+		FamilyType: uint8(family), TimeOut: 60,
+		Forward: netlink.IPTuple{SrcIP: from, DstIP: to, Protocol: protocol, SrcPort: 4000, DstPort: port},
+		Reverse: netlink.IPTuple{SrcIP: to, DstIP: from, Protocol: protocol, SrcPort: port, DstPort: 4000},
+	}
+	if protocol == unix.IPPROTO_TCP {
+		entry.ProtoInfo = &netlink.ProtoInfoTCP{State: tcpEstablished}
+	}
+	if err := netlink.ConntrackCreate(netlink.ConntrackTable, family, entry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const tcpEstablished = 3 // TCP_CONNTRACK_ESTABLISHED
+
+func flows(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		found, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			out = append(out, fmt.Sprintf("%d %s %d", f.Forward.Protocol, f.Forward.DstIP, f.Forward.DstPort))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestDeleteUDP(t *testing.T) {
+	inNamespace(t)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", 53)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.2", "10.96.0.10", 53)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", 54)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.11", 53)
+	flow(t, unix.IPPROTO_TCP, "192.0.2.1", "10.96.0.10", 53)
+	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::96", 53)
+	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::97", 53)
+	gone := map[netip.AddrPort]bool{
+		netip.MustParseAddrPort("10.96.0.10:53"): true, netip.MustParseAddrPort("[fd00::96]:53"): true,
+	}
+	n, err := DeleteUDP(t.Context(), func(dst netip.AddrPort) bool { return gone[dst] })
+	if err != nil || n != 3 {
+		t.Errorf("deleted %d, %v, want 3", n, err)
+	}
+	want := []string{"17 10.96.0.10 54", "17 10.96.0.11 53", "17 fd00::97 53", "6 10.96.0.10 53"}
+	if got := flows(t); !slices.Equal(got, want) {
+		t.Errorf("left: %q, want %q", got, want)
+	}
+}
