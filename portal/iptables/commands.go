@@ -1,0 +1,81 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// commands is the one door to the host.
+type commands struct {
+	restore, save string
+	run           func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
+	most          int // the size of a script that the kernel takes; 0 = no limit known
+}
+
+// lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
+const lockWait = "30"
+
+func (c *commands) dump(ctx context.Context, table string) ([]byte, error) {
+	return c.run(ctx, c.save, []string{"-t", table}, nil)
+}
+
+// apply makes a script take effect, as a whole unless the kernel refuses its size. The nft variant sends a script as one
+// message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script
+// goes in parts.
+func (c *commands) apply(ctx context.Context, s *script) error {
+	for queue := []*script{s}; len(queue) > 0; {
+		head := queue[0]
+		first, second, divisible := head.halves()
+		if c.most > 0 && head.size() > c.most && divisible {
+			queue = append([]*script{first, second}, queue[1:]...)
+			continue
+		}
+		err := c.write(ctx, head)
+		if err != nil && divisible && strings.Contains(err.Error(), "Message too long") {
+			c.most = head.size() / 2
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		queue = queue[1:]
+	}
+	return nil
+}
+
+// write makes a script take effect, as a whole or not at all.
+func (c *commands) write(ctx context.Context, s *script) error {
+	if s.empty() {
+		return nil
+	}
+	text := s.text()
+	_, err := c.run(ctx, c.restore, []string{"--noflush", "--wait", lockWait}, text)
+	if err == nil {
+		return nil
+	}
+	if line := blamed(err.Error(), text); line != "" {
+		return fmt.Errorf("write table %s: at %q: %w", s.table, line, err)
+	}
+	return fmt.Errorf("write table %s: %w", s.table, err)
+}
+
+// blame is how the variants name the line of their input that they could not take: "line 5 failed", "line 5: CHAIN_DEL
+// failed", "Error occurred at line: 5".
+var blame = regexp.MustCompile(`line:? (\d+)`)
+
+// blamed returns the line of the script that a message names.
+func blamed(message string, script []byte) string {
+	match := blame.FindStringSubmatch(message)
+	if match == nil {
+		return ""
+	}
+	n, err := strconv.Atoi(match[1])
+	lines := strings.Split(string(script), "\n")
+	if err != nil || n < 1 || n > len(lines) {
+		return ""
+	}
+	return lines[n-1]
+}

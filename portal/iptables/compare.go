@@ -1,0 +1,72 @@
+package iptables
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxFindings bounds what an audit names of one table: who flushed a table need not be told of every rule.
+const maxFindings = 5
+
+// compare tells how what a host holds differs from what was written.
+func (t *table) compare(held saved) error {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	for _, name := range slices.Sorted(maps.Keys(t.written)) {
+		rules, ok := held.rules[name]
+		if !ok {
+			add("chain %s is missing", name)
+		} else if rules != t.written[name] {
+			found = append(found, difference(name, t.written[name], rules))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(held.rules)) {
+		if _, ok := t.written[name]; !ok {
+			add("chain %s is not ours any more", name)
+		}
+	}
+	unlink, link := relink(t.jumps(t.name), held.jumps)
+	if len(unlink)+len(link) > 0 {
+		found = append(found, jumpDifference(t.jumps(t.name), held.jumps))
+	}
+	return findings(t.name, found)
+}
+
+func findings(table string, found []string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(found) - maxFindings; n > 0 {
+		more, found = fmt.Sprintf(", and %d more", n), found[:maxFindings]
+	}
+	return errors.New("table " + table + ": " + strings.Join(found, "; ") + more)
+}
+
+// difference names the first rule that is missing from a chain, or else the first that should not be there.
+func difference(chain, written, held string) string {
+	want, have := strings.Split(written, "\n"), strings.Split(held, "\n")
+	for _, rule := range want {
+		if !slices.Contains(have, rule) {
+			return fmt.Sprintf("no rule \"%s\"", rule)
+		}
+	}
+	for _, rule := range have {
+		if !slices.Contains(want, rule) {
+			return fmt.Sprintf("strange rule \"%s\"", rule)
+		}
+	}
+	return fmt.Sprintf("the rules of chain %s are in another order or there twice", chain)
+}
+
+func jumpDifference(want []jump, held []foreign) string {
+	for _, j := range want {
+		if !slices.Contains(held, foreign{j.chain, j.rule()}) {
+			return fmt.Sprintf("no rule \"%s\"", j.rule())
+		}
+	}
+	return "rules that lead to our chains are there twice, in another order, or strange"
+}

@@ -1,0 +1,13 @@
+package iptables
+
+import "github.com/coreos/go-iptables/iptables"
+
+// present looks for the family's commands and runs one.
+func present(f family, variant string) error {
+	protocol := iptables.ProtocolIPv4
+	if f.v6 {
+		protocol = iptables.ProtocolIPv6
+	}
+	_, err := iptables.New(iptables.IPFamily(protocol), iptables.Path(f.commandName(variant, "")))
+	return err
+}

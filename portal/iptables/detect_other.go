@@ -1,0 +1,14 @@
+//go:build !linux
+
+package iptables
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// present says that iptables is Linux's.
+func present(f family, _ string) error {
+	return fmt.Errorf("%s on %s: %w", f.command, runtime.GOOS, errors.ErrUnsupported)
+}

@@ -1,0 +1,60 @@
+package iptables
+
+import (
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// family is what differs between IPv4 and IPv6 in the rules.
+type family struct {
+	name     string // as messages say it
+	command  string // the tool's name up to its variant
+	v6       bool
+	loopback netip.Prefix
+	rejected map[service.Protocol]string // the word that makes a client see "connection refused"
+}
+
+// A TCP client is told by a reset and not by ICMP: the kernel sends one host no more than a few ICMP errors a second,
+// and the clients that get none wait for seconds. UDP knows no other refusal.
+func ipv4() family {
+	return family{
+		name:     "IPv4",
+		command:  "iptables",
+		loopback: netip.MustParsePrefix("127.0.0.0/8"),
+		rejected: map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: "icmp-port-unreachable"},
+	}
+}
+
+func ipv6() family {
+	return family{
+		name:     "IPv6",
+		command:  "ip6tables",
+		v6:       true,
+		loopback: netip.MustParsePrefix("::1/128"),
+		rejected: map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: "icmp6-port-unreachable"},
+	}
+}
+
+// owns tells whether an address is of this family.
+func (f family) owns(addr netip.Addr) bool { return addr.Is6() == f.v6 }
+
+// bits writes the low 16 bits of an address as an address of the family: a value or a mask to match them by.
+func (f family) bits(low uint16) string {
+	hi, lo := byte(low>>8), byte(low)
+	if f.v6 {
+		return netip.AddrFrom16([16]byte{14: hi, 15: lo}).String()
+	}
+	return netip.AddrFrom4([4]byte{2: hi, 3: lo}).String()
+}
+
+// commandName is one of the family's tools, action being "", "restore" or "save".
+func (f family) commandName(variant, action string) string {
+	name := f.command
+	for _, part := range []string{variant, action} {
+		if part != "" {
+			name += "-" + part
+		}
+	}
+	return name
+}

@@ -1,0 +1,72 @@
+package iptables
+
+import (
+	"bytes"
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestGolden(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		addresses []netip.Prefix
+		proxy     []netip.Addr
+	}{
+		{"everywhere", nil, nil},
+		{"proxy-addresses", nil, addresses(nodeAddress, "fd00:2::1")},
+		{"addresses", []netip.Prefix{
+			netip.MustParsePrefix("192.0.2.77/24"), netip.MustParsePrefix("64.0.0.0/2"), netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("::/0"), netip.MustParsePrefix("::1/128"),
+		}, nil},
+		{"ipv4-addresses", []netip.Prefix{netip.MustParsePrefix("192.0.2.77/32")}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			host := newFake()
+			o := testOptions(host.run, "")
+			o.NodePortAddresses, o.ProxyAddresses = test.addresses, test.proxy
+			if err := newWriter(t, o).Replace(t.Context(), goldenPortals()); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range []family{ipv4(), ipv6()} {
+				compareGolden(t, test.name+"."+f.commandName("", "restore"), f, host.scripts(f))
+			}
+		})
+	}
+}
+
+// scripts are what was given to a family's restore command.
+func (f *fake) scripts(of family) []byte {
+	var b bytes.Buffer
+	for _, ran := range f.ran {
+		command, script, _ := bytes.Cut([]byte(ran), []byte("\n"))
+		if string(command) == of.commandName("", "restore") {
+			b.Write(script)
+		}
+	}
+	return b.Bytes()
+}
+
+func compareGolden(t *testing.T, file string, f family, script []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, script, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(golden), string(script)); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
+	}
+	t.Run(file, func(t *testing.T) { accepted(t, f, golden) })
+}

@@ -1,0 +1,170 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/portal"
+)
+
+// host is one family of the host's rules.
+type host struct {
+	family
+	commands
+	nat, filter *table
+}
+
+// probeTime bounds the look for commands. Loading kernel modules may take a second or two.
+const probeTime = 10 * time.Second
+
+func newHost(f family, names chains, o Options) (*host, error) {
+	address, err := o.proxyAddress(f)
+	if err != nil {
+		return nil, err
+	}
+	r := renderer{
+		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
+		allNodeAddresses: len(o.NodePortAddresses) == 0,
+		nodeAddresses:    nodeAddresses(f, o.NodePortAddresses),
+	}
+	h := &host{family: f, nat: newTable(natTable, r), filter: newTable(filterTable, r)}
+	h.commands = commands{
+		restore: f.commandName(o.Variant, "restore"),
+		save:    f.commandName(o.Variant, "save"),
+		run:     o.Run,
+	}
+	return h, nil
+}
+
+// nodeAddresses are those of the family that are not loopback, masked and in order.
+func nodeAddresses(f family, prefixes []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range prefixes {
+		p = p.Masked()
+		inLoopback := p.Overlaps(f.loopback) && p.Bits() >= f.loopback.Bits()
+		if f.owns(p.Addr()) && !inLoopback {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}
+
+// probe finds out whether the host's kernel can serve the family.
+func (h *host) probe() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	for _, t := range []*table{h.nat, h.filter} {
+		if _, err := h.dump(ctx, t.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *host) wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s portals: %w", verb, h.name, err)
+}
+
+// replace puts up what is new before it takes down what is old. A frontend that goes from nat to filter is refused
+// there before its redirect goes; one that comes back is redirected before the refusal goes, which costs a second
+// script and only then.
+func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
+	before := h.filter.tree.portals()
+	h.nat.tree, h.filter.tree = newTree(), newTree()
+	h.put(portals)
+	leaving := slices.DeleteFunc(before, func(p portal.Portal) bool { return !h.nat.tree.has(p.Frontend) })
+	for _, p := range leaving {
+		h.filter.tree.put(p)
+	}
+	for _, t := range []*table{h.filter, h.nat} {
+		held, err := h.dump(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		if err := h.apply(ctx, t.sync(t.parseSaved(held))); err != nil {
+			return err
+		}
+	}
+	for _, p := range leaving {
+		h.filter.tree.remove(p.Frontend)
+	}
+	return h.apply(ctx, h.filter.update())
+}
+
+func (h *host) put(portals []portal.Portal) {
+	for _, p := range portals {
+		if h.owns(p.Frontend.Addr.Addr()) {
+			h.tableOf(p).tree.put(p)
+		}
+	}
+}
+
+func (h *host) tableOf(p portal.Portal) *table {
+	if _, reject := p.Target.(portal.Reject); reject {
+		return h.filter
+	}
+	return h.nat
+}
+
+// update goes in the order of replace: new refusals, then redirects that come or go, then refusals that go.
+func (h *host) update(ctx context.Context, changes []portal.Change) error {
+	ours := slices.DeleteFunc(slices.Clone(changes), func(c portal.Change) bool { return !h.owns(c.Frontend.Addr.Addr()) })
+	var refused, led, gone []portal.Change
+	for _, c := range ours {
+		switch {
+		case c.Portal == nil:
+			gone = append(gone, c)
+		case h.tableOf(*c.Portal) == h.filter:
+			refused = append(refused, c)
+		default:
+			led = append(led, c)
+		}
+	}
+	h.filter.put(refused)
+	if err := h.apply(ctx, h.filter.update()); err != nil {
+		return err
+	}
+	h.nat.put(led)
+	h.nat.remove(refused)
+	h.nat.remove(gone)
+	if err := h.apply(ctx, h.nat.update()); err != nil {
+		return err
+	}
+	h.filter.remove(led)
+	h.filter.remove(gone)
+	return h.apply(ctx, h.filter.update())
+}
+
+// cleanup takes the redirects first, while the guard still stands. It goes on after an error.
+func (h *host) cleanup(ctx context.Context) error {
+	var errs []error
+	for _, t := range []*table{h.nat, h.filter} {
+		t.tree, t.written = newTree(), nil
+		held, err := h.dump(ctx, t.name)
+		if err == nil {
+			err = h.apply(ctx, removal(t.name, t.parseSaved(held)))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (h *host) audit(ctx context.Context) error {
+	var errs []error
+	for _, t := range []*table{h.nat, h.filter} {
+		held, err := h.dump(ctx, t.name)
+		if err == nil {
+			err = t.compare(t.parseSaved(held))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,185 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
+)
+
+type runner func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
+
+// testHost is a portaltest.Host behind any runner of iptables commands.
+type testHost struct {
+	run     runner
+	variant string
+}
+
+var volatile = regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]$`)
+
+func (h testHost) Dump(ctx context.Context) (string, error) {
+	var b strings.Builder
+	for _, f := range []family{ipv4(), ipv6()} {
+		for _, table := range []string{natTable, filterTable} {
+			text, err := h.run(ctx, f.commandName(h.variant, "save"), []string{"-t", table}, nil)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(f.name + " " + volatile.ReplaceAllString(string(text), ""))
+		}
+	}
+	return b.String(), nil
+}
+
+// Neighbours: names that begin as ours do, rules that speak of our chains, rules before and after ours.
+const foreignRules = `*nat
+:KUBE-SERVICES - [0:0]
+:PORTALD - [0:0]
+:PORTALD-SERVICES-2 - [0:0]
+:PORTALDX-SERVICES - [0:0]
+-A PREROUTING -m comment --comment "goes -j PORTALD-SERVICES next" -j KUBE-SERVICES
+-A PREROUTING -j PORTALD-SERVICES-2
+-A OUTPUT -j PORTALDX-SERVICES
+-A KUBE-SERVICES -p tcp -m tcp --dport 9 -j PORTALD
+COMMIT
+*filter
+:OTHER - [0:0]
+-A INPUT -j OTHER
+-A FORWARD -j OTHER
+-A OUTPUT -p udp -m udp --dport 9 -j OTHER
+-A OTHER -p tcp -m tcp --dport 9 -j DROP
+COMMIT
+`
+
+func (h testHost) AddForeign(ctx context.Context) error {
+	for _, f := range []family{ipv4(), ipv6()} {
+		for _, text := range strings.SplitAfter(foreignRules, "COMMIT\n")[:2] {
+			if err := h.restore(ctx, f, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h testHost) restore(ctx context.Context, f family, text string) error {
+	_, err := h.run(ctx, f.commandName(h.variant, "restore"), []string{"--noflush"}, []byte(text))
+	return err
+}
+
+func (h testHost) Damage(ctx context.Context, front service.Frontend) error {
+	f := ipv4()
+	if front.Addr.Addr().Is6() {
+		f = ipv6()
+	}
+	match := fmt.Sprintf("-m %s --dport %d -j [RD]", front.Protocol, front.Addr.Port())
+	if addr := front.Addr.Addr(); !addr.IsUnspecified() {
+		match = "-d " + addr.String() + "/.*" + match
+	}
+	rule := regexp.MustCompile(`(?m)^-A (PORTALD.*` + match + `.*)$`)
+	for _, table := range []string{natTable, filterTable} {
+		text, err := h.run(ctx, f.commandName(h.variant, "save"), []string{"-t", table}, nil)
+		if err != nil {
+			return err
+		}
+		if found := rule.FindSubmatch(text); found != nil {
+			return h.restore(ctx, f, fmt.Sprintf("*%s\n-D %s\nCOMMIT\n", table, found[1]))
+		}
+	}
+	return fmt.Errorf("no rule for %s", front)
+}
+
+func (h testHost) Unhook(ctx context.Context) error {
+	for _, text := range []string{
+		"*nat\n-D OUTPUT -j PORTALD-SERVICES\nCOMMIT\n",
+		"*filter\n-D INPUT -m conntrack --ctstate NEW -j PORTALD-GUARD\nCOMMIT\n",
+	} {
+		if err := h.restore(ctx, ipv6(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func testOptions(run runner, variant string) Options {
+	return Options{Run: run, Variant: variant, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
+}
+
+func subject(run runner, variant string) portaltest.Subject {
+	return portaltest.Subject{
+		Host:      testHost{run, variant},
+		NewWriter: func() (portal.Writer, error) { return New(testOptions(run, variant)) },
+	}
+}
+
+func TestFakeHost(t *testing.T) {
+	portaltest.Run(t, func(*testing.T) portaltest.Subject { return subject(newFake().run, "") })
+}
+
+// A kernel that takes short messages alone is given several, and each of them must be right where it comes.
+func TestFakeHostTakesLittle(t *testing.T) {
+	portaltest.Run(t, func(*testing.T) portaltest.Subject {
+		host := newFake()
+		host.most = 100
+		return subject(host.run, "")
+	})
+}
+
+func newWriter(t testing.TB, o Options) *Writer {
+	t.Helper()
+	w, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func name(svc, port string) service.PortName {
+	return service.PortName{Namespace: "shop", Name: svc, Port: port, Protocol: service.TCP}
+}
+
+func front(addr string, proto service.Protocol) service.Frontend {
+	return service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: proto}
+}
+
+// goldenPortals has every kind, target, family and protocol, two portals a leaf, and two leaves a group.
+func goldenPortals() []portal.Portal {
+	redirect := portal.Redirect{Port: 20001}
+	to := func(addr string, proto service.Protocol, kind service.Kind, target portal.Target) portal.Portal {
+		return portal.Portal{Frontend: front(addr, proto), Kind: kind, Owner: name("cart", "http"), Target: target}
+	}
+	odd := to("10.96.0.7:1", service.TCP, service.ClusterIP, redirect)
+	odd.Owner = name(`a"b\c -j DROP`+"\n", "")
+	return []portal.Portal{
+		odd,
+		to("10.96.0.5:80", service.TCP, service.ClusterIP, redirect),
+		to("10.96.0.5:80", service.UDP, service.ClusterIP, redirect),
+		to("10.96.4.5:80", service.TCP, service.ClusterIP, redirect),
+		to("10.96.1.37:80", service.TCP, service.ClusterIP, redirect),
+		to("192.0.2.255:443", service.TCP, service.ExternalIP, portal.Reject{}),
+		to("192.0.2.1:443", service.UDP, service.LoadBalancerIP, portal.Reject{}),
+		to("0.0.0.0:30080", service.TCP, service.NodePort, redirect),
+		to("0.0.0.0:30081", service.TCP, service.NodePort, portal.Reject{}),
+		to("0.0.0.0:65535", service.UDP, service.NodePort, redirect),
+		to("0.0.0.0:1", service.UDP, service.NodePort, redirect),
+		to("[fd00:1::3e5]:80", service.TCP, service.ClusterIP, redirect),
+		to("[fd00:1::1:1]:80", service.UDP, service.ClusterIP, portal.Reject{}),
+		to("[::]:30080", service.TCP, service.NodePort, redirect),
+	}
+}
+
+const nodeAddress = "192.0.2.1"
+
+func addresses(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}

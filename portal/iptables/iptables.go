@@ -1,0 +1,178 @@
+// Package iptables holds portals in the nat and filter tables of iptables and ip6tables, in the nft or the legacy
+// variant: Redirect in nat, Reject in filter, and a guard before the daemon's own ports. It does not know who listens
+// behind a Redirect.
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
+)
+
+// DefaultPrefix begins the names of our chains unless Options says otherwise.
+const DefaultPrefix = "PORTALD"
+
+// Options of a Writer. Only ProxyPorts has no default.
+type Options struct {
+	// Prefix begins the name of every chain of ours: capital letters, digits and -, 15 at most. Empty is DefaultPrefix.
+	Prefix string
+	// Variant is "nft", "legacy", or empty for the one that the distribution calls iptables.
+	Variant string
+	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and new flows that
+	// no portal led there are refused.
+	ProxyPorts [2]uint16
+	// ProxyAddresses are addresses of this host, one a family at most, that redirected traffic is led to. A family without
+	// one uses REDIRECT, which takes the address of the interface that a packet came in by and, in IPv4, drops the packet
+	// if the interface has none, as those of pods have in some networks (Calico, Cilium).
+	ProxyAddresses []netip.Addr
+	// NodePortAddresses are the local addresses that node ports are served on; empty means all. Node ports on loopback
+	// are never led anywhere: the daemon listens there itself.
+	NodePortAddresses []netip.Prefix
+	// Run runs a command, as platform.Run does, which is the default.
+	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
+	// Log is told once what the host cannot do. The default is silence.
+	Log func(format string, args ...any)
+}
+
+// Writer holds portals in iptables. One goroutine uses it.
+type Writer struct {
+	limits
+	hosts   []*host // one for each family served
+	written bool    // the host is known to hold what was last asked for
+}
+
+var (
+	_ portal.Writer  = (*Writer)(nil)
+	_ portal.Auditor = (*Writer)(nil)
+)
+
+// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
+// after an error until a Replace succeeds.
+var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
+
+// New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be served;
+// a host without IPv6 is served without it.
+func New(o Options) (*Writer, error) {
+	look := present
+	if o.Run != nil {
+		look = func(family, string) error { return nil } // Run may run elsewhere
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	names, err := newChains(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}}
+	for _, f := range []family{ipv4(), ipv6()} {
+		h, err := newHost(f, names, o)
+		if err != nil {
+			return nil, err
+		}
+		err = look(f, o.Variant)
+		if err == nil {
+			err = h.probe()
+		}
+		switch {
+		case err == nil:
+			w.hosts = append(w.hosts, h)
+		case f.v6:
+			o.Log("no portals for IPv6 on this host: %v", err)
+		default:
+			return nil, fmt.Errorf("use %s: %w", f.commandName(o.Variant, ""), err)
+		}
+	}
+	return w, nil
+}
+
+// complete sets defaults and refuses what makes no sense.
+func (o *Options) complete() error {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Run == nil {
+		o.Run = platform.Run
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
+		return fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)
+	}
+	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
+		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
+	}
+	return nil
+}
+
+// proxyAddress is the one of a family, or none.
+func (o *Options) proxyAddress(f family) (netip.Addr, error) {
+	var found netip.Addr
+	for _, addr := range o.ProxyAddresses {
+		if !f.owns(addr) {
+			continue
+		}
+		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
+			return netip.Addr{}, fmt.Errorf("proxy address %s: want one unicast address for %s", addr, f.name)
+		}
+		found = addr
+	}
+	return found, nil
+}
+
+// Replace makes the hosts of both families hold exactly these portals. Portals that no rule can express are left out
+// and named in the error; the rest is served.
+func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
+	w.written = false
+	sound, err := w.sound(portals)
+	errs := []error{err}
+	for _, h := range w.hosts {
+		errs = append(errs, h.wrap("replace", h.replace(ctx, sound)))
+	}
+	err = errors.Join(errs...)
+	w.written = err == nil
+	return err
+}
+
+// Update applies changes. Its cost grows with the leaf chains they touch, and with nothing else that is ours.
+func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
+	if !w.written {
+		return fmt.Errorf("update portals: %w", ErrUnknown)
+	}
+	w.written = false
+	sound, err := w.soundChanges(changes)
+	errs := []error{err}
+	for _, h := range w.hosts {
+		errs = append(errs, h.wrap("update", h.update(ctx, sound)))
+	}
+	err = errors.Join(errs...)
+	w.written = err == nil
+	return err
+}
+
+// Cleanup removes our chains and every rule that leads to one, of this variant, in both families.
+func (w *Writer) Cleanup(ctx context.Context) error {
+	w.written = false
+	var errs []error
+	for _, h := range w.hosts {
+		errs = append(errs, h.wrap("remove", h.cleanup(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// Audit compares the rules of both families with what was written.
+func (w *Writer) Audit(ctx context.Context) error {
+	if !w.written {
+		return fmt.Errorf("audit portals: %w", ErrUnknown)
+	}
+	var errs []error
+	for _, h := range w.hosts {
+		errs = append(errs, h.wrap("audit", h.audit(ctx)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,96 @@
+package iptables
+
+import (
+	"context"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal/portaltest"
+)
+
+func TestMain(m *testing.M) { portaltest.Main(m) }
+
+// variants are the command sets to test, each with the tools it needs.
+func variants(t testing.TB, each func(variant string)) {
+	for _, variant := range []string{"nft", "legacy"} {
+		needed := ipv6().commandName(variant, "restore")
+		if _, err := exec.LookPath(needed); err != nil {
+			portaltest.Missing(t, "needs %s (Debian package iptables)", needed)
+		}
+		each(variant)
+	}
+}
+
+// lockFile points the legacy variant to a lock of the test's own: /run belongs to the host, and without root cannot be
+// written to.
+func lockFile(t testing.TB) {
+	t.Setenv("XTABLES_LOCKFILE", filepath.Join(t.TempDir(), "xtables.lock"))
+}
+
+func TestKernel(t *testing.T) {
+	lockFile(t)
+	variants(t, func(variant string) {
+		t.Run(variant, func(t *testing.T) {
+			portaltest.Run(t, func(t *testing.T) portaltest.Subject {
+				portaltest.Enter(t)
+				return subject(platform.Run, variant)
+			})
+		})
+	})
+}
+
+// What this package writes is what iptables-save prints, or every audit would cry wolf.
+func TestKernelPrintsWhatWasWritten(t *testing.T) {
+	lockFile(t)
+	variants(t, func(variant string) {
+		some := testOptions(nil, variant)
+		some.ProxyAddresses = addresses(nodeAddress, "fd00:2::1")
+		for _, text := range []string{"192.0.2.1/32", "64.0.0.0/2", "fd00::/8"} {
+			some.NodePortAddresses = append(some.NodePortAddresses, netip.MustParsePrefix(text))
+		}
+		for _, o := range []Options{testOptions(nil, variant), some} {
+			t.Run(variant, func(t *testing.T) {
+				portaltest.Enter(t)
+				w := newWriter(t, o)
+				if err := w.Replace(t.Context(), goldenPortals()); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+// accepted feeds a script to the real iptables-restore --test of each variant.
+func accepted(t *testing.T, f family, script []byte) {
+	t.Helper()
+	lockFile(t)
+	portaltest.Enter(t)
+	variants(t, func(variant string) {
+		restore := f.commandName(variant, "restore")
+		if _, err := platform.Run(context.Background(), restore, []string{"--noflush", "--test"}, script); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNewFindsTheCommands(t *testing.T) {
+	lockFile(t)
+	portaltest.Enter(t)
+	o := testOptions(nil, "")
+	o.Log = t.Logf
+	if w := newWriter(t, o); len(w.hosts) != 2 {
+		t.Errorf("%d families are served, want 2", len(w.hosts))
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := New(o); err == nil {
+		t.Error("no error without any iptables")
+	} else {
+		t.Log(err)
+	}
+}

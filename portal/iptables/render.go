@@ -1,0 +1,159 @@
+package iptables
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// renderer writes the chains of one family, rule for rule as iptables-save prints them, so that what was written and
+// what the host holds can be compared as text.
+type renderer struct {
+	chains
+	family
+	allNodeAddresses bool
+	nodeAddresses    []netip.Prefix // of this family, unless all
+	first, last      uint16         // the daemon's ports
+	address          netip.Addr     // where they are, if one was chosen
+}
+
+// maxComment is the longest comment the kernel keeps, in bytes.
+const maxComment = 255
+
+// portal is one portal's rule.
+func (r renderer) portal(chain string, p portal.Portal) string {
+	addr, port, proto := p.Frontend.Addr.Addr(), p.Frontend.Addr.Port(), p.Frontend.Protocol
+	dst := ""
+	if !addr.IsUnspecified() {
+		dst = "-d " + netip.PrefixFrom(addr, addr.BitLen()).String() + " "
+	}
+	return fmt.Sprintf("-A %s %s-p %s -m comment --comment \"%s\" -m %s --dport %d -j %s\n",
+		chain, dst, proto, comment(p), proto, port, r.target(p))
+}
+
+func (r renderer) target(p portal.Portal) string {
+	switch target := p.Target.(type) {
+	case portal.Redirect:
+		if r.address.IsValid() {
+			return "DNAT --to-destination " + netip.AddrPortFrom(r.address, target.Port).String()
+		}
+		return "REDIRECT --to-ports " + strconv.Itoa(int(target.Port))
+	case portal.Reject:
+		return "REJECT --reject-with " + r.rejected[p.Frontend.Protocol]
+	}
+	panic(fmt.Sprintf("portal %s has target %T", p.Frontend, p.Target)) // check lets none through
+}
+
+// comment says whose portal a rule is, in characters that need no escape. It has a blank, so it is always quoted.
+func comment(p portal.Portal) string {
+	text := strings.Map(func(c rune) rune {
+		if c > ' ' && c <= '~' && !strings.ContainsRune(`"'\`+"`", c) {
+			return c
+		}
+		return '_'
+	}, p.Owner.Label())
+	kind := " " + p.Kind.String()
+	return text[:min(len(text), maxComment-len(kind))] + kind
+}
+
+// chain returns the name of a chain and its rules; it is not wanted when nothing leads to it.
+func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
+	switch id.level {
+	case top:
+		return r.services, r.top(t), true
+	case nodes:
+		return r.nodes, r.nodePorts(t), t.nodes > 0
+	case group:
+		return r.group(id.shard.group), r.leaves(t, id.shard.group), t.used[id.shard.group] != 0
+	}
+	name = r.leaf(id.shard)
+	portals := slices.SortedFunc(maps.Values(t.leaves[id.shard]), func(a, b portal.Portal) int {
+		return a.Frontend.Compare(b.Frontend)
+	})
+	var b strings.Builder
+	for _, p := range portals {
+		b.WriteString(r.portal(name, p))
+	}
+	return name, b.String(), len(portals) > 0
+}
+
+// top leads to the groups in use, and at last to the node ports.
+func (r renderer) top(t *tree) string {
+	var b strings.Builder
+	mask := r.bits(groups - 1)
+	for n := range uint8(groups) {
+		if t.used[n] != 0 {
+			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", r.services, r.bits(uint16(n)), mask, r.group(n))
+		}
+	}
+	if t.nodes > 0 {
+		for _, dst := range r.nodeDestinations() {
+			fmt.Fprintf(&b, "-A %s %s-m addrtype --dst-type LOCAL -j %s\n", r.services, dst, r.nodes)
+		}
+	}
+	return b.String()
+}
+
+// nodeDestinations are the matches, each enough, for addresses that serve node ports.
+func (r renderer) nodeDestinations() []string {
+	if r.allNodeAddresses {
+		return []string{""}
+	}
+	var out []string
+	for _, prefix := range r.nodeAddresses {
+		dst := ""
+		if prefix.Bits() > 0 {
+			dst = "-d " + prefix.String() + " "
+		}
+		out = append(out, dst)
+	}
+	return out
+}
+
+func (r renderer) leaves(t *tree, n uint8) string {
+	var b strings.Builder
+	name, mask := r.group(n), r.bits((groups-1)<<groupBits)
+	for low := range uint8(groups) {
+		if t.used[n]&(1<<low) != 0 {
+			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", name, r.bits(uint16(low)<<groupBits), mask, r.leaf(shard{group: n, leaf: low}))
+		}
+	}
+	return b.String()
+}
+
+// nodePorts leads to the ranges in use. Loopback turns back first: real listeners serve node ports there.
+func (r renderer) nodePorts(t *tree) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "-A %s -d %s -j RETURN\n", r.nodes, r.loopback)
+	for _, s := range t.nodePortShards() {
+		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j %s\n", r.nodes, s.protocol, s.protocol,
+			portRange(s.first, s.first+nodePorts-1), r.leaf(s))
+	}
+	return b.String()
+}
+
+// guardRules refuse new flows to the daemon's ports that no portal led there. Only new ones: a client socket of this
+// host may use a port of the range, and the answers to it are no new flows.
+func (r renderer) guardRules() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard)
+	for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j REJECT --reject-with %s\n", r.guard, proto, proto,
+			portRange(r.first, r.last), r.rejected[proto])
+	}
+	return b.String()
+}
+
+func (r renderer) acceptRules() string {
+	var b strings.Builder
+	for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j ACCEPT\n", r.accept, proto, proto, portRange(r.first, r.last))
+	}
+	return b.String()
+}

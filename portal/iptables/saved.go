@@ -1,0 +1,76 @@
+package iptables
+
+import (
+	"bytes"
+	"strings"
+)
+
+// saved is what a host holds of one table, as iptables-save printed it.
+type saved struct {
+	rules map[string]string // of our chains, each rule a line
+	jumps []foreign         // rules in chains of others that lead to ours, in order
+}
+
+// foreign is a rule as printed, in a chain that is not ours.
+type foreign struct{ chain, rule string }
+
+// parseSaved reads the text of one table. Rules of others that do not lead to our chains are passed over.
+func (c chains) parseSaved(text []byte) saved {
+	s := saved{rules: map[string]string{}}
+	grown := map[string]*strings.Builder{}
+	for line := range bytes.Lines(text) {
+		line := string(bytes.TrimRight(line, "\n"))
+		if name, ok := strings.CutPrefix(line, ":"); ok {
+			name, _, _ = strings.Cut(name, " ")
+			if c.own(name) {
+				grown[name] = &strings.Builder{}
+			}
+			continue
+		}
+		rest, ok := strings.CutPrefix(line, "-A ")
+		if !ok {
+			continue
+		}
+		chain, _, _ := strings.Cut(rest, " ")
+		if b := grown[chain]; b != nil {
+			b.WriteString(line)
+			b.WriteByte('\n')
+		} else if strings.Contains(line, c.prefix) && c.own(destination(line)) {
+			s.jumps = append(s.jumps, foreign{chain, line})
+		}
+	}
+	for name, b := range grown {
+		s.rules[name] = b.String()
+	}
+	return s
+}
+
+// destination is the chain or target a rule leads to.
+func destination(rule string) string {
+	words := strings.Fields(unquoted(rule))
+	for i, word := range words[:max(0, len(words)-1)] {
+		if word == "-j" || word == "-g" {
+			return words[i+1]
+		}
+	}
+	return ""
+}
+
+// unquoted drops what stands in quotes: a comment or a log prefix may read like an option.
+func unquoted(rule string) string {
+	var b strings.Builder
+	quoted, escaped := false, false
+	for _, c := range rule {
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,123 @@
+package iptables
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/portald/portald/portal"
+)
+
+const (
+	natTable    = "nat"
+	filterTable = "filter"
+)
+
+// table is one table of one family: the portals in it and the text that the host was given.
+type table struct {
+	renderer
+	name    string
+	tree    *tree
+	written map[string]string // chain → rules
+}
+
+func newTable(name string, r renderer) *table {
+	return &table{renderer: r, name: name, tree: newTree()}
+}
+
+// sync is the script that makes what a host holds into what is wanted, and records it as written.
+func (t *table) sync(host saved) *script {
+	t.written = t.fixed()
+	for _, id := range t.tree.all() {
+		if name, rules, wanted := t.chain(t.tree, id); wanted {
+			t.written[name] = rules
+		}
+	}
+	t.tree.takeDirty()
+	s := &script{table: t.name, chains: map[string]string{}}
+	for name, rules := range t.written {
+		if held, ok := host.rules[name]; !ok || held != rules {
+			s.chains[name] = rules
+		}
+	}
+	for name := range host.rules {
+		if _, ok := t.written[name]; !ok {
+			s.discard = append(s.discard, name)
+		}
+	}
+	s.unlink, s.link = relink(t.jumps(t.name), host.jumps)
+	return s
+}
+
+// update is the script for what changed in the tree since the last sync or update, and records it as written.
+func (t *table) update() *script {
+	s := &script{table: t.name, chains: map[string]string{}}
+	for _, id := range t.tree.takeDirty() {
+		name, rules, wanted := t.chain(t.tree, id)
+		held, there := t.written[name]
+		switch {
+		case wanted && (!there || held != rules):
+			s.chains[name], t.written[name] = rules, rules
+		case !wanted && there:
+			s.discard = append(s.discard, name)
+			delete(t.written, name)
+		}
+	}
+	return s
+}
+
+// removal is the script that leaves nothing of ours on a host.
+func removal(table string, host saved) *script {
+	s := &script{table: table, discard: slices.Collect(maps.Keys(host.rules))}
+	for _, j := range host.jumps {
+		s.unlink = append(s.unlink, j.rule)
+	}
+	return s
+}
+
+// fixed are the chains that do not depend on portals.
+func (t *table) fixed() map[string]string {
+	if t.name == natTable {
+		return map[string]string{}
+	}
+	return map[string]string{t.guard: t.guardRules(), t.accept: t.acceptRules()}
+}
+
+// relink tells which rules of others' chains go and which come. A chain of jumps that stand there in their order, once
+// each, is left alone, wherever they stand: others may have put theirs before.
+func relink(wanted []jump, held []foreign) (unlink, link []string) {
+	want, have := map[string][]string{}, map[string][]string{}
+	for _, j := range wanted {
+		want[j.chain] = append(want[j.chain], j.rule())
+	}
+	for _, h := range held {
+		have[h.chain] = append(have[h.chain], h.rule)
+	}
+	for _, chain := range slices.Sorted(maps.Keys(have)) {
+		if !slices.Equal(have[chain], want[chain]) {
+			unlink = append(unlink, have[chain]...)
+		}
+	}
+	for _, j := range slices.Backward(wanted) { // the last put first ends up behind
+		if slices.Equal(have[j.chain], want[j.chain]) {
+			continue
+		}
+		rule := j.rule()
+		if !j.last {
+			rule = "-I " + j.chain + " 1" + rule[len("-A "+j.chain):]
+		}
+		link = append(link, rule)
+	}
+	return unlink, link
+}
+
+func (t *table) put(changes []portal.Change) {
+	for _, c := range changes {
+		t.tree.put(*c.Portal)
+	}
+}
+
+func (t *table) remove(changes []portal.Change) {
+	for _, c := range changes {
+		t.tree.remove(c.Frontend)
+	}
+}

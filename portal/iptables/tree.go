@@ -1,0 +1,136 @@
+package iptables
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// tree holds the portals of one table of one family by leaf, and which chains their changes touched.
+type tree struct {
+	leaves map[shard]map[service.Frontend]portal.Portal // never empty
+	used   [groups]uint32                               // which leaves of a group there are, a bit each
+	nodes  int                                          // leaves of node ports
+	dirty  map[chainID]struct{}
+}
+
+// chainID names a chain whose text depends on portals.
+type chainID struct {
+	level level
+	shard shard // of a leaf; of a group the group alone
+}
+
+type level uint8
+
+const (
+	top level = iota
+	nodes
+	group
+	leaf
+)
+
+func newTree() *tree {
+	return &tree{leaves: map[shard]map[service.Frontend]portal.Portal{}, dirty: map[chainID]struct{}{{level: top}: {}}}
+}
+
+func (t *tree) put(p portal.Portal) {
+	s := shardOf(p.Frontend)
+	if t.leaves[s] == nil {
+		t.leaves[s] = map[service.Frontend]portal.Portal{}
+		t.appear(s)
+	}
+	t.leaves[s][p.Frontend] = p
+	t.dirty[chainID{leaf, s}] = struct{}{}
+}
+
+func (t *tree) remove(f service.Frontend) {
+	s := shardOf(f)
+	if _, ok := t.leaves[s][f]; !ok {
+		return
+	}
+	t.dirty[chainID{leaf, s}] = struct{}{}
+	delete(t.leaves[s], f)
+	if len(t.leaves[s]) == 0 {
+		delete(t.leaves, s)
+		t.vanish(s)
+	}
+}
+
+// appear and vanish keep count of the leaves.
+func (t *tree) appear(s shard) {
+	if s.nodePort() {
+		t.nodes++
+		t.touchParents(s, t.nodes == 1)
+		return
+	}
+	first := t.used[s.group] == 0
+	t.used[s.group] |= 1 << s.leaf
+	t.touchParents(s, first)
+}
+
+func (t *tree) vanish(s shard) {
+	if s.nodePort() {
+		t.nodes--
+		t.touchParents(s, t.nodes == 0)
+		return
+	}
+	t.used[s.group] &^= 1 << s.leaf
+	t.touchParents(s, t.used[s.group] == 0)
+}
+
+// touchParents marks the chain that leads to a leaf, and the top too where that chain itself comes or goes.
+func (t *tree) touchParents(s shard, andTop bool) {
+	parent := chainID{group, shard{group: s.group}}
+	if s.nodePort() {
+		parent = chainID{level: nodes}
+	}
+	t.dirty[parent] = struct{}{}
+	if andTop {
+		t.dirty[chainID{level: top}] = struct{}{}
+	}
+}
+
+// takeDirty returns the chains touched since the last call.
+func (t *tree) takeDirty() []chainID {
+	ids := slices.Collect(maps.Keys(t.dirty))
+	t.dirty = map[chainID]struct{}{} // clear would keep, and walk, the size of the largest change
+	return ids
+}
+
+func (t *tree) has(f service.Frontend) bool {
+	_, ok := t.leaves[shardOf(f)][f]
+	return ok
+}
+
+func (t *tree) portals() []portal.Portal {
+	var out []portal.Portal
+	for _, leaf := range t.leaves {
+		out = slices.AppendSeq(out, maps.Values(leaf))
+	}
+	return out
+}
+
+func (t *tree) nodePortShards() []shard {
+	var out []shard
+	for s := range t.leaves {
+		if s.nodePort() {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, shard.compare)
+	return out
+}
+
+// all returns every chain there is.
+func (t *tree) all() []chainID {
+	ids := []chainID{{level: top}, {level: nodes}}
+	for n := range uint8(groups) {
+		ids = append(ids, chainID{group, shard{group: n}})
+	}
+	for s := range t.leaves {
+		ids = append(ids, chainID{leaf, s})
+	}
+	return ids
+}

@@ -1,0 +1,77 @@
+package portaltest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Portals returns n portals with different frontends: of both families and protocols, all kinds and targets.
+func Portals(random *rand.Rand, n int) []portal.Portal {
+	found := State{}
+	for len(found) < n {
+		p := one(random, 1<<16)
+		found[p.Frontend] = p
+	}
+	return found.Portals()
+}
+
+// State is what a host should hold.
+type State map[service.Frontend]portal.Portal
+
+// Portals returns the state, ordered by frontend.
+func (s State) Portals() []portal.Portal {
+	return slices.SortedFunc(maps.Values(s), func(a, b portal.Portal) int { return a.Frontend.Compare(b.Frontend) })
+}
+
+// Change makes up to n changes to the state and returns them. The frontends are few, so that they come, go and come
+// back, and share leaves of whatever tree the writer keeps.
+func (s State) Change(random *rand.Rand, n int) []portal.Change {
+	made := map[service.Frontend]portal.Change{}
+	for range n {
+		p := one(random, 8)
+		f := p.Frontend
+		if _, there := s[f]; there && random.IntN(2) == 0 {
+			delete(s, f)
+			made[f] = portal.Change{Frontend: f}
+			continue
+		}
+		s[f] = p
+		made[f] = portal.Change{Frontend: f, Portal: &p}
+	}
+	return slices.SortedFunc(maps.Values(made), func(a, b portal.Change) int { return a.Frontend.Compare(b.Frontend) })
+}
+
+// one returns any portal; its address is one of about spread in each family.
+func one(random *rand.Rand, spread int) portal.Portal {
+	p := portal.Portal{Kind: service.Kind(random.IntN(4)), Target: portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}}
+	if random.IntN(4) == 0 {
+		p.Target = portal.Reject{}
+	}
+	proto := []service.Protocol{service.TCP, service.UDP}[random.IntN(2)]
+	addr, port := address(random, spread), uint16(80+random.IntN(3))
+	if p.Kind == service.NodePort {
+		port = 30000 + uint16(random.IntN(2000))
+		if addr.Is4() {
+			addr = netip.IPv4Unspecified()
+		} else {
+			addr = netip.IPv6Unspecified()
+		}
+	}
+	p.Frontend = service.Frontend{Addr: netip.AddrPortFrom(addr, port), Protocol: proto}
+	p.Owner = service.PortName{Namespace: "shop", Name: fmt.Sprintf("s%d", random.IntN(spread)), Port: "web", Protocol: proto}
+	return p
+}
+
+func address(random *rand.Rand, spread int) netip.Addr {
+	n := random.IntN(spread) * 33 // some share a group, some a leaf
+	if random.IntN(2) == 0 {
+		return netip.AddrFrom4([4]byte{10, 96 + byte(n>>16&7), byte(n >> 8), byte(n)})
+	}
+	return netip.AddrFrom16([16]byte{0: 0xfd, 12: byte(random.IntN(2)), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)})
+}

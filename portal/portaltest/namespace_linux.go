@@ -1,0 +1,144 @@
+package portaltest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Main is a TestMain for tests that call Namespace: without root, it runs them in a user namespace of their own.
+func Main(m *testing.M) {
+	if os.Geteuid() == 0 || os.Getenv("PORTALTEST_USERNS") != "" {
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), "PORTALTEST_USERNS=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil { // no user namespaces: what needs one says so
+		os.Exit(m.Run())
+	}
+	os.Exit(0)
+}
+
+// Missing skips a test for want of something, or fails it when all must run (REQUIRE_ALL=1).
+func Missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("REQUIRE_ALL") == "1" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// Namespace is a network namespace of a test's own, with loopback up. It ends with the test.
+type Namespace struct {
+	t      testing.TB
+	handle netns.NsHandle
+}
+
+// New makes a namespace; the calling goroutine stays where it is.
+func New(t testing.TB) *Namespace {
+	t.Helper()
+	made := make(chan error)
+	n := &Namespace{t: t}
+	go func() { // its thread ends with it, changed as it is
+		runtime.LockOSThread()
+		var err error
+		if n.handle, err = netns.New(); err == nil {
+			err = loopbackUp()
+		}
+		made <- err
+	}()
+	if err := <-made; err != nil {
+		Missing(t, "needs a network namespace of its own (root, or a user namespace): %v", err)
+	}
+	t.Cleanup(func() { n.handle.Close() })
+	return n
+}
+
+// Enter makes a namespace and moves the calling goroutine into it for good: what it opens and runs from now on is
+// there. Goroutines that it starts are not.
+func Enter(t testing.TB) *Namespace {
+	t.Helper()
+	n := New(t)
+	runtime.LockOSThread()
+	if err := netns.Set(n.handle); err != nil {
+		t.Fatalf("enter the namespace: %v", err)
+	}
+	return n
+}
+
+// Do runs f in the namespace and returns when it ends. Sockets that f opens stay there. f must not end the test.
+func (n *Namespace) Do(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if err := netns.Set(n.handle); err != nil {
+			done <- fmt.Errorf("enter the namespace: %w", err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// Must is Do for what has to work.
+func (n *Namespace) Must(f func() error) {
+	n.t.Helper()
+	if err := n.Do(f); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// Link makes a veth pair between two namespaces, with the names and addresses given ("192.0.2.1/24", either family).
+func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
+	a.t.Helper()
+	a.Must(func() error {
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA}, PeerName: nameB, PeerNamespace: netlink.NsFd(b.handle)}
+		if err := netlink.LinkAdd(pair); err != nil {
+			return fmt.Errorf("add veth %s: %w", nameA, err)
+		}
+		return up(nameA, addrsA)
+	})
+	b.Must(func() error { return up(nameB, addrsB) })
+}
+
+func up(name string, addrs []string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	for _, text := range addrs {
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		addr.Flags = unix.IFA_F_NODAD
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return fmt.Errorf("give %s to %s: %w", text, name, err)
+		}
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}
+
+func loopbackUp() error { return up("lo", nil) }

@@ -1,0 +1,258 @@
+// Package portaltest is what every portal.Writer must do, as one test suite, and the network namespaces to run it in.
+package portaltest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// FirstPort and LastPort are the proxy ports that the suite's portals lead to.
+const (
+	FirstPort = 20000
+	LastPort  = 29999
+)
+
+// Host is where the writers under test write.
+type Host interface {
+	// Dump returns all that the host holds as text, the same text for the same state: no counters, no time.
+	Dump(ctx context.Context) (string, error)
+	// AddForeign gives the host rules of somebody else, in the places where a writer puts its own.
+	AddForeign(ctx context.Context) error
+	// Damage deletes what leads from a frontend, and nothing else.
+	Damage(ctx context.Context, f service.Frontend) error
+	// Unhook deletes what leads all traffic to the writer's portals.
+	Unhook(ctx context.Context) error
+}
+
+// Subject is a host of its own and a way to make writers for it. Each call makes another one, as a daemon that starts
+// again does.
+type Subject struct {
+	Host      Host
+	NewWriter func() (portal.Writer, error)
+}
+
+// Run runs the suite; open is called once a test.
+func Run(t *testing.T, open func(t *testing.T) Subject) {
+	for _, test := range []struct {
+		name string
+		run  func(*trial)
+	}{
+		{"ReplaceIsTheWholeState", replaceIsTheWholeState},
+		{"UpdatesEndAsReplaceDoes", updatesEndAsReplaceDoes},
+		{"CleanupLeavesNoTrace", cleanupLeavesNoTrace},
+		{"LeftoversGo", leftoversGo},
+		{"ForeignRulesStay", foreignRulesStay},
+		{"AuditFindsDamage", auditFindsDamage},
+		{"TargetsMove", targetsMove},
+		{"ThousandPortals", thousandPortals},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t)}) })
+	}
+}
+
+// trial is one test; each step of it that goes wrong ends it.
+type trial struct {
+	*testing.T
+	Subject
+}
+
+func (t *trial) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *trial) writer() portal.Writer {
+	t.Helper()
+	w, err := t.NewWriter()
+	t.must(err)
+	return w
+}
+
+func (t *trial) dump() string {
+	t.Helper()
+	text, err := t.Host.Dump(t.Context())
+	t.must(err)
+	return text
+}
+
+func (t *trial) audit(w portal.Writer) error {
+	if a, ok := w.(portal.Auditor); ok {
+		return a.Audit(t.Context())
+	}
+	return nil
+}
+
+func (t *trial) same(what, want, got string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// clean is the dump of a host without portals. Facilities make tables of their own at the first use, which may stay: it
+// lets them.
+func (t *trial) clean() string {
+	t.Helper()
+	w := t.writer()
+	t.must(w.Replace(t.Context(), nil))
+	t.must(w.Cleanup(t.Context()))
+	return t.dump()
+}
+
+// fresh is the dump of a host that was given portals and nothing before.
+func (t *trial) fresh(portals []portal.Portal) string {
+	t.Helper()
+	w := t.writer()
+	t.must(w.Cleanup(t.Context()))
+	t.must(w.Replace(t.Context(), portals))
+	return t.dump()
+}
+
+func replaceIsTheWholeState(t *trial) {
+	random := rand.New(rand.NewPCG(1, 1))
+	portals := Portals(random, 60)
+	w := t.writer()
+	t.must(w.Replace(t.Context(), portals))
+	t.must(t.audit(w))
+	once := t.dump()
+	random.Shuffle(len(portals), func(i, j int) { portals[i], portals[j] = portals[j], portals[i] })
+	t.must(w.Replace(t.Context(), portals))
+	t.same("the same again in another order", once, t.dump())
+	t.must(w.Replace(t.Context(), portals[:20]))
+	t.must(t.audit(w))
+	fewer := t.dump()
+	t.same("fewer portals", t.fresh(portals[:20]), fewer)
+	if once == fewer {
+		t.Fatal("the host looks alike with 60 portals and with 20")
+	}
+}
+
+func updatesEndAsReplaceDoes(t *trial) {
+	random := rand.New(rand.NewPCG(2, 2))
+	w := t.writer()
+	state := State{}
+	t.must(w.Replace(t.Context(), nil))
+	for range 20 {
+		t.must(w.Update(t.Context(), state.Change(random, 1+random.IntN(12))))
+		t.must(t.audit(w))
+	}
+	updated := t.dump()
+	t.same("after 20 updates", t.fresh(state.Portals()), updated)
+}
+
+func cleanupLeavesNoTrace(t *trial) {
+	w := t.writer()
+	before := t.clean()
+	t.must(w.Replace(t.Context(), Portals(rand.New(rand.NewPCG(3, 3)), 60)))
+	if t.dump() == before {
+		t.Fatal("60 portals left no mark on the host")
+	}
+	t.must(w.Cleanup(t.Context()))
+	t.same("after Cleanup", before, t.dump())
+	t.must(t.writer().Cleanup(t.Context()))
+	t.same("after another Cleanup", before, t.dump())
+}
+
+func leftoversGo(t *trial) {
+	portals := Portals(rand.New(rand.NewPCG(4, 4)), 120)
+	clean := t.clean()
+	t.must(t.writer().Replace(t.Context(), portals[:100]))
+	w := t.writer()
+	t.must(w.Replace(t.Context(), portals[90:]))
+	t.must(t.audit(w))
+	after := t.dump()
+	t.same("after another daemon's portals", t.fresh(portals[90:]), after)
+	t.must(t.writer().Cleanup(t.Context()))
+	t.same("after Cleanup by another daemon", clean, t.dump())
+}
+
+func foreignRulesStay(t *trial) {
+	random := rand.New(rand.NewPCG(5, 5))
+	w := t.writer()
+	t.clean()
+	t.must(t.Host.AddForeign(t.Context()))
+	before := t.dump()
+	state := State{}
+	t.must(w.Replace(t.Context(), nil))
+	t.must(w.Update(t.Context(), state.Change(random, 40)))
+	t.must(w.Replace(t.Context(), state.Portals()))
+	t.must(t.audit(w))
+	t.must(w.Cleanup(t.Context()))
+	t.same("the rules of others", before, t.dump())
+}
+
+func auditFindsDamage(t *trial) {
+	portals := Portals(rand.New(rand.NewPCG(6, 6)), 40)
+	w := t.writer()
+	auditor, ok := w.(portal.Auditor)
+	if !ok {
+		t.Skip("this writer does not audit")
+	}
+	t.must(w.Replace(t.Context(), portals))
+	whole := t.dump()
+	damage := map[string]func() error{
+		"a rule":   func() error { return t.Host.Damage(t.Context(), portals[7].Frontend) },
+		"the hook": func() error { return t.Host.Unhook(t.Context()) },
+	}
+	for what, inflict := range damage {
+		t.must(inflict())
+		if err := auditor.Audit(t.Context()); err == nil {
+			t.Errorf("the audit misses %s", what)
+		} else {
+			t.Logf("without %s: %v", what, err)
+		}
+		t.must(w.Replace(t.Context(), portals))
+		t.must(auditor.Audit(t.Context()))
+		t.same("repaired after the loss of "+what, whole, t.dump())
+	}
+}
+
+func targetsMove(t *trial) {
+	portals := Portals(rand.New(rand.NewPCG(7, 7)), 30)
+	w := t.writer()
+	t.must(w.Replace(t.Context(), portals))
+	before := t.dump()
+	turned := slices.Clone(portals)
+	var there, back []portal.Change
+	for i := range turned {
+		if _, reject := turned[i].Target.(portal.Reject); reject {
+			turned[i].Target = portal.Redirect{Port: FirstPort}
+		} else {
+			turned[i].Target = portal.Reject{}
+		}
+		there = append(there, portal.Change{Frontend: turned[i].Frontend, Portal: &turned[i]})
+		back = append(back, portal.Change{Frontend: portals[i].Frontend, Portal: &portals[i]})
+	}
+	t.must(w.Update(t.Context(), there))
+	t.must(t.audit(w))
+	moved := t.dump()
+	t.must(w.Update(t.Context(), back))
+	t.same("there and back", before, t.dump())
+	t.must(w.Replace(t.Context(), turned))
+	t.same("by Replace and by Update", moved, t.dump())
+}
+
+func thousandPortals(t *trial) {
+	random := rand.New(rand.NewPCG(8, 8))
+	portals := Portals(random, 1000)
+	w := t.writer()
+	t.must(w.Replace(t.Context(), portals))
+	t.must(t.audit(w))
+	before := t.dump()
+	changed := portals[500]
+	changed.Target = portal.Redirect{Port: LastPort}
+	t.must(w.Update(t.Context(), []portal.Change{{Frontend: changed.Frontend, Portal: &changed}}))
+	t.must(t.audit(w))
+	if t.dump() == before {
+		t.Error("a changed target changed nothing")
+	}
+}
