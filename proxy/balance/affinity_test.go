@@ -1,0 +1,212 @@
+package balance
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func address(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 168, byte(i >> 8), byte(i)}) }
+
+// bound returns a balancer with affinity.
+func bound(timeout time.Duration, addrs []netip.AddrPort) *Balancer {
+	b := balancer(addrs)
+	b.SetAffinity(timeout)
+	return b
+}
+
+func pick(t *testing.T, b *Balancer, c netip.Addr, tried []netip.AddrPort, want netip.AddrPort, affinity string) {
+	t.Helper()
+	e, word, ok := b.Pick(c, tried)
+	if !ok || e != want || word != affinity {
+		t.Fatalf("picked %v %q %v, want %v %q", e, word, ok, want, affinity)
+	}
+}
+
+func wantBindings(t *testing.T, b *Balancer, n int) {
+	t.Helper()
+	if got := b.Bindings(); got != n {
+		t.Fatalf("%d bindings, want %d", got, n)
+	}
+}
+
+func TestAffinityBindsByAddress(t *testing.T) {
+	a := endpoints(3)
+	b := bound(time.Hour, a)
+	pick(t, b, address(1), nil, a[0], Fresh)
+	pick(t, b, address(2), nil, a[1], Fresh)
+	pick(t, b, address(1), nil, a[0], Hit)
+	pick(t, b, netip.AddrFrom16(address(2).As16()), nil, a[1], Hit) // IPv4-mapped
+	wantBindings(t, b, 2)
+}
+
+func TestAffinityMovesWhenItsEndpointFailed(t *testing.T) {
+	a := endpoints(3)
+	b := bound(time.Hour, a)
+	pick(t, b, address(1), nil, a[0], Fresh)
+	pick(t, b, address(1), a[:1], a[1], Moved)
+	pick(t, b, address(1), nil, a[1], Hit)
+	pick(t, b, address(1), a[:1], a[1], Hit) // another connection of the client had failed at the old one
+	if _, _, ok := b.Pick(address(1), a); ok {
+		t.Fatal("picked one although all were tried")
+	}
+	pick(t, b, address(1), nil, a[1], Hit) // nothing took its place
+	wantBindings(t, b, 1)
+}
+
+func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {
+	a := endpoints(3)
+	b := bound(time.Hour, a)
+	for i := range 9 {
+		pick(t, b, address(i), nil, a[i%3], Fresh)
+	}
+	b.SetEndpoints(a[1:])
+	wantBindings(t, b, 6)
+	pick(t, b, address(4), nil, a[1], Hit)
+	b.SetEndpoints(a) // the same address again, yet those who were bound to it are not
+	wantBindings(t, b, 6)
+	pick(t, b, address(0), nil, a[1], Fresh)
+	wantBindings(t, b, 7)
+	b.SetEndpoints(nil)
+	wantBindings(t, b, 0)
+	if n := len(b.bindings.byClient); n != 0 {
+		t.Fatalf("%d bindings kept in memory", n)
+	}
+}
+
+func TestAffinitySlides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := endpoints(2)
+		b := bound(10*time.Second, a)
+		pick(t, b, address(1), nil, a[0], Fresh)
+		for range 5 {
+			time.Sleep(9 * time.Second)
+			pick(t, b, address(1), nil, a[0], Hit)
+		}
+		time.Sleep(10 * time.Second)
+		wantBindings(t, b, 0)
+		pick(t, b, address(1), nil, a[1], Fresh)
+	})
+}
+
+func TestAffinityFollowsItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := endpoints(2)
+		b := bound(3*time.Hour, a)
+		pick(t, b, address(1), nil, a[0], Fresh)
+		time.Sleep(20 * time.Second)
+		b.SetAffinity(10 * time.Second) // shorter: over at once
+		pick(t, b, address(1), nil, a[1], Fresh)
+		time.Sleep(5 * time.Second)
+		b.SetAffinity(time.Minute) // longer: lives on
+		time.Sleep(30 * time.Second)
+		pick(t, b, address(1), nil, a[1], Hit)
+		b.SetAffinity(0)
+		pick(t, b, address(1), nil, a[0], "")
+		wantBindings(t, b, 0)
+		b.SetAffinity(time.Minute)
+		pick(t, b, address(1), nil, a[1], Fresh)
+	})
+}
+
+func TestExpiredBindingsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bound(time.Minute, endpoints(3))
+		for i := range 1000 {
+			b.Pick(address(i), nil)
+		}
+		time.Sleep(time.Minute)
+		for i := range 600 {
+			b.Pick(address(2000+i), nil) // each removes up to two
+		}
+		if n := b.bindings.size(); n != 600 {
+			t.Fatalf("%d bindings in memory, want 600", n)
+		}
+	})
+}
+
+func TestBindingsAreBounded(t *testing.T) {
+	a := endpoints(2)
+	b := New(Options{Start: atFirst, MaxBindings: 3})
+	b.SetEndpoints(a)
+	b.SetAffinity(time.Hour)
+	for i := range 3 {
+		pick(t, b, address(i), nil, a[i%2], Fresh)
+	}
+	pick(t, b, address(0), nil, a[0], Hit)
+	pick(t, b, address(3), nil, a[1], Fresh) // in place of 1, the least recently used
+	wantBindings(t, b, 3)
+	pick(t, b, address(0), nil, a[0], Hit)
+	pick(t, b, address(1), nil, a[0], Fresh)
+}
+
+func TestAffinityUnderConcurrency(t *testing.T) {
+	a := endpoints(4)
+	b := New(Options{MaxBindings: 50})
+	b.SetEndpoints(a)
+	b.SetAffinity(time.Hour)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 5000 {
+				b.Pick(address(i%100), a[:w%3])
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range 1000 {
+			b.SetEndpoints(a[i%3:])
+			b.SetAffinity(time.Duration(i%5) * time.Hour)
+			b.Bindings()
+		}
+	})
+	wg.Wait()
+	check(t, b)
+}
+
+// check tells whether what the balancer keeps about bindings agrees with itself.
+func check(t *testing.T, b *Balancer) {
+	t.Helper()
+	held := map[*endpoint]int{}
+	stale := 0
+	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
+		at := el.Value.(*binding)
+		held[at.to]++
+		if at.to.gone {
+			stale++
+		}
+		if b.bindings.byClient[at.client] != el {
+			t.Fatalf("%v is in the list and not in the map", at.client)
+		}
+	}
+	for e, n := range held {
+		if e.bound != n {
+			t.Fatalf("%v counts %d bindings, has %d", e.addr, e.bound, n)
+		}
+	}
+	if n := len(b.bindings.byClient); n != b.bindings.order.Len() || n > b.bindings.max || stale != b.bindings.stale {
+		t.Fatalf("%d in the map, %d in the list, %d at most; %d stale, counted %d",
+			n, b.bindings.order.Len(), b.bindings.max, stale, b.bindings.stale)
+	}
+}
+
+func BenchmarkPickBound(b *testing.B) {
+	for _, n := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := New(Options{})
+			r.SetEndpoints(endpoints(10))
+			r.SetAffinity(time.Hour)
+			clients := make([]netip.Addr, n)
+			for i := range clients {
+				clients[i] = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				r.Pick(clients[i%n], nil)
+			}
+		})
+	}
+}
