@@ -1,0 +1,178 @@
+package splice
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// acceptsPerTurn bounds what one readiness of a listener brings; the kernel tells again while there is more.
+const acceptsPerTurn = 8
+
+// The pause after an accept failed for want of something doubles from the first to the last.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// listenLoops is how many loops share one TCP listener: enough to accept on several cores, few enough that ten thousand
+// listeners are registered fast.
+const listenLoops = 4
+
+// listener is a listening TCP socket, shared by some loops.
+type listener struct {
+	front     *Front
+	fd        int
+	acceptors []*acceptor
+}
+
+func openTCP(f *Front, fd int) *listener {
+	e := f.engine
+	e.reserve(1)
+	n := &listener{front: f, fd: fd}
+	first := int(e.turn.Add(1))
+	for i := range min(listenLoops, len(e.loops)) {
+		a := &acceptor{listener: n, l: e.loops[(first+i)%len(e.loops)]}
+		a.timer.owner = a
+		n.acceptors = append(n.acceptors, a)
+	}
+	for _, a := range n.acceptors {
+		a.l.do(a.resume)
+	}
+	return n
+}
+
+func (n *listener) retarget(*View) {}
+
+// close takes the listener from its loops, one after the other on their own goroutines; the last one serves what the
+// kernel has accepted already.
+func (n *listener) close() {
+	last := len(n.acceptors) - 1
+	var next func(i int)
+	next = func(i int) {
+		a := n.acceptors[i]
+		a.l.do(func() {
+			a.leave()
+			if i < last {
+				next(i + 1)
+				return
+			}
+			for a.accept() {
+			}
+			sysClose(n.fd)
+			n.front.engine.release(1)
+		})
+	}
+	next(0)
+}
+
+// acceptor accepts from a listener on one loop.
+type acceptor struct {
+	*listener
+	l       *loop
+	id      uint32
+	watched bool
+	closed  bool
+	pause   time.Duration
+	timer   timer
+}
+
+func (a *acceptor) ready(uint32, uint8) {
+	for range acceptsPerTurn {
+		if !a.accept() {
+			return
+		}
+	}
+}
+
+// accept takes one connection and starts its life. False: there is none, or it is of no use to try again now.
+func (a *acceptor) accept() bool {
+	e := a.front.engine
+	if !e.reserve(2) { // the client's socket and the endpoint's
+		a.shortage(errShare)
+		return false
+	}
+	var sa sockaddr
+	fd, errno := sysAccept(a.fd, &sa)
+	if errno == 0 {
+		a.pause = 0
+		newConn(a.l, a.front, fd, sa.addr()).admit()
+		return true
+	}
+	e.release(2)
+	switch errno {
+	case unix.EAGAIN:
+		return false
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		a.shortage(errno)
+		return false
+	}
+	return errno != unix.EBADF && errno != unix.EINVAL // else the connection was gone before we had it
+}
+
+// errShare stands for EMFILE: the limit itself is kept away from, by what the rest of the process needs.
+var errShare = fmt.Errorf("the share of descriptors for connections is used up: %w", unix.EMFILE)
+
+// shortage leaves the listener alone for a while: it stays readable, and would spin.
+func (a *acceptor) shortage(err error) {
+	a.front.engine.acceptErrors.Add(1)
+	a.front.engine.opts.Trouble(err)
+	if a.closed {
+		return
+	}
+	a.unwatch()
+	a.pause = min(max(2*a.pause, firstPause), lastPause)
+	a.l.timers.set(&a.timer, a.l.now+a.pause)
+}
+
+func (a *acceptor) expired(time.Duration) { a.resume() }
+
+// resume watches the listener. One of the loops that do so is woken for a connection.
+func (a *acceptor) resume() {
+	id, e := a.l.watch(a.fd, unix.EPOLLIN|unix.EPOLLEXCLUSIVE, a, 0)
+	a.id, a.watched = id, e == 0
+	if e != 0 {
+		a.shortage(e)
+	}
+}
+
+func (a *acceptor) unwatch() {
+	if a.watched {
+		a.watched = false
+		a.l.unwatch(a.fd, a.id)
+	}
+}
+
+func (a *acceptor) leave() {
+	a.closed = true
+	a.l.timers.stop(&a.timer)
+	a.unwatch()
+}
+
+// admit lets a connection in that was dialled at one of this service port's frontends, from where that is allowed.
+// Anything else came straight at the proxy port, or was led here by somebody else: it is reset.
+func (c *conn) admit() {
+	c.rec.OriginalDst = c.originalDst()
+	exposed, ok := c.view.exposure(c.rec.OriginalDst)
+	if !ok {
+		c.refuse(OutcomeNotPortal)
+		return
+	}
+	c.rec.Portal = exposed.Kind
+	if !c.view.admits(c.rec.Client.Addr(), exposed.Kind) {
+		c.refuse(OutcomeSourceRange)
+		return
+	}
+	c.dial()
+}
+
+func (c *conn) originalDst() netip.AddrPort {
+	if ask := c.front.engine.opts.OriginalDst; ask != nil {
+		if dst, err := ask(int(c.client.fd), c.rec.Client.Addr().Is6()); err == nil {
+			return dst
+		}
+	}
+	return localAddr(int(c.client.fd))
+}

@@ -1,0 +1,161 @@
+package splice
+
+import (
+	"net/netip"
+	"time"
+)
+
+// conn is one TCP connection from its accept to its record. One loop owns it at a time.
+type conn struct {
+	l     *loop
+	front *Front
+	view  *View
+	timer timer
+	stage stage
+
+	client, endpoint end
+	up, down         flow // client to endpoint, endpoint to client
+
+	tried    []netip.AddrPort // endpoints not to be dialled again
+	dialled  time.Duration    // when the current attempt began
+	accepted time.Duration
+	last     time.Duration // when bytes last moved
+	queued   bool          // for another turn
+	ended    Side          // who ended first
+
+	rec     Record
+	attempt [1]Attempt // room for the usual single attempt
+}
+
+type stage uint8
+
+const (
+	dialing stage = iota
+	relaying
+	over
+)
+
+// end is one of the two sockets.
+type end struct {
+	fd       int
+	id       uint32
+	watched  bool
+	readable bool
+	writable bool
+	hup      bool // FIN or reset is in: reads go on until they say so
+	broken   bool // it has a pending error
+}
+
+// Tags tell a conn which of its ends is ready.
+const (
+	tagClient uint8 = iota
+	tagEndpoint
+)
+
+func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
+	c := &conn{l: l, front: f, view: f.view.Load(), accepted: l.now, last: l.now}
+	c.timer.owner = c
+	c.client.fd, c.endpoint.fd = fd, -1
+	c.rec = Record{
+		ID: f.engine.nextID.Add(1), Start: l.start.Add(l.now), Service: f.name, Client: client,
+		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
+	}
+	f.active.Add(1)
+	f.engine.live.Add(1)
+	l.load.Add(1)
+	return c
+}
+
+// ready is told by the loop which end can do what.
+func (c *conn) ready(events uint32, tag uint8) {
+	switch {
+	case c.stage == over:
+	case c.stage == dialing:
+		c.dialReady(events)
+	case tag == tagClient:
+		c.client.note(events)
+		c.relay()
+	default:
+		c.endpoint.note(events)
+		c.relay()
+	}
+}
+
+// expired is told by the loop when the timer of the current stage fired.
+func (c *conn) expired(now time.Duration) {
+	if c.stage == dialing {
+		c.dialTimedOut()
+		return
+	}
+	c.checkSilence(now)
+}
+
+// move hands the connection to another loop; it must not be touched afterwards.
+func (c *conn) move(to *loop) {
+	c.unwatch(&c.endpoint)
+	c.l.load.Add(-1)
+	to.load.Add(1)
+	shift := c.l.start.Sub(to.start) // the loops' clocks begin at different times
+	to.do(func() {
+		c.l = to
+		c.accepted += shift
+		c.last = to.now
+		c.begin()
+	})
+}
+
+// cut ends the connection by force.
+func (c *conn) cut() {
+	if c.stage != over {
+		c.fail(Proxy, Reset, OutcomeCut)
+	}
+}
+
+// refuse ends a connection that never reached an endpoint.
+func (c *conn) refuse(o Outcome) { c.fail(Proxy, Reset, o) }
+
+// fail ends the connection with a reset to whoever is still there.
+func (c *conn) fail(by Side, how How, o Outcome) {
+	c.finish(by, how, o, sysReset)
+}
+
+// finish is the last stage: both sockets are closed, what was borrowed is given back, and the record goes out.
+func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
+	c.stage = over
+	c.l.timers.stop(&c.timer)
+	c.up.drop()
+	c.down.drop()
+	c.shut(&c.client, closeFd)
+	c.shut(&c.endpoint, closeFd)
+	e := c.front.engine
+	e.release(2)
+	c.front.active.Add(-1)
+	e.live.Add(-1)
+	c.l.load.Add(-1)
+
+	r := &c.rec
+	r.ClosedBy, r.How, r.Outcome = by, how, o
+	r.BytesFromClient, r.BytesFromEndpoint = c.up.carried, c.down.carried
+	r.Duration = c.l.clock() - c.accepted
+	e.opts.Observer(r)
+}
+
+// shut closes one end. A closed descriptor leaves the epoll set by itself.
+func (c *conn) shut(s *end, closeFd func(int)) {
+	if s.fd < 0 {
+		return
+	}
+	if s.watched {
+		c.l.forget(s.id)
+		s.watched = false
+	}
+	closeFd(s.fd)
+	s.fd = -1
+}
+
+func (c *conn) unwatch(s *end) {
+	if s.watched {
+		c.l.unwatch(s.fd, s.id)
+		s.watched = false
+	}
+}

@@ -1,0 +1,131 @@
+package splice
+
+import (
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// timedOut is the error of an attempt that had no answer in its time.
+const timedOut = "timeout"
+
+// dial tries one endpoint after the other, each for the timeout of its place in the row, until one is connected or the
+// timeouts are used up. An attempt that has no answer yet goes on in dialReady or dialTimedOut.
+func (c *conn) dial() {
+	for len(c.rec.Attempts) < len(c.front.engine.opts.ConnectTimeouts) {
+		addr, ok := c.pick()
+		if !ok {
+			break
+		}
+		switch e := c.try(addr); e {
+		case 0:
+			c.connected()
+			return
+		case unix.EINPROGRESS:
+			return
+		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+			c.failed(e.Error())
+			c.front.engine.opts.Trouble(e)
+			c.refuse(OutcomeResources)
+			return
+		default:
+			c.failed(e.Error())
+		}
+	}
+	if len(c.rec.Attempts) == 0 {
+		c.refuse(OutcomeNoEndpoint)
+		return
+	}
+	c.refuse(OutcomeDialFailed)
+}
+
+// pick asks for an endpoint that was not tried. When all were, those that only did not answer in time may have another,
+// longer try; those that refused are done with.
+func (c *conn) pick() (netip.AddrPort, bool) {
+	client := c.rec.Client.Addr()
+	addr, affinity, ok := c.front.picker.Pick(client, c.tried)
+	if !ok && len(c.tried) > 0 {
+		c.tried = c.tried[:0]
+		for _, a := range c.rec.Attempts {
+			if a.Err != timedOut {
+				c.tried = append(c.tried, a.Endpoint)
+			}
+		}
+		addr, affinity, ok = c.front.picker.Pick(client, c.tried)
+	}
+	c.rec.Affinity = affinity
+	return addr, ok
+}
+
+// try begins one attempt. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
+func (c *conn) try(addr netip.AddrPort) syscall.Errno {
+	c.dialled = c.l.clock()
+	c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr})
+	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_STREAM)
+	if e != 0 {
+		return e
+	}
+	c.endpoint = end{fd: fd}
+	streamOptions(fd)
+	var sa sockaddr
+	sa.set(addr)
+	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {
+		return e
+	}
+	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint); we != 0 {
+		return we
+	}
+	if e == unix.EINPROGRESS {
+		c.l.timers.set(&c.timer, c.l.now+c.front.engine.opts.ConnectTimeouts[len(c.rec.Attempts)-1])
+	}
+	return e
+}
+
+// failed notes the end of the current attempt and closes its socket.
+func (c *conn) failed(why string) {
+	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
+	a.Err, a.Took = why, c.l.clock()-c.dialled
+	c.tried = append(c.tried, a.Endpoint)
+	c.l.timers.stop(&c.timer)
+	c.shut(&c.endpoint, sysClose)
+}
+
+// dialReady is told that the endpoint answered: a socket that is still connecting is never reported ready.
+func (c *conn) dialReady(events uint32) {
+	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+		if e := sysError(c.endpoint.fd); e != 0 {
+			c.failed(e.Error())
+			c.dial()
+			return
+		}
+	}
+	c.endpoint.note(events)
+	c.connected()
+}
+
+func (c *conn) dialTimedOut() {
+	c.failed(timedOut)
+	c.dial()
+}
+
+// connected ends the dial: from here on bytes are carried, on the loop that has the least to do.
+func (c *conn) connected() {
+	now := c.l.clock()
+	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
+	a.Took = now - c.dialled
+	c.rec.Connect = now - c.accepted
+	c.rec.Endpoint = c.view.endpoint(a.Endpoint)
+	c.l.timers.stop(&c.timer)
+	c.tried = nil
+	c.stage = relaying
+	if to := c.front.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
+		c.move(to)
+		return
+	}
+	c.begin()
+}
+
+// unevenLoad is how many connections more than another loop has a loop carries itself before it hands one over: at 2,
+// eight streams on two loops are four and four, and a lone connection never moves.
+const unevenLoad = 2

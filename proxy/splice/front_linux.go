@@ -1,0 +1,173 @@
+package splice
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// View is what a front serves at one moment. It is not changed after it was handed over.
+type View struct {
+	Exposures    []service.Exposure // the frontends whose traffic it takes
+	Endpoints    []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
+	SourceRanges []netip.Prefix     // who may use the LoadBalancerIP frontends; empty = everyone
+}
+
+// exposure finds what a client dialled among the frontends.
+func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
+	for _, x := range v.Exposures {
+		at := x.Frontend.Addr
+		if at == dst || x.Kind == service.NodePort && at.Port() == dst.Port() {
+			return x, true
+		}
+	}
+	return service.Exposure{}, false
+}
+
+// admits tells whether the source ranges let the client use that kind of frontend.
+func (v *View) admits(client netip.Addr, kind service.Kind) bool {
+	if kind != service.LoadBalancerIP || len(v.SourceRanges) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(v.SourceRanges, func(p netip.Prefix) bool { return p.Contains(client) })
+}
+
+// endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
+func (v *View) endpoint(addr netip.AddrPort) service.Endpoint {
+	i, ok := slices.BinarySearchFunc(v.Endpoints, addr, func(e service.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) })
+	if !ok {
+		return service.Endpoint{Addr: addr}
+	}
+	return v.Endpoints[i]
+}
+
+// Front is the listeners of one service port in one address family. One goroutine opens, changes and
+// closes it; what it serves may be asked for from any.
+type Front struct {
+	engine  *Engine
+	name    service.PortName
+	picker  Picker
+	view    atomic.Pointer[View]
+	sockets map[netip.AddrPort]socket
+	active  atomic.Int64
+}
+
+// socket is one listening socket of a front.
+type socket interface {
+	retarget(*View)
+	close()
+}
+
+// Open listens at the addresses, all of one family, for one service port. The first is the proxy port that portals
+// lead to; others are served alike. An address in use is an error that wraps EADDRINUSE, and nothing is left open.
+func (e *Engine) Open(name service.PortName, picker Picker, view *View, at ...netip.AddrPort) (*Front, error) {
+	f := &Front{engine: e, name: name, picker: picker, sockets: map[netip.AddrPort]socket{}}
+	f.view.Store(view)
+	for _, addr := range at {
+		if err := f.Listen(addr); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Listen adds a listening socket.
+func (f *Front) Listen(at netip.AddrPort) error {
+	fd, err := bind(at, f.name.Protocol)
+	if err != nil {
+		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
+	}
+	if f.name.Protocol == service.UDP {
+		f.sockets[at] = openUDP(f, fd, at.Port())
+	} else {
+		f.sockets[at] = openTCP(f, fd)
+	}
+	return nil
+}
+
+// Unlisten closes the socket that Listen opened at that address.
+func (f *Front) Unlisten(at netip.AddrPort) {
+	if s := f.sockets[at]; s != nil {
+		s.close()
+		delete(f.sockets, at)
+	}
+}
+
+// Name is the service port.
+func (f *Front) Name() service.PortName { return f.name }
+
+// Active is the number of live connections or sessions.
+func (f *Front) Active() int64 { return f.active.Load() }
+
+// Retarget has new connections see another view. Open TCP connections go on; UDP sessions whose endpoint is not in it,
+// or no longer serves, end, so that their clients' next datagram picks anew.
+func (f *Front) Retarget(view *View) {
+	f.view.Store(view)
+	for _, s := range f.sockets {
+		s.retarget(view)
+	}
+}
+
+// Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions end.
+func (f *Front) Close() {
+	for at := range f.sockets {
+		f.Unlisten(at)
+	}
+}
+
+// bind makes a listening or bound socket whose options accepted sockets inherit.
+func bind(at netip.AddrPort, protocol service.Protocol) (int, error) {
+	kind := unix.SOCK_STREAM
+	if protocol == service.UDP {
+		kind = unix.SOCK_DGRAM
+	}
+	fd, e := sysSocket(family(at.Addr()), kind)
+	if e != 0 {
+		return 0, e
+	}
+	if at.Addr().Is6() {
+		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+	}
+	if kind == unix.SOCK_STREAM {
+		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+		streamOptions(fd)
+	} else {
+		datagramOptions(fd, at.Addr().Is6())
+	}
+	var sa sockaddr
+	sa.set(at)
+	if err := sysBind(fd, &sa); err != 0 {
+		sysClose(fd)
+		return 0, err
+	}
+	if kind == unix.SOCK_STREAM {
+		if err := unix.Listen(fd, backlog); err != nil {
+			sysClose(fd)
+			return 0, err
+		}
+	}
+	return fd, nil
+}
+
+// backlog is asked for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).
+const backlog = 4096
+
+// Keepalive of both sides, in seconds: a peer that is gone is noticed within some three minutes.
+const (
+	keepIdle     = 60
+	keepInterval = 15
+)
+
+// streamOptions are set on listeners, from which accepted sockets inherit them, and on sockets to endpoints.
+func streamOptions(fd int) {
+	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle)
+	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval)
+}

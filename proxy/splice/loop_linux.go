@@ -1,0 +1,231 @@
+package splice
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventsAtOnce is how many events one epoll_wait may bring.
+const eventsAtOnce = 128
+
+// Edge-triggered readiness of a stream, asked for once: each stage keeps what it was told.
+const streamEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+
+// handler is what a descriptor in a loop belongs to. ready runs on the loop; tag is what watch was given.
+type handler interface {
+	ready(events uint32, tag uint8)
+}
+
+// loop is one epoll instance and the goroutine that waits on it. What it watches is owned by that goroutine: handlers
+// and timers need no locks. Others reach it through do, and hand it connections through watch.
+type loop struct {
+	engine *Engine
+	ep     int
+	wakeFd int // an eventfd: work was queued by do
+	start  time.Time
+	load   atomic.Int32 // live connections and sessions
+
+	mu    sync.Mutex
+	slots []slot
+	free  []uint32
+	queue []func()
+
+	// owned by the loop's goroutine
+	now     time.Duration // since start, read once a round
+	timers  timers
+	again   []*conn // had more to do than one turn allows
+	pipes   pipePool
+	scratch [bufferSize]byte
+	dgrams  *datagrams // made at the first UDP front
+	events  [eventsAtOnce]unix.EpollEvent
+	batch   [eventsAtOnce]readiness
+}
+
+type slot struct {
+	gen uint16
+	tag uint8
+	h   handler
+}
+
+type readiness struct {
+	h      handler
+	events uint32
+	tag    uint8
+}
+
+func newLoop(e *Engine) (*loop, error) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll: %w", err)
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		sysClose(ep)
+		return nil, fmt.Errorf("create eventfd: %w", err)
+	}
+	l := &loop{engine: e, ep: ep, wakeFd: wake, start: time.Now()}
+	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
+		l.close()
+		return nil, fmt.Errorf("watch eventfd: %w", err)
+	}
+	return l, nil
+}
+
+func (l *loop) close() {
+	l.pipes.close()
+	sysClose(l.wakeFd)
+	sysClose(l.ep)
+}
+
+// watch has h told of the events of fd. It may be called from any goroutine: the loop owns h from then on. The id is
+// for forget.
+func (l *loop) watch(fd int, events uint32, h handler, tag uint8) (uint32, syscall.Errno) {
+	l.mu.Lock()
+	var id uint32
+	if n := len(l.free); n > 0 {
+		id = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		id = uint32(len(l.slots))
+		l.slots = append(l.slots, slot{})
+	}
+	s := &l.slots[id]
+	s.h, s.tag = h, tag
+	ev := unix.EpollEvent{Events: events, Fd: int32(id), Pad: int32(s.gen)}
+	l.mu.Unlock()
+	e := sysEpollCtl(l.ep, unix.EPOLL_CTL_ADD, fd, &ev)
+	if e != 0 {
+		l.forget(id)
+	}
+	return id, e
+}
+
+// forget ends a watch. The descriptor is to be closed or taken out of the epoll set by the caller; events of it that
+// are still under way are dropped.
+func (l *loop) forget(id uint32) {
+	l.mu.Lock()
+	s := &l.slots[id]
+	s.h = nil
+	s.gen++
+	l.free = append(l.free, id)
+	l.mu.Unlock()
+}
+
+// unwatch ends a watch of a descriptor that stays open.
+func (l *loop) unwatch(fd int, id uint32) {
+	sysEpollCtl(l.ep, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
+	l.forget(id)
+}
+
+// do runs f on the loop's goroutine, soon.
+func (l *loop) do(f func()) {
+	l.mu.Lock()
+	l.queue = append(l.queue, f)
+	first := len(l.queue) == 1
+	l.mu.Unlock()
+	if first {
+		var one [8]byte
+		binary.NativeEndian.PutUint64(one[:], 1)
+		unix.Write(l.wakeFd, one[:]) //nolint:errcheck // an eventfd that is full wakes the loop too
+	}
+}
+
+type waker struct{ l *loop }
+
+func (w waker) ready(uint32, uint8) {
+	var b [8]byte
+	unix.Read(w.l.wakeFd, b[:]) //nolint:errcheck // nothing to read is fine: the queue tells
+	w.l.mu.Lock()
+	queue := w.l.queue
+	w.l.queue = nil
+	w.l.mu.Unlock()
+	for _, f := range queue {
+		f()
+	}
+}
+
+// run serves until stop is set by a function that do brought.
+func (l *loop) run(stop *bool) {
+	for !*stop {
+		n, e := sysEpollWait(l.ep, l.events[:], l.patience())
+		l.now = l.clock()
+		if e != 0 {
+			n = 0 // EINTR; nothing else can happen to a valid set
+		}
+		for _, r := range l.resolve(n) {
+			r.h.ready(r.events, r.tag)
+		}
+		if l.dgrams != nil {
+			l.dgrams.flush()
+		}
+		l.resume()
+		for t := l.timers.due(l.now); t != nil; t = l.timers.due(l.now) {
+			t.owner.expired(l.now)
+		}
+	}
+}
+
+// clock is the time since start, read anew.
+func (l *loop) clock() time.Duration { return time.Since(l.start) }
+
+// patience is how long the loop may sleep, in milliseconds rounded up; -1 = until something happens.
+func (l *loop) patience() int {
+	switch {
+	case len(l.again) > 0:
+		return 0
+	case len(l.timers) == 0:
+		return -1
+	}
+	wait := l.timers[0].at - l.clock()
+	return int(max(0, (wait+time.Millisecond-1)/time.Millisecond))
+}
+
+// resolve turns events into handlers. A slot that was taken anew since is another generation.
+func (l *loop) resolve(n int) []readiness {
+	out := l.batch[:0]
+	l.mu.Lock()
+	for _, ev := range l.events[:n] {
+		if s := &l.slots[ev.Fd]; s.h != nil && s.gen == uint16(ev.Pad) {
+			out = append(out, readiness{s.h, ev.Events, s.tag})
+		}
+	}
+	l.mu.Unlock()
+	return out
+}
+
+// resume gives another turn to connections that had more to do.
+func (l *loop) resume() {
+	if len(l.again) == 0 {
+		return
+	}
+	turn := l.again
+	l.again = nil
+	for _, c := range turn {
+		c.queued = false
+		c.relay()
+	}
+}
+
+// liver is what a cut ends by force.
+type liver interface{ cut() }
+
+// cut ends every connection and session of the loop.
+func (l *loop) cut() {
+	l.mu.Lock()
+	var all []liver
+	for _, s := range l.slots {
+		if c, ok := s.h.(liver); ok {
+			all = append(all, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.cut()
+	}
+}

@@ -1,0 +1,90 @@
+package splice
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Record is one finished connection or UDP session. It is written once and not changed after it was reported.
+type Record struct {
+	ID                uint64 // unique within one run of the daemon
+	Start             time.Time
+	Service           service.PortName
+	Client            netip.AddrPort
+	OriginalDst       netip.AddrPort // what the client dialled; zero when it is not known
+	Portal            service.Kind   // the kind of OriginalDst; of no meaning with OutcomeNotPortal
+	Endpoint          service.Endpoint
+	Attempts          []Attempt // in order; the last one worked if its Err is empty
+	Affinity          string    // "", or how ClientIP affinity bound the client: see balance
+	BytesFromClient   int64
+	BytesFromEndpoint int64
+	Connect           time.Duration // from accept until an endpoint was connected; negative: never
+	FirstByte         time.Duration // from accept until the endpoint's first byte; negative: none came
+	Duration          time.Duration
+	ClosedBy          Side
+	How               How
+	Outcome           Outcome
+}
+
+// Attempt is one dial of one endpoint.
+type Attempt struct {
+	Endpoint netip.AddrPort
+	Took     time.Duration
+	Err      string // empty: it worked
+}
+
+// Side is who ended a connection first.
+type Side string
+
+// The sides. The proxy ends what it refuses, what timed out and what a drain cuts.
+const (
+	Client   Side = "client"
+	Endpoint Side = "endpoint"
+	Proxy    Side = "proxy"
+)
+
+// How is the manner of the end.
+type How string
+
+// The manners.
+const (
+	FIN     How = "fin"
+	Reset   How = "reset"
+	Timeout How = "timeout"
+)
+
+// Outcome is how a connection ended, from a closed set of words: the label of metrics.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeOK              Outcome = "ok"                 // both directions ended by FIN; a UDP session by its idle timeout
+	OutcomeClientReset     Outcome = "client_reset"       // the client reset the connection
+	OutcomeEndpointReset   Outcome = "endpoint_reset"     // the endpoint reset it, or refused a UDP datagram
+	OutcomeClientLost      Outcome = "client_lost"        // the client stopped answering: keepalive or retransmission timeout
+	OutcomeEndpointLost    Outcome = "endpoint_lost"      // the endpoint did
+	OutcomeHalfClosed      Outcome = "half_close_timeout" // one direction ended and the other fell silent
+	OutcomeIdle            Outcome = "idle_timeout"       // no byte either way for the idle timeout (TCP)
+	OutcomeDialFailed      Outcome = "dial_failed"        // every attempt failed
+	OutcomeNoEndpoint      Outcome = "no_endpoint"        // there was none to try
+	OutcomeNotPortal       Outcome = "not_a_portal"       // it came straight to the proxy port
+	OutcomeSourceRange     Outcome = "source_range"       // loadBalancerSourceRanges leave the client out
+	OutcomeLimit           Outcome = "limit"              // too many UDP sessions
+	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
+	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
+	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away
+	OutcomeCut             Outcome = "cut"                // ended by force at the end of a drain
+)
+
+// Outcomes lists all outcomes.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost,
+		OutcomeEndpointLost, OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange, OutcomeLimit, OutcomeResources,
+		OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
+}
+
+// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path:
+// it must not block.
+type Observer func(*Record)

@@ -1,0 +1,226 @@
+package splice
+
+import (
+	"bytes"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keptUnanswered bounds the first datagram that a session keeps for another endpoint, in bytes. Questions are short.
+const keptUnanswered = 4096
+
+// session is a UDP client, or rather its address, and its socket to an endpoint.
+type session struct {
+	sock       *udpSocket
+	key        sessionKey
+	name       sockaddr // of the client
+	view       *View
+	fd         int
+	id         uint32
+	watched    bool
+	over       bool
+	began      time.Duration
+	last       time.Duration
+	prev, next *session
+	unanswered []byte // the first datagram, until anything came back: another endpoint may get it
+	tried      []netip.AddrPort
+	rec        Record
+	attempt    [1]Attempt
+}
+
+// dial picks an endpoint and connects a socket to it. The outcome is empty when that worked.
+func (s *session) dial() Outcome {
+	e := s.sock.front.engine
+	for len(s.rec.Attempts) < len(e.opts.ConnectTimeouts) {
+		addr, affinity, ok := s.sock.front.picker.Pick(s.key.client.Addr(), s.tried)
+		if !ok {
+			break
+		}
+		s.rec.Affinity = affinity
+		errno := s.connect(addr)
+		if errno == 0 {
+			s.rec.Endpoint = s.view.endpoint(addr)
+			s.rec.Connect = s.sock.l.clock() - s.began
+			return ""
+		}
+		s.failed(errno)
+		if errno == unix.EMFILE || errno == unix.ENFILE || errno == unix.ENOBUFS || errno == unix.ENOMEM {
+			e.opts.Trouble(errno)
+			return OutcomeResources
+		}
+	}
+	if len(s.rec.Attempts) == 0 {
+		return OutcomeNoEndpoint
+	}
+	return OutcomeDialFailed
+}
+
+// enter makes the session known.
+func (s *session) enter() {
+	u := s.sock
+	u.sessions[s.key] = s
+	u.byUse.append(s)
+	u.front.active.Add(1)
+	u.front.engine.live.Add(1)
+	if u.timer.index == 0 {
+		u.l.timers.set(&u.timer, u.l.now+u.front.engine.opts.UDPIdle)
+	}
+}
+
+// end closes a session that was entered.
+func (s *session) end(by Side, how How, o Outcome) {
+	if s.over {
+		return
+	}
+	s.over = true
+	u := s.sock
+	s.closeSocket()
+	delete(u.sessions, s.key)
+	u.byUse.remove(s)
+	u.front.engine.release(1)
+	u.front.engine.live.Add(-1)
+	u.front.active.Add(-1)
+	s.report(by, how, o)
+}
+
+func (s *session) cut() { s.end(Proxy, Reset, OutcomeCut) }
+
+func (s *session) report(by Side, how How, o Outcome) {
+	s.rec.ClosedBy, s.rec.How, s.rec.Outcome = by, how, o
+	s.rec.Duration = s.sock.l.clock() - s.began
+	s.sock.front.engine.opts.Observer(&s.rec)
+}
+
+func (s *session) closeSocket() {
+	if s.fd < 0 {
+		return
+	}
+	if s.watched {
+		s.sock.l.forget(s.id)
+		s.watched = false
+	}
+	sysClose(s.fd)
+	s.fd = -1
+}
+
+// touch makes the session the most recently used.
+func (s *session) touch() {
+	s.last = s.sock.l.now
+	s.sock.byUse.remove(s)
+	s.sock.byUse.append(s)
+}
+
+// connect makes a socket that sends to one endpoint and receives from it alone.
+func (s *session) connect(addr netip.AddrPort) syscall.Errno {
+	s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr})
+	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_DGRAM)
+	if e != 0 {
+		return e
+	}
+	s.fd = fd
+	var sa sockaddr
+	sa.set(addr)
+	if e := sysConnect(fd, &sa); e != 0 {
+		return e
+	}
+	id, e := s.sock.l.watch(fd, unix.EPOLLIN, s, 0)
+	s.id, s.watched = id, e == 0
+	return e
+}
+
+// failed notes that the current endpoint is of no use and closes the socket to it.
+func (s *session) failed(e syscall.Errno) {
+	a := &s.rec.Attempts[len(s.rec.Attempts)-1]
+	a.Err, a.Took = e.Error(), s.sock.l.clock()-s.began
+	s.tried = append(s.tried, a.Endpoint)
+	s.closeSocket()
+}
+
+// send passes a datagram of the client on.
+func (s *session) send(data []byte) {
+	s.rec.BytesFromClient += int64(len(data))
+	s.touch()
+	if s.rec.FirstByte < 0 && s.unanswered == nil && len(data) <= keptUnanswered {
+		s.unanswered = bytes.Clone(data)
+	}
+	s.forward(data)
+}
+
+// forward sends a datagram to the endpoint, or to another when this one is found gone.
+func (s *session) forward(data []byte) {
+	_, e := sysSend(s.fd, data)
+	switch {
+	case e == 0:
+	case e != unix.ECONNREFUSED: // a full queue, a datagram too large, no route: lost, as datagrams may be
+		s.sock.front.engine.udpDropped.Add(1)
+	case s.refused(): // told of an earlier datagram; this one was not sent
+		s.forward(data)
+	default:
+		s.sock.deliver(data, &s.name, s.key.local)
+	}
+}
+
+// refused is told that the endpoint has nobody at its port. A session that never had an answer moves to another
+// endpoint and takes its first datagram along: true. Any other is over, and the client's next datagram picks anew.
+func (s *session) refused() bool {
+	if s.unanswered == nil {
+		s.end(Endpoint, Reset, OutcomeEndpointReset)
+		return false
+	}
+	s.failed(unix.ECONNREFUSED)
+	if o := s.dial(); o != "" {
+		s.end(Endpoint, Reset, o)
+		return false
+	}
+	sysSend(s.fd, s.unanswered)
+	return true
+}
+
+// ready receives replies and queues them for the client.
+func (s *session) ready(uint32, uint8) {
+	if s.over {
+		return
+	}
+	n, e := s.sock.l.dgrams.reply(s)
+	switch {
+	case e == unix.EAGAIN || e == unix.EINTR:
+	case e != 0:
+		s.refused()
+	case n > 0:
+		if s.rec.FirstByte < 0 {
+			s.rec.FirstByte = s.sock.l.clock() - s.began
+			s.unanswered = nil
+		}
+		s.touch()
+	}
+}
+
+// sessionList is a doubly linked list of sessions.
+type sessionList struct{ first, last *session }
+
+func (q *sessionList) append(s *session) {
+	s.prev, s.next = q.last, nil
+	if q.last != nil {
+		q.last.next = s
+	} else {
+		q.first = s
+	}
+	q.last = s
+}
+
+func (q *sessionList) remove(s *session) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		q.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	} else {
+		q.last = s.prev
+	}
+	s.prev, s.next = nil, nil
+}

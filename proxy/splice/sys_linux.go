@@ -1,0 +1,205 @@
+package splice
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
+// need not hear of them, and telling it costs more than many of them do.
+
+func sysRead(fd int, b []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	return int(n), e
+}
+
+func sysSend(fd int, b []byte) (int, syscall.Errno) {
+	var p unsafe.Pointer
+	if len(b) > 0 {
+		p = unsafe.Pointer(&b[0])
+	}
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(p), uintptr(len(b)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), e
+}
+
+func sysSplice(from, to, most int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most),
+		unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+	return int(n), e
+}
+
+func sysAccept(fd int, sa *sockaddr) (int, syscall.Errno) {
+	sa.size = unix.SizeofSockaddrInet6
+	n, _, e := syscall.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)),
+		uintptr(unsafe.Pointer(&sa.size)), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	return int(n), e
+}
+
+func sysSocket(family, kind int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall(unix.SYS_SOCKET, uintptr(family), uintptr(kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC), 0)
+	return int(n), e
+}
+
+func sysConnect(fd int, sa *sockaddr) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(sa.size))
+	return e
+}
+
+func sysSetInt(fd, level, name int, value int32) syscall.Errno {
+	_, _, e := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name),
+		uintptr(unsafe.Pointer(&value)), unsafe.Sizeof(value), 0)
+	return e
+}
+
+func sysShutdownWrite(fd int) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_WR, 0)
+	return e
+}
+
+func sysClose(fd int) {
+	syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) //nolint:errcheck // nothing can be done about it
+}
+
+// sysReset closes a TCP socket so that its peer sees a reset.
+func sysReset(fd int) {
+	linger := unix.Linger{Onoff: 1}
+	syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER,
+		uintptr(unsafe.Pointer(&linger)), unsafe.Sizeof(linger), 0) //nolint:errcheck // then it is an ordinary close
+	sysClose(fd)
+}
+
+// sysError takes the pending error of a socket.
+func sysError(fd int) syscall.Errno {
+	value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return unix.EBADF
+	}
+	return syscall.Errno(value)
+}
+
+func sysEpollCtl(ep, op, fd int, ev *unix.EpollEvent) syscall.Errno {
+	_, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(ev)), 0, 0)
+	return e
+}
+
+// sysEpollWait blocks for up to ms milliseconds (-1 = without end), so the scheduler is told, unless ms is 0.
+func sysEpollWait(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
+	args := [4]uintptr{uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms)}
+	if ms == 0 {
+		n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, args[0], args[1], args[2], args[3], 0, 0)
+		return int(n), e
+	}
+	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, args[0], args[1], args[2], args[3], 0, 0)
+	return int(n), e
+}
+
+func sysRecvmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)),
+		unix.MSG_DONTWAIT, 0, 0)
+	return int(n), e
+}
+
+func sysSendmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), e
+}
+
+// mmsghdr is the kernel's struct mmsghdr.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+	_   [4]byte
+}
+
+// sockaddr is a kernel socket address of either family.
+type sockaddr struct {
+	raw  unix.RawSockaddrInet6 // the larger of the two
+	size uint32
+}
+
+func (s *sockaddr) set(a netip.AddrPort) {
+	port := a.Port()<<8 | a.Port()>>8
+	if a.Addr().Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.raw))
+		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: a.Addr().As4()}
+		s.size = unix.SizeofSockaddrInet4
+		return
+	}
+	s.raw = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: a.Addr().As16()}
+	s.size = unix.SizeofSockaddrInet6
+}
+
+// addr is the address, an IPv4-mapped one as IPv4.
+func (s *sockaddr) addr() netip.AddrPort {
+	port := s.raw.Port<<8 | s.raw.Port>>8
+	if s.raw.Family == unix.AF_INET {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.raw))
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
+	}
+	return netip.AddrPortFrom(netip.AddrFrom16(s.raw.Addr).Unmap(), port)
+}
+
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// pktinfo control messages: which local address a datagram was sent to, and which one a reply is to leave from.
+
+const (
+	pktinfo4Space = unix.SizeofCmsghdr + (unix.SizeofInet4Pktinfo+7)&^7
+	pktinfo6Space = unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo + 4
+)
+
+func putPktinfo(b []byte, local netip.Addr) int {
+	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	data := b[unix.SizeofCmsghdr:]
+	if local.Is4() {
+		*hdr = unix.Cmsghdr{Len: unix.SizeofCmsghdr + unix.SizeofInet4Pktinfo, Level: unix.IPPROTO_IP, Type: unix.IP_PKTINFO}
+		clear(data[:unix.SizeofInet4Pktinfo])
+		*(*[4]byte)(data[4:]) = local.As4() // ipi_spec_dst
+		return pktinfo4Space
+	}
+	*hdr = unix.Cmsghdr{Len: unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo, Level: unix.IPPROTO_IPV6, Type: unix.IPV6_PKTINFO}
+	*(*[16]byte)(data) = local.As16()
+	binary.NativeEndian.PutUint32(data[16:], 0)
+	return pktinfo6Space
+}
+
+func pktinfo(b []byte) netip.Addr {
+	if len(b) < unix.SizeofCmsghdr {
+		return netip.Addr{}
+	}
+	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	data := b[unix.SizeofCmsghdr:]
+	switch {
+	case hdr.Level == unix.IPPROTO_IP && hdr.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+		return netip.AddrFrom4(*(*[4]byte)(data[8:12])) // ipi_addr
+	case hdr.Level == unix.IPPROTO_IPV6 && hdr.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+		return netip.AddrFrom16(*(*[16]byte)(data[:16])).Unmap()
+	}
+	return netip.Addr{}
+}
+
+func sysBind(fd int, sa *sockaddr) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(sa.size))
+	return e
+}
+
+// localAddr is the address a socket is bound to, the zero AddrPort when there is none.
+func localAddr(fd int) netip.AddrPort {
+	sa := sockaddr{size: unix.SizeofSockaddrInet6}
+	_, _, e := syscall.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(unsafe.Pointer(&sa.size)))
+	if e != 0 {
+		return netip.AddrPort{}
+	}
+	return sa.addr()
+}
