@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Health knows whether the proxy keeps up with its source. Safe for concurrent use.
+//
+// Live: no change has waited for a sync for longer than the timeout. Ready: live, synced at least once, not draining.
+type Health struct {
+	timeout time.Duration
+	metrics *Metrics
+
+	mu       sync.Mutex
+	queued   time.Time // of the oldest change that waits; zero: none does
+	updated  time.Time // of the last sync; zero: none yet
+	draining bool
+}
+
+// NewHealth returns the health of a proxy that resyncs each syncPeriod. A change may wait for two of them, as with
+// kube-proxy. Answers are counted in m unless it is nil.
+func NewHealth(syncPeriod time.Duration, m *Metrics) *Health {
+	return &Health{timeout: 2 * syncPeriod, metrics: m}
+}
+
+// QueuedUpdate notes that a change waits for a sync.
+func (h *Health) QueuedUpdate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.queued.IsZero() {
+		h.queued = time.Now()
+	}
+}
+
+// Updated notes a sync that succeeded, after which no change waits.
+func (h *Health) Updated() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.queued = time.Time{}
+	h.updated = time.Now()
+}
+
+// Draining notes that no new connection should be sent here from now on.
+func (h *Health) Draining() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+}
+
+// state is the health at one moment.
+type state struct {
+	live, ready, eligible bool
+	updated, now          time.Time
+}
+
+func (h *Health) state() state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := state{updated: h.updated, now: time.Now(), eligible: !h.draining}
+	s.live = h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout
+	s.ready = s.live && s.eligible && !h.updated.IsZero()
+	return s
+}
+
+// answer has the fields of kube-proxy's.
+type answer struct {
+	LastUpdated  time.Time `json:"lastUpdated"`
+	CurrentTime  time.Time `json:"currentTime"`
+	NodeEligible *bool     `json:"nodeEligible,omitempty"`
+}
+
+// Healthz answers whether traffic should be sent here: 200 or 503. nodeEligible is false while draining.
+func (h *Health) Healthz(w http.ResponseWriter, _ *http.Request) {
+	s := h.state()
+	code := reply(w, s, s.ready, &s.eligible)
+	if h.metrics != nil {
+		h.metrics.answeredHealthz(code)
+	}
+}
+
+// Livez answers whether the proxy should be left to run: 200 or 503.
+func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
+	s := h.state()
+	code := reply(w, s, s.live, nil)
+	if h.metrics != nil {
+		h.metrics.answeredLivez(code)
+	}
+}
+
+// reply answers and returns the status code. As with kube-proxy, one that is well was updated just now, since those
+// who ask take an old time for a proxy that hangs.
+func reply(w http.ResponseWriter, s state, well bool, eligible *bool) int {
+	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible}
+	code := http.StatusServiceUnavailable
+	if well {
+		a.LastUpdated, code = s.now, http.StatusOK
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(a) // it cannot fail but for a client that left
+	return code
+}

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// recordField is the field of a log entry that carries the record.
+const recordField = "record"
+
+// jsonLine is a record as the JSON log shows it. Every line has every field: a time that never came is null, an
+// address or a word that there is none of is "", no attempts are [].
+type jsonLine struct {
+	Time              string        `json:"time"` // of the accept: the line itself is written at the end
+	ID                uint64        `json:"id"`
+	Service           string        `json:"service"`
+	Protocol          string        `json:"protocol"`
+	Client            string        `json:"client"`
+	OriginalDst       string        `json:"original_dst"`
+	Portal            string        `json:"portal"`
+	Endpoint          string        `json:"endpoint"`
+	Pod               string        `json:"pod"`
+	Node              string        `json:"node"` // the endpoint's
+	Attempts          []jsonAttempt `json:"attempts"`
+	Affinity          string        `json:"affinity"`
+	BytesFromClient   int64         `json:"bytes_from_client"`
+	BytesFromEndpoint int64         `json:"bytes_from_endpoint"`
+	ConnectMS         *float64      `json:"connect_ms"`
+	FirstByteMS       *float64      `json:"first_byte_ms"`
+	DurationMS        float64       `json:"duration_ms"`
+	ClosedBy          splice.Side   `json:"closed_by"`
+	How               splice.How    `json:"how"`
+	Outcome           string        `json:"outcome"`
+}
+
+type jsonAttempt struct {
+	Endpoint string  `json:"endpoint"`
+	MS       float64 `json:"ms"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// jsonFormatter writes the record of an entry as one line of JSON. One goroutine may use it.
+type jsonFormatter struct {
+	buf     bytes.Buffer
+	encoder *json.Encoder
+	line    jsonLine
+	connect float64
+	first   float64
+}
+
+func newJSONFormatter() *jsonFormatter {
+	f := &jsonFormatter{}
+	f.encoder = json.NewEncoder(&f.buf)
+	f.encoder.SetEscapeHTML(false)
+	return f
+}
+
+// Format implements logrus.Formatter. What it returns is valid until the next call.
+func (f *jsonFormatter) Format(e *logrus.Entry) ([]byte, error) {
+	r, ok := e.Data[recordField].(*splice.Record)
+	if !ok {
+		return nil, fmt.Errorf("format log entry %q: it carries no record", e.Message)
+	}
+	f.fill(r)
+	f.buf.Reset()
+	if err := f.encoder.Encode(&f.line); err != nil {
+		return nil, fmt.Errorf("encode record %d: %w", r.ID, err)
+	}
+	return f.buf.Bytes(), nil
+}
+
+func (f *jsonFormatter) fill(r *splice.Record) {
+	f.line = jsonLine{
+		Time:              timestamp(r.Start),
+		ID:                r.ID,
+		Service:           r.Service.Label(),
+		Protocol:          r.Service.Protocol.String(),
+		Client:            address(r.Client),
+		OriginalDst:       address(r.OriginalDst),
+		Portal:            portalKind(r),
+		Endpoint:          address(r.Endpoint.Addr),
+		Pod:               r.Endpoint.Pod,
+		Node:              r.Endpoint.Node,
+		Attempts:          f.line.Attempts[:0],
+		Affinity:          r.Affinity,
+		BytesFromClient:   r.BytesFromClient,
+		BytesFromEndpoint: r.BytesFromEndpoint,
+		ConnectMS:         millisIfAny(r.Connect, &f.connect),
+		FirstByteMS:       millisIfAny(r.FirstByte, &f.first),
+		DurationMS:        millis(r.Duration),
+		ClosedBy:          r.ClosedBy,
+		How:               r.How,
+		Outcome:           string(r.Outcome),
+	}
+	if f.line.Attempts == nil {
+		f.line.Attempts = []jsonAttempt{}
+	}
+	for _, a := range r.Attempts {
+		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), millis(a.Took), a.Err})
+	}
+}
+
+// timestamp is t in UTC as RFC 3339 with six decimals. Every other layout but that of whole seconds is three times as
+// dear to format, and six decimals keep the column straight.
+func timestamp(t time.Time) string {
+	b := t.UTC().AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000000Z")), time.RFC3339)
+	b[len(b)-1] = '.'
+	for us, unit := t.Nanosecond()/1000, 100_000; unit > 0; unit /= 10 {
+		b = append(b, byte('0'+us/unit%10))
+	}
+	return string(append(b, 'Z'))
+}
+
+// portalKind is the kind of frontend the client dialled, "" when it dialled none.
+func portalKind(r *splice.Record) string {
+	if r.Outcome == splice.OutcomeNotPortal {
+		return ""
+	}
+	return r.Portal.String()
+}
+
+func address(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// millis is d in milliseconds, rounded to the microsecond: three decimals at most.
+func millis(d time.Duration) float64 {
+	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
+}
+
+// millisIfAny puts d in milliseconds into store and returns it, or nil for a time that never came.
+func millisIfAny(d time.Duration, store *float64) *float64 {
+	if d < 0 {
+		return nil
+	}
+	*store = millis(d)
+	return store
+}

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Metrics is all that the daemon counts, in a registry of its own: kube-proxy's metrics under their names, types,
+// labels and buckets where they apply, and those of connections beside them. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	families []string
+	sync     syncMetrics
+	conns    connMetrics
+	accepts  *prometheus.CounterVec
+	healthz  *prometheus.CounterVec
+	livez    *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics for a proxy of these IP families ("IPv4", "IPv6": the values of the label ip_family). A
+// sync covers all of them.
+func NewMetrics(families ...string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		families: families,
+		accepts: counters("portald_accept_errors_total",
+			"Connections that could not be accepted, by reason.", "reason"),
+		healthz: counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
+		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
+	}
+	m.sync.init()
+	m.conns.init()
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.accepts, m.healthz, m.livez)
+	m.registry.MustRegister(m.sync.all()...)
+	m.registry.MustRegister(m.conns.all()...)
+	m.sync.zero(families)
+	return m
+}
+
+// Handler serves the metrics to Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true})
+}
+
+// AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.
+func (m *Metrics) AcceptError(reason string) { m.accepts.WithLabelValues(reason).Inc() }
+
+// WatchLog shows what the connection log lost. It may be called once.
+func (m *Metrics) WatchLog(l *ConnectionLog) {
+	m.registry.MustRegister(
+		counterFunc("portald_connection_records_dropped_total",
+			"Connection records that never reached the connection log.", l.Dropped),
+		counterFunc("portald_connection_log_errors_total",
+			"Failed attempts to write or reopen the connection log.", l.WriteErrors))
+}
+
+// WatchActive shows how many connections and UDP sessions are open. At each scrape, active yields the number of every
+// service port that has any. It may be called once.
+func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {
+	m.registry.MustRegister(activeCollector{active: active, desc: prometheus.NewDesc("portald_connections_active",
+		"Open connections and UDP sessions.", []string{"service", "protocol"}, nil)})
+}
+
+// activeCollector pulls the open connections when it is asked for them.
+type activeCollector struct {
+	active func(yield func(service.PortName, int))
+	desc   *prometheus.Desc
+}
+
+func (c activeCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+func (c activeCollector) Collect(to chan<- prometheus.Metric) {
+	c.active(func(name service.PortName, n int) {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n),
+			name.Label(), name.Protocol.String())
+	})
+}
+
+func (m *Metrics) answeredHealthz(code int) { m.healthz.WithLabelValues(strconv.Itoa(code)).Inc() }
+func (m *Metrics) answeredLivez(code int)   { m.livez.WithLabelValues(strconv.Itoa(code)).Inc() }
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func counterFunc(name, help string, value func() uint64) prometheus.CounterFunc {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+		func() float64 { return float64(value()) })
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

@@ -1,0 +1,272 @@
+package admin
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// wantMetrics compares the metrics of these names with their exposition.
+func wantMetrics(t *testing.T, m *Metrics, want string, names ...string) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(m.registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+// exercised returns metrics of which every one has been used.
+func exercised(t *testing.T) *Metrics {
+	m := NewMetrics("IPv4", "IPv6")
+	l, _ := logTo(t, filepath.Join(t.TempDir(), "log"), 0)
+	m.WatchLog(l)
+	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
+	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })
+	m.Observe(record())
+	m.Observe(stray())
+	m.AcceptError("descriptors")
+	m.Queued(time.Unix(1000, 0))
+	m.Synced(true, time.Unix(1000, 0), time.Unix(1000, 0).Add(30*time.Millisecond))
+	m.Synced(false, time.Unix(2000, 0), time.Unix(2000, 0).Add(2*time.Millisecond))
+	m.RestoreFailed("IPv6", true)
+	m.Rules("IPv4", "nat", 12)
+	m.answeredHealthz(200)
+	m.answeredLivez(503)
+	return m
+}
+
+func TestMetricsOfConnections(t *testing.T) {
+	m := exercised(t)
+	m.Observe(record())
+	wantMetrics(t, m, `
+# HELP portald_connections_total Finished connections and UDP sessions.
+# TYPE portald_connections_total counter
+portald_connections_total{outcome="ok",portal="ClusterIP",protocol="tcp",service="shop/cart:http"} 2
+portald_connections_total{outcome="not_a_portal",portal="",protocol="udp",service="shop/dns"} 1
+# HELP portald_connections_active Open connections and UDP sessions.
+# TYPE portald_connections_active gauge
+portald_connections_active{protocol="tcp",service="shop/cart:http"} 3
+# HELP portald_connection_bytes_total Bytes carried by finished connections and UDP sessions.
+# TYPE portald_connection_bytes_total counter
+portald_connection_bytes_total{direction="from_client",protocol="tcp",service="shop/cart:http"} 2468
+portald_connection_bytes_total{direction="from_endpoint",protocol="tcp",service="shop/cart:http"} 90002
+portald_connection_bytes_total{direction="from_client",protocol="udp",service="shop/dns"} 0
+portald_connection_bytes_total{direction="from_endpoint",protocol="udp",service="shop/dns"} 0
+# HELP portald_dial_attempts_total Attempts to reach an endpoint, by finished connections and UDP sessions.
+# TYPE portald_dial_attempts_total counter
+portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:http"} 2
+portald_dial_attempts_total{protocol="tcp",result="ok",service="shop/cart:http"} 2
+portald_dial_attempts_total{protocol="udp",result="failed",service="shop/dns"} 0
+portald_dial_attempts_total{protocol="udp",result="ok",service="shop/dns"} 0
+# HELP portald_connect_seconds Time from the accept until an endpoint was connected, retries included.
+# TYPE portald_connect_seconds histogram
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.0005"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.001"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.005"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.025"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.25"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="0.75"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="1.75"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="3.75"} 2
+portald_connect_seconds_bucket{protocol="tcp",service="shop/cart:http",le="+Inf"} 2
+portald_connect_seconds_sum{protocol="tcp",service="shop/cart:http"} 0.000802468
+portald_connect_seconds_count{protocol="tcp",service="shop/cart:http"} 2
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.0005"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.001"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.005"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.025"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.25"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="0.75"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="1.75"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="3.75"} 0
+portald_connect_seconds_bucket{protocol="udp",service="shop/dns",le="+Inf"} 0
+portald_connect_seconds_sum{protocol="udp",service="shop/dns"} 0
+portald_connect_seconds_count{protocol="udp",service="shop/dns"} 0
+# HELP portald_accept_errors_total Connections that could not be accepted, by reason.
+# TYPE portald_accept_errors_total counter
+portald_accept_errors_total{reason="descriptors"} 1
+# HELP portald_connection_records_dropped_total Connection records that never reached the connection log.
+# TYPE portald_connection_records_dropped_total counter
+portald_connection_records_dropped_total 0
+`, "portald_connections_total", "portald_connections_active", "portald_connection_bytes_total",
+		"portald_dial_attempts_total", "portald_connect_seconds", "portald_accept_errors_total",
+		"portald_connection_records_dropped_total")
+}
+
+func TestMetricsOfSyncs(t *testing.T) {
+	m := exercised(t)
+	wantMetrics(t, m, `
+# HELP kubeproxy_sync_proxy_rules_last_timestamp_seconds When the rules were last synced, Unix time.
+# TYPE kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge
+kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} 2000.002
+kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"} 2000.002
+# HELP kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds When a sync of the rules was last queued, Unix time.
+# TYPE kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds gauge
+kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} 1000
+kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv6"} 1000
+# HELP kubeproxy_sync_proxy_rules_endpoint_changes_pending Changes of endpoints not yet synced.
+# TYPE kubeproxy_sync_proxy_rules_endpoint_changes_pending gauge
+kubeproxy_sync_proxy_rules_endpoint_changes_pending 2
+# HELP kubeproxy_sync_proxy_rules_endpoint_changes_total Changes of endpoints seen.
+# TYPE kubeproxy_sync_proxy_rules_endpoint_changes_total counter
+kubeproxy_sync_proxy_rules_endpoint_changes_total 7
+# HELP kubeproxy_sync_proxy_rules_service_changes_pending Changes of Services not yet synced.
+# TYPE kubeproxy_sync_proxy_rules_service_changes_pending gauge
+kubeproxy_sync_proxy_rules_service_changes_pending 0
+# HELP kubeproxy_sync_proxy_rules_service_changes_total Changes of Services seen.
+# TYPE kubeproxy_sync_proxy_rules_service_changes_total counter
+kubeproxy_sync_proxy_rules_service_changes_total 5
+# HELP kubeproxy_sync_proxy_rules_iptables_total Rules held in iptables.
+# TYPE kubeproxy_sync_proxy_rules_iptables_total gauge
+kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"} 12
+# HELP kubeproxy_sync_proxy_rules_iptables_restore_failures_total Failed iptables-restore calls.
+# TYPE kubeproxy_sync_proxy_rules_iptables_restore_failures_total counter
+kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 0
+kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1
+# HELP kubeproxy_proxy_healthz_total Answers to /healthz, by status code.
+# TYPE kubeproxy_proxy_healthz_total counter
+kubeproxy_proxy_healthz_total{code="200"} 1
+# HELP kubeproxy_proxy_livez_total Answers to /livez, by status code.
+# TYPE kubeproxy_proxy_livez_total counter
+kubeproxy_proxy_livez_total{code="503"} 1
+`, syncPrefix+"last_timestamp_seconds", syncPrefix+"last_queued_timestamp_seconds",
+		syncPrefix+"endpoint_changes_pending", syncPrefix+"endpoint_changes_total",
+		syncPrefix+"service_changes_pending", syncPrefix+"service_changes_total", syncPrefix+"iptables_total",
+		syncPrefix+"iptables_restore_failures_total", "kubeproxy_proxy_healthz_total", "kubeproxy_proxy_livez_total")
+	for name, want := range map[string]uint64{syncPrefix + "duration_seconds": 2,
+		"kubeproxy_sync_full_proxy_rules_duration_seconds":    1,
+		"kubeproxy_sync_partial_proxy_rules_duration_seconds": 1} {
+		if got := samples(t, m, name); got != 2*want {
+			t.Errorf("%s has %d samples in two families, want %d", name, got, 2*want)
+		}
+	}
+}
+
+// samples is the number of samples in a histogram, and checks that it has kube-proxy's buckets.
+func samples(t *testing.T, m *Metrics, name string) (n uint64) {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, child := range f.GetMetric() {
+			n += child.GetHistogram().GetSampleCount()
+			if b := child.GetHistogram().GetBucket(); len(b) != 15 || b[0].GetUpperBound() != 0.001 || b[14].GetUpperBound() != 16.384 {
+				t.Errorf("%s has other buckets than kube-proxy's", name)
+			}
+		}
+	}
+	return n
+}
+
+// gaugeTotal is kube-proxy's name of a gauge: promlint would have another, dashboards know it as it is.
+const gaugeTotal = syncPrefix + "iptables_total"
+
+func TestMetricsLint(t *testing.T) {
+	problems, err := testutil.GatherAndLint(exercised(t).registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if p.Metric != gaugeTotal {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestMetricsForget(t *testing.T) {
+	m := exercised(t)
+	before := series(t, m)
+	other := cart
+	other.Name = "other"
+	r := record()
+	r.Service = other
+	m.Observe(r)
+	r.Outcome = splice.OutcomeCut
+	m.Observe(r)
+	m.Forget(other)
+	m.Forget(other)
+	if got := series(t, m); got != before {
+		t.Errorf("%d series after Forget, had %d", got, before)
+	}
+	m.Observe(r) // one that outlived its service port
+	m.Retain(func(n service.PortName) bool { return n != other })
+	if got := series(t, m); got != before {
+		t.Errorf("%d series after Retain, had %d", got, before)
+	}
+}
+
+// series is the number of those of connections.
+func series(t *testing.T, m *Metrics) int {
+	t.Helper()
+	n, err := testutil.GatherAndCount(m.registry, "portald_connections_total", "portald_connection_bytes_total",
+		"portald_dial_attempts_total", "portald_connect_seconds", "portald_connection_duration_seconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestMetricsUnderConcurrency(t *testing.T) {
+	m := NewMetrics("IPv4")
+	outcomes := splice.Outcomes()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 2000 {
+				r := numbered(uint64(i))
+				r.Service.Name = fmt.Sprint(i % 5)
+				r.Outcome = outcomes[i%len(outcomes)]
+				m.Observe(r)
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range 500 {
+			m.Forget(service.PortName{Namespace: "shop", Name: fmt.Sprint(i % 5), Port: "http", Protocol: service.TCP})
+			series(t, m)
+		}
+	})
+	wg.Wait()
+	m.Retain(func(service.PortName) bool { return false })
+	if n := series(t, m); n != 0 {
+		t.Errorf("%d series left of service ports that are gone", n)
+	}
+}
+
+func TestObserveDoesNotAllocate(t *testing.T) {
+	m, r := NewMetrics("IPv4"), record()
+	m.Observe(r)
+	if n := testing.AllocsPerRun(100, func() { m.Observe(r) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkMetricsObserve(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m := NewMetrics("IPv4")
+			records := make([]*splice.Record, n)
+			for i := range records {
+				records[i] = record()
+				records[i].Service.Name = fmt.Sprint(i)
+				m.Observe(records[i])
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				m.Observe(records[i%n])
+			}
+		})
+	}
+}

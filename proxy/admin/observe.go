@@ -1,0 +1,20 @@
+// Package admin is what one can see of the daemon: the connection log, metrics, health. It is told what happened and
+// answers those who ask; it does not know how traffic is carried, and nothing it does may delay it.
+package admin
+
+import "github.com/portald/portald/proxy/splice"
+
+// Observers returns an Observer that tells each of those given, in order; nil ones are left out.
+func Observers(observers ...splice.Observer) splice.Observer {
+	told := make([]splice.Observer, 0, len(observers))
+	for _, o := range observers {
+		if o != nil {
+			told = append(told, o)
+		}
+	}
+	return func(r *splice.Record) {
+		for _, o := range told {
+			o(r)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const syncPrefix = "kubeproxy_sync_proxy_rules_"
+
+// syncMetrics are kube-proxy's, of changes on their way to the host's rules.
+type syncMetrics struct {
+	duration, full, partial         *prometheus.HistogramVec
+	last, queued, rules             *prometheus.GaugeVec
+	restoreFailures, partialFailure *prometheus.CounterVec
+}
+
+func (s *syncMetrics) init() {
+	// kube-proxy's buckets: pkg/proxy/metrics.
+	buckets := prometheus.ExponentialBuckets(0.001, 2, 15)
+	s.duration = histograms(syncPrefix+"duration_seconds",
+		"Duration of one sync of the rules.", buckets, "ip_family")
+	s.full = histograms("kubeproxy_sync_full_proxy_rules_duration_seconds",
+		"Duration of one resync, which writes all rules.", buckets, "ip_family")
+	s.partial = histograms("kubeproxy_sync_partial_proxy_rules_duration_seconds",
+		"Duration of one sync that writes what changed.", buckets, "ip_family")
+	s.last = gauges(syncPrefix+"last_timestamp_seconds",
+		"When the rules were last synced, Unix time.", "ip_family")
+	s.queued = gauges(syncPrefix+"last_queued_timestamp_seconds",
+		"When a sync of the rules was last queued, Unix time.", "ip_family")
+	s.rules = gauges(syncPrefix+"iptables_total",
+		"Rules held in iptables.", "ip_family", "table")
+	s.restoreFailures = counters(syncPrefix+"iptables_restore_failures_total",
+		"Failed iptables-restore calls.", "ip_family")
+	s.partialFailure = counters(syncPrefix+"iptables_partial_restore_failures_total",
+		"Failed iptables-restore calls that were to write what changed.", "ip_family")
+}
+
+func (s *syncMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{s.duration, s.full, s.partial, s.last, s.queued, s.rules, s.restoreFailures,
+		s.partialFailure}
+}
+
+// zero makes counters of failures visible before the first failure, so that its increase is.
+func (s *syncMetrics) zero(families []string) {
+	for _, f := range families {
+		s.restoreFailures.WithLabelValues(f)
+		s.partialFailure.WithLabelValues(f)
+	}
+}
+
+// Queued notes that a sync was asked for.
+func (m *Metrics) Queued(at time.Time) {
+	for _, f := range m.families {
+		m.sync.queued.WithLabelValues(f).Set(unix(at))
+	}
+}
+
+// Synced notes a sync that succeeded: a resync when full, otherwise one of what changed.
+func (m *Metrics) Synced(full bool, start, end time.Time) {
+	took := end.Sub(start).Seconds()
+	kind := m.sync.partial
+	if full {
+		kind = m.sync.full
+	}
+	for _, f := range m.families {
+		m.sync.duration.WithLabelValues(f).Observe(took)
+		kind.WithLabelValues(f).Observe(took)
+		m.sync.last.WithLabelValues(f).Set(unix(end))
+	}
+}
+
+// RestoreFailed notes an iptables-restore that failed; partial if it was to write only what changed.
+func (m *Metrics) RestoreFailed(family string, partial bool) {
+	m.sync.restoreFailures.WithLabelValues(family).Inc()
+	if partial {
+		m.sync.partialFailure.WithLabelValues(family).Inc()
+	}
+}
+
+// Rules notes how many rules of ours one table of iptables holds.
+func (m *Metrics) Rules(family, table string, n int) {
+	m.sync.rules.WithLabelValues(family, table).Set(float64(n))
+}
+
+// Changes counts what the source reported: in all, and not yet synced.
+type Changes struct {
+	Services, Endpoints               uint64
+	ServicesPending, EndpointsPending int
+}
+
+// WatchChanges shows what the source reported, as changes tells it at each scrape. It may be called once.
+func (m *Metrics) WatchChanges(changes func() Changes) {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(syncPrefix+name, help, nil, nil) }
+	m.registry.MustRegister(changesCollector{
+		changes:          changes,
+		services:         desc("service_changes_total", "Changes of Services seen."),
+		servicesPending:  desc("service_changes_pending", "Changes of Services not yet synced."),
+		endpoints:        desc("endpoint_changes_total", "Changes of endpoints seen."),
+		endpointsPending: desc("endpoint_changes_pending", "Changes of endpoints not yet synced."),
+	})
+}
+
+type changesCollector struct {
+	changes                                                func() Changes
+	services, servicesPending, endpoints, endpointsPending *prometheus.Desc
+}
+
+func (c changesCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.services
+	to <- c.servicesPending
+	to <- c.endpoints
+	to <- c.endpointsPending
+}
+
+func (c changesCollector) Collect(to chan<- prometheus.Metric) {
+	now := c.changes()
+	to <- prometheus.MustNewConstMetric(c.services, prometheus.CounterValue, float64(now.Services))
+	to <- prometheus.MustNewConstMetric(c.servicesPending, prometheus.GaugeValue, float64(now.ServicesPending))
+	to <- prometheus.MustNewConstMetric(c.endpoints, prometheus.CounterValue, float64(now.Endpoints))
+	to <- prometheus.MustNewConstMetric(c.endpointsPending, prometheus.GaugeValue, float64(now.EndpointsPending))
+}
