@@ -1,0 +1,151 @@
+// Package proxy keeps the dataplane in step with the desired state: it takes changes from the store and has them
+// applied, and everything anew when that failed or when others changed what was written. It knows neither where services
+// come from nor how traffic is carried.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Dataplane carries the traffic of service ports. The reconcile loop is its only caller.
+type Dataplane interface {
+	// Sync applies changes, at a cost that does not grow with the number of service ports. After an error, which may
+	// concern only some of them, only Resync may follow.
+	Sync(ctx context.Context, changes []service.Change) error
+	// Resync applies the whole state and trusts nothing that was applied before.
+	Resync(ctx context.Context, ports []*service.Port) error
+	// Audit returns an error when the host no longer holds what was applied.
+	Audit(ctx context.Context) error
+}
+
+// Watcher is told what the loop does, for health and metrics. Each func may be nil.
+type Watcher struct {
+	Queued func(at time.Time)                    // changes wait
+	Synced func(full bool, start, end time.Time) // they were applied, or all was
+}
+
+// Loop is the reconcile loop. Its fields are set before Run.
+type Loop struct {
+	Store       *service.Store
+	Dataplane   Dataplane
+	Log         logrus.FieldLogger
+	Watcher     Watcher
+	MinSync     time.Duration // at least this between two syncs
+	AuditPeriod time.Duration // how often the host is looked at; 0 = never
+}
+
+// The wait after a failure doubles from the first to the last.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// Run waits until the source has delivered its state, applies it, and follows changes until ctx ends.
+func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-synced:
+	}
+	l.setDefaults()
+	l.resync(ctx)
+	audit, stop := ticker(l.AuditPeriod)
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.Store.Changed():
+			if l.sync(ctx) {
+				pause(ctx, l.MinSync)
+			}
+		case <-audit:
+			l.audit(ctx)
+		}
+	}
+}
+
+func (l *Loop) setDefaults() {
+	w := &l.Watcher
+	if w.Queued == nil {
+		w.Queued = func(time.Time) {}
+	}
+	if w.Synced == nil {
+		w.Synced = func(bool, time.Time, time.Time) {}
+	}
+}
+
+// sync applies what changed; a failure is made good by a resync. False: nothing had changed.
+func (l *Loop) sync(ctx context.Context) bool {
+	start := time.Now()
+	changes := l.Store.Take()
+	if len(changes) == 0 {
+		return false // a resync took them along
+	}
+	l.Watcher.Queued(start)
+	if err := l.Dataplane.Sync(ctx, changes); err != nil {
+		l.failed(ctx, fmt.Errorf("sync %d service ports: %w", len(changes), err), firstRetry)
+		l.resync(ctx)
+		return true
+	}
+	l.Watcher.Synced(false, start, time.Now())
+	return true
+}
+
+// resync applies everything, again and again until that works.
+func (l *Loop) resync(ctx context.Context) {
+	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 64, Cap: lastRetry}
+	for ctx.Err() == nil {
+		start := time.Now()
+		ports := l.Store.All()
+		err := l.Dataplane.Resync(ctx, ports)
+		if err == nil {
+			l.Watcher.Synced(true, start, time.Now())
+			return
+		}
+		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), backoff.Step())
+	}
+}
+
+func (l *Loop) failed(ctx context.Context, err error, retry time.Duration) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.Log.WithError(err).Errorf("Not everything could be applied; all is applied anew in %s", retry)
+	pause(ctx, retry)
+}
+
+func (l *Loop) audit(ctx context.Context) {
+	if err := l.Dataplane.Audit(ctx); err != nil && ctx.Err() == nil {
+		l.Log.WithError(err).Warn("Somebody changed the host's rules; all is applied anew")
+		l.resync(ctx)
+	}
+}
+
+// ticker ticks each period, never when it is 0.
+func ticker(period time.Duration) (<-chan time.Time, func()) {
+	if period <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTicker(period)
+	return t.C, t.Stop
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// plane records what it is asked for.
+type plane struct {
+	mu    sync.Mutex
+	calls []string
+	fail  int   // so many of the next calls fail
+	bad   error // what an audit finds
+}
+
+func (p *plane) note(call string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, call)
+	if p.fail > 0 {
+		p.fail--
+		return errors.New("not today")
+	}
+	return nil
+}
+
+func (p *plane) Sync(_ context.Context, c []service.Change) error {
+	return p.note(fmt.Sprint("sync ", len(c)))
+}
+func (p *plane) Resync(_ context.Context, all []*service.Port) error {
+	return p.note(fmt.Sprint("resync ", len(all)))
+}
+func (p *plane) Audit(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.bad
+	p.bad = nil
+	return found
+}
+
+func set(s *service.Store, name, addr string) {
+	s.Set(service.Name{Namespace: "shop", Name: name}, []*service.Port{{
+		Name:      service.PortName{Namespace: "shop", Name: name, Protocol: service.TCP},
+		Endpoints: []service.Endpoint{{Addr: netip.MustParseAddrPort(addr)}},
+	}})
+}
+
+// running starts a loop in a bubble, whose clock is the test's.
+func running(t *testing.T, p *plane, store *service.Store) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	l := &Loop{Store: store, Dataplane: p, Log: log, MinSync: time.Second, AuditPeriod: time.Minute}
+	ctx, cancel := context.WithCancel(t.Context())
+	synced, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Run(ctx, synced)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	synctest.Wait()
+	if len(p.calls) != 0 {
+		t.Errorf("%v before the source was synced", p.calls)
+	}
+	close(synced)
+	synctest.Wait()
+}
+
+func (p *plane) set(fail int, bad error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail, p.bad = fail, bad
+}
+
+func (p *plane) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fmt.Sprint(p.calls) != fmt.Sprint(want) {
+		t.Errorf("calls %v, want %v", p.calls, want)
+	}
+	p.calls = nil
+}
+
+func TestLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		set(store, "a", "10.0.0.1:1")
+		running(t, p, store)
+		p.expect(t, "resync 1")
+
+		set(store, "a", "10.0.0.2:1")
+		p.expect(t, "sync 1") // at once
+		set(store, "a", "10.0.0.3:1")
+		set(store, "b", "10.0.0.3:1")
+		p.expect(t)
+		time.Sleep(time.Second) // what came within the least time goes together
+		p.expect(t, "sync 2")
+	})
+}
+
+func TestLoopMakesFailuresGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		p.expect(t, "resync 0")
+		p.set(3, nil)
+		set(store, "a", "10.0.0.1:1")
+		time.Sleep(10 * time.Second)
+		p.expect(t, "sync 1", "resync 1", "resync 1", "resync 1")
+		set(store, "a", "10.0.0.2:1")
+		p.expect(t, "sync 1")
+	})
+}
+
+func TestLoopAudits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		p.expect(t, "resync 0")
+		time.Sleep(90 * time.Second)
+		p.expect(t)
+		p.set(0, errors.New("chain PORTALD-SERVICES is gone"))
+		time.Sleep(time.Minute)
+		p.expect(t, "resync 0")
+	})
+}

@@ -1,0 +1,318 @@
+package userspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// scribe is a Writer that remembers where portals lead and what was asked of it.
+type scribe struct {
+	leads map[service.Frontend]portal.Target
+	calls []string
+	fail  error
+}
+
+func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
+	s.calls = append(s.calls, fmt.Sprint("replace ", len(all)))
+	s.leads = map[service.Frontend]portal.Target{}
+	for _, p := range all {
+		s.leads[p.Frontend] = p.Target
+	}
+	return s.fail
+}
+
+func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
+	s.calls = append(s.calls, fmt.Sprint("update ", len(changes)))
+	for _, c := range changes {
+		if c.Portal == nil {
+			delete(s.leads, c.Frontend)
+		} else {
+			s.leads[c.Frontend] = c.Portal.Target
+		}
+	}
+	return s.fail
+}
+
+func (s *scribe) Cleanup(context.Context) error {
+	clear(s.leads)
+	return s.fail
+}
+
+func (s *scribe) took() string {
+	defer func() { s.calls = nil }()
+	return strings.Join(s.calls, ", ")
+}
+
+type rig struct {
+	*Dataplane
+	scribe *scribe
+	log    *test.Hook
+	forgot []netip.AddrPort // of candidates, what was to be forgotten
+}
+
+var candidates = []netip.AddrPort{
+	netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("192.0.2.1:30053"), netip.MustParseAddrPort("192.0.2.1:9"),
+}
+
+func newRig(t *testing.T, ports PortRange) *rig {
+	t.Helper()
+	engine, err := splice.NewEngine(splice.Options{Loops: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		engine.Run(ctx)
+	}()
+	log, hook := test.NewNullLogger()
+	log.SetLevel(logrus.DebugLevel)
+	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}}, log: hook}
+	r.Dataplane = New(Options{Engine: engine, Writer: r.scribe, Ports: ports, Log: log, Localhost: true,
+		ForgetUDP: func(_ context.Context, match func(netip.AddrPort) bool) (int, error) {
+			r.forgot = nil
+			for _, a := range candidates {
+				if match(a) {
+					r.forgot = append(r.forgot, a)
+				}
+			}
+			return 0, nil
+		}})
+	t.Cleanup(func() {
+		r.Close(context.Background())
+		cancel()
+		<-done
+	})
+	return r
+}
+
+func portOf(name, frontend string, endpoints ...string) *service.Port {
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: service.TCP}, Created: time.Unix(1, 0)}
+	expose(p, frontend, service.ClusterIP)
+	for _, e := range endpoints {
+		p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: netip.MustParseAddrPort(e), Ready: true, Serving: true})
+	}
+	return p
+}
+
+func expose(p *service.Port, frontend string, kind service.Kind) {
+	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: p.Name.Protocol}
+	p.Exposures = append(p.Exposures, service.Exposure{Frontend: f, Kind: kind})
+}
+
+func (r *rig) sync(t *testing.T, ports ...*service.Port) {
+	t.Helper()
+	var changes []service.Change
+	for _, p := range ports {
+		changes = append(changes, service.Change{Name: p.Name, Port: p})
+	}
+	if err := r.Sync(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// target is where a frontend leads, as text.
+func (r *rig) target(frontend string) string {
+	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: service.TCP}
+	switch x := r.scribe.leads[f].(type) {
+	case portal.Redirect:
+		return "redirect"
+	case portal.Reject:
+		return "reject"
+	case nil:
+		return "nowhere"
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+func TestLifeOfAPort(t *testing.T) {
+	r := newRig(t, PortRange{31000, 31009})
+	const vip = "10.96.0.10:80"
+	step := func(what, want, calls string, p *service.Port) {
+		t.Helper()
+		r.sync(t, p)
+		if got := r.target(vip); got != want {
+			t.Errorf("%s: leads %s, want %s", what, got, want)
+		}
+		if got := r.scribe.took(); got != calls {
+			t.Errorf("%s: writer was asked to %q, want %q", what, got, calls)
+		}
+	}
+	step("endpoints", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
+	step("other endpoints touch no portal", "redirect", "", portOf("cart", vip, "10.1.0.1:80", "10.1.0.2:80"))
+	step("no endpoints", "reject", "update 1", portOf("cart", vip))
+	if len(r.fronts) != 0 {
+		t.Error("a front without endpoints is still open")
+	}
+	step("endpoints again", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
+	if err := r.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil || r.target(vip) != "nowhere" || len(r.fronts) != 0 {
+		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))
+	}
+	if n := len(r.ports.taken[service.TCP]); n != 0 {
+		t.Errorf("%d proxy ports are not given back", n)
+	}
+}
+
+func TestBothFamilies(t *testing.T) {
+	r := newRig(t, PortRange{31010, 31019})
+	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
+	expose(p, "[fd00:10:96::a]:80", service.ClusterIP)
+	r.sync(t, p)
+	if v4, v6 := r.target("10.96.0.10:80"), r.target("[fd00:10:96::a]:80"); v4 != "redirect" || v6 != "reject" {
+		t.Errorf("IPv4 with an endpoint leads %s, IPv6 without %s", v4, v6)
+	}
+}
+
+// A range that is used up refuses the clients of what cannot be served, and nothing else.
+func TestNoFreePort(t *testing.T) {
+	r := newRig(t, PortRange{31020, 31020})
+	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
+	err := r.Sync(t.Context(), []service.Change{{Name: a.Name, Port: a}, {Name: b.Name, Port: b}})
+	if !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "serve shop/b:p/tcp") {
+		t.Errorf("error %v", err)
+	}
+	if r.target("10.96.0.1:80") != "redirect" || r.target("10.96.0.2:80") != "reject" {
+		t.Errorf("a leads %s, b %s", r.target("10.96.0.1:80"), r.target("10.96.0.2:80"))
+	}
+	if err := r.Resync(t.Context(), []*service.Port{b}); err == nil {
+		t.Error("a's port is free before portals have left it")
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; { // the event loops close a's socket in their own time
+		err := r.Resync(t.Context(), []*service.Port{b})
+		if err == nil && r.target("10.96.0.2:80") == "redirect" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with a gone: %v, b leads %s", err, r.target("10.96.0.2:80"))
+		}
+	}
+}
+
+// A port that somebody else holds is passed over.
+func TestPortInUse(t *testing.T) {
+	ln, err := net.Listen("tcp", "0.0.0.0:31030")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	r := newRig(t, PortRange{31030, 31031})
+	r.sync(t, portOf("cart", "10.96.0.10:80", "10.1.0.1:80"))
+	for _, f := range r.fronts {
+		if f.port != 31031 {
+			t.Errorf("proxy port %d", f.port)
+		}
+	}
+}
+
+// What a failed update left is made good by a resync, fronts that are gone included.
+func TestFailedUpdate(t *testing.T) {
+	r := newRig(t, PortRange{31040, 31049})
+	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
+	r.sync(t, p)
+	r.scribe.fail = errors.New("xtables lock")
+	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts) != 1 {
+		t.Errorf("error %v, %d fronts: a front is closed before its portals are gone", err, len(r.fronts))
+	}
+	r.scribe.fail = nil
+	if err := r.Resync(t.Context(), nil); err != nil || len(r.fronts) != 0 {
+		t.Errorf("error %v, %d fronts", err, len(r.fronts))
+	}
+}
+
+func TestContestedAddress(t *testing.T) {
+	r := newRig(t, PortRange{31050, 31059})
+	older, younger := portOf("older", "10.96.0.10:80", "10.1.0.1:80"), portOf("younger", "10.96.0.10:80", "10.1.0.2:80")
+	younger.Created = time.Unix(2, 0)
+	r.sync(t, younger)
+	before := r.scribe.leads[older.Exposures[0].Frontend]
+	r.sync(t, older)
+	if after := r.scribe.leads[older.Exposures[0].Frontend]; after == before {
+		t.Error("the younger Service keeps the address")
+	}
+	if e := r.log.LastEntry(); e == nil || e.Level != logrus.WarnLevel || e.Data["service"] != "shop/younger:p" || e.Data["holder"] != "shop/older:p" {
+		t.Errorf("log %+v", e)
+	}
+}
+
+// NodePorts answer at the loopback address by a listener of their own, which follows the Service.
+func TestLoopbackNodePort(t *testing.T) {
+	endpoint, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer endpoint.Close()
+	go func() {
+		for {
+			c, err := endpoint.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "hello")
+			c.Close()
+		}
+	}()
+	r := newRig(t, PortRange{31060, 31069})
+	p := portOf("cart", "10.96.0.10:80", endpoint.Addr().String())
+	expose(p, "0.0.0.0:31070", service.NodePort)
+	r.sync(t, p)
+	c, err := net.Dial("tcp", "127.0.0.1:31070")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	r.sync(t, portOf("cart", "10.96.0.10:80", endpoint.Addr().String()))
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		c, err := net.Dial("tcp", "127.0.0.1:31070")
+		if err != nil {
+			break
+		}
+		c.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the NodePort still answers after it went")
+		}
+	}
+}
+
+// The kernel is to forget the UDP flows of what leads elsewhere, and of all at the first sync.
+func TestForgetsUDP(t *testing.T) {
+	r := newRig(t, PortRange{31080, 31089})
+	udp := func(endpoints ...string) *service.Port {
+		p := portOf("dns", "10.96.0.10:53", endpoints...)
+		p.Name.Protocol = service.UDP
+		p.Exposures = nil
+		expose(p, "10.96.0.10:53", service.ClusterIP)
+		expose(p, "0.0.0.0:30053", service.NodePort)
+		return p
+	}
+	if err := r.Resync(t.Context(), []*service.Port{udp("10.1.0.1:53")}); err != nil || fmt.Sprint(r.forgot) != fmt.Sprint(candidates[:2]) {
+		t.Errorf("first sync: %v, forgot %v", err, r.forgot)
+	}
+	r.forgot = nil
+	r.sync(t, udp("10.1.0.1:53", "10.1.0.2:53"))
+	if r.forgot != nil {
+		t.Errorf("a change of endpoints alone: forgot %v", r.forgot)
+	}
+	r.sync(t, udp())
+	if fmt.Sprint(r.forgot) != fmt.Sprint(candidates[:2]) {
+		t.Errorf("no endpoints: forgot %v", r.forgot)
+	}
+}
