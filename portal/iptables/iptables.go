@@ -90,6 +90,9 @@ func New(o Options) (*Writer, error) {
 	return w, nil
 }
 
+// IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
+func (w *Writer) IPv6() bool { return len(w.hosts) > 1 }
+
 // complete sets defaults and refuses what makes no sense.
 func (o *Options) complete() error {
 	if o.Prefix == "" {

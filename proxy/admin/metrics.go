@@ -62,6 +62,12 @@ func (m *Metrics) WatchLog(l *ConnectionLog) {
 			"Failed attempts to write or reopen the connection log.", l.WriteErrors))
 }
 
+// WatchDatagrams shows how many datagrams were lost on the way, as dropped tells it at each scrape. It may be called once.
+func (m *Metrics) WatchDatagrams(dropped func() uint64) {
+	m.registry.MustRegister(counterFunc("portald_udp_datagrams_dropped_total",
+		"Datagrams that the kernel would not take, for want of room or of a route.", dropped))
+}
+
 // WatchActive shows how many connections and UDP sessions are open. At each scrape, active yields the number of every
 // service port that has any. It may be called once.
 func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {

@@ -40,6 +40,7 @@ type end struct {
 	fd       int
 	id       uint32
 	watched  bool
+	forOut   bool // and told when it can be written to
 	readable bool
 	writable bool
 	hup      bool // FIN or reset is in: reads go on until they say so

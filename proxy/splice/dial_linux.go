@@ -73,7 +73,7 @@ func (c *conn) try(addr netip.AddrPort) syscall.Errno {
 	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
-	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint); we != 0 {
+	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
 		return we
 	}
 	if e == unix.EINPROGRESS {

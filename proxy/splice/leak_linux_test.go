@@ -51,7 +51,7 @@ func measure(t *testing.T) usage {
 func TestNoLeak(t *testing.T) {
 	const rounds, workers = 10000, 50
 	var outcomes sync.Map
-	opts := Options{HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
+	opts := Options{Loops: runtime.NumCPU(), HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
 		Observer: func(r *Record) {
 			n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))
 			n.(*atomic.Int64).Add(1)

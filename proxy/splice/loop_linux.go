@@ -117,6 +117,15 @@ func (l *loop) forget(id uint32) {
 	l.mu.Unlock()
 }
 
+// rewatch changes the events of a watch; those that hold already come anew.
+func (l *loop) rewatch(fd int, id, events uint32) {
+	l.mu.Lock()
+	s := &l.slots[id]
+	ev := unix.EpollEvent{Events: events, Fd: int32(id), Pad: int32(s.gen)}
+	l.mu.Unlock()
+	sysEpollCtl(l.ep, unix.EPOLL_CTL_MOD, fd, &ev)
+}
+
 // unwatch ends a watch of a descriptor that stays open.
 func (l *loop) unwatch(fd int, id uint32) {
 	sysEpollCtl(l.ep, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
@@ -153,11 +162,8 @@ func (w waker) ready(uint32, uint8) {
 // run serves until stop is set by a function that do brought.
 func (l *loop) run(stop *bool) {
 	for !*stop {
-		n, e := sysEpollWait(l.ep, l.events[:], l.patience())
+		n := l.wait()
 		l.now = l.clock()
-		if e != 0 {
-			n = 0 // EINTR; nothing else can happen to a valid set
-		}
 		for _, r := range l.resolve(n) {
 			r.h.ready(r.events, r.tag)
 		}
@@ -169,6 +175,20 @@ func (l *loop) run(stop *bool) {
 			t.owner.expired(l.now)
 		}
 	}
+}
+
+// wait returns the number of events that came. It waits behind the scheduler's back: telling it costs a processor that
+// is taken away and looked for anew at every turn, and so much of sysmon's time. Who holds a processor for some 10 ms
+// without an event is interrupted by sysmon, and then waits as one should.
+func (l *loop) wait() int {
+	n, e := sysEpollPoll(l.ep, l.events[:], l.patience())
+	if e == unix.EINTR {
+		n, e = sysEpollWait(l.ep, l.events[:], l.patience())
+	}
+	if e != 0 {
+		return 0 // EINTR again: nothing else can happen to a valid set
+	}
+	return n
 }
 
 // clock is the time since start, read anew.

@@ -8,7 +8,7 @@ import (
 
 // Options of an Engine. Zero values mean the defaults that each field names.
 type Options struct {
-	Loops           int             // event loops; default GOMAXPROCS
+	Loops           int             // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
 	ConnectTimeouts []time.Duration // one dial attempt each; default DefaultConnectTimeouts
 	HalfClose       time.Duration   // silence after one direction ended; default DefaultHalfClose
 	Idle            time.Duration   // silence of an open TCP connection; default 0 = no limit
@@ -42,7 +42,7 @@ const (
 
 func (o *Options) setDefaults() {
 	if o.Loops == 0 {
-		o.Loops = runtime.GOMAXPROCS(0)
+		o.Loops = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	if len(o.ConnectTimeouts) == 0 {
 		o.ConnectTimeouts = DefaultConnectTimeouts()

@@ -16,7 +16,7 @@ type flow struct {
 	carried int64
 	full    uint8 // reads in a row that filled the buffer; from bulkAfter on it splices
 	eof     bool  // the source's FIN was read
-	done    bool  // and passed on
+	done    bool  // and all before it was passed on
 
 	buf    *[bufferSize]byte // holds rest, when not nil
 	rest   []byte
@@ -33,7 +33,7 @@ type verdict uint8
 const (
 	waits   verdict = iota // for the source or the destination
 	more                   // the turn was used up
-	ended                  // its FIN was passed on
+	ended                  // the source's FIN is due at the destination
 	srcGone                // an error of the source; errno tells
 	dstGone                // an error of the destination
 )
@@ -54,30 +54,45 @@ func (s *end) note(events uint32) {
 	}
 }
 
-// begin watches both ends on the loop that carries the connection and gives it its first turn.
+// begin gives a connection its first turn, on the loop that carries it. The client's first bytes are in most likely, so
+// they are passed on before the client is watched: its first event is then about something new.
 func (c *conn) begin() {
 	if !c.endpoint.watched {
-		if e := c.l.watchEnd(c, &c.endpoint, tagEndpoint); e != 0 {
+		if e := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); e != 0 {
 			c.refuse(OutcomeResources)
 			return
 		}
 	}
-	if e := c.l.watchEnd(c, &c.client, tagClient); e != 0 {
-		c.refuse(OutcomeResources)
-		return
-	}
-	// A new connection can be written to, and the client's first bytes are in most likely.
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
 	if idle := c.front.engine.opts.Idle; idle > 0 {
 		c.l.timers.set(&c.timer, c.l.now+idle)
 	}
 	c.relay()
+	if c.stage != relaying {
+		return
+	}
+	events := uint32(streamEvents)
+	if c.client.writable {
+		events &^= unix.EPOLLOUT // asked for when the client does not take what it gets
+	}
+	if e := c.l.watchEnd(c, &c.client, tagClient, events); e != 0 {
+		c.refuse(OutcomeResources)
+	}
 }
 
-func (l *loop) watchEnd(c *conn, s *end, tag uint8) syscall.Errno {
-	id, e := l.watch(s.fd, streamEvents, c, tag)
-	s.id, s.watched = id, e == 0
+func (l *loop) watchEnd(c *conn, s *end, tag uint8, events uint32) syscall.Errno {
+	id, e := l.watch(s.fd, events, c, tag)
+	s.id, s.watched, s.forOut = id, e == 0, events&unix.EPOLLOUT != 0
 	return e
+}
+
+// full notes that an end takes no more, and has the loop told when it does again.
+func (s *end) full(l *loop) {
+	s.writable = false
+	if s.watched && !s.forOut {
+		s.forOut = true
+		l.rewatch(s.fd, s.id, streamEvents)
+	}
 }
 
 // relay gives both directions a turn and ends the connection when both are done or one of the ends is gone.
@@ -117,20 +132,29 @@ func (c *conn) relay() {
 // after settles what comes next once neither end is gone.
 func (c *conn) after(up, down verdict) {
 	if c.ended == "" && (up == ended || down == ended) {
-		c.ended = Client
-		if up != ended {
-			c.ended = Endpoint
-		}
-		c.last = c.l.now
-		c.l.timers.set(&c.timer, c.l.now+c.patience())
+		c.halfClose(up == ended, down == ended)
 	}
 	switch {
 	case up == ended && down == ended:
-		c.finish(c.ended, FIN, OutcomeOK, sysClose)
+		c.finish(c.ended, FIN, OutcomeOK, sysClose) // which passes the second FIN on
 	case (up == more || down == more) && !c.queued:
 		c.queued = true
 		c.l.again = append(c.l.again, c)
 	}
+}
+
+// halfClose passes the first FIN on and starts the clock for the other direction.
+func (c *conn) halfClose(up, down bool) {
+	c.ended = Endpoint
+	to := &c.client
+	if up {
+		c.ended, to = Client, &c.endpoint
+	}
+	if !up || !down {
+		sysShutdownWrite(to.fd)
+	}
+	c.last = c.l.now
+	c.l.timers.set(&c.timer, c.l.now+c.patience())
 }
 
 // gone ends a connection one end of which is no more; the other end sees a reset.
@@ -188,7 +212,6 @@ func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		}
 		if f.eof {
 			f.done = true
-			sysShutdownWrite(dst.fd)
 			return ended, 0
 		}
 		if !src.readable || !dst.writable {
@@ -236,7 +259,7 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		sent = 0
 	}
 	if sent < n {
-		dst.writable = false
+		dst.full(l)
 		f.buf = buffers.Get().(*[bufferSize]byte)
 		f.rest = f.buf[:copy(f.buf[:], l.scratch[sent:n])]
 	}
@@ -287,7 +310,7 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 	for f.inPipe > 0 {
 		n, e := sysSplice(f.pipe.r, dst.fd, f.inPipe)
 		if e == unix.EAGAIN {
-			dst.writable = false
+			dst.full(l)
 			return 0
 		}
 		if e != 0 {
@@ -300,7 +323,7 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 	for len(f.rest) > 0 {
 		n, e := sysSend(dst.fd, f.rest)
 		if e == unix.EAGAIN {
-			dst.writable = false
+			dst.full(l)
 			return 0
 		}
 		if e != 0 {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,6 +57,9 @@ type rig struct {
 func newRig(t testing.TB, opts Options) *rig {
 	t.Helper()
 	r := &rig{records: make(chan *Record, 1<<16)}
+	if opts.Loops == 0 {
+		opts.Loops = runtime.NumCPU()
+	}
 	opts.Observer = func(rec *Record) { r.records <- rec }
 	e, err := NewEngine(opts)
 	if err != nil {
@@ -250,4 +255,10 @@ func serveUDP(t testing.TB, host string) netip.AddrPort {
 		}
 	}()
 	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// Each loop keeps a processor to itself for some time; the tests' own goroutines need others.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
+	os.Exit(m.Run())
 }

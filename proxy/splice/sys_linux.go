@@ -87,14 +87,16 @@ func sysEpollCtl(ep, op, fd int, ev *unix.EpollEvent) syscall.Errno {
 	return e
 }
 
-// sysEpollWait blocks for up to ms milliseconds (-1 = without end), so the scheduler is told, unless ms is 0.
+// sysEpollWait waits for up to ms milliseconds (-1 = without end). The scheduler is told: it takes the processor away
+// from who waits longer than some 20 µs.
 func sysEpollWait(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
-	args := [4]uintptr{uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms)}
-	if ms == 0 {
-		n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, args[0], args[1], args[2], args[3], 0, 0)
-		return int(n), e
-	}
-	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, args[0], args[1], args[2], args[3], 0, 0)
+	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms), 0, 0)
+	return int(n), e
+}
+
+// sysEpollPoll is sysEpollWait behind the scheduler's back.
+func sysEpollPoll(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms), 0, 0)
 	return int(n), e
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -161,7 +162,7 @@ func (d *Dataplane) against(ports []*service.Port) []service.Change {
 func (d *Dataplane) retarget(changes []service.Change) (led []portal.Change, errs []error) {
 	for _, c := range changes {
 		if c.Port == nil {
-			moved, _ := d.table.Set(c.Name, noTime, nil)
+			moved, _ := d.table.Set(c.Name, time.Time{}, nil)
 			led = append(led, moved...)
 			continue
 		}

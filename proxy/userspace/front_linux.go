@@ -5,17 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/balance"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
-
-var noTime time.Time
 
 // front is the listener of one service port in one family, and its balancer.
 type front struct {
@@ -80,7 +76,7 @@ func (d *Dataplane) open(f *front, name service.PortName, ipv6 bool, view *splic
 	}
 	port, err := d.ports.take(name.Protocol, func(port uint16) (retry bool, err error) {
 		f.Front, err = d.opts.Engine.Open(name, f.balancer, view, netip.AddrPortFrom(any, port))
-		return errors.Is(err, unix.EADDRINUSE), err
+		return errors.Is(err, syscall.EADDRINUSE), err
 	})
 	if err != nil {
 		f.Front = nil

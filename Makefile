@@ -1,0 +1,65 @@
+# portald: build, see, test, measure. `make` alone says what there is.
+GO       ?= go
+BIN      := bin
+FUZZTIME ?= 10s
+# An ordinary user's PATH on Debian leaves the last two out.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+STATICCHECK_VERSION := v0.8.2
+# A staticcheck built by an older Go refuses what a newer one reads: one for each pair.
+STATICCHECK = $(BIN)/staticcheck-$(STATICCHECK_VERSION)-$(shell $(GO) env GOVERSION)
+# A checkout that belongs to somebody else has no revision that git would tell.
+VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+# What targets need, as COMMAND=PACKAGE or FILE=PACKAGE.
+RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
+BENCH_NEEDS := $(RUN_NEEDS) haproxy=haproxy nginx=nginx iperf3=iperf3 \
+	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
+TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
+	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench fuzz clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+build:  ## bin/portald, static
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
+
+demo: build  ## see it work: half a minute in network namespaces of its own
+	@.ci/need $(RUN_NEEDS)
+	@$(GO) build -buildvcs=false -o $(BIN)/demo ./integration/demo
+	@$(BIN)/demo --portald $(BIN)/portald
+
+test:  ## all tests, with the race detector; REQUIRE_ALL=1: none may be skipped
+	@.ci/need $(TEST_NEEDS)
+	@.ci/may-make-namespaces
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 15m ./...
+
+# U1000 is left out on windows: much of what both systems compile is called on Linux alone.
+lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
+	@bad=$$($$($(GO) env GOROOT)/bin/gofmt -l cmd integration platform portal proxy) && \
+		test -z "$$bad" || { echo "gofmt would change:" $$bad; exit 1; }
+	GOOS=linux $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	GOOS=linux $(STATICCHECK) ./...
+	GOOS=windows $(STATICCHECK) -checks inherit,-U1000 ./...
+
+$(STATICCHECK):
+	GOBIN=$(abspath $(BIN)) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	mv $(BIN)/staticcheck $@
+
+bench: build  ## side by side with HAProxy, nginx and kernel DNAT, to docs/benchmarks.md; QUICK=1: less of it
+	@.ci/need $(BENCH_NEEDS)
+	@$(GO) build -buildvcs=false -o $(BIN)/bench ./integration/bench
+	@$(BIN)/bench -portald $(BIN)/portald
+
+fuzz:  ## each fuzz test for FUZZTIME (10s)
+	@grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file name; do \
+		echo "$${name#func } in $$(dirname $$file)"; \
+		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" || exit 1; \
+	done
+
+clean:  ## remove what was built
+	rm -rf $(BIN)

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/portald/portald/"
+
+// arrows is who may import whom among our own packages: docs/architecture.md draws it. An arrow that is not here is a
+// decision, and is made here.
+var arrows = map[string][]string{
+	"proxy/service":     {},
+	"proxy/balance":     {},
+	"platform":          {},
+	"proxy/splice":      {"proxy/service"},
+	"portal":            {"proxy/service"},
+	"proxy":             {"proxy/service"},
+	"proxy/kube":        {"proxy/service"},
+	"proxy/userspace":   {"proxy/service", "proxy/balance", "proxy/splice", "portal"},
+	"proxy/admin":       {"proxy/service", "proxy/splice"},
+	"portal/iptables":   {"portal", "proxy/service", "platform"},
+	"portal/portaltest": {"portal", "proxy/service"},
+	"cmd/portald": {"platform", "portal/iptables", "proxy", "proxy/admin", "proxy/kube", "proxy/service", "proxy/splice",
+		"proxy/userspace"},
+}
+
+// rooms is where each third-party module may be imported. Tests, and integration, which is not part of the product, are
+// not held to it.
+var rooms = map[string][]string{
+	"github.com/coreos/go-iptables":       {"portal/iptables"},
+	"github.com/google/go-cmp":            {"portal/portaltest"},
+	"github.com/fsnotify/fsnotify":        {"proxy/kube"},
+	"github.com/prometheus/client_golang": {"proxy/admin"},
+	"github.com/sirupsen/logrus":          {"cmd/portald", "proxy", "proxy/admin", "proxy/kube", "proxy/userspace"},
+	"github.com/spf13/cobra":              {"cmd/portald"},
+	"github.com/spf13/pflag":              {"cmd/portald"},
+	"github.com/vishvananda/netlink":      {"platform", "portal/portaltest"},
+	"github.com/vishvananda/netns":        {"portal/portaltest"},
+	"golang.org/x/sys":                    {"platform", "portal/portaltest", "proxy/splice"},
+	"k8s.io/api":                          {"proxy/kube"},
+	"k8s.io/apimachinery":                 {"proxy", "proxy/kube"},
+	"k8s.io/client-go":                    {"proxy/kube"},
+	"sigs.k8s.io/json":                    {"proxy/kube"},
+	"sigs.k8s.io/yaml":                    {"proxy/kube"},
+}
+
+func TestArrows(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		if strings.HasPrefix(pkg, "integration") {
+			continue
+		}
+		allowed, known := arrows[pkg]
+		if !known {
+			t.Errorf("%s is a new package: say in this table what it may import", pkg)
+			continue
+		}
+		for _, imported := range fields[1:] {
+			if ours, ok := strings.CutPrefix(imported, module); ok {
+				if !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s, which is no arrow of the architecture", pkg, ours)
+				}
+			} else if m := moduleOf(imported); m != "" && !slices.Contains(rooms[m], pkg) {
+				t.Errorf("%s imports %s, whose rooms are %v", pkg, imported, rooms[m])
+			}
+		}
+	}
+}
+
+// moduleOf is the third-party module of a package, empty for the standard library.
+func moduleOf(imported string) string {
+	if host, _, _ := strings.Cut(imported, "/"); !strings.Contains(host, ".") {
+		return ""
+	}
+	for m := range rooms {
+		if imported == m || strings.HasPrefix(imported, m+"/") {
+			return m
+		}
+	}
+	return imported
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stage is some goroutines that end together: what is started first ends last.
+type stage struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	errs   []error
+}
+
+// begin starts the parts of a stage. One that fails has failed told.
+func begin(failed context.CancelCauseFunc, parts ...func(context.Context) error) *stage {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stage{cancel: cancel}
+	for _, part := range parts {
+		s.wg.Go(func() {
+			if err := part(ctx); err != nil {
+				s.mu.Lock()
+				s.errs = append(s.errs, err)
+				s.mu.Unlock()
+				failed(err)
+			}
+		})
+	}
+	return s
+}
+
+// end stops the parts and waits for them.
+func (s *stage) end() error {
+	s.cancel()
+	s.wg.Wait()
+	return errors.Join(s.errs...)
+}
+
+// serve runs until ctx ends or a part fails. Then: not ready, no new changes, portals away and listeners closed, open
+// connections drained, the rest cut and recorded, and last of all what shows it.
+func (d *daemon) serve(ctx context.Context) error {
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	show := begin(failed, d.servers[0].Run, d.servers[1].Run)
+	record := begin(failed, d.recordRun)
+	carry := begin(failed, d.engine.Run)
+	control := begin(failed,
+		d.source.Run,
+		func(ctx context.Context) error { return d.loop.Run(ctx, d.source.Synced()) })
+
+	<-ctx.Done()
+	d.health.Draining()
+	errs := []error{control.end()}
+	errs = append(errs, d.leave())
+	d.drain()
+	errs = append(errs, carry.end(), record.end(), show.end())
+	d.flows.Close()
+	return errors.Join(errs...)
+}
+
+func (d *daemon) recordRun(ctx context.Context) error {
+	if d.records == nil {
+		return nil
+	}
+	return d.records.Run(ctx)
+}
+
+// leaveTime bounds the removal of portals at the end.
+const leaveTime = 20 * time.Second
+
+func (d *daemon) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	return d.dataplane.Close(ctx)
+}
+
+// drain lets open connections end, for the drain timeout or until another signal comes.
+func (d *daemon) drain() {
+	live := d.engine.Stats().Live
+	if live == 0 || d.o.drain == 0 {
+		return
+	}
+	d.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, d.o.drain)
+	ctx, cancel := context.WithTimeout(context.Background(), d.o.drain)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if left := d.engine.Drain(ctx); left > 0 {
+		d.log.Warnf("%d connections did not end in time and are cut", left)
+	}
+}
+
+// synced is told of each round of changes that was applied.
+func (d *daemon) synced(full bool, start, end time.Time) {
+	d.health.Updated()
+	d.metrics.Synced(full, start, end)
+	entry := d.log.WithField("took", end.Sub(start).Round(time.Microsecond))
+	switch {
+	case !full:
+		entry.Debug("Changes were applied")
+	case d.ready.CompareAndSwap(false, true):
+		entry.Info("Ready: all service ports are served")
+	default:
+		entry.Info("All was applied anew")
+	}
+}
+
+// troubleEvery is how often one shortage is spoken of while it lasts.
+const troubleEvery = 10 * time.Second
+
+// trouble counts shortages on the data path and says so, once in a while.
+func (d *daemon) trouble() func(error) {
+	var next atomic.Int64
+	return func(err error) {
+		d.metrics.AcceptError(reason(err))
+		now := time.Now().UnixNano()
+		if at := next.Load(); now >= at && next.CompareAndSwap(at, now+int64(troubleEvery)) {
+			d.log.WithError(err).Warn("Connections must wait or are refused for want of something; see portald_accept_errors_total")
+		}
+	}
+}
+
+// reason is the metric label of a shortage.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "descriptors"
+	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return "memory"
+	}
+	return "other"
+}
