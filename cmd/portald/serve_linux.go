@@ -44,7 +44,7 @@ func (s *stage) end() error {
 }
 
 // serve runs until ctx ends or a part fails. Then: not ready, no new changes, portals away and listeners closed, open
-// connections drained, the rest cut and recorded, and last of all what shows it.
+// connections drained, the rest cut and recorded, the host's rules removed, and last of all what shows it.
 func (d *daemon) serve(ctx context.Context) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
@@ -58,9 +58,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	<-ctx.Done()
 	d.health.Draining()
 	errs := []error{control.end()}
-	errs = append(errs, d.leave())
+	errs = append(errs, inTime(d.dataplane.Close))
 	d.drain()
-	errs = append(errs, carry.end(), record.end(), show.end())
+	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), record.end(), show.end())
 	d.flows.Close()
 	return errors.Join(errs...)
 }
@@ -72,13 +72,13 @@ func (d *daemon) recordRun(ctx context.Context) error {
 	return d.records.Run(ctx)
 }
 
-// leaveTime bounds the removal of portals at the end.
+// leaveTime bounds each step of the removal of rules at the end.
 const leaveTime = 20 * time.Second
 
-func (d *daemon) leave() error {
+func inTime(step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	return d.dataplane.Close(ctx)
+	return step(ctx)
 }
 
 // drain lets open connections end, for the drain timeout or until another signal comes.
@@ -134,6 +134,8 @@ func reason(err error) string {
 		return "descriptors"
 	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
 		return "memory"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "ports"
 	}
 	return "other"
 }

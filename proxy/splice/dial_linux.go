@@ -24,13 +24,12 @@ func (c *conn) dial() {
 			return
 		case unix.EINPROGRESS:
 			return
-		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			c.failed(e.Error())
-			c.front.engine.opts.Trouble(e)
-			c.refuse(OutcomeResources)
-			return
 		default:
 			c.failed(e.Error())
+			if c.front.engine.short(e) {
+				c.refuse(OutcomeResources)
+				return
+			}
 		}
 	}
 	if len(c.rec.Attempts) == 0 {

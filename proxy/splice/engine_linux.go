@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Engine carries connections on a few event loops. Safe for concurrent use.
@@ -103,6 +106,18 @@ func (e *Engine) reserve(n int64) bool {
 }
 
 func (e *Engine) release(n int64) { e.descriptors.Add(-n) }
+
+// short reports an error of a socket to an endpoint that means a shortage here. True: another endpoint would fail alike.
+func (e *Engine) short(err syscall.Errno) bool {
+	switch err {
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		e.opts.Trouble(err)
+		return true
+	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
+		e.opts.Trouble(err)
+	}
+	return false
+}
 
 // lightest is the loop with the fewest connections.
 func (e *Engine) lightest() *loop {

@@ -47,8 +47,7 @@ func (s *session) dial() Outcome {
 			return ""
 		}
 		s.failed(errno)
-		if errno == unix.EMFILE || errno == unix.ENFILE || errno == unix.ENOBUFS || errno == unix.ENOMEM {
-			e.opts.Trouble(errno)
+		if e.short(errno) {
 			return OutcomeResources
 		}
 	}

@@ -103,14 +103,19 @@ func (d *Dataplane) Audit(ctx context.Context) error {
 	return nil
 }
 
-// Close takes the portals away and closes every front: open connections go on, no new ones come.
+// Close takes the portals away and closes every front: open connections go on, no new ones come. What else the writer
+// keeps on the host stays until Remove, since translated connections need it: the kernel translates none, open or not,
+// once no rule asks for the tracking of connections.
 func (d *Dataplane) Close(ctx context.Context) error {
-	err := d.opts.Writer.Cleanup(ctx)
+	err := d.opts.Writer.Replace(ctx, nil)
 	for key, f := range d.fronts {
 		d.drop(key, f)
 	}
 	return err
 }
+
+// Remove removes every trace from the host, once open connections have ended.
+func (d *Dataplane) Remove(ctx context.Context) error { return d.opts.Writer.Cleanup(ctx) }
 
 // Active calls visit with the live connections or sessions of each service port that is served. It may be called from
 // any goroutine.
