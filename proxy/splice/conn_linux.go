@@ -35,24 +35,6 @@ const (
 	over
 )
 
-// end is one of the two sockets.
-type end struct {
-	fd       int
-	id       uint32
-	watched  bool
-	forOut   bool // and told when it can be written to
-	readable bool
-	writable bool
-	hup      bool // FIN or reset is in: reads go on until they say so
-	broken   bool // it has a pending error
-}
-
-// Tags tell a conn which of its ends is ready.
-const (
-	tagClient uint8 = iota
-	tagEndpoint
-)
-
 func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 	c := &conn{l: l, front: f, view: f.view.Load(), accepted: l.now, last: l.now}
 	c.timer.owner = c

@@ -1,0 +1,204 @@
+package platform
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// FlowTable asks the kernel's connection table what single UDP flows were before they were translated. Safe for
+// concurrent use; needs CAP_NET_ADMIN.
+type FlowTable struct{ sockets chan int }
+
+// flowSockets bounds the netlink sockets that are kept: one for each caller at a time.
+const flowSockets = 8
+
+// NewFlowTable returns a FlowTable that opens its sockets as they are needed.
+func NewFlowTable() *FlowTable { return &FlowTable{make(chan int, flowSockets)} }
+
+// Close closes the sockets that are not in use.
+func (t *FlowTable) Close() {
+	for {
+		select {
+		case fd := <-t.sockets:
+			unix.Close(fd)
+		default:
+			return
+		}
+	}
+}
+
+// OriginalDstUDP returns the address that client wrote to, when its datagrams arrive at local. An error means that the
+// kernel knows of no such flow. It costs two system calls.
+func (t *FlowTable) OriginalDstUDP(client, local netip.AddrPort) (netip.AddrPort, error) {
+	fd, err := t.take()
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	dst, err := askFlow(fd, client, local)
+	var refused syscall.Errno
+	if err != nil && !errors.As(err, &refused) {
+		unix.Close(fd) // out of step with the kernel's answers
+		return dst, err
+	}
+	select {
+	case t.sockets <- fd:
+	default:
+		unix.Close(fd)
+	}
+	return dst, err
+}
+
+func (t *FlowTable) take() (int, error) {
+	select {
+	case fd := <-t.sockets:
+		return fd, nil
+	default:
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return 0, fmt.Errorf("open netlink socket: %w", err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		unix.Close(fd)
+		return 0, fmt.Errorf("connect netlink socket: %w", err)
+	}
+	return fd, nil
+}
+
+// Attributes of linux/netfilter/nfnetlink_conntrack.h.
+const (
+	ctaTupleOrig   = 1
+	ctaTupleReply  = 2
+	ctaTupleIP     = 1
+	ctaTupleProto  = 2
+	ctaIPv4Src     = 1
+	ctaIPv4Dst     = 2
+	ctaIPv6Src     = 3
+	ctaIPv6Dst     = 4
+	ctaProtoNum    = 1
+	ctaProtoSrc    = 2
+	ctaProtoDst    = 3
+	ipctnlGet      = 1
+	nfgenmsgSize   = 4
+	flowAnswerSize = 2048 // one entry with all its counters and extensions takes some 300 bytes
+)
+
+// askFlow looks the flow up by its reply: from local to client.
+func askFlow(fd int, client, local netip.AddrPort) (netip.AddrPort, error) {
+	var room [256]byte
+	if err := syscallSend(fd, flowQuestion(room[:0], client, local)); err != nil {
+		return netip.AddrPort{}, err
+	}
+	var answer [flowAnswerSize]byte
+	n, err := syscallRecv(fd, answer[:])
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return flowAnswer(answer[:n])
+}
+
+func syscallSend(fd int, b []byte) error {
+	if _, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0); e != 0 {
+		return fmt.Errorf("ask for a flow: %s", e)
+	}
+	return nil
+}
+
+// syscallRecv does not wait: the kernel answers before the question's send returns.
+func syscallRecv(fd int, b []byte) (int, error) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	if e != 0 {
+		return 0, fmt.Errorf("read a flow: %s", e)
+	}
+	return int(n), nil
+}
+
+func flowQuestion(b []byte, client, local netip.AddrPort) []byte {
+	ne := binary.NativeEndian
+	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
+	af := byte(unix.AF_INET)
+	src, dst := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
+	if client.Addr().Is6() {
+		af, src, dst = unix.AF_INET6, ctaIPv6Src, ctaIPv6Dst
+	}
+	b = append(b, af, 0, 0, 0) // struct nfgenmsg
+	b = nest(b, ctaTupleReply, func(b []byte) []byte {
+		b = nest(b, ctaTupleIP, func(b []byte) []byte {
+			b = attribute(b, src, local.Addr().AsSlice())
+			return attribute(b, dst, client.Addr().WithZone("").AsSlice())
+		})
+		return nest(b, ctaTupleProto, func(b []byte) []byte {
+			b = attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP})
+			b = attribute(b, ctaProtoSrc, binary.BigEndian.AppendUint16(nil, local.Port()))
+			return attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, client.Port()))
+		})
+	})
+	ne.PutUint32(b[0:], uint32(len(b)))
+	ne.PutUint16(b[4:], unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet)
+	ne.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	return b
+}
+
+func attribute(b []byte, kind uint16, value []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofNlAttr+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, value...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func nest(b []byte, kind uint16, inside func([]byte) []byte) []byte {
+	at := len(b)
+	b = attribute(b, kind|unix.NLA_F_NESTED, nil)
+	b = inside(b)
+	binary.NativeEndian.PutUint16(b[at:], uint16(len(b)-at))
+	return b
+}
+
+// errAnswer is an answer that does not say what was asked.
+var errAnswer = errors.New("strange answer about a flow")
+
+func flowAnswer(b []byte) (netip.AddrPort, error) {
+	if len(b) < unix.SizeofNlMsghdr+nfgenmsgSize {
+		return netip.AddrPort{}, errAnswer
+	}
+	if kind := binary.NativeEndian.Uint16(b[4:]); kind == unix.NLMSG_ERROR {
+		code := int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))
+		return netip.AddrPort{}, syscall.Errno(-code)
+	}
+	tuple := find(b[unix.SizeofNlMsghdr+nfgenmsgSize:], ctaTupleOrig)
+	ip, proto := find(tuple, ctaTupleIP), find(tuple, ctaTupleProto)
+	raw := find(ip, ctaIPv4Dst)
+	if raw == nil {
+		raw = find(ip, ctaIPv6Dst)
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	port := find(proto, ctaProtoDst)
+	if !ok || len(port) != 2 {
+		return netip.AddrPort{}, errAnswer
+	}
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(port)), nil
+}
+
+// find returns the value of the first attribute of that kind, nil when there is none.
+func find(b []byte, kind uint16) []byte {
+	for len(b) >= unix.SizeofNlAttr {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofNlAttr || size > len(b) {
+			return nil
+		}
+		if binary.NativeEndian.Uint16(b[2:])&^unix.NLA_F_NESTED == kind {
+			return b[unix.SizeofNlAttr:size]
+		}
+		b = b[min(len(b), (size+3)&^3):]
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package splice
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// turnBytes is what one direction may carry before the loop's other connections have a turn.
+const turnBytes = 4 << 20
+
+// flow is one direction. What it holds (a buffer or a pipe with bytes in it) is borrowed only while the destination does
+// not take them: an idle connection holds nothing but its two sockets.
+type flow struct {
+	carried int64
+	full    uint8 // reads in a row that filled the buffer; from bulkAfter on it splices
+	eof     bool  // the source's FIN was read
+	done    bool  // and all before it was passed on
+
+	buf    *[bufferSize]byte // holds rest, when not nil
+	rest   []byte
+	pipe   pipe
+	inPipe int // bytes; the pipe is borrowed while positive
+}
+
+// bulkAfter is how many full reads in a row make bulk.
+const bulkAfter = 2
+
+// verdict is how a turn of a flow ended.
+type verdict uint8
+
+const (
+	waits   verdict = iota // for the source or the destination
+	more                   // the turn was used up
+	ended                  // the source's FIN is due at the destination
+	srcGone                // an error of the source; errno tells
+	dstGone                // an error of the destination
+)
+
+// turn carries bytes until the source is dry, the destination full, or the turn used up.
+func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
+	if f.done {
+		return ended, 0
+	}
+	for most := f.carried + turnBytes; f.carried < most; {
+		if f.holds() {
+			if !dst.writable {
+				return waits, 0
+			}
+			if e := f.flush(l, dst); e != 0 {
+				return dstGone, e
+			}
+			if f.holds() {
+				return waits, 0
+			}
+		}
+		if f.eof {
+			f.done = true
+			return ended, 0
+		}
+		if !src.readable || !dst.writable {
+			return waits, 0
+		}
+		if v, e := f.step(l, src, dst); v != more {
+			return v, e
+		}
+	}
+	return more, 0
+}
+
+func (f *flow) holds() bool { return f.inPipe > 0 || len(f.rest) > 0 }
+
+// step moves one load, by a copy or by a pipe.
+func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
+	if f.full >= bulkAfter {
+		return f.splice(l, src, dst)
+	}
+	return f.copy(l, src, dst)
+}
+
+// copy moves what one read brings. Small loads are cheaper this way, and the loop's one buffer serves all.
+func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
+	n, e := sysRead(src.fd, l.scratch[:])
+	if e != 0 {
+		return src.stopped(e)
+	}
+	if n == 0 {
+		f.eof = true
+		return more, 0
+	}
+	f.carried += int64(n)
+	if n == bufferSize {
+		f.full++
+	} else {
+		f.full = 0
+		src.readable = src.hup // a short read took all there was, unless the end is in too
+	}
+	sent, e := sysSend(dst.fd, l.scratch[:n])
+	if e != 0 {
+		if e != unix.EAGAIN {
+			return dstGone, e
+		}
+		sent = 0
+	}
+	if sent < n {
+		dst.full(l)
+		f.buf = buffers.Get().(*[bufferSize]byte)
+		f.rest = f.buf[:copy(f.buf[:], l.scratch[sent:n])]
+	}
+	return more, 0
+}
+
+// splice moves what one splice(2) brings, without a copy.
+func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
+	p, err := l.pipes.take()
+	if err != nil {
+		f.full = 0 // no descriptors for a pipe: copying needs none
+		return more, 0
+	}
+	n, e := sysSplice(src.fd, p.w, pipeSize)
+	if e != 0 || n == 0 {
+		l.pipes.give(p)
+		if e != 0 {
+			return src.stopped(e)
+		}
+		f.eof = true
+		return more, 0
+	}
+	f.carried += int64(n)
+	if n < smallSplice {
+		f.full = 0
+	}
+	f.pipe, f.inPipe = p, n
+	if e := f.flush(l, dst); e != 0 {
+		return dstGone, e
+	}
+	return more, 0
+}
+
+// flush writes what the flow holds as far as the destination takes it, and gives back what it was held in.
+func (f *flow) flush(l *loop, dst *end) syscall.Errno {
+	for f.inPipe > 0 {
+		n, e := sysSplice(f.pipe.r, dst.fd, f.inPipe)
+		if e == unix.EAGAIN {
+			dst.full(l)
+			return 0
+		}
+		if e != 0 {
+			return e
+		}
+		if f.inPipe -= n; f.inPipe == 0 {
+			l.pipes.give(f.pipe)
+		}
+	}
+	for len(f.rest) > 0 {
+		n, e := sysSend(dst.fd, f.rest)
+		if e == unix.EAGAIN {
+			dst.full(l)
+			return 0
+		}
+		if e != 0 {
+			return e
+		}
+		if f.rest = f.rest[n:]; len(f.rest) == 0 {
+			f.release()
+		}
+	}
+	return 0
+}
+
+func (f *flow) release() {
+	if f.buf != nil {
+		buffers.Put(f.buf)
+		f.buf, f.rest = nil, nil
+	}
+}
+
+// drop gives back what the flow holds, bytes and all: a pipe with bytes in it is of no use to another connection.
+func (f *flow) drop() {
+	f.release()
+	if f.inPipe > 0 {
+		f.pipe.close()
+		f.inPipe = 0
+	}
+}
