@@ -1,0 +1,44 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// patience bounds everything that should take milliseconds.
+const patience = 10 * time.Second
+
+// dialer connects from somewhere.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// ask sends hello over a connection of its own and returns the name of the pod that greets back.
+func ask(ctx context.Context, dial dialer, network, address string) (pod string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := dial(ctx, network, address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+	defer stop()
+	if _, err := io.WriteString(c, "hello\n"); err != nil {
+		return "", err
+	}
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	pod, ok := strings.CutPrefix(strings.TrimSpace(answer), greeting)
+	if !ok {
+		return "", fmt.Errorf("answered %q", answer)
+	}
+	return pod, nil
+}

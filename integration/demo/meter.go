@@ -1,0 +1,93 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// meter shows a load: a bar for each pod, as long as its share of the connections of the last moment.
+type meter struct {
+	page  *page
+	load  *load
+	pods  []string
+	drawn bool
+	rates [3]float64 // connections per second, smoothed
+	seen  [3]int
+	at    time.Time
+}
+
+func newMeter(p *page, l *load) *meter {
+	return &meter{page: p, load: l, pods: []string{"cart-a", "cart-b", "cart-c"}, at: time.Now()}
+}
+
+// run shows the load for a while: moving on a terminal, the end of it elsewhere.
+func (m *meter) run(ctx context.Context, state string, during time.Duration) error {
+	const frame = 100 * time.Millisecond
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		if err := pause(ctx, frame); err != nil {
+			return err
+		}
+		m.measure()
+		if m.page.live {
+			m.draw(state)
+		}
+	}
+	if !m.page.live {
+		m.draw(state)
+	}
+	return nil
+}
+
+// measure takes the rates since the last time, smoothed so that a bar does not tremble.
+func (m *meter) measure() {
+	now := time.Now()
+	for i, name := range m.pods {
+		n := m.load.count(name)
+		rate := float64(n-m.seen[i]) / now.Sub(m.at).Seconds()
+		m.rates[i] += (rate - m.rates[i]) / 2
+		m.seen[i] = n
+	}
+	m.at = now
+}
+
+// draw writes a line for all and one for each pod, over those that stand there already.
+func (m *meter) draw(state string) {
+	clear := ""
+	if m.page.live {
+		clear = "\x1b[K"
+	}
+	if m.drawn && m.page.live {
+		fmt.Fprintf(m.page.out, "\x1b[%dA", len(m.pods)+1)
+	}
+	m.drawn = true
+	m.page.line("%s: %s connections, %d failed%s", m.page.ink.bold(state), thousands(m.load.total()), m.load.failures(), clear)
+	for i, name := range m.pods {
+		m.page.line("%s  %s %4.0f/s  %6s in all%s", name, m.bar(i), m.rates[i], thousands(m.seen[i]), clear)
+	}
+}
+
+// bar is a pod's part of what the pods serve now.
+func (m *meter) bar(pod int) string {
+	const longest = 48
+	sum := 1.0 // at rest all bars are empty
+	for _, r := range m.rates {
+		sum += r
+	}
+	n := int(m.rates[pod]/sum*longest + 0.5)
+	name := m.pods[pod]
+	return m.page.ink.pod(name, strings.Repeat("█", n)) + m.page.ink.dim(strings.Repeat("·", longest-n))
+}
+
+// thousands writes 12345 as 12,345.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

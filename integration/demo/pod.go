@@ -1,0 +1,85 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// greeting is what a pod answers, with its name behind.
+const greeting = "hello from "
+
+// pod is a server that greets with its name, over TCP and UDP, once for each line and datagram that it is sent.
+type pod struct {
+	Name string
+	Host *topology.Host
+
+	stream  net.Listener
+	packets net.PacketConn
+	wg      sync.WaitGroup
+}
+
+func (p *pod) start() (err error) {
+	if p.stream, err = p.Host.Listen("tcp", ":"+podHTTP); err != nil {
+		return fmt.Errorf("start pod %s: %w", p.Name, err)
+	}
+	if p.packets, err = p.Host.ListenPacket("udp", ":"+podDNS); err != nil {
+		return errors.Join(fmt.Errorf("start pod %s: %w", p.Name, err), p.stream.Close())
+	}
+	p.wg.Go(p.serveStream)
+	p.wg.Go(p.servePackets)
+	return nil
+}
+
+// stop ends the server and waits for its connections. A stopped pod stays stopped.
+func (p *pod) stop() error {
+	if p.stream == nil {
+		return nil
+	}
+	err := errors.Join(p.stream.Close(), p.packets.Close())
+	p.stream = nil
+	p.wg.Wait()
+	return err
+}
+
+func (p *pod) serveStream() {
+	for stream := p.stream; ; {
+		c, err := stream.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.wg.Go(func() { p.greet(c) })
+	}
+}
+
+// greet answers each line until the client ends. What fails shows at the client.
+func (p *pod) greet(c net.Conn) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	for in := bufio.NewScanner(c); in.Scan(); {
+		if _, err := io.WriteString(c, greeting+p.Name+"\n"); err != nil {
+			return
+		}
+	}
+}
+
+func (p *pod) servePackets() {
+	buf := make([]byte, 1500)
+	for packets := p.packets; ; {
+		_, from, err := packets.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			_, _ = packets.WriteTo([]byte(greeting+p.Name+"\n"), from) // a lost answer shows at the client
+		}
+	}
+}

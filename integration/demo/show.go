@@ -1,0 +1,180 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// show is the stage and the page to tell of it.
+type show struct {
+	*stage
+	*page
+}
+
+// scene is one promise and its proof.
+type scene struct {
+	title string
+	about string // what is about to happen
+	play  func(context.Context, *show) error
+}
+
+func scenes() []scene {
+	return slices.Concat(balancing(), trouble(), otherWays(), endings())
+}
+
+// The reader's time between scenes and between lines.
+const (
+	sceneRest = 800 * time.Millisecond
+	lineRest  = 60 * time.Millisecond
+)
+
+func (s *show) play(ctx context.Context) error {
+	s.opening()
+	all := scenes()
+	for i, scene := range all {
+		s.rest(ctx, sceneRest)
+		s.headline(i+1, len(all), scene.title)
+		s.say(scene.about)
+		s.rest(ctx, sceneRest/2)
+		if err := scene.play(ctx, s); err != nil {
+			s.line("%s %s", s.ink.bad("✗"), "not as promised")
+			return fmt.Errorf("scene %d, %s: %w", i+1, scene.title, err)
+		}
+	}
+	return nil
+}
+
+// question is a place to ask from and an address to ask at.
+type question struct {
+	from             *topology.Host
+	network, address string
+}
+
+func (s *show) client(network, host, port string) question {
+	return question{s.net.Client(0), network, net.JoinHostPort(host, port)}
+}
+
+func (s *show) node(network, host, port string) question {
+	return question{s.net.Node, network, net.JoinHostPort(host, port)}
+}
+
+// counts is how often each pod answered.
+type counts map[string]int
+
+// String lists the pods by name: cart-a 3, cart-b 3.
+func (c counts) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, c[name]))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// askAll asks one after the other, shows each answer, and counts who gave it.
+func (s *show) askAll(ctx context.Context, questions ...question) (counts, error) {
+	served := counts{}
+	for _, q := range questions {
+		began := time.Now()
+		name, err := ask(ctx, q.from.Dial, q.network, q.address)
+		if err != nil {
+			return nil, fmt.Errorf("ask %s %s: %w", q.network, q.address, err)
+		}
+		s.tell(q, s.ink.pod(name, greeting+name), time.Since(began))
+		served[name]++
+		s.rest(ctx, lineRest)
+	}
+	return served, nil
+}
+
+// tell writes one question and what came of it.
+func (s *show) tell(q question, answer string, took time.Duration) {
+	s.line("%-8s %s %-20s  %s  %s", strings.TrimSuffix(q.from.Name, "0"), q.network, q.address, answer,
+		s.ink.dim(fmt.Sprintf("%.1f ms", took.Seconds()*1000)))
+}
+
+// expect compares who answered how often.
+func expect(got, want counts) error {
+	if !maps.Equal(got, want) {
+		return fmt.Errorf("answers came from %v, want %v", got, want)
+	}
+	return nil
+}
+
+// showRecords takes the next n records and shows those that are worth it, most interesting first.
+func (s *show) showRecords(ctx context.Context, n, shown int, interest func(record string) int) ([]string, error) {
+	all, err := s.records.take(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	chosen := slices.Clone(all)
+	if interest != nil {
+		slices.SortStableFunc(chosen, func(a, b string) int { return interest(b) - interest(a) })
+	}
+	s.line("")
+	s.line("%s", s.ink.dim("portald's records (one line each, folded here):"))
+	for _, r := range chosen[:shown] {
+		s.record(r)
+		s.rest(ctx, lineRest)
+	}
+	if shown < n {
+		s.line("%s", s.ink.dim(fmt.Sprintf(" │ … and %d more", n-shown)))
+	}
+	return all, nil
+}
+
+// containing counts the records in which a text stands.
+func containing(records []string, text string) int {
+	n := 0
+	for _, r := range records {
+		if strings.Contains(r, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// atOnce is less than what a client waits that was told nothing, before it asks again: tcp(7), one second.
+const atOnce = 900 * time.Millisecond
+
+// refused asks where there should be a refusal, shows it, and fails on anything else.
+func (s *show) refused(ctx context.Context, q question) error {
+	began := time.Now()
+	name, err := ask(ctx, q.from.Dial, q.network, q.address)
+	if err == nil {
+		return fmt.Errorf("%s %s was answered by %s, want a refusal", q.network, q.address, name)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%s %s: %w, want a refusal", q.network, q.address, err)
+	}
+	took := time.Since(began)
+	if took > atOnce {
+		return fmt.Errorf("%s %s was refused after %v", q.network, q.address, took)
+	}
+	s.tell(q, s.ink.warn("connection refused"), took)
+	s.rest(ctx, lineRest)
+	return nil
+}
+
+// edit changes the manifests, shows what changed, and waits until portald follows.
+func (s *show) edit(ctx context.Context, what string, change func(*shop)) error {
+	change(&s.shop)
+	took, err := s.portald.apply(ctx, s.writeManifests)
+	if err != nil {
+		return err
+	}
+	s.line("%s %s  %s", s.ink.bold("shop.yaml"), what, s.ink.dim(fmt.Sprintf("followed within %d ms", took.Milliseconds())))
+	s.rest(ctx, lineRest)
+	return nil
+}

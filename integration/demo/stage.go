@@ -1,0 +1,163 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// foreign is a rule on the node that is not portald's.
+const foreign = `-A INPUT -p tcp -m tcp --dport 22 -m comment --comment "not a rule of portald" -j ACCEPT`
+
+// stage is the network and what runs in it.
+type stage struct {
+	net     *topology.Net
+	dir     string // on the private tmpfs
+	pods    []*pod
+	shop    shop
+	records *records
+	found   []string // the node's rules before portald came
+	portald *daemon
+}
+
+// newStage sets everything up and waits until portald serves.
+func newStage(ctx context.Context, program string) (*stage, error) {
+	s := &stage{shop: shop{Affinity: "None"}}
+	if err := s.setUp(ctx, program); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *stage) setUp(ctx context.Context, program string) (err error) {
+	if s.dir, err = os.MkdirTemp("/run", "demo"); err != nil {
+		return err
+	}
+	if s.net, err = topology.New(ctx, topology.Options{Pods: 3}); err != nil {
+		return err
+	}
+	if err := s.routeOut(); err != nil {
+		return fmt.Errorf("add the node's default route: %w", err)
+	}
+	if err := s.startPods(); err != nil {
+		return err
+	}
+	if err := s.writeManifests(); err != nil {
+		return err
+	}
+	if err := s.addRule(ctx); err != nil {
+		return err
+	}
+	if s.found, err = s.rules(ctx); err != nil {
+		return err
+	}
+	log := filepath.Join(s.dir, "connections.log")
+	if s.records, err = openRecords(log); err != nil {
+		return err
+	}
+	s.portald, err = startDaemon(ctx, s.net.Node, program, s.dir, log)
+	return err
+}
+
+// routeOut gives the node a default route, as every node has one: without a route to a ClusterIP its own programs are
+// told that the network is unreachable, before any rule is asked. It leads to where clients come from, which no router
+// likes, and the redirects that it would send them have the rate limit in common with refusals of UDP.
+func (s *stage) routeOut() error {
+	for _, on := range []string{"all", "client0"} {
+		if err := s.net.Node.Sysctl("ipv4/conf/"+on+"/send_redirects", "0"); err != nil {
+			return err
+		}
+	}
+	return s.net.Node.Do(func() error {
+		return netlink.RouteAdd(&netlink.Route{Gw: s.net.Client(0).IPv4.AsSlice()})
+	})
+}
+
+func (s *stage) startPods() error {
+	for i, name := range []string{"cart-a", "cart-b", "cart-c"} {
+		p := &pod{Name: name, Host: s.net.Pod(i)}
+		if err := p.start(); err != nil {
+			return err
+		}
+		s.pods = append(s.pods, p)
+		s.shop.with(p)
+	}
+	return nil
+}
+
+func (s *stage) writeManifests() error {
+	file := filepath.Join(s.dir, "manifests", "shop.yaml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return s.shop.write(file)
+}
+
+// addRule puts a rule on the node that portald must leave alone.
+func (s *stage) addRule(ctx context.Context) error {
+	restore := s.net.Node.Command(ctx, "iptables-restore", "-w", "--noflush")
+	restore.Stdin = strings.NewReader("*filter\n" + foreign + "\nCOMMIT\n")
+	if out, err := restore.CombinedOutput(); err != nil {
+		return fmt.Errorf("use iptables: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// run runs a command on a host and returns its output.
+func (s *stage) run(ctx context.Context, h *topology.Host, name string, args ...string) (string, error) {
+	out, err := h.Command(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return string(out), nil
+}
+
+// deafen makes a pod's host answer nothing, as one that lost its power; hear undoes it.
+func (s *stage) deafen(ctx context.Context, p *pod) error {
+	_, err := s.run(ctx, p.Host, "iptables", "-w", "-I", "INPUT", "-j", "DROP")
+	return err
+}
+
+func (s *stage) hear(ctx context.Context, p *pod) error {
+	_, err := s.run(ctx, p.Host, "iptables", "-w", "-D", "INPUT", "-j", "DROP")
+	return err
+}
+
+// rules lists the node's rules.
+func (s *stage) rules(ctx context.Context) ([]string, error) {
+	text, err := s.run(ctx, s.net.Node, "iptables-save")
+	var rules []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "-A ") {
+			rules = append(rules, strings.TrimSpace(line))
+		}
+	}
+	return rules, err
+}
+
+// close takes down what was set up. It may be called with anything missing.
+func (s *stage) close() error {
+	var errs []error
+	if s.portald != nil {
+		errs = append(errs, s.portald.stop())
+	}
+	for _, p := range s.pods {
+		errs = append(errs, p.stop())
+	}
+	if s.records != nil {
+		errs = append(errs, s.records.close())
+	}
+	if s.net != nil {
+		errs = append(errs, s.net.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}

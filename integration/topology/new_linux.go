@@ -1,0 +1,228 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const most = 200 // hosts on one side of a node
+
+// New makes a network and waits until its links are up: some 10 ms a host. A network made in part is taken down.
+func New(ctx context.Context, o Options) (*Net, error) {
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	o.Clients = max(o.Clients, 1)
+	if o.Clients > most || o.Pods > most {
+		return nil, fmt.Errorf("make a network of %d clients and %d pods: at most %d of each", o.Clients, o.Pods, most)
+	}
+	n := plan(o)
+	if err := n.build(ctx, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("make network: %w", err), n.Close())
+	}
+	return n, nil
+}
+
+// plan names the hosts and counts their addresses up from the node's.
+func plan(o Options) *Net {
+	n := &Net{Node: o.host("node", netip.MustParseAddr(lan4), netip.MustParseAddr(lan6))}
+	n.clients = o.hosts("client", o.Clients, lan4, lan6)
+	n.pods = o.hosts("pod", o.Pods, pods4, pods6)
+	return n
+}
+
+func (o Options) hosts(kind string, count int, gw4, gw6 string) []*Host {
+	v4, v6 := netip.MustParseAddr(gw4), netip.MustParseAddr(gw6)
+	var hosts []*Host
+	for i := range count {
+		v4, v6 = v4.Next(), v6.Next()
+		hosts = append(hosts, o.host(fmt.Sprint(kind, i), v4, v6))
+	}
+	return hosts
+}
+
+func (o Options) host(name string, v4, v6 netip.Addr) *Host {
+	h := &Host{Name: o.Name + name, IPv4: v4}
+	if o.IPv6 {
+		h.IPv6 = v6
+	}
+	return h
+}
+
+func (n *Net) build(ctx context.Context, o Options) error {
+	for _, h := range slices.Concat([]*Host{n.Node}, n.clients, n.pods) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := h.make(o.IPv6); err != nil {
+			return fmt.Errorf("host %s: %w", h.Name, err)
+		}
+		n.made = append(n.made, h)
+	}
+	if err := n.forward(o.IPv6); err != nil {
+		return err
+	}
+	return errors.Join(n.Node.linkAll("client", n.clients, lan4, lan6), n.Node.linkAll("pod", n.pods, pods4, pods6))
+}
+
+// forward makes a router of the node.
+func (n *Net) forward(ipv6 bool) error {
+	if err := n.Node.Sysctl("ipv4/ip_forward", "1"); err != nil || !ipv6 {
+		return err
+	}
+	return n.Node.Sysctl("ipv6/conf/all/forwarding", "1")
+}
+
+// make creates the namespace under its name and brings its loopback up.
+func (h *Host) make(ipv6 bool) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: creating the namespace moves the thread into it
+		done <- h.makeHere(ipv6)
+	}()
+	return <-done
+}
+
+func (h *Host) makeHere(ipv6 bool) error {
+	ns, err := netns.NewNamed(h.Name)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	if err := settings(ipv6); err != nil {
+		return err
+	}
+	return setUp("lo")
+}
+
+// settings undo what a host may hand down to new namespaces. Duplicate address detection is off: it takes a second.
+func settings(ipv6 bool) error {
+	set := [][2]string{{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/default/rp_filter", "0"}}
+	if ipv6 {
+		set = append(set, [][2]string{
+			{"ipv6/conf/all/disable_ipv6", "0"}, {"ipv6/conf/default/disable_ipv6", "0"}, {"ipv6/conf/lo/disable_ipv6", "0"},
+			{"ipv6/conf/all/accept_dad", "0"}, {"ipv6/conf/default/accept_dad", "0"}, {"ipv6/conf/default/accept_ra", "0"},
+		}...)
+	}
+	for _, s := range set {
+		if err := writeSysctl(s[0], s[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Host) linkAll(kind string, to []*Host, gw4, gw6 string) error {
+	for i, t := range to {
+		if err := h.link(t, fmt.Sprint(kind, i), netip.MustParseAddr(gw4), netip.MustParseAddr(gw6)); err != nil {
+			return fmt.Errorf("link %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// link joins a host to the node, whose end of the veth pair gets the name. The host has its address alone on eth0 and
+// everything else behind the node; the node has the gateway's address on each of its ends and a route to the host.
+func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
+	there, err := os.Open(to.Path())
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	err = h.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = name
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(there.Fd()))}
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("add veth pair: %w", err)
+		}
+		return attach(name, []netip.Addr{gw4, gw6}, []netip.Addr{to.IPv4, to.IPv6}, false)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Do(func() error {
+		return attach("eth0", []netip.Addr{to.IPv4, to.IPv6}, []netip.Addr{gw4, gw6}, true)
+	})
+}
+
+// attach gives an interface its own addresses and routes to those of the other end, and if wanted to everything by it.
+// Zero addresses on either side stand for a family left out.
+func attach(name string, own, other []netip.Addr, all bool) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	for i := range own {
+		if !own[i].IsValid() || !other[i].IsValid() {
+			continue
+		}
+		if err := attachOne(link, own[i], other[i], all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func attachOne(link netlink.Link, own, other netip.Addr, all bool) error {
+	addr := &netlink.Addr{IPNet: single(own)}
+	if own.Is6() {
+		addr.Flags = unix.IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return fmt.Errorf("add address %s: %w", own, err)
+	}
+	index := link.Attrs().Index
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Dst: single(other), Scope: netlink.SCOPE_LINK}); err != nil {
+		return fmt.Errorf("add route to %s: %w", other, err)
+	}
+	if !all {
+		return nil
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Gw: other.AsSlice()}); err != nil {
+		return fmt.Errorf("add default route by %s: %w", other, err)
+	}
+	return nil
+}
+
+// single is the prefix of one address.
+func single(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// setUp brings an interface of the thread's namespace up.
+func setUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}
+
+// Close takes the network down. Processes that still run in it keep their namespace until they end.
+func (n *Net) Close() error {
+	var errs []error
+	for _, h := range n.made {
+		if err := netns.DeleteNamed(h.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("delete namespace %s: %w", h.Name, err))
+		}
+	}
+	n.made = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,40 @@
+package topology
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// TB is what Require needs of a testing.TB.
+type TB interface {
+	Helper()
+	Skipf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Require skips the test, naming what is missing, unless networks can be made here and the commands are in PATH. Under
+// REQUIRE_ALL=1 the test fails instead.
+func Require(t TB, commands ...string) {
+	t.Helper()
+	err := missing(commands)
+	switch {
+	case err == nil:
+	case os.Getenv("REQUIRE_ALL") == "1":
+		t.Fatalf("needs network namespaces and %v: %v", commands, err)
+	default:
+		t.Skipf("needs network namespaces and %v: %v", commands, err)
+	}
+}
+
+func missing(commands []string) error {
+	if err := Check(); err != nil {
+		return err
+	}
+	for _, c := range append([]string{"nsenter"}, commands...) {
+		if _, err := exec.LookPath(c); err != nil {
+			return fmt.Errorf("no %s command: %w", c, err)
+		}
+	}
+	return nil
+}
