@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // udpSocket is a bound UDP socket of a front and the sessions of the clients that write to it. One loop owns it.
@@ -125,7 +127,7 @@ func (u *udpSocket) admit(key sessionKey, name sockaddr) *session {
 	s := &session{sock: u, key: key, name: name, view: f.view.Load(), fd: -1, began: u.l.now, last: u.l.now}
 	s.rec = Record{
 		ID: f.engine.nextID.Add(1), Start: u.l.start.Add(u.l.now), Service: f.name, Client: key.client,
-		OriginalDst: u.originalDst(key), Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
+		OriginalDst: u.originalDst(key, s.view), Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
 	}
 	exposed, ok := s.view.exposure(s.rec.OriginalDst)
 	s.rec.Portal = exposed.Kind
@@ -163,12 +165,20 @@ func (u *udpSocket) makeRoom() {
 	}
 }
 
-func (u *udpSocket) originalDst(key sessionKey) netip.AddrPort {
+// originalDst tells what the client wrote to. Only translated flows get here (a rule on the whole port range sees to
+// that), so where the front has a single frontend it was that one; to ask the kernel is an eighth of a short session's
+// cost. A NodePort stands for several addresses, of which the kernel knows the one.
+func (u *udpSocket) originalDst(key sessionKey, v *View) netip.AddrPort {
 	local := netip.AddrPortFrom(key.local, u.port)
-	if ask := u.front.engine.opts.OriginalDstUDP; ask != nil {
-		if dst, err := ask(key.client, local); err == nil {
-			return dst
-		}
+	ask := u.front.engine.opts.OriginalDstUDP
+	if ask == nil {
+		return local
+	}
+	if len(v.Exposures) == 1 && v.Exposures[0].Kind != service.NodePort {
+		return v.Exposures[0].Frontend.Addr
+	}
+	if dst, err := ask(key.client, local); err == nil {
+		return dst
 	}
 	return local
 }
