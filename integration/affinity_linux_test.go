@@ -1,0 +1,102 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// sticky is cart with ClientIP affinity.
+func (b *bed) sticky(seconds int, pods ...int) svc {
+	s := b.cart(pods...)
+	s.affinity = seconds
+	return s
+}
+
+// bound asks once and returns who answered, and the word of the record for how.
+func (d *daemon) bound(from *topology.Host) (pod, how string) {
+	d.Helper()
+	a, err := who(from, "tcp", at(ip4, 80))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return a.pod, d.recordOf(a).Affinity
+}
+
+func TestAffinitySticks(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1, 2)
+	d := b.start(b.sticky(60, 0, 1, 2))
+	for _, from := range []*topology.Host{b.client, b.net.Client(1), b.node} {
+		first, how := d.bound(from)
+		if how != "new" {
+			t.Errorf("the first connection of %s: affinity %q, want new", from.Name, how)
+		}
+		for _, network := range []string{"tcp", "udp"} { // each service port binds for itself
+			if got := b.tally(9, 3, from, network, at(ip4, 80)); len(got) != 1 || network == "tcp" && got[first] != 9 {
+				t.Errorf("%s from %s: %v, want one pod alone, over TCP %s", network, from.Name, got, first)
+			}
+		}
+		if _, how := d.bound(from); how != "hit" {
+			t.Errorf("a later connection of %s: affinity %q, want hit", from.Name, how)
+		}
+	}
+	d.apply(b.cart(0, 1, 2))
+	if got := b.tally(9, 3, b.client, "tcp", at(ip4, 80)); len(got) != 3 {
+		t.Errorf("without affinity: %v, want all three pods", got)
+	}
+}
+
+// The timeout counts from the last connection, and a new one holds for those who are bound already.
+func TestAffinityTimeout(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1, 2)
+	d := b.start(b.sticky(2, 0, 1, 2))
+	first, _ := d.bound(b.client)
+	for range 3 {
+		time.Sleep(1200 * time.Millisecond)
+		if pod, how := d.bound(b.client); pod != first || how != "hit" {
+			t.Errorf("1.2 s after the last connection: %s, %s, want %s again", pod, how, first)
+		}
+	}
+	time.Sleep(2100 * time.Millisecond)
+	if _, how := d.bound(b.client); how != "new" {
+		t.Errorf("2.1 s after the last connection: %s, want new", how)
+	}
+	d.apply(b.sticky(60, 0, 1, 2))
+	time.Sleep(2100 * time.Millisecond)
+	if _, how := d.bound(b.client); how != "hit" {
+		t.Errorf("2.1 s after the last connection, with a timeout of a minute since: %s, want hit", how)
+	}
+	d.apply(b.sticky(1, 0, 1, 2))
+	time.Sleep(1100 * time.Millisecond)
+	if _, how := d.bound(b.client); how != "new" {
+		t.Errorf("1.1 s after the last connection, with a timeout of a second since: %s, want new", how)
+	}
+}
+
+func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {
+	b := newBed(t)
+	stop := b.servePods(0, 1, 2)
+	d := b.start(b.sticky(60, 0, 1, 2))
+	first, _ := d.bound(b.client)
+	gone := int(first[len(first)-1] - '0')
+	d.apply(b.sticky(60, (gone+1)%3, (gone+2)%3))
+	second, how := d.bound(b.client)
+	if second == first || how != "new" {
+		t.Errorf("after %s went: %s, %s, want another and new", first, second, how)
+	}
+	d.apply(b.sticky(60, 0, 1, 2))
+	if pod, how := d.bound(b.client); pod != second || how != "hit" {
+		t.Errorf("after %s came back: %s, %s, want %s still", first, pod, how, second)
+	}
+	stop[int(second[len(second)-1]-'0')]() // dead, and nobody has told yet
+	third, how := d.bound(b.client)
+	if third == second || how != "moved" {
+		t.Errorf("after %s died: %s, %s, want that the client moved", second, third, how)
+	}
+	if pod, how := d.bound(b.client); pod != third || how != "hit" {
+		t.Errorf("after it moved: %s, %s, want %s still", pod, how, third)
+	}
+}

@@ -1,0 +1,131 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+)
+
+// Command runs the package as a program: the servers "serve" and "sink", the clients "rr", "churn" and "bulk" with flags
+// named as the fields of RR, Churn and Bulk. A client writes its result to out as a line of JSON.
+func Command(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("load: want serve, sink, rr, churn or bulk")
+	}
+	f := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
+	switch args[0] {
+	case "serve":
+		return serverCommand(ctx, f, args[1:], Serve)
+	case "sink":
+		return serverCommand(ctx, f, args[1:], Sink)
+	case "rr":
+		return rrCommand(ctx, f, args[1:], out)
+	case "churn":
+		return churnCommand(ctx, f, args[1:], out)
+	case "bulk":
+		return bulkCommand(ctx, f, args[1:], out)
+	}
+	return fmt.Errorf("load: %q: want serve, sink, rr, churn or bulk", args[0])
+}
+
+func serverCommand(ctx context.Context, f *flag.FlagSet, args []string, run func(context.Context, netip.AddrPort) error) error {
+	var at netip.AddrPort
+	f.TextVar(&at, "at", netip.MustParseAddrPort("0.0.0.0:9000"), "`address:port`")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return run(ctx, at)
+}
+
+func rrCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c RR
+	f.StringVar(&c.Proto, "proto", "tcp", "tcp or udp")
+	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port`")
+	f.IntVar(&c.Conns, "conns", 1, "connections")
+	f.DurationVar(&c.For, "for", time.Second, "how long")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx)
+	return report(out, r, err)
+}
+
+func bulkCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c Bulk
+	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
+	f.IntVar(&c.Streams, "streams", 1, "connections")
+	f.DurationVar(&c.For, "for", time.Second, "how long")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx)
+	return report(out, r, err)
+}
+
+func churnCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c Churn
+	var to, from string
+	f.StringVar(&c.Proto, "proto", "tcp", "tcp or udp")
+	f.StringVar(&to, "to", "", "`address:port`, or @FILE with one a line")
+	f.StringVar(&from, "from", "", "source `addresses` of UDP flows, with commas")
+	f.IntVar(&c.At, "at", 0, "flows had before")
+	f.IntVar(&c.Conns, "conns", 1, "connections at once")
+	f.DurationVar(&c.For, "for", time.Second, "how long")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	var err error
+	if c.To, err = targets(to); err != nil {
+		return err
+	}
+	if c.From, err = parseAll(strings.FieldsFunc(from, comma), netip.ParseAddr); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx)
+	return report(out, r, err)
+}
+
+func comma(r rune) bool { return r == ',' }
+
+func targets(s string) ([]netip.AddrPort, error) {
+	if !strings.HasPrefix(s, "@") {
+		return parseAll([]string{s}, netip.ParseAddrPort)
+	}
+	file, err := os.Open(s[1:])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var lines []string
+	for in := bufio.NewScanner(file); in.Scan(); {
+		lines = append(lines, in.Text())
+	}
+	return parseAll(lines, netip.ParseAddrPort)
+}
+
+func parseAll[T any](words []string, parse func(string) (T, error)) ([]T, error) {
+	var all []T
+	for _, w := range words {
+		v, err := parse(w)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func report(out io.Writer, result any, err error) error {
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(result)
+}

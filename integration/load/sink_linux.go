@@ -1,0 +1,89 @@
+package load
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+type sink struct {
+	poll *poll
+	ln   int
+	got  map[int]int64 // bytes, by descriptor
+	room byte
+}
+
+// Sink drops what comes by TCP until ctx ends. At the end of a stream it says how many bytes there were: eight bytes,
+// big-endian.
+func Sink(ctx context.Context, at netip.AddrPort) error {
+	s := &sink{ln: -1, got: map[int]int64{}}
+	defer s.close()
+	var err error
+	if s.poll, err = newPoll(); err != nil {
+		return err
+	}
+	if s.ln, err = listen(unix.SOCK_STREAM, at); err != nil {
+		return fmt.Errorf("listen at tcp %s: %w", at, err)
+	}
+	if err := s.poll.add(s.ln, s.ln, unix.EPOLLIN); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		events, err := s.poll.wait(200)
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			if fd := int(events[i].Fd); fd == s.ln {
+				s.accept()
+			} else {
+				s.drop(fd)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sink) accept() {
+	for fd := range accepted(s.ln) {
+		if s.poll.add(fd, fd, unix.EPOLLIN) != nil {
+			closeFD(fd)
+			continue
+		}
+		s.got[fd] = 0
+	}
+}
+
+// drop takes what is there. MSG_TRUNC frees TCP's bytes without copying them anywhere: tcp(7).
+func (s *sink) drop(fd int) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&s.room)), dropSize,
+		unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+	switch {
+	case e == unix.EAGAIN:
+		return
+	case e == 0 && n > 0:
+		s.got[fd] += int64(n)
+		return
+	case e == 0:
+		_, _ = send(fd, binary.BigEndian.AppendUint64(nil, uint64(s.got[fd]))) // who is gone does not ask
+	}
+	delete(s.got, fd)
+	closeFD(fd)
+}
+
+func (s *sink) close() {
+	for fd := range s.got {
+		closeFD(fd)
+	}
+	if s.ln >= 0 {
+		closeFD(s.ln)
+	}
+	if s.poll != nil {
+		closeFD(s.poll.fd)
+	}
+}

@@ -1,0 +1,206 @@
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// simple is a TCP Service of one address and one pod.
+func (b *bed) simple(name, ip string, pod int) svc {
+	return svc{name: name, ips: []string{ip}, ports: []port{{"http", "TCP", 80, 0, podPort}}, pods: b.endpoints(pod)}
+}
+
+// becomes waits until an address is served by a pod, "" for by nobody.
+func (b *bed) becomes(ip, pod string) {
+	b.Helper()
+	b.eventually(fmt.Sprintf("%s to be served by %q", ip, pod), func() bool {
+		a, _ := whoWithin(patience/10, b.client, "tcp", at(ip, 80))
+		return a.pod == pod
+	})
+}
+
+func (b *bed) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// put writes a file in place, as an editor may, without a rename.
+func (b *bed) put(path string, text any) {
+	b.Helper()
+	b.must(os.MkdirAll(filepath.Dir(path), 0o700))
+	b.must(os.WriteFile(path, fmt.Append(nil, text), 0o600))
+}
+
+func TestManifestsAreFollowed(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1)
+	file, folder := filepath.Join(b.dir, "one.yaml"), filepath.Join(b.dir, "folder")
+	b.put(file, b.simple("one", "10.96.1.1", 0))
+	b.must(os.Mkdir(folder, 0o700))
+	b.startWith("--manifests", file, "--manifests", folder)
+	b.becomes("10.96.1.1", "pod0")
+
+	b.put(file, b.simple("one", "10.96.1.1", 1))
+	b.becomes("10.96.1.1", "pod1")
+	b.write("one.yaml", b.simple("one", "10.96.1.1", 0))
+	b.becomes("10.96.1.1", "pod0")
+	b.write("one.yaml", b.simple("one", "10.96.1.1", 1))
+	b.becomes("10.96.1.1", "pod1")
+
+	inFolder := filepath.Join(folder, "two.yaml")
+	b.put(inFolder, b.simple("two", "10.96.1.2", 0))
+	b.becomes("10.96.1.2", "pod0")
+	b.put(filepath.Join(folder, "three.json"), `{"apiVersion": "v1", "kind": "List", "items": [
+		{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "three", "namespace": "shop"},
+			"spec": {"clusterIP": "10.96.1.3", "ports": [{"port": 80}]}},
+		{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+			"metadata": {"name": "three-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "three"}},
+			"ports": [{"port": 8080}], "endpoints": [{"addresses": ["`+b.net.Pod(1).IPv4.String()+`"]}]}]}`)
+	b.becomes("10.96.1.3", "pod1")
+	b.must(os.Rename(inFolder, filepath.Join(folder, "renamed.yaml")))
+	b.put(inFolder+".bak", b.simple("ignored", "10.96.1.4", 0))
+	b.must(os.Remove(filepath.Join(folder, "three.json")))
+	b.becomes("10.96.1.3", "")
+	b.becomes("10.96.1.2", "pod0")
+	b.must(os.Remove(filepath.Join(folder, "renamed.yaml")))
+	b.becomes("10.96.1.2", "")
+	b.becomes("10.96.1.4", "")
+	b.becomes("10.96.1.1", "pod1")
+}
+
+// A ConfigMap is mounted as links into a folder that is replaced as a whole.
+func TestMountedConfigMap(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1)
+	mount := filepath.Join(b.dir, "mount")
+	version := func(n, pod int) {
+		t.Helper()
+		b.put(filepath.Join(mount, fmt.Sprintf("..v%d", n), "cart.yaml"), b.simple("cart", ip4, pod))
+		b.must(os.Symlink(fmt.Sprintf("..v%d", n), filepath.Join(mount, "..data_tmp")))
+		b.must(os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")))
+	}
+	version(1, 0)
+	b.must(os.Symlink("..data/cart.yaml", filepath.Join(mount, "cart.yaml")))
+	b.startWith("--manifests", mount)
+	for n := 2; n < 5; n++ {
+		b.becomes(ip4, podName(n%2))
+		version(n, (n+1)%2)
+		b.must(os.RemoveAll(filepath.Join(mount, fmt.Sprintf("..v%d", n-1))))
+	}
+	b.becomes(ip4, "pod1")
+}
+
+// What cannot be read is said with file, document and field; what it was before stays, and the rest goes on.
+func TestBrokenDocument(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1)
+	good, other := b.simple("good", "10.96.1.1", 0), b.simple("other", "10.96.1.2", 0)
+	d := b.start(good.String() + other.String())
+	b.becomes("10.96.1.1", "pod0")
+	broken := strings.Replace(good.service(), "port: 80,", "port: eighty,", 1) + good.slice("IPv4", endpoint.addr4)
+	d.apply(broken + b.simple("other", "10.96.1.2", 1).String())
+	b.becomes("10.96.1.2", "pod1")
+	b.becomes("10.96.1.1", "pod0")
+	for _, want := range []string{manifest + ": document 1 (line 1)", "service shop/good: spec.ports.port: "} {
+		if !strings.Contains(d.log.String(), want) {
+			t.Errorf("the log does not say %q", want)
+		}
+	}
+	d.apply("---\n}{ this is no YAML\n" + b.simple("other", "10.96.1.2", 0).String())
+	b.becomes("10.96.1.2", "pod0")
+	b.becomes("10.96.1.1", "pod0")
+	if code, _, err := d.get("127.0.0.1:10256", "/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz says %d, %v", code, err)
+	}
+	d.apply(b.simple("other", "10.96.1.2", 0))
+	b.becomes("10.96.1.1", "")
+}
+
+func TestManifestsFromStandardInput(t *testing.T) {
+	b := newBed(t, "sh")
+	b.servePods(0)
+	path := b.write(manifest, b.simple("cart", ip4, 0))
+	b.launch([]string{"sh", "-c", `f=$1; shift; exec "$@" < "$f"`, "sh", path}, "--manifests=-")
+	b.becomes(ip4, "pod0")
+}
+
+// A manifest that is not there at the start is a mistake.
+func TestManifestIsMissing(t *testing.T) {
+	b := newBed(t)
+	before := b.rules()
+	d := b.launch(nil, "--manifests", filepath.Join(b.dir, "none.yaml"))
+	if code := d.exit(); code != 1 || !strings.Contains(d.log.String(), "none.yaml") {
+		t.Errorf("code %d, and it said:\n%s", code, d.log)
+	}
+	if b.rules() != before {
+		t.Error("it left rules behind")
+	}
+}
+
+// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in.
+var clusterPortals = []string{
+	`nat 10.96.0.1/32 tcp 443 default/kubernetes:https ClusterIP`,
+	`filter 10.96.0.10/32 udp 53 kube-system/kube-dns:dns ClusterIP`,
+	`filter 10.96.0.10/32 tcp 53 kube-system/kube-dns:dns-tcp ClusterIP`,
+	`nat 10.96.89.128/32 tcp 80 shop/cart:http ClusterIP`,
+	`nat 10.96.89.128/32 udp 53 shop/cart:dns ClusterIP`,
+	`nat 10.96.44.145/32 tcp 80 shop/cart-external ClusterIP`,
+	`nat 203.0.113.10/32 tcp 80 shop/cart-external ExternalIP`,
+	`nat 10.96.149.23/32 tcp 443 shop/cart-lb ClusterIP`,
+	`nat 198.51.100.100/32 tcp 443 shop/cart-lb LoadBalancerIP`,
+	`nat - tcp 31626 shop/cart-lb NodePort`,
+	`nat 10.96.21.39/32 tcp 80 shop/cart-node:http ClusterIP`,
+	`nat 10.96.21.39/32 udp 80 shop/cart-node:udp ClusterIP`,
+	`nat - tcp 30080 shop/cart-node:http NodePort`,
+	`nat - udp 30080 shop/cart-node:udp NodePort`,
+	`nat 10.96.194.239/32 tcp 80 shop/cart-sticky ClusterIP`,
+	`filter 10.96.171.194/32 tcp 80 shop/nobody ClusterIP`,
+	`filter 10.96.91.171/32 tcp 80 shop/slow ClusterIP`,
+	`nat 10.96.103.22/32 tcp 80 shop/slow-published ClusterIP`,
+	`nat 10.96.83.144/32 tcp 80 shop/spread ClusterIP`,
+}
+
+func TestClusterDumpIsServedWhole(t *testing.T) {
+	b := newBed(t)
+	d := b.startWith("--manifests", "../proxy/kube/testdata/cluster.yaml", "--external-ip-cidrs", "203.0.113.0/24")
+	got := map[string]bool{}
+	for _, table := range []string{"nat", "filter"} {
+		for line := range strings.Lines(b.on(b.node, "iptables-save", "-t", table)) {
+			if _, comment, ok := strings.Cut(line, `--comment "`); ok {
+				got[portalOf(table, line, comment)] = true
+			}
+		}
+	}
+	for _, want := range clusterPortals {
+		if !got[want] {
+			t.Errorf("no portal %s", want)
+		}
+		delete(got, want)
+	}
+	if len(got) > 0 {
+		t.Errorf("portals that nobody asked for: %v", got)
+	}
+	if strings.Contains(d.log.String(), "level=warning") {
+		t.Error("a good dump brought warnings")
+	}
+}
+
+// portalOf writes a rule as clusterPortals do.
+func portalOf(table, line, comment string) string {
+	after := func(flag string) string {
+		_, rest, found := strings.Cut(line, " "+flag+" ")
+		if !found {
+			return "-"
+		}
+		word, _, _ := strings.Cut(rest, " ")
+		return word
+	}
+	comment, _, _ = strings.Cut(comment, `"`)
+	return strings.Join([]string{table, after("-d"), after("-p"), after("--dport"), comment}, " ")
+}

@@ -1,0 +1,187 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// steady is a UDP client that keeps its port, and whom it hears from.
+type steady struct {
+	*bed
+	net.Conn
+}
+
+// steadyClient connects a UDP socket to an address: it hears only replies from there.
+func (b *bed) steadyClient(to string) steady {
+	b.Helper()
+	c, err := b.client.Dial(b.Context(), "udp", to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return steady{b, c}
+}
+
+// ask sends one question and returns who answered it, "" if nobody did within a moment.
+func (s steady) ask() string {
+	_ = s.SetDeadline(time.Now().Add(time.Second))
+	_, _ = s.Write([]byte(whoAreYou)) // a refusal of the last one may be told here
+	buf := make([]byte, 100)
+	n, err := s.Read(buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+func TestUDPSessionMovesFromARemovedEndpoint(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0, 1)
+	d := b.start(b.cart(0))
+	for _, addr := range []string{ip4, ip6} {
+		c := b.steadyClient(at(addr, 80))
+		for range 3 {
+			if got := c.ask(); got != "pod0" {
+				t.Fatalf("%s: answered by %q, want pod0", addr, got)
+			}
+		}
+		d.apply(b.cart(0, 1))
+		if got := c.ask(); got != "pod0" {
+			t.Errorf("%s: with another endpoint beside, answered by %q, want pod0 still", addr, got)
+		}
+		d.apply(b.cart(1))
+		if got := c.ask(); got != "pod1" {
+			t.Errorf("%s: after pod0 went, answered by %q, want pod1", addr, got)
+		}
+		r := d.recordOf(answer{client: localAddr(c)})
+		if r.Outcome != "endpoint_removed" || r.Pod != "shop/pod0" || r.BytesFromEndpoint != 4*int64(len("pod0")) {
+			t.Errorf("%s: recorded as %s", addr, r)
+		}
+		d.apply(b.cart(0))
+	}
+}
+
+// The pod's port is closed, and no slice says so: the session moves when the kernel tells.
+func TestUDPSessionMovesFromADeadEndpoint(t *testing.T) {
+	b := newBed(t)
+	stop := b.servePods(0, 1)
+	b.start(b.cart(0, 1))
+	c := b.steadyClient(at(ip4, 80))
+	first := c.ask()
+	if first == "" {
+		t.Fatal("no answer at first")
+	}
+	stop[first[3]-'0']()
+	b.eventually("the other pod to answer", func() bool { got := c.ask(); return got != "" && got != first })
+}
+
+func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0)
+	d := b.start(b.cart())
+	c4, c6, node := b.steadyClient(at(ip4, 80)), b.steadyClient(at(ip6, 80)), b.steadyClient(at(b.node.IPv4.String(), nodePort))
+	for range 2 {
+		for _, c := range []steady{c4, c6, node} {
+			if got := c.ask(); got != "" {
+				t.Errorf("answered by %q, and there is none", got)
+			}
+		}
+		d.apply(b.cart(0))
+		for _, c := range []steady{c4, c6, node} {
+			b.eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+		}
+		d.apply(b.cart())
+	}
+}
+
+// The Service comes after the client, whose datagrams went out untranslated so far.
+func TestUDPClientWasThereFirst(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0)
+	other := svc{name: "other", ips: []string{"10.96.9.9"}, ports: b.cart().ports[:1]}
+	d := b.start(other)
+	c := b.steadyClient(at(ip4, 80))
+	for range 3 {
+		c.ask()
+	}
+	d.apply(b.cart(0))
+	b.eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+}
+
+func TestUDPClientOutlastsPortald(t *testing.T) {
+	for name, end := range map[string]syscall.Signal{"stopped": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.servePods(0)
+			d := b.start(b.cart(0))
+			c := b.steadyClient(at(ip4, 80))
+			b.eventually("an answer", func() bool { return c.ask() == "pod0" })
+			d.signal(end)
+			for ended := false; !ended; {
+				select {
+				case <-d.ended:
+					ended = true
+				default:
+					c.ask()
+				}
+			}
+			for range 3 {
+				if got := c.ask(); got != "" {
+					t.Errorf("answered by %q, and portald has ended", got)
+				}
+			}
+			other := svc{name: "a-first", ips: []string{"10.96.9.9"}, ports: b.cart().ports, pods: b.endpoints(1)}
+			b.start(other.String() + b.cart(0).String()) // the ports it listens on are others than before
+			b.eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+		})
+	}
+}
+
+// Datagrams of every size up to the largest pass whole, in fragments over the wire.
+func TestLargeDatagrams(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0)
+	b.start(b.cart(0))
+	for _, addr := range []string{ip4, ip6} {
+		c := b.steadyClient(at(addr, 80))
+		largest := 65535 - 8 - 20
+		if addr == ip6 {
+			largest = 65535 - 8
+		}
+		for _, size := range []int{1, 1472, 1473, 9000, 32 << 10, largest} {
+			sent, got := make([]byte, size), make([]byte, 1<<16)
+			_, _ = rand.Read(sent)
+			_ = c.SetDeadline(time.Now().Add(patience))
+			if _, err := c.Write(sent); err != nil {
+				t.Fatalf("%s: send %d bytes: %v", addr, size, err)
+			}
+			if n, err := c.Read(got); err != nil || !bytes.Equal(got[:n], sent) {
+				t.Errorf("%s: of %d bytes came back %d, %v", addr, size, n, err)
+			}
+		}
+	}
+}
+
+func TestUDPIdleSessionEnds(t *testing.T) {
+	b := newBed(t)
+	b.servePods(0)
+	d := b.start(b.cart(0), "--udp-timeout=500ms")
+	c := b.steadyClient(at(ip4, 80))
+	for range 4 {
+		if got := c.ask(); got != "pod0" {
+			t.Fatalf("answered by %q", got)
+		}
+		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram begins anew
+	}
+	r := d.recordOf(answer{client: localAddr(c)})
+	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.How != "timeout" || r.BytesFromClient != 4*int64(len(whoAreYou)) {
+		t.Errorf("recorded as %s, %d bytes", r, r.BytesFromClient)
+	}
+	if got := c.ask(); got != "pod0" {
+		t.Errorf("after the session's end, answered by %q", got)
+	}
+}
