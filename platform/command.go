@@ -22,7 +22,7 @@ const MaxOutput = 64 << 20
 const maxStderr = 4 << 10
 
 // afterKill is how long Run waits for a killed command's children to close its output.
-const afterKill = 2 * time.Second
+const afterKill = 10 * time.Second
 
 // ErrOutput is the error of a command that wrote more than MaxOutput.
 var ErrOutput = errors.New("too much output")

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -49,7 +48,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	show := begin(failed, d.servers[0].Run, d.servers[1].Run)
-	record := begin(failed, d.recordRun)
+	record := begin(failed, d.recordRun, d.trouble.run)
 	carry := begin(failed, d.engine.Run)
 	control := begin(failed,
 		d.source.Run,
@@ -83,7 +82,7 @@ func inTime(step func(context.Context) error) error {
 
 // drain lets open connections end, for the drain timeout or until another signal comes.
 func (d *daemon) drain() {
-	live := d.engine.Stats().Live
+	live := d.engine.Stats().Connections
 	if live == 0 || d.o.drain == 0 {
 		return
 	}
@@ -110,32 +109,4 @@ func (d *daemon) synced(full bool, start, end time.Time) {
 	default:
 		entry.Info("All was applied anew")
 	}
-}
-
-// troubleEvery is how often one shortage is spoken of while it lasts.
-const troubleEvery = 10 * time.Second
-
-// trouble counts shortages on the data path and says so, once in a while.
-func (d *daemon) trouble() func(error) {
-	var next atomic.Int64
-	return func(err error) {
-		d.metrics.AcceptError(reason(err))
-		now := time.Now().UnixNano()
-		if at := next.Load(); now >= at && next.CompareAndSwap(at, now+int64(troubleEvery)) {
-			d.log.WithError(err).Warn("Connections must wait or are refused for want of something; see portald_accept_errors_total")
-		}
-	}
-}
-
-// reason is the metric label of a shortage.
-func reason(err error) string {
-	switch {
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return "descriptors"
-	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
-		return "memory"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return "ports"
-	}
-	return "other"
 }

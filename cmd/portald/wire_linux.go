@@ -32,6 +32,7 @@ type daemon struct {
 	loop      *proxy.Loop
 	metrics   *admin.Metrics
 	health    *admin.Health
+	trouble   *trouble
 	records   *admin.ConnectionLog // nil without --connection-log
 	servers   []*admin.Server
 	ready     atomic.Bool // the first sync is done
@@ -54,6 +55,7 @@ func wire(o *options) (*daemon, error) {
 	d := &daemon{o: o, log: o.log, flows: platform.NewFlowTable()}
 	limit := d.raiseLimits()
 	d.metrics = admin.NewMetrics("IPv4", "IPv6")
+	d.trouble = newTrouble(d.log, d.metrics)
 	d.health = admin.NewHealth(o.syncPeriod, d.metrics)
 	if err := d.wireRecords(); err != nil {
 		return nil, err
@@ -120,7 +122,7 @@ func (d *daemon) wireEngine(limit uint64) error {
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, ConnectTimeouts: d.o.connectTimeouts, HalfClose: d.o.halfClose, Idle: d.o.idle,
 		UDPIdle: d.o.udpIdle, UDPSessions: d.o.udpSessions, Descriptors: max(int(limit)-kept, kept),
-		Observer: observer, Trouble: d.trouble(), OriginalDst: platform.OriginalDst, OriginalDstUDP: d.flows.OriginalDstUDP,
+		Observer: observer, Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.flows.OriginalDstUDP,
 	})
 	d.engine = engine
 	return err

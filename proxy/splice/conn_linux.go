@@ -44,7 +44,7 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
 	}
 	f.active.Add(1)
-	f.engine.live.Add(1)
+	f.engine.conns.Add(1)
 	l.load.Add(1)
 	return c
 }
@@ -113,7 +113,7 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	e := c.front.engine
 	e.release(2)
 	c.front.active.Add(-1)
-	e.live.Add(-1)
+	e.conns.Add(-1)
 	c.l.load.Add(-1)
 
 	r := &c.rec

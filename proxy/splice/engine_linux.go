@@ -18,14 +18,16 @@ type Engine struct {
 	nextID       atomic.Uint64
 	turn         atomic.Uint32 // spreads fronts over loops
 	descriptors  atomic.Int64
-	live         atomic.Int64
+	conns        atomic.Int64
+	sessions     atomic.Int64
 	acceptErrors atomic.Uint64
 	udpDropped   atomic.Uint64
 }
 
 // Stats are figures of an Engine at one moment.
 type Stats struct {
-	Live         int64  // TCP connections and UDP sessions
+	Connections  int64  // TCP connections that are open
+	Sessions     int64  // UDP sessions that are open
 	Descriptors  int64  // sockets held
 	AcceptErrors uint64 // accepts that failed for want of something, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
@@ -80,10 +82,10 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) Drain(ctx context.Context) int64 {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for e.live.Load() > 0 {
+	for e.conns.Load() > 0 {
 		select {
 		case <-ctx.Done():
-			return e.live.Load()
+			return e.conns.Load()
 		case <-tick.C:
 		}
 	}
@@ -92,7 +94,7 @@ func (e *Engine) Drain(ctx context.Context) int64 {
 
 // Stats returns current figures.
 func (e *Engine) Stats() Stats {
-	return Stats{e.live.Load(), e.descriptors.Load(), e.acceptErrors.Load(), e.udpDropped.Load()}
+	return Stats{e.conns.Load(), e.sessions.Load(), e.descriptors.Load(), e.acceptErrors.Load(), e.udpDropped.Load()}
 }
 
 // reserve takes n descriptors from the engine's share, false if that would be too many. The rest of the process keeps

@@ -125,9 +125,9 @@ func TestNoLeak(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for deadline := time.Now().Add(10 * time.Second); e.Stats().Live > 0; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); e.Stats().Connections > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d connections never ended", e.Stats().Live)
+				t.Fatalf("%d connections never ended", e.Stats().Connections)
 			}
 		}
 		time.Sleep(100 * time.Millisecond)

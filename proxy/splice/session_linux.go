@@ -63,7 +63,7 @@ func (s *session) enter() {
 	u.sessions[s.key] = s
 	u.byUse.append(s)
 	u.front.active.Add(1)
-	u.front.engine.live.Add(1)
+	u.front.engine.sessions.Add(1)
 	if u.timer.index == 0 {
 		u.l.timers.set(&u.timer, u.l.now+u.front.engine.opts.UDPIdle)
 	}
@@ -80,7 +80,7 @@ func (s *session) end(by Side, how How, o Outcome) {
 	delete(u.sessions, s.key)
 	u.byUse.remove(s)
 	u.front.engine.release(1)
-	u.front.engine.live.Add(-1)
+	u.front.engine.sessions.Add(-1)
 	u.front.active.Add(-1)
 	s.report(by, how, o)
 }

@@ -187,7 +187,7 @@ func TestUDPClose(t *testing.T) {
 			t.Fatal("the socket is still there")
 		}
 	}
-	if r.Stats().Live != 0 {
+	if r.Stats().Sessions != 0 {
 		t.Errorf("stats %+v", r.Stats())
 	}
 }
