@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// bed is one competitor on a network of its own: client, node, pod, the servers in the pod and the proxy on the node.
+type bed struct {
+	competitor
+	ctx     context.Context // until close
+	cancel  context.CancelFunc
+	lab     *lab
+	dir     string
+	net     *topology.Net
+	servers []*exec.Cmd
+	proxy   *process // nil: the kernel alone, or stopped
+	flows   int      // UDP flows the client has had
+}
+
+const readyWithin = 30 * time.Second
+
+func newBed(ctx context.Context, c competitor, l *lab) (*bed, error) {
+	b := &bed{competitor: c, lab: l, dir: filepath.Join(l.dir, c.name)}
+	b.ctx, b.cancel = context.WithCancel(ctx)
+	if err := b.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", c.name, err), b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) open() error {
+	err := os.Mkdir(b.dir, 0o755)
+	if err != nil {
+		return err
+	}
+	if b.net, err = topology.New(b.ctx, topology.Options{Pods: 2, Name: b.name + "-"}); err != nil {
+		return err
+	}
+	if err := b.tune(); err != nil {
+		return err
+	}
+	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort))
+}
+
+// serve runs a server in the pod.
+func (b *bed) serve(what string, port int) error {
+	cmd := b.net.Pod(0).Command(b.ctx, b.lab.self, "load", what, "-at", b.pod(port).String())
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	b.servers = append(b.servers, cmd)
+	return nil
+}
+
+// up starts the proxy, and returns when the service answers. What ran before is stopped.
+func (b *bed) up() error {
+	b.down()
+	args, err := b.start(b)
+	if err != nil {
+		return err
+	}
+	if err := b.launch(args); err != nil {
+		return err
+	}
+	return b.await(netip.AddrPortFrom(netip.MustParseAddr(vip), echoPort))
+}
+
+func (b *bed) launch(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd := b.net.Node.Command(b.ctx, args[0], args[1:]...)
+	log, err := os.Create(filepath.Join(b.dir, "stderr"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	b.proxy, err = start(cmd)
+	return err
+}
+
+// ended returns what the proxy last said, if it has ended.
+func (b *bed) ended() error {
+	if b.proxy == nil || b.proxy.running() {
+		return nil
+	}
+	said, err := os.ReadFile(filepath.Join(b.dir, "stderr"))
+	return errors.Join(fmt.Errorf("%s has ended: %s", b.name, said), err)
+}
+
+// await dials until an exchange succeeds.
+func (b *bed) await(to netip.AddrPort) error {
+	var last error
+	for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if err := errors.Join(b.ctx.Err(), b.ended()); err != nil {
+			return err
+		}
+		if last = b.try(to); last == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("no answer from %s by %s for %v: %w", to, b.name, readyWithin, last)
+}
+
+// try makes one exchange.
+func (b *bed) try(to netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond)
+	defer cancel()
+	c, err := b.net.Client(0).Dial(ctx, "tcp", to.String())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return ask(c)
+}
+
+func ask(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	b := []byte("?")
+	if _, err := c.Write(b); err != nil {
+		return err
+	}
+	_, err := c.Read(b)
+	return err
+}
+
+// down stops the proxy, gently at first, so that it can take its own portals away.
+func (b *bed) down() {
+	if b.proxy != nil {
+		b.proxy.stop()
+	}
+	b.proxy = nil
+}
+
+func (b *bed) close() error {
+	b.down()
+	b.cancel()
+	for _, s := range b.servers {
+		_ = s.Wait() // killed
+	}
+	err := os.RemoveAll(b.dir)
+	if b.net != nil {
+		err = errors.Join(err, b.net.Close())
+	}
+	return err
+}

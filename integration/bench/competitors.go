@@ -1,0 +1,160 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The service: what clients dial, the pod's port behind it, and where a proxy that is led to by our own rules listens.
+const (
+	vip        = "10.96.0.10"
+	echoPort   = 9000 // small exchanges, TCP and UDP
+	bulkPort   = 9001 // a sink
+	proxyEcho  = 15000
+	proxyBulk  = 15001
+	udpTimeout = "1s" // of idle UDP sessions of nginx, which has no bound on them but its descriptors
+)
+
+// competitor is one way to carry the service's traffic.
+type competitor struct {
+	name, label string
+	program     string // command it needs; none: the kernel alone
+	from        string // where program and file come from
+	file        string // another file it needs
+	udp         bool
+	// start readies the node and the files in the bed's folder, and returns the command line to run on the node; none
+	// when there is nothing to run.
+	start func(b *bed) ([]string, error)
+}
+
+func (c competitor) title() string { return c.name }
+
+// competitors lists all, the one that is measured first.
+func competitors() []competitor {
+	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
+	return []competitor{
+		{name: "portald", label: "portald", program: "portald", udp: true, start: startPortald},
+		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(true)},
+		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(false)},
+		{name: "nginx", label: "nginx stream", program: "nginx", from: "Debian packages nginx, libnginx-mod-stream", file: stream,
+			udp: true, start: func(b *bed) ([]string, error) { return startNginx(b, stream) }},
+		{name: "dnat", label: "kernel DNAT", udp: true, start: startDNAT},
+	}
+}
+
+// descriptors is how many a process may open.
+func descriptors() int {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 1024
+	}
+	return int(min(l.Max, 1<<20))
+}
+
+// HAProxy takes two descriptors a connection and refuses to start when the limit does not hold what it may need.
+const haproxyPipes = 500
+
+func haproxyConns() int { return (descriptors() - 2*haproxyPipes - 400) / 2 }
+
+func haproxy(splice bool) func(b *bed) ([]string, error) {
+	options := ""
+	if splice {
+		options = "  option splice-auto\n  option splice-request\n  option splice-response\n"
+	}
+	return func(b *bed) ([]string, error) {
+		config := fmt.Sprintf(`global
+  maxconn %d
+  maxpipes %d
+  nbthread %d
+defaults
+  mode tcp
+  maxconn %d
+  timeout connect 1s
+  timeout client 1h
+  timeout server 1h
+%slisten echo
+  bind 0.0.0.0:%d
+  server pod %s
+listen bulk
+  bind 0.0.0.0:%d
+  server pod %s
+`, haproxyConns(), haproxyPipes, runtime.NumCPU(), haproxyConns(), options,
+			proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort))
+		file, err := b.file("haproxy.cfg", config)
+		if err != nil {
+			return nil, err
+		}
+		return []string{"haproxy", "-db", "-f", file}, b.redirect()
+	}
+}
+
+func startNginx(b *bed, module string) ([]string, error) {
+	config := fmt.Sprintf(`load_module %s;
+user root;
+daemon off;
+worker_processes auto;
+worker_rlimit_nofile %d;
+pid %s/nginx.pid;
+error_log %s/error.log error;
+events { worker_connections %d; }
+stream {
+  proxy_half_close on;
+  server { listen %d; proxy_pass %s; }
+  server { listen %d; proxy_pass %s; }
+  server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
+}
+`, module, descriptors(), b.dir, b.dir, descriptors()-100, proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout)
+	file, err := b.file("nginx.conf", config)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"nginx", "-e", filepath.Join(b.dir, "error.log"), "-p", b.dir, "-c", file}, b.redirect()
+}
+
+func startDNAT(b *bed) ([]string, error) {
+	to := func(port int) string { return "DNAT --to-destination " + b.pod(port).String() }
+	return nil, b.rules(to(echoPort), to(bulkPort))
+}
+
+// redirect leads the service to the listeners of a proxy that has no portals of its own.
+func (b *bed) redirect() error {
+	to := func(port int) string { return fmt.Sprintf("REDIRECT --to-ports %d", port) }
+	return b.rules(to(proxyEcho), to(proxyBulk))
+}
+
+func (b *bed) rules(echo, bulk string) error {
+	var text strings.Builder
+	rule := func(proto string, port int, target string) {
+		fmt.Fprintf(&text, "-A PREROUTING -d %s -p %s --dport %d -j %s\n", vip, proto, port, target)
+	}
+	text.WriteString("*nat\n")
+	rule("tcp", echoPort, echo)
+	rule("tcp", bulkPort, bulk)
+	rule("udp", echoPort, echo)
+	text.WriteString("COMMIT\n")
+	restore := b.net.Node.Command(b.ctx, "iptables-restore", "--noflush", "--wait")
+	restore.Stdin = strings.NewReader(text.String())
+	if out, err := restore.CombinedOutput(); err != nil {
+		return fmt.Errorf("restore rules: %w: %s", err, out)
+	}
+	return nil
+}
+
+// pod is a port of the pod behind the service.
+func (b *bed) pod(port int) netip.AddrPort {
+	return netip.AddrPortFrom(b.net.Pod(0).IPv4, uint16(port))
+}
+
+// file writes a file into the bed's folder and returns its path.
+func (b *bed) file(name, text string) (string, error) {
+	path := filepath.Join(b.dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o644)
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+// Bench measures portald side by side with HAProxy, nginx and kernel DNAT: the same client, node and pod, the same
+// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all alike. It
+// needs root or user namespaces, and leaves nothing behind on the host.
+//
+//	go run ./integration/bench -portald bin/portald          all of it, some fifteen minutes
+//	go run ./integration/bench -portald bin/portald -quick   less of everything, under five
+//	go run ./integration/bench -only crr,rr64 -rounds 3      what one works at; prints, and writes no files
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/integration/load"
+	"github.com/portald/portald/integration/topology"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	run := bench
+	if len(os.Args) > 1 && os.Args[1] == "load" {
+		run = func(ctx context.Context) error { return load.Command(ctx, os.Args[2:], os.Stdout) }
+	} else {
+		topology.Enter()
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are what the flags say.
+type settings struct {
+	plan
+	portald string // path of the program
+	out     string // path of the report, without .md and .json
+	partial bool   // not everything is measured
+}
+
+func bench(ctx context.Context) error {
+	s, err := parse()
+	if err != nil {
+		return err
+	}
+	if err := topology.Check(); err != nil {
+		return err
+	}
+	if err := s.missing(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("/run", "bench") // on the private tmpfs
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	warnBusy()
+	began := time.Now()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	lab := &lab{dir: dir, portald: s.portald, self: self, beds: map[string]*bed{}}
+	results, err := s.run(ctx, lab)
+	if err := errors.Join(err, lab.close()); err != nil {
+		return err
+	}
+	r := newReport(ctx, s, results, began)
+	fmt.Print(r.tables())
+	if len(r.Errors) > 0 {
+		err = fmt.Errorf("%d measurements failed", len(r.Errors))
+	}
+	if s.partial {
+		return err
+	}
+	return errors.Join(err, r.write(s.out))
+}
+
+// parse reads the flags; QUICK=1 in the environment is the flag -quick.
+func parse() (settings, error) {
+	s := settings{}
+	quick := flag.Bool("quick", os.Getenv("QUICK") == "1", "fewer and shorter rounds: under five minutes")
+	only := flag.String("only", "", "`workloads` to measure, with commas (default all: "+names(workloads())+")")
+	among := flag.String("competitors", "", "who takes part, with commas (default all: "+names(competitors())+")")
+	rounds := flag.Int("rounds", 0, "rounds (default 5, quick 3)")
+	span := flag.Duration("for", 0, "how long one measurement takes (default 3s, quick 1s)")
+	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
+	flag.StringVar(&s.out, "out", "docs/benchmarks", "where the report goes, as `path`.md and path.json")
+	flag.Parse()
+	held := haproxyConns() - 100 // of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
+	s.plan = plan{rounds: 5, span: 3 * time.Second, quick: *quick, idleConns: min(9000, held)}
+	if *quick {
+		s.rounds, s.span, s.idleConns = 3, time.Second, min(5000, held)
+	}
+	if *rounds > 0 {
+		s.rounds = *rounds
+	}
+	if *span > 0 {
+		s.span = *span
+	}
+	s.partial = *only != "" || *among != ""
+	var err, err2, err3 error
+	s.workloads, err = choose(workloads(), *only)
+	s.competitors, err2 = choose(competitors(), *among)
+	s.portald, err3 = filepath.Abs(s.portald)
+	return s, errors.Join(err, err2, err3)
+}
+
+// warnBusy tells when something else runs here: the figures are worth less then.
+func warnBusy() {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return
+	}
+	var load float64
+	if _, err := fmt.Sscan(string(text), &load); err == nil && load > 0.7 {
+		fmt.Fprintf(os.Stderr, "This machine is busy (load average %.1f): figures will be off, ratios less so.\n", load)
+	}
+}

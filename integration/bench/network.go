@@ -1,0 +1,96 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// tune sets what all beds should have alike, and keeps the client and the node from running out of ports: both are the
+// side that closes first.
+func (b *bed) tune() error {
+	if err := b.congestion(); err != nil {
+		return err
+	}
+	for _, h := range []*topology.Host{b.net.Client(0), b.net.Node} {
+		if err := h.Sysctl("ipv4/tcp_tw_reuse", "1"); err != nil {
+			return err
+		}
+	}
+	if err := b.net.Client(0).Sysctl("ipv4/ip_local_port_range", "1024 65535"); err != nil {
+		return err
+	}
+	return b.moreSources()
+}
+
+// congestion chooses the algorithm that every kernel has and allows, and that does not pace: BBR, which new namespaces
+// may inherit from the host, holds a veth pair at some 10 Gb/s, whoever carries.
+func (b *bed) congestion() error {
+	for _, h := range []*topology.Host{b.net.Client(0), b.net.Node, b.net.Pod(0)} {
+		if err := h.Sysctl("ipv4/tcp_congestion_control", "reno"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sources are further addresses of the client: UDP flows need more ports than one address has.
+func sources() []netip.Addr {
+	var all []netip.Addr
+	for a, n := netip.MustParseAddr("192.168.51.1"), 0; n < 16; a, n = a.Next(), n+1 {
+		all = append(all, a)
+	}
+	return all
+}
+
+func (b *bed) moreSources() error {
+	err := b.net.Client(0).Do(func() error {
+		eth0, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		for _, a := range sources() {
+			if err := netlink.AddrAdd(eth0, &netlink.Addr{IPNet: single(a)}); err != nil {
+				return fmt.Errorf("add %s to the client: %w", a, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.net.Node.Do(func() error {
+		link, err := netlink.LinkByName("client0")
+		if err != nil {
+			return err
+		}
+		for _, a := range sources() {
+			r := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: single(a), Scope: netlink.SCOPE_LINK}
+			if err := netlink.RouteAdd(r); err != nil {
+				return fmt.Errorf("route to %s: %w", a, err)
+			}
+		}
+		return nil
+	})
+}
+
+func single(a netip.Addr) *net.IPNet { return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)} }
+
+// fresh forgets the connections of the measurement before: what is in the node's conntrack, and portald's records.
+func (b *bed) fresh() error {
+	err := b.net.Node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) })
+	if err != nil {
+		return fmt.Errorf("flush conntrack: %w", err)
+	}
+	if b.program != "portald" {
+		return nil
+	}
+	return os.Truncate(b.connectionLog(), 0)
+}

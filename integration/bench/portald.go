@@ -1,0 +1,191 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// Where portald answers, on the node.
+const (
+	healthAt  = "127.0.0.1:10256"
+	metricsAt = "127.0.0.1:10249"
+)
+
+func startPortald(b *bed) ([]string, error) { return portaldWith(0).start(b) }
+
+// portaldWith is portald with further Services beside the one that is measured, at addresses drawn at random from the
+// service range, all with the pod behind them.
+func portaldWith(services int) competitor {
+	c := competitor{name: fmt.Sprint("portald-", services), label: fmt.Sprintf("portald, %d Services", services), program: "portald"}
+	c.start = func(b *bed) ([]string, error) {
+		if err := b.manifests(services); err != nil {
+			return nil, err
+		}
+		return []string{b.lab.portald,
+			"--manifests", b.manifest(""),
+			"--hostname-override", "node",
+			"--healthz-bind-address", healthAt,
+			"--metrics-bind-address", metricsAt,
+			"--connection-log", b.connectionLog(),
+			"--connection-log-format", "json",
+		}, nil
+	}
+	return c
+}
+
+func (b *bed) connectionLog() string { return filepath.Join(b.dir, "connections.json") }
+
+// manifest is the path of a file in the folder that portald follows.
+func (b *bed) manifest(name string) string { return filepath.Join(b.dir, "manifests", name) }
+
+// targets is a file with the addresses of the further Services, one a line.
+func (b *bed) targets() string { return filepath.Join(b.dir, "targets") }
+
+func (b *bed) manifests(services int) error {
+	if err := os.MkdirAll(b.manifest(""), 0o755); err != nil {
+		return err
+	}
+	var all, targets strings.Builder
+	ports := []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}, {"bulk", "TCP", bulkPort}}
+	object(&all, "measured", netip.MustParseAddr(vip), ports, b.net.Pod(0).IPv4)
+	for i, a := range drawn(services) {
+		object(&all, fmt.Sprint("further-", i), a, ports[:1], b.net.Pod(0).IPv4)
+		fmt.Fprintln(&targets, netip.AddrPortFrom(a, echoPort))
+	}
+	if err := os.WriteFile(b.targets(), []byte(targets.String()), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(b.manifest("services.yaml"), []byte(all.String()), 0o644)
+}
+
+// port is a service port, whose number is also that of the pod.
+type port struct {
+	name, proto string
+	number      int
+}
+
+// object writes a Service and its EndpointSlice.
+func object(w *strings.Builder, name string, vip netip.Addr, ports []port, pod netip.Addr) {
+	fmt.Fprintf(w, `---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: bench}
+spec:
+  type: ClusterIP
+  clusterIP: %[2]s
+  clusterIPs: [%[2]s]
+  ports:
+`, name, vip)
+	for _, p := range ports {
+		fmt.Fprintf(w, "  - {name: %s, protocol: %s, port: %d, targetPort: %[3]d}\n", p.name, p.proto, p.number)
+	}
+	fmt.Fprintf(w, `---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s-1, namespace: bench, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+endpoints:
+- addresses: [%s]
+  conditions: {ready: true, serving: true, terminating: false}
+ports:
+`, name, pod)
+	for _, p := range ports {
+		fmt.Fprintf(w, "- {name: %s, protocol: %s, port: %d}\n", p.name, p.proto, p.number)
+	}
+}
+
+// drawn returns n different addresses of the service range, the same in every run.
+func drawn(n int) []netip.Addr {
+	taken := map[netip.Addr]bool{netip.MustParseAddr(vip): true, netip.MustParseAddr(changingVIP): true}
+	random := rand.New(rand.NewPCG(1, 2))
+	all := make([]netip.Addr, 0, n)
+	base := netip.MustParsePrefix(topology.ClusterIPs4).Addr().As4()
+	for len(all) < n {
+		k := random.Uint32N(1 << 20)
+		a := netip.AddrFrom4([4]byte{base[0], base[1] | byte(k>>16), byte(k >> 8), byte(k)})
+		if !taken[a] {
+			taken[a] = true
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// get asks portald on the node.
+func (b *bed) get(ctx context.Context, url string) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return b.net.Node.Dial(ctx, network, addr)
+		}}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
+}
+
+// healthy waits until portald says that all it was told stands.
+func (b *bed) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for ; ; time.Sleep(2 * time.Millisecond) {
+		r, err := b.get(ctx, "http://"+healthAt+"/healthz")
+		if err == nil {
+			r.Body.Close()
+		}
+		if err == nil && r.StatusCode == http.StatusOK {
+			return nil
+		}
+		if err := errors.Join(ctx.Err(), b.ended()); err != nil {
+			return fmt.Errorf("wait for portald to be healthy: %w", err)
+		}
+	}
+}
+
+// duration reads a histogram of portald: the sum of what it saw, and how often.
+func (b *bed) duration(ctx context.Context, name string) (time.Duration, int, error) {
+	seconds, err := b.metric(ctx, name+"_sum")
+	if err != nil {
+		return 0, 0, err
+	}
+	count, err := b.metric(ctx, name+"_count")
+	return time.Duration(seconds * float64(time.Second)), int(count), err
+}
+
+// metric is the sum of a metric of portald over its labels; 0 when there is none.
+func (b *bed) metric(ctx context.Context, name string) (sum float64, err error) {
+	r, err := b.get(ctx, "http://"+metricsAt+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	in := bufio.NewScanner(r.Body)
+	for in.Scan() {
+		metric, value, _ := strings.Cut(in.Text(), " ")
+		metric, _, _ = strings.Cut(metric, "{")
+		if metric != name {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", name, err)
+		}
+		sum += v
+	}
+	return sum, in.Err()
+}

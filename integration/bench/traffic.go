@@ -1,0 +1,164 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/portald/portald/integration/load"
+)
+
+func trafficWorkloads() []workload {
+	return []workload{
+		bulkWorkload("bulk1", "bulk, 1 stream", 1),
+		bulkWorkload("bulk8", "bulk, 8 streams", 8),
+		exchangeWorkload("rr1", "request/response, 1 connection", everyone,
+			load.RR{Proto: "tcp", Conns: 1}),
+		exchangeWorkload("rr64", "request/response, 64 connections", everyone,
+			load.RR{Proto: "tcp", Conns: 64}),
+		churnWorkload("crr", "connect, request, response, close; 16 at once", everyone,
+			load.Churn{Proto: "tcp", Conns: 16}),
+		exchangeWorkload("udprr", "UDP request/response, 64 flows", withUDP,
+			load.RR{Proto: "udp", Conns: 64}),
+		churnWorkload("udpnew", "UDP, a new flow for each exchange; 16 at once", withUDP,
+			load.Churn{Proto: "udp", Conns: 16, From: sources()}),
+	}
+}
+
+func bulkWorkload(name, label string, streams int) workload {
+	return workload{
+		name: name, label: label, among: everyone,
+		figures: []figure{{"gbps", labelled(label, "Gb/s"), 1}, {"cpu", labelled(label, "CPU s/GB"), 3}},
+		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
+			var r load.BulkResult
+			used, err := b.client(ctx, &r, "bulk", "-to", service(bulkPort).String(),
+				"-streams", strconv.Itoa(streams), "-for", p.span.String())
+			if err == nil && r.Bytes == 0 {
+				err = errors.New("nothing arrived")
+			}
+			return figures{
+				"gbps": float64(r.Bytes) * 8 / 1e9 / r.Elapsed.Seconds(),
+				"cpu":  used.Seconds() / (float64(r.Bytes) / 1e9),
+			}, err
+		},
+	}
+}
+
+// spent is the CPU time the proxy used while f ran.
+func (b *bed) spent(f func() error) (time.Duration, error) {
+	before, err := b.cpu()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := b.cpu()
+	return after - before, err
+}
+
+func exchangeWorkload(name, label string, among func(competitor) bool, c load.RR) workload {
+	return workload{
+		name: name, label: label, among: among, figures: exchangeFigures(label),
+		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
+			f, _, err := b.exchanges(ctx, "rr", "-proto", c.Proto, "-to", service(echoPort).String(),
+				"-conns", strconv.Itoa(c.Conns), "-for", p.span.String())
+			return f, err
+		},
+	}
+}
+
+func churnWorkload(name, label string, among func(competitor) bool, c load.Churn) workload {
+	return workload{
+		name: name, label: label, among: among, figures: exchangeFigures(label),
+		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
+			return b.churn(ctx, c, service(echoPort).String(), p.span)
+		},
+	}
+}
+
+func exchangeFigures(label string) []figure {
+	return []figure{
+		{"rate", labelled(label, "per second"), 0}, {"cpu", labelled(label, "CPU µs each"), 1},
+		{"p50", labelled(label, "p50 µs"), 0}, {"p99", labelled(label, "p99 µs"), 0},
+		{"failed", labelled(label, "failed %"), 2},
+	}
+}
+
+// churn makes new connections to an address, or to those of an @FILE.
+func (b *bed) churn(ctx context.Context, c load.Churn, to string, span time.Duration) (figures, error) {
+	var from bytes.Buffer
+	for _, a := range c.From {
+		fmt.Fprintf(&from, "%s,", a)
+	}
+	f, r, err := b.exchanges(ctx, "churn", "-proto", c.Proto, "-to", to, "-conns", strconv.Itoa(c.Conns),
+		"-from", from.String(), "-at", strconv.Itoa(b.flows), "-for", span.String())
+	b.flows += int(r.Exchanges+r.Failed) + c.Conns
+	if err == nil && c.Proto == "tcp" && b.program == "portald" {
+		err = b.recorded()
+	}
+	return f, err
+}
+
+// recorded makes sure that portald wrote records while it was measured, and threw none away. It writes them in batches.
+func (b *bed) recorded() error {
+	dropped, err := b.metric(b.ctx, "portald_connection_records_dropped_total")
+	if err != nil {
+		return err
+	}
+	if dropped > 0 {
+		return fmt.Errorf("portald dropped %g records", dropped)
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if log, err := os.Stat(b.connectionLog()); err != nil || log.Size() > 0 {
+			return err
+		}
+	}
+	return errors.New("portald wrote no records")
+}
+
+// client runs a load client, and returns what the proxy spent meanwhile.
+func (b *bed) client(ctx context.Context, result any, args ...string) (time.Duration, error) {
+	return b.spent(func() error {
+		cmd := b.net.Client(0).Command(ctx, b.lab.self, append([]string{"load"}, args...)...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			return clientError(err, &said)
+		}
+		return json.Unmarshal(out, result)
+	})
+}
+
+// exchanges runs a load client and sums up what it saw and what the proxy spent.
+func (b *bed) exchanges(ctx context.Context, args ...string) (figures, load.Result, error) {
+	var r load.Result
+	used, err := b.client(ctx, &r, args...)
+	if err == nil && r.Exchanges == 0 {
+		err = fmt.Errorf("no exchange succeeded, %d failed", r.Failed)
+	}
+	if err != nil {
+		return nil, r, err
+	}
+	return figures{
+		"rate": r.Rate(), "cpu": used.Seconds() * 1e6 / float64(r.Exchanges),
+		"p50": float64(r.P50.Nanoseconds()) / 1e3, "p99": float64(r.P99.Nanoseconds()) / 1e3,
+		"failed": 100 * float64(r.Failed) / float64(r.Exchanges+r.Failed),
+	}, r, nil
+}
+
+func clientError(err error, said *bytes.Buffer) error {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && said.Len() > 0 {
+		return errors.New(string(bytes.TrimSpace(said.Bytes())))
+	}
+	return err
+}
