@@ -1,0 +1,104 @@
+package topology
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func (h *Host) linkAll(kind string, to []*Host, gw4, gw6 string) error {
+	for i, t := range to {
+		if err := h.link(t, fmt.Sprint(kind, i), netip.MustParseAddr(gw4), netip.MustParseAddr(gw6)); err != nil {
+			return fmt.Errorf("link %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// link joins a host to the node, whose end of the veth pair gets the name. The host has its address alone on eth0 and
+// everything else behind the node; the node has the gateway's address on each of its ends and a route to the host.
+func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
+	there, err := os.Open(to.Path())
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	err = h.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = name
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(there.Fd()))}
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("add veth pair: %w", err)
+		}
+		return attach(name, []netip.Addr{gw4, gw6}, []netip.Addr{to.IPv4, to.IPv6}, false)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Do(func() error {
+		return attach("eth0", []netip.Addr{to.IPv4, to.IPv6}, []netip.Addr{gw4, gw6}, true)
+	})
+}
+
+// attach gives an interface its own addresses and routes to those of the other end, and if wanted to everything by it.
+// Zero addresses on either side stand for a family left out.
+func attach(name string, own, other []netip.Addr, all bool) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	for i := range own {
+		if !own[i].IsValid() || !other[i].IsValid() {
+			continue
+		}
+		if err := attachOne(link, own[i], other[i], all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func attachOne(link netlink.Link, own, other netip.Addr, all bool) error {
+	addr := &netlink.Addr{IPNet: single(own)}
+	if own.Is6() {
+		addr.Flags = unix.IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return fmt.Errorf("add address %s: %w", own, err)
+	}
+	index := link.Attrs().Index
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Dst: single(other), Scope: netlink.SCOPE_LINK}); err != nil {
+		return fmt.Errorf("add route to %s: %w", other, err)
+	}
+	if !all {
+		return nil
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Gw: other.AsSlice()}); err != nil {
+		return fmt.Errorf("add default route by %s: %w", other, err)
+	}
+	return nil
+}
+
+// single is the prefix of one address.
+func single(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// setUp brings an interface of the thread's namespace up.
+func setUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package kube
+
+import "fmt"
+
+// Problem is one thing in one object that cannot be served as it is written. The rest of the object is served.
+type Problem struct {
+	Object string // "service shop/cart", "endpointslice shop/cart-x7k2p"
+	Field  string // path inside the object, "spec.ports[1].nodePort"
+	Value  string // as written, quoted where it is text
+	Advice string // why it is refused, and what to write
+}
+
+func (p Problem) Error() string {
+	return fmt.Sprintf("%s: %s: %s: %s", p.Object, p.Field, p.Value, p.Advice)
+}
+
+// report collects the problems of one translation.
+type report struct{ problems []error }
+
+// objectReport is a report on one object.
+type objectReport struct {
+	*report
+	object string
+}
+
+func (r *report) on(object string) objectReport { return objectReport{r, object} }
+
+func (o objectReport) add(field string, value any, advice string) {
+	text := fmt.Sprint(value)
+	if s, ok := value.(string); ok {
+		text = fmt.Sprintf("%q", s)
+	}
+	o.problems = append(o.problems, Problem{o.object, field, text, advice})
+}
