@@ -36,7 +36,7 @@ func TestHealthAndMetrics(t *testing.T) {
 		`portald_connections_total{outcome="ok",portal="ClusterIP",protocol="tcp",` + cart + `}`: 3,
 		`portald_connection_bytes_total{direction="from_endpoint",protocol="tcp",` + cart + `}`:  15,
 		`portald_dial_attempts_total{protocol="tcp",result="ok",` + cart + `}`:                   3,
-		`portald_connect_seconds_count{protocol="tcp",` + cart + `}`:                             3,
+		`portald_connect_seconds_count{protocol="tcp"}`:                                          3,
 		`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`:               1,
 		`kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}`:           0,
 		`portald_connection_records_dropped_total`:                                               0,

@@ -14,20 +14,23 @@ import (
 // with it, so each service port keeps those it uses.
 type connMetrics struct {
 	connections, bytes, dials *prometheus.CounterVec
-	duration, connect         *prometheus.HistogramVec
+	duration, connect         *prometheus.HistogramVec // not by service: twenty series for each of 10,000 are too many
+	tcp, udp                  times
 
 	ports sync.Map   // service.PortName → *portMetrics
 	mu    sync.Mutex // held to create and to remove children, so that none outlives its service port
 }
 
+// times are the histograms of one protocol.
+type times struct{ duration, connect prometheus.Observer }
+
 // portMetrics are the children of one service port.
 type portMetrics struct {
-	labels                    [2]string // service, protocol
-	fromClient, fromEndpoint  prometheus.Counter
-	dialled, dialFailed       prometheus.Counter
-	durationSecs, connectSecs prometheus.Observer
-	forgotten                 bool                                          // guarded by connMetrics.mu
-	connections               atomic.Pointer[map[ending]prometheus.Counter] // replaced under connMetrics.mu
+	labels                   [2]string // service, protocol
+	fromClient, fromEndpoint prometheus.Counter
+	dialled, dialFailed      prometheus.Counter
+	forgotten                bool                                          // guarded by connMetrics.mu
+	connections              atomic.Pointer[map[ending]prometheus.Counter] // replaced under connMetrics.mu
 }
 
 // ending is what the connections of one service port are counted by.
@@ -45,11 +48,16 @@ func (c *connMetrics) init() {
 		"Attempts to reach an endpoint, by finished connections and UDP sessions.", "service", "protocol", "result")
 	c.duration = histograms("portald_connection_duration_seconds",
 		"Duration of finished connections and UDP sessions.",
-		[]float64{.01, .1, 1, 10, 60, 600, 3600}, "service", "protocol")
+		[]float64{.01, .1, 1, 10, 60, 600, 3600}, "protocol")
 	// The last five part the connections by the try that worked: the first dial may take 250 ms, two of them 750 ms.
 	c.connect = histograms("portald_connect_seconds",
 		"Time from the accept until an endpoint was connected, retries included.",
-		[]float64{.0005, .001, .005, .025, .25, .75, 1.75, 3.75}, "service", "protocol")
+		[]float64{.0005, .001, .005, .025, .25, .75, 1.75, 3.75}, "protocol")
+	c.tcp, c.udp = c.timesOf(service.TCP), c.timesOf(service.UDP)
+}
+
+func (c *connMetrics) timesOf(p service.Protocol) times {
+	return times{c.duration.WithLabelValues(p.String()), c.connect.WithLabelValues(p.String())}
 }
 
 func (c *connMetrics) all() []prometheus.Collector {
@@ -76,10 +84,14 @@ func (m *Metrics) Observe(r *splice.Record) {
 			p.dialFailed.Inc()
 		}
 	}
-	if r.Connect >= 0 {
-		p.connectSecs.Observe(r.Connect.Seconds())
+	t := &m.conns.tcp
+	if r.Service.Protocol == service.UDP {
+		t = &m.conns.udp
 	}
-	p.durationSecs.Observe(r.Duration.Seconds())
+	if r.Connect >= 0 {
+		t.connect.Observe(r.Connect.Seconds())
+	}
+	t.duration.Observe(r.Duration.Seconds())
 }
 
 // port returns the children of a service port.
@@ -99,8 +111,6 @@ func (c *connMetrics) port(name service.PortName) *portMetrics {
 		fromEndpoint: c.bytes.WithLabelValues(svc, proto, "from_endpoint"),
 		dialled:      c.dials.WithLabelValues(svc, proto, "ok"),
 		dialFailed:   c.dials.WithLabelValues(svc, proto, "failed"),
-		durationSecs: c.duration.WithLabelValues(svc, proto),
-		connectSecs:  c.connect.WithLabelValues(svc, proto),
 	}
 	p.connections.Store(&map[ending]prometheus.Counter{})
 	c.ports.Store(name, p)
@@ -168,6 +178,4 @@ func (c *connMetrics) forget(name service.PortName) {
 	for _, result := range []string{"ok", "failed"} {
 		c.dials.DeleteLabelValues(svc, proto, result)
 	}
-	c.duration.DeleteLabelValues(svc, proto)
-	c.connect.DeleteLabelValues(svc, proto)
 }

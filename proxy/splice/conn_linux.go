@@ -21,6 +21,7 @@ type conn struct {
 	accepted time.Duration
 	last     time.Duration // when bytes last moved
 	queued   bool          // for another turn
+	turns    uint8         // up to settledAfter
 	ended    Side          // who ended first
 
 	rec     Record
@@ -45,7 +46,6 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 	}
 	f.active.Add(1)
 	f.engine.conns.Add(1)
-	l.load.Add(1)
 	return c
 }
 
@@ -71,20 +71,6 @@ func (c *conn) expired(now time.Duration) {
 		return
 	}
 	c.checkSilence(now)
-}
-
-// move hands the connection to another loop; it must not be touched afterwards.
-func (c *conn) move(to *loop) {
-	c.unwatch(&c.endpoint)
-	c.l.load.Add(-1)
-	to.load.Add(1)
-	shift := c.l.start.Sub(to.start) // the loops' clocks begin at different times
-	to.do(func() {
-		c.l = to
-		c.accepted += shift
-		c.last = to.now
-		c.begin()
-	})
 }
 
 // cut ends the connection by force.
@@ -114,7 +100,9 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	e.release(2)
 	c.front.active.Add(-1)
 	e.conns.Add(-1)
-	c.l.load.Add(-1)
+	if c.turns == settledAfter {
+		c.l.load.Add(-1)
+	}
 
 	r := &c.rec
 	r.ClosedBy, r.How, r.Outcome = by, how, o

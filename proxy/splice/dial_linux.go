@@ -108,7 +108,7 @@ func (c *conn) dialTimedOut() {
 	c.dial()
 }
 
-// connected ends the dial: from here on bytes are carried, on the loop that has the least to do.
+// connected ends the dial: from here on bytes are carried.
 func (c *conn) connected() {
 	now := c.l.clock()
 	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
@@ -118,13 +118,5 @@ func (c *conn) connected() {
 	c.l.timers.stop(&c.timer)
 	c.tried = nil
 	c.stage = relaying
-	if to := c.front.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
-		c.move(to)
-		return
-	}
 	c.begin()
 }
-
-// unevenLoad is how many connections more than another loop has a loop carries itself before it hands one over: at 2,
-// eight streams on two loops are four and four, and a lone connection never moves.
-const unevenLoad = 2

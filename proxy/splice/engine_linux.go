@@ -14,6 +14,7 @@ import (
 // Engine carries connections on a few event loops. Safe for concurrent use.
 type Engine struct {
 	opts         Options
+	start        time.Time // of the loops' clocks
 	loops        []*loop
 	nextID       atomic.Uint64
 	turn         atomic.Uint32 // spreads fronts over loops
@@ -36,7 +37,7 @@ type Stats struct {
 // NewEngine returns an Engine that serves once Run is called.
 func NewEngine(opts Options) (*Engine, error) {
 	opts.setDefaults()
-	e := &Engine{opts: opts}
+	e := &Engine{opts: opts, start: time.Now()}
 	for range opts.Loops {
 		l, err := newLoop(e)
 		if err != nil {

@@ -13,7 +13,8 @@ const turnBytes = 4 << 20
 // not take them: an idle connection holds nothing but its two sockets.
 type flow struct {
 	carried int64
-	full    uint8 // reads in a row that filled the buffer; from bulkAfter on it splices
+	large   uint8 // loads in a row that are worth a splice; from bulkAfter on it splices
+	small   uint8 // splices in a row that were not worth it
 	eof     bool  // the source's FIN was read
 	done    bool  // and all before it was passed on
 
@@ -23,8 +24,11 @@ type flow struct {
 	inPipe int // bytes; the pipe is borrowed while positive
 }
 
-// bulkAfter is how many full reads in a row make bulk.
+// bulkAfter is how many large loads in a row make bulk.
 const bulkAfter = 2
+
+// bulkEnds is how many small splices in a row end it: among many streams each has a little now and then.
+const bulkEnds = 8
 
 // verdict is how a turn of a flow ended.
 type verdict uint8
@@ -72,7 +76,7 @@ func (f *flow) holds() bool { return f.inPipe > 0 || len(f.rest) > 0 }
 
 // step moves one load, by a copy or by a pipe.
 func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	if f.full >= bulkAfter {
+	if f.large >= bulkAfter {
 		return f.splice(l, src, dst)
 	}
 	return f.copy(l, src, dst)
@@ -89,10 +93,12 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
-	if n == bufferSize {
-		f.full++
+	if n >= worthSplicing {
+		f.large++
 	} else {
-		f.full = 0
+		f.large = 0
+	}
+	if n < bufferSize {
 		src.readable = src.hup // a short read took all there was, unless the end is in too
 	}
 	sent, e := sysSend(dst.fd, l.scratch[:n])
@@ -114,7 +120,7 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	p, err := l.pipes.take()
 	if err != nil {
-		f.full = 0 // no descriptors for a pipe: copying needs none
+		f.large = 0 // no descriptors for a pipe: copying needs none
 		return more, 0
 	}
 	n, e := sysSplice(src.fd, p.w, pipeSize)
@@ -127,8 +133,10 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
-	if n < smallSplice {
-		f.full = 0
+	if n >= worthSplicing {
+		f.small = 0
+	} else if f.small++; f.small == bulkEnds {
+		f.large, f.small = 0, 0
 	}
 	f.pipe, f.inPipe = p, n
 	if e := f.flush(l, dst); e != 0 {

@@ -29,7 +29,7 @@ type loop struct {
 	ep     int
 	wakeFd int // an eventfd: work was queued by do
 	start  time.Time
-	load   atomic.Int32 // live connections and sessions
+	load   atomic.Int32 // settled connections
 
 	mu    sync.Mutex
 	slots []slot
@@ -37,9 +37,10 @@ type loop struct {
 	queue []func()
 
 	// owned by the loop's goroutine
-	now     time.Duration // since start, read once a round
+	now     time.Duration // since the engine's start, read once a round
 	timers  timers
 	again   []*conn // had more to do than one turn allows
+	leaving []*conn // to lighter loops
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
@@ -69,7 +70,7 @@ func newLoop(e *Engine) (*loop, error) {
 		sysClose(ep)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	l := &loop{engine: e, ep: ep, wakeFd: wake, start: time.Now()}
+	l := &loop{engine: e, ep: ep, wakeFd: wake, start: e.start}
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		l.close()
 		return nil, fmt.Errorf("watch eventfd: %w", err)
@@ -171,6 +172,7 @@ func (l *loop) run(stop *bool) {
 			l.dgrams.flush()
 		}
 		l.resume()
+		l.handOver()
 		for t := l.timers.due(l.now); t != nil; t = l.timers.due(l.now) {
 			t.owner.expired(l.now)
 		}

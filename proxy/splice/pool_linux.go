@@ -6,15 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is what one read takes at the most. Two reads in a row that fill it mean bulk, which goes through a pipe:
-// below some 16 KiB a copy is cheaper than splice(2).
+// bufferSize is what one read takes at the most.
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe (F_SETPIPE_SZ). Less is taken where the kernel grants less.
 const pipeSize = 1 << 20
 
-// smallSplice is a splice so short that copying is cheaper from here on.
-const smallSplice = 16 << 10
+// worthSplicing is how many bytes at a time are cheaper to splice(2) through a pipe than to copy.
+const worthSplicing = 16 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 

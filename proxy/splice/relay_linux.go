@@ -7,29 +7,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// begin gives a connection its first turn, on the loop that carries it. The client's first bytes are in most likely, so
-// they are passed on before the client is watched: its first event is then about something new.
+// begin gives a connection its first turn. The client's first bytes are in most likely, so they are passed on before the
+// client is watched: its first event is then about something new.
 func (c *conn) begin() {
-	if !c.endpoint.watched {
-		if e := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); e != 0 {
-			c.refuse(OutcomeResources)
-			return
-		}
-	}
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
 	if idle := c.front.engine.opts.Idle; idle > 0 {
 		c.l.timers.set(&c.timer, c.l.now+idle)
 	}
 	c.relay()
-	if c.stage != relaying {
-		return
+	if c.stage == relaying {
+		c.watchBoth()
 	}
+}
+
+// watchBoth watches the ends that are not watched yet. What holds by now comes as their first event.
+func (c *conn) watchBoth() {
 	events := uint32(streamEvents)
 	if c.client.writable {
 		events &^= unix.EPOLLOUT // asked for when the client does not take what it gets
 	}
-	if e := c.l.watchEnd(c, &c.client, tagClient, events); e != 0 {
-		c.refuse(OutcomeResources)
+	for _, w := range []struct {
+		end    *end
+		tag    uint8
+		events uint32
+	}{{&c.client, tagClient, events}, {&c.endpoint, tagEndpoint, streamEvents}} {
+		if w.end.watched {
+			continue
+		}
+		if e := c.l.watchEnd(c, w.end, w.tag, w.events); e != 0 {
+			c.refuse(OutcomeResources)
+			return
+		}
 	}
 }
 
@@ -38,6 +46,7 @@ func (c *conn) relay() {
 	if c.stage != relaying {
 		return
 	}
+	c.settle()
 	moved := c.up.carried + c.down.carried
 	up, e := c.up.turn(c.l, &c.client, &c.endpoint)
 	if up >= srcGone {

@@ -381,8 +381,12 @@ func TestEvenLoops(t *testing.T) {
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", echo))
 	for range 32 {
 		c := dialTCP(t, at)
-		c.Write([]byte("a"))
-		io.ReadFull(c, make([]byte, 1))
+		for range 2 * settledAfter {
+			c.Write([]byte("a"))
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	for i, l := range r.loops {
 		if n := l.load.Load(); n < 6 || n > 10 {

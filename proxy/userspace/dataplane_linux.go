@@ -117,13 +117,15 @@ func (d *Dataplane) Close(ctx context.Context) error {
 // Remove removes every trace from the host, once open connections have ended.
 func (d *Dataplane) Remove(ctx context.Context) error { return d.opts.Writer.Cleanup(ctx) }
 
-// Active calls visit with the live connections or sessions of each service port that is served. It may be called from
-// any goroutine.
+// Active calls visit with the live connections or sessions of each service port that has any. It may be called from any
+// goroutine.
 func (d *Dataplane) Active(visit func(name service.PortName, live int)) {
 	live := map[service.PortName]int{}
 	d.mu.Lock()
 	for key, f := range d.fronts {
-		live[key.name] += int(f.Active())
+		if n := f.Active(); n > 0 {
+			live[key.name] += int(n)
+		}
 	}
 	d.mu.Unlock()
 	for name, n := range live {

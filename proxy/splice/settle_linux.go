@@ -1,0 +1,52 @@
+package splice
+
+// settledAfter is how many turns make a connection one that stays. Those that ask once and close take some five.
+const settledAfter = 16
+
+// unevenLoad is how many settled connections more than another loop has a loop carries before it hands one over: at 2,
+// eight streams on two loops are four and four, and a lone connection never moves.
+const unevenLoad = 2
+
+// settle counts the turns of a connection. One that stays counts as load from then on, and goes to the loop that has
+// the least of it when loads are uneven: whichever loop was free has accepted it, which says nothing of the long run.
+func (c *conn) settle() {
+	if c.turns == settledAfter {
+		return
+	}
+	if c.turns++; c.turns < settledAfter {
+		return
+	}
+	c.l.load.Add(1)
+	if to := c.front.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
+		c.l.leaving = append(c.l.leaving, c)
+	}
+}
+
+// handOver moves connections to lighter loops. It runs between two rounds, when no event of theirs is under way.
+func (l *loop) handOver() {
+	for _, c := range l.leaving {
+		to := l.engine.lightest()
+		if c.stage != relaying || c.queued || l.load.Load()-to.load.Load() < unevenLoad {
+			continue
+		}
+		c.unwatch(&c.client)
+		c.unwatch(&c.endpoint)
+		timed := c.timer.index != 0
+		l.timers.stop(&c.timer)
+		l.load.Add(-1)
+		to.load.Add(1)
+		to.do(func() { c.arrive(to, timed) })
+	}
+	clear(l.leaving)
+	l.leaving = l.leaving[:0]
+}
+
+// arrive continues a connection on another loop.
+func (c *conn) arrive(l *loop, timed bool) {
+	c.l = l
+	if timed {
+		l.timers.set(&c.timer, c.timer.at)
+	}
+	c.watchBoth()
+	c.relay()
+}
