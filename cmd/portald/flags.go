@@ -51,42 +51,69 @@ type options struct {
 	nodeIPs   []netip.Addr
 }
 
-// daemonFlags are those of the daemon alone. Those that kube-proxy has too bear its names and defaults.
-func (o *options) daemonFlags(f *pflag.FlagSet) {
-	f.SortFlags = false
-	f.StringArrayVar(&o.manifests, "manifests", nil, "`PATH` of Service, EndpointSlice and Node manifests: a file, a folder, or - for standard input; repeatable. Files are followed as they change")
-	f.StringVar(&o.hostname, "hostname-override", "", "`NAME` of this node, as EndpointSlices give it; default: the host's name, in lower case")
-
-	f.StringVar(&o.connectionLog, "connection-log", "", "write one record for each connection and UDP session to this `FILE`, - for standard error; default: none")
-	f.StringVar(&o.connectionFormat, "connection-log-format", "text", "`FORMAT` of the records: json or text")
-
-	f.StringVar(&o.healthAddress, "healthz-bind-address", "0.0.0.0:10256", "`ADDRESS` of the health server (/healthz, /livez); empty: none")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:10249", "`ADDRESS` of the metrics server (/metrics, /proxyMode); empty: none")
-	f.BoolVar(&o.hardFail, "bind-address-hard-fail", false, "end when one of these addresses cannot be bound, in place of trying again")
-
-	f.StringSliceVar(&o.nodePortAddresses, "nodeport-addresses", nil, "`CIDRS` of the node's addresses that NodePorts are served on; default: all")
-	f.BoolVar(&o.localhost, "iptables-localhost-nodeports", true, "serve NodePorts on 127.0.0.1 and ::1 too")
-	f.StringSliceVar(&o.nodeIP, "node-ip", nil, "`ADDRESS` of this node, one for each family: lead portals there, in place of the address of the interface that a connection came in by. For CNIs whose pod interfaces have none on the node's side")
-	f.StringSliceVar(&o.externalIPs, "external-ip-cidrs", nil, "`CIDRS` that spec.externalIPs may claim addresses of; default: none, external IPs are off")
-
-	f.DurationSliceVar(&o.connectTimeouts, "connect-timeouts", splice.DefaultConnectTimeouts(), "`TIMES` that the dials of one connection may take, each to another endpoint")
-	f.DurationVar(&o.halfClose, "half-close-timeout", splice.DefaultHalfClose, "end a connection after this `TIME` without a byte, once one side has ended its direction")
-	f.DurationVar(&o.idle, "idle-timeout", 0, "end a connection after this `TIME` without a byte; 0: never")
-	f.DurationVar(&o.udpIdle, "udp-timeout", splice.DefaultUDPIdle, "end a UDP session after this `TIME` without a datagram")
-	f.IntVar(&o.udpSessions, "udp-max-sessions", splice.DefaultUDPSessions, "UDP sessions that one service port may have at a `NUMBER`; the least recently used makes room")
-	f.DurationVar(&o.drain, "drain-timeout", 30*time.Second, "`TIME` that open connections have to end by themselves after SIGTERM; a second signal cuts them at once")
-
-	f.DurationVar(&o.syncPeriod, "iptables-sync-period", 30*time.Second, "how often the host's rules are looked at for changes by others")
-	f.DurationVar(&o.minSync, "iptables-min-sync-period", 100*time.Millisecond, "least `TIME` between two rounds of changes; what comes meanwhile is applied together")
+// section is some flags that belong together, as --help shows them.
+type section struct {
+	title string
+	flags *pflag.FlagSet
 }
 
-// hostFlags say what the daemon uses of the host; cleanup needs them too.
-func (o *options) hostFlags(f *pflag.FlagSet) {
+func newSection(title string, define func(*pflag.FlagSet)) section {
+	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	f.SortFlags = false
-	f.StringVar(&o.proxyPorts, "proxy-port-range", userspace.DefaultPortRange().String(), "local ports for the listeners, a `RANGE` FIRST-LAST that nothing else uses")
-	f.StringVar(&o.variant, "iptables-variant", "", "`KIND` of iptables: nft or legacy; default: what the host calls iptables")
-	f.StringVar(&o.logFormat, "log-format", "text", "`FORMAT` of the daemon's own log, on standard error: text or json")
-	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the daemon's own log: error, warn, info or debug")
+	define(f)
+	return section{title, f}
+}
+
+// daemonFlags are those of the daemon alone. Those that kube-proxy has too bear its names and, where not said
+// otherwise, its defaults.
+func (o *options) daemonFlags() []section {
+	return []section{
+		newSection("Where Services come from", func(f *pflag.FlagSet) {
+			f.StringArrayVar(&o.manifests, "manifests", nil, "`PATH` of Service, EndpointSlice and Node manifests: a file, a folder, or - for standard input; repeatable. Files are followed as they change")
+			f.StringVar(&o.hostname, "hostname-override", "", "`NAME` of this node, as EndpointSlices give it; default: the host's name, in lower case")
+		}),
+		newSection("Connection records", func(f *pflag.FlagSet) {
+			f.StringVar(&o.connectionLog, "connection-log", "", "write one record for each connection and UDP session to this `FILE`, - for standard error; default: none")
+			f.StringVar(&o.connectionFormat, "connection-log-format", "text", "`FORMAT` of the records: json or text")
+		}),
+		newSection("Health and metrics", func(f *pflag.FlagSet) {
+			f.StringVar(&o.healthAddress, "healthz-bind-address", "0.0.0.0:10256", "`ADDRESS` of the health server (/healthz, /livez); empty: none")
+			f.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:10249", "`ADDRESS` of the metrics server (/metrics, /proxyMode); empty: none")
+			f.BoolVar(&o.hardFail, "bind-address-hard-fail", false, "end when one of these addresses cannot be bound, in place of trying again")
+		}),
+		newSection("Frontends", func(f *pflag.FlagSet) {
+			f.StringSliceVar(&o.nodePortAddresses, "nodeport-addresses", nil, "`CIDRS` of the node's addresses that NodePorts are served on; default: all")
+			f.BoolVar(&o.localhost, "iptables-localhost-nodeports", true, "serve NodePorts on 127.0.0.1 and ::1 too")
+			f.StringSliceVar(&o.externalIPs, "external-ip-cidrs", nil, "`CIDRS` that spec.externalIPs may claim addresses of; default: none, external IPs are off")
+			f.StringSliceVar(&o.nodeIP, "node-ip", nil, "`ADDRESS` of this node, one for each family: lead portals there, in place of the address of the interface that a connection came in by. For CNIs whose pod interfaces have none on the node's side")
+		}),
+		newSection("Connections", func(f *pflag.FlagSet) {
+			f.DurationSliceVar(&o.connectTimeouts, "connect-timeouts", splice.DefaultConnectTimeouts(), "`TIMES` that the dials of one connection may take, each to another endpoint")
+			f.DurationVar(&o.halfClose, "half-close-timeout", splice.DefaultHalfClose, "end a connection after this `TIME` without a byte, once one side has ended its direction")
+			f.DurationVar(&o.idle, "idle-timeout", 0, "end a connection after this `TIME` without a byte; 0: never")
+			f.DurationVar(&o.udpIdle, "udp-timeout", splice.DefaultUDPIdle, "end a UDP session after this `TIME` without a datagram")
+			f.IntVar(&o.udpSessions, "udp-max-sessions", splice.DefaultUDPSessions, "`NUMBER` of UDP sessions that one service port may have at a time; the least recently used makes room")
+			f.DurationVar(&o.drain, "drain-timeout", 30*time.Second, "`TIME` that open connections have to end by themselves after SIGTERM; a second signal cuts them at once")
+		}),
+		newSection("Keeping the host in step", func(f *pflag.FlagSet) {
+			f.DurationVar(&o.syncPeriod, "iptables-sync-period", 30*time.Second, "`TIME` after which the host's rules are looked at again for changes by others")
+			f.DurationVar(&o.minSync, "iptables-min-sync-period", 100*time.Millisecond, "least `TIME` between two rounds of changes (kube-proxy: 1s); what comes meanwhile is applied together")
+		}),
+	}
+}
+
+// hostFlags say what is used of the host; cleanup needs them too.
+func (o *options) hostFlags() []section {
+	return []section{
+		newSection("The host", func(f *pflag.FlagSet) {
+			f.StringVar(&o.proxyPorts, "proxy-port-range", userspace.DefaultPortRange().String(), "local ports for the listeners, a `RANGE` FIRST-LAST that nothing else uses")
+			f.StringVar(&o.variant, "iptables-variant", "", "`KIND` of iptables: nft or legacy; default: what the host calls iptables, for cleanup: both")
+		}),
+		newSection("The daemon's own log, on standard error", func(f *pflag.FlagSet) {
+			f.StringVar(&o.logFormat, "log-format", "text", "`FORMAT`: text or json")
+			f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL`: error, warn, info or debug")
+		}),
+	}
 }
 
 // complete checks all flags and names every mistake at once.

@@ -1,5 +1,11 @@
 package main
 
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
 const long = `portald is a Kubernetes service proxy that you can see into.
 
 It reads Services and EndpointSlices, opens a listener for each service port, and leads the traffic of ClusterIPs,
@@ -21,6 +27,24 @@ const example = `  # Serve what a cluster has, from a dump of it, and show each 
   # Remove all of portald's rules.
   portald cleanup`
 
-const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
+// helpWidth is where help texts are folded, in columns.
+const helpWidth = 110
 
-{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
+// help shows a command as a manual page does: what it is, how it is called, and its flags by what they are about.
+func help(flags []section) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, _ []string) {
+		w := cmd.OutOrStdout()
+		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmd.Long, cmd.UseLine())
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %s %-14s %s\n", cmd.Name(), sub.Name(), sub.Short)
+			}
+		}
+		if cmd.Example != "" {
+			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+		}
+		for _, s := range flags {
+			fmt.Fprintf(w, "\n%s:\n%s", s.title, s.flags.FlagUsagesWrapped(helpWidth))
+		}
+	}
+}

@@ -24,7 +24,7 @@ func main() {
 func root() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:           "portald --manifests PATH [flags]",
+		Use:           "portald --manifests PATH",
 		Short:         "A Kubernetes service proxy that you can see into",
 		Long:          long,
 		Example:       example,
@@ -39,16 +39,19 @@ func root() *cobra.Command {
 			return run(cmd.Context(), &o)
 		},
 	}
-	o.daemonFlags(cmd.Flags())
-	o.hostFlags(cmd.PersistentFlags())
-	cmd.AddCommand(cleanupCommand(&o))
+	host := o.hostFlags()
+	daemon := append(o.daemonFlags(), host...)
+	for _, s := range daemon {
+		cmd.Flags().AddFlagSet(s.flags)
+	}
+	cmd.SetHelpFunc(help(daemon))
+	cmd.AddCommand(cleanupCommand(&o, host))
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.SetHelpTemplate(helpTemplate)
 	return cmd
 }
 
-func cleanupCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+func cleanupCommand(o *options, flags []section) *cobra.Command {
+	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove every rule of portald from this host, and nothing else",
 		Long: `Remove every chain, rule and jump that portald wrote on this host, in both address families, and nothing of anyone
@@ -56,6 +59,11 @@ else's. A running portald writes them again; stop it first. It is no error when 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cleanup(cmd.Context(), o) },
 	}
+	for _, s := range flags {
+		cmd.Flags().AddFlagSet(s.flags)
+	}
+	cmd.SetHelpFunc(help(flags))
+	return cmd
 }
 
 // version is the module's version, or the revision it was built from.
