@@ -35,7 +35,8 @@ type verdict uint8
 
 const (
 	waits   verdict = iota // for the source or the destination
-	more                   // the turn was used up
+	more                   // there may be more to do
+	spliced                // one splice's load is through, and there may be more
 	ended                  // the source's FIN is due at the destination
 	srcGone                // an error of the source; errno tells
 	dstGone                // an error of the destination
@@ -65,7 +66,10 @@ func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		if !src.readable || !dst.writable {
 			return waits, 0
 		}
-		if v, e := f.step(l, src, dst); v != more {
+		switch v, e := f.step(l, src, dst); {
+		case v == spliced && l.crowded:
+			return more, 0 // the next load grows while others have their turn: fewer and larger segments
+		case v != more && v != spliced:
 			return v, e
 		}
 	}
@@ -142,7 +146,7 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	if e := f.flush(l, dst); e != 0 {
 		return dstGone, e
 	}
-	return more, 0
+	return spliced, 0
 }
 
 // flush writes what the flow holds as far as the destination takes it, and gives back what it was held in.

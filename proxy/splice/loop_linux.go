@@ -41,6 +41,7 @@ type loop struct {
 	timers  timers
 	again   []*conn // had more to do than one turn allows
 	leaving []*conn // to lighter loops
+	crowded bool    // several connections are ready in this round
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
@@ -165,6 +166,7 @@ func (l *loop) run(stop *bool) {
 	for !*stop {
 		n := l.wait()
 		l.now = l.clock()
+		l.crowded = n+len(l.again) > 1
 		for _, r := range l.resolve(n) {
 			r.h.ready(r.events, r.tag)
 		}
