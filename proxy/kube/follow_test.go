@@ -15,13 +15,6 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-func readFile(tb testing.TB, path string) []byte {
-	tb.Helper()
-	text, err := os.ReadFile(path)
-	check(tb, err)
-	return text
-}
-
 // svc is a Service with one frontend.
 func svc(name, ip string) string {
 	return fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\nspec:\n  clusterIP: %s\n  ports:\n  - port: 80\n", name, ip)
