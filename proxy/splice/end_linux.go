@@ -61,8 +61,5 @@ func (s *end) stopped(e syscall.Errno) (verdict, syscall.Errno) {
 		s.readable = false
 		return waits, 0
 	}
-	if e == unix.EINTR {
-		return more, 0
-	}
 	return srcGone, e
 }

@@ -10,27 +10,35 @@ import (
 )
 
 // The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
-// need not hear of them, and telling it costs more than many of them do.
+// need not hear of them, and telling it costs more than many of them do. The runtime's own signals may interrupt them.
 
 func sysRead(fd int, b []byte) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-	return int(n), e
+	for {
+		n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		if e != unix.EINTR {
+			return int(n), e
+		}
+	}
 }
 
 func sysSend(fd int, b []byte) (int, syscall.Errno) {
-	var p unsafe.Pointer
-	if len(b) > 0 {
-		p = unsafe.Pointer(&b[0])
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+		if e != unix.EINTR {
+			return int(n), e
+		}
 	}
-	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(p), uintptr(len(b)),
-		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
-	return int(n), e
 }
 
 func sysSplice(from, to, most int) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most),
-		unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
-	return int(n), e
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most),
+			unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+		if e != unix.EINTR {
+			return int(n), e
+		}
+	}
 }
 
 func sysAccept(fd int, sa *sockaddr) (int, syscall.Errno) {
