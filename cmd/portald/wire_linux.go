@@ -60,7 +60,7 @@ func wire(o *options) (*daemon, error) {
 	if err := d.wireRecords(); err != nil {
 		return nil, err
 	}
-	writer, err := newWriter(o)
+	writer, err := newWriter(o, d.metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,20 @@ func (d *daemon) wireRecords() error {
 	return nil
 }
 
-func newWriter(o *options) (*iptables.Writer, error) {
+// newWriter makes the writer; its failures are counted in m unless that is nil.
+func newWriter(o *options, m *admin.Metrics) (*iptables.Writer, error) {
+	failed := func(ipv6, partial bool) {
+		family := "IPv4"
+		if ipv6 {
+			family = "IPv6"
+		}
+		if m != nil {
+			m.RestoreFailed(family, partial)
+		}
+	}
 	w, err := iptables.New(iptables.Options{
 		Variant: o.variant, ProxyPorts: [2]uint16{o.ports.First, o.ports.Last}, NodePortAddresses: o.nodePorts,
-		ProxyAddresses: o.nodeIPs, Log: o.log.Warnf,
+		ProxyAddresses: o.nodeIPs, Log: o.log.Warnf, Failed: failed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
@@ -170,7 +180,7 @@ func cleanup(ctx context.Context, o *options) error {
 	}
 	found := false
 	for _, o.variant = range variants {
-		w, err := newWriter(o)
+		w, err := newWriter(o, nil)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -36,13 +36,16 @@ type Options struct {
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
 	// Log is told once what the host cannot do. The default is silence.
 	Log func(format string, args ...any)
+	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
+	Failed func(ipv6, partial bool)
 }
 
 // Writer holds portals in iptables. One goroutine uses it.
 type Writer struct {
 	limits
 	hosts   []*host // one for each family served
-	written bool    // the host is known to hold what was last asked for
+	failed  func(ipv6, partial bool)
+	written bool // the host is known to hold what was last asked for
 }
 
 var (
@@ -68,7 +71,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}}
+	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed}
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
 		if err != nil {
@@ -104,6 +107,9 @@ func (o *Options) complete() error {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Failed == nil {
+		o.Failed = func(bool, bool) {}
+	}
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)
 	}
@@ -135,7 +141,11 @@ func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	sound, err := w.sound(portals)
 	errs := []error{err}
 	for _, h := range w.hosts {
-		errs = append(errs, h.wrap("replace", h.replace(ctx, sound)))
+		err := h.replace(ctx, sound)
+		if err != nil {
+			w.failed(h.v6, false)
+		}
+		errs = append(errs, h.wrap("replace", err))
 	}
 	err = errors.Join(errs...)
 	w.written = err == nil
@@ -151,7 +161,11 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 	sound, err := w.soundChanges(changes)
 	errs := []error{err}
 	for _, h := range w.hosts {
-		errs = append(errs, h.wrap("update", h.update(ctx, sound)))
+		err := h.update(ctx, sound)
+		if err != nil {
+			w.failed(h.v6, true)
+		}
+		errs = append(errs, h.wrap("update", err))
 	}
 	err = errors.Join(errs...)
 	w.written = err == nil

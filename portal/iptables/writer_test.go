@@ -1,10 +1,12 @@
 package iptables
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,4 +211,26 @@ func FuzzEquivalence(f *testing.F) {
 			t.Errorf("by Updates (-Replace +Updates):\n%s", diff)
 		}
 	})
+}
+
+// A restore that fails is told of, family by family.
+func TestFailedIsTold(t *testing.T) {
+	var told []string
+	w, err := New(Options{ProxyPorts: [2]uint16{11000, 11999},
+		Run: func(_ context.Context, name string, args []string, _ []byte) ([]byte, error) {
+			if slices.Contains(args, "--noflush") {
+				return nil, errors.New("not today")
+			}
+			return nil, nil
+		},
+		Failed: func(ipv6, partial bool) { told = append(told, fmt.Sprint(ipv6, partial)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Replace(t.Context(), nil); err == nil {
+		t.Error("no error")
+	}
+	if fmt.Sprint(told) != "[false false true false]" {
+		t.Errorf("told %v", told)
+	}
 }
