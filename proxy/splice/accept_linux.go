@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptsPerTurn bounds what one readiness of a listener brings; the kernel tells again while there is more.
-const acceptsPerTurn = 8
-
 // The pause after an accept failed for want of something doubles from the first to the last.
 const (
 	firstPause = 5 * time.Millisecond
@@ -79,13 +76,9 @@ type acceptor struct {
 	timer   timer
 }
 
-func (a *acceptor) ready(uint32, uint8) {
-	for range acceptsPerTurn {
-		if !a.accept() {
-			return
-		}
-	}
-}
+// ready accepts one connection; the kernel tells again while there are more. To ask whether there are costs a good part of
+// an accept, since the kernel readies a socket before it looks.
+func (a *acceptor) ready(uint32, uint8) { a.accept() }
 
 // accept takes one connection and starts its life. False: there is none, or it is of no use to try again now.
 func (a *acceptor) accept() bool {

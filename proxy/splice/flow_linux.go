@@ -36,7 +36,7 @@ type verdict uint8
 const (
 	waits   verdict = iota // for the source or the destination
 	more                   // there may be more to do
-	spliced                // one splice's load is through, and there may be more
+	spliced                // a load of bulk is through, and there may be more
 	ended                  // the source's FIN is due at the destination
 	srcGone                // an error of the source; errno tells
 	dstGone                // an error of the destination
@@ -67,9 +67,10 @@ func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
 			return waits, 0
 		}
 		switch v, e := f.step(l, src, dst); {
-		case v == spliced && l.crowded:
+		case v == spliced:
+			l.bulk = true
 			return more, 0 // the next load grows while others have their turn: fewer and larger segments
-		case v != more && v != spliced:
+		case v != more:
 			return v, e
 		}
 	}

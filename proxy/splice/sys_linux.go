@@ -108,6 +108,8 @@ func sysEpollPoll(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno)
 	return int(n), e
 }
 
+func sysYield() { syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) } //nolint:errcheck // it cannot fail
+
 func sysRecvmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
 	n, _, e := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)),
 		unix.MSG_DONTWAIT, 0, 0)
