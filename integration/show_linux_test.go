@@ -53,6 +53,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	for _, name := range []string{
 		"kubeproxy_sync_proxy_rules_last_timestamp_seconds", "kubeproxy_sync_proxy_rules_duration_seconds_bucket", "kubeproxy_proxy_healthz_total",
 		"kubeproxy_sync_proxy_rules_service_changes_total", "process_open_fds", "go_goroutines",
+		`kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"}`,
 	} {
 		if !strings.Contains(all, name) {
 			t.Errorf("no metric %s", name)

@@ -101,20 +101,17 @@ func (d *daemon) wireRecords() error {
 	return nil
 }
 
-// newWriter makes the writer; its failures are counted in m unless that is nil.
+// newWriter makes the writer; m, unless nil, is told of its rules and failures.
 func newWriter(o *options, m *admin.Metrics) (*iptables.Writer, error) {
-	failed := func(ipv6, partial bool) {
-		family := "IPv4"
-		if ipv6 {
-			family = "IPv6"
-		}
-		if m != nil {
-			m.RestoreFailed(family, partial)
-		}
+	var failed func(ipv6, partial bool)
+	var held func(ipv6 bool, table string, rules int)
+	if m != nil {
+		failed = func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) }
+		held = func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) }
 	}
 	w, err := iptables.New(iptables.Options{
 		Variant: o.variant, ProxyPorts: [2]uint16{o.ports.First, o.ports.Last}, NodePortAddresses: o.nodePorts,
-		ProxyAddresses: o.nodeIPs, Log: o.log.Warnf, Failed: failed,
+		ProxyAddresses: o.nodeIPs, Log: o.log.Warnf, Failed: failed, Held: held,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
@@ -122,17 +119,27 @@ func newWriter(o *options, m *admin.Metrics) (*iptables.Writer, error) {
 	return w, nil
 }
 
+// familyName is the value of the metrics' label ip_family.
+func familyName(ipv6 bool) string {
+	if ipv6 {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
 func (d *daemon) wireEngine(limit uint64) error {
-	observer := d.metrics.Observe
+	observe := d.metrics.Observer
 	if d.records != nil {
-		observer = admin.Observers(d.records.Observe, d.metrics.Observe)
+		observe = func(name service.PortName) splice.Observer {
+			return admin.Observers(d.records.Observe, d.metrics.Observer(name))
+		}
 	}
 	loops := runtime.NumCPU()
 	runtime.GOMAXPROCS(loops + spareThreads)
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, ConnectTimeouts: d.o.connectTimeouts, HalfClose: d.o.halfClose, Idle: d.o.idle,
 		UDPIdle: d.o.udpIdle, UDPSessions: d.o.udpSessions, Descriptors: max(int(limit)-kept, kept),
-		Observer: observer, Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.flows.OriginalDstUDP,
+		Observe: observe, Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.flows.OriginalDstUDP,
 	})
 	d.engine = engine
 	return err

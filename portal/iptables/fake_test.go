@@ -41,6 +41,14 @@ func newFake() *fake {
 	return f
 }
 
+// count is the number of rules in a table.
+func (f *fake) count(table string) (n int) {
+	for _, rules := range f.tables[table] {
+		n += len(rules)
+	}
+	return n
+}
+
 func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) ([]byte, error) {
 	family, action, _ := strings.Cut(name, "-")
 	if f.missing != "" && strings.HasPrefix(name, f.missing) {

@@ -38,6 +38,8 @@ type Options struct {
 	Log func(format string, args ...any)
 	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
 	Failed func(ipv6, partial bool)
+	// Held is told how many rules of ours a table of one family holds, after each Replace and Update. Default none.
+	Held func(ipv6 bool, table string, rules int)
 }
 
 // Writer holds portals in iptables. One goroutine uses it.
@@ -45,6 +47,7 @@ type Writer struct {
 	limits
 	hosts   []*host // one for each family served
 	failed  func(ipv6, partial bool)
+	held    func(ipv6 bool, table string, rules int)
 	written bool // the host is known to hold what was last asked for
 }
 
@@ -71,7 +74,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed}
+	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed, held: o.Held}
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
 		if err != nil {
@@ -110,6 +113,9 @@ func (o *Options) complete() error {
 	if o.Failed == nil {
 		o.Failed = func(bool, bool) {}
 	}
+	if o.Held == nil {
+		o.Held = func(bool, string, int) {}
+	}
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)
 	}
@@ -141,11 +147,7 @@ func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	sound, err := w.sound(portals)
 	errs := []error{err}
 	for _, h := range w.hosts {
-		err := h.replace(ctx, sound)
-		if err != nil {
-			w.failed(h.v6, false)
-		}
-		errs = append(errs, h.wrap("replace", err))
+		errs = append(errs, h.wrap("replace", w.tell(h, false, h.replace(ctx, sound))))
 	}
 	err = errors.Join(errs...)
 	w.written = err == nil
@@ -161,15 +163,23 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 	sound, err := w.soundChanges(changes)
 	errs := []error{err}
 	for _, h := range w.hosts {
-		err := h.update(ctx, sound)
-		if err != nil {
-			w.failed(h.v6, true)
-		}
-		errs = append(errs, h.wrap("update", err))
+		errs = append(errs, h.wrap("update", w.tell(h, true, h.update(ctx, sound))))
 	}
 	err = errors.Join(errs...)
 	w.written = err == nil
 	return err
+}
+
+// tell says how the rules of one family took a Replace or Update.
+func (w *Writer) tell(h *host, partial bool, err error) error {
+	if err != nil {
+		w.failed(h.v6, partial)
+		return err
+	}
+	for _, t := range []*table{h.nat, h.filter} {
+		w.held(h.v6, t.name, t.rules)
+	}
+	return nil
 }
 
 // Cleanup removes our chains and every rule that leads to one, of this variant, in both families.

@@ -22,7 +22,7 @@ func (s *script) empty() bool { return s.size() == 0 }
 func (s *script) size() int {
 	lines := len(s.unlink) + len(s.link) + 2*len(s.discard)
 	for _, rules := range s.chains {
-		lines += 1 + strings.Count(rules, "\n")
+		lines += 1 + count(rules)
 	}
 	return lines
 }

@@ -3,6 +3,7 @@ package iptables
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/portald/portald/portal"
 )
@@ -18,6 +19,7 @@ type table struct {
 	name    string
 	tree    *tree
 	written map[string]string // chain → rules
+	rules   int               // in all of written
 }
 
 func newTable(name string, r renderer) *table {
@@ -33,8 +35,10 @@ func (t *table) sync(host saved) *script {
 		}
 	}
 	t.tree.takeDirty()
+	t.rules = len(t.jumps(t.name))
 	s := &script{table: t.name, chains: map[string]string{}}
 	for name, rules := range t.written {
+		t.rules += count(rules)
 		if held, ok := host.rules[name]; !ok || held != rules {
 			s.chains[name] = rules
 		}
@@ -57,13 +61,17 @@ func (t *table) update() *script {
 		switch {
 		case wanted && (!there || held != rules):
 			s.chains[name], t.written[name] = rules, rules
+			t.rules += count(rules) - count(held)
 		case !wanted && there:
 			s.discard = append(s.discard, name)
 			delete(t.written, name)
+			t.rules -= count(held)
 		}
 	}
 	return s
 }
+
+func count(rules string) int { return strings.Count(rules, "\n") }
 
 // removal is the script that leaves nothing of ours on a host.
 func removal(table string, host saved) *script {

@@ -75,7 +75,7 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	}
 	host.fail = errors.New("iptables-restore: line 3 failed")
 	err := w.Update(t.Context(), change)
-	if err == nil || !strings.Contains(err.Error(), `update IPv4 portals: write table nat: at ":PORTALD-IP-05-00 - [0:0]"`) {
+	if err == nil || !strings.Contains(err.Error(), `update IPv4 portals: write table nat: at ":PORTALD-IP-05 - [0:0]"`) {
 		t.Errorf("update: %v, want the rule that failed", err)
 	}
 	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
@@ -209,6 +209,11 @@ func FuzzEquivalence(f *testing.F) {
 		}
 		if diff := cmp.Diff(replaced.tables, updated.tables); diff != "" {
 			t.Errorf("by Updates (-Replace +Updates):\n%s", diff)
+		}
+		for _, table := range []*table{w.hosts[0].nat, w.hosts[0].filter} {
+			if held := updated.count("iptables " + table.name); table.rules != held {
+				t.Errorf("table %s holds %d rules, the writer counts %d", table.name, held, table.rules)
+			}
 		}
 	})
 }

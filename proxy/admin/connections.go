@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,42 +12,41 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// connMetrics count finished connections and UDP sessions. To look a child of a vector up costs more than to count
-// with it, so each service port keeps those it uses.
+// connMetrics count finished connections and UDP sessions. What is counted by service port stands in a few words of
+// memory that its observer has at hand: among ten thousand Services, to look up a child of a vector for each counter
+// costs as much as the rest of a connection's life in user space.
 type connMetrics struct {
-	connections, bytes, dials *prometheus.CounterVec
+	connections, bytes, dials *prometheus.Desc
 	duration, connect         *prometheus.HistogramVec // not by service: twenty series for each of 10,000 are too many
-	tcp, udp                  times
 
-	ports sync.Map   // service.PortName → *portMetrics
-	mu    sync.Mutex // held to create and to remove children, so that none outlives its service port
+	mu    sync.Mutex
+	ports map[service.PortName]*portCounts // guarded by mu
 }
 
 // times are the histograms of one protocol.
 type times struct{ duration, connect prometheus.Observer }
 
-// portMetrics are the children of one service port.
-type portMetrics struct {
-	labels                   [2]string // service, protocol
-	fromClient, fromEndpoint prometheus.Counter
-	dialled, dialFailed      prometheus.Counter
-	forgotten                bool                                          // guarded by connMetrics.mu
-	connections              atomic.Pointer[map[ending]prometheus.Counter] // replaced under connMetrics.mu
+// portCounts count one service port.
+type portCounts struct {
+	fromClient, fromEndpoint atomic.Uint64
+	dialled, dialFailed      atomic.Uint64
+	endings                  atomic.Pointer[[]*endingCount] // replaced under connMetrics.mu
 }
 
-// ending is what the connections of one service port are counted by.
-type ending struct {
-	portal  service.Kind
+// endingCount counts the connections of one service port that ended in one way.
+type endingCount struct {
+	portal  string
 	outcome splice.Outcome
+	n       atomic.Uint64
 }
 
 func (c *connMetrics) init() {
-	c.connections = counters("portald_connections_total",
-		"Finished connections and UDP sessions.", "service", "protocol", "portal", "outcome")
-	c.bytes = counters("portald_connection_bytes_total",
-		"Bytes carried by finished connections and UDP sessions.", "service", "protocol", "direction")
-	c.dials = counters("portald_dial_attempts_total",
-		"Attempts to reach an endpoint, by finished connections and UDP sessions.", "service", "protocol", "result")
+	c.connections = prometheus.NewDesc("portald_connections_total",
+		"Finished connections and UDP sessions.", []string{"service", "protocol", "portal", "outcome"}, nil)
+	c.bytes = prometheus.NewDesc("portald_connection_bytes_total",
+		"Bytes carried by finished connections and UDP sessions.", []string{"service", "protocol", "direction"}, nil)
+	c.dials = prometheus.NewDesc("portald_dial_attempts_total",
+		"Attempts to reach an endpoint, by finished connections and UDP sessions.", []string{"service", "protocol", "result"}, nil)
 	c.duration = histograms("portald_connection_duration_seconds",
 		"Duration of finished connections and UDP sessions.",
 		[]float64{.01, .1, 1, 10, 60, 600, 3600}, "protocol")
@@ -53,7 +54,10 @@ func (c *connMetrics) init() {
 	c.connect = histograms("portald_connect_seconds",
 		"Time from the accept until an endpoint was connected, retries included.",
 		[]float64{.0005, .001, .005, .025, .25, .75, 1.75, 3.75}, "protocol")
-	c.tcp, c.udp = c.timesOf(service.TCP), c.timesOf(service.UDP)
+	for _, p := range []service.Protocol{service.TCP, service.UDP} {
+		c.timesOf(p)
+	}
+	c.ports = map[service.PortName]*portCounts{}
 }
 
 func (c *connMetrics) timesOf(p service.Protocol) times {
@@ -61,121 +65,113 @@ func (c *connMetrics) timesOf(p service.Protocol) times {
 }
 
 func (c *connMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{c.connections, c.bytes, c.dials, c.duration, c.connect}
+	return []prometheus.Collector{c, c.duration, c.connect}
 }
 
-// Observe implements splice.Observer: it counts the record. It blocks for no longer than a short critical section,
-// and that only when a service port or a way to end is new.
-func (m *Metrics) Observe(r *splice.Record) {
-	p := m.conns.port(r.Service)
-	if n := m.conns.counter(p, ending{r.Portal, r.Outcome}); n != nil {
-		n.Inc()
-	}
-	if r.BytesFromClient > 0 {
-		p.fromClient.Add(float64(r.BytesFromClient))
-	}
-	if r.BytesFromEndpoint > 0 {
-		p.fromEndpoint.Add(float64(r.BytesFromEndpoint))
-	}
-	for _, a := range r.Attempts {
-		if a.Err == "" {
-			p.dialled.Inc()
-		} else {
-			p.dialFailed.Inc()
+// Observer returns an observer that counts the records of one service port, to be shown until Forget. It blocks for no
+// longer than a short critical section, and that only when a way to end is new.
+func (m *Metrics) Observer(name service.PortName) splice.Observer {
+	p, t := m.conns.port(name), m.conns.timesOf(name.Protocol)
+	return func(r *splice.Record) {
+		m.conns.ending(p, r).n.Add(1)
+		p.count(r)
+		if r.Connect >= 0 {
+			t.connect.Observe(r.Connect.Seconds())
 		}
+		t.duration.Observe(r.Duration.Seconds())
 	}
-	t := &m.conns.tcp
-	if r.Service.Protocol == service.UDP {
-		t = &m.conns.udp
-	}
-	if r.Connect >= 0 {
-		t.connect.Observe(r.Connect.Seconds())
-	}
-	t.duration.Observe(r.Duration.Seconds())
 }
 
-// port returns the children of a service port.
-func (c *connMetrics) port(name service.PortName) *portMetrics {
-	if p, ok := c.ports.Load(name); ok {
-		return p.(*portMetrics)
-	}
+// Forget drops what was counted of a service port that is gone. Its connections that are still open are counted by
+// protocol alone when they end.
+func (m *Metrics) Forget(name service.PortName) {
+	m.conns.mu.Lock()
+	defer m.conns.mu.Unlock()
+	delete(m.conns.ports, name)
+}
+
+func (c *connMetrics) port(name service.PortName) *portCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.ports.Load(name); ok {
-		return p.(*portMetrics)
+	p := c.ports[name]
+	if p == nil {
+		p = &portCounts{}
+		p.endings.Store(&[]*endingCount{})
+		c.ports[name] = p
 	}
-	svc, proto := name.Label(), name.Protocol.String()
-	p := &portMetrics{
-		labels:       [2]string{svc, proto},
-		fromClient:   c.bytes.WithLabelValues(svc, proto, "from_client"),
-		fromEndpoint: c.bytes.WithLabelValues(svc, proto, "from_endpoint"),
-		dialled:      c.dials.WithLabelValues(svc, proto, "ok"),
-		dialFailed:   c.dials.WithLabelValues(svc, proto, "failed"),
-	}
-	p.connections.Store(&map[ending]prometheus.Counter{})
-	c.ports.Store(name, p)
 	return p
 }
 
-// counter returns the counter of one way to end, nil when the service port was forgotten meanwhile.
-func (c *connMetrics) counter(p *portMetrics, e ending) prometheus.Counter {
-	if n, ok := (*p.connections.Load())[e]; ok {
-		return n
+func (p *portCounts) count(r *splice.Record) {
+	if r.BytesFromClient > 0 {
+		p.fromClient.Add(uint64(r.BytesFromClient))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := *p.connections.Load()
-	if n, ok := known[e]; ok || p.forgotten {
-		return n
+	if r.BytesFromEndpoint > 0 {
+		p.fromEndpoint.Add(uint64(r.BytesFromEndpoint))
 	}
-	more := make(map[ending]prometheus.Counter, len(known)+1)
-	for k, v := range known {
-		more[k] = v
+	for _, a := range r.Attempts {
+		if a.Err == "" {
+			p.dialled.Add(1)
+		} else {
+			p.dialFailed.Add(1)
+		}
 	}
-	more[e] = c.connections.WithLabelValues(p.connectionLabels(e)...)
-	p.connections.Store(&more)
-	return more[e]
 }
 
-func (p *portMetrics) connectionLabels(e ending) []string {
-	portal := e.portal.String()
-	if e.outcome == splice.OutcomeNotPortal {
+// ending returns the count of the way in which a connection ended.
+func (c *connMetrics) ending(p *portCounts, r *splice.Record) *endingCount {
+	portal := r.Portal.String()
+	if r.Outcome == splice.OutcomeNotPortal {
 		portal = ""
 	}
-	return []string{p.labels[0], p.labels[1], portal, string(e.outcome)}
-}
-
-// Forget drops what was counted of a service port that is gone. Connections that outlive it count anew when they end,
-// until Retain or another Forget.
-func (m *Metrics) Forget(name service.PortName) { m.conns.forget(name) }
-
-// Retain drops what was counted of all service ports but those wanted: a resync's. It costs O(those counted).
-func (m *Metrics) Retain(wanted func(service.PortName) bool) {
-	m.conns.ports.Range(func(name, _ any) bool {
-		if n := name.(service.PortName); !wanted(n) {
-			m.conns.forget(n)
-		}
-		return true
-	})
-}
-
-func (c *connMetrics) forget(name service.PortName) {
+	same := func(e *endingCount) bool { return e.outcome == r.Outcome && e.portal == portal }
+	if i := slices.IndexFunc(*p.endings.Load(), same); i >= 0 {
+		return (*p.endings.Load())[i]
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found, ok := c.ports.LoadAndDelete(name)
-	if !ok {
-		return
+	known := *p.endings.Load()
+	if i := slices.IndexFunc(known, same); i >= 0 {
+		return known[i]
 	}
-	p := found.(*portMetrics)
-	p.forgotten = true
-	svc, proto := p.labels[0], p.labels[1]
-	for e := range *p.connections.Load() {
-		c.connections.DeleteLabelValues(p.connectionLabels(e)...)
+	e := &endingCount{portal: portal, outcome: r.Outcome}
+	more := append(slices.Clone(known), e)
+	p.endings.Store(&more)
+	return e
+}
+
+// Describe implements prometheus.Collector for what is counted by service port.
+func (c *connMetrics) Describe(to chan<- *prometheus.Desc) {
+	to <- c.connections
+	to <- c.bytes
+	to <- c.dials
+}
+
+// Collect implements prometheus.Collector. Service ports without a finished connection are left out.
+func (c *connMetrics) Collect(to chan<- prometheus.Metric) {
+	for name, p := range c.known() {
+		endings := *p.endings.Load()
+		if len(endings) == 0 {
+			continue
+		}
+		label, protocol := name.Label(), name.Protocol.String()
+		counter := func(desc *prometheus.Desc, n *atomic.Uint64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n.Load()),
+				append([]string{label, protocol}, labels...)...)
+		}
+		for _, e := range endings {
+			counter(c.connections, &e.n, e.portal, string(e.outcome))
+		}
+		counter(c.bytes, &p.fromClient, "from_client")
+		counter(c.bytes, &p.fromEndpoint, "from_endpoint")
+		counter(c.dials, &p.dialled, "ok")
+		counter(c.dials, &p.dialFailed, "failed")
 	}
-	for _, direction := range []string{"from_client", "from_endpoint"} {
-		c.bytes.DeleteLabelValues(svc, proto, direction)
-	}
-	for _, result := range []string{"ok", "failed"} {
-		c.dials.DeleteLabelValues(svc, proto, result)
-	}
+}
+
+// known is a copy: nobody waits for a scrape.
+func (c *connMetrics) known() map[service.PortName]*portCounts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.ports)
 }

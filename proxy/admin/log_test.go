@@ -355,7 +355,7 @@ func TestNewConnectionLogRefuses(t *testing.T) {
 
 func TestObserversTellsEach(t *testing.T) {
 	var told []string
-	o := Observers(func(*splice.Record) { told = append(told, "a") }, nil, func(*splice.Record) { told = append(told, "b") })
+	o := Observers(func(*splice.Record) { told = append(told, "a") }, func(*splice.Record) { told = append(told, "b") })
 	o(record())
 	if strings.Join(told, "") != "ab" {
 		t.Fatal(told)

@@ -22,6 +22,9 @@ func wantMetrics(t *testing.T, m *Metrics, want string, names ...string) {
 	}
 }
 
+// observe counts a record as the data path does.
+func observe(m *Metrics, r *splice.Record) { m.Observer(r.Service)(r) }
+
 // exercised returns metrics of which every one has been used.
 func exercised(t *testing.T) *Metrics {
 	m := NewMetrics("IPv4", "IPv6")
@@ -29,8 +32,8 @@ func exercised(t *testing.T) *Metrics {
 	m.WatchLog(l)
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
 	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })
-	m.Observe(record())
-	m.Observe(stray())
+	observe(m, record())
+	observe(m, stray())
 	m.AcceptError("descriptors")
 	m.Queued(time.Unix(1000, 0))
 	m.Synced(true, time.Unix(1000, 0), time.Unix(1000, 0).Add(30*time.Millisecond))
@@ -44,7 +47,7 @@ func exercised(t *testing.T) *Metrics {
 
 func TestMetricsOfConnections(t *testing.T) {
 	m := exercised(t)
-	m.Observe(record())
+	observe(m, record())
 	wantMetrics(t, m, `
 # HELP portald_connections_total Finished connections and UDP sessions.
 # TYPE portald_connections_total counter
@@ -192,22 +195,27 @@ func TestMetricsForget(t *testing.T) {
 	other.Name = "other"
 	r := record()
 	r.Service = other
-	m.Observe(r)
+	outlived := m.Observer(other)
+	if got := series(t, m); got != before {
+		t.Errorf("%d series with a service port nobody has used, had %d", got, before)
+	}
+	outlived(r)
 	r.Outcome = splice.OutcomeCut
-	m.Observe(r)
+	observe(m, r)
+	if got := series(t, m); got != before+6 {
+		t.Errorf("%d series with two endings of another service port, want %d", got, before+6)
+	}
 	m.Forget(other)
 	m.Forget(other)
 	if got := series(t, m); got != before {
 		t.Errorf("%d series after Forget, had %d", got, before)
 	}
-	m.Observe(r) // one that outlived its service port
-	m.Retain(func(n service.PortName) bool { return n != other })
+	outlived(r)
 	if got := series(t, m); got != before {
-		t.Errorf("%d series after Retain, had %d", got, before)
+		t.Errorf("%d series after the end of a connection that outlived its service port, had %d", got, before)
 	}
 }
 
-// series is the number of those of connections.
 // series counts those that bear the name of a service port.
 func series(t *testing.T, m *Metrics) int {
 	t.Helper()
@@ -229,7 +237,7 @@ func TestMetricsUnderConcurrency(t *testing.T) {
 				r := numbered(uint64(i))
 				r.Service.Name = fmt.Sprint(i % 5)
 				r.Outcome = outcomes[i%len(outcomes)]
-				m.Observe(r)
+				observe(m, r)
 			}
 		})
 	}
@@ -240,7 +248,9 @@ func TestMetricsUnderConcurrency(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	m.Retain(func(service.PortName) bool { return false })
+	for i := range 5 {
+		m.Forget(service.PortName{Namespace: "shop", Name: fmt.Sprint(i), Port: "http", Protocol: service.TCP})
+	}
 	if n := series(t, m); n != 0 {
 		t.Errorf("%d series left of service ports that are gone", n)
 	}
@@ -248,8 +258,9 @@ func TestMetricsUnderConcurrency(t *testing.T) {
 
 func TestObserveDoesNotAllocate(t *testing.T) {
 	m, r := NewMetrics("IPv4"), record()
-	m.Observe(r)
-	if n := testing.AllocsPerRun(100, func() { m.Observe(r) }); n != 0 {
+	o := m.Observer(r.Service)
+	o(r)
+	if n := testing.AllocsPerRun(100, func() { o(r) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -258,15 +269,16 @@ func BenchmarkMetricsObserve(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			m := NewMetrics("IPv4")
-			records := make([]*splice.Record, n)
-			for i := range records {
-				records[i] = record()
-				records[i].Service.Name = fmt.Sprint(i)
-				m.Observe(records[i])
+			r, observers := record(), make([]splice.Observer, n)
+			for i := range observers {
+				name := r.Service
+				name.Name = fmt.Sprint(i)
+				observers[i] = m.Observer(name)
+				observers[i](r)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				m.Observe(records[i%n])
+				observers[i%n](r)
 			}
 		})
 	}

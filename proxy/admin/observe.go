@@ -4,16 +4,13 @@ package admin
 
 import "github.com/portald/portald/proxy/splice"
 
-// Observers returns an Observer that tells each of those given, in order; nil ones are left out.
+// Observers returns an Observer that tells each of those given, in order.
 func Observers(observers ...splice.Observer) splice.Observer {
-	told := make([]splice.Observer, 0, len(observers))
-	for _, o := range observers {
-		if o != nil {
-			told = append(told, o)
-		}
+	if len(observers) == 1 {
+		return observers[0]
 	}
 	return func(r *splice.Record) {
-		for _, o := range told {
+		for _, o := range observers {
 			o(r)
 		}
 	}

@@ -49,12 +49,13 @@ func (v *View) endpoint(addr netip.AddrPort) service.Endpoint {
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and
 // closes it; what it serves may be asked for from any.
 type Front struct {
-	engine  *Engine
-	name    service.PortName
-	picker  Picker
-	view    atomic.Pointer[View]
-	sockets map[netip.AddrPort]socket
-	active  atomic.Int64
+	engine   *Engine
+	name     service.PortName
+	picker   Picker
+	observer Observer
+	view     atomic.Pointer[View]
+	sockets  map[netip.AddrPort]socket
+	active   atomic.Int64
 }
 
 // socket is one listening socket of a front.
@@ -66,7 +67,9 @@ type socket interface {
 // Open listens at the addresses, all of one family, for one service port. The first is the proxy port that portals
 // lead to; others are served alike. An address in use is an error that wraps EADDRINUSE, and nothing is left open.
 func (e *Engine) Open(name service.PortName, picker Picker, view *View, at ...netip.AddrPort) (*Front, error) {
-	f := &Front{engine: e, name: name, picker: picker, sockets: map[netip.AddrPort]socket{}}
+	f := &Front{
+		engine: e, name: name, picker: picker, observer: e.opts.Observe(name), sockets: map[netip.AddrPort]socket{},
+	}
 	f.view.Store(view)
 	for _, addr := range at {
 		if err := f.Listen(addr); err != nil {

@@ -52,9 +52,11 @@ func TestNoLeak(t *testing.T) {
 	const rounds, workers = 10000, 50
 	var outcomes sync.Map
 	opts := Options{Loops: runtime.NumCPU(), HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
-		Observer: func(r *Record) {
-			n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))
-			n.(*atomic.Int64).Add(1)
+		Observe: func(service.PortName) Observer {
+			return func(r *Record) {
+				n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))
+				n.(*atomic.Int64).Add(1)
+			}
 		}}
 	e, err := NewEngine(opts)
 	if err != nil {

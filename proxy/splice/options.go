@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"runtime"
 	"time"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Options of an Engine. Zero values mean the defaults that each field names.
@@ -15,8 +17,9 @@ type Options struct {
 	UDPIdle         time.Duration   // silence of a UDP session; default DefaultUDPIdle
 	UDPSessions     int             // sessions one UDP front may hold; default DefaultUDPSessions
 	Descriptors     int             // sockets the engine may hold open; default no limit
-	Observer        Observer        // default none
 
+	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
+	Observe func(service.PortName) Observer
 	// Trouble is told of a shortage (descriptors, memory) that the engine survived. It must not block, and may be
 	// called often. Default none.
 	Trouble func(error)
@@ -56,8 +59,8 @@ func (o *Options) setDefaults() {
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
 	}
-	if o.Observer == nil {
-		o.Observer = func(*Record) {}
+	if o.Observe == nil {
+		o.Observe = func(service.PortName) Observer { return func(*Record) {} }
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}
