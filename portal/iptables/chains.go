@@ -3,16 +3,18 @@ package iptables
 import (
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // chains knows the names of our chains. They are the same in both tables, and no other name is ever touched.
 type chains struct {
-	prefix   string
-	services string // every portal starts here
-	nodes    string // node ports
-	guard    string // refuses what went straight at a proxy port
-	accept   string // lets translated flows to a proxy port in
-	ours     *regexp.Regexp
+	prefix    string
+	services  string // every portal starts here
+	nodes     string // node ports
+	addresses string // all other portals
+	guard     string // refuses what went straight at a proxy port
+	accept    string // lets translated flows to a proxy port in
+	ours      *regexp.Regexp
 }
 
 // A chain's name has at most 28 characters; the longest of ours adds 13 to the prefix.
@@ -24,14 +26,15 @@ func newChains(prefix string) (chains, error) {
 	if !prefixForm.MatchString(prefix) || len(prefix) > maxPrefix {
 		return chains{}, fmt.Errorf("chain prefix %q: want at most %d of A-Z, 0-9 and -, a letter first", prefix, maxPrefix)
 	}
-	const names = `(SERVICES|NODEPORTS|GUARD|ACCEPT|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP)-[0-9]+)`
+	const names = `(SERVICES|NODEPORTS|GUARD|ACCEPT|IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP)-[0-9]+)`
 	return chains{
-		prefix:   prefix,
-		services: prefix + "-SERVICES",
-		nodes:    prefix + "-NODEPORTS",
-		guard:    prefix + "-GUARD",
-		accept:   prefix + "-ACCEPT",
-		ours:     regexp.MustCompile(`^` + prefix + `-` + names + `$`),
+		prefix:    prefix,
+		services:  prefix + "-SERVICES",
+		nodes:     prefix + "-NODEPORTS",
+		addresses: prefix + "-IP",
+		guard:     prefix + "-GUARD",
+		accept:    prefix + "-ACCEPT",
+		ours:      regexp.MustCompile(`^` + prefix + `-` + names + `$`),
 	}, nil
 }
 
@@ -40,16 +43,13 @@ func (c chains) own(name string) bool { return c.ours.MatchString(name) }
 
 // depth tells how far below a built-in chain one of ours may stand: rules lead from lower depths to higher ones.
 func depth(name string) int {
-	switch {
-	case leafForm.MatchString(name):
-		return 2
-	case groupForm.MatchString(name):
-		return 1
-	}
-	return 0
+	return slices.IndexFunc(forms, func(form *regexp.Regexp) bool { return form.MatchString(name) })
 }
 
-var (
-	leafForm  = regexp.MustCompile(`-(IP-[0-9A-F]{2}-[0-9A-F]{2}|NP-(TCP|UDP)-[0-9]+)$`)
-	groupForm = regexp.MustCompile(`-(IP-[0-9A-F]{2}|NODEPORTS)$`)
-)
+// forms of names by depth.
+var forms = []*regexp.Regexp{
+	regexp.MustCompile(`-(SERVICES|GUARD|ACCEPT)$`),
+	regexp.MustCompile(`-(IP|NODEPORTS)$`),
+	regexp.MustCompile(`-IP-[0-9A-F]{2}$`),
+	regexp.MustCompile(`-(IP-[0-9A-F]{2}-[0-9A-F]{2}|NP-(TCP|UDP)-[0-9]+)$`),
+}

@@ -69,6 +69,8 @@ func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
 		return r.services, r.top(t), true
 	case nodes:
 		return r.nodes, r.nodePorts(t), t.nodes > 0
+	case byAddress:
+		return r.addresses, r.groups(t), len(t.blocks) > 0
 	case group:
 		return r.group(id.shard.group), r.leaves(t, id.shard.group), t.used[id.shard.group] != 0
 	}
@@ -83,18 +85,35 @@ func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
 	return name, b.String(), len(portals) > 0
 }
 
-// top leads to the groups in use, and at last to the node ports.
+// top leads to the portals by address, and at last to the node ports.
 func (r renderer) top(t *tree) string {
 	var b strings.Builder
-	mask := r.bits(groups - 1)
-	for n := range uint8(groups) {
-		if t.used[n] != 0 {
-			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", r.services, r.bits(uint16(n)), mask, r.group(n))
-		}
+	for _, cover := range t.covers() {
+		fmt.Fprintf(&b, "-A %s %s-j %s\n", r.services, destinationIn(cover), r.addresses)
 	}
 	if t.nodes > 0 {
 		for _, dst := range r.nodeDestinations() {
 			fmt.Fprintf(&b, "-A %s %s-m addrtype --dst-type LOCAL -j %s\n", r.services, dst, r.nodes)
+		}
+	}
+	return b.String()
+}
+
+// destinationIn matches what goes to a prefix, with a blank at its end unless that is everything.
+func destinationIn(p netip.Prefix) string {
+	if p.Bits() == 0 {
+		return ""
+	}
+	return "-d " + p.String() + " "
+}
+
+// groups leads to the groups in use.
+func (r renderer) groups(t *tree) string {
+	var b strings.Builder
+	mask := r.bits(groups - 1)
+	for n := range uint8(groups) {
+		if t.used[n] != 0 {
+			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", r.addresses, r.bits(uint16(n)), mask, r.group(n))
 		}
 	}
 	return b.String()
@@ -107,11 +126,7 @@ func (r renderer) nodeDestinations() []string {
 	}
 	var out []string
 	for _, prefix := range r.nodeAddresses {
-		dst := ""
-		if prefix.Bits() > 0 {
-			dst = "-d " + prefix.String() + " "
-		}
-		out = append(out, dst)
+		out = append(out, destinationIn(prefix))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/portal"
@@ -12,6 +13,7 @@ import (
 type tree struct {
 	leaves map[shard]map[service.Frontend]portal.Portal // never empty
 	used   [groups]uint32                               // which leaves of a group there are, a bit each
+	blocks map[netip.Prefix]int                         // portals in each block of addresses, never 0
 	nodes  int                                          // leaves of node ports
 	dirty  map[chainID]struct{}
 }
@@ -27,12 +29,16 @@ type level uint8
 const (
 	top level = iota
 	nodes
+	byAddress
 	group
 	leaf
 )
 
 func newTree() *tree {
-	return &tree{leaves: map[shard]map[service.Frontend]portal.Portal{}, dirty: map[chainID]struct{}{{level: top}: {}}}
+	return &tree{
+		leaves: map[shard]map[service.Frontend]portal.Portal{}, blocks: map[netip.Prefix]int{},
+		dirty: map[chainID]struct{}{{level: top}: {}},
+	}
 }
 
 func (t *tree) put(p portal.Portal) {
@@ -40,6 +46,9 @@ func (t *tree) put(p portal.Portal) {
 	if t.leaves[s] == nil {
 		t.leaves[s] = map[service.Frontend]portal.Portal{}
 		t.appear(s)
+	}
+	if _, ok := t.leaves[s][p.Frontend]; !ok && !s.nodePort() {
+		t.enter(blockOf(p.Frontend.Addr.Addr()))
 	}
 	t.leaves[s][p.Frontend] = p
 	t.dirty[chainID{leaf, s}] = struct{}{}
@@ -55,6 +64,23 @@ func (t *tree) remove(f service.Frontend) {
 	if len(t.leaves[s]) == 0 {
 		delete(t.leaves, s)
 		t.vanish(s)
+	}
+	if !s.nodePort() {
+		t.leave(blockOf(f.Addr.Addr()))
+	}
+}
+
+// enter and leave keep count of the blocks.
+func (t *tree) enter(block netip.Prefix) {
+	if t.blocks[block]++; t.blocks[block] == 1 {
+		t.dirty[chainID{level: top}] = struct{}{}
+	}
+}
+
+func (t *tree) leave(block netip.Prefix) {
+	if t.blocks[block]--; t.blocks[block] == 0 {
+		delete(t.blocks, block)
+		t.dirty[chainID{level: top}] = struct{}{}
 	}
 }
 
@@ -80,15 +106,15 @@ func (t *tree) vanish(s shard) {
 	t.touchParents(s, t.used[s.group] == 0)
 }
 
-// touchParents marks the chain that leads to a leaf, and the top too where that chain itself comes or goes.
-func (t *tree) touchParents(s shard, andTop bool) {
-	parent := chainID{group, shard{group: s.group}}
+// touchParents marks the chain that leads to a leaf, and the one above where that chain itself comes or goes.
+func (t *tree) touchParents(s shard, andAbove bool) {
+	parent, above := chainID{group, shard{group: s.group}}, chainID{level: byAddress}
 	if s.nodePort() {
-		parent = chainID{level: nodes}
+		parent, above = chainID{level: nodes}, chainID{level: top}
 	}
 	t.dirty[parent] = struct{}{}
-	if andTop {
-		t.dirty[chainID{level: top}] = struct{}{}
+	if andAbove {
+		t.dirty[above] = struct{}{}
 	}
 }
 
@@ -125,7 +151,7 @@ func (t *tree) nodePortShards() []shard {
 
 // all returns every chain there is.
 func (t *tree) all() []chainID {
-	ids := []chainID{{level: top}, {level: nodes}}
+	ids := []chainID{{level: top}, {level: nodes}, {level: byAddress}}
 	for n := range uint8(groups) {
 		ids = append(ids, chainID{group, shard{group: n}})
 	}
