@@ -55,6 +55,9 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 			for _, fig := range w.figures {
 				v := r.Samples[w.name][c.name][fig.name]
 				zero := fig.name == "failed" || fig.name == "cpu" && c.program == ""
+				if fig.name == "kB" && len(v) == 1 && !math.IsNaN(v[0]) {
+					continue // what a process gives back meanwhile may outweigh a few connections
+				}
 				if len(v) != 1 || math.IsNaN(v[0]) || v[0] < 0 || (v[0] == 0) != zero {
 					t.Errorf("%s, %s, %s: %v", w.name, c.name, fig.name, v)
 				}
