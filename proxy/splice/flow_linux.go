@@ -89,7 +89,7 @@ func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
 
 // copy moves what one read brings. Small loads are cheaper this way, and the loop's one buffer serves all.
 func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	n, e := sysRead(src.fd, l.scratch[:])
+	n, e := sysRecv(src.fd, l.scratch[:])
 	if e != 0 {
 		return src.stopped(e)
 	}

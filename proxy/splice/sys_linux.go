@@ -12,9 +12,10 @@ import (
 // The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
 // need not hear of them, and telling it costs more than many of them do. The runtime's own signals may interrupt them.
 
-func sysRead(fd int, b []byte) (int, syscall.Errno) {
+func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	for {
-		n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_DONTWAIT, 0, 0)
 		if e != unix.EINTR {
 			return int(n), e
 		}
