@@ -28,9 +28,9 @@ func (t *table) compare(held saved) error {
 			add("chain %s is not ours any more", name)
 		}
 	}
-	unlink, link := relink(t.jumps(t.name), held.jumps)
+	unlink, link := relink(t.linked, held.jumps)
 	if len(unlink)+len(link) > 0 {
-		found = append(found, jumpDifference(t.jumps(t.name), held.jumps))
+		found = append(found, jumpDifference(t.linked, held.jumps))
 	}
 	return findings(t.name, found)
 }

@@ -1,6 +1,10 @@
 package iptables
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/portald/portald/proxy/service"
+)
 
 // jump is a rule of ours in a built-in chain.
 type jump struct {
@@ -12,24 +16,38 @@ type jump struct {
 
 func (j jump) rule() string { return fmt.Sprintf("-A %s %s-j %s", j.chain, j.match, j.to) }
 
-const (
-	newFlow    = "-m conntrack --ctstate NEW "
-	translated = "-m conntrack --ctstate DNAT "
-)
+const newFlow = "-m conntrack --ctstate NEW "
 
-// jumps of a table, those of one chain in the order in which they stand there.
-func (c chains) jumps(table string) []jump {
-	if table == natTable {
+// jumps are those the table has now, those of one chain in the order in which they stand there. Every packet of the host
+// passes those in filter. So they ask for little there: for ports and flags before the state of a flow, which costs more,
+// and of flows to Services nothing while none is refused.
+func (t *table) jumps() []jump {
+	if t.name == natTable {
 		return []jump{
-			{chain: "PREROUTING", to: c.services},
-			{chain: "OUTPUT", to: c.services},
+			{chain: "PREROUTING", to: t.services},
+			{chain: "OUTPUT", to: t.services},
 		}
 	}
-	return []jump{
-		{chain: "INPUT", match: newFlow, to: c.guard},
-		{chain: "INPUT", match: newFlow, to: c.services},
-		{chain: "INPUT", match: translated, to: c.accept, last: true},
-		{chain: "FORWARD", match: newFlow, to: c.services},
-		{chain: "OUTPUT", match: newFlow, to: c.services},
+	tcp, udp := t.toProxyPorts(service.TCP), t.toProxyPorts(service.UDP)
+	all := []jump{
+		{chain: "INPUT", match: tcp + "--tcp-flags FIN,SYN,RST,ACK SYN ", to: t.guard},
+		{chain: "INPUT", match: udp, to: t.guard},
 	}
+	if len(t.tree.leaves) > 0 {
+		for _, chain := range []string{"INPUT", "FORWARD", "OUTPUT"} {
+			all = append(all, jump{chain: chain, match: newFlow, to: t.services})
+		}
+	}
+	return append(all,
+		jump{chain: "INPUT", match: tcp, to: t.accept, last: true},
+		jump{chain: "INPUT", match: udp, to: t.accept, last: true})
+}
+
+// asForeign gives jumps as rules in chains of others.
+func asForeign(jumps []jump) []foreign {
+	var all []foreign
+	for _, j := range jumps {
+		all = append(all, foreign{j.chain, j.rule()})
+	}
+	return all
 }

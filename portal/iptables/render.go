@@ -153,22 +153,21 @@ func (r renderer) nodePorts(t *tree) string {
 	return b.String()
 }
 
-// guardRules refuse new flows to the daemon's ports that no portal led there. Only new ones: a client socket of this
-// host may use a port of the range, and the answers to it are no new flows.
-func (r renderer) guardRules() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard)
-	for _, proto := range []service.Protocol{service.TCP, service.UDP} {
-		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j REJECT --reject-with %s\n", r.guard, proto, proto,
-			portRange(r.first, r.last), r.rejected[proto])
-	}
-	return b.String()
+// toProxyPorts matches what goes to the daemon's ports.
+func (r renderer) toProxyPorts(p service.Protocol) string {
+	return fmt.Sprintf("-p %s -m %s --dport %s ", p, p, portRange(r.first, r.last))
 }
 
+// guardRules refuse flows to the daemon's ports that no portal led there. The jumps bring nothing but SYNs and datagrams
+// to those ports. Of these, only new flows: a client socket of this host may use a port of the range, and the answers
+// to it are no new flows.
+func (r renderer) guardRules() string {
+	return fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j RETURN\n"+
+		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp %[3]s-j REJECT --reject-with %[4]s\n",
+		r.guard, r.rejected[service.TCP], newFlow, r.rejected[service.UDP])
+}
+
+// acceptRules let translated flows in. The jumps bring nothing but what goes to the daemon's ports.
 func (r renderer) acceptRules() string {
-	var b strings.Builder
-	for _, proto := range []service.Protocol{service.TCP, service.UDP} {
-		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j ACCEPT\n", r.accept, proto, proto, portRange(r.first, r.last))
-	}
-	return b.String()
+	return fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j ACCEPT\n", r.accept)
 }

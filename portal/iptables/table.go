@@ -19,7 +19,8 @@ type table struct {
 	name    string
 	tree    *tree
 	written map[string]string // chain → rules
-	rules   int               // in all of written
+	linked  []jump            // and the jumps to them
+	rules   int               // in all of written and linked
 }
 
 func newTable(name string, r renderer) *table {
@@ -35,7 +36,8 @@ func (t *table) sync(host saved) *script {
 		}
 	}
 	t.tree.takeDirty()
-	t.rules = len(t.jumps(t.name))
+	t.linked = t.jumps()
+	t.rules = len(t.linked)
 	s := &script{table: t.name, chains: map[string]string{}}
 	for name, rules := range t.written {
 		t.rules += count(rules)
@@ -48,7 +50,7 @@ func (t *table) sync(host saved) *script {
 			s.discard = append(s.discard, name)
 		}
 	}
-	s.unlink, s.link = relink(t.jumps(t.name), host.jumps)
+	s.unlink, s.link = relink(t.linked, host.jumps)
 	return s
 }
 
@@ -67,6 +69,11 @@ func (t *table) update() *script {
 			delete(t.written, name)
 			t.rules -= count(held)
 		}
+	}
+	if jumps := t.jumps(); !slices.Equal(jumps, t.linked) {
+		s.unlink, s.link = relink(jumps, asForeign(t.linked))
+		t.rules += len(jumps) - len(t.linked)
+		t.linked = jumps
 	}
 	return s
 }
@@ -105,15 +112,16 @@ func relink(wanted []jump, held []foreign) (unlink, link []string) {
 			unlink = append(unlink, have[chain]...)
 		}
 	}
+	stands := func(j jump) bool { return slices.Equal(have[j.chain], want[j.chain]) }
 	for _, j := range slices.Backward(wanted) { // the last put first ends up behind
-		if slices.Equal(have[j.chain], want[j.chain]) {
-			continue
+		if !j.last && !stands(j) {
+			link = append(link, "-I "+j.chain+" 1"+strings.TrimPrefix(j.rule(), "-A "+j.chain))
 		}
-		rule := j.rule()
-		if !j.last {
-			rule = "-I " + j.chain + " 1" + rule[len("-A "+j.chain):]
+	}
+	for _, j := range wanted {
+		if j.last && !stands(j) {
+			link = append(link, j.rule())
 		}
-		link = append(link, rule)
 	}
 	return unlink, link
 }
