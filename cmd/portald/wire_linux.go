@@ -128,12 +128,11 @@ func familyName(ipv6 bool) string {
 }
 
 func (d *daemon) wireEngine(limit uint64) error {
-	observe := d.metrics.Observer
+	var log splice.Observer
 	if d.records != nil {
-		observe = func(name service.PortName) splice.Observer {
-			return admin.Observers(d.records.Observe, d.metrics.Observer(name))
-		}
+		log = d.records
 	}
+	observe := func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) }
 	loops := runtime.NumCPU()
 	runtime.GOMAXPROCS(loops + spareThreads)
 	engine, err := splice.NewEngine(splice.Options{

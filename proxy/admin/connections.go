@@ -12,12 +12,13 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// connMetrics count finished connections and UDP sessions. What is counted by service port stands in a few words of
-// memory that its observer has at hand: among ten thousand Services, to look up a child of a vector for each counter
-// costs as much as the rest of a connection's life in user space.
+// connMetrics count finished connections and UDP sessions. What is counted by service port stands together in a few words
+// of memory that the front has at hand: among ten thousand Services every other place to look at is out of the caches,
+// and costs as much as all the counting.
 type connMetrics struct {
 	connections, bytes, dials *prometheus.Desc
 	duration, connect         *prometheus.HistogramVec // not by service: twenty series for each of 10,000 are too many
+	tcp, udp                  times
 
 	mu    sync.Mutex
 	ports map[service.PortName]*portCounts // guarded by mu
@@ -26,11 +27,17 @@ type connMetrics struct {
 // times are the histograms of one protocol.
 type times struct{ duration, connect prometheus.Observer }
 
-// portCounts count one service port.
+// portCounts count one service port. It is the observer of its connections.
 type portCounts struct {
+	all   *connMetrics
+	times *times
+	next  splice.Observer // nil = none
+
 	fromClient, fromEndpoint atomic.Uint64
 	dialled, dialFailed      atomic.Uint64
-	endings                  atomic.Pointer[[]*endingCount] // replaced under connMetrics.mu
+	first                    [2]endingCount // the ways to end seen first: most ports see no more
+	seen                     atomic.Int32   // how many of first are in use; grows under connMetrics.mu
+	others                   atomic.Pointer[[]*endingCount]
 }
 
 // endingCount counts the connections of one service port that ended in one way.
@@ -54,9 +61,7 @@ func (c *connMetrics) init() {
 	c.connect = histograms("portald_connect_seconds",
 		"Time from the accept until an endpoint was connected, retries included.",
 		[]float64{.0005, .001, .005, .025, .25, .75, 1.75, 3.75}, "protocol")
-	for _, p := range []service.Protocol{service.TCP, service.UDP} {
-		c.timesOf(p)
-	}
+	c.tcp, c.udp = c.timesOf(service.TCP), c.timesOf(service.UDP)
 	c.ports = map[service.PortName]*portCounts{}
 }
 
@@ -68,18 +73,21 @@ func (c *connMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{c, c.duration, c.connect}
 }
 
-// Observer returns an observer that counts the records of one service port, to be shown until Forget. It blocks for no
-// longer than a short critical section, and that only when a way to end is new.
-func (m *Metrics) Observer(name service.PortName) splice.Observer {
-	p, t := m.conns.port(name), m.conns.timesOf(name.Protocol)
-	return func(r *splice.Record) {
-		m.conns.ending(p, r).n.Add(1)
-		p.count(r)
-		if r.Connect >= 0 {
-			t.connect.Observe(r.Connect.Seconds())
+// Observer returns an observer that tells next, unless that is nil, and counts the records of one service port, to be
+// shown until Forget. It blocks for no longer than a short critical section, and that only when a way to end is new.
+func (m *Metrics) Observer(name service.PortName, next splice.Observer) splice.Observer {
+	c := &m.conns
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.ports[name]
+	if p == nil {
+		p = &portCounts{all: c, times: &c.tcp, next: next}
+		if name.Protocol == service.UDP {
+			p.times = &c.udp
 		}
-		t.duration.Observe(r.Duration.Seconds())
+		c.ports[name] = p
 	}
+	return p
 }
 
 // Forget drops what was counted of a service port that is gone. Its connections that are still open are counted by
@@ -90,19 +98,12 @@ func (m *Metrics) Forget(name service.PortName) {
 	delete(m.conns.ports, name)
 }
 
-func (c *connMetrics) port(name service.PortName) *portCounts {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.ports[name]
-	if p == nil {
-		p = &portCounts{}
-		p.endings.Store(&[]*endingCount{})
-		c.ports[name] = p
+// Observe implements splice.Observer.
+func (p *portCounts) Observe(r *splice.Record) {
+	if p.next != nil {
+		p.next.Observe(r)
 	}
-	return p
-}
-
-func (p *portCounts) count(r *splice.Record) {
+	p.ending(r).n.Add(1)
 	if r.BytesFromClient > 0 {
 		p.fromClient.Add(uint64(r.BytesFromClient))
 	}
@@ -116,28 +117,57 @@ func (p *portCounts) count(r *splice.Record) {
 			p.dialFailed.Add(1)
 		}
 	}
+	if r.Connect >= 0 {
+		p.times.connect.Observe(r.Connect.Seconds())
+	}
+	p.times.duration.Observe(r.Duration.Seconds())
 }
 
 // ending returns the count of the way in which a connection ended.
-func (c *connMetrics) ending(p *portCounts, r *splice.Record) *endingCount {
+func (p *portCounts) ending(r *splice.Record) *endingCount {
 	portal := r.Portal.String()
 	if r.Outcome == splice.OutcomeNotPortal {
 		portal = ""
 	}
-	same := func(e *endingCount) bool { return e.outcome == r.Outcome && e.portal == portal }
-	if i := slices.IndexFunc(*p.endings.Load(), same); i >= 0 {
-		return (*p.endings.Load())[i]
+	if e := p.find(portal, r.Outcome); e != nil {
+		return e
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := *p.endings.Load()
-	if i := slices.IndexFunc(known, same); i >= 0 {
-		return known[i]
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	if e := p.find(portal, r.Outcome); e != nil {
+		return e
+	}
+	if i := p.seen.Load(); int(i) < len(p.first) {
+		e := &p.first[i]
+		e.portal, e.outcome = portal, r.Outcome
+		p.seen.Add(1)
+		return e
 	}
 	e := &endingCount{portal: portal, outcome: r.Outcome}
-	more := append(slices.Clone(known), e)
-	p.endings.Store(&more)
+	more := append(slices.Clone(p.rest()), e)
+	p.others.Store(&more)
 	return e
+}
+
+func (p *portCounts) find(portal string, outcome splice.Outcome) *endingCount {
+	for i := range p.seen.Load() {
+		if e := &p.first[i]; e.outcome == outcome && e.portal == portal {
+			return e
+		}
+	}
+	for _, e := range p.rest() {
+		if e.outcome == outcome && e.portal == portal {
+			return e
+		}
+	}
+	return nil
+}
+
+func (p *portCounts) rest() []*endingCount {
+	if others := p.others.Load(); others != nil {
+		return *others
+	}
+	return nil
 }
 
 // Describe implements prometheus.Collector for what is counted by service port.
@@ -150,8 +180,8 @@ func (c *connMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. Service ports without a finished connection are left out.
 func (c *connMetrics) Collect(to chan<- prometheus.Metric) {
 	for name, p := range c.known() {
-		endings := *p.endings.Load()
-		if len(endings) == 0 {
+		seen := p.seen.Load()
+		if seen == 0 {
 			continue
 		}
 		label, protocol := name.Label(), name.Protocol.String()
@@ -159,7 +189,10 @@ func (c *connMetrics) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n.Load()),
 				append([]string{label, protocol}, labels...)...)
 		}
-		for _, e := range endings {
+		for i := range seen {
+			counter(c.connections, &p.first[i].n, p.first[i].portal, string(p.first[i].outcome))
+		}
+		for _, e := range p.rest() {
 			counter(c.connections, &e.n, e.portal, string(e.outcome))
 		}
 		counter(c.bytes, &p.fromClient, "from_client")

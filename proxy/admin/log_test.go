@@ -353,11 +353,12 @@ func TestNewConnectionLogRefuses(t *testing.T) {
 	}
 }
 
-func TestObserversTellsEach(t *testing.T) {
-	var told []string
-	o := Observers(func(*splice.Record) { told = append(told, "a") }, func(*splice.Record) { told = append(told, "b") })
-	o(record())
-	if strings.Join(told, "") != "ab" {
+func TestObserverTellsTheNext(t *testing.T) {
+	var told []*splice.Record
+	next := splice.ObserverFunc(func(r *splice.Record) { told = append(told, r) })
+	r := record()
+	NewMetrics("IPv4").Observer(r.Service, next).Observe(r)
+	if len(told) != 1 || told[0] != r {
 		t.Fatal(told)
 	}
 }

@@ -1,3 +1,5 @@
+// Package admin is what one can see of the daemon: the connection log, metrics, health. It is told what happened and
+// answers those who ask; it does not know how traffic is carried, and nothing it does may delay it.
 package admin
 
 import (

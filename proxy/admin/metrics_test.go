@@ -23,7 +23,7 @@ func wantMetrics(t *testing.T, m *Metrics, want string, names ...string) {
 }
 
 // observe counts a record as the data path does.
-func observe(m *Metrics, r *splice.Record) { m.Observer(r.Service)(r) }
+func observe(m *Metrics, r *splice.Record) { m.Observer(r.Service, nil).Observe(r) }
 
 // exercised returns metrics of which every one has been used.
 func exercised(t *testing.T) *Metrics {
@@ -195,11 +195,11 @@ func TestMetricsForget(t *testing.T) {
 	other.Name = "other"
 	r := record()
 	r.Service = other
-	outlived := m.Observer(other)
+	outlived := m.Observer(other, nil)
 	if got := series(t, m); got != before {
 		t.Errorf("%d series with a service port nobody has used, had %d", got, before)
 	}
-	outlived(r)
+	outlived.Observe(r)
 	r.Outcome = splice.OutcomeCut
 	observe(m, r)
 	if got := series(t, m); got != before+6 {
@@ -210,7 +210,7 @@ func TestMetricsForget(t *testing.T) {
 	if got := series(t, m); got != before {
 		t.Errorf("%d series after Forget, had %d", got, before)
 	}
-	outlived(r)
+	outlived.Observe(r)
 	if got := series(t, m); got != before {
 		t.Errorf("%d series after the end of a connection that outlived its service port, had %d", got, before)
 	}
@@ -258,9 +258,9 @@ func TestMetricsUnderConcurrency(t *testing.T) {
 
 func TestObserveDoesNotAllocate(t *testing.T) {
 	m, r := NewMetrics("IPv4"), record()
-	o := m.Observer(r.Service)
-	o(r)
-	if n := testing.AllocsPerRun(100, func() { o(r) }); n != 0 {
+	o := m.Observer(r.Service, nil)
+	o.Observe(r)
+	if n := testing.AllocsPerRun(100, func() { o.Observe(r) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -273,12 +273,12 @@ func BenchmarkMetricsObserve(b *testing.B) {
 			for i := range observers {
 				name := r.Service
 				name.Name = fmt.Sprint(i)
-				observers[i] = m.Observer(name)
-				observers[i](r)
+				observers[i] = m.Observer(name, nil)
+				observers[i].Observe(r)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				observers[i%n](r)
+				observers[i%n].Observe(r)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func openTCP(f *Front, fd int) *listener {
 	n := &listener{front: f, fd: fd}
 	first := int(e.turn.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
-		a := &acceptor{listener: n, l: e.loops[(first+i)%len(e.loops)]}
+		a := &acceptor{front: f, fd: fd, l: e.loops[(first+i)%len(e.loops)]}
 		a.timer.owner = a
 		n.acceptors = append(n.acceptors, a)
 	}
@@ -67,7 +67,8 @@ func (n *listener) close() {
 
 // acceptor accepts from a listener on one loop.
 type acceptor struct {
-	*listener
+	front   *Front // and the descriptor of the listener: one place less to look at for each connection
+	fd      int
 	l       *loop
 	id      uint32
 	watched bool

@@ -108,7 +108,7 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	r.ClosedBy, r.How, r.Outcome = by, how, o
 	r.BytesFromClient, r.BytesFromEndpoint = c.up.carried, c.down.carried
 	r.Duration = c.l.clock() - c.accepted
-	c.front.observer(r)
+	c.front.observer.Observe(r)
 }
 
 // shut closes one end. A closed descriptor leaves the epoll set by itself.

@@ -53,10 +53,10 @@ func TestNoLeak(t *testing.T) {
 	var outcomes sync.Map
 	opts := Options{Loops: runtime.NumCPU(), HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
 		Observe: func(service.PortName) Observer {
-			return func(r *Record) {
+			return ObserverFunc(func(r *Record) {
 				n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))
 				n.(*atomic.Int64).Add(1)
-			}
+			})
 		}}
 	e, err := NewEngine(opts)
 	if err != nil {

@@ -60,7 +60,7 @@ func (o *Options) setDefaults() {
 		o.UDPSessions = DefaultUDPSessions
 	}
 	if o.Observe == nil {
-		o.Observe = func(service.PortName) Observer { return func(*Record) {} }
+		o.Observe = func(service.PortName) Observer { return ObserverFunc(func(*Record) {}) }
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}

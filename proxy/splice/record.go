@@ -85,6 +85,12 @@ func Outcomes() []Outcome {
 		OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
 }
 
-// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path:
-// it must not block.
-type Observer func(*Record)
+// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path, by
+// several goroutines at once: it must not block. The record is its to keep, and not to change.
+type Observer interface{ Observe(*Record) }
+
+// ObserverFunc is a function that observes.
+type ObserverFunc func(*Record)
+
+// Observe implements Observer.
+func (f ObserverFunc) Observe(r *Record) { f(r) }

@@ -90,7 +90,7 @@ func (s *session) cut() { s.end(Proxy, Reset, OutcomeCut) }
 func (s *session) report(by Side, how How, o Outcome) {
 	s.rec.ClosedBy, s.rec.How, s.rec.Outcome = by, how, o
 	s.rec.Duration = s.sock.l.clock() - s.began
-	s.sock.front.observer(&s.rec)
+	s.sock.front.observer.Observe(&s.rec)
 }
 
 func (s *session) closeSocket() {

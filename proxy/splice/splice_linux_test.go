@@ -60,7 +60,7 @@ func newRig(t testing.TB, opts Options) *rig {
 	if opts.Loops == 0 {
 		opts.Loops = runtime.NumCPU()
 	}
-	opts.Observe = func(service.PortName) Observer { return func(rec *Record) { r.records <- rec } }
+	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
 	e, err := NewEngine(opts)
 	if err != nil {
 		t.Fatal(err)
