@@ -200,3 +200,16 @@ func TestChoose(t *testing.T) {
 		t.Error("an unknown name was taken")
 	}
 }
+
+func TestRotated(t *testing.T) {
+	all := []competitor{{name: "a"}, {name: "b"}, {name: "c"}}
+	var got []string
+	for round := range 4 {
+		for _, c := range rotated(all, round) {
+			got = append(got, c.name)
+		}
+	}
+	if want := "abcbcacababc"; strings.Join(got, "") != want {
+		t.Errorf("order %v, want %s", got, want)
+	}
+}

@@ -20,6 +20,7 @@ const (
 	changingPort = 9100
 	changes      = 5                     // of each kind, a round
 	lostAfter    = 20 * time.Millisecond // a SYN to what is no frontend yet often gets no answer at all
+	askAgain     = time.Millisecond      // to ask without a pause would slow down what is timed
 )
 
 // portald's histograms of a whole sync and of one that applies changes.
@@ -200,7 +201,7 @@ func (b *bed) seen(ctx context.Context, port int, pod string) error {
 	return b.net.Client(0).Do(func() error {
 		var who string
 		var err error
-		for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+		for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(askAgain) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (p plan) run(ctx context.Context, l *lab) (*results, error) {
 	progress := progress{total: p.samples(), began: time.Now()}
 	for _, w := range p.workloads {
 		for round := range p.roundsOf(w) {
-			for _, c := range p.among(w) {
+			for _, c := range rotated(p.among(w), round) {
 				if all.out(w, c) {
 					progress.done++
 					continue
@@ -41,6 +42,12 @@ func (p plan) run(ctx context.Context, l *lab) (*results, error) {
 		}
 	}
 	return all, nil
+}
+
+// rotated begins with another one each round, so that nobody always follows the same.
+func rotated(all []competitor, round int) []competitor {
+	at := round % max(1, len(all))
+	return slices.Concat(all[at:], all[:at])
 }
 
 func (p plan) measure(ctx context.Context, l *lab, w workload, c competitor) (figures, error) {
