@@ -157,17 +157,19 @@ func (b *bed) healthy(ctx context.Context) error {
 	}
 }
 
-// duration reads a histogram of portald: the sum of what it saw, and how often.
+// duration reads a histogram of portald's syncs: the sum of what it saw, and how often. A sync is of both families, and
+// each has it in its histogram: one of them is enough.
 func (b *bed) duration(ctx context.Context, name string) (time.Duration, int, error) {
-	seconds, err := b.metric(ctx, name+"_sum")
+	const family = `{ip_family="IPv4"}`
+	seconds, err := b.metric(ctx, name+"_sum"+family)
 	if err != nil {
 		return 0, 0, err
 	}
-	count, err := b.metric(ctx, name+"_count")
+	count, err := b.metric(ctx, name+"_count"+family)
 	return time.Duration(seconds * float64(time.Second)), int(count), err
 }
 
-// metric is the sum of a metric of portald over its labels; 0 when there is none.
+// metric is a metric of portald, without labels the sum over all; 0 when there is none.
 func (b *bed) metric(ctx context.Context, name string) (sum float64, err error) {
 	r, err := b.get(ctx, "http://"+metricsAt+"/metrics")
 	if err != nil {
@@ -177,8 +179,8 @@ func (b *bed) metric(ctx context.Context, name string) (sum float64, err error) 
 	in := bufio.NewScanner(r.Body)
 	for in.Scan() {
 		metric, value, _ := strings.Cut(in.Text(), " ")
-		metric, _, _ = strings.Cut(metric, "{")
-		if metric != name {
+		plain, _, _ := strings.Cut(metric, "{")
+		if metric != name && plain != name {
 			continue
 		}
 		v, err := strconv.ParseFloat(value, 64)
