@@ -17,14 +17,19 @@ type TB interface {
 // REQUIRE_ALL=1 the test fails instead.
 func Require(t TB, commands ...string) {
 	t.Helper()
-	err := missing(commands)
-	switch {
-	case err == nil:
-	case os.Getenv("REQUIRE_ALL") == "1":
-		t.Fatalf("needs network namespaces and %v: %v", commands, err)
-	default:
-		t.Skipf("needs network namespaces and %v: %v", commands, err)
+	if err := missing(commands); err != nil {
+		lack(t, "needs network namespaces and %v: %v", commands, err)
 	}
+}
+
+// lack skips the test for want of what it names, or fails it under REQUIRE_ALL=1.
+func lack(t TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("REQUIRE_ALL") == "1" {
+		t.Fatalf(format, args...)
+		return // a TB that is not of a test goes on
+	}
+	t.Skipf(format, args...)
 }
 
 func missing(commands []string) error {
