@@ -74,7 +74,8 @@ func (c *connMetrics) all() []prometheus.Collector {
 }
 
 // Observer returns an observer that tells next, unless that is nil, and counts the records of one service port, to be
-// shown until Forget. It blocks for no longer than a short critical section, and that only when a way to end is new.
+// shown until Forget. It blocks for no longer than a short critical section, and that only when a way to end is new. A
+// service port has one observer, with the next that it was first asked for with: its fronts of both families share it.
 func (m *Metrics) Observer(name service.PortName, next splice.Observer) splice.Observer {
 	c := &m.conns
 	c.mu.Lock()
