@@ -114,7 +114,7 @@ func TestBulkIsCountedWhereItArrives(t *testing.T) {
 
 // With nobody there, failures are counted and neither stop the run nor pass for exchanges.
 func TestRefusedIsCounted(t *testing.T) {
-	nobody := freePort(t)
+	nobody := netip.MustParseAddrPort("127.0.0.1:1") // not one that a client socket may get, and so dial itself
 	for _, proto := range []string{"tcp", "udp"} {
 		r, err := Churn{Proto: proto, To: []netip.AddrPort{nobody}, Conns: 2, For: 50 * time.Millisecond}.Run(t.Context())
 		if err != nil {
