@@ -19,7 +19,7 @@ TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
 	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench fuzz clean
+.PHONY: help build demo kubetest test lint bench fuzz clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,10 +32,15 @@ demo: build  ## see it work: half a minute in network namespaces of its own
 	@$(GO) build -buildvcs=false -o $(BIN)/demo ./integration/demo
 	@$(BIN)/demo --portald $(BIN)/portald
 
-test:  ## all tests, with the race detector; REQUIRE_ALL=1: none may be skipped
+kubetest:  ## a control plane for tests; the first time ten minutes of CPU, then kept in ~/.cache/portald
+	@mkdir -p $(BIN)
+	@made=$$(GO=$(GO) .ci/kubetest) && ln -sfn "$$made" $(BIN)/kubetest
+
+test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be skipped
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 15m ./...
+	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
+	KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 15m ./...
 
 # U1000 is left out on windows: much of what both systems compile is called on Linux alone.
 lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
@@ -45,6 +50,7 @@ lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
 	GOOS=windows $(GO) vet ./...
 	GOOS=linux $(STATICCHECK) ./...
 	GOOS=windows $(STATICCHECK) -checks inherit,-U1000 ./...
+	cd integration/kubetest && $(GO) vet ./plane && $(abspath $(STATICCHECK)) ./plane
 
 $(STATICCHECK):
 	GOBIN=$(abspath $(BIN)) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (h *Host) linkAll(kind string, to []*Host, gw4, gw6 string) error {
+func (h *Host) linkAll(kind string, to []*Host, s side) error {
+	v4, v6 := s.gateway()
 	for i, t := range to {
-		if err := h.link(t, fmt.Sprint(kind, i), netip.MustParseAddr(gw4), netip.MustParseAddr(gw6)); err != nil {
+		if err := h.link(t, fmt.Sprint(kind, i), v4, v6); err != nil {
 			return fmt.Errorf("link %s: %w", t.Name, err)
 		}
 	}
@@ -22,25 +23,31 @@ func (h *Host) linkAll(kind string, to []*Host, gw4, gw6 string) error {
 // link joins a host to the node, whose end of the veth pair gets the name. The host has its address alone on eth0 and
 // everything else behind the node; the node has the gateway's address on each of its ends and a route to the host.
 func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
+	if err := h.cable(name, to, "eth0"); err != nil {
+		return err
+	}
+	own, other := []netip.Addr{gw4, gw6}, []netip.Addr{to.IPv4, to.IPv6}
+	if err := h.Do(func() error { return attach(name, own, other, false) }); err != nil {
+		return err
+	}
+	return to.Do(func() error { return attach("eth0", other, own, true) })
+}
+
+// cable makes a veth pair between two hosts.
+func (h *Host) cable(name string, to *Host, nameThere string) error {
 	there, err := os.Open(to.Path())
 	if err != nil {
 		return err
 	}
 	defer there.Close()
-	err = h.Do(func() error {
+	return h.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = name
-		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(there.Fd()))}
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: nameThere, PeerNamespace: netlink.NsFd(int(there.Fd()))}
 		if err := netlink.LinkAdd(veth); err != nil {
 			return fmt.Errorf("add veth pair: %w", err)
 		}
-		return attach(name, []netip.Addr{gw4, gw6}, []netip.Addr{to.IPv4, to.IPv6}, false)
-	})
-	if err != nil {
-		return err
-	}
-	return to.Do(func() error {
-		return attach("eth0", []netip.Addr{to.IPv4, to.IPv6}, []netip.Addr{gw4, gw6}, true)
+		return nil
 	})
 }
 
@@ -87,8 +94,10 @@ func attachOne(link netlink.Link, own, other netip.Addr, all bool) error {
 }
 
 // single is the prefix of one address.
-func single(a netip.Addr) *net.IPNet {
-	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+func single(a netip.Addr) *net.IPNet { return ipNet(netip.PrefixFrom(a, a.BitLen())) }
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
 // setUp brings an interface of the thread's namespace up.

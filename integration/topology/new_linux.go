@@ -15,7 +15,9 @@ import (
 const most = 200 // hosts on one side of a node
 
 // New makes a network and waits until its links are up: some 10 ms a host. A network made in part is taken down.
-func New(ctx context.Context, o Options) (*Net, error) {
+func New(ctx context.Context, o Options) (*Net, error) { return newNet(ctx, o, 0) }
+
+func newNet(ctx context.Context, o Options, number int) (*Net, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
@@ -23,7 +25,7 @@ func New(ctx context.Context, o Options) (*Net, error) {
 	if o.Clients > most || o.Pods > most {
 		return nil, fmt.Errorf("make a network of %d clients and %d pods: at most %d of each", o.Clients, o.Pods, most)
 	}
-	n := plan(o)
+	n := plan(o, number)
 	if err := n.build(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("make network: %w", err), n.Close())
 	}
@@ -31,15 +33,18 @@ func New(ctx context.Context, o Options) (*Net, error) {
 }
 
 // plan names the hosts and counts their addresses up from the node's.
-func plan(o Options) *Net {
-	n := &Net{Node: o.host("node", netip.MustParseAddr(lan4), netip.MustParseAddr(lan6))}
-	n.clients = o.hosts("client", o.Clients, lan4, lan6)
-	n.pods = o.hosts("pod", o.Pods, pods4, pods6)
+func plan(o Options, number int) *Net {
+	n := &Net{}
+	n.lan, n.podLAN = sides(number)
+	v4, v6 := n.lan.gateway()
+	n.Node = o.host("node", v4, v6)
+	n.clients = o.hosts("client", o.Clients, n.lan)
+	n.pods = o.hosts("pod", o.Pods, n.podLAN)
 	return n
 }
 
-func (o Options) hosts(kind string, count int, gw4, gw6 string) []*Host {
-	v4, v6 := netip.MustParseAddr(gw4), netip.MustParseAddr(gw6)
+func (o Options) hosts(kind string, count int, s side) []*Host {
+	v4, v6 := s.gateway()
 	var hosts []*Host
 	for i := range count {
 		v4, v6 = v4.Next(), v6.Next()
@@ -69,7 +74,7 @@ func (n *Net) build(ctx context.Context, o Options) error {
 	if err := n.forward(o.IPv6); err != nil {
 		return err
 	}
-	return errors.Join(n.Node.linkAll("client", n.clients, lan4, lan6), n.Node.linkAll("pod", n.pods, pods4, pods6))
+	return errors.Join(n.Node.linkAll("client", n.clients, n.lan), n.Node.linkAll("pod", n.pods, n.podLAN))
 }
 
 // forward makes a router of the node.

@@ -18,12 +18,12 @@ type TB interface {
 func Require(t TB, commands ...string) {
 	t.Helper()
 	if err := missing(commands); err != nil {
-		lack(t, "needs network namespaces and %v: %v", commands, err)
+		Lack(t, "needs network namespaces and %v: %v", commands, err)
 	}
 }
 
-// lack skips the test for want of what it names, or fails it under REQUIRE_ALL=1.
-func lack(t TB, format string, args ...any) {
+// Lack skips the test for want of what it names, or fails it under REQUIRE_ALL=1.
+func Lack(t TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("REQUIRE_ALL") == "1" {
 		t.Fatalf(format, args...)

@@ -1,6 +1,9 @@
 package topology
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // The service ranges: no interface has such an address, and clients and pods send them to the node by their default
 // route. They are those of a kubeadm cluster.
@@ -9,11 +12,21 @@ const (
 	ClusterIPs6 = "fd00:10:96::/112"
 )
 
-// The node's addresses, on which those of the clients and pods follow.
-const (
-	lan4, lan6   = "192.168.50.1", "fd00:192:168:50::1"
-	pods4, pods6 = "10.244.0.1", "fd00:10:244::1"
-)
+// side is where a node's clients or pods are: the node has the first address of each range, and they those that follow.
+type side struct{ v4, v6 netip.Prefix }
+
+// sides are those of a node by its number in a cluster.
+func sides(number int) (lan, pods side) {
+	return side{prefix("192.168.%d.0/24", 50+number), prefix("fd00:192:168:%d::/64", 50+number)},
+		side{prefix("10.244.%d.0/24", number), prefix("fd00:10:244:%d::/64", number)}
+}
+
+func prefix(format string, number int) netip.Prefix {
+	return netip.MustParsePrefix(fmt.Sprintf(format, number))
+}
+
+// gateway is the node's own address, one of each family.
+func (s side) gateway() (v4, v6 netip.Addr) { return s.v4.Addr().Next(), s.v6.Addr().Next() }
 
 // Options say how large a network is. The zero value has a client, a node and no pod, IPv4 alone.
 type Options struct {
@@ -25,11 +38,15 @@ type Options struct {
 
 // Net is a network: clients on one side of a node, pods on the other.
 type Net struct {
-	Node    *Host
-	clients []*Host
-	pods    []*Host
-	made    []*Host // those that Close takes down
+	Node        *Host
+	lan, podLAN side
+	clients     []*Host
+	pods        []*Host
+	made        []*Host // those that Close takes down
 }
+
+// PodRange is where the addresses of pods come from, as a Node object tells it in podCIDRs.
+func (n *Net) PodRange() (v4, v6 netip.Prefix) { return n.podLAN.v4, n.podLAN.v6 }
 
 // Client returns a client, counted from 0.
 func (n *Net) Client(i int) *Host { return n.clients[i] }

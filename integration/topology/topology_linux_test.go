@@ -185,7 +185,7 @@ func child() {
 func TestKilledLeavesNothing(t *testing.T) {
 	Require(t, "setsid")
 	if os.Getpid() != 1 {
-		lack(t, "needs a process namespace, and /proc cannot be mounted here")
+		Lack(t, "needs a process namespace, and /proc cannot be mounted here")
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), stateKey+"=", "TOPOLOGY_TEST_CHILD=1")

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The users of every control plane: one who may do all, and one who may do what the API server lets a service proxy do.
+const (
+	Admin = "admin"
+	Proxy = "system:kube-proxy"
+)
+
+// read takes over what kubetest tells of itself.
+func (c *Cluster) read(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var ready struct {
+		CA          string            `json:"ca"`
+		Kubeconfigs map[string]string `json:"kubeconfigs"`
+	}
+	if err := json.Unmarshal(text, &ready); err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	c.CA, c.users = ready.CA, ready.Kubeconfigs
+	return nil
+}
+
+// URL is the API server's.
+func (c *Cluster) URL() string { return "https://" + c.Host.IPv4.String() + ":" + port }
+
+// Kubeconfig is the file for a user, empty for one who is not known. It is for hosts that reach the control plane's.
+func (c *Cluster) Kubeconfig(user string) string { return c.users[user] }
+
+// Config is how a client in this process reaches the API server as a user: its connections start on the control plane's
+// host, so that no network leads there. It has no limit of its own, and no timeout.
+func (c *Cluster) Config(user string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig(user))
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig of %q: %w", user, err)
+	}
+	config.Dial = c.Host.Dial
+	config.QPS = -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	return config, nil
+}
+
+// Client is a client of the API server in this process.
+func (c *Cluster) Client(user string) (kubernetes.Interface, error) {
+	config, err := c.Config(user)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// Kubectl is kubectl on the control plane's host, as Admin.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := c.Host.Command(ctx, os.Getenv(binaryKey), append([]string{"kubectl"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(Admin), "HOME="+filepath.Join(c.dir, "home"))
+	return cmd
+}
