@@ -143,7 +143,8 @@ func TestManifestIsMissing(t *testing.T) {
 	}
 }
 
-// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in.
+// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in. Those in
+// both lead clients inside the cluster alone, since this node has no endpoint of theirs and their policy is Local.
 var clusterPortals = []string{
 	`nat 10.96.0.1/32 tcp 443 default/kubernetes:https ClusterIP`,
 	`filter 10.96.0.10/32 udp 53 kube-system/kube-dns:dns ClusterIP`,
@@ -154,15 +155,19 @@ var clusterPortals = []string{
 	`nat 203.0.113.10/32 tcp 80 shop/cart-external ExternalIP`,
 	`nat 10.96.149.23/32 tcp 443 shop/cart-lb ClusterIP`,
 	`nat 198.51.100.100/32 tcp 443 shop/cart-lb LoadBalancerIP`,
+	`filter 198.51.100.100/32 tcp 443 shop/cart-lb LoadBalancerIP`,
 	`nat - tcp 31626 shop/cart-lb NodePort`,
+	`filter - tcp 31626 shop/cart-lb NodePort`,
 	`nat 10.96.21.39/32 tcp 80 shop/cart-node:http ClusterIP`,
 	`nat 10.96.21.39/32 udp 80 shop/cart-node:udp ClusterIP`,
 	`nat - tcp 30080 shop/cart-node:http NodePort`,
+	`filter - tcp 30080 shop/cart-node:http NodePort`,
 	`nat - udp 30080 shop/cart-node:udp NodePort`,
+	`filter - udp 30080 shop/cart-node:udp NodePort`,
 	`nat 10.96.194.239/32 tcp 80 shop/cart-sticky ClusterIP`,
 	`filter 10.96.171.194/32 tcp 80 shop/nobody ClusterIP`,
 	`filter 10.96.91.171/32 tcp 80 shop/slow ClusterIP`,
-	`nat 10.96.103.22/32 tcp 80 shop/slow-published ClusterIP`,
+	`filter 10.96.103.22/32 tcp 80 shop/slow-published ClusterIP`,
 	`nat 10.96.83.144/32 tcp 80 shop/spread ClusterIP`,
 }
 

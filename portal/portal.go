@@ -9,17 +9,25 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Target is where a portal leads: Redirect or Reject.
+// Target is where a portal leads: Redirect, Reject or Drop.
 type Target interface{ target() }
 
-// Redirect leads to the listener of the daemon at this local port.
-type Redirect struct{ Port uint16 }
+// Redirect leads to the listener of the daemon at this local port: everyone, or with Inside only clients inside the
+// cluster, which are this node and the pods; it drops what the others send.
+type Redirect struct {
+	Port   uint16
+	Inside bool
+}
 
 // Reject answers "connection refused".
 type Reject struct{}
 
+// Drop answers nothing: a Local traffic policy without an endpoint here leaves the client to try another node.
+type Drop struct{}
+
 func (Redirect) target() {}
 func (Reject) target()   {}
+func (Drop) target()     {}
 
 // Portal is a frontend and where it leads. It is comparable.
 type Portal struct {

@@ -24,7 +24,7 @@ func owner(name string) service.PortName {
 }
 
 func redirect(addr, name string, port uint16) Portal {
-	return Portal{Frontend: frontend(addr), Owner: owner(name), Target: Redirect{port}}
+	return Portal{Frontend: frontend(addr), Owner: owner(name), Target: Redirect{Port: port}}
 }
 
 func age(seconds int64) time.Time { return time.Unix(1e9+seconds, 0) }
@@ -140,7 +140,7 @@ func FuzzTable(f *testing.F) {
 					continue
 				}
 				addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(bit % 4)}), 80)
-				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: service.TCP}, Owner: name, Target: Redirect{uint16(data[1])}}
+				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: service.TCP}, Owner: name, Target: Redirect{Port: uint16(data[1])}}
 				if bit >= 4 {
 					p.Kind = service.ExternalIP
 				}

@@ -27,8 +27,17 @@ type Dataplane interface {
 
 // Watcher is told what the loop does, for health and metrics. Each func may be nil.
 type Watcher struct {
-	Queued func(at time.Time)                    // changes wait
-	Synced func(full bool, start, end time.Time) // they were applied, or all was
+	Queued func(at time.Time) // changes wait
+	Synced func(Sync)         // they were applied, or all was
+}
+
+// Sync is one round of changes that was applied.
+type Sync struct {
+	Full       bool
+	Start, End time.Time
+	Ports      []*service.Port  // all there are, when Full
+	Changes    []service.Change // else what changed
+	Triggered  []time.Time      // when it did so at its origin, as far as is known
 }
 
 // Loop is the reconcile loop. Its fields are set before Run.
@@ -37,8 +46,9 @@ type Loop struct {
 	Dataplane   Dataplane
 	Log         logrus.FieldLogger
 	Watcher     Watcher
-	MinSync     time.Duration // at least this between two syncs
-	AuditPeriod time.Duration // how often the host is looked at; 0 = never
+	Again       <-chan struct{} // asks for all to be applied anew, as when settings changed; nil = never
+	MinSync     time.Duration   // at least this between two syncs
+	AuditPeriod time.Duration   // how often the host is looked at; 0 = never
 }
 
 // The wait after a failure doubles from the first to the last.
@@ -66,6 +76,8 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 			if l.sync(ctx) {
 				pause(ctx, l.MinSync)
 			}
+		case <-l.Again:
+			l.resync(ctx)
 		case <-audit:
 			l.audit(ctx)
 		}
@@ -78,36 +90,37 @@ func (l *Loop) setDefaults() {
 		w.Queued = func(time.Time) {}
 	}
 	if w.Synced == nil {
-		w.Synced = func(bool, time.Time, time.Time) {}
+		w.Synced = func(Sync) {}
 	}
 }
 
 // sync applies what changed; a failure is made good by a resync. False: nothing had changed.
 func (l *Loop) sync(ctx context.Context) bool {
 	start := time.Now()
-	changes := l.Store.Take()
+	changes, triggered := l.Store.Take()
 	if len(changes) == 0 {
 		return false // a resync took them along
 	}
 	l.Watcher.Queued(start)
 	if err := l.Dataplane.Sync(ctx, changes); err != nil {
 		l.failed(ctx, fmt.Errorf("sync %d service ports: %w", len(changes), err), firstRetry)
-		l.resync(ctx)
+		l.resync(ctx, triggered...)
 		return true
 	}
-	l.Watcher.Synced(false, start, time.Now())
+	l.Watcher.Synced(Sync{Start: start, End: time.Now(), Changes: changes, Triggered: triggered})
 	return true
 }
 
-// resync applies everything, again and again until that works.
-func (l *Loop) resync(ctx context.Context) {
+// resync applies everything, again and again until that works. Triggered are of changes that could not be applied.
+func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 64, Cap: lastRetry}
 	for ctx.Err() == nil {
 		start := time.Now()
-		ports := l.Store.All()
+		ports, more := l.Store.All()
+		triggered = append(triggered, more...)
 		err := l.Dataplane.Resync(ctx, ports)
 		if err == nil {
-			l.Watcher.Synced(true, start, time.Now())
+			l.Watcher.Synced(Sync{Full: true, Start: start, End: time.Now(), Ports: ports, Triggered: triggered})
 			return
 		}
 		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), backoff.Step())

@@ -22,6 +22,9 @@ type plane struct {
 	calls []string
 	fail  int   // so many of the next calls fail
 	bad   error // what an audit finds
+
+	again  chan<- struct{}
+	synced []Sync // what the loop told of, its goroutine's
 }
 
 func (p *plane) note(call string) error {
@@ -60,7 +63,10 @@ func set(s *service.Store, name, addr string) {
 func running(t *testing.T, p *plane, store *service.Store) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	l := &Loop{Store: store, Dataplane: p, Log: log, MinSync: time.Second, AuditPeriod: time.Minute}
+	again := make(chan struct{})
+	l := &Loop{Store: store, Dataplane: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
+	l.Watcher.Synced = func(s Sync) { p.synced = append(p.synced, s) }
+	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -137,5 +143,44 @@ func TestLoopAudits(t *testing.T) {
 		p.set(0, errors.New("chain PORTALD-SERVICES is gone"))
 		time.Sleep(time.Minute)
 		p.expect(t, "resync 0")
+	})
+}
+
+func TestLoopAppliesAnewWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		p.expect(t, "resync 0")
+		p.again <- struct{}{}
+		p.expect(t, "resync 0")
+	})
+}
+
+// What the loop tells of is what was applied, and no time of a change is lost to a failure.
+func TestLoopTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		cart, at := service.Name{Namespace: "shop", Name: "cart"}, time.Unix(7, 0)
+		port := func(created int64) []*service.Port {
+			return []*service.Port{{Name: service.PortName{Namespace: "shop", Name: "cart"}, Created: time.Unix(created, 0)}}
+		}
+		store.Set(cart, port(1), at)
+		time.Sleep(10 * time.Second)
+		p.set(2, nil)
+		store.Set(cart, port(2), at.Add(1))
+		time.Sleep(time.Millisecond)
+		store.Set(cart, port(3), at.Add(2))
+		time.Sleep(time.Minute)
+		if len(p.synced) != 3 {
+			t.Fatalf("told of %d syncs, want three", len(p.synced))
+		}
+		first, second := p.synced[1], p.synced[2]
+		if first.Full || len(first.Changes) != 1 || fmt.Sprint(first.Triggered) != fmt.Sprint([]time.Time{at}) {
+			t.Errorf("of a change: %+v", first)
+		}
+		if !second.Full || len(second.Ports) != 1 || fmt.Sprint(second.Triggered) != fmt.Sprint([]time.Time{at.Add(1), at.Add(2)}) {
+			t.Errorf("after failures: %+v", second)
+		}
 	})
 }

@@ -12,18 +12,19 @@ const module = "github.com/portald/portald/"
 // arrows is who may import whom among our own packages: docs/architecture.md draws it. An arrow that is not here is a
 // decision, and is made here.
 var arrows = map[string][]string{
-	"proxy/service":     {},
-	"proxy/balance":     {},
-	"platform":          {},
-	"proxy/splice":      {"proxy/service"},
-	"portal":            {"proxy/service"},
-	"proxy":             {"proxy/service"},
-	"proxy/kube":        {"proxy/service"},
-	"proxy/userspace":   {"proxy/service", "proxy/balance", "proxy/splice", "portal"},
-	"proxy/admin":       {"proxy/service", "proxy/splice"},
-	"portal/iptables":   {"portal", "proxy/service", "platform"},
-	"portal/portaltest": {"portal", "proxy/service"},
-	"cmd/portald": {"platform", "portal/iptables", "proxy", "proxy/admin", "proxy/kube", "proxy/service", "proxy/splice",
+	"proxy/service":      {},
+	"proxy/balance":      {},
+	"platform":           {},
+	"proxy/splice":       {"proxy/service"},
+	"portal":             {"proxy/service"},
+	"proxy":              {"proxy/service"},
+	"proxy/kube":         {"proxy/service"},
+	"proxy/userspace":    {"proxy/service", "proxy/balance", "proxy/splice", "portal"},
+	"proxy/admin":        {"proxy/service", "proxy/splice"},
+	"portal/iptables":    {"portal", "proxy/service", "platform"},
+	"portal/portaltest":  {"portal", "proxy/service"},
+	"cmd/portald/config": {"proxy/service", "proxy/splice", "proxy/userspace"},
+	"cmd/portald": {"cmd/portald/config", "platform", "portal", "portal/iptables", "proxy", "proxy/admin", "proxy/kube", "proxy/service", "proxy/splice",
 		"proxy/userspace"},
 }
 
@@ -31,20 +32,24 @@ var arrows = map[string][]string{
 // not held to it.
 var rooms = map[string][]string{
 	"github.com/coreos/go-iptables":       {"portal/iptables"},
+	"github.com/go-logr/logr":             {"proxy/kube"},
 	"github.com/google/go-cmp":            {"portal/portaltest"},
-	"github.com/fsnotify/fsnotify":        {"proxy/kube"},
+	"github.com/fsnotify/fsnotify":        {"cmd/portald/config", "proxy/kube"},
 	"github.com/prometheus/client_golang": {"proxy/admin"},
-	"github.com/sirupsen/logrus":          {"cmd/portald", "proxy", "proxy/admin", "proxy/kube", "proxy/userspace"},
+	"github.com/sirupsen/logrus":          {"cmd/portald", "cmd/portald/config", "proxy", "proxy/admin", "proxy/kube", "proxy/userspace"},
 	"github.com/spf13/cobra":              {"cmd/portald"},
-	"github.com/spf13/pflag":              {"cmd/portald"},
+	"github.com/spf13/pflag":              {"cmd/portald/config"},
 	"github.com/vishvananda/netlink":      {"platform", "portal/portaltest"},
 	"github.com/vishvananda/netns":        {"portal/portaltest"},
 	"golang.org/x/sys":                    {"platform", "portal/portaltest", "proxy/splice"},
 	"k8s.io/api":                          {"proxy/kube"},
-	"k8s.io/apimachinery":                 {"proxy", "proxy/kube"},
+	"k8s.io/apimachinery":                 {"cmd/portald/config", "proxy", "proxy/kube"},
 	"k8s.io/client-go":                    {"proxy/kube"},
-	"sigs.k8s.io/json":                    {"proxy/kube"},
-	"sigs.k8s.io/yaml":                    {"proxy/kube"},
+	"k8s.io/component-base":               {"cmd/portald/config", "proxy/admin"},
+	"k8s.io/klog":                         {"proxy/kube"},
+	"k8s.io/kube-proxy":                   {"cmd/portald/config"},
+	"sigs.k8s.io/json":                    {"cmd/portald/config", "proxy/kube"},
+	"sigs.k8s.io/yaml":                    {"cmd/portald/config", "proxy/kube"},
 }
 
 func TestArrows(t *testing.T) {

@@ -4,20 +4,29 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/config"
 )
 
 const long = `portald is a Kubernetes service proxy that you can see into.
 
-It reads Services and EndpointSlices, opens a listener for each service port, and leads the traffic of ClusterIPs,
-NodePorts, external and load-balancer addresses there with iptables. For each connection it picks an endpoint in turn
-(or by ClientIP affinity), dials it, tries another when that fails, carries the bytes both ways, and writes one record:
-who connected, to what, where it went, what was tried, how much was carried, and who ended it how.
+It watches Services and EndpointSlices, at the API server or in files, opens a listener for each service port, and leads
+the traffic of ClusterIPs, NodePorts, external and load-balancer addresses there with iptables. For each connection it
+picks an endpoint in turn (or by ClientIP affinity), dials it, tries another when that fails, carries the bytes both
+ways, and writes one record: who connected, to what, where it went, what was tried, how much was carried, and who ended
+it how.
 
-It needs the capabilities NET_ADMIN and NET_RAW, and the commands iptables and iptables-restore (ip6tables too, where
-IPv6 is to be served). SIGTERM takes the portals away, lets open connections end for the drain timeout, and cuts the
+It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
+iptables-restore (ip6tables too, where IPv6 is to be served). SIGTERM takes the portals away, lets open connections end for the drain timeout, and cuts the
 rest. After a crash, the next start removes what was left behind; "portald cleanup" does so without a start.`
 
-const example = `  # Serve what a cluster has, from a dump of it, and show each connection.
+const example = `  # Take the place of kube-proxy on this node, with its own configuration file.
+  portald --config /var/lib/kube-proxy/config.conf --hostname-override "$NODE_NAME"
+
+  # Say what of that file portald heeds, and what not.
+  portald config check /var/lib/kube-proxy/config.conf
+
+  # Serve what a cluster has, from a dump of it, and show each connection.
   kubectl get services,endpointslices,nodes -A -o yaml > cluster.yaml
   portald --manifests cluster.yaml --connection-log -
 
@@ -31,7 +40,7 @@ const example = `  # Serve what a cluster has, from a dump of it, and show each 
 const helpWidth = 110
 
 // help shows a command as a manual page does: what it is, how it is called, and its flags by what they are about.
-func help(flags []section) func(*cobra.Command, []string) {
+func help(sections []config.Section) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
 		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmd.Long, cmd.UseLine())
@@ -43,8 +52,8 @@ func help(flags []section) func(*cobra.Command, []string) {
 		if cmd.Example != "" {
 			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 		}
-		for _, s := range flags {
-			fmt.Fprintf(w, "\n%s:\n%s", s.title, s.flags.FlagUsagesWrapped(helpWidth))
+		for _, s := range sections {
+			fmt.Fprintf(w, "\n%s:\n%s", s.Title, s.Flags.FlagUsagesWrapped(helpWidth))
 		}
 	}
 }

@@ -3,13 +3,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/config"
 )
 
 func main() {
@@ -22,9 +27,9 @@ func main() {
 }
 
 func root() *cobra.Command {
-	var o options
+	flags := config.NewFlags()
 	cmd := &cobra.Command{
-		Use:           "portald --manifests PATH",
+		Use:           "portald [--config FILE] [flags]",
 		Short:         "A Kubernetes service proxy that you can see into",
 		Long:          long,
 		Example:       example,
@@ -32,37 +37,80 @@ func root() *cobra.Command {
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
-				return err
-			}
-			return run(cmd.Context(), &o)
-		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return start(cmd.Context(), flags) },
 	}
-	host := o.hostFlags()
-	daemon := append(o.daemonFlags(), host...)
-	for _, s := range daemon {
-		cmd.Flags().AddFlagSet(s.flags)
-	}
-	cmd.SetHelpFunc(help(daemon))
-	cmd.AddCommand(cleanupCommand(&o, host))
+	addFlags(cmd, flags.Sections())
+	cmd.AddCommand(cleanupCommand(), configCommand())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	return cmd
 }
 
-func cleanupCommand(o *options, flags []section) *cobra.Command {
+func addFlags(cmd *cobra.Command, sections []config.Section) {
+	for _, s := range sections {
+		cmd.Flags().AddFlagSet(s.Flags)
+	}
+	cmd.SetHelpFunc(help(sections))
+}
+
+// start does what the flags ask for: to serve, unless they name something else.
+func start(ctx context.Context, flags *config.Flags) error {
+	cfg, warnings, err := flags.Complete()
+	if err != nil {
+		return err
+	}
+	log := cfg.NewLogger(os.Stderr)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	switch {
+	case flags.WriteTo != "":
+		return cfg.Write(flags.WriteTo)
+	case flags.Cleanup:
+		return cleanup(ctx, cfg, log)
+	case flags.InitOnly:
+		return initOnly(cfg, log)
+	}
+	return run(ctx, flags, cfg, log)
+}
+
+// initOnly prepares the host for a daemon with fewer rights. A kernel that has not loaded its table of flows yet has nothing
+// to be set: the daemon's own rules will load it.
+func initOnly(cfg *config.Config, log *logrus.Logger) error {
+	err := prepare(cfg, log)
+	if errors.Is(err, fs.ErrNotExist) {
+		log.WithError(err).Warn("Not everything could be set")
+		return nil
+	}
+	return err
+}
+
+func cleanupCommand() *cobra.Command {
+	flags := config.NewFlags()
+	flags.Cleanup = true
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove every rule of portald from this host, and nothing else",
 		Long: `Remove every chain, rule and jump that portald wrote on this host, in both address families, and nothing of anyone
 else's. A running portald writes them again; stop it first. It is no error when there is nothing to remove.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cleanup(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return start(cmd.Context(), flags) },
 	}
-	for _, s := range flags {
-		cmd.Flags().AddFlagSet(s.flags)
+	addFlags(cmd, flags.HostSections())
+	return cmd
+}
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Look at a configuration file",
+		Args:  cobra.NoArgs,
 	}
-	cmd.SetHelpFunc(help(flags))
+	cmd.AddCommand(&cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what a configuration file means, what of it has no effect here, and what is wrong in it",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return config.Check(args[0], cmd.OutOrStdout()) },
+	})
 	return cmd
 }
 

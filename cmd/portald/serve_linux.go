@@ -47,20 +47,21 @@ func (s *stage) end() error {
 func (d *daemon) serve(ctx context.Context) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
-	show := begin(failed, d.servers[0].Run, d.servers[1].Run)
+	show := begin(failed, d.servers[0].Run, d.servers[1].Run, d.services.Run, d.eventsRun)
 	record := begin(failed, d.recordRun, d.trouble.run)
-	carry := begin(failed, d.engine.Run)
+	carry := begin(failed, d.engine.Run, d.host.follow(d.log))
 	control := begin(failed,
 		d.source.Run,
-		func(ctx context.Context) error { return d.loop.Run(ctx, d.source.Synced()) })
+		func(ctx context.Context) error { return d.loop.Run(ctx, d.source.Synced()) },
+		func(ctx context.Context) error { return d.flags.Follow(ctx, d.cfg, d.log, d.apply) })
 
 	<-ctx.Done()
 	d.health.Draining()
 	errs := []error{control.end()}
 	errs = append(errs, inTime(d.dataplane.Close))
 	d.drain()
-	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), record.end(), show.end())
-	d.flows.Close()
+	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), undivert(), record.end(), show.end())
+	d.host.close()
 	return errors.Join(errs...)
 }
 
@@ -69,6 +70,13 @@ func (d *daemon) recordRun(ctx context.Context) error {
 		return nil
 	}
 	return d.records.Run(ctx)
+}
+
+func (d *daemon) eventsRun(ctx context.Context) error {
+	if d.events == nil {
+		return nil
+	}
+	return d.events.Run(ctx)
 }
 
 // leaveTime bounds each step of the removal of rules at the end.
@@ -82,31 +90,16 @@ func inTime(step func(context.Context) error) error {
 
 // drain lets open connections end, for the drain timeout or until another signal comes.
 func (d *daemon) drain() {
-	live := d.engine.Stats().Connections
-	if live == 0 || d.o.drain == 0 {
+	live, drain := d.engine.Stats().Connections, d.settings.Load().Drain
+	if live == 0 || drain == 0 {
 		return
 	}
-	d.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, d.o.drain)
-	ctx, cancel := context.WithTimeout(context.Background(), d.o.drain)
+	d.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, drain)
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if left := d.engine.Drain(ctx); left > 0 {
 		d.log.Warnf("%d connections did not end in time and are cut", left)
-	}
-}
-
-// synced is told of each round of changes that was applied.
-func (d *daemon) synced(full bool, start, end time.Time) {
-	d.health.Updated()
-	d.metrics.Synced(full, start, end)
-	entry := d.log.WithField("took", end.Sub(start).Round(time.Microsecond))
-	switch {
-	case !full:
-		entry.Debug("Changes were applied")
-	case d.ready.CompareAndSwap(false, true):
-		entry.Info("Ready: all service ports are served")
-	default:
-		entry.Info("All was applied anew")
 	}
 }

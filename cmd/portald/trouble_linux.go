@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // troubleEvery is how often shortages are spoken of while they last.
@@ -28,7 +29,9 @@ func newTrouble(log logrus.FieldLogger, metrics *admin.Metrics) *trouble {
 
 // tell never blocks.
 func (t *trouble) tell(err error) {
-	t.metrics.AcceptError(reason(err))
+	if !errors.Is(err, splice.ErrTransparent) {
+		t.metrics.AcceptError(reason(err))
+	}
 	select {
 	case t.said <- err:
 	default:
@@ -41,7 +44,7 @@ func (t *trouble) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-t.said:
-			t.log.WithError(err).Warn("Connections wait or are refused for want of something; see portald_accept_errors_total")
+			t.say(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -49,6 +52,14 @@ func (t *trouble) run(ctx context.Context) error {
 		case <-time.After(troubleEvery):
 		}
 	}
+}
+
+func (t *trouble) say(err error) {
+	if errors.Is(err, splice.ErrTransparent) {
+		t.log.WithError(err).Warn("Endpoints see this node's address in place of the client's")
+		return
+	}
+	t.log.WithError(err).Warn("Connections wait or are refused for want of something; see portald_accept_errors_total")
 }
 
 // reason is the metric label of a shortage.

@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/admin"
@@ -22,59 +24,60 @@ import (
 
 // daemon is everything that runs, wired together.
 type daemon struct {
-	o         *options
-	log       logrus.FieldLogger
+	flags    *config.Flags
+	cfg      *config.Config
+	settings atomic.Pointer[config.Settings] // those of the last reload
+	log      *logrus.Logger
+
 	cache     *kube.Cache
-	source    *kube.Manifests
+	source    source
+	events    *kube.Recorder // nil without an API server
+	host      *host
 	engine    *splice.Engine
-	flows     *platform.FlowTable
+	writer    *iptables.Writer
 	dataplane *userspace.Dataplane
 	loop      *proxy.Loop
-	metrics   *admin.Metrics
-	health    *admin.Health
-	trouble   *trouble
-	records   *admin.ConnectionLog // nil without --connection-log
-	servers   []*admin.Server
-	ready     atomic.Bool // the first sync is done
+	again     chan struct{} // has the loop apply all anew
+
+	metrics  *admin.Metrics
+	health   *admin.Health
+	services *admin.ServiceHealth
+	trouble  *trouble
+	records  *admin.ConnectionLog // nil where none is asked for
+	servers  []*admin.Server
+	ready    atomic.Bool // the first sync is done
 }
 
 // kept is how many descriptors the process keeps for itself: rules, logs, health checks, manifests.
 const kept = 256
 
 // run is the daemon's life: it returns when ctx has ended and everything is drained, or when it cannot start.
-func run(ctx context.Context, o *options) error {
-	d, err := wire(o)
+func run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger) error {
+	d, err := wire(flags, cfg, log)
 	if err != nil {
 		return err
 	}
 	return d.serve(ctx)
 }
 
-// wire makes the parts and connects them. Nothing runs yet and the host is unchanged.
-func wire(o *options) (*daemon, error) {
-	d := &daemon{o: o, log: o.log, flows: platform.NewFlowTable()}
+// wire makes the parts and connects them. Nothing runs yet and the host's rules are unchanged.
+func wire(flags *config.Flags, cfg *config.Config, log *logrus.Logger) (*daemon, error) {
+	d := &daemon{flags: flags, cfg: cfg, log: log, again: make(chan struct{}, 1)}
+	d.settings.Store(&cfg.Settings)
 	limit := d.raiseLimits()
 	d.metrics = admin.NewMetrics("IPv4", "IPv6")
 	d.trouble = newTrouble(d.log, d.metrics)
-	d.health = admin.NewHealth(o.syncPeriod, d.metrics)
-	if err := d.wireRecords(); err != nil {
-		return nil, err
+	d.health = admin.NewHealth(cfg.SyncPeriod, d.metrics)
+	for _, step := range []func() error{
+		d.wireRecords, d.wireHost, d.wireWriter, func() error { return d.wireEngine(limit) }, d.wireSource,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
-	writer, err := newWriter(o, d.metrics)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.wireEngine(limit); err != nil {
-		return nil, err
-	}
-	d.dataplane = userspace.New(userspace.Options{
-		Engine: d.engine, Writer: writer, Ports: o.ports, Log: d.log, Localhost: o.localhost,
-		ForgetUDP: platform.DeleteUDP, Closed: d.metrics.Forget,
-	})
-	d.metrics.WatchActive(d.dataplane.Active)
-	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
-	d.wireSource(writer.IPv6())
+	d.wireDataplane()
 	d.wireServers()
+	d.prepareHost()
 	return d, nil
 }
 
@@ -89,10 +92,11 @@ func (d *daemon) raiseLimits() uint64 {
 }
 
 func (d *daemon) wireRecords() error {
-	if d.o.connectionLog == "" {
+	to := d.cfg.ConnectionLog
+	if to.Path == "" {
 		return nil
 	}
-	records, err := admin.NewConnectionLog(admin.LogOptions{Path: d.o.connectionLog, Format: d.o.connectionFormat, Log: d.log})
+	records, err := admin.NewConnectionLog(admin.LogOptions{Path: to.Path, Format: to.Format, Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -101,22 +105,20 @@ func (d *daemon) wireRecords() error {
 	return nil
 }
 
-// newWriter makes the writer; m, unless nil, is told of its rules and failures.
-func newWriter(o *options, m *admin.Metrics) (*iptables.Writer, error) {
-	var failed func(ipv6, partial bool)
-	var held func(ipv6 bool, table string, rules int)
-	if m != nil {
-		failed = func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) }
-		held = func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) }
-	}
-	w, err := iptables.New(iptables.Options{
-		Variant: o.variant, ProxyPorts: [2]uint16{o.ports.First, o.ports.Last}, NodePortAddresses: o.nodePorts,
-		ProxyAddresses: o.nodeIPs, Log: o.log.Warnf, Failed: failed, Held: held,
+func (d *daemon) wireHost() (err error) {
+	d.host, err = newHost(d.cfg.Inside)
+	return err
+}
+
+func (d *daemon) wireWriter() (err error) {
+	m := d.metrics
+	d.writer, err = newWriter(d.cfg, d.log, iptables.Options{
+		NodePortAddresses: d.nodePortAddresses(nil), Inside: d.host.inside.rules(),
+		Failed: func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) },
+		Held:   func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) },
+		Wrote:  func(ipv6 bool, table string, rules int) { m.RulesLast(familyName(ipv6), table, rules) },
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
-	}
-	return w, nil
+	return err
 }
 
 // familyName is the value of the metrics' label ip_family.
@@ -132,13 +134,13 @@ func (d *daemon) wireEngine(limit uint64) error {
 	if d.records != nil {
 		log = d.records
 	}
-	observe := func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) }
 	loops := runtime.NumCPU()
 	runtime.GOMAXPROCS(loops + spareThreads)
 	engine, err := splice.NewEngine(splice.Options{
-		Loops: loops, ConnectTimeouts: d.o.connectTimeouts, HalfClose: d.o.halfClose, Idle: d.o.idle,
-		UDPIdle: d.o.udpIdle, UDPSessions: d.o.udpSessions, Descriptors: max(int(limit)-kept, kept),
-		Observe: observe, Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.flows.OriginalDstUDP,
+		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
+		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
+		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
+		Inside: d.host.inside.has, Returns: d.returns,
 	})
 	d.engine = engine
 	return err
@@ -147,57 +149,73 @@ func (d *daemon) wireEngine(limit uint64) error {
 // spareThreads run Go beside the event loops, each of which keeps one thread to itself most of the time.
 const spareThreads = 2
 
-func (d *daemon) wireSource(ipv6 bool) {
-	store := service.NewStore()
-	d.cache = kube.NewCache(store, kube.TranslateOptions{NodeName: d.o.hostname, ExternalIPs: d.o.external, NoIPv6: !ipv6}, d.log)
-	d.source = kube.NewManifests(d.o.manifests, d.cache, d.log)
-	d.loop = &proxy.Loop{
-		Store: store, Dataplane: d.dataplane, Log: d.log, MinSync: d.o.minSync, AuditPeriod: d.o.syncPeriod,
-		Watcher: proxy.Watcher{Queued: d.queued, Synced: d.synced},
-	}
-	d.metrics.WatchChanges(func() admin.Changes {
-		services, endpoints := d.cache.Changes()
-		pending := store.Pending()
-		return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
+// returns is splice.Options.Returns: until replies are led back, none come.
+func (d *daemon) returns(client, endpoint netip.Addr) bool {
+	return d.writer.Diverts(client.Is6()) && d.host.paths.Returns(client, endpoint)
+}
+
+func (d *daemon) wireDataplane() {
+	d.dataplane = userspace.New(userspace.Options{
+		Engine: d.engine, Writer: d.writer, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
+		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Closed: d.metrics.Forget, Contested: d.contested,
 	})
+	d.loop.Dataplane = d.dataplane
+	d.metrics.WatchActive(d.dataplane.Active)
+	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
+	d.cache.WatchNode(d.nodeChanged)
+}
+
+// contested tells of a Service that lost one of its addresses to another.
+func (d *daemon) contested(c portal.Conflict) {
+	d.log.WithFields(logrus.Fields{"frontend": c.Frontend.String(), "holder": c.Holder.Label(), "service": c.Loser.Label()}).
+		Warn("Two Services claim one address; the older one holds it")
+	d.events.ServiceWarning(c.Loser.Service(), "AddressTaken", "LeaveOut",
+		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
+}
+
+func (d *daemon) wireServers() {
+	cfg := d.cfg
+	server := func(name, address string) admin.ServerOptions {
+		return admin.ServerOptions{Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: d.log}
+	}
+	d.servers = []*admin.Server{
+		admin.NewHealthServer(server("health", cfg.HealthAddress), d.health),
+		admin.NewMetricsServer(server("metrics", cfg.MetricsAddress), d.metrics, admin.Pages{
+			Mode: "userspace", Config: cfg.Documents, Profiling: cfg.Profiling, SetVerbosity: d.setVerbosity,
+		}),
+	}
+	d.services = admin.NewServiceHealth(admin.ServiceHealthOptions{
+		Addresses: d.healthCheckAddresses(), Log: d.log,
+		Failed: func(svc service.Name, err error) {
+			d.events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
+		},
+	}, d.health)
+}
+
+// prepareHost does what --init-only does, as far as this process may, and has the kernel spare it. A host that serves
+// manifests need be no node: nothing of it is changed.
+func (d *daemon) prepareHost() {
+	if len(d.cfg.Manifests) > 0 {
+		return
+	}
+	if err := platform.SetOOMScore(d.cfg.OOMScoreAdj); err != nil {
+		d.log.WithError(err).Warn("The kernel may end portald as soon as any other program when memory runs out")
+	}
+	if err := prepare(d.cfg, d.log); err != nil {
+		d.log.WithError(err).Warn("The kernel's table of flows stays as it is; portald --init-only sets it where it may")
+		d.events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
+	}
+}
+
+// applyAnew has the loop apply everything once more. It never blocks.
+func (d *daemon) applyAnew() {
+	select {
+	case d.again <- struct{}{}:
+	default: // it is asked to already
+	}
 }
 
 func (d *daemon) queued(at time.Time) {
 	d.metrics.Queued(at)
 	d.health.QueuedUpdate()
-}
-
-func (d *daemon) wireServers() {
-	health := admin.ServerOptions{Name: "health", Address: d.o.healthAddress, HardFail: d.o.hardFail, Log: d.log}
-	metrics := admin.ServerOptions{Name: "metrics", Address: d.o.metricsAddress, HardFail: d.o.hardFail, Log: d.log}
-	d.servers = []*admin.Server{
-		admin.NewHealthServer(health, d.health), admin.NewMetricsServer(metrics, d.metrics, "userspace"),
-	}
-}
-
-func cleanup(ctx context.Context, o *options) error {
-	if err := o.completeHost(); err != nil {
-		return err
-	}
-	var errs []error
-	variants := []string{o.variant}
-	if o.variant == "" {
-		variants = []string{"nft", "legacy"}
-	}
-	found := false
-	for _, o.variant = range variants {
-		w, err := newWriter(o, nil)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		found = true
-		if err := w.Cleanup(ctx); err != nil {
-			return err
-		}
-	}
-	if !found {
-		return errors.Join(errs...)
-	}
-	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// chains knows the names of our chains. They are the same in both tables, and no other name is ever touched.
+// chains knows the names of our chains. They are the same in all tables, and no other name is ever touched.
 type chains struct {
 	prefix    string
 	services  string // every portal starts here
@@ -14,6 +14,7 @@ type chains struct {
 	addresses string // all other portals
 	guard     string // refuses what went straight at a proxy port
 	accept    string // lets translated flows to a proxy port in
+	divert    string // marks replies to clients' addresses that the daemon dials from
 	ours      *regexp.Regexp
 }
 
@@ -26,7 +27,7 @@ func newChains(prefix string) (chains, error) {
 	if !prefixForm.MatchString(prefix) || len(prefix) > maxPrefix {
 		return chains{}, fmt.Errorf("chain prefix %q: want at most %d of A-Z, 0-9 and -, a letter first", prefix, maxPrefix)
 	}
-	const names = `(SERVICES|NODEPORTS|GUARD|ACCEPT|IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP)-[0-9]+)`
+	const names = `(SERVICES|NODEPORTS|GUARD|ACCEPT|DIVERT|IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP)-[0-9]+)`
 	return chains{
 		prefix:    prefix,
 		services:  prefix + "-SERVICES",
@@ -34,6 +35,7 @@ func newChains(prefix string) (chains, error) {
 		addresses: prefix + "-IP",
 		guard:     prefix + "-GUARD",
 		accept:    prefix + "-ACCEPT",
+		divert:    prefix + "-DIVERT",
 		ours:      regexp.MustCompile(`^` + prefix + `-` + names + `$`),
 	}, nil
 }
@@ -48,7 +50,7 @@ func depth(name string) int {
 
 // forms of names by depth.
 var forms = []*regexp.Regexp{
-	regexp.MustCompile(`-(SERVICES|GUARD|ACCEPT)$`),
+	regexp.MustCompile(`-(SERVICES|GUARD|ACCEPT|DIVERT)$`),
 	regexp.MustCompile(`-(IP|NODEPORTS)$`),
 	regexp.MustCompile(`-IP-[0-9A-F]{2}$`),
 	regexp.MustCompile(`-(IP-[0-9A-F]{2}-[0-9A-F]{2}|NP-(TCP|UDP)-[0-9]+)$`),

@@ -24,7 +24,7 @@ func (l limits) check(p portal.Portal) error {
 		return fmt.Errorf("portal %s of %s: cannot carry %s", p.Frontend, p.Owner, proto)
 	}
 	switch target := p.Target.(type) {
-	case portal.Reject:
+	case portal.Reject, portal.Drop:
 		return nil
 	case portal.Redirect:
 		if target.Port < l.first || target.Port > l.last {

@@ -22,6 +22,9 @@ func (c *commands) dump(ctx context.Context, table string) ([]byte, error) {
 	return c.run(ctx, c.save, []string{"-t", table}, nil)
 }
 
+// dumpAll is of all tables that the host uses.
+func (c *commands) dumpAll(ctx context.Context) ([]byte, error) { return c.run(ctx, c.save, nil, nil) }
+
 // apply makes a script take effect, as a whole unless the kernel refuses its size. The nft variant sends a script as one
 // message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script
 // goes in parts.

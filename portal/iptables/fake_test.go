@@ -18,6 +18,7 @@ type fake struct {
 	fail    error                // of the next restore
 	missing string               // commands that begin so do not work
 	most    int                  // lines of a restore, 0 = any number
+	lacks   string               // a match that the kernel does not know
 }
 
 type fakeTable map[string][]string // chain → rules
@@ -25,6 +26,7 @@ type fakeTable map[string][]string // chain → rules
 var builtin = map[string][]string{
 	"nat":    {"PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"},
 	"filter": {"INPUT", "FORWARD", "OUTPUT"},
+	"mangle": {"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"},
 }
 
 func newFake() *fake {
@@ -55,6 +57,9 @@ func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) 
 		return nil, errors.New(name + ": not found")
 	}
 	if action == "save" {
+		if len(args) == 0 {
+			return []byte(f.save(family, "mangle") + f.save(family, "nat") + f.save(family, "filter")), nil
+		}
 		return []byte(f.save(family, args[1])), nil
 	}
 	f.ran = append(f.ran, name+"\n"+string(stdin))
@@ -62,6 +67,9 @@ func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) 
 		err := f.fail
 		f.fail = nil
 		return nil, err
+	}
+	if f.lacks != "" && bytes.Contains(stdin, []byte(f.lacks)) {
+		return nil, errors.New(name + ": line 4: RULE_INSERT failed (No such file or directory)")
 	}
 	if f.most > 0 && bytes.Count(stdin, []byte("\n")) > f.most {
 		return nil, errors.New(name + ": sendmsg() failed: Message too long")

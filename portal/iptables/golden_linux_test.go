@@ -25,11 +25,15 @@ func TestGolden(t *testing.T) {
 			netip.MustParsePrefix("192.0.2.77/24"), netip.MustParsePrefix("64.0.0.0/2"), netip.MustParsePrefix("127.0.0.0/8"),
 			netip.MustParsePrefix("::/0"), netip.MustParsePrefix("::1/128"),
 		}, nil},
+		{"inside", nil, nil},
 		{"ipv4-addresses", []netip.Prefix{netip.MustParsePrefix("192.0.2.77/32")}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := newFake()
 			o := testOptions(host.run, "")
+			if test.name == "inside" {
+				o = richOptions(host.run, "")
+			}
 			o.NodePortAddresses, o.ProxyAddresses = test.addresses, test.proxy
 			if err := newWriter(t, o).Replace(t.Context(), goldenPortals()); err != nil {
 				t.Fatal(err)

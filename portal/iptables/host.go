@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/portal"
@@ -15,7 +16,12 @@ import (
 type host struct {
 	family
 	commands
-	nat, filter *table
+	nat, filter, mangle *table
+	log                 func(format string, args ...any)
+
+	diverts atomic.Bool // the mangle table is as it should be, and marks
+	told    bool        // that it is not
+	cleared bool        // an earlier run's are gone from it
 }
 
 // probeTime bounds the look for commands. Loading kernel modules may take a second or two.
@@ -28,10 +34,9 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	}
 	r := renderer{
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
-		allNodeAddresses: len(o.NodePortAddresses) == 0,
-		nodeAddresses:    nodeAddresses(f, o.NodePortAddresses),
 	}
-	h := &host{family: f, nat: newTable(natTable, r), filter: newTable(filterTable, r)}
+	h := &host{family: f, log: o.Log}
+	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
 	h.commands = commands{
 		restore: f.commandName(o.Variant, "restore"),
 		save:    f.commandName(o.Variant, "save"),
@@ -74,14 +79,14 @@ func (h *host) wrap(verb string, err error) error {
 }
 
 // replace puts up what is new before it takes down what is old. A frontend that goes from nat to filter is refused
-// there before its redirect goes; one that comes back is redirected before the refusal goes, which costs a second
-// script and only then.
+// there before its redirect goes; one that comes back, be it for some clients, is redirected before its refusal goes or
+// changes, which costs a second script and only then.
 func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	before := h.filter.tree.portals()
 	h.nat.tree, h.filter.tree = newTree(), newTree()
 	h.put(portals)
-	leaving := slices.DeleteFunc(before, func(p portal.Portal) bool { return !h.nat.tree.has(p.Frontend) })
-	for _, p := range leaving {
+	led := slices.DeleteFunc(before, func(p portal.Portal) bool { return !h.nat.tree.has(p.Frontend) })
+	for _, p := range led {
 		h.filter.tree.put(p)
 	}
 	for _, t := range []*table{h.filter, h.nat} {
@@ -93,28 +98,41 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 			return err
 		}
 	}
-	for _, p := range leaving {
-		h.filter.tree.remove(p.Frontend)
+	for _, p := range led {
+		now, _ := h.nat.tree.get(p.Frontend)
+		h.settle(now)
 	}
-	return h.apply(ctx, h.filter.update())
+	if err := h.apply(ctx, h.filter.update()); err != nil {
+		return err
+	}
+	h.replaceDivert(ctx)
+	return nil
 }
 
 func (h *host) put(portals []portal.Portal) {
 	for _, p := range portals {
-		if h.owns(p.Frontend.Addr.Addr()) {
-			h.tableOf(p).tree.put(p)
+		if !h.owns(p.Frontend.Addr.Addr()) {
+			continue
+		}
+		if leads(p) {
+			h.nat.tree.put(p)
+		}
+		if refuses(p) {
+			h.filter.tree.put(p)
 		}
 	}
 }
 
-func (h *host) tableOf(p portal.Portal) *table {
-	if _, reject := p.Target.(portal.Reject); reject {
-		return h.filter
+// settle has the filter refuse whom a portal in nat does not lead, and nobody else.
+func (h *host) settle(p portal.Portal) {
+	if refuses(p) {
+		h.filter.tree.put(p)
+	} else {
+		h.filter.tree.remove(p.Frontend)
 	}
-	return h.nat
 }
 
-// update goes in the order of replace: new refusals, then redirects that come or go, then refusals that go.
+// update goes in the order of replace: new refusals, then redirects that come or go, then refusals that go or change.
 func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	ours := slices.DeleteFunc(slices.Clone(changes), func(c portal.Change) bool { return !h.owns(c.Frontend.Addr.Addr()) })
 	var refused, led, gone []portal.Change
@@ -122,13 +140,18 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 		switch {
 		case c.Portal == nil:
 			gone = append(gone, c)
-		case h.tableOf(*c.Portal) == h.filter:
-			refused = append(refused, c)
-		default:
+		case leads(*c.Portal):
 			led = append(led, c)
+		default:
+			refused = append(refused, c)
 		}
 	}
 	h.filter.put(refused)
+	for _, c := range led {
+		if !h.filter.tree.has(c.Frontend) {
+			h.settle(*c.Portal)
+		}
+	}
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
 	}
@@ -138,7 +161,9 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	if err := h.apply(ctx, h.nat.update()); err != nil {
 		return err
 	}
-	h.filter.remove(led)
+	for _, c := range led {
+		h.settle(*c.Portal)
+	}
 	h.filter.remove(gone)
 	return h.apply(ctx, h.filter.update())
 }
@@ -154,12 +179,14 @@ func (h *host) cleanup(ctx context.Context) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	h.diverts.Store(false)
+	h.cleared = false
+	return errors.Join(append(errs, h.clearDivert(ctx))...)
 }
 
 func (h *host) audit(ctx context.Context) error {
 	var errs []error
-	for _, t := range []*table{h.nat, h.filter} {
+	for _, t := range h.written() {
 		held, err := h.dump(ctx, t.name)
 		if err == nil {
 			err = t.compare(t.parseSaved(held))
@@ -167,4 +194,12 @@ func (h *host) audit(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// written are the tables that hold rules of ours.
+func (h *host) written() []*table {
+	if h.diverts.Load() {
+		return []*table{h.nat, h.filter, h.mangle}
+	}
+	return []*table{h.nat, h.filter}
 }

@@ -26,7 +26,7 @@ var volatile = regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]$`)
 func (h testHost) Dump(ctx context.Context) (string, error) {
 	var b strings.Builder
 	for _, f := range []family{ipv4(), ipv6()} {
-		for _, table := range []string{natTable, filterTable} {
+		for _, table := range []string{natTable, filterTable, mangleTable} {
 			text, err := h.run(ctx, f.commandName(h.variant, "save"), []string{"-t", table}, nil)
 			if err != nil {
 				return "", err
@@ -55,11 +55,16 @@ COMMIT
 -A OUTPUT -p udp -m udp --dport 9 -j OTHER
 -A OTHER -p tcp -m tcp --dport 9 -j DROP
 COMMIT
+*mangle
+:DIVERT - [0:0]
+-A PREROUTING -p tcp -m socket --transparent -j DIVERT
+-A DIVERT -j MARK --set-xmark 0x1/0xffffffff
+COMMIT
 `
 
 func (h testHost) AddForeign(ctx context.Context) error {
 	for _, f := range []family{ipv4(), ipv6()} {
-		for _, text := range strings.SplitAfter(foreignRules, "COMMIT\n")[:2] {
+		for _, text := range strings.SplitAfter(foreignRules, "COMMIT\n")[:3] {
 			if err := h.restore(ctx, f, text); err != nil {
 				return err
 			}
@@ -111,15 +116,36 @@ func testOptions(run runner, variant string) Options {
 	return Options{Run: run, Variant: variant, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
 }
 
-func subject(run runner, variant string) portaltest.Subject {
+// richOptions ask for all that testOptions do without.
+func richOptions(run runner, variant string) Options {
+	o := testOptions(run, variant)
+	o.Mark = 0x1000
+	o.Inside = Inside{Sources: prefixes("10.244.7.7/16", "10.9.0.1/32", "fd00:10:244::/56"), Interface: "cni0", InterfacePrefix: "veth"}
+	return o
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+func subject(run runner, o Options) portaltest.Subject {
 	return portaltest.Subject{
-		Host:      testHost{run, variant},
-		NewWriter: func() (portal.Writer, error) { return New(testOptions(run, variant)) },
+		Host:      testHost{run, o.Variant},
+		NewWriter: func() (portal.Writer, error) { return New(o) },
 	}
 }
 
 func TestFakeHost(t *testing.T) {
-	portaltest.Run(t, func(*testing.T) portaltest.Subject { return subject(newFake().run, "") })
+	for _, options := range []func(runner, string) Options{testOptions, richOptions} {
+		portaltest.Run(t, func(*testing.T) portaltest.Subject {
+			host := newFake()
+			return subject(host.run, options(host.run, ""))
+		})
+	}
 }
 
 // A kernel that takes short messages alone is given several, and each of them must be right where it comes.
@@ -127,7 +153,7 @@ func TestFakeHostTakesLittle(t *testing.T) {
 	portaltest.Run(t, func(*testing.T) portaltest.Subject {
 		host := newFake()
 		host.most = 100
-		return subject(host.run, "")
+		return subject(host.run, testOptions(host.run, ""))
 	})
 }
 
@@ -150,7 +176,7 @@ func front(addr string, proto service.Protocol) service.Frontend {
 
 // goldenPortals has every kind, target, family and protocol, two portals a leaf, and two leaves a group.
 func goldenPortals() []portal.Portal {
-	redirect := portal.Redirect{Port: 20001}
+	redirect, inside := portal.Redirect{Port: 20001}, portal.Redirect{Port: 20002, Inside: true}
 	to := func(addr string, proto service.Protocol, kind service.Kind, target portal.Target) portal.Portal {
 		return portal.Portal{Frontend: front(addr, proto), Kind: kind, Owner: name("cart", "http"), Target: target}
 	}
@@ -171,6 +197,12 @@ func goldenPortals() []portal.Portal {
 		to("[fd00:1::3e5]:80", service.TCP, service.ClusterIP, redirect),
 		to("[fd00:1::1:1]:80", service.UDP, service.ClusterIP, portal.Reject{}),
 		to("[::]:30080", service.TCP, service.NodePort, redirect),
+		to("192.0.2.3:443", service.TCP, service.LoadBalancerIP, inside),
+		to("192.0.2.4:443", service.UDP, service.ExternalIP, portal.Drop{}),
+		to("0.0.0.0:30082", service.UDP, service.NodePort, inside),
+		to("[fd00:9::3]:443", service.UDP, service.LoadBalancerIP, inside),
+		to("[fd00:9::4]:443", service.TCP, service.ClusterIP, portal.Drop{}),
+		to("[::]:30082", service.TCP, service.NodePort, inside),
 	}
 }
 

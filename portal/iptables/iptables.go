@@ -1,6 +1,7 @@
 // Package iptables holds portals in the nat and filter tables of iptables and ip6tables, in the nft or the legacy
-// variant: Redirect in nat, Reject in filter, and a guard before the daemon's own ports. It does not know who listens
-// behind a Redirect.
+// variant: Redirect in nat, Reject and Drop in filter, and a guard before the daemon's own ports. In mangle it marks
+// replies to addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a
+// Redirect.
 package iptables
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
@@ -30,24 +32,33 @@ type Options struct {
 	// if the interface has none, as those of pods have in some networks (Calico, Cilium).
 	ProxyAddresses []netip.Addr
 	// NodePortAddresses are the local addresses that node ports are served on; empty means all. Node ports on loopback
-	// are never led anywhere: the daemon listens there itself.
+	// are never led anywhere: the daemon listens there itself. SetNodePortAddresses changes them later.
 	NodePortAddresses []netip.Prefix
+	// Inside says who is led by redirects for clients inside. SetInside changes it later.
+	Inside Inside
+	// Mark has these bits set in packets for a socket of this host that is bound to an address of others, so that routing
+	// can deliver them here: platform.Divert. 0 is without. A host that cannot is told of in Log. SetMark changes it later.
+	Mark uint32
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
-	// Log is told once what the host cannot do. The default is silence.
+	// Log is told once of each thing that the host cannot do. The default is silence.
 	Log func(format string, args ...any)
 	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
 	Failed func(ipv6, partial bool)
 	// Held is told how many rules of ours a table of one family holds, after each Replace and Update. Default none.
 	Held func(ipv6 bool, table string, rules int)
+	// Wrote is told how many rules a Replace or Update gave a table of one family. Default none.
+	Wrote func(ipv6 bool, table string, rules int)
 }
 
-// Writer holds portals in iptables. One goroutine uses it.
+// Writer holds portals in iptables. One goroutine uses it; Diverts, Marks and what begins with Set are for any.
 type Writer struct {
 	limits
 	hosts   []*host // one for each family served
 	failed  func(ipv6, partial bool)
 	held    func(ipv6 bool, table string, rules int)
+	wrote   func(ipv6 bool, table string, rules int)
+	live    atomic.Pointer[live]
 	written bool // the host is known to hold what was last asked for
 }
 
@@ -74,7 +85,8 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed, held: o.Held}
+	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed, held: o.Held, wrote: o.Wrote}
+	w.live.Store(&live{o.Inside, o.NodePortAddresses, o.Mark})
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
 		if err != nil {
@@ -113,6 +125,9 @@ func (o *Options) complete() error {
 	if o.Failed == nil {
 		o.Failed = func(bool, bool) {}
 	}
+	if o.Wrote == nil {
+		o.Wrote = func(bool, string, int) {}
+	}
 	if o.Held == nil {
 		o.Held = func(bool, string, int) {}
 	}
@@ -122,7 +137,7 @@ func (o *Options) complete() error {
 	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
 		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
 	}
-	return nil
+	return o.Inside.check()
 }
 
 // proxyAddress is the one of a family, or none.
@@ -147,6 +162,7 @@ func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	sound, err := w.sound(portals)
 	errs := []error{err}
 	for _, h := range w.hosts {
+		h.adopt(*w.live.Load())
 		errs = append(errs, h.wrap("replace", w.tell(h, false, h.replace(ctx, sound))))
 	}
 	err = errors.Join(errs...)
@@ -176,8 +192,10 @@ func (w *Writer) tell(h *host, partial bool, err error) error {
 		w.failed(h.v6, partial)
 		return err
 	}
-	for _, t := range []*table{h.nat, h.filter} {
+	for _, t := range h.written() {
 		w.held(h.v6, t.name, t.rules)
+		w.wrote(h.v6, t.name, t.sent)
+		t.sent = 0
 	}
 	return nil
 }

@@ -22,11 +22,14 @@ const newFlow = "-m conntrack --ctstate NEW "
 // passes those in filter. So they ask for little there: for ports and flags before the state of a flow, which costs more,
 // and of flows to Services nothing while none is refused.
 func (t *table) jumps() []jump {
-	if t.name == natTable {
+	switch t.name {
+	case natTable:
 		return []jump{
 			{chain: "PREROUTING", to: t.services},
 			{chain: "OUTPUT", to: t.services},
 		}
+	case mangleTable:
+		return []jump{{chain: "PREROUTING", match: "-m socket --transparent ", to: t.divert}}
 	}
 	tcp, udp := t.toProxyPorts(service.TCP), t.toProxyPorts(service.UDP)
 	all := []jump{

@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"os/exec"
@@ -36,7 +37,7 @@ func TestKernel(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Run(t, func(t *testing.T) portaltest.Subject {
 				portaltest.Enter(t)
-				return subject(platform.Run, variant)
+				return subject(platform.Run, richOptions(nil, variant))
 			})
 		})
 	})
@@ -46,7 +47,7 @@ func TestKernel(t *testing.T) {
 func TestKernelPrintsWhatWasWritten(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
-		some := testOptions(nil, variant)
+		some := richOptions(nil, variant)
 		some.ProxyAddresses = addresses(nodeAddress, "fd00:2::1")
 		for _, text := range []string{"192.0.2.1/32", "64.0.0.0/2", "fd00::/8"} {
 			some.NodePortAddresses = append(some.NodePortAddresses, netip.MustParsePrefix(text))
@@ -93,4 +94,33 @@ func TestNewFindsTheCommands(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
+}
+
+// A host whose earlier run marked replies is rid of that, and one that never did is not given the table.
+func TestKernelWithoutMarks(t *testing.T) {
+	lockFile(t)
+	variants(t, func(variant string) {
+		t.Run(variant, func(t *testing.T) {
+			portaltest.Enter(t)
+			for _, marked := range []bool{false, true} {
+				if marked {
+					if err := newWriter(t, richOptions(nil, variant)).Replace(t.Context(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := newWriter(t, testOptions(nil, variant)).Replace(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range []family{ipv4(), ipv6()} {
+					all, err := platform.Run(t.Context(), f.commandName(variant, "save"), nil, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text := section(all, mangleTable); bytes.Contains(text, []byte("PORTALD")) || !marked && text != nil {
+						t.Errorf("%s, marked before: %t: the table mangle holds\n%s", f.name, marked, text)
+					}
+				}
+			}
+		})
+	})
 }

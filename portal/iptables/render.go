@@ -21,31 +21,62 @@ type renderer struct {
 	nodeAddresses    []netip.Prefix // of this family, unless all
 	first, last      uint16         // the daemon's ports
 	address          netip.Addr     // where they are, if one was chosen
+	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
+	inside           []clients      // of these, clients inside the cluster
+	filter           bool           // the table refuses, and leads nobody anywhere
 }
 
 // maxComment is the longest comment the kernel keeps, in bytes.
 const maxComment = 255
 
-// portal is one portal's rule.
+// portal is one portal's rules.
 func (r renderer) portal(chain string, p portal.Portal) string {
 	addr, port, proto := p.Frontend.Addr.Addr(), p.Frontend.Addr.Port(), p.Frontend.Protocol
 	dst := ""
 	if !addr.IsUnspecified() {
-		dst = "-d " + netip.PrefixFrom(addr, addr.BitLen()).String() + " "
+		dst = within("-d", netip.PrefixFrom(addr, addr.BitLen()))
 	}
-	return fmt.Sprintf("-A %s %s-p %s -m comment --comment \"%s\" -m %s --dport %d -j %s\n",
-		chain, dst, proto, comment(p), proto, port, r.target(p))
+	var b strings.Builder
+	for _, c := range r.clients(p) {
+		fmt.Fprintf(&b, "-A %s %s%s%s-p %s -m comment --comment \"%s\" %s-m %s --dport %d -j %s\n",
+			chain, c.source, dst, c.device, proto, comment(p), c.match, proto, port, r.target(p))
+	}
+	return b.String()
+}
+
+// leads and refuses tell which tables have rules of a portal: nat, filter, or both when some clients are led.
+func leads(p portal.Portal) bool {
+	_, ok := p.Target.(portal.Redirect)
+	return ok
+}
+
+func refuses(p portal.Portal) bool {
+	redirect, ok := p.Target.(portal.Redirect)
+	return !ok || redirect.Inside
+}
+
+// clients are those whom the rules of a portal in this table are for.
+func (r renderer) clients(p portal.Portal) []clients {
+	if !r.filter && refuses(p) {
+		return r.inside
+	}
+	return everybody
 }
 
 func (r renderer) target(p portal.Portal) string {
 	switch target := p.Target.(type) {
 	case portal.Redirect:
+		if r.filter {
+			return "DROP"
+		}
 		if r.address.IsValid() {
 			return "DNAT --to-destination " + netip.AddrPortFrom(r.address, target.Port).String()
 		}
 		return "REDIRECT --to-ports " + strconv.Itoa(int(target.Port))
 	case portal.Reject:
 		return "REJECT --reject-with " + r.rejected[p.Frontend.Protocol]
+	case portal.Drop:
+		return "DROP"
 	}
 	panic(fmt.Sprintf("portal %s has target %T", p.Frontend, p.Target)) // check lets none through
 }
@@ -89,7 +120,7 @@ func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
 func (r renderer) top(t *tree) string {
 	var b strings.Builder
 	for _, cover := range t.covers() {
-		fmt.Fprintf(&b, "-A %s %s-j %s\n", r.services, destinationIn(cover), r.addresses)
+		fmt.Fprintf(&b, "-A %s %s-j %s\n", r.services, within("-d", cover), r.addresses)
 	}
 	if t.nodes > 0 {
 		for _, dst := range r.nodeDestinations() {
@@ -99,12 +130,12 @@ func (r renderer) top(t *tree) string {
 	return b.String()
 }
 
-// destinationIn matches what goes to a prefix, with a blank at its end unless that is everything.
-func destinationIn(p netip.Prefix) string {
+// within matches a source (-s) or destination (-d) by prefix, with a blank at its end unless that is everything.
+func within(option string, p netip.Prefix) string {
 	if p.Bits() == 0 {
 		return ""
 	}
-	return "-d " + p.String() + " "
+	return option + " " + p.String() + " "
 }
 
 // groups leads to the groups in use.
@@ -126,7 +157,7 @@ func (r renderer) nodeDestinations() []string {
 	}
 	var out []string
 	for _, prefix := range r.nodeAddresses {
-		out = append(out, destinationIn(prefix))
+		out = append(out, within("-d", prefix))
 	}
 	return out
 }

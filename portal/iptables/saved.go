@@ -45,6 +45,16 @@ func (c chains) parseSaved(text []byte) saved {
 	return s
 }
 
+// section is the part of one table in the text of several; nil when it is not among them.
+func section(text []byte, table string) []byte {
+	_, from, ok := bytes.Cut(append([]byte("\n"), text...), []byte("\n*"+table+"\n"))
+	if !ok {
+		return nil
+	}
+	part, _, _ := bytes.Cut(from, []byte("\nCOMMIT"))
+	return part
+}
+
 // destination is the chain or target a rule leads to.
 func destination(rule string) string {
 	words := strings.Fields(unquoted(rule))

@@ -11,31 +11,35 @@ import (
 const (
 	natTable    = "nat"
 	filterTable = "filter"
+	mangleTable = "mangle"
 )
 
 // table is one table of one family: the portals in it and the text that the host was given.
 type table struct {
 	renderer
 	name    string
-	tree    *tree
+	tree    *tree             // nil in mangle, which holds no portals
 	written map[string]string // chain → rules
 	linked  []jump            // and the jumps to them
 	rules   int               // in all of written and linked
+	sent    int               // in scripts since that was told
 }
 
 func newTable(name string, r renderer) *table {
-	return &table{renderer: r, name: name, tree: newTree()}
+	r.filter = name == filterTable
+	t := &table{renderer: r, name: name}
+	if name != mangleTable {
+		t.tree = newTree()
+	}
+	return t
 }
 
 // sync is the script that makes what a host holds into what is wanted, and records it as written.
 func (t *table) sync(host saved) *script {
 	t.written = t.fixed()
-	for _, id := range t.tree.all() {
-		if name, rules, wanted := t.chain(t.tree, id); wanted {
-			t.written[name] = rules
-		}
+	if t.tree != nil {
+		t.renderAll()
 	}
-	t.tree.takeDirty()
 	t.linked = t.jumps()
 	t.rules = len(t.linked)
 	s := &script{table: t.name, chains: map[string]string{}}
@@ -43,6 +47,7 @@ func (t *table) sync(host saved) *script {
 		t.rules += count(rules)
 		if held, ok := host.rules[name]; !ok || held != rules {
 			s.chains[name] = rules
+			t.sent += count(rules)
 		}
 	}
 	for name := range host.rules {
@@ -52,6 +57,15 @@ func (t *table) sync(host saved) *script {
 	}
 	s.unlink, s.link = relink(t.linked, host.jumps)
 	return s
+}
+
+func (t *table) renderAll() {
+	for _, id := range t.tree.all() {
+		if name, rules, wanted := t.chain(t.tree, id); wanted {
+			t.written[name] = rules
+		}
+	}
+	t.tree.takeDirty()
 }
 
 // update is the script for what changed in the tree since the last sync or update, and records it as written.
@@ -64,6 +78,7 @@ func (t *table) update() *script {
 		case wanted && (!there || held != rules):
 			s.chains[name], t.written[name] = rules, rules
 			t.rules += count(rules) - count(held)
+			t.sent += count(rules)
 		case !wanted && there:
 			s.discard = append(s.discard, name)
 			delete(t.written, name)
@@ -91,10 +106,13 @@ func removal(table string, host saved) *script {
 
 // fixed are the chains that do not depend on portals.
 func (t *table) fixed() map[string]string {
-	if t.name == natTable {
-		return map[string]string{}
+	switch t.name {
+	case filterTable:
+		return map[string]string{t.guard: t.guardRules(), t.accept: t.acceptRules()}
+	case mangleTable:
+		return map[string]string{t.divert: t.divertRules()}
 	}
-	return map[string]string{t.guard: t.guardRules(), t.accept: t.acceptRules()}
+	return map[string]string{}
 }
 
 // relink tells which rules of others' chains go and which come. A chain of jumps that stand there in their order, once

@@ -125,8 +125,13 @@ func (t *tree) takeDirty() []chainID {
 	return ids
 }
 
+func (t *tree) get(f service.Frontend) (portal.Portal, bool) {
+	p, ok := t.leaves[shardOf(f)][f]
+	return p, ok
+}
+
 func (t *tree) has(f service.Frontend) bool {
-	_, ok := t.leaves[shardOf(f)][f]
+	_, ok := t.get(f)
 	return ok
 }
 

@@ -29,6 +29,9 @@ func TestNewRefuses(t *testing.T) {
 		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
 		{func(o *Options) { o.ProxyAddresses = addresses(nodeAddress, "192.0.2.9") }, "proxy address 192.0.2.9"},
 		{func(o *Options) { o.Prefix = "portald" }, `prefix "portald"`},
+		{func(o *Options) { o.Inside.Interface = "cni0 -j ACCEPT" }, `interface "cni0 -j ACCEPT"`},
+		{func(o *Options) { o.Inside.InterfacePrefix = "fifteen-letters" }, "at most 14"},
+		{func(o *Options) { o.Inside.Sources = make([]netip.Prefix, 1) }, "pod addresses invalid"},
 		{func(o *Options) { o.Prefix = "PORTALDPORTALD-X" }, "at most 15"},
 	} {
 		o := testOptions(newFake().run, "")
@@ -96,16 +99,21 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 // A frontend leads somewhere at every moment: what is new is put up before what is old goes.
 func TestMovingFrontendNeverLeadsNowhere(t *testing.T) {
 	p := goldenPortals()[1]
-	there, refused := []portal.Portal{p}, []portal.Portal{p}
+	there, refused, inside := []portal.Portal{p}, []portal.Portal{p}, []portal.Portal{p}
 	refused[0].Target = portal.Reject{}
+	inside[0].Target = portal.Redirect{Port: 20001, Inside: true}
 	rule := fmt.Sprintf("--dport %d ", p.Frontend.Addr.Port())
 	for _, test := range []struct {
 		name     string
 		from, to []portal.Portal
-		want     []string // tables in the order in which the rule came (+) and went (-)
+		want     []string // tables in the order in which the rule came or changed (+) and went (-)
 	}{
 		{"redirect to reject", there, refused, []string{"+filter", "-nat"}},
 		{"reject to redirect", refused, there, []string{"+nat", "-filter"}},
+		{"redirect to inside", there, inside, []string{"+filter", "+nat"}},
+		{"inside to redirect", inside, there, []string{"+nat", "-filter"}},
+		{"reject to inside", refused, inside, []string{"+nat", "+filter"}},
+		{"inside to reject", inside, refused, []string{"+filter", "-nat"}},
 	} {
 		for _, way := range []string{"Update", "Replace"} {
 			t.Run(test.name+" by "+way, func(t *testing.T) {

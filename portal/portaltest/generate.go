@@ -50,8 +50,8 @@ func (s State) Change(random *rand.Rand, n int) []portal.Change {
 // one returns any portal; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
 	p := portal.Portal{Kind: service.Kind(random.IntN(4)), Target: portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}}
-	if random.IntN(4) == 0 {
-		p.Target = portal.Reject{}
+	if random.IntN(2) == 0 {
+		p.Target = targets(p)[random.IntN(4)]
 	}
 	proto := []service.Protocol{service.TCP, service.UDP}[random.IntN(2)]
 	addr, port := address(random, spread), uint16(80+random.IntN(3))
@@ -66,6 +66,15 @@ func one(random *rand.Rand, spread int) portal.Portal {
 	p.Frontend = service.Frontend{Addr: netip.AddrPortFrom(addr, port), Protocol: proto}
 	p.Owner = service.PortName{Namespace: "shop", Name: fmt.Sprintf("s%d", random.IntN(spread)), Port: "web", Protocol: proto}
 	return p
+}
+
+// targets are one of each kind, with the port of p's own if that has one.
+func targets(p portal.Portal) []portal.Target {
+	port := uint16(FirstPort)
+	if redirect, ok := p.Target.(portal.Redirect); ok {
+		port = redirect.Port
+	}
+	return []portal.Target{portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}, portal.Drop{}, portal.Reject{}}
 }
 
 func address(random *rand.Rand, spread int) netip.Addr {

@@ -3,11 +3,13 @@ package portaltest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -62,7 +64,7 @@ func New(t testing.TB) *Namespace {
 		runtime.LockOSThread()
 		var err error
 		if n.handle, err = netns.New(); err == nil {
-			err = loopbackUp()
+			err = errors.Join(loopbackUp(), noDoubts())
 		}
 		made <- err
 	}()
@@ -118,7 +120,21 @@ func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
 		return up(nameA, addrsA)
 	})
 	b.Must(func() error { return up(nameB, addrsB) })
+	a.Must(func() error { return carries(nameA) })
+	b.Must(func() error { return carries(nameB) })
 }
+
+// carries waits until a link does, which IPv6 hears of some time after both of its ends are up.
+func carries(name string) error {
+	for start := time.Now(); time.Since(start) < linkTime; time.Sleep(time.Millisecond) {
+		if link, err := netlink.LinkByName(name); err == nil && link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not carry", name)
+}
+
+const linkTime = 5 * time.Second // the kernel takes up to one
 
 func up(name string, addrs []string) error {
 	link, err := netlink.LinkByName(name)
@@ -142,3 +158,12 @@ func up(name string, addrs []string) error {
 }
 
 func loopbackUp() error { return up("lo", nil) }
+
+// noDoubts has IPv6 use the addresses of links at once: nobody else here can have them.
+func noDoubts() error {
+	err := Sysctl("net/ipv6/conf/default/accept_dad", "0")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

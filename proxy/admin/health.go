@@ -9,7 +9,9 @@ import (
 
 // Health knows whether the proxy keeps up with its source. Safe for concurrent use.
 //
-// Live: no change has waited for a sync for longer than the timeout. Ready: live, synced at least once, not draining.
+// Live: no change has waited for a sync for longer than the timeout. Serving: live, synced at least once, not draining.
+// Ready: serving, and the Node is to stay. kube-proxy is ready before its first sync; to send traffic here then would
+// be too early.
 type Health struct {
 	timeout time.Duration
 	metrics *Metrics
@@ -18,6 +20,7 @@ type Health struct {
 	queued   time.Time // of the oldest change that waits; zero: none does
 	updated  time.Time // of the last sync; zero: none yet
 	draining bool
+	leaving  bool // the Node is
 }
 
 // NewHealth returns the health of a proxy that resyncs each syncPeriod. A change may wait for two of them, as with
@@ -50,29 +53,44 @@ func (h *Health) Draining() {
 	h.draining = true
 }
 
+// SetEligible notes whether the Node may have new traffic from outside: not while it is being deleted or bears the
+// taint ToBeDeletedByClusterAutoscaler. It may until something else is said.
+func (h *Health) SetEligible(eligible bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaving = !eligible
+}
+
+// Serving tells whether connections that reach this node are served: what load balancers that ask for a Service want to
+// know. A Node that is to be deleted serves until it is.
+func (h *Health) Serving() bool { return h.state().serving }
+
 // state is the health at one moment.
 type state struct {
-	live, ready, eligible bool
-	updated, now          time.Time
+	live, serving, ready, eligible bool
+	updated, now                   time.Time
 }
 
 func (h *Health) state() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := state{updated: h.updated, now: time.Now(), eligible: !h.draining}
+	s := state{updated: h.updated, now: time.Now(), eligible: !h.draining && !h.leaving}
 	s.live = h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout
-	s.ready = s.live && s.eligible && !h.updated.IsZero()
+	s.serving = s.live && !h.draining && !h.updated.IsZero()
+	s.ready = s.serving && s.eligible
 	return s
 }
 
-// answer has the fields of kube-proxy's.
+// answer has the fields of kube-proxy's, but for its status by address family: here one sync is of both.
 type answer struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
+	Healthy      bool      `json:"healthy"` // live
 }
 
-// Healthz answers whether traffic should be sent here: 200 or 503. nodeEligible is false while draining.
+// Healthz answers whether traffic should be sent here: 200 or 503. nodeEligible is false while draining, and while the
+// Node is to be deleted.
 func (h *Health) Healthz(w http.ResponseWriter, _ *http.Request) {
 	s := h.state()
 	code := reply(w, s, s.ready, &s.eligible)
@@ -93,14 +111,12 @@ func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 // reply answers and returns the status code. As with kube-proxy, one that is well was updated just now, since those
 // who ask take an old time for a proxy that hangs.
 func reply(w http.ResponseWriter, s state, well bool, eligible *bool) int {
-	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible}
+	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: s.live}
 	code := http.StatusServiceUnavailable
 	if well {
 		a.LastUpdated, code = s.now, http.StatusOK
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(code)
+	answerAs(w, "application/json", code)
 	_ = json.NewEncoder(w).Encode(a) // it cannot fail but for a client that left
 	return code
 }

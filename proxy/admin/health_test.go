@@ -62,6 +62,39 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+// A Node that is to be deleted gets no new traffic, and yet serves what comes.
+func TestHealthOfANodeThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHealth(30*time.Second, nil)
+		if h.Serving() {
+			t.Error("it serves before the first sync")
+		}
+		h.Updated()
+		h.SetEligible(false)
+		wantHealth(t, h, 503, 200)
+		if _, got := ask(t, h.Healthz); got["nodeEligible"] != false || got["healthy"] != true {
+			t.Errorf("leaving: %v", got)
+		}
+		if !h.Serving() {
+			t.Error("it no longer serves")
+		}
+		h.SetEligible(true)
+		wantHealth(t, h, 200, 200)
+		h.QueuedUpdate()
+		time.Sleep(time.Minute)
+		if h.Serving() {
+			t.Error("it serves while a change waits")
+		}
+		h.Updated()
+		h.Draining()
+		h.SetEligible(true) // that is not for the Node to say
+		wantHealth(t, h, 503, 200)
+		if h.Serving() {
+			t.Error("it serves new connections while it drains")
+		}
+	})
+}
+
 func TestHealthAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics("IPv4")
@@ -70,17 +103,19 @@ func TestHealthAnswer(t *testing.T) {
 		h.Updated()
 		time.Sleep(time.Minute)
 		_, got := ask(t, h.Healthz)
-		if got["lastUpdated"] != got["currentTime"] || got["nodeEligible"] != true || len(got) != 3 {
+		if got["lastUpdated"] != got["currentTime"] || got["nodeEligible"] != true || got["healthy"] != true ||
+			len(got) != 4 {
 			t.Errorf("well: %v", got)
 		}
 		h.QueuedUpdate()
 		time.Sleep(time.Minute)
 		h.Draining()
 		_, got = ask(t, h.Healthz)
-		if got["lastUpdated"] != synced.Format(time.RFC3339Nano) || got["nodeEligible"] != false {
+		if got["lastUpdated"] != synced.Format(time.RFC3339Nano) || got["nodeEligible"] != false ||
+			got["healthy"] != false {
 			t.Errorf("ill: %v", got)
 		}
-		if _, got = ask(t, h.Livez); len(got) != 2 {
+		if _, got = ask(t, h.Livez); len(got) != 3 {
 			t.Errorf("/livez: %v", got)
 		}
 		const want = `

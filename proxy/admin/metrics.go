@@ -8,18 +8,23 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_*, workqueue_*, informer_*
 
 	"github.com/portald/portald/proxy/service"
 )
 
 // Metrics is all that the daemon counts, in a registry of its own: kube-proxy's metrics under their names, types,
-// labels and buckets where they apply, and those of connections beside them. Safe for concurrent use.
+// labels and buckets where they apply, and those of connections beside them. What client-go counts of itself, and what
+// is counted of the process, is in the one registry that all programs with client-go share. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	families []string
+	began    time.Time
 	sync     syncMetrics
+	forget   forgetMetrics
+	policies localPolicies
 	conns    connMetrics
 	accepts  *prometheus.CounterVec
 	healthz  *prometheus.CounterVec
@@ -32,24 +37,30 @@ func NewMetrics(families ...string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		families: families,
+		began:    time.Now(),
 		accepts: counters("portald_accept_errors_total",
 			"Connections that could not be accepted, by reason.", "reason"),
 		healthz: counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
 		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
 	}
 	m.sync.init()
+	m.forget.init()
+	m.policies.init(families)
 	m.conns.init()
-	m.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.accepts, m.healthz, m.livez)
+	m.registry.MustRegister(m.accepts, m.healthz, m.livez, m.policies.gauges)
+	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
+	m.registry.MustRegister(m.forget.all()...)
 	m.registry.MustRegister(m.conns.all()...)
 	m.sync.zero(families)
+	m.forget.zero(families)
 	return m
 }
 
 // Handler serves the metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true})
+	all := prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true})
 }
 
 // AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.

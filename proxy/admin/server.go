@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	stdlog "log"
 	"net"
 	"net/http"
@@ -22,9 +21,10 @@ const (
 
 // ServerOptions tell where and how an HTTP server listens.
 type ServerOptions struct {
-	Name     string // "health": for log lines and errors
-	Address  string // "host:port"; empty = no server
-	HardFail bool   // end Run with an error when the address cannot be bound, in place of trying again
+	Name     string      // "health": for log lines and errors
+	Address  string      // "host:port"; empty = no server
+	HardFail bool        // end Run with an error when the address cannot be bound, in place of trying again
+	Failed   func(error) // told once when the address cannot be bound; nil = nobody
 	Log      logrus.FieldLogger
 
 	// Listen binds the address; nil = the real thing.
@@ -45,27 +45,12 @@ func NewHealthServer(o ServerOptions, h *Health) *Server {
 	return newServer(o, mux)
 }
 
-// NewMetricsServer returns a server of /metrics, of /proxyMode, which names the mode, and of /healthz, which as
-// kube-proxy's here says no more than that the process answers.
-func NewMetricsServer(o ServerOptions, m *Metrics, mode string) *Server {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.Handler())
-	mux.HandleFunc("GET /healthz", plain("ok"))
-	mux.HandleFunc("GET /proxyMode", plain(mode))
-	return newServer(o, mux)
-}
-
-func plain(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = io.WriteString(w, text) // it cannot fail but for a client that left
-	}
-}
-
 func newServer(o ServerOptions, h http.Handler) *Server {
 	if o.Listen == nil {
 		o.Listen = (&net.ListenConfig{}).Listen
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
 	}
 	return &Server{o: o, handler: h}
 }
@@ -85,7 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // bind returns a listener, or none when ctx ended before there could be one.
 func (s *Server) bind(ctx context.Context) (net.Listener, error) {
-	for said := false; ; said = true {
+	for said := false; ctx.Err() == nil; said = true {
 		l, err := s.o.Listen(ctx, "tcp", s.o.Address)
 		switch {
 		case ctx.Err() != nil:
@@ -99,12 +84,15 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 		case err == nil:
 			return l, nil
 		case s.o.HardFail:
+			s.o.Failed(err)
 			return nil, fmt.Errorf("bind %s server: %w", s.o.Name, err)
 		case !said:
 			s.o.Log.WithError(err).Warnf("cannot bind %s server, trying again every %v", s.o.Name, rebindEvery)
+			s.o.Failed(err)
 		}
 		pause(ctx, rebindEvery)
 	}
+	return nil, nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

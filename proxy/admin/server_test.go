@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func TestServersAnswer(t *testing.T) {
 	health, healthAt := options()
 	metrics, metricsAt := options()
 	stopHealth := served(t, NewHealthServer(health, h))
-	stopMetrics := served(t, NewMetricsServer(metrics, exercised(t), "userspace"))
+	stopMetrics := served(t, NewMetricsServer(metrics, exercised(t), Pages{Mode: "userspace"}))
 	healthURL, metricsURL := "http://"+<-healthAt, "http://"+<-metricsAt
 	for _, tc := range []struct {
 		url, contains string
@@ -73,6 +74,13 @@ func TestServersAnswer(t *testing.T) {
 		{metricsURL + "/metrics", "portald_connections_total{", 200},
 		{metricsURL + "/metrics", "process_open_fds", 200},
 		{metricsURL + "/metrics", "go_goroutines", 200},
+		{metricsURL + "/metrics", "rest_client_transport_cache_entries", 200},
+		{metricsURL + "/metrics", "kubernetes_build_info{", 200},
+		{metricsURL + "/metrics/slis", `kubernetes_healthcheck{name="ping",type="healthz"} 1`, 200},
+		{metricsURL + "/configz", "", 404},
+		{metricsURL + "/debug/pprof/", "", 404},
+		{metricsURL + "/debug/pprof/heap", "", 404},
+		{metricsURL + "/debug/flags/v", "", 404},
 	} {
 		if code, body := fetch(t, tc.url); code != tc.code || !strings.Contains(body, tc.contains) {
 			t.Errorf("%s: %d %.200q", tc.url, code, body)
@@ -89,6 +97,68 @@ func TestServersAnswer(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, had %d", runtime.NumGoroutine(), before)
 		}
+	}
+}
+
+// put sends text to a handler's path.
+func put(h http.Handler, path, text string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPut, path, strings.NewReader(text)))
+	return w.Code, w.Body.String()
+}
+
+func TestPages(t *testing.T) {
+	var verbosity string
+	s := NewMetricsServer(ServerOptions{}, NewMetrics("IPv4"), Pages{
+		Mode:      "userspace",
+		Profiling: true,
+		Config: func() map[string]any {
+			return map[string]any{"kubeproxy.config.k8s.io": map[string]any{"mode": "userspace"}}
+		},
+		SetVerbosity: func(v string) error {
+			if v == "many" {
+				return errors.New("not a number")
+			}
+			verbosity = v
+			return nil
+		},
+	})
+	for path, want := range map[string]string{
+		"/proxyMode":            "userspace",
+		"/configz":              `{"kubeproxy.config.k8s.io":{"mode":"userspace"}}`,
+		"/debug/pprof/":         "goroutine",
+		"/debug/pprof/heap":     "",
+		"/debug/pprof/cmdline":  "admin.test",
+		"/debug/pprof/symbol?0": "num_symbols",
+	} {
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %.200q", path, w.Code, w.Body)
+		}
+		if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s may be sniffed", path)
+		}
+	}
+	if code, _ := put(s.handler, "/debug/flags/v", "4"); code != http.StatusOK || verbosity != "4" {
+		t.Errorf("verbosity: %d, and it is %q", code, verbosity)
+	}
+	for _, bad := range []string{"many", strings.Repeat("4", 65)} {
+		if code, body := put(s.handler, "/debug/flags/v", bad); code != http.StatusBadRequest || verbosity != "4" {
+			t.Errorf("bad verbosity: %d %q, and it is %q", code, body, verbosity)
+		}
+	}
+	if code, _ := put(s.handler, "/proxyMode", "iptables"); code != http.StatusMethodNotAllowed {
+		t.Errorf("a put to /proxyMode: %d", code)
+	}
+}
+
+// A configuration that cannot be written is an answer too.
+func TestConfigzFails(t *testing.T) {
+	w := httptest.NewRecorder()
+	configz(w, map[string]any{"x": make(chan int)})
+	if w.Code != http.StatusInternalServerError || !strings.HasPrefix(w.Body.String(), "write configuration: ") {
+		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }
 
@@ -117,6 +187,8 @@ func TestServerTriesToBindAgain(t *testing.T) {
 		o, at := options()
 		daemon, told := test.NewNullLogger()
 		o.Log = daemon
+		var failures []error
+		o.Failed = func(err error) { failures = append(failures, err) }
 		real, tries := o.Listen, 0
 		o.Listen = func(ctx context.Context, network, address string) (net.Listener, error) {
 			if tries++; tries < 4 {
@@ -132,6 +204,9 @@ func TestServerTriesToBindAgain(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+		if len(failures) != 1 {
+			t.Errorf("told %v, want one", failures)
 		}
 		const want = "cannot bind test server, trying again every 5s\ntest server is bound to 127.0.0.1:0 now"
 		if messages(told) != want {
@@ -160,9 +235,14 @@ func TestServerFailsHard(t *testing.T) {
 	defer taken.Close()
 	o, _ := options()
 	o.Address, o.HardFail, o.Listen = taken.Addr().String(), true, nil
+	var told error
+	o.Failed = func(err error) { told = err }
 	err = newServer(o, nil).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "bind test server: ") {
 		t.Errorf("error %v", err)
+	}
+	if !errors.Is(err, told) {
+		t.Errorf("told %v", told)
 	}
 }
 

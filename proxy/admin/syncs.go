@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +12,8 @@ const syncPrefix = "kubeproxy_sync_proxy_rules_"
 // syncMetrics are kube-proxy's, of changes on their way to the host's rules.
 type syncMetrics struct {
 	duration, full, partial         *prometheus.HistogramVec
-	last, queued, rules             *prometheus.GaugeVec
+	programming                     *prometheus.HistogramVec
+	last, queued, rules, rulesLast  *prometheus.GaugeVec
 	restoreFailures, partialFailure *prometheus.CounterVec
 }
 
@@ -24,12 +26,16 @@ func (s *syncMetrics) init() {
 		"Duration of one resync, which writes all rules.", buckets, "ip_family")
 	s.partial = histograms("kubeproxy_sync_partial_proxy_rules_duration_seconds",
 		"Duration of one sync that writes what changed.", buckets, "ip_family")
+	s.programming = histograms("kubeproxy_network_programming_duration_seconds",
+		"Time from a change of endpoints in the cluster until it was synced here.", programmingBuckets(), "ip_family")
 	s.last = gauges(syncPrefix+"last_timestamp_seconds",
 		"When the rules were last synced, Unix time.", "ip_family")
 	s.queued = gauges(syncPrefix+"last_queued_timestamp_seconds",
 		"When a sync of the rules was last queued, Unix time.", "ip_family")
 	s.rules = gauges(syncPrefix+"iptables_total",
 		"Rules held in iptables.", "ip_family", "table")
+	s.rulesLast = gauges(syncPrefix+"iptables_last",
+		"Rules written to iptables in the last sync.", "ip_family", "table")
 	s.restoreFailures = counters(syncPrefix+"iptables_restore_failures_total",
 		"Failed iptables-restore calls.", "ip_family")
 	s.partialFailure = counters(syncPrefix+"iptables_partial_restore_failures_total",
@@ -37,8 +43,15 @@ func (s *syncMetrics) init() {
 }
 
 func (s *syncMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{s.duration, s.full, s.partial, s.last, s.queued, s.rules, s.restoreFailures,
-		s.partialFailure}
+	return []prometheus.Collector{s.duration, s.full, s.partial, s.programming, s.last, s.queued, s.rules, s.rulesLast,
+		s.restoreFailures, s.partialFailure}
+}
+
+// programmingBuckets are kube-proxy's, in seconds: every second of the first minute, every five of the second, and
+// every thirty up to five minutes.
+func programmingBuckets() []float64 {
+	return slices.Concat(prometheus.LinearBuckets(0.25, 0.25, 2), prometheus.LinearBuckets(1, 1, 59),
+		prometheus.LinearBuckets(60, 5, 12), prometheus.LinearBuckets(120, 30, 7))
 }
 
 // zero makes counters of failures visible before the first failure, so that its increase is.
@@ -70,6 +83,19 @@ func (m *Metrics) Synced(full bool, start, end time.Time) {
 	}
 }
 
+// Programmed notes changes that were synced at end, by the times at which they were triggered in the cluster. Those
+// older than this process are no measure of it; and what a clock ahead of ours dates into the future took no time.
+func (m *Metrics) Programmed(triggered []time.Time, end time.Time) {
+	for _, at := range triggered {
+		if at.Before(m.began) {
+			continue
+		}
+		for _, f := range m.families {
+			m.sync.programming.WithLabelValues(f).Observe(max(0, end.Sub(at).Seconds()))
+		}
+	}
+}
+
 // RestoreFailed notes an iptables-restore that failed; partial if it was to write only what changed.
 func (m *Metrics) RestoreFailed(family string, partial bool) {
 	m.sync.restoreFailures.WithLabelValues(family).Inc()
@@ -81,6 +107,11 @@ func (m *Metrics) RestoreFailed(family string, partial bool) {
 // Rules notes how many rules of ours one table of iptables holds.
 func (m *Metrics) Rules(family, table string, n int) {
 	m.sync.rules.WithLabelValues(family, table).Set(float64(n))
+}
+
+// RulesLast notes how many rules the last sync wrote to one table of iptables.
+func (m *Metrics) RulesLast(family, table string, n int) {
+	m.sync.rulesLast.WithLabelValues(family, table).Set(float64(n))
 }
 
 // Changes counts what the source reported: in all, and not yet synced.

@@ -121,7 +121,7 @@ func (t *bindings) expire(now time.Duration, n int) {
 
 // forget makes all bindings to e stale, which must be gone.
 func (t *bindings) forget(e *endpoint) {
-	t.stale += e.bound
+	t.stale += int(e.bound)
 	if t.live() == 0 {
 		t.clear()
 	}

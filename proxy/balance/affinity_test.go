@@ -183,7 +183,7 @@ func check(t *testing.T, b *Balancer) {
 		}
 	}
 	for e, n := range held {
-		if e.bound != n {
+		if int(e.bound) != n {
 			t.Fatalf("%v counts %d bindings, has %d", e.addr, e.bound, n)
 		}
 	}

@@ -28,11 +28,15 @@ type Balancer struct {
 }
 
 // endpoint is one place in the ring. One that left and came back is a new one: what was bound to it stays forgotten.
+// There may be a million, so the fields stand as closely as they can.
 type endpoint struct {
-	addr  netip.AddrPort
+	addr  netip.Addr
+	port  uint16
 	gone  bool
-	bound int // bindings that point here
+	bound int32 // bindings that point here
 }
+
+func (e *endpoint) addrPort() netip.AddrPort { return netip.AddrPortFrom(e.addr, e.port) }
 
 // New returns a Balancer without endpoints and without affinity.
 func New(o Options) *Balancer {
@@ -60,7 +64,7 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (addr netip.A
 	if e == nil {
 		return netip.AddrPort{}, "", false
 	}
-	return e.addr, affinity, true
+	return e.addrPort(), affinity, true
 }
 
 // turn gives the next endpoint that was not tried its turn; nil when all were.
@@ -70,7 +74,7 @@ func (b *Balancer) turn(tried []netip.AddrPort) *endpoint {
 		if b.next++; b.next == len(b.ring) {
 			b.next = 0
 		}
-		if !slices.Contains(tried, e.addr) {
+		if !slices.Contains(tried, e.addrPort()) {
 			return e
 		}
 	}
@@ -82,7 +86,7 @@ func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort) (*endpoi
 	now := b.bindings.now()
 	b.bindings.expire(now, 2) // more than one bind adds, so the table shrinks to what is alive
 	bound := b.bindings.find(client, now)
-	if bound != nil && !slices.Contains(tried, bound.addr) {
+	if bound != nil && !slices.Contains(tried, bound.addrPort()) {
 		b.bindings.bind(client, bound, now)
 		return bound, Hit
 	}
@@ -107,7 +111,7 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slices.EqualFunc(b.ring, addrs, func(e *endpoint, a netip.AddrPort) bool { return e.addr == a }) {
+	if slices.EqualFunc(b.ring, addrs, func(e *endpoint, a netip.AddrPort) bool { return e.addrPort() == a }) {
 		return
 	}
 	old := b.ring
@@ -131,7 +135,7 @@ func merge(old []*endpoint, addrs []netip.AddrPort) []*endpoint {
 			ring[i] = old[at]
 			ring[i].gone = false
 		} else {
-			ring[i] = &endpoint{addr: addr}
+			ring[i] = &endpoint{addr: addr.Addr(), port: addr.Port()}
 		}
 	}
 	return ring
@@ -141,7 +145,7 @@ func merge(old []*endpoint, addrs []netip.AddrPort) []*endpoint {
 func (b *Balancer) resume(old []*endpoint) int {
 	for i := range old {
 		if e := old[(b.next+i)%len(old)]; !e.gone {
-			at, _ := search(b.ring, e.addr)
+			at, _ := search(b.ring, e.addrPort())
 			return at
 		}
 	}
@@ -152,7 +156,7 @@ func (b *Balancer) resume(old []*endpoint) int {
 }
 
 func search(ring []*endpoint, addr netip.AddrPort) (int, bool) {
-	return slices.BinarySearchFunc(ring, addr, func(e *endpoint, a netip.AddrPort) int { return e.addr.Compare(a) })
+	return slices.BinarySearchFunc(ring, addr, func(e *endpoint, a netip.AddrPort) int { return e.addrPort().Compare(a) })
 }
 
 // SetAffinity binds clients by address for as long as they come back within timeout; 0 ends that and forgets them. A

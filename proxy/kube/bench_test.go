@@ -129,13 +129,13 @@ func BenchmarkOneChange(b *testing.B) {
 				}
 				text, err := os.ReadFile(path)
 				check(b, err)
-				w := newWatch(quiet())
+				w := newNotifier(quiet())
 				b.Cleanup(w.close)
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Appendf(nil, "- 10.244.%d.7", 1+i%2)
 					check(b, os.WriteFile(path, bytes.Replace(text, []byte("- 10.244.0.7"), to, 1), 0o644))
 					m.takeIn(pending{files: map[string]*source{path: m.sources[0]}}, w)
-					if len(store.Take()) != 1 {
+					if changes, _ := store.Take(); len(changes) != 1 {
 						b.Fatal("change not seen")
 					}
 				}

@@ -4,51 +4,74 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portald/portald/proxy/service"
 )
 
-// Cache keeps the newest Services, EndpointSlices and this node's Node, whatever source they come from, and puts what
-// they mean into a Store. A change costs O(the Service it touches). Safe for concurrent use.
+// Cache keeps what matters of the newest Services, EndpointSlices and this node's Node, whatever source they come from,
+// and puts what they mean into a Store. A change costs O(the Service it touches); one of this node's zone costs all of
+// them. Safe for concurrent use.
 type Cache struct {
+	// Report, unless nil, is told of each problem that is logged. It must not block. Set it before the first change.
+	Report func(service.Name, Problem)
+
 	store *service.Store
 	opts  TranslateOptions
 	log   logrus.FieldLogger
+	began time.Time
 
 	mu            sync.Mutex
 	owners        map[service.Name]*owner
-	ownerOfSlice  map[Key]service.Name // by the label the slice had when it came
-	node          *corev1.Node
+	slices        map[Key]*trimmedSlice // those that name a Service
+	node          *trimmedNode
+	zone          string  // this node's
+	held          touched // nil: changes are translated at once
 	serviceEvents uint64
 	sliceEvents   uint64
+
+	watchers watchers
 }
 
 // owner is a Service and the slices that name it; either may be there without the other.
 type owner struct {
-	svc      *corev1.Service
-	slices   map[string]*discoveryv1.EndpointSlice
-	problems map[string]struct{} // said already
+	svc       *trimmedService      // nil: none that is served
+	slices    []*trimmedSlice      // by name
+	triggered []time.Time          // of changes that are not translated yet
+	said      map[Problem]struct{} // problems that stand
 }
+
+// touched are the Services that a change concerns.
+type touched map[service.Name]struct{}
 
 // NewCache returns an empty Cache that fills store. Problems are logged once each, until they change.
 func NewCache(store *service.Store, opts TranslateOptions, log logrus.FieldLogger) *Cache {
 	return &Cache{
-		store:        store,
-		opts:         opts,
-		log:          log,
-		owners:       map[service.Name]*owner{},
-		ownerOfSlice: map[Key]service.Name{},
+		store:  store,
+		opts:   opts,
+		log:    log,
+		began:  time.Now(),
+		zone:   opts.Zone,
+		owners: map[service.Name]*owner{},
+		slices: map[Key]*trimmedSlice{},
 	}
 }
 
 // Set takes in the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice and *corev1.Node; others are
-// ignored. The objects must not be changed afterwards.
-func (c *Cache) Set(objects ...metav1.Object) { c.apply(objects, nil) }
+// ignored. Nothing of the objects themselves is kept.
+func (c *Cache) Set(objects ...metav1.Object) {
+	var set []trimmed
+	for _, o := range objects {
+		if t := trim(o, c.opts); t != nil {
+			set = append(set, t)
+		}
+	}
+	c.apply(set, nil)
+}
 
 // Delete forgets objects.
 func (c *Cache) Delete(keys ...Key) { c.apply(nil, keys) }
@@ -60,135 +83,129 @@ func (c *Cache) Changes() (services, endpointSlices uint64) {
 	return c.serviceEvents, c.sliceEvents
 }
 
-// Node is this node as its Node object describes it; false when there is none (yet).
-func (c *Cache) Node() (Node, bool) {
+// reference is a Service in the words of events, in the state that was translated last.
+func (c *Cache) reference(name service.Name) corev1.ObjectReference {
+	ref := corev1.ObjectReference{APIVersion: "v1", Kind: string(KindService), Namespace: name.Namespace, Name: name.Name}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.node == nil {
-		return Node{}, false
+	if o := c.owners[name]; o != nil && o.svc != nil {
+		ref.UID, ref.ResourceVersion = o.svc.uid, o.svc.resourceVersion
 	}
-	return nodeOf(c.node), true
+	return ref
 }
 
 // apply takes in many changes as one: each Service they touch is translated once, so that nobody sees a Service
 // without the slices that came with it.
-func (c *Cache) apply(set []metav1.Object, gone []Key) {
-	type line struct {
-		svc  service.Name
-		text string
-	}
-	var lines []line
+func (c *Cache) apply(set []trimmed, gone []Key) {
+	c.change(func(t touched) {
+		for _, key := range gone {
+			c.remove(key, t)
+		}
+		for _, object := range set {
+			c.put(object, t)
+		}
+	})
+}
+
+// replace takes in all objects of a kind that there are, as one change: others are gone. Those that are known in this
+// version are passed over.
+func (c *Cache) replace(kind Kind, all []trimmed) {
+	there := make(map[Key]struct{}, len(all))
+	c.change(func(t touched) {
+		for _, object := range all {
+			there[object.key()] = struct{}{}
+			if v := object.version(); v == "" || v != c.version(object.key()) {
+				c.put(object, t)
+			}
+		}
+		for _, key := range c.keys(kind) {
+			if _, has := there[key]; !has {
+				c.remove(key, t)
+			}
+		}
+	})
+}
+
+// hold puts off all translations until release, so that the first state is seen whole.
+func (c *Cache) hold() {
 	c.mu.Lock()
-	touched := map[service.Name]struct{}{}
-	for _, key := range gone {
-		c.remove(key, touched)
-	}
-	for _, object := range set {
-		c.put(object, touched)
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(touched), compareNames) {
-		for _, text := range c.translate(name) {
-			lines = append(lines, line{name, text})
-		}
-	}
-	c.mu.Unlock()
-	for _, l := range lines {
-		c.log.WithField("service", l.svc.String()).Warn(l.text)
-	}
+	defer c.mu.Unlock()
+	c.held = touched{}
 }
 
-func (c *Cache) put(object metav1.Object, touched map[service.Name]struct{}) {
-	switch o := object.(type) {
-	case *corev1.Service:
-		c.serviceEvents++
-		name := service.Name{Namespace: o.Namespace, Name: o.Name}
-		c.owner(name).svc = o
-		touched[name] = struct{}{}
-	case *discoveryv1.EndpointSlice:
-		c.sliceEvents++
-		c.putSlice(o, touched)
-	case *corev1.Node:
-		if o.Name == c.opts.NodeName {
-			c.node = o
-		}
-	}
+func (c *Cache) release() {
+	c.change(func(t touched) {
+		maps.Copy(t, c.held)
+		c.held = nil
+	})
 }
 
-func (c *Cache) putSlice(o *discoveryv1.EndpointSlice, touched map[service.Name]struct{}) {
-	key := Key{KindEndpointSlice, o.Namespace, o.Name}
-	name := service.Name{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}
-	if before, has := c.ownerOfSlice[key]; has && before != name {
-		c.removeSlice(key, touched)
-	}
-	if name.Name == "" {
-		return // some other program's slice
-	}
-	c.owner(name).slices[o.Name] = o
-	c.ownerOfSlice[key] = name
-	touched[name] = struct{}{}
+// news is what there is to say of one Service.
+type news struct {
+	svc      service.Name
+	problems []Problem
 }
 
-func (c *Cache) remove(key Key, touched map[service.Name]struct{}) {
-	switch key.Kind {
-	case KindService:
-		name := service.Name{Namespace: key.Namespace, Name: key.Name}
-		if o := c.owners[name]; o != nil && o.svc != nil {
-			c.serviceEvents++
-			o.svc = nil
-			touched[name] = struct{}{}
-		}
-	case KindEndpointSlice:
-		if c.removeSlice(key, touched) {
-			c.sliceEvents++
-		}
-	case KindNode:
-		if key.Name == c.opts.NodeName {
-			c.node = nil
-		}
+// change makes one change of what is kept, and brings the Store and all who want to know up to date with it.
+func (c *Cache) change(alter func(touched)) {
+	for _, n := range c.settle(alter) {
+		c.say(n)
 	}
+	c.tellNode()
 }
 
-func (c *Cache) removeSlice(key Key, touched map[service.Name]struct{}) bool {
-	name, has := c.ownerOfSlice[key]
-	if !has {
-		return false
+// settle makes the change and translates what it touches.
+func (c *Cache) settle(alter func(touched)) (all []news) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := touched{}
+	alter(t)
+	if c.held != nil {
+		maps.Copy(c.held, t)
+		clear(t)
 	}
-	delete(c.ownerOfSlice, key)
-	delete(c.owners[name].slices, key.Name)
-	touched[name] = struct{}{}
-	return true
+	for _, name := range slices.SortedFunc(maps.Keys(t), compareNames) {
+		if problems := c.translate(name); len(problems) > 0 {
+			all = append(all, news{name, problems})
+		}
+	}
+	return all
 }
 
-func (c *Cache) owner(name service.Name) *owner {
-	o := c.owners[name]
-	if o == nil {
-		o = &owner{slices: map[string]*discoveryv1.EndpointSlice{}}
-		c.owners[name] = o
+func (c *Cache) say(n news) {
+	for _, p := range n.problems {
+		c.log.WithField("service", n.svc.String()).Warn(p.Error())
+		if c.Report != nil {
+			c.Report(n.svc, p)
+		}
 	}
-	return o
 }
 
 // translate brings the Store up to date with one Service and returns the problems not said before.
-func (c *Cache) translate(name service.Name) (news []string) {
+func (c *Cache) translate(name service.Name) (fresh []Problem) {
 	o := c.owners[name]
+	triggered := o.triggered
+	o.triggered = nil
 	if o.svc == nil {
 		c.store.Set(name, nil)
-		o.problems = nil
+		o.said = nil
 		if len(o.slices) == 0 {
 			delete(c.owners, name)
 		}
 		return nil
 	}
-	ports, problems := Translate(o.svc, slices.Collect(maps.Values(o.slices)), c.opts)
-	c.store.Set(name, ports)
-	now := make(map[string]struct{}, len(problems))
-	for _, p := range problems {
-		text := p.Error()
-		if _, said := o.problems[text]; !said {
-			news = append(news, text)
-		}
-		now[text] = struct{}{}
+	ports, problems := join(o.svc, o.slices, c.zone)
+	c.store.Set(name, ports, triggered...)
+	var now map[Problem]struct{}
+	if len(problems) > 0 {
+		now = make(map[Problem]struct{}, len(problems))
 	}
-	o.problems = now
-	return news
+	for _, p := range problems {
+		if _, said := o.said[p]; !said {
+			fresh = append(fresh, p)
+		}
+		now[p] = struct{}{}
+	}
+	o.said = now
+	return fresh
 }

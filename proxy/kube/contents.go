@@ -5,13 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // contents is what a reading found.
 type contents struct {
-	objects  map[Key]metav1.Object
+	objects  map[Key]trimmed
 	others   map[string]int // objects of kinds that are not read
 	problems []string
 	refused  map[Key]struct{} // their last good state stays
@@ -20,7 +18,7 @@ type contents struct {
 
 // contents goes through the decoded fragments in order. Of an object that is there twice the first is taken.
 func (r *reading) contents() contents {
-	c := contents{objects: map[Key]metav1.Object{}, others: map[string]int{}, refused: map[Key]struct{}{}}
+	c := contents{objects: map[Key]trimmed{}, others: map[string]int{}, refused: map[Key]struct{}{}}
 	for i, f := range r.fragments {
 		for _, d := range r.results[i] {
 			f.item = max(f.item, d.item)
@@ -41,11 +39,11 @@ func (c *contents) take(d decoded, place string) {
 		c.torn = c.torn || d.key == Key{}
 	case d.other != "":
 		c.others[d.other]++
-	case d.object == nil: // an empty list
+	case d.kept == nil: // an empty list
 	case twice:
 		c.say(place, fmt.Sprintf("%s is in this file twice; the first is served", d.key))
 	default:
-		c.objects[d.key] = d.object
+		c.objects[d.key] = d.kept
 	}
 }
 

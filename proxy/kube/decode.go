@@ -20,6 +20,7 @@ type decoded struct {
 	item     int           // number in its list, where the fragment was a whole list
 	key      Key           // zero when not even that can be told
 	object   metav1.Object // nil when it is refused, or not of a kind that is read
+	kept     trimmed       // what stays of the object, once it is trimmed
 	other    string        // the kind, when it is none that is read
 	warnings []string      // served all the same
 	err      error         // why it is refused
@@ -54,6 +55,17 @@ func decode(f fragment) []decoded {
 		out = decodeList(head)
 	}
 	out[0].warnings = slices.Concat(warnings, out[0].warnings)
+	return out
+}
+
+// decodeTrimmed reads them as decode does, and keeps of them what is needed.
+func decodeTrimmed(f fragment, opts TranslateOptions) []decoded {
+	out := decode(f)
+	for i := range out {
+		if d := &out[i]; d.object != nil {
+			d.kept, d.object = trim(d.object, opts), nil
+		}
+	}
 	return out
 }
 

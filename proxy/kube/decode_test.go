@@ -18,7 +18,7 @@ func read(text string) (out []string) {
 	r := reading{file: &file{path: "f"}, fragments: split([]byte(text))}
 	r.digests = make([]digest, len(r.fragments))
 	r.results = make([][]decoded, len(r.fragments))
-	decodeNew([]*reading{&r})
+	decodeNew([]*reading{&r}, TranslateOptions{})
 	for i, f := range r.fragments {
 		for _, d := range r.results[i] {
 			f.item = max(f.item, d.item)
@@ -28,7 +28,7 @@ func read(text string) (out []string) {
 			switch {
 			case d.err != nil:
 				out = append(out, f.place()+": "+d.err.Error())
-			case d.object != nil:
+			case d.kept != nil:
 				out = append(out, fmt.Sprintf("%s: %s", f.place(), d.key))
 			case d.other != "":
 				out = append(out, f.place()+": other "+d.other)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,88 +13,31 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// backing is what the slices of one Service hold, addresses read once for all its ports.
-type backing []backingSlice
-
-type backingSlice struct {
-	ports     []backingPort
-	endpoints []service.Endpoint // their Addr has port 0
-}
-
-type backingPort struct {
+// slicePort is a port that all endpoints of a slice have.
+type slicePort struct {
 	name     string
 	protocol service.Protocol
 	number   uint16
 }
 
-// endpointsOf reads the slices in the order of their names. Slices of host names and headless ones have no endpoints.
-func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice, opts TranslateOptions, r *report) backing {
-	ordered := slices.Clone(endpointSlices)
-	slices.SortFunc(ordered, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	out := make(backing, 0, len(ordered))
-	for _, s := range ordered {
-		if _, headless := s.Labels[labelHeadless]; headless || s.AddressType == discoveryv1.AddressTypeFQDN {
-			continue
-		}
-		on := r.on(fmt.Sprintf("endpointslice %s/%s", s.Namespace, s.Name))
-		if s.AddressType != discoveryv1.AddressTypeIPv4 && s.AddressType != discoveryv1.AddressTypeIPv6 {
-			on.add("addressType", string(s.AddressType), "must be IPv4 or IPv6; the slice is not used")
-			continue
-		}
-		out = append(out, backingSlice{ports: slicePorts(s, on), endpoints: sliceEndpoints(s, opts, on)})
-	}
-	return out
+// sliceEndpoint is an endpoint of a slice. There may be millions, so it is small.
+type sliceEndpoint struct {
+	addr   netip.Addr
+	pod    string // "namespace/name"
+	traits unique.Handle[traits]
 }
 
-// of returns the endpoints of one service port, ordered by address. A slice belongs to it by the name and protocol of
-// its port: target ports, named ones too, are already resolved in it.
-func (b backing) of(name service.PortName) []service.Endpoint {
-	var out []service.Endpoint
-	for _, s := range b {
-		for _, p := range s.ports {
-			if p.name != name.Port || p.protocol != name.Protocol {
-				continue
-			}
-			for _, e := range s.endpoints {
-				e.Addr = netip.AddrPortFrom(e.Addr.Addr(), p.number)
-				out = append(out, e)
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b service.Endpoint) int { return a.Addr.Compare(b.Addr) })
-	return mergeDuplicates(out)
-}
-
-// mergeDuplicates makes one of neighbours with one address, as they come while an endpoint moves between slices.
-func mergeDuplicates(sorted []service.Endpoint) []service.Endpoint {
-	out := sorted[:0]
-	for _, e := range sorted {
-		if last := len(out) - 1; last >= 0 && out[last].Addr == e.Addr {
-			out[last] = merge(out[last], e)
-		} else {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// merge takes the best that either says: ready before not ready, local before remote. The names come from the ready
-// one, else from the local one, else from a.
-func merge(a, b service.Endpoint) service.Endpoint {
-	out := a
-	if b.Ready && !a.Ready || b.Ready == a.Ready && b.Local && !a.Local {
-		out = b
-	}
-	out.Local = a.Local || b.Local
-	out.Ready = a.Ready || b.Ready
-	out.Serving = a.Serving || b.Serving
-	out.Terminating = a.Terminating && b.Terminating
-	return out
+// traits are what many endpoints have in common. Each set of them is kept once.
+type traits struct {
+	ready, serving, terminating bool
+	local                       bool
+	node, zone                  string
+	hints                       hints
 }
 
 // slicePorts returns the ports of a slice. A port without number means "all ports" to others, and nothing to a proxy.
-func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []backingPort {
-	var out []backingPort
+func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []slicePort {
+	var out []slicePort
 	for i, p := range s.Ports {
 		if p.Port == nil || *p.Port == 0 {
 			continue
@@ -109,7 +53,7 @@ func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []backingPort {
 			continue
 		}
 		// A missing name is the empty one, as the API server fills it in.
-		port := backingPort{name: valueOr(p.Name, ""), protocol: protocol, number: uint16(*p.Port)}
+		port := slicePort{name: valueOr(p.Name, ""), protocol: protocol, number: uint16(*p.Port)}
 		if !slices.Contains(out, port) {
 			out = append(out, port)
 		}
@@ -117,8 +61,8 @@ func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []backingPort {
 	return out
 }
 
-func sliceEndpoints(s *discoveryv1.EndpointSlice, opts TranslateOptions, on objectReport) []service.Endpoint {
-	out := make([]service.Endpoint, 0, len(s.Endpoints))
+func sliceEndpoints(s *discoveryv1.EndpointSlice, opts TranslateOptions, on objectReport) []sliceEndpoint {
+	out := make([]sliceEndpoint, 0, len(s.Endpoints))
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		if len(e.Addresses) == 0 {
@@ -132,7 +76,7 @@ func sliceEndpoints(s *discoveryv1.EndpointSlice, opts TranslateOptions, on obje
 			continue
 		}
 		if opts.carries(addr) {
-			out = append(out, endpoint(s, e, addr, opts.NodeName))
+			out = append(out, sliceEndpoint{addr, podOf(e.TargetRef, s.Namespace), unique.Make(traitsOf(e, opts.NodeName))})
 		}
 	}
 	return out
@@ -149,23 +93,26 @@ func endpointAddr(text string, kind discoveryv1.AddressType) (netip.Addr, string
 	return addr, advice
 }
 
-// endpoint fills in what a condition that is not given means: ready and serving true, terminating false.
-func endpoint(
-	s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint, addr netip.Addr, nodeName string,
-) service.Endpoint {
-	out := service.Endpoint{
-		Addr:        netip.AddrPortFrom(addr, 0),
-		Ready:       valueOr(e.Conditions.Ready, true),
-		Serving:     valueOr(e.Conditions.Serving, true),
-		Terminating: valueOr(e.Conditions.Terminating, false),
-		Zone:        valueOr(e.Zone, ""),
-		Node:        valueOr(e.NodeName, ""),
+// traitsOf fills in what a condition that is not given means: ready and serving true, terminating false.
+func traitsOf(e *discoveryv1.Endpoint, nodeName string) traits {
+	node := valueOr(e.NodeName, "")
+	return traits{
+		ready:       valueOr(e.Conditions.Ready, true),
+		serving:     valueOr(e.Conditions.Serving, true),
+		terminating: valueOr(e.Conditions.Terminating, false),
+		local:       nodeName != "" && node == nodeName,
+		node:        node,
+		zone:        valueOr(e.Zone, ""),
+		hints:       hintsOf(e.Hints, nodeName),
 	}
-	out.Local = nodeName != "" && out.Node == nodeName
-	if ref := e.TargetRef; ref != nil && ref.Kind == "Pod" && ref.Name != "" {
-		out.Pod = cmp.Or(ref.Namespace, s.Namespace) + "/" + ref.Name
+}
+
+// podOf is the pod that an endpoint is, as "namespace/name"; empty when it is none.
+func podOf(ref *corev1.ObjectReference, namespace string) string {
+	if ref == nil || ref.Kind != "Pod" || ref.Name == "" {
+		return ""
 	}
-	return out
+	return cmp.Or(ref.Namespace, namespace) + "/" + ref.Name
 }
 
 // valueOr is what p points to, or fallback when it is nil.

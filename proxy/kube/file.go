@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // emptyGrace is how long a file that was emptied keeps its objects: a program that replaces a file by writing anew
@@ -19,7 +17,7 @@ type file struct {
 	order int
 
 	info    fs.FileInfo // what was read; nil = nothing, or to be read again
-	objects map[Key]metav1.Object
+	objects map[Key]trimmed
 	known   map[digest][]decoded // what each of its fragments is, so that only changed ones are decoded
 	said    map[string]struct{}  // problems that stand and were said
 }

@@ -20,9 +20,9 @@ const (
 	rescanPeriod = 5 * time.Second       // all files are looked at, whatever the host notified
 )
 
-// watch asks the host to notify changes in the folders that concern the sources. Where the host refuses (its limits are
+// notifier asks the host to notify changes in the folders that concern the sources. Where the host refuses (its limits are
 // low), that is said once, and the rescan finds changes a little later.
-type watch struct {
+type notifier struct {
 	notify *fsnotify.Watcher // nil: none
 	events chan fsnotify.Event
 	errors chan error
@@ -31,8 +31,8 @@ type watch struct {
 	log    logrus.FieldLogger
 }
 
-func newWatch(log logrus.FieldLogger) *watch {
-	w := &watch{dirs: map[string]os.FileInfo{}, log: log}
+func newNotifier(log logrus.FieldLogger) *notifier {
+	w := &notifier{dirs: map[string]os.FileInfo{}, log: log}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.say(err)
@@ -42,13 +42,13 @@ func newWatch(log logrus.FieldLogger) *watch {
 	return w
 }
 
-func (w *watch) close() {
+func (w *notifier) close() {
 	if w.notify != nil {
 		_ = w.notify.Close() // nothing hangs on it any more
 	}
 }
 
-func (w *watch) say(err error) {
+func (w *notifier) say(err error) {
 	if !w.said {
 		w.said = true
 		w.log.WithError(err).Warnf("watch manifests: changes are found every %v only", rescanPeriod)
@@ -56,7 +56,7 @@ func (w *watch) say(err error) {
 }
 
 // follow watches the folders of the sources and those around them. One that another took the place of is watched anew.
-func (w *watch) follow(sources []*source) {
+func (w *notifier) follow(sources []*source) {
 	if w.notify == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (w *watch) follow(sources []*source) {
 	}
 }
 
-func (w *watch) add(dir string) {
+func (w *notifier) add(dir string) {
 	info, err := os.Stat(dir)
 	before := w.dirs[dir]
 	if err == nil && before != nil && os.SameFile(before, info) {
@@ -117,7 +117,7 @@ func (p *pending) note(path string, sources []*source) bool {
 }
 
 // followChanges takes in changes until ctx ends.
-func (m *Manifests) followChanges(ctx context.Context, w *watch) {
+func (m *Manifests) followChanges(ctx context.Context, w *notifier) {
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
@@ -154,7 +154,7 @@ func (m *Manifests) followChanges(ctx context.Context, w *watch) {
 
 // takeIn reads what changed, as one change: the files the host named, whatever their times say, and where that is not
 // enough all that look changed.
-func (m *Manifests) takeIn(changed pending, w *watch) {
+func (m *Manifests) takeIn(changed pending, w *notifier) {
 	files := map[*file]struct{}{}
 	if changed.all {
 		for _, src := range m.sources {

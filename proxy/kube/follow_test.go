@@ -54,7 +54,8 @@ func run(t *testing.T, stdin string, paths ...string) *running {
 // state is "name=address …" of what is served.
 func (r *running) state() string {
 	var out []string
-	for _, p := range r.store.All() {
+	ports, _ := r.store.All()
+	for _, p := range ports {
 		out = append(out, p.Name.Name+"="+p.Exposures[0].Frontend.Addr.Addr().String())
 	}
 	return strings.Join(out, " ")

@@ -58,7 +58,7 @@ func FuzzSplitYAML(f *testing.F) {
 			r := reading{file: &file{}, fragments: split(doc.text)}
 			r.digests = make([]digest, len(r.fragments))
 			r.results = make([][]decoded, len(r.fragments))
-			decodeNew([]*reading{&r})
+			decodeNew([]*reading{&r}, TranslateOptions{})
 			if diff := cmp.Diff(outline(whole), outline(slices.Concat(r.results...))); diff != "" {
 				t.Errorf("%q (-whole +parts)\n%s", doc.text, diff)
 			}
@@ -93,6 +93,10 @@ func FuzzTranslate(f *testing.F) {
 	for i := range svcs {
 		f.Add(svcs[i], endpointSlices[i%len(endpointSlices)], "203.0.113.10")
 	}
+	f.Add(`{"metadata":{"annotations":{"portald.io/client-address":"proxy-v2","portald.io/retries":"3"}},"spec":{"type":"LoadBalancer",`+
+		`"internalTrafficPolicy":"Local","externalTrafficPolicy":"Local","healthCheckNodePort":32000,"clusterIP":"10.96.0.7",`+
+		`"ports":[{"port":53,"protocol":"UDP"}]}}`, `{"addressType":"IPv4","ports":[{"port":53,"protocol":"UDP"}],"endpoints":[`+
+		`{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"z0"}],"forNodes":[{"name":"n1"}]}}]}`, "203.0.113.10")
 	f.Fuzz(func(t *testing.T, svcText, sliceText, address string) {
 		var svc corev1.Service
 		var slice discoveryv1.EndpointSlice
@@ -103,7 +107,7 @@ func FuzzTranslate(f *testing.F) {
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: address})
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
 		everything, _ := parsePrefix("0.0.0.0/0")
-		opts := TranslateOptions{NodeName: "n1"}
+		opts := TranslateOptions{NodeName: "n1", Zone: "z0"}
 		opts.ExternalIPs = append(opts.ExternalIPs, everything)
 		ports, problems := Translate(&svc, []*discoveryv1.EndpointSlice{&slice, &slice}, opts)
 		for _, p := range problems {
@@ -121,6 +125,9 @@ func FuzzTranslate(f *testing.F) {
 }
 
 func checkPort(t *testing.T, p *service.Port) {
+	if p.Name.Protocol == service.UDP && p.Policy.ClientAddress == service.AddressProxyV2 || p.HealthCheckPort != 0 && !p.ExternalLocal {
+		t.Errorf("%+v", p)
+	}
 	if p.Name.Protocol == service.SCTP || len(p.Exposures) == 0 || p.Affinity < 0 || p.Affinity.Seconds() > math.MaxInt32 {
 		t.Errorf("%+v", p)
 	}
@@ -132,6 +139,12 @@ func checkPort(t *testing.T, p *service.Port) {
 		}
 		if i > 0 && p.Exposures[i-1].Frontend.Compare(e.Frontend) >= 0 {
 			t.Errorf("%s: exposures not ordered, or one twice: %v", p.Name, p.Exposures)
+		}
+	}
+	for _, ipv6 := range []bool{false, true} {
+		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Ready && e.Addr.Addr().Is6() == ipv6 })
+		if near := p.Usable(ipv6, service.ClusterScope); ready && (len(near) == 0 || !near[0].Ready) {
+			t.Errorf("%s: hints leave out all: %v", p.Name, p.Endpoints)
 		}
 	}
 	for i, e := range p.Endpoints {

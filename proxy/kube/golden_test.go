@@ -28,6 +28,7 @@ func render(ports []*service.Port) string {
 		if len(p.SourceRanges) > 0 {
 			fmt.Fprintf(&out, " from %v", p.SourceRanges)
 		}
+		out.WriteString(renderTraffic(p))
 		out.WriteByte('\n')
 		for _, e := range p.Exposures {
 			fmt.Fprintf(&out, "  %s %s\n", e.Kind, e.Frontend)
@@ -39,12 +40,35 @@ func render(ports []*service.Port) string {
 	return out.String()
 }
 
+// all renders what is in a store.
+func all(store *service.Store) string {
+	ports, _ := store.All()
+	return render(ports)
+}
+
+// renderTraffic writes what is not as it is by default.
+func renderTraffic(p *service.Port) (out string) {
+	if p.InternalLocal {
+		out += " internal-local"
+	}
+	if p.ExternalLocal {
+		out += " external-local"
+	}
+	if p.HealthCheckPort != 0 {
+		out += fmt.Sprintf(" health-check %d", p.HealthCheckPort)
+	}
+	if !p.Policy.Equal(service.Policy{}) {
+		out += fmt.Sprintf(" policy %+v", p.Policy)
+	}
+	return out
+}
+
 func renderEndpoint(e service.Endpoint) string {
 	var out string
 	for _, flag := range []struct {
 		on   bool
 		name string
-	}{{e.Local, "local"}, {e.Ready, "ready"}, {e.Serving, "serving"}, {e.Terminating, "terminating"}} {
+	}{{e.Local, "local"}, {e.Ready, "ready"}, {e.Serving, "serving"}, {e.Terminating, "terminating"}, {e.Distant, "distant"}} {
 		if flag.on {
 			out += " " + flag.name
 		}
@@ -72,17 +96,19 @@ func TestRealClusterIsServedWhole(t *testing.T) {
 	for _, e := range logged.AllEntries() {
 		t.Error("said:", e.Message)
 	}
-	got := render(store.All())
+	got := all(store)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		check(t, os.WriteFile("testdata/cluster.golden", []byte(got), 0o644))
 	}
-	want, err := os.ReadFile("testdata/cluster.golden")
+	golden, err := os.ReadFile("testdata/cluster.golden")
 	check(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := cmp.Diff(string(golden), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	node, ok := cache.Node()
-	if want := (Node{"n1", "z0", []netip.Addr{netip.MustParseAddr("10.250.0.11")}}); !ok || cmp.Diff(want, node, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })) != "" {
+	want := Node{Name: "n1", Zone: "z0", Addresses: []netip.Addr{netip.MustParseAddr("10.250.0.11")}, Eligible: true,
+		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}
+	if !ok || !want.Equal(node) {
 		t.Errorf("node: %v %v, want %v", node, ok, want)
 	}
 	if svcs, slices := cache.Changes(); svcs != 13 || slices != 12 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Manifests feeds a Cache from files, and follows them as they change.
@@ -27,9 +26,9 @@ type Manifests struct {
 
 	// Owned by Run.
 	sources []*source
-	holders map[Key][]*file       // the files that have an object, the one that is served first
-	served  map[Key]metav1.Object // as the cache has them
-	doubles map[Key]string        // objects in several files, as last said
+	holders map[Key][]*file // the files that have an object, the one that is served first
+	served  map[Key]trimmed // as the cache has them
+	doubles map[Key]string  // objects in several files, as last said
 }
 
 // NewManifests prepares to read paths, each a file, a folder (its *.yaml, *.yml and *.json, not those of folders in it)
@@ -43,7 +42,7 @@ func NewManifests(paths []string, cache *Cache, log logrus.FieldLogger) *Manifes
 		synced:  make(chan struct{}),
 		seed:    maphash.MakeSeed(),
 		holders: map[Key][]*file{},
-		served:  map[Key]metav1.Object{},
+		served:  map[Key]trimmed{},
 		doubles: map[Key]string{},
 	}
 }
@@ -58,7 +57,7 @@ func (m *Manifests) Run(ctx context.Context) error {
 	if err := m.open(); err != nil {
 		return err
 	}
-	w := newWatch(m.log) // before the first reading, so that no change falls between
+	w := newNotifier(m.log) // before the first reading, so that no change falls between
 	defer w.close()
 	w.follow(m.sources)
 	streams, err := m.readStreams(ctx)
@@ -119,7 +118,7 @@ func (m *Manifests) update(readings []*reading) {
 		return
 	}
 	parallel(len(readings), func(i int) { readings[i].load(m.seed) })
-	decodeNew(readings)
+	decodeNew(readings, m.cache.opts)
 	touched := map[Key]struct{}{}
 	for _, r := range readings {
 		m.settle(r, touched)
@@ -156,7 +155,7 @@ func (m *Manifests) settle(r *reading, touched map[Key]struct{}) {
 
 // serve passes on to the cache which of the touched objects changed.
 func (m *Manifests) serve(touched map[Key]struct{}) {
-	var set []metav1.Object
+	var set []trimmed
 	var gone []Key
 	for _, key := range slices.SortedFunc(maps.Keys(touched), Key.Compare) {
 		holders := m.holders[key]

@@ -1,6 +1,9 @@
 package kube
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Problem is one thing in one object that cannot be served as it is written. The rest of the object is served.
 type Problem struct {
@@ -15,7 +18,7 @@ func (p Problem) Error() string {
 }
 
 // report collects the problems of one translation.
-type report struct{ problems []error }
+type report struct{ problems []Problem }
 
 // objectReport is a report on one object.
 type objectReport struct {
@@ -23,12 +26,27 @@ type objectReport struct {
 	object string
 }
 
-func (r *report) on(object string) objectReport { return objectReport{r, object} }
+func (r *report) on(object Key) objectReport { return objectReport{r, object.String()} }
 
 func (o objectReport) add(field string, value any, advice string) {
 	text := fmt.Sprint(value)
 	if s, ok := value.(string); ok {
-		text = fmt.Sprintf("%q", s)
+		text = quoted(s)
 	}
 	o.problems = append(o.problems, Problem{o.object, field, text, advice})
+}
+
+// quoted is text that somebody wrote, at a length that logs and events can bear.
+func quoted(text string) string {
+	const most = 120
+	return fmt.Sprintf("%q", cut(text, most))
+}
+
+// cut is text of at most so many bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const dots = "…"
+	return strings.ToValidUTF8(text[:most-len(dots)], "") + dots
 }

@@ -99,14 +99,14 @@ func (r *reading) replace(c contents) {
 
 // rejoin reads documents whole that were cut into items by their looks, where an item turned out to be no YAML by itself
 // and the whole is.
-func (r *reading) rejoin() {
+func (r *reading) rejoin(opts TranslateOptions) {
 	tried := 0
 	for i, f := range r.fragments {
 		if f.whole == nil || f.doc == tried || !broken(r.results[i]) {
 			continue
 		}
 		tried = f.doc
-		joined := decode(*f.whole)
+		joined := decodeTrimmed(*f.whole, opts)
 		if broken(joined) {
 			continue
 		}
@@ -123,7 +123,7 @@ func (r *reading) rejoin() {
 func broken(results []decoded) bool { return len(results) == 1 && results[0].broken }
 
 // decodeNew decodes the fragments whose result is not known.
-func decodeNew(readings []*reading) {
+func decodeNew(readings []*reading, opts TranslateOptions) {
 	type job struct {
 		fragment fragment
 		result   *[]decoded
@@ -136,9 +136,9 @@ func decodeNew(readings []*reading) {
 			}
 		}
 	}
-	parallel(len(jobs), func(i int) { *jobs[i].result = decode(jobs[i].fragment) })
+	parallel(len(jobs), func(i int) { *jobs[i].result = decodeTrimmed(jobs[i].fragment, opts) })
 	for _, r := range readings {
-		r.rejoin()
+		r.rejoin(opts)
 	}
 }
 

@@ -266,19 +266,11 @@ endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			svc, endpointSlices := objects(t, c.objects)
-			ports, problems := Translate(svc, endpointSlices, c.opts)
-			if diff := cmp.Diff(c.ports, render(ports)); diff != "" {
+			ports, problems := translated(t, c.objects, c.opts)
+			if diff := cmp.Diff(c.ports, ports); diff != "" {
 				t.Errorf("ports (-want +got)\n%s", diff)
 			}
-			if len(problems) != len(c.problems) {
-				t.Fatalf("%d problems, want %d: %v", len(problems), len(c.problems), problems)
-			}
-			for i, want := range c.problems {
-				if !strings.Contains(problems[i].Error(), want) {
-					t.Errorf("problem %d: %v\nwant %s", i, problems[i], want)
-				}
-			}
+			wantProblems(t, c.problems, problems)
 		})
 	}
 }

@@ -117,6 +117,7 @@ type Endpoint struct {
 	Ready       bool
 	Serving     bool
 	Terminating bool
+	Distant     bool // topology hints give it to clients of other nodes or zones
 	Zone        string
 	Node        string
 	Pod         string // "namespace/name", empty when the slice names none
@@ -125,35 +126,22 @@ type Endpoint struct {
 // Port is one port of one Service: its frontends, its endpoints and how clients are bound to them. It is immutable
 // once stored; slices are sorted and without duplicates (exposures by frontend, endpoints by address).
 type Port struct {
-	Name         PortName
-	Created      time.Time // of the Service: the older of two holds a contested frontend
-	Exposures    []Exposure
-	Endpoints    []Endpoint
-	Affinity     time.Duration  // ClientIP affinity, sliding; 0 = none
-	SourceRanges []netip.Prefix // who may use the LoadBalancerIP frontends; empty = everyone
+	Name            PortName
+	Created         time.Time // of the Service: the older of two holds a contested frontend
+	Exposures       []Exposure
+	Endpoints       []Endpoint
+	Affinity        time.Duration  // ClientIP affinity, sliding; 0 = none
+	SourceRanges    []netip.Prefix // who may use the LoadBalancerIP frontends; empty = everyone
+	InternalLocal   bool           // internalTrafficPolicy Local: the ClusterIPs lead to endpoints of this node alone
+	ExternalLocal   bool           // externalTrafficPolicy Local: so do the other frontends, for clients from outside
+	HealthCheckPort uint16         // of the Service: load balancers ask there for endpoints of this node; 0 = none
+	Policy          Policy
 }
 
 // Equal tells whether both describe the same state.
 func (p *Port) Equal(o *Port) bool {
 	return p.Name == o.Name && p.Created.Equal(o.Created) && p.Affinity == o.Affinity &&
+		p.InternalLocal == o.InternalLocal && p.ExternalLocal == o.ExternalLocal && p.HealthCheckPort == o.HealthCheckPort &&
 		slices.Equal(p.Exposures, o.Exposures) && slices.Equal(p.Endpoints, o.Endpoints) &&
-		slices.Equal(p.SourceRanges, o.SourceRanges)
-}
-
-// Usable returns the endpoints of one family that new connections may go to: the ready ones, or when there are none,
-// those that still serve while they terminate.
-func (p *Port) Usable(ipv6 bool) []Endpoint {
-	pick := func(ok func(Endpoint) bool) []Endpoint {
-		var out []Endpoint
-		for _, e := range p.Endpoints {
-			if e.Addr.Addr().Is6() == ipv6 && ok(e) {
-				out = append(out, e)
-			}
-		}
-		return out
-	}
-	if ready := pick(func(e Endpoint) bool { return e.Ready }); len(ready) > 0 {
-		return ready
-	}
-	return pick(func(e Endpoint) bool { return e.Serving && e.Terminating })
+		slices.Equal(p.SourceRanges, o.SourceRanges) && p.Policy.Equal(o.Policy)
 }

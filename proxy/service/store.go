@@ -3,6 +3,7 @@ package service
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // Change is the newest state of one service port; Port is nil when it is gone.
@@ -18,6 +19,7 @@ type Store struct {
 	ports   map[PortName]*Port
 	owned   map[Name][]PortName
 	changed map[PortName]struct{}
+	dated   []time.Time // when what changed did so at its origin
 	wake    chan struct{}
 }
 
@@ -32,23 +34,26 @@ func NewStore() *Store {
 }
 
 // Set replaces all that one Service has by ports, which the Store owns from then on; none removes the Service. A port
-// that is equal to what is stored is no change. Costs O(the Service's own size).
-func (s *Store) Set(svc Name, ports []*Port) {
+// that is equal to what is stored is no change. Triggered are the times at which what changed did so at its origin, as
+// far as the source knows; they come out with the change. Costs O(the Service's own size).
+func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := len(s.changed)
+	changed := false
 	names := make([]PortName, 0, len(ports))
 	for _, p := range ports {
 		names = append(names, p.Name)
 		if old := s.ports[p.Name]; old == nil || !old.Equal(p) {
 			s.ports[p.Name] = p
 			s.changed[p.Name] = struct{}{}
+			changed = true
 		}
 	}
 	for _, name := range s.owned[svc] {
 		if !slices.Contains(names, name) {
 			delete(s.ports, name)
 			s.changed[name] = struct{}{}
+			changed = true
 		}
 	}
 	if len(names) == 0 {
@@ -56,7 +61,8 @@ func (s *Store) Set(svc Name, ports []*Port) {
 	} else {
 		s.owned[svc] = names
 	}
-	if len(s.changed) > before {
+	if changed {
+		s.dated = append(s.dated, triggered...)
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -74,29 +80,32 @@ func (s *Store) Pending() int {
 	return len(s.changed)
 }
 
-// Take returns what changed since the last Take, ordered by name.
-func (s *Store) Take() []Change {
+// Take returns what changed since the last Take, ordered by name, and when it did so at its origin.
+func (s *Store) Take() (changes []Change, triggered []time.Time) {
 	s.mu.Lock()
 	changed := s.changed
 	s.changed = map[PortName]struct{}{} // a cleared map keeps its size, and clearing it costs that
+	triggered, s.dated = s.dated, nil
 	out := make([]Change, 0, len(changed))
 	for name := range changed {
 		out = append(out, Change{name, s.ports[name]})
 	}
 	s.mu.Unlock()
 	slices.SortFunc(out, func(a, b Change) int { return a.Name.Compare(b.Name) })
-	return out
+	return out, triggered
 }
 
-// All returns every service port, ordered by name, and forgets what changed: the start of a resync.
-func (s *Store) All() []*Port {
+// All returns every service port, ordered by name, and what Take would say of when they changed, and forgets what did:
+// the start of a resync.
+func (s *Store) All() (ports []*Port, triggered []time.Time) {
 	s.mu.Lock()
 	s.changed = map[PortName]struct{}{}
+	triggered, s.dated = s.dated, nil
 	out := make([]*Port, 0, len(s.ports))
 	for _, p := range s.ports {
 		out = append(out, p)
 	}
 	s.mu.Unlock()
 	slices.SortFunc(out, func(a, b *Port) int { return a.Name.Compare(b.Name) })
-	return out
+	return out, triggered
 }

@@ -33,11 +33,11 @@ func TestStoreCoalesces(t *testing.T) {
 	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")})
 	s.Set(Name{"shop", "a"}, []*Port{port("a")})
 	<-s.Changed()
-	got := s.Take()
+	got, _ := s.Take()
 	if fmt.Sprint(names(got)) != "[a set cart set]" || got[1].Port.Endpoints[0].Addr.String() != "10.0.0.2:80" {
 		t.Fatalf("got %v", got)
 	}
-	if again := s.Take(); len(again) != 0 {
+	if again, _ := s.Take(); len(again) != 0 {
 		t.Errorf("taken twice: %v", again)
 	}
 	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")})
@@ -45,8 +45,8 @@ func TestStoreCoalesces(t *testing.T) {
 		t.Error("an equal state is a change")
 	}
 	s.Set(cart, nil)
-	if got := fmt.Sprint(names(s.Take())); got != "[cart gone]" {
-		t.Errorf("got %s", got)
+	if gone, _ := s.Take(); fmt.Sprint(names(gone)) != "[cart gone]" {
+		t.Errorf("got %v", names(gone))
 	}
 }
 
@@ -59,35 +59,30 @@ func TestStorePorts(t *testing.T) {
 	s.Set(cart, []*Port{port("cart"), dns})
 	s.Take()
 	s.Set(cart, []*Port{port("cart")})
-	if got := s.Take(); len(got) != 1 || got[0].Name != dns.Name || got[0].Port != nil {
+	if got, _ := s.Take(); len(got) != 1 || got[0].Name != dns.Name || got[0].Port != nil {
 		t.Errorf("got %v", got)
 	}
-	if all := s.All(); len(all) != 1 || all[0].Name.Port != "http" {
+	if all, _ := s.All(); len(all) != 1 || all[0].Name.Port != "http" {
 		t.Errorf("all: %v", all)
 	}
 }
 
-func TestUsable(t *testing.T) {
-	end := func(addr string, ready, serving, terminating bool) Endpoint {
-		return Endpoint{Addr: netip.MustParseAddrPort(addr), Ready: ready, Serving: serving, Terminating: terminating}
+// Times come out with the change they belong to: those of a state that is no news are of no interest.
+func TestStoreDates(t *testing.T) {
+	s := NewStore()
+	cart, at := Name{"shop", "cart"}, time.Unix(7, 0)
+	s.Set(cart, []*Port{port("cart", "10.0.0.1:80")}, at)
+	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")}, at.Add(1))
+	s.Set(cart, []*Port{port("cart", "10.0.0.2:80")}, at.Add(2))
+	if _, triggered := s.Take(); fmt.Sprint(triggered) != fmt.Sprint([]time.Time{at, at.Add(1)}) {
+		t.Errorf("got %v", triggered)
 	}
-	ready, six := end("10.0.0.1:80", true, true, false), end("[fd00::1]:80", true, true, false)
-	leaving, notReady := end("10.0.0.2:80", false, true, true), end("10.0.0.3:80", false, false, false)
-	for _, c := range []struct {
-		name string
-		all  []Endpoint
-		want []Endpoint
-	}{
-		{"ready before terminating", []Endpoint{ready, leaving, notReady, six}, []Endpoint{ready}},
-		{"terminating that serve, when none is ready", []Endpoint{leaving, notReady}, []Endpoint{leaving}},
-		{"none", []Endpoint{notReady, six}, nil},
-	} {
-		if got := (&Port{Endpoints: c.all}).Usable(false); fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s: got %v", c.name, got)
-		}
+	s.Set(cart, nil, at.Add(3))
+	if _, triggered := s.All(); len(triggered) != 1 {
+		t.Errorf("with all: %v", triggered)
 	}
-	if got := (&Port{Endpoints: []Endpoint{ready, six}}).Usable(true); len(got) != 1 || got[0] != six {
-		t.Errorf("IPv6: got %v", got)
+	if _, triggered := s.Take(); len(triggered) != 0 {
+		t.Errorf("taken twice: %v", triggered)
 	}
 }
 

@@ -2,7 +2,6 @@ package splice
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -143,30 +142,4 @@ func (a *acceptor) leave() {
 	a.closed = true
 	a.l.timers.stop(&a.timer)
 	a.unwatch()
-}
-
-// admit lets a connection in that was dialled at one of this service port's frontends, from where that is allowed.
-// Anything else came straight at the proxy port, or was led here by somebody else: it is reset.
-func (c *conn) admit() {
-	c.rec.OriginalDst = c.originalDst()
-	exposed, ok := c.view.exposure(c.rec.OriginalDst)
-	if !ok {
-		c.refuse(OutcomeNotPortal)
-		return
-	}
-	c.rec.Portal = exposed.Kind
-	if !c.view.admits(c.rec.Client.Addr(), exposed.Kind) {
-		c.refuse(OutcomeSourceRange)
-		return
-	}
-	c.dial()
-}
-
-func (c *conn) originalDst() netip.AddrPort {
-	if ask := c.front.engine.opts.OriginalDst; ask != nil {
-		if dst, err := ask(int(c.client.fd), c.rec.Client.Addr().Is6()); err == nil {
-			return dst
-		}
-	}
-	return localAddr(int(c.client.fd))
 }

@@ -3,15 +3,20 @@ package splice
 import (
 	"net/netip"
 	"time"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // conn is one TCP connection from its accept to its record. One loop owns it at a time.
 type conn struct {
 	l     *loop
 	front *Front
-	view  *View
+	plan  *plan
 	timer timer
 	stage stage
+
+	surplus bool          // one more than there may be
+	scope   service.Scope // which endpoints are for the client
 
 	client, endpoint end
 	up, down         flow // client to endpoint, endpoint to client
@@ -37,14 +42,14 @@ const (
 )
 
 func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
-	c := &conn{l: l, front: f, view: f.view.Load(), accepted: l.now, last: l.now}
+	c := &conn{l: l, front: f, plan: f.present(), accepted: l.now, last: l.now}
 	c.timer.owner = c
 	c.client.fd, c.endpoint.fd = fd, -1
 	c.rec = Record{
 		ID: f.engine.nextID.Add(1), Start: l.start.Add(l.now), Service: f.name, Client: client,
 		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
 	}
-	f.active.Add(1)
+	c.surplus = !f.join(c.plan)
 	f.engine.conns.Add(1)
 	return c
 }
@@ -98,7 +103,7 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	c.shut(&c.endpoint, closeFd)
 	e := c.front.engine
 	e.release(2)
-	c.front.active.Add(-1)
+	c.front.leave()
 	e.conns.Add(-1)
 	if c.turns == settledAfter {
 		c.l.load.Add(-1)

@@ -70,13 +70,14 @@ func (d *datagrams) receive(fd int) (int, syscall.Errno) {
 	return sysRecvmmsg(fd, v.msgs[:])
 }
 
-// datagram is one of those received: what it says, who sent it, and to which local address. It holds until the next
-// receive.
-func (d *datagrams) datagram(i int) (data []byte, client *sockaddr, local netip.Addr) {
+// datagram is one of those received: what it says, who sent it, to which local address and by which interface. It
+// holds until the next receive.
+func (d *datagrams) datagram(i int) (data []byte, client *sockaddr, local netip.Addr, iface uint32) {
 	v := &d.in
 	h := &v.msgs[i].hdr
 	v.names[i].size = h.Namelen
-	return v.bytes[i][:v.msgs[i].n], &v.names[i], pktinfo(v.control[i][:h.Controllen])
+	local, iface = pktinfo(v.control[i][:h.Controllen])
+	return v.bytes[i][:v.msgs[i].n], &v.names[i], local, iface
 }
 
 // repliesAtOnce bounds what one session may put into the batch in one turn.

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // timedOut is the error of an attempt that had no answer in its time.
@@ -13,7 +15,7 @@ const timedOut = "timeout"
 // dial tries one endpoint after the other, each for the timeout of its place in the row, until one is connected or the
 // timeouts are used up. An attempt that has no answer yet goes on in dialReady or dialTimedOut.
 func (c *conn) dial() {
-	for len(c.rec.Attempts) < len(c.front.engine.opts.ConnectTimeouts) {
+	for len(c.rec.Attempts) < len(c.plan.policy.ConnectTimeouts) {
 		addr, ok := c.pick()
 		if !ok {
 			break
@@ -43,7 +45,7 @@ func (c *conn) dial() {
 // longer try; those that refused are done with.
 func (c *conn) pick() (netip.AddrPort, bool) {
 	client := c.rec.Client.Addr()
-	addr, affinity, ok := c.front.picker.Pick(client, c.tried)
+	addr, affinity, ok := c.front.pickers[c.scope].Pick(client, c.tried)
 	if !ok && len(c.tried) > 0 {
 		c.tried = c.tried[:0]
 		for _, a := range c.rec.Attempts {
@@ -51,7 +53,7 @@ func (c *conn) pick() (netip.AddrPort, bool) {
 				c.tried = append(c.tried, a.Endpoint)
 			}
 		}
-		addr, affinity, ok = c.front.picker.Pick(client, c.tried)
+		addr, affinity, ok = c.front.pickers[c.scope].Pick(client, c.tried)
 	}
 	c.rec.Affinity = affinity
 	return addr, ok
@@ -67,6 +69,7 @@ func (c *conn) try(addr netip.AddrPort) syscall.Errno {
 	}
 	c.endpoint = end{fd: fd}
 	streamOptions(fd)
+	c.front.engine.showClient(c.plan, fd, c.rec.Client.Addr(), addr.Addr())
 	var sa sockaddr
 	sa.set(addr)
 	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {
@@ -76,7 +79,7 @@ func (c *conn) try(addr netip.AddrPort) syscall.Errno {
 		return we
 	}
 	if e == unix.EINPROGRESS {
-		c.l.timers.set(&c.timer, c.l.now+c.front.engine.opts.ConnectTimeouts[len(c.rec.Attempts)-1])
+		c.l.timers.set(&c.timer, c.l.now+c.plan.policy.ConnectTimeouts[len(c.rec.Attempts)-1])
 	}
 	return e
 }
@@ -114,9 +117,12 @@ func (c *conn) connected() {
 	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
 	a.Took = now - c.dialled
 	c.rec.Connect = now - c.accepted
-	c.rec.Endpoint = c.view.endpoint(a.Endpoint)
+	c.rec.Endpoint = c.plan.endpoint(a.Endpoint)
 	c.l.timers.stop(&c.timer)
 	c.tried = nil
+	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
+		c.up.rest = proxyHeader(c.rec.Client, c.rec.OriginalDst) // which goes first, and is not counted as carried
+	}
 	c.stage = relaying
 	c.begin()
 }

@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Engine carries connections on a few event loops. Safe for concurrent use.
 type Engine struct {
 	opts         Options
-	start        time.Time // of the loops' clocks
+	policy       atomic.Pointer[service.Policy] // the defaults, complete
+	start        time.Time                      // of the loops' clocks
 	loops        []*loop
 	nextID       atomic.Uint64
 	turn         atomic.Uint32 // spreads fronts over loops
@@ -23,6 +26,7 @@ type Engine struct {
 	sessions     atomic.Int64
 	acceptErrors atomic.Uint64
 	udpDropped   atomic.Uint64
+	opaqueDue    atomic.Int64 // when ErrTransparent may be told again, on the loops' clocks
 }
 
 // Stats are figures of an Engine at one moment.
@@ -38,6 +42,7 @@ type Stats struct {
 func NewEngine(opts Options) (*Engine, error) {
 	opts.setDefaults()
 	e := &Engine{opts: opts, start: time.Now()}
+	e.storePolicy(opts.Policy)
 	for range opts.Loops {
 		l, err := newLoop(e)
 		if err != nil {

@@ -18,7 +18,7 @@ type flow struct {
 	eof     bool  // the source's FIN was read
 	done    bool  // and all before it was passed on
 
-	buf    *[bufferSize]byte // holds rest, when not nil
+	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
 	pipe   pipe
 	inPipe int // bytes; the pipe is borrowed while positive
@@ -184,8 +184,9 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 func (f *flow) release() {
 	if f.buf != nil {
 		buffers.Put(f.buf)
-		f.buf, f.rest = nil, nil
+		f.buf = nil
 	}
+	f.rest = nil
 }
 
 // drop gives back what the flow holds, bytes and all: a pipe with bytes in it is of no use to another connection.

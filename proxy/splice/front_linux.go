@@ -13,9 +13,9 @@ import (
 
 // View is what a front serves at one moment. It is not changed after it was handed over.
 type View struct {
-	Exposures    []service.Exposure // the frontends whose traffic it takes
-	Endpoints    []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
-	SourceRanges []netip.Prefix     // who may use the LoadBalancerIP frontends; empty = everyone
+	Port      *service.Port      // never nil: scopes, source ranges, policy, all that does not depend on the family
+	Exposures []service.Exposure // the frontends whose traffic it takes, of one family
+	Endpoints []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
 }
 
 // exposure finds what a client dialled among the frontends.
@@ -31,10 +31,10 @@ func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
 
 // admits tells whether the source ranges let the client use that kind of frontend.
 func (v *View) admits(client netip.Addr, kind service.Kind) bool {
-	if kind != service.LoadBalancerIP || len(v.SourceRanges) == 0 {
+	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(v.SourceRanges, func(p netip.Prefix) bool { return p.Contains(client) })
+	return slices.ContainsFunc(v.Port.SourceRanges, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 // endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
@@ -51,9 +51,9 @@ func (v *View) endpoint(addr netip.AddrPort) service.Endpoint {
 type Front struct {
 	engine   *Engine
 	name     service.PortName
-	picker   Picker
+	pickers  Pickers
 	observer Observer
-	view     atomic.Pointer[View]
+	plan     atomic.Pointer[plan]
 	sockets  map[netip.AddrPort]socket
 	active   atomic.Int64
 }
@@ -64,13 +64,15 @@ type socket interface {
 	close()
 }
 
-// Open listens at the addresses, all of one family, for one service port. The first is the proxy port that portals
-// lead to; others are served alike. An address in use is an error that wraps EADDRINUSE, and nothing is left open.
-func (e *Engine) Open(name service.PortName, picker Picker, view *View, at ...netip.AddrPort) (*Front, error) {
+// Open listens at the addresses, all of one family, for one service port; the other family is another front, and a limit
+// of connections holds for each. The first address is the proxy port that portals lead to; others are served alike. An
+// address in use is an error that wraps EADDRINUSE, and nothing is left open.
+func (e *Engine) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
+	pickers.setDefaults()
 	f := &Front{
-		engine: e, name: name, picker: picker, observer: e.opts.Observe(name), sockets: map[netip.AddrPort]socket{},
+		engine: e, name: name, pickers: pickers, observer: e.opts.Observe(name), sockets: map[netip.AddrPort]socket{},
 	}
-	f.view.Store(view)
+	f.plan.Store(newPlan(view, e.policy.Load()))
 	for _, addr := range at {
 		if err := f.Listen(addr); err != nil {
 			f.Close()
@@ -108,10 +110,10 @@ func (f *Front) Name() service.PortName { return f.name }
 // Active is the number of live connections or sessions.
 func (f *Front) Active() int64 { return f.active.Load() }
 
-// Retarget has new connections see another view. Open TCP connections go on; UDP sessions whose endpoint is not in it,
-// or no longer serves, end, so that their clients' next datagram picks anew.
+// Retarget has new connections see another view. Open TCP connections go on as they began; UDP sessions whose endpoint is
+// not in it, or no longer serves, end, so that their clients' next datagram picks anew.
 func (f *Front) Retarget(view *View) {
-	f.view.Store(view)
+	f.plan.Store(newPlan(view, f.engine.policy.Load()))
 	for _, s := range f.sockets {
 		s.retarget(view)
 	}

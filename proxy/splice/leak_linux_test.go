@@ -51,7 +51,8 @@ func measure(t *testing.T) usage {
 func TestNoLeak(t *testing.T) {
 	const rounds, workers = 10000, 50
 	var outcomes sync.Map
-	opts := Options{Loops: runtime.NumCPU(), HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
+	policy := service.Policy{HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}}
+	opts := Options{Loops: runtime.NumCPU(), Policy: policy,
 		Observe: func(service.PortName) Observer {
 			return ObserverFunc(func(r *Record) {
 				n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))

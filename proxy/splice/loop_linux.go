@@ -250,15 +250,20 @@ type liver interface{ cut() }
 
 // cut ends every connection and session of the loop.
 func (l *loop) cut() {
-	l.mu.Lock()
-	var all []liver
-	for _, s := range l.slots {
-		if c, ok := s.h.(liver); ok {
-			all = append(all, c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range all {
+	for _, c := range handlers[liver](l) {
 		c.cut()
 	}
+}
+
+// handlers are all of one kind that the loop watches for; a connection may be among them twice.
+func handlers[T any](l *loop) []T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []T
+	for _, s := range l.slots {
+		if h, ok := s.h.(T); ok {
+			all = append(all, h)
+		}
+	}
+	return all
 }

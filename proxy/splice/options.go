@@ -10,24 +10,29 @@ import (
 
 // Options of an Engine. Zero values mean the defaults that each field names.
 type Options struct {
-	Loops           int             // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
-	ConnectTimeouts []time.Duration // one dial attempt each; default DefaultConnectTimeouts
-	HalfClose       time.Duration   // silence after one direction ended; default DefaultHalfClose
-	Idle            time.Duration   // silence of an open TCP connection; default 0 = no limit
-	UDPIdle         time.Duration   // silence of a UDP session; default DefaultUDPIdle
-	UDPSessions     int             // sessions one UDP front may hold; default DefaultUDPSessions
-	Descriptors     int             // sockets the engine may hold open; default no limit
+	Loops       int            // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
+	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
+	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
+	Descriptors int            // sockets the engine may hold open; default no limit
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer
-	// Trouble is told of a shortage (descriptors, memory) that the engine survived. It must not block, and may be
-	// called often. Default none.
+	// Trouble is told of a shortage (descriptors, memory) that the engine survived, and of ErrTransparent. It must not
+	// block, and may be called often. Default none.
 	Trouble func(error)
 	// OriginalDst tells what address a translated TCP connection was dialled to; an error means that it was not
 	// translated. Default: nothing is translated.
 	OriginalDst func(fd int, ipv6 bool) (netip.AddrPort, error)
 	// OriginalDstUDP tells the same of a UDP flow from client to local.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
+	// Inside tells whether a client is inside the cluster: this node itself or a pod. Only externally local service ports
+	// have it asked, with the index of the interface that the client came in by, 0 when it is not known; a client on this
+	// node seems to come by whichever has the address it dialled. It must not block. Default: nobody is.
+	Inside func(client netip.Addr, iface int) bool
+	// Returns tells whether what an endpoint answers to a client's own address comes back to the socket that the engine
+	// bound to it: not where the two are one, or either is this host. Only transparent service ports have it asked, for
+	// each dial. It must not block. Default: nothing does, and endpoints see this node's address.
+	Returns func(client, endpoint netip.Addr) bool
 }
 
 // DefaultConnectTimeouts are those of the original userspace proxy.
@@ -43,18 +48,17 @@ const (
 	DefaultUDPSessions = 4096
 )
 
+// DefaultPolicy has the default timeouts, no idle timeout for TCP and no limit, and endpoints see this node.
+func DefaultPolicy() service.Policy {
+	return service.Policy{
+		ConnectTimeouts: DefaultConnectTimeouts(), HalfClose: DefaultHalfClose, Idle: service.Never, UDPIdle: DefaultUDPIdle,
+		MaxConnections: -1, ClientAddress: service.AddressNode,
+	}
+}
+
 func (o *Options) setDefaults() {
 	if o.Loops == 0 {
 		o.Loops = max(1, runtime.GOMAXPROCS(0)-1)
-	}
-	if len(o.ConnectTimeouts) == 0 {
-		o.ConnectTimeouts = DefaultConnectTimeouts()
-	}
-	if o.HalfClose == 0 {
-		o.HalfClose = DefaultHalfClose
-	}
-	if o.UDPIdle == 0 {
-		o.UDPIdle = DefaultUDPIdle
 	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
@@ -64,5 +68,11 @@ func (o *Options) setDefaults() {
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}
+	}
+	if o.Inside == nil {
+		o.Inside = func(netip.Addr, int) bool { return false }
+	}
+	if o.Returns == nil {
+		o.Returns = func(_, _ netip.Addr) bool { return false }
 	}
 }

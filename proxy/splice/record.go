@@ -71,7 +71,7 @@ const (
 	OutcomeNoEndpoint      Outcome = "no_endpoint"        // there was none to try
 	OutcomeNotPortal       Outcome = "not_a_portal"       // it came straight to the proxy port
 	OutcomeSourceRange     Outcome = "source_range"       // loadBalancerSourceRanges leave the client out
-	OutcomeLimit           Outcome = "limit"              // too many UDP sessions
+	OutcomeLimit           Outcome = "limit"              // MaxConnections of the policy; a UDP session that made room for another
 	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
 	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
 	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away

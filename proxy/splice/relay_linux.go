@@ -11,9 +11,7 @@ import (
 // client is watched: its first event is then about something new.
 func (c *conn) begin() {
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
-	if idle := c.front.engine.opts.Idle; idle > 0 {
-		c.l.timers.set(&c.timer, c.l.now+idle)
-	}
+	c.awaitSilence()
 	c.relay()
 	if c.stage == relaying {
 		c.watchBoth()
@@ -101,7 +99,7 @@ func (c *conn) halfClose(up, down bool) {
 		sysShutdownWrite(to.fd)
 	}
 	c.last = c.l.now
-	c.l.timers.set(&c.timer, c.l.now+c.patience())
+	c.awaitSilence()
 }
 
 // gone ends a connection one end of which is no more; the other end sees a reset.
@@ -119,18 +117,27 @@ func (c *conn) gone(client bool, e syscall.Errno) {
 	}
 }
 
-// patience is how long the connection may be silent in its present state; 0 = for ever.
+// patience is how long the connection may be silent in its present state; negative = for ever.
 func (c *conn) patience() time.Duration {
 	if c.ended != "" {
-		return c.front.engine.opts.HalfClose
+		return c.plan.policy.HalfClose
 	}
-	return c.front.engine.opts.Idle
+	return c.plan.policy.Idle
+}
+
+// awaitSilence starts the clock of the present state.
+func (c *conn) awaitSilence() {
+	if patience := c.patience(); patience > 0 {
+		c.l.timers.set(&c.timer, c.l.now+patience)
+	} else {
+		c.l.timers.stop(&c.timer)
+	}
 }
 
 func (c *conn) checkSilence(now time.Duration) {
 	patience := c.patience()
 	switch {
-	case patience == 0:
+	case patience < 0:
 	case now < c.last+patience:
 		c.l.timers.set(&c.timer, c.last+patience)
 	case c.ended != "":

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // keptUnanswered bounds the first datagram that a session keeps for another endpoint, in bytes. Questions are short.
@@ -17,11 +19,13 @@ type session struct {
 	sock       *udpSocket
 	key        sessionKey
 	name       sockaddr // of the client
-	view       *View
+	plan       *plan
 	fd         int
 	id         uint32
+	iface      uint32 // index of the interface that the client came in by
 	watched    bool
 	over       bool
+	scope      service.Scope // which endpoints are for the client
 	began      time.Duration
 	last       time.Duration
 	prev, next *session
@@ -31,18 +35,29 @@ type session struct {
 	attempt    [1]Attempt
 }
 
+func newSession(u *udpSocket, key sessionKey, name sockaddr, iface uint32) *session {
+	s := &session{
+		sock: u, key: key, name: name, iface: iface, plan: u.front.present(), fd: -1, began: u.l.now, last: u.l.now,
+	}
+	s.rec = Record{
+		ID: u.front.engine.nextID.Add(1), Start: u.l.start.Add(u.l.now), Service: u.front.name, Client: key.client,
+		Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
+	}
+	return s
+}
+
 // dial picks an endpoint and connects a socket to it. The outcome is empty when that worked.
 func (s *session) dial() Outcome {
 	e := s.sock.front.engine
-	for len(s.rec.Attempts) < len(e.opts.ConnectTimeouts) {
-		addr, affinity, ok := s.sock.front.picker.Pick(s.key.client.Addr(), s.tried)
+	for len(s.rec.Attempts) < len(s.plan.policy.ConnectTimeouts) {
+		addr, affinity, ok := s.sock.front.pickers[s.scope].Pick(s.key.client.Addr(), s.tried)
 		if !ok {
 			break
 		}
 		s.rec.Affinity = affinity
 		errno := s.connect(addr)
 		if errno == 0 {
-			s.rec.Endpoint = s.view.endpoint(addr)
+			s.rec.Endpoint = s.plan.endpoint(addr)
 			s.rec.Connect = s.sock.l.clock() - s.began
 			return ""
 		}
@@ -62,10 +77,9 @@ func (s *session) enter() {
 	u := s.sock
 	u.sessions[s.key] = s
 	u.byUse.append(s)
-	u.front.active.Add(1)
 	u.front.engine.sessions.Add(1)
-	if u.timer.index == 0 {
-		u.l.timers.set(&u.timer, u.l.now+u.front.engine.opts.UDPIdle)
+	if idle := u.front.present().policy.UDPIdle; idle > 0 && u.timer.index == 0 {
+		u.l.timers.set(&u.timer, u.l.now+idle)
 	}
 }
 
@@ -81,7 +95,7 @@ func (s *session) end(by Side, how How, o Outcome) {
 	u.byUse.remove(s)
 	u.front.engine.release(1)
 	u.front.engine.sessions.Add(-1)
-	u.front.active.Add(-1)
+	u.front.leave()
 	s.report(by, how, o)
 }
 
@@ -120,6 +134,7 @@ func (s *session) connect(addr netip.AddrPort) syscall.Errno {
 		return e
 	}
 	s.fd = fd
+	s.sock.front.engine.showClient(s.plan, fd, s.key.client.Addr(), addr.Addr())
 	var sa sockaddr
 	sa.set(addr)
 	if e := sysConnect(fd, &sa); e != 0 {
@@ -158,7 +173,7 @@ func (s *session) forward(data []byte) {
 	case s.refused(): // told of an earlier datagram; this one was not sent
 		s.forward(data)
 	default:
-		s.sock.deliver(data, &s.name, s.key.local)
+		s.sock.deliver(data, &s.name, s.key.local, s.iface)
 	}
 }
 
@@ -195,31 +210,4 @@ func (s *session) ready(uint32, uint8) {
 		}
 		s.touch()
 	}
-}
-
-// sessionList is a doubly linked list of sessions.
-type sessionList struct{ first, last *session }
-
-func (q *sessionList) append(s *session) {
-	s.prev, s.next = q.last, nil
-	if q.last != nil {
-		q.last.next = s
-	} else {
-		q.first = s
-	}
-	q.last = s
-}
-
-func (q *sessionList) remove(s *session) {
-	if s.prev != nil {
-		s.prev.next = s.next
-	} else {
-		q.first = s.next
-	}
-	if s.next != nil {
-		s.next.prev = s.prev
-	} else {
-		q.last = s.prev
-	}
-	s.prev, s.next = nil, nil
 }

@@ -100,7 +100,7 @@ func (r *rig) open(t testing.TB, protocol service.Protocol, host string, endpoin
 	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: protocol}
 	for {
 		at := netip.AddrPortFrom(netip.MustParseAddr(host), uint16(21000+nextPort.Add(1)%8000))
-		f, err := r.Open(name, &ring{list: endpoints}, viewOf(at, protocol, endpoints), at)
+		f, err := r.Open(name, Pickers{&ring{list: endpoints}}, viewOf(at, protocol, endpoints), at)
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}
@@ -112,7 +112,7 @@ func (r *rig) open(t testing.TB, protocol service.Protocol, host string, endpoin
 }
 
 func viewOf(at netip.AddrPort, protocol service.Protocol, endpoints []netip.AddrPort) *View {
-	v := &View{Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: protocol}}}}
+	v := &View{Port: &service.Port{}, Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: protocol}}}}
 	for _, e := range endpoints {
 		v.Endpoints = append(v.Endpoints, service.Endpoint{Addr: e, Ready: true, Serving: true, Pod: "shop/" + e.String()})
 	}
@@ -208,7 +208,7 @@ func TestLargeBothWays(t *testing.T) {
 func TestUDPEcho(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
-			r := newRig(t, Options{UDPIdle: 50 * time.Millisecond})
+			r := newRig(t, Options{Policy: service.Policy{UDPIdle: 50 * time.Millisecond}})
 			_, at := r.open(t, service.UDP, host, serveUDP(t, host))
 			c, err := net.Dial("udp", at.String())
 			if err != nil {

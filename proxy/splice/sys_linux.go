@@ -187,19 +187,20 @@ func putPktinfo(b []byte, local netip.Addr) int {
 	return pktinfo6Space
 }
 
-func pktinfo(b []byte) netip.Addr {
+// pktinfo reads the local address, and the index of the interface that it came in by.
+func pktinfo(b []byte) (local netip.Addr, iface uint32) {
 	if len(b) < unix.SizeofCmsghdr {
-		return netip.Addr{}
+		return netip.Addr{}, 0
 	}
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	data := b[unix.SizeofCmsghdr:]
 	switch {
 	case hdr.Level == unix.IPPROTO_IP && hdr.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
-		return netip.AddrFrom4(*(*[4]byte)(data[8:12])) // ipi_addr
+		return netip.AddrFrom4(*(*[4]byte)(data[8:12])), binary.NativeEndian.Uint32(data) // ipi_addr, ipi_ifindex
 	case hdr.Level == unix.IPPROTO_IPV6 && hdr.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
-		return netip.AddrFrom16(*(*[16]byte)(data[:16])).Unmap()
+		return netip.AddrFrom16(*(*[16]byte)(data[:16])).Unmap(), binary.NativeEndian.Uint32(data[16:])
 	}
-	return netip.Addr{}
+	return netip.Addr{}, 0
 }
 
 func sysBind(fd int, sa *sockaddr) syscall.Errno {

@@ -115,7 +115,7 @@ func TestHalfClose(t *testing.T) {
 }
 
 func TestHalfCloseTimeout(t *testing.T) {
-	r := newRig(t, Options{HalfClose: 100 * time.Millisecond})
+	r := newRig(t, Options{Policy: service.Policy{HalfClose: 100 * time.Millisecond}})
 	hold := make(chan struct{})
 	defer close(hold)
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(*net.TCPConn) { <-hold }))
@@ -132,7 +132,7 @@ func TestHalfCloseTimeout(t *testing.T) {
 
 // Bytes in the open direction keep a half-closed connection alive.
 func TestHalfCloseTimeoutMoves(t *testing.T) {
-	r := newRig(t, Options{HalfClose: 150 * time.Millisecond})
+	r := newRig(t, Options{Policy: service.Policy{HalfClose: 150 * time.Millisecond}})
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
 		for range 8 {
 			c.Write([]byte("."))
@@ -147,7 +147,7 @@ func TestHalfCloseTimeoutMoves(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	r := newRig(t, Options{Idle: 100 * time.Millisecond})
+	r := newRig(t, Options{Policy: service.Policy{Idle: 100 * time.Millisecond}})
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", echo))
 	c := dialTCP(t, at)
 	for range 4 {
@@ -219,7 +219,7 @@ func TestReset(t *testing.T) {
 func TestRetryPastTheDead(t *testing.T) {
 	dead, slow := refusing(t), silent(t)
 	live := serveTCP(t, "127.0.0.1", echo)
-	r := newRig(t, Options{ConnectTimeouts: []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, time.Second}})
+	r := newRig(t, Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, time.Second}}})
 	_, at := r.open(t, service.TCP, "127.0.0.1", dead, slow, live)
 	c := dialTCP(t, at)
 	c.Write([]byte("x"))
@@ -244,7 +244,7 @@ func TestRetryPastTheDead(t *testing.T) {
 
 // A lone endpoint that does not answer has another, longer try; one that refuses has not.
 func TestLoneEndpoint(t *testing.T) {
-	r := newRig(t, Options{ConnectTimeouts: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}})
+	r := newRig(t, Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}}})
 	for _, c := range []struct {
 		endpoint netip.AddrPort
 		attempts int
@@ -259,7 +259,7 @@ func TestLoneEndpoint(t *testing.T) {
 
 // Clients that wait for an endpoint that does not answer hold nobody up.
 func TestNoHeadOfLineBlocking(t *testing.T) {
-	r := newRig(t, Options{Loops: 1, ConnectTimeouts: []time.Duration{2 * time.Second}})
+	r := newRig(t, Options{Loops: 1, Policy: service.Policy{ConnectTimeouts: []time.Duration{2 * time.Second}}})
 	live := serveTCP(t, "127.0.0.1", echo)
 	_, at := r.open(t, service.TCP, "127.0.0.1", silent(t), live)
 	dialTCP(t, at) // waits two seconds
@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 		{"straight at the proxy port", func(v *View) { v.Exposures = []service.Exposure{other} }, OutcomeNotPortal},
 		{"outside the source ranges", func(v *View) {
 			v.Exposures[0].Kind = service.LoadBalancerIP
-			v.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			v.Port.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 		}, OutcomeSourceRange},
 	} {
 		t.Run(c.name, func(t *testing.T) {

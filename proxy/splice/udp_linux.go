@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // udpSocket is a bound UDP socket of a front and the sessions of the clients that write to it. One loop owns it.
@@ -50,7 +48,7 @@ func (u *udpSocket) start() {
 	}
 }
 
-// retarget ends the sessions whose endpoint no longer serves.
+// retarget ends the sessions whose endpoint no longer serves, and has the others wait as long as the new policy says.
 func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
 		for s := u.byUse.first; s != nil; {
@@ -60,6 +58,7 @@ func (u *udpSocket) retarget(v *View) {
 			}
 			s = next
 		}
+		u.sweep(u.l.now)
 	})
 }
 
@@ -79,17 +78,25 @@ func (u *udpSocket) close() {
 	})
 }
 
-// expired ends the sessions that were silent for too long. All sessions of a socket have the same patience, so the
-// least recently used are the first to go.
 func (u *udpSocket) expired(now time.Duration) {
 	if !u.watched {
 		u.start()
 	}
-	idle := u.front.engine.opts.UDPIdle
-	for u.byUse.first != nil && u.byUse.first.last+idle <= now {
+	u.sweep(now)
+}
+
+// sweep ends the sessions that were silent for too long, and waits for the next. All sessions of a socket have the same
+// patience, that of the front's present policy, so the least recently used are the first to go.
+func (u *udpSocket) sweep(now time.Duration) {
+	idle := u.front.present().policy.UDPIdle
+	for idle > 0 && u.byUse.first != nil && u.byUse.first.last+idle <= now {
 		u.byUse.first.end(Proxy, Timeout, OutcomeOK)
 	}
-	if s := u.byUse.first; s != nil {
+	switch s := u.byUse.first; {
+	case !u.watched: // the timer is for another start
+	case s == nil || idle < 0:
+		u.l.timers.stop(&u.timer)
+	default:
 		u.l.timers.set(&u.timer, s.last+idle)
 	}
 }
@@ -105,48 +112,20 @@ func (u *udpSocket) ready(uint32, uint8) {
 		return // EAGAIN, or a pending error that receiving has taken off
 	}
 	for i := range n {
-		data, client, local := d.datagram(i)
-		u.deliver(data, client, local)
+		data, client, local, iface := d.datagram(i)
+		u.deliver(data, client, local, iface)
 	}
 }
 
-func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr) {
+func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr, iface uint32) {
 	key := sessionKey{client.addr(), local}
 	s := u.sessions[key]
 	if s == nil {
-		if s = u.admit(key, *client); s == nil {
+		if s = u.admit(key, *client, iface); s == nil {
 			return
 		}
 	}
 	s.send(data)
-}
-
-// admit opens a session for a client that wrote to one of this service port's frontends, nil if there can be none.
-func (u *udpSocket) admit(key sessionKey, name sockaddr) *session {
-	f := u.front
-	s := &session{sock: u, key: key, name: name, view: f.view.Load(), fd: -1, began: u.l.now, last: u.l.now}
-	s.rec = Record{
-		ID: f.engine.nextID.Add(1), Start: u.l.start.Add(u.l.now), Service: f.name, Client: key.client,
-		OriginalDst: u.originalDst(key, s.view), Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
-	}
-	exposed, ok := s.view.exposure(s.rec.OriginalDst)
-	s.rec.Portal = exposed.Kind
-	switch {
-	case !ok:
-		s.report(Proxy, Reset, OutcomeNotPortal)
-	case !s.view.admits(key.client.Addr(), exposed.Kind):
-		s.report(Proxy, Reset, OutcomeSourceRange)
-	default:
-		u.makeRoom()
-		o := s.dial()
-		if o == "" {
-			s.enter()
-			return s
-		}
-		u.front.engine.release(1)
-		s.report(Proxy, Reset, o)
-	}
-	return nil
 }
 
 // makeRoom ends the least recently used session where a new one would be too many.
@@ -163,22 +142,4 @@ func (u *udpSocket) makeRoom() {
 		}
 		u.byUse.first.end(Proxy, Timeout, OutcomeLimit)
 	}
-}
-
-// originalDst tells what the client wrote to. Only translated flows get here (a rule on the whole port range sees to
-// that), so where the front has a single frontend it was that one; to ask the kernel is an eighth of a short session's
-// cost. A NodePort stands for several addresses, of which the kernel knows the one.
-func (u *udpSocket) originalDst(key sessionKey, v *View) netip.AddrPort {
-	local := netip.AddrPortFrom(key.local, u.port)
-	ask := u.front.engine.opts.OriginalDstUDP
-	if ask == nil {
-		return local
-	}
-	if len(v.Exposures) == 1 && v.Exposures[0].Kind != service.NodePort {
-		return v.Exposures[0].Frontend.Addr
-	}
-	if dst, err := ask(key.client, local); err == nil {
-		return dst
-	}
-	return local
 }

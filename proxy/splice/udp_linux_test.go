@@ -83,7 +83,7 @@ func TestUDPRepin(t *testing.T) {
 	if got := ask(t, c, "1"); got != "a 1" {
 		t.Fatalf("got %q", got)
 	}
-	f.picker.(*ring).set(b)
+	f.pickers[service.ClusterScope].(*ring).set(b)
 	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{b}))
 	if rec := r.record(t); rec.Outcome != OutcomeEndpointRemoved || rec.Endpoint.Addr != a {
 		t.Errorf("record %+v", rec)
@@ -95,7 +95,7 @@ func TestUDPRepin(t *testing.T) {
 
 // An endpoint where nobody listens is passed over, and the first datagram is not lost.
 func TestUDPRetry(t *testing.T) {
-	r := newRig(t, Options{UDPIdle: 100 * time.Millisecond})
+	r := newRig(t, Options{Policy: service.Policy{UDPIdle: 100 * time.Millisecond}})
 	gone, live := refusing(t), named(t, "live")
 	_, at := r.open(t, service.UDP, "127.0.0.1", gone, live)
 	if got := ask(t, dialUDP(t, at), "hello"); got != "live hello" {

@@ -28,6 +28,8 @@ type Options struct {
 	// ForgetUDP has the kernel forget the UDP flows whose clients wrote to an address that match accepts. nil = nothing
 	// is translated by the kernel.
 	ForgetUDP func(ctx context.Context, match func(netip.AddrPort) bool) (int, error)
+	// Contested is told of each claim of an address that another Service holds. Default none.
+	Contested func(portal.Conflict)
 	// Closed is told of service ports that are no longer served. Default none.
 	Closed func(service.PortName)
 }
@@ -57,6 +59,9 @@ func New(opts Options) *Dataplane {
 	}
 	if opts.Closed == nil {
 		opts.Closed = func(service.PortName) {}
+	}
+	if opts.Contested == nil {
+		opts.Contested = func(portal.Conflict) {}
 	}
 	return &Dataplane{
 		opts: opts, ports: newProxyPorts(opts.Ports), table: portal.NewTable(),
@@ -180,16 +185,11 @@ func (d *Dataplane) retarget(changes []service.Change) (led []portal.Change, err
 		}
 		moved, lost := d.table.Set(c.Name, c.Port.Created, portals)
 		led = append(led, moved...)
-		d.report(lost)
+		for _, conflict := range lost {
+			d.opts.Contested(conflict)
+		}
 	}
 	return newest(led), errs
-}
-
-func (d *Dataplane) report(lost []portal.Conflict) {
-	for _, c := range lost {
-		d.opts.Log.WithFields(logrus.Fields{"frontend": c.Frontend.String(), "holder": c.Holder.Label(), "service": c.Loser.Label()}).
-			Warn("Two Services claim one address; the older one holds it")
-	}
 }
 
 // settle closes the fronts that have no use any more, once portals lead elsewhere.
@@ -201,7 +201,7 @@ func (d *Dataplane) settle(changes []service.Change) {
 			if f == nil {
 				continue
 			}
-			if c.Port == nil || len(c.Port.Usable(ipv6)) == 0 || len(exposures(c.Port, ipv6)) == 0 {
+			if c.Port == nil || !f.used {
 				d.drop(key, f)
 			}
 		}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,15 +64,20 @@ type rig struct {
 	scribe *scribe
 	log    *test.Hook
 	forgot []netip.AddrPort // of candidates, what was to be forgotten
+
+	contested []portal.Conflict
 }
 
 var candidates = []netip.AddrPort{
 	netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("192.0.2.1:30053"), netip.MustParseAddrPort("192.0.2.1:9"),
 }
 
+// insider is a loopback address that stands for a client inside the cluster; all others are outside.
+var insider = netip.MustParseAddr("127.0.0.2")
+
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
-	engine, err := splice.NewEngine(splice.Options{Loops: 2})
+	engine, err := splice.NewEngine(splice.Options{Loops: 2, Inside: func(client netip.Addr, _ int) bool { return client == insider }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +91,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	log.SetLevel(logrus.DebugLevel)
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}}, log: hook}
 	r.Dataplane = New(Options{Engine: engine, Writer: r.scribe, Ports: ports, Log: log, Localhost: true,
+		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
 		ForgetUDP: func(_ context.Context, match func(netip.AddrPort) bool) (int, error) {
 			r.forgot = nil
 			for _, a := range candidates {
@@ -131,9 +139,14 @@ func (r *rig) target(frontend string) string {
 	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: service.TCP}
 	switch x := r.scribe.leads[f].(type) {
 	case portal.Redirect:
+		if x.Inside {
+			return "inside"
+		}
 		return "redirect"
 	case portal.Reject:
 		return "reject"
+	case portal.Drop:
+		return "drop"
 	case nil:
 		return "nowhere"
 	default:
@@ -167,6 +180,35 @@ func TestLifeOfAPort(t *testing.T) {
 	if n := len(r.ports.taken[service.TCP]); n != 0 {
 		t.Errorf("%d proxy ports are not given back", n)
 	}
+}
+
+// With Local traffic policies portals follow where the endpoints are, and a front lives as long as any leads there.
+func TestLocalPolicies(t *testing.T) {
+	r := newRig(t, PortRange{31090, 31099})
+	const vip, node = "10.96.0.10:80", "0.0.0.0:31091"
+	step := func(what, wantVIP, wantNode string, fronts int, change func(p *service.Port)) {
+		t.Helper()
+		p := portOf("cart", vip, "10.1.0.1:80", "10.1.0.2:80")
+		p.InternalLocal, p.ExternalLocal = true, true
+		change(p)
+		r.sync(t, p)
+		if got := r.target(vip); got != wantVIP {
+			t.Errorf("%s: the ClusterIP leads %s, want %s", what, got, wantVIP)
+		}
+		if got := r.target(node); got != wantNode {
+			t.Errorf("%s: the NodePort leads %s, want %s", what, got, wantNode)
+		}
+		if len(r.fronts) != fronts {
+			t.Errorf("%s: %d fronts, want %d", what, len(r.fronts), fronts)
+		}
+	}
+	nodePort := func(p *service.Port) { expose(p, node, service.NodePort) }
+	step("elsewhere", "drop", "inside", 1, nodePort)
+	step("here", "redirect", "redirect", 1, func(p *service.Port) { nodePort(p); p.Endpoints[1].Local = true })
+	step("elsewhere again", "drop", "inside", 1, nodePort)
+	step("without the NodePort", "drop", "nowhere", 0, func(*service.Port) {})
+	step("policies of the cluster", "redirect", "redirect", 1, func(p *service.Port) { nodePort(p); p.InternalLocal, p.ExternalLocal = false, false })
+	step("nobody", "reject", "reject", 0, func(p *service.Port) { nodePort(p); p.Endpoints = nil })
 }
 
 func TestBothFamilies(t *testing.T) {
@@ -245,21 +287,22 @@ func TestContestedAddress(t *testing.T) {
 	if after := r.scribe.leads[older.Exposures[0].Frontend]; after == before {
 		t.Error("the younger Service keeps the address")
 	}
-	if e := r.log.LastEntry(); e == nil || e.Level != logrus.WarnLevel || e.Data["service"] != "shop/younger:p" || e.Data["holder"] != "shop/older:p" {
-		t.Errorf("log %+v", e)
+	if len(r.contested) != 1 || r.contested[0].Loser != younger.Name || r.contested[0].Holder != older.Name {
+		t.Errorf("told of %v", r.contested)
 	}
 }
 
-// NodePorts answer at the loopback address by a listener of their own, which follows the Service.
-func TestLoopbackNodePort(t *testing.T) {
-	endpoint, err := net.Listen("tcp", "127.0.0.1:0")
+// greeter says "hello" to each connection and closes it, until the test ends.
+func greeter(t *testing.T) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer endpoint.Close()
+	t.Cleanup(func() { ln.Close() })
 	go func() {
 		for {
-			c, err := endpoint.Accept()
+			c, err := ln.Accept()
 			if err != nil {
 				return
 			}
@@ -267,8 +310,46 @@ func TestLoopbackNodePort(t *testing.T) {
 			c.Close()
 		}
 	}()
+	return ln.Addr().String()
+}
+
+// Behind one front, a client from outside has the endpoints of this node, and one from inside those of the cluster.
+func TestScopes(t *testing.T) {
+	r := newRig(t, PortRange{31100, 31109})
+	p := portOf("cart", "10.96.0.10:80", greeter(t))
+	p.ExternalLocal = true
+	expose(p, "0.0.0.0:31110", service.NodePort)
+	hears := func(from string) string {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := dialer.Dial("tcp", "127.0.0.1:31110")
+		if errors.Is(err, syscall.ECONNRESET) { // accepted, and reset before dial could look
+			return ""
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		said, _ := io.ReadAll(c)
+		return string(said)
+	}
+	r.sync(t, p)
+	if in, out := hears(insider.String()), hears("127.0.0.1"); in != "hello" || out != "" {
+		t.Errorf("endpoints elsewhere: from inside %q, from outside %q", in, out)
+	}
+	local := *p
+	local.Endpoints = slices.Clone(p.Endpoints)
+	local.Endpoints[0].Local = true
+	r.sync(t, &local)
+	if in, out := hears(insider.String()), hears("127.0.0.1"); in != "hello" || out != "hello" {
+		t.Errorf("an endpoint here: from inside %q, from outside %q", in, out)
+	}
+}
+
+// NodePorts answer at the loopback address by a listener of their own, which follows the Service.
+func TestLoopbackNodePort(t *testing.T) {
+	endpoint := greeter(t)
 	r := newRig(t, PortRange{31060, 31069})
-	p := portOf("cart", "10.96.0.10:80", endpoint.Addr().String())
+	p := portOf("cart", "10.96.0.10:80", endpoint)
 	expose(p, "0.0.0.0:31070", service.NodePort)
 	r.sync(t, p)
 	c, err := net.Dial("tcp", "127.0.0.1:31070")
@@ -279,7 +360,7 @@ func TestLoopbackNodePort(t *testing.T) {
 	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	r.sync(t, portOf("cart", "10.96.0.10:80", endpoint.Addr().String()))
+	r.sync(t, portOf("cart", "10.96.0.10:80", endpoint))
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		c, err := net.Dial("tcp", "127.0.0.1:31070")
 		if err != nil {
@@ -314,5 +395,13 @@ func TestForgetsUDP(t *testing.T) {
 	r.sync(t, udp())
 	if fmt.Sprint(r.forgot) != fmt.Sprint(candidates[:2]) {
 		t.Errorf("no endpoints: forgot %v", r.forgot)
+	}
+	r.sync(t, udp("10.1.0.1:53"))
+	r.forgot = nil
+	local := udp("10.1.0.1:53")
+	local.ExternalLocal = true
+	r.sync(t, local)
+	if fmt.Sprint(r.forgot) != fmt.Sprint(candidates[1:2]) {
+		t.Errorf("led for clients inside alone: forgot %v", r.forgot)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"syscall"
 
 	"github.com/portald/portald/portal"
@@ -13,49 +12,71 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// front is the listener of one service port in one family, and its balancer.
+// front is the listener of one service port in one family, and its balancers.
 type front struct {
 	*splice.Front
-	balancer *balance.Balancer
-	port     uint16
-	loopback map[netip.AddrPort]bool // NodePorts at the loopback address; false: not to be had
+	balancers [2]*balance.Balancer // by service.Scope
+	port      uint16
+	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: not to be had
+	used      bool                    // some portal is to lead here
+}
+
+func newFront() *front {
+	return &front{
+		balancers: [2]*balance.Balancer{balance.New(balance.Options{}), balance.New(balance.Options{})},
+		loopback:  map[netip.AddrPort]bool{},
+	}
 }
 
 // serve brings the fronts of a service port up to date and returns where its portals are to lead.
 func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
-	var portals []portal.Portal
+	portals := make([]portal.Portal, 0, len(p.Exposures))
 	var errs []error
 	for _, ipv6 := range []bool{false, true} {
 		mine := exposures(p, ipv6)
-		if len(mine) == 0 {
-			continue
-		}
-		target := portal.Target(portal.Reject{})
-		if usable := p.Usable(ipv6); len(usable) > 0 {
-			f, err := d.front(p, ipv6, mine, usable)
-			if err != nil {
-				errs = append(errs, err)
-			} else {
-				target = portal.Redirect{Port: f.port}
-			}
+		u := usableOf(p, ipv6, mine)
+		f, err := d.front(p, ipv6, mine, u)
+		if err != nil {
+			errs = append(errs, err)
 		}
 		for _, x := range mine {
-			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target})
+			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: f.target(u, p, x.Kind)})
 		}
 	}
 	return portals, errors.Join(errs...)
 }
 
-// front opens the front of a service port in one family, or brings the one it has up to date.
-func (d *Dataplane) front(p *service.Port, ipv6 bool, mine []service.Exposure, usable []service.Endpoint) (*front, error) {
-	view := &splice.View{Exposures: mine, Endpoints: ofFamily(p.Endpoints, ipv6), SourceRanges: p.SourceRanges}
+// target is where portals of that kind lead when the front, if any, is what there is to lead to.
+func (f *front) target(u usable, p *service.Port, kind service.Kind) portal.Target {
+	if f != nil {
+		return u.target(p, kind, f.port)
+	}
+	if t := u.target(p, kind, 0); !redirects(t) {
+		return t
+	}
+	return portal.Reject{}
+}
+
+// front opens the front of a service port in one family if it is wanted, or brings the one it has up to date. One that
+// is not wanted any more stays until portals have left it, and is nil here.
+func (d *Dataplane) front(p *service.Port, ipv6 bool, mine []service.Exposure, u usable) (*front, error) {
 	key := frontKey{p.Name, ipv6}
 	f := d.fronts[key]
-	if f == nil {
-		f = &front{balancer: balance.New(balance.Options{}), loopback: map[netip.AddrPort]bool{}}
+	if !u.wantsFront(p, mine) {
+		if f != nil {
+			f.used = false
+		}
+		return nil, nil
 	}
-	f.balancer.SetAffinity(p.Affinity)
-	f.balancer.SetEndpoints(addresses(usable))
+	if f == nil {
+		f = newFront()
+	}
+	f.used = true
+	for scope, b := range f.balancers {
+		b.SetAffinity(p.Affinity)
+		b.SetEndpoints(addresses(u[scope]))
+	}
+	view := &splice.View{Port: p, Exposures: mine, Endpoints: endpoints(p, ipv6)}
 	if f.Front == nil {
 		if err := d.open(f, p.Name, ipv6, view); err != nil {
 			return nil, err
@@ -74,8 +95,9 @@ func (d *Dataplane) open(f *front, name service.PortName, ipv6 bool, view *splic
 	if ipv6 {
 		any = netip.IPv6Unspecified()
 	}
+	pickers := splice.Pickers{f.balancers[service.ClusterScope], f.balancers[service.NodeScope]}
 	port, err := d.ports.take(name.Protocol, func(port uint16) (retry bool, err error) {
-		f.Front, err = d.opts.Engine.Open(name, f.balancer, view, netip.AddrPortFrom(any, port))
+		f.Front, err = d.opts.Engine.Open(name, pickers, view, netip.AddrPortFrom(any, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})
 	if err != nil {
@@ -122,21 +144,6 @@ func loopback(ipv6 bool) netip.Addr {
 		return netip.IPv6Loopback()
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-}
-
-// exposures are the frontends of one family.
-func exposures(p *service.Port, ipv6 bool) []service.Exposure {
-	var out []service.Exposure
-	for _, x := range p.Exposures {
-		if x.Frontend.Addr.Addr().Is6() == ipv6 {
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
-func ofFamily(endpoints []service.Endpoint, ipv6 bool) []service.Endpoint {
-	return slices.DeleteFunc(slices.Clone(endpoints), func(e service.Endpoint) bool { return e.Addr.Addr().Is6() != ipv6 })
 }
 
 func addresses(endpoints []service.Endpoint) []netip.AddrPort {

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+// Check writes what a configuration file is understood to say: each field that stands in it, its value with defaults
+// filled in, and its effect; then what there is to say against it. The error tells that the daemon would refuse it.
+func Check(path string, out io.Writer) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	d := &draft{flags: map[string]bool{}}
+	d.take(load(path, text))
+	d.setDefaults()
+	d.check()
+	if err := d.report(out); err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	if n := len(d.errs); n > 0 {
+		return fmt.Errorf("%s is refused; mistakes in it: %d", path, n)
+	}
+	return nil
+}
+
+func (d *draft) report(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, which := range []doc{kubeProxy, portald} {
+		if d.file.has(which) {
+			fmt.Fprintf(table, "%s\n\nFIELD\tVALUE\tEFFECT\n", d.file.where(which))
+			d.reportFields(table, which)
+			fmt.Fprintln(table)
+		}
+	}
+	for _, w := range d.warnings {
+		fmt.Fprintf(table, "warning: %s\n", strings.TrimPrefix(w, d.file.path+": "))
+	}
+	for _, err := range d.errs {
+		fmt.Fprintf(table, "refused: %s\n", strings.TrimPrefix(err.Error(), d.file.path+": "))
+	}
+	return table.Flush()
+}
+
+// reportFields writes a line for each field of a document that the file says something about.
+func (d *draft) reportFields(table io.Writer, which doc) {
+	for _, s := range settings() {
+		value, written := d.file.written[which][s.path]
+		if s.doc != which || !written {
+			continue
+		}
+		if field := d.at(s); field.IsValid() {
+			value = field.Interface()
+		}
+		note := ""
+		if d.usual(s, value) {
+			note = " (default)"
+		}
+		fmt.Fprintf(table, "%s\t%s%s\t%s\n", s.path, shown(value), note, d.effectOf(s))
+	}
+}
+
+func (d *documents) effectOf(s setting) string {
+	if why := d.idle(s); why != "" {
+		return "ignored: " + why
+	}
+	if s.effect == live {
+		return "used: " + s.gist() + "; followed as it changes"
+	}
+	return "used: " + s.gist()
+}

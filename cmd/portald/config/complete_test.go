@@ -1,0 +1,387 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inFile writes a configuration file.
+func inFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	check(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+const (
+	kubeHead    = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+	portaldHead = "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n"
+)
+
+// complete parses a command line and completes it.
+func complete(t *testing.T, args ...string) (*Config, []string, error) {
+	t.Helper()
+	f := NewFlags()
+	check(t, allFlags(f).Parse(args))
+	return f.Complete()
+}
+
+func diff(a, b any) string {
+	return cmp.Diff(a, b, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty())
+}
+
+// defaultConfig is kube-proxy's, but for the time between two rounds.
+func defaultConfig() *Config {
+	return &Config{
+		NodeName:      "node-a",
+		API:           API{ContentType: "application/vnd.kubernetes.protobuf", QPS: 5, Burst: 10},
+		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
+		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, Inside: Inside{Mode: ByClusterCIDR},
+		ConnectionLog: ConnectionLog{Format: "text"}, LogFormat: "text", UDPSessions: 4096,
+		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
+		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
+		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
+		Settings: Settings{
+			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second,
+			Policy: service.Policy{
+				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
+				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1, ClientAddress: service.AddressNode,
+			},
+		},
+	}
+}
+
+func TestComplete(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	cidr, addr := netip.MustParsePrefix, netip.MustParseAddr
+	tests := []struct {
+		name  string
+		file  string
+		args  string
+		want  func(*Config)
+		warns []string // a part of each
+	}{
+		{name: "defaults", want: func(*Config) {}},
+		{
+			name: "flags of portald",
+			args: "--manifests=/a,b --manifests=- --connection-log=- --connection-log-format=json --external-ip-cidrs=203.0.113.7/24 " +
+				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --half-close-timeout=5m --idle-timeout=1h --udp-timeout=3s " +
+				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
+				"--log-level=warn --max-connections=9 --client-address=transparent --service-proxy-name=portald",
+			want: func(c *Config) {
+				c.Manifests = []string{"/a,b", "-"}
+				c.ConnectionLog = ConnectionLog{"-", "json"}
+				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
+				c.NodeIPs = []netip.Addr{addr("192.0.2.7"), addr("2001:db8::7")}
+				c.Settings = Settings{LogLevel: logrus.WarnLevel, Policy: service.Policy{
+					ConnectTimeouts: []time.Duration{time.Second, 2 * time.Second}, HalfClose: 5 * time.Minute, Idle: time.Hour,
+					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
+				}}
+				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
+				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12099}
+			},
+		},
+		{
+			name: "flags of kube-proxy",
+			args: "--kubeconfig=/k --master=https://192.0.2.1 --kube-api-qps=50 --kube-api-burst=100 --kube-api-content-type=application/json " +
+				"--bind-address=192.0.2.7 --profiling --bind-address-hard-fail --nodeport-addresses=primary,192.0.2.0/24 " +
+				"--iptables-sync-period=1m --iptables-min-sync-period=0 --oom-score-adj=0 --conntrack-max-per-core=0 --conntrack-min=1 " +
+				"--conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=1s --conntrack-tcp-be-liberal " +
+				"--conntrack-udp-timeout=2s --conntrack-udp-timeout-stream=3s --detect-local-mode=InterfaceNamePrefix " +
+				"--pod-interface-name-prefix=veth --healthz-bind-address= --metrics-bind-address=0.0.0.0 --logging-format=json -v5",
+			want: func(c *Config) {
+				c.API = API{"/k", "https://192.0.2.1", "application/json", "", 50, 100}
+				c.NodeAddress, c.Profiling, c.BindAddressHardFail = addr("192.0.2.7"), true, true
+				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}}, false
+				c.SyncPeriod, c.MinSync, c.OOMScoreAdj = time.Minute, 0, 0
+				c.Conntrack = Conntrack{0, 1, 0, time.Second, 2 * time.Second, 3 * time.Second, true}
+				c.Inside = Inside{Mode: ByInterfacePrefix, Interface: "veth"}
+				c.HealthAddress, c.MetricsAddress = "", "0.0.0.0:10249"
+				c.LogFormat, c.Settings.LogLevel = "json", logrus.DebugLevel
+			},
+		},
+		{
+			name: "addresses of the servers by the family of the node",
+			args: "--bind-address=2001:db8::7",
+			want: func(c *Config) {
+				c.NodeAddress, c.HealthAddress, c.MetricsAddress = addr("2001:db8::7"), "[::]:10256", "[::1]:10249"
+			},
+		},
+		{
+			name:  "old flags of the servers",
+			args:  "--healthz-port=0 --metrics-port=9999",
+			want:  func(c *Config) { c.HealthAddress, c.MetricsAddress = "", "127.0.0.1:9999" },
+			warns: []string{"--healthz-port is deprecated: --healthz-bind-address", "--metrics-port is deprecated"},
+		},
+		{
+			name:  "old flag beside the new one",
+			args:  "--healthz-port=1 --healthz-bind-address=127.0.0.1:2",
+			want:  func(c *Config) { c.HealthAddress = "127.0.0.1:2" },
+			warns: []string{"--healthz-port has no effect beside --healthz-bind-address"},
+		},
+		{
+			name:  "flags without effect",
+			args:  "--ipvs-scheduler=lc --masquerade-all --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m --proxy-mode=iptables --windows-service",
+			want:  func(*Config) {},
+			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--masquerade-all has", "--ipvs-scheduler has no effect: there is no ipvs", "--windows-service has", "--proxy-mode iptables: portald has no kernel modes"},
+		},
+		{
+			name: "retries beyond the times",
+			args: "--connect-timeouts=1s,2s --retries=3",
+			want: func(c *Config) {
+				c.Settings.Policy.ConnectTimeouts = []time.Duration{time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second}
+			},
+		},
+		{
+			name: "no retries",
+			args: "--retries=0",
+			want: func(c *Config) { c.Settings.Policy.ConnectTimeouts = []time.Duration{250 * time.Millisecond} },
+		},
+		{
+			name: "localhost by a prefix",
+			args: "--nodeport-addresses=::1/128",
+			want: func(c *Config) { c.NodePorts = NodePortAddresses{CIDRs: []netip.Prefix{cidr("::1/128")}} },
+		},
+		{
+			name: "a file of kube-proxy, as it is",
+			file: kubeHead + "clientConnection: {kubeconfig: /k}\nclusterCIDR: '10.244.0.0/16,fd00::/56'\nmode: ''\nhealthzBindAddress: ''\n" +
+				"iptables: {syncPeriod: 0s, minSyncPeriod: 0s, localhostNodePorts: null}\nconntrack: {maxPerCore: 0, min: null}\nudpIdleTimeout: 250ms\n",
+			want: func(c *Config) {
+				c.API.Kubeconfig = "/k"
+				c.Inside.CIDRs = []netip.Prefix{cidr("10.244.0.0/16"), cidr("fd00::/56")}
+				c.Conntrack.MaxPerCore = 0
+			},
+			warns: []string{"without effect: udpIdleTimeout"},
+		},
+		{
+			name: "flags of kube-proxy lose against its file, but for those of the log and the name",
+			file: kubeHead + "clusterCIDR: 10.0.0.0/8\nlogging: {verbosity: 0}\nhostnameOverride: other\n",
+			args: "--cluster-cidr=10.1.0.0/16 --proxy-mode=ipvs --healthz-port=1 -v=6 --logging-format=json --hostname-override=NODE-A",
+			want: func(c *Config) {
+				c.Inside.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel, "json"
+			},
+			warns: []string{"config.yaml: --cluster-cidr, --proxy-mode, --healthz-port"},
+		},
+		{
+			name: "portald's flags beat its file",
+			file: portaldHead + "drainTimeout: 1s\nconnectTimeouts: [1s]\nlog: {level: error, format: text}\nproxyPortRange: 12000-12001\n",
+			args: "--drain-timeout=0s --connect-timeouts=2s,3s --cluster-cidr=10.0.0.0/8 -v=4 --logging-format=json",
+			want: func(c *Config) {
+				c.Settings.Drain, c.Settings.LogLevel, c.LogFormat = 0, logrus.DebugLevel, "json"
+				c.Settings.Policy.ConnectTimeouts = []time.Duration{2 * time.Second, 3 * time.Second}
+				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12001}
+				c.Inside.CIDRs = []netip.Prefix{cidr("10.0.0.0/8")} // no KubeProxyConfiguration to lose against
+			},
+		},
+		{
+			name: "userspace mode of old",
+			file: kubeHead + "mode: userspace\nudpIdleTimeout: 5s\nportRange: 20000+9\n",
+			want: func(c *Config) {
+				c.Settings.Policy.UDPIdle, c.ProxyPorts = 5*time.Second, userspace.PortRange{First: 20000, Last: 20009}
+			},
+		},
+		{
+			name: "portald's words beat those of old",
+			file: kubeHead + "mode: userspace\nudpIdleTimeout: 5s\n---\n" + portaldHead + "udpTimeout: 9s\n",
+			want: func(c *Config) { c.Settings.Policy.UDPIdle = 9 * time.Second },
+		},
+		{
+			name:  "times of the mode",
+			file:  kubeHead + "mode: nftables\niptables: {syncPeriod: 7s}\nnftables: {syncPeriod: 20s, minSyncPeriod: 2s}\n",
+			want:  func(c *Config) { c.SyncPeriod, c.MinSync = 20*time.Second, 2*time.Second },
+			warns: []string{"mode nftables: portald has no kernel modes", "without effect: iptables.syncPeriod"},
+		},
+		{
+			name:  "times of iptables by flags, with mode nftables, as in kube-proxy",
+			args:  "--proxy-mode=nftables --iptables-sync-period=10s --iptables-min-sync-period=1s --ipvs-sync-period=1m",
+			want:  func(c *Config) { c.SyncPeriod, c.MinSync = 10*time.Second, time.Second },
+			warns: []string{"--proxy-mode nftables"},
+		},
+		{
+			name:  "servers off by port 0",
+			file:  kubeHead + "healthzBindAddress: 0.0.0.0:0\nmetricsBindAddress: '::1'\n",
+			want:  func(c *Config) { c.HealthAddress, c.MetricsAddress = "", "[::1]:10249" },
+			warns: nil,
+		},
+		{
+			name: "both documents as JSON",
+			file: `{"apiVersion":"kubeproxy.config.k8s.io/v1alpha1","kind":"KubeProxyConfiguration","oomScoreAdj":1}` + "\n---\n" +
+				`{"apiVersion":"portald.io/v1alpha1","kind":"PortaldConfiguration","udpMaxSessions":2}`,
+			want: func(c *Config) { c.OOMScoreAdj, c.UDPSessions = 1, 2 },
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			args := append([]string{"--hostname-override= Node-A "}, strings.Fields(test.args)...)
+			if test.file != "" {
+				args = append(args, "--config", inFile(t, test.file))
+			}
+			got, warnings, err := complete(t, args...)
+			check(t, err)
+			want := defaultConfig()
+			test.want(want)
+			if d := diff(want, got); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+			if len(warnings) != len(test.warns) {
+				t.Errorf("warnings: %q, want %q", warnings, test.warns)
+			}
+			for _, part := range test.warns {
+				if !strings.Contains(fmt.Sprint(warnings), part) {
+					t.Errorf("no warning of %q in %q", part, warnings)
+				}
+			}
+		})
+	}
+}
+
+// Without a name given it is the host's.
+func TestHostName(t *testing.T) {
+	host, err := os.Hostname()
+	check(t, err)
+	c, _, err := complete(t, "--manifests=x")
+	check(t, err)
+	if c.NodeName != strings.ToLower(host) {
+		t.Errorf("%q, want that of %q", c.NodeName, host)
+	}
+}
+
+// Outside of a pod the daemon is told where Services come from; who only cleans up or writes needs none.
+func TestSourceIsMissing(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, _, err := complete(t); err == nil || !strings.Contains(err.Error(), "--manifests is missing") {
+		t.Error(err)
+	}
+	for _, arg := range []string{"--cleanup", "--init-only", "--write-config-to=x", "--master=https://192.0.2.1", "--kubeconfig=k"} {
+		if _, _, err := complete(t, arg); err != nil {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+func TestEveryBadFlagIsNamed(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, _, err := complete(t, "--connection-log-format=xml", "--nodeport-addresses=here,there", "--external-ip-cidrs=10.0.0.0/99",
+		"--half-close-timeout=0s", "--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables",
+		"--log-level=loud", "--log-format=xml", "--healthz-bind-address=nowhere", "--metrics-bind-address=0.0.0.0:99999",
+		"--udp-max-sessions=0", "--drain-timeout=-1s", "--idle-timeout=-1s", "--hostname-override= ", "--node-ip=127.0.0.1",
+		"--proxy-mode=magic", "--iptables-sync-period=0", "--oom-score-adj=1001", "--kube-api-burst=-1", "--service-proxy-name=a/b",
+		"--bind-address=me", "--cluster-cidr=10.0.0.0/8,10.1.0.0/16", "--detect-local-mode=Guess", "--retries=-1", "--client-address=mine",
+		"--max-connections=-1", "--conntrack-min=-1", "--config-sync-period=0", "--iptables-masquerade-bit=32", "--logging-format=xml")
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"--manifests is missing", "--connection-log-format xml: must be json or text", "--nodeport-addresses here: must be a CIDR",
+		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be more than 0",
+		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST", "--iptables-variant ebtables: must be nft or legacy, or be left out",
+		"--log-level loud: must be error, warn, info, debug or trace", "--log-format xml", "--healthz-bind-address nowhere: must be ADDRESS:PORT",
+		"--metrics-bind-address 0.0.0.0:99999", "--udp-max-sessions 0", "--drain-timeout -1s: must not be negative", "--idle-timeout -1s",
+		`--hostname-override " ": must not be blank`, "--node-ip 127.0.0.1: must be an address of this node", "--proxy-mode magic",
+		"--iptables-sync-period 0s", "--oom-score-adj 1001: must be from -1000 to 1000", "--kube-api-burst -1", "--service-proxy-name a/b",
+		"--bind-address me", "--cluster-cidr 10.0.0.0/8,10.1.0.0/16", "--detect-local-mode Guess", "--retries -1: must be from 0",
+		"--client-address mine", "--max-connections -1", "--conntrack-min -1", "--config-sync-period 0s: must be more than 0", "--iptables-masquerade-bit 32", "--logging-format xml",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing like %q", want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 33 {
+		t.Errorf("%d mistakes in\n%v", n, err)
+	}
+}
+
+func TestContradictions(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	tests := map[string]struct{ file, args, want string }{
+		"two sources":             {args: "--manifests=x --kubeconfig=k", want: "--manifests and --kubeconfig contradict each other"},
+		"manifests and a master":  {args: "--manifests=x --master=y", want: "--manifests and --master contradict"},
+		"source in flag and file": {kubeHead + "clientConnection: {kubeconfig: k}", "--manifests=x", "--manifests and FILE: document 1 (KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
+		"sources in one file":     {portaldHead + "manifests: [x]\n---\n" + kubeHead + "clientConnection: {kubeconfig: k}", "", "FILE: document 1 (PortaldConfiguration): manifests and document 2 (KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
+		"times by flags":          {args: "--iptables-sync-period=1s --iptables-min-sync-period=2s", want: "--iptables-min-sync-period 2s: must not be more than --iptables-sync-period, which is 1s"},
+		"times in the file":       {kubeHead + "mode: ipvs\nipvs: {minSyncPeriod: 31s}", "", "ipvs.minSyncPeriod 31s: must not be more than ipvs.syncPeriod, which is 30s"},
+		"a bridge without name":   {args: "--detect-local-mode=BridgeInterface", want: "--detect-local-mode BridgeInterface: needs --pod-bridge-interface"},
+		"a prefix without name":   {kubeHead + "detectLocalMode: InterfaceNamePrefix", "", "detectLocalMode InterfaceNamePrefix: needs detectLocal.interfaceNamePrefix"},
+		"two port ranges":         {kubeHead + "portRange: 1000-2000", "--proxy-port-range=3000-4000", "--proxy-port-range 3000-4000: contradicts FILE: document 1 (KubeProxyConfiguration): portRange, which is 1000-2000"},
+		"one address twice":       {args: "--healthz-bind-address=0.0.0.0:1 --metrics-bind-address=0.0.0.0:1", want: "--healthz-bind-address and --metrics-bind-address are both 0.0.0.0:1"},
+		"too many dials":          {args: "--connect-timeouts=" + strings.Repeat("1s,", 16) + "1s", want: "--connect-timeouts 1s,1s"},
+		"two node IPs":            {args: "--node-ip=192.0.2.1,192.0.2.2", want: "--node-ip 192.0.2.2: must be one for each family, and 192.0.2.1 is of the same"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Fields(test.args)
+			path := inFile(t, test.file)
+			if test.file != "" {
+				args = append(args, "--config", path)
+			}
+			_, _, err := complete(t, args...)
+			if want := strings.ReplaceAll(test.want, "FILE", path); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("said %v\nwant %s", err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %v", err)
+			}
+		})
+	}
+}
+
+// The same flags may be completed again: a file is read anew, and what was made before stays.
+func TestCompleteAgain(t *testing.T) {
+	path := inFile(t, portaldHead+"drainTimeout: 1s\nconnectTimeouts: [1s]\n")
+	f := NewFlags()
+	check(t, allFlags(f).Parse([]string{"--config", path, "--manifests=x", "--udp-timeout=2s"}))
+	first, _, err := f.Complete()
+	check(t, err)
+	check(t, os.WriteFile(path, []byte(portaldHead+"drainTimeout: 2s\n"), 0o644))
+	second, _, err := f.Complete()
+	check(t, err)
+	if first.Settings.Drain != time.Second || second.Settings.Drain != 2*time.Second {
+		t.Errorf("drain %v, then %v", first.Settings.Drain, second.Settings.Drain)
+	}
+	if len(first.Settings.Policy.ConnectTimeouts) != 1 || len(second.Settings.Policy.ConnectTimeouts) != 4 || second.Settings.Policy.UDPIdle != 2*time.Second {
+		t.Errorf("%+v, then %+v", first.Settings.Policy, second.Settings.Policy)
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	if _, _, err := complete(t, "--config=/nowhere/config.yaml"); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml: no such file") {
+		t.Error(err)
+	}
+}
+
+func TestVerbosity(t *testing.T) {
+	for v, want := range map[string]logrus.Level{
+		"0": logrus.InfoLevel, "3": logrus.InfoLevel, "4": logrus.DebugLevel, "5": logrus.DebugLevel, "6": logrus.TraceLevel, "10": logrus.TraceLevel,
+	} {
+		c, _, err := complete(t, "--manifests=x", "-v="+v)
+		check(t, err)
+		if got := c.NewLogger(os.Stderr).GetLevel(); got != want {
+			t.Errorf("-v=%s is %v, want %v", v, got, want)
+		}
+	}
+	c, _, err := complete(t, "--manifests=x", "-v=2", "--log-level=error")
+	check(t, err)
+	if c.Settings.LogLevel != logrus.ErrorLevel {
+		t.Errorf("--log-level beside -v: %v", c.Settings.LogLevel)
+	}
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// The ports of the servers are kube-proxy's.
+const (
+	healthPort  = "10256"
+	metricsPort = "10249"
+)
+
+// defaultMinSync is where portald leaves kube-proxy's defaults (1 s): a round of changes costs it milliseconds.
+const defaultMinSync = 100 * time.Millisecond
+
+// setDefaults fills in what is left open.
+func (d *documents) setDefaults() {
+	d.portald.setDefaults(&d.kubeProxy)
+	d.kubeProxy.setDefaults()
+}
+
+// fill gives a field its default where it has the zero value, which stands for "left open".
+func fill[T comparable](field *T, value T) {
+	var open T
+	if *field == open {
+		*field = value
+	}
+}
+
+func fillTime(field *metav1.Duration, value time.Duration) { fill(&field.Duration, value) }
+
+// fillOptional does it for a field whose zero value is one to choose.
+func fillOptional[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// setDefaults fills in kube-proxy's defaults, as of 1.36 and 1.37.
+func (k *kubeProxyDocument) setDefaults() {
+	k.TypeMeta = kubeProxy.typeMeta()
+	fill(&k.BindAddress, "0.0.0.0")
+	everywhere, loopback := "0.0.0.0", "127.0.0.1"
+	if addr, err := netip.ParseAddr(k.BindAddress); err == nil && addr.Is6() {
+		everywhere, loopback = "::", "::1"
+	}
+	fill(&k.HealthzBindAddress, net.JoinHostPort(everywhere, healthPort))
+	fill(&k.MetricsBindAddress, net.JoinHostPort(loopback, metricsPort))
+
+	fill(&k.ClientConnection.ContentType, "application/vnd.kubernetes.protobuf")
+	fill(&k.ClientConnection.QPS, 5)
+	fill(&k.ClientConnection.Burst, 10)
+	fillTime(&k.ConfigSyncPeriod, 15*time.Minute)
+	logsapi.SetRecommendedLoggingConfiguration(&k.Logging)
+
+	for _, period := range []*metav1.Duration{&k.IPTables.SyncPeriod, &k.IPVS.SyncPeriod, &k.NFTables.SyncPeriod} {
+		fillTime(period, 30*time.Second)
+	}
+	for _, least := range []*metav1.Duration{&k.IPTables.MinSyncPeriod, &k.IPVS.MinSyncPeriod, &k.NFTables.MinSyncPeriod} {
+		fillTime(least, defaultMinSync)
+	}
+	fillOptional(&k.IPTables.MasqueradeBit, 14)
+	fillOptional(&k.NFTables.MasqueradeBit, 14)
+	fillOptional(&k.IPTables.LocalhostNodePorts, true)
+
+	fillOptional(&k.OOMScoreAdj, -999)
+	fillOptional(&k.Conntrack.MaxPerCore, 32*1024)
+	fillOptional(&k.Conntrack.Min, 128*1024)
+	fillOptional(&k.Conntrack.TCPEstablishedTimeout, metav1.Duration{Duration: 24 * time.Hour})
+	fillOptional(&k.Conntrack.TCPCloseWaitTimeout, metav1.Duration{Duration: time.Hour})
+}
+
+// setDefaults fills in portald's own defaults; what older kube-proxies had fields for is taken from theirs.
+func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
+	p.TypeMeta = portald.typeMeta()
+	fill(&p.ConnectionLog.Format, "text")
+	if len(p.ConnectTimeouts) == 0 {
+		for _, t := range splice.DefaultConnectTimeouts() {
+			p.ConnectTimeouts = append(p.ConnectTimeouts, metav1.Duration{Duration: t})
+		}
+	}
+	fillOptional(&p.IdleTimeout, metav1.Duration{})
+	fillOptional(&p.HalfCloseTimeout, metav1.Duration{Duration: splice.DefaultHalfClose})
+	if k.Mode == "userspace" && k.UDPIdleTimeout.Duration > 0 {
+		fillOptional(&p.UDPTimeout, k.UDPIdleTimeout)
+	}
+	fillOptional(&p.UDPTimeout, metav1.Duration{Duration: splice.DefaultUDPIdle})
+	fillOptional(&p.UDPMaxSessions, splice.DefaultUDPSessions)
+	fill(&p.ClientAddress, "node")
+	fillOptional(&p.DrainTimeout, metav1.Duration{Duration: 30 * time.Second})
+	if !anyPort(k.PortRange) {
+		fill(&p.ProxyPortRange, k.PortRange)
+	}
+	fill(&p.ProxyPortRange, userspace.DefaultPortRange().String())
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+const (
+	manual = "../../../docs/configuration.md"
+	begin  = "<!-- made from the settings: UPDATE_GOLDEN=1 go test ./cmd/portald/config -->\n"
+	end    = "<!-- end of what is made -->\n"
+)
+
+// The tables of the manual are made from the settings. UPDATE_GOLDEN=1 writes them anew.
+func TestManualHasEverySetting(t *testing.T) {
+	text, err := os.ReadFile(manual)
+	check(t, err)
+	before, rest, ok1 := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the tables", manual)
+	}
+	want := before + begin + tables() + end + after
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		check(t, os.WriteFile(manual, []byte(want), 0o644))
+		return
+	}
+	if d := cmp.Diff(want, string(text)); d != "" {
+		t.Errorf("the tables are not those of the settings (-want +got)\n%s", d)
+	}
+}
+
+// What is no setting, and stands in the manual nevertheless.
+func TestManualHasEveryFlagAndAnnotation(t *testing.T) {
+	text, err := os.ReadFile(manual)
+	check(t, err)
+	for _, s := range NewFlags().Sections() {
+		s.Flags.VisitAll(func(f *pflag.Flag) {
+			if !strings.Contains(string(text), "`--"+f.Name) {
+				t.Errorf("--%s is not there", f.Name)
+			}
+		})
+	}
+	for _, name := range []string{"connect-timeouts", "retries", "idle-timeout", "half-close-timeout", "udp-timeout", "max-connections", "client-address"} {
+		if !strings.Contains(string(text), "| `portald.io/"+name+"` |") {
+			t.Errorf("the annotation portald.io/%s is not there", name)
+		}
+	}
+}
+
+// tables are the settings by topic.
+func tables() string {
+	var plain documents
+	plain.setDefaults()
+	var out strings.Builder
+	for _, t := range usedTopics() {
+		fmt.Fprintf(&out, "\n### %s\n\n| field | flag | default | what it is | a change counts |\n|---|---|---|---|---|\n", t.title)
+		for _, s := range t.settings {
+			counts := "at the next start"
+			if s.effect == live {
+				counts = "at once"
+			}
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text, counts)
+		}
+	}
+	fmt.Fprint(&out, "\n### Accepted from kube-proxy, and without effect\n\n| field | flag | default | why |\n|---|---|---|---|\n")
+	for _, s := range unusedSettings() {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text)
+	}
+	return out.String() + "\n"
+}
+
+// fieldName marks the fields of portald's own document.
+func fieldName(s setting) string {
+	if s.doc == portald {
+		return "**`" + s.path + "`**"
+	}
+	return "`" + s.path + "`"
+}
+
+func flagName(s setting) string {
+	if s.flag == "" {
+		return ""
+	}
+	return "`--" + s.flag + "`"
+}
+
+func defaultOf(plain *documents, s setting) string {
+	field := plain.at(s)
+	if !field.IsValid() {
+		return ""
+	}
+	if text := shown(field.Interface()); text != `""` && text != "<none>" {
+		return "`" + text + "`"
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
+)
+
+// doc is one of the two documents that make a configuration.
+type doc int
+
+const (
+	kubeProxy doc = iota
+	portald
+)
+
+const portaldGroup = "portald.io"
+
+// typeMeta is what a document calls itself.
+func (d doc) typeMeta() metav1.TypeMeta {
+	if d == kubeProxy {
+		return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
+	}
+	return metav1.TypeMeta{APIVersion: portaldGroup + "/v1alpha1", Kind: "PortaldConfiguration"}
+}
+
+func (d doc) String() string { return d.typeMeta().Kind }
+
+// kubeProxyDocument is a KubeProxyConfiguration with a field that only releases up to 1.25 had, and userspace mode uses.
+type kubeProxyDocument struct {
+	v1alpha1.KubeProxyConfiguration `json:",inline"`
+	UDPIdleTimeout                  metav1.Duration `json:"udpIdleTimeout,omitzero"`
+}
+
+// documents are a configuration as it is written.
+type documents struct {
+	kubeProxy kubeProxyDocument
+	portald   PortaldConfiguration
+}
+
+// root is the document as a mapping of fields.
+func (d *documents) root(which doc) reflect.Value {
+	if which == kubeProxy {
+		return reflect.ValueOf(&d.kubeProxy).Elem()
+	}
+	return reflect.ValueOf(&d.portald).Elem()
+}
+
+// at is the field of a setting, invalid where the document's type does not have it: other releases of kube-proxy do.
+func (d *documents) at(s setting) reflect.Value {
+	v := d.root(s.doc)
+	for name := range strings.SplitSeq(s.path, ".") {
+		if v = fieldOf(v, name); !v.IsValid() {
+			break
+		}
+	}
+	return v
+}
+
+// fieldOf is the field of a struct that JSON calls name, invalid if there is none.
+func fieldOf(v reflect.Value, name string) reflect.Value {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && !f.Anonymous {
+			return v.FieldByIndex(f.Index)
+		}
+	}
+	return reflect.Value{}
+}
+
+// isGroup tells whether a field holds fields, and not a value.
+func isGroup(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// fieldReader reads a document field by field, since a decoder of whole documents stops at the first value of the wrong
+// type, and for times does not name the field.
+type fieldReader struct {
+	known   map[string]bool // paths that have no field in the type, and are no mistake
+	written map[string]any  // what was there and could be read, by path
+	unknown []string
+	wrong   []string
+}
+
+// read reads what stands under a path, empty for the whole document.
+func (r *fieldReader) read(path string, fields map[string]any, into reflect.Value) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		at, value := strings.TrimPrefix(path+"."+name, "."), fields[name]
+		field := fieldOf(into, name)
+		switch {
+		case !field.IsValid() && !r.known[at]:
+			r.unknown = append(r.unknown, at+": there is no such field")
+		case at == "apiVersion", at == "kind":
+		case !field.IsValid():
+			r.written[at] = value
+		case isGroup(field.Type()):
+			r.readGroup(at, value, field)
+		default:
+			r.written[at] = value
+			r.readValue(at, value, field)
+		}
+	}
+}
+
+func (r *fieldReader) readGroup(at string, value any, into reflect.Value) {
+	fields, ok := value.(map[string]any)
+	if !ok && value != nil {
+		r.fail(at, value, "must be a mapping of fields")
+		return
+	}
+	r.read(at, fields, into)
+}
+
+func (r *fieldReader) readValue(at string, value any, into reflect.Value) {
+	if value == nil {
+		return
+	}
+	if list, ok := value.([]any); ok && into.Kind() == reflect.Slice {
+		r.readList(at, list, into)
+		return
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		r.fail(at, value, err.Error())
+		return
+	}
+	fresh := reflect.New(into.Type())
+	strict, err := kjson.UnmarshalStrict(encoded, fresh.Interface())
+	if err != nil {
+		r.fail(at, value, "must be "+wanted(into.Type()))
+		return
+	}
+	for _, s := range strict {
+		r.unknown = append(r.unknown, at+": "+s.Error())
+	}
+	into.Set(fresh.Elem())
+}
+
+// readList reads each item by itself, so that each mistake is named.
+func (r *fieldReader) readList(at string, list []any, into reflect.Value) {
+	for i, item := range list {
+		wrong, element := len(r.wrong), reflect.New(into.Type().Elem()).Elem()
+		if r.readValue(fmt.Sprintf("%s[%d]", at, i), item, element); len(r.wrong) == wrong {
+			into.Set(reflect.Append(into, element))
+		}
+	}
+}
+
+func (r *fieldReader) fail(at string, value any, advice string) {
+	r.wrong = append(r.wrong, fmt.Sprintf("%s: %s: %s", at, shown(value), advice))
+	delete(r.written, at)
+}
+
+// wanted says what to write for a type.
+func wanted(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[metav1.Duration](), reflect.TypeFor[logsapi.TimeOrMetaDuration]():
+		return "a time with its unit, as in 30s or 5m"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text; put it into quotes"
+	case reflect.Slice:
+		return "a list, each " + wanted(t.Elem())
+	case reflect.Map:
+		return "a mapping of names, each to " + wanted(t.Elem())
+	case reflect.Struct:
+		return "a mapping of fields"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number that is not too large"
+}
+
+// shown is a value as messages show it: about as it would be written.
+func shown(value any) string {
+	v := reflect.ValueOf(value)
+	switch {
+	case !v.IsValid(), slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, v.Kind()) && v.IsZero():
+		return "<none>"
+	case v.Kind() == reflect.Pointer:
+		return shown(v.Elem().Interface())
+	case v.Kind() == reflect.String:
+		return shownText(v.String())
+	case v.Kind() == reflect.Slice:
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = shown(v.Index(i).Interface())
+		}
+		return cmp.Or(strings.Join(parts, ","), "<none>")
+	}
+	switch v := value.(type) {
+	case metav1.Duration:
+		return v.Duration.String()
+	case logsapi.TimeOrMetaDuration:
+		return v.Duration.Duration.String()
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return strings.Trim(string(encoded), `"`)
+}
+
+func shownText(s string) string {
+	if s == "" || s != strings.TrimSpace(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}

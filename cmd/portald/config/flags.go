@@ -1,0 +1,166 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Flags are the command line: first defined, then parsed by whoever has the command, then completed to a Config.
+type Flags struct {
+	File     string // --config
+	WriteTo  string // --write-config-to: write the configuration there and end
+	Cleanup  bool   // --cleanup: remove all rules and end
+	InitOnly bool   // --init-only: do what needs root alone and end
+
+	healthPort, metricsPort uint16
+	sections                []Section
+	values                  documents // what flags set
+}
+
+// Section is some flags that belong together, as help shows them.
+type Section struct {
+	Title string
+	Flags *pflag.FlagSet
+}
+
+// NewFlags defines all flags, with the defaults of what they set.
+func NewFlags() *Flags {
+	f := new(Flags)
+	f.values.setDefaults()
+	f.sections = []Section{newSection("Configuration", f.defineOwn)}
+	for _, t := range topics() {
+		f.sections = append(f.sections, newSection(t.title, func(set *pflag.FlagSet) {
+			for _, s := range t.settings {
+				if s.flag != "" {
+					define(set, s, f.values.at(s))
+				}
+			}
+		}))
+	}
+	return f
+}
+
+func newSection(title string, define func(*pflag.FlagSet)) Section {
+	set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	set.SortFlags = false
+	define(set)
+	return Section{title, set}
+}
+
+// defineOwn defines the flags that are no settings.
+func (f *Flags) defineOwn(set *pflag.FlagSet) {
+	set.StringVar(&f.File, "config", "", "`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both. It is followed as it changes. Flags that kube-proxy has too do not count beside a KubeProxyConfiguration, other than those of the log and --hostname-override; portald's own flags beat the file")
+	set.StringVar(&f.WriteTo, "write-config-to", "", "write the configuration that file, flags and defaults make to this `FILE`, and end")
+	set.BoolVar(&f.Cleanup, "cleanup", false, "remove every rule of portald from this host, and end")
+	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all of root's rights, and end: the daemon itself then needs NET_ADMIN and NET_RAW alone")
+	set.Uint16Var(&f.healthPort, "healthz-port", 10256, "`PORT` of the health server, 0: none; --healthz-bind-address has come in its place")
+	set.Uint16Var(&f.metricsPort, "metrics-port", 10249, "`PORT` of the metrics server, 0: none; --metrics-bind-address has come in its place")
+	for _, deprecated := range []string{"healthz-port", "metrics-port"} {
+		set.Lookup(deprecated).Hidden = true
+	}
+}
+
+// Sections are all flags, in the order of help.
+func (f *Flags) Sections() []Section { return f.sections }
+
+// HostSections are the flags that cleaning up needs.
+func (f *Flags) HostSections() []Section {
+	return slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool { return !slices.Contains(hostTopics(), s.Title) })
+}
+
+// given tells whether a flag is on the command line. The flag itself knows: sets that took it over share it.
+func (f *Flags) given(name string) bool {
+	return slices.ContainsFunc(f.sections, func(s Section) bool {
+		flag := s.Flags.Lookup(name)
+		return flag != nil && flag.Changed
+	})
+}
+
+// define makes the flag of a setting, which sets its field.
+func define(set *pflag.FlagSet, s setting, field reflect.Value) {
+	if field.Kind() == reflect.Pointer {
+		if field.IsNil() {
+			field.Set(reflect.New(field.Type().Elem()))
+		}
+		field = field.Elem()
+	}
+	switch p := field.Addr().Interface().(type) {
+	case *bool:
+		set.BoolVar(p, s.flag, *p, s.text)
+	case *int32:
+		set.Int32Var(p, s.flag, *p, s.text)
+	case *float32:
+		set.Float32Var(p, s.flag, *p, s.text)
+	case *metav1.Duration:
+		set.DurationVar(&p.Duration, s.flag, p.Duration, s.text)
+	case *logsapi.TimeOrMetaDuration:
+		set.DurationVar(&p.Duration.Duration, s.flag, p.Duration.Duration, s.text)
+	case *[]metav1.Duration:
+		set.Var(&durations{values: p}, s.flag, s.text)
+	case *[]string:
+		defineList(set, s, p)
+	case *map[string]bool:
+		set.Var(cliflag.NewMapStringBool(p), s.flag, s.text)
+	case *logsapi.VModuleConfiguration:
+		set.Var(logsapi.VModuleConfigurationPflag(p), s.flag, s.text)
+	case *logsapi.VerbosityLevel:
+		set.VarP(logsapi.VerbosityLevelPflag(p), s.flag, s.flag, s.text)
+	case pflag.Value:
+		set.Var(p, s.flag, s.text)
+	default:
+		p2 := field.Addr().Convert(reflect.TypeFor[*string]()).Interface().(*string)
+		set.StringVar(p2, s.flag, *p2, s.text)
+	}
+}
+
+// defineList makes the flag of a list. Paths may have commas.
+func defineList(set *pflag.FlagSet, s setting, p *[]string) {
+	if s.path == "manifests" {
+		set.StringArrayVar(p, s.flag, *p, s.text)
+	} else {
+		set.StringSliceVar(p, s.flag, *p, s.text)
+	}
+}
+
+// durations are a list of times as a flag: the first time it is given takes the place of the default.
+type durations struct {
+	values *[]metav1.Duration
+	given  bool
+}
+
+func (d *durations) Type() string { return "durations" }
+
+func (d *durations) String() string {
+	if d.values == nil {
+		return "[]"
+	}
+	out := make([]string, len(*d.values))
+	for i, v := range *d.values {
+		out[i] = v.Duration.String()
+	}
+	return "[" + strings.Join(out, ",") + "]"
+}
+
+func (d *durations) Set(s string) error {
+	var read []metav1.Duration
+	for one := range strings.SplitSeq(s, ",") {
+		v, err := time.ParseDuration(strings.TrimSpace(one))
+		if err != nil {
+			return fmt.Errorf("read times with their units, as in 250ms,1s: %w", err)
+		}
+		read = append(read, metav1.Duration{Duration: v})
+	}
+	if d.given {
+		read = append(*d.values, read...)
+	}
+	*d.values, d.given = read, true
+	return nil
+}

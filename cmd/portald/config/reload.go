@@ -1,0 +1,32 @@
+package config
+
+import "fmt"
+
+// Changes are what a newer configuration says that the running one does not.
+type Changes struct {
+	Apply   Settings // all of the newer ones that need no restart
+	Applied []string // a line for each of them that changed
+	Restart []string // a line for each setting that changed and counts at the next start alone
+}
+
+// Reload compares the running configuration with a newer one.
+func (c *Config) Reload(next *Config) Changes {
+	out := Changes{Apply: next.Settings}
+	for _, s := range settings() {
+		was, is := c.documents.at(s), next.documents.at(s)
+		if !was.IsValid() || c.documents.idle(s) != "" && next.documents.idle(s) != "" {
+			continue
+		}
+		from, to := shown(was.Interface()), shown(is.Interface())
+		if from == to {
+			continue
+		}
+		change := fmt.Sprintf("%s changed from %s to %s", s.path, from, to)
+		if s.effect == live {
+			out.Applied = append(out.Applied, change)
+		} else {
+			out.Restart = append(out.Restart, change+": takes effect at the next start")
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// resolve makes the configuration of documents that were checked.
+func (d *draft) resolve() *Config {
+	k, p := &d.kubeProxy, &d.portald
+	sync, least := d.syncPeriods()
+	c := &Config{
+		ServiceProxyName: p.ServiceProxyName, Manifests: p.Manifests, API: d.api(), NodeAddress: specific(k.BindAddress),
+		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
+		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
+		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
+		NodeIPs: addresses(p.NodeIPs), Inside: d.inside(),
+		ConnectionLog: ConnectionLog{p.ConnectionLog.Path, p.ConnectionLog.Format}, LogFormat: d.logFormat(),
+		UDPSessions: int(*p.UDPMaxSessions), SyncPeriod: sync.Duration, MinSync: least.Duration,
+		IPTablesVariant: p.IPTablesVariant, OOMScoreAdj: int(*k.OOMScoreAdj), Conntrack: d.conntrack(),
+		Settings: d.live(), documents: d.documents,
+	}
+	c.ProxyPorts, _ = parsePortRange(p.ProxyPortRange) // checked
+	c.LocalhostNodePorts = *k.IPTables.LocalhostNodePorts && c.NodePorts.loopback()
+	if d.file != nil {
+		c.text = d.file.text
+	}
+	return c
+}
+
+func (d *draft) api() API {
+	c := d.kubeProxy.ClientConnection
+	return API{
+		Kubeconfig: c.Kubeconfig, Master: d.portald.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
+		QPS: c.QPS, Burst: int(c.Burst),
+	}
+}
+
+// live are the settings that a reload may change.
+func (d *draft) live() Settings {
+	p := &d.portald
+	way, _ := service.ParseClientAddress(p.ClientAddress) // checked
+	return Settings{
+		LogLevel: d.logLevel(), Drain: p.DrainTimeout.Duration,
+		Policy: service.Policy{
+			ConnectTimeouts: dials(p.ConnectTimeouts, p.Retries), HalfClose: p.HalfCloseTimeout.Duration,
+			Idle: orNever(p.IdleTimeout.Duration), UDPIdle: p.UDPTimeout.Duration,
+			MaxConnections: orUnlimited(int(p.MaxConnections)), ClientAddress: way,
+		},
+	}
+}
+
+func orNever(t time.Duration) time.Duration {
+	if t == 0 {
+		return service.Never
+	}
+	return t
+}
+
+func orUnlimited(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// dials are the times of the dials of one connection: the last one stands for those that are missing.
+func dials(times []metav1.Duration, retries *int32) []time.Duration {
+	n := len(times)
+	if retries != nil {
+		n = int(*retries) + 1
+	}
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = times[min(i, len(times)-1)].Duration
+	}
+	return out
+}
+
+// logLevel is the level said in portald's words, or else in kube-proxy's.
+func (d *documents) logLevel() logrus.Level {
+	if level, err := logrus.ParseLevel(d.portald.Log.Level); err == nil {
+		return level
+	}
+	return LevelOf(int(d.kubeProxy.Logging.Verbosity))
+}
+
+func (d *documents) logFormat() string {
+	if d.portald.Log.Format != "" {
+		return d.portald.Log.Format
+	}
+	return d.kubeProxy.Logging.Format
+}
+
+// syncPeriods are those of the group that the mode takes them from.
+func (d *documents) syncPeriods() (sync, least metav1.Duration) {
+	switch k := &d.kubeProxy; d.periods() {
+	case "ipvs":
+		return k.IPVS.SyncPeriod, k.IPVS.MinSyncPeriod
+	case "nftables":
+		return k.NFTables.SyncPeriod, k.NFTables.MinSyncPeriod
+	default:
+		return k.IPTables.SyncPeriod, k.IPTables.MinSyncPeriod
+	}
+}
+
+func (d *draft) inside() Inside {
+	k := &d.kubeProxy
+	switch mode := InsideMode(k.DetectLocalMode); mode {
+	case ByNodeCIDR:
+		return Inside{Mode: mode}
+	case ByBridgeInterface:
+		return Inside{Mode: mode, Interface: k.DetectLocal.BridgeInterface}
+	case ByInterfacePrefix:
+		return Inside{Mode: mode, Interface: k.DetectLocal.InterfaceNamePrefix}
+	}
+	return Inside{Mode: ByClusterCIDR, CIDRs: prefixes(strings.Split(k.ClusterCIDR, ","))}
+}
+
+func (d *draft) conntrack() Conntrack {
+	c := d.kubeProxy.Conntrack
+	return Conntrack{
+		MaxPerCore: int(*c.MaxPerCore), Min: int(*c.Min),
+		TCPEstablished: c.TCPEstablishedTimeout.Duration, TCPCloseWait: c.TCPCloseWaitTimeout.Duration,
+		UDP: c.UDPTimeout.Duration, UDPStream: c.UDPStreamTimeout.Duration, TCPBeLiberal: c.TCPBeLiberal,
+	}
+}
+
+// listenAddress is where a server listens; empty: it is off.
+func listenAddress(s, usualPort string) string {
+	if address(s) == "" {
+		return net.JoinHostPort(s, usualPort)
+	}
+	if _, port, err := net.SplitHostPort(s); err != nil || strings.Trim(port, "0") == "" {
+		return ""
+	}
+	return s
+}
+
+// specific is an address that means one host; else none.
+func specific(s string) netip.Addr {
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// nodePorts reads words and CIDRs; none of them: all.
+func nodePorts(from []string) NodePortAddresses {
+	return NodePortAddresses{
+		All: len(from) == 0 || slices.Contains(from, "all"), Primary: slices.Contains(from, "primary"),
+		Localhost: slices.Contains(from, "localhost"), CIDRs: prefixes(from),
+	}
+}
+
+// loopback tells whether 127.0.0.1 or ::1 is among them.
+func (n NodePortAddresses) loopback() bool {
+	return n.All || n.Localhost || slices.ContainsFunc(n.CIDRs, func(p netip.Prefix) bool {
+		return p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || p.Contains(netip.IPv6Loopback())
+	})
+}
+
+// prefixes are the CIDRs among texts.
+func prefixes(from []string) (out []netip.Prefix) {
+	for _, s := range from {
+		if p, err := parseCIDR(s); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func addresses(from []string) (out []netip.Addr) {
+	for _, s := range from {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// rule says what a value must be, if it is not; empty: it is fine.
+type rule func(value any) string
+
+func oneOf(words ...string) rule {
+	last := len(words) - 1
+	advice := "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+	return func(v any) string {
+		if !slices.Contains(words, text(v)) {
+			return advice
+		}
+		return ""
+	}
+}
+
+// optional lets a text be empty.
+func optional(must rule) rule {
+	return func(v any) string {
+		if text(v) == "" {
+			return ""
+		}
+		if advice := must(v); advice != "" {
+			return advice + ", or be left out"
+		}
+		return ""
+	}
+}
+
+// text is a value whose type is some kind of string.
+func text(v any) string { return reflect.ValueOf(v).String() }
+
+// amount is a value that is some kind of number or time.
+func amount(v any) float64 {
+	if d, ok := v.(metav1.Duration); ok {
+		return float64(d.Duration)
+	}
+	return reflect.ValueOf(v).Convert(reflect.TypeFor[float64]()).Float()
+}
+
+func moreThanZero(v any) string {
+	if amount(v) <= 0 {
+		return "must be more than 0"
+	}
+	return ""
+}
+
+func notNegative(v any) string {
+	if amount(v) < 0 {
+		return "must not be negative"
+	}
+	return ""
+}
+
+func between(first, last float64) rule {
+	return func(v any) string {
+		if n := amount(v); n < first || n > last {
+			return fmt.Sprintf("must be from %v to %v", first, last)
+		}
+		return ""
+	}
+}
+
+func notBlank(v any) string {
+	if strings.TrimSpace(text(v)) == "" {
+		return "must not be blank"
+	}
+	return ""
+}
+
+func cidr(v any) string {
+	if _, err := parseCIDR(text(v)); err != nil {
+		return "must be a CIDR, as in 192.0.2.0/24 or 2001:db8::/64"
+	}
+	return ""
+}
+
+func parseCIDR(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(strings.TrimSpace(s))
+	return p.Masked(), err
+}
+
+// cidrPair is a CIDR, or two of different families with a comma between; or nothing.
+func cidrPair(v any) string {
+	var families []bool
+	for s := range strings.SplitSeq(text(v), ",") {
+		p, err := parseCIDR(s)
+		if err != nil || slices.Contains(families, p.Addr().Is6()) {
+			return optional(func(any) string { return "must be a CIDR, or an IPv4 and an IPv6 one with a comma between" })(v)
+		}
+		families = append(families, p.Addr().Is6())
+	}
+	return ""
+}
+
+func nodePortAddress(v any) string {
+	if word := text(v); slices.Contains([]string{"primary", "localhost", "all"}, word) || cidr(word) == "" {
+		return ""
+	}
+	return "must be a CIDR, as in 192.0.2.0/24 or 2001:db8::/64, or primary, localhost or all"
+}
+
+func address(v any) string {
+	if _, err := netip.ParseAddr(text(v)); err != nil {
+		return "must be an IP address, as in 192.0.2.7"
+	}
+	return ""
+}
+
+func hostAddress(v any) string {
+	if addr, err := netip.ParseAddr(strings.TrimSpace(text(v))); err != nil || addr.IsUnspecified() || addr.IsLoopback() {
+		return "must be an address of this node, as in 192.0.2.7"
+	}
+	return ""
+}
+
+// serverAddress is an address with a port, one alone (the server's usual port is meant), or nothing.
+func serverAddress(v any) string {
+	if text(v) == "" || address(v) == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(text(v))
+	_, noPort := strconv.ParseUint(port, 10, 16)
+	if err != nil || noPort != nil || host != "" && address(host) != "" {
+		return "must be ADDRESS:PORT, as in 0.0.0.0:10256"
+	}
+	return ""
+}
+
+func portRange(v any) string {
+	if _, err := parsePortRange(text(v)); err != nil {
+		return "must be FIRST-LAST, two ports from 1 to 65535, as in 11000-29999"
+	}
+	return ""
+}
+
+// optionalPortRange takes what kube-proxy took for "any port" too.
+func optionalPortRange(v any) string {
+	if anyPort(text(v)) {
+		return ""
+	}
+	return portRange(v)
+}
+
+func anyPort(s string) bool { return slices.Contains([]string{"", "0", "0-0"}, strings.TrimSpace(s)) }
+
+// parsePortRange reads FIRST-LAST, FIRST+MORE or a single port.
+func parsePortRange(s string) (userspace.PortRange, error) {
+	r, err := utilnet.ParsePortRange(s)
+	if err != nil {
+		return userspace.PortRange{}, err
+	}
+	if r.Base < 1 || r.Size < 1 {
+		return userspace.PortRange{}, fmt.Errorf("no port from 1 to 65535: %s", s)
+	}
+	return userspace.PortRange{First: uint16(r.Base), Last: uint16(r.Base + r.Size - 1)}, nil
+}

@@ -1,0 +1,42 @@
+package config
+
+// unusedSettings are those of kube-proxy that have nothing to act on in portald: accepted so that its configuration can
+// stay as it is, and checked as far as kube-proxy checks them.
+func unusedSettings() []setting {
+	const (
+		noGates   = "portald has no feature gates"
+		noBuffer  = "every line is written at once"
+		oneStream = "all lines go to standard error"
+		noMark    = "nothing is masqueraded in userspace mode"
+		noIPVS    = "there is no ipvs mode yet"
+		noWindows = "there is no kernel mode for Windows yet"
+	)
+	return []setting{
+		{kubeProxy, "featureGates", "feature-gates", ignored, nil, noGates},
+		{kubeProxy, "logging.flushFrequency", "log-flush-frequency", ignored, nil, noBuffer},
+		{kubeProxy, "logging.vmodule", "vmodule", ignored, nil, "the log has one level for all files"},
+		{kubeProxy, "logging.options.text.splitStream", "log-text-split-stream", ignored, nil, oneStream},
+		{kubeProxy, "logging.options.text.infoBufferSize", "log-text-info-buffer-size", ignored, nil, noBuffer},
+		{kubeProxy, "logging.options.json.splitStream", "log-json-split-stream", ignored, nil, oneStream},
+		{kubeProxy, "logging.options.json.infoBufferSize", "log-json-info-buffer-size", ignored, nil, noBuffer},
+		{kubeProxy, "showHiddenMetricsForVersion", "show-hidden-metrics-for-version", ignored, nil, "portald hides no metrics"},
+		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, moreThanZero, "changes come as they happen, and what was missed is asked for again"},
+		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", ignored, between(0, 31), noMark},
+		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", ignored, nil, noMark},
+		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil, noMark},
+		{kubeProxy, "nftables.masqueradeBit", "", ignored, between(0, 31), noMark},
+		{kubeProxy, "nftables.masqueradeAll", "", ignored, nil, noMark},
+		{kubeProxy, "ipvs.scheduler", "ipvs-scheduler", ignored, nil, noIPVS},
+		{kubeProxy, "ipvs.excludeCIDRs", "ipvs-exclude-cidrs", ignored, cidr, noIPVS},
+		{kubeProxy, "ipvs.strictARP", "ipvs-strict-arp", ignored, nil, noIPVS},
+		{kubeProxy, "ipvs.tcpTimeout", "ipvs-tcp-timeout", ignored, notNegative, noIPVS},
+		{kubeProxy, "ipvs.tcpFinTimeout", "ipvs-tcpfin-timeout", ignored, notNegative, noIPVS},
+		{kubeProxy, "ipvs.udpTimeout", "ipvs-udp-timeout", ignored, notNegative, noIPVS},
+		{kubeProxy, "winkernel.networkName", "network-name", ignored, nil, noWindows},
+		{kubeProxy, "winkernel.sourceVip", "source-vip", ignored, nil, noWindows},
+		{kubeProxy, "winkernel.enableDSR", "enable-dsr", ignored, nil, noWindows},
+		{kubeProxy, "winkernel.rootHnsEndpointName", "root-hnsendpoint-name", ignored, nil, noWindows},
+		{kubeProxy, "winkernel.forwardHealthCheckVip", "forward-healthcheck-vip", ignored, nil, noWindows},
+		{kubeProxy, "windowsRunAsService", "windows-service", ignored, nil, "portald is no Windows service yet"},
+	}
+}

@@ -1,0 +1,70 @@
+package config
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// PortaldConfiguration is what kube-proxy never had: the second document of a configuration file, apiVersion
+// portald.io/v1alpha1. A field that is left out has the default that docs/configuration.md names.
+type PortaldConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// manifests are files and folders of Service, EndpointSlice and Node manifests, or "-" for standard input, in place
+	// of the API server.
+	Manifests []string `json:"manifests,omitempty"`
+	// master is the URL of the API server, in place of the one that the kubeconfig names.
+	Master string `json:"master,omitempty"`
+	// serviceProxyName has only Services served whose label service.kubernetes.io/service-proxy-name has this value.
+	// Empty: those without the label.
+	ServiceProxyName string `json:"serviceProxyName,omitempty"`
+
+	// connectionLog is where records of connections go.
+	ConnectionLog ConnectionLogConfiguration `json:"connectionLog,omitzero"`
+	// log is the daemon's own log.
+	Log LogConfiguration `json:"log,omitzero"`
+
+	// connectTimeouts are how long the dials of one connection may take, each to another endpoint. Each more than 0.
+	ConnectTimeouts []metav1.Duration `json:"connectTimeouts,omitempty"`
+	// retries is the number of dials after the first. Times that connectTimeouts lacks for them are the last it has.
+	// Left out: as many as connectTimeouts has times for.
+	Retries *int32 `json:"retries,omitempty"`
+	// idleTimeout ends a TCP connection after this time without a byte; 0: never.
+	IdleTimeout *metav1.Duration `json:"idleTimeout,omitempty"`
+	// halfCloseTimeout ends a TCP connection after this time without a byte, once one side has ended its direction.
+	HalfCloseTimeout *metav1.Duration `json:"halfCloseTimeout,omitempty"`
+	// udpTimeout ends a UDP session after this time without a datagram.
+	UDPTimeout *metav1.Duration `json:"udpTimeout,omitempty"`
+	// udpMaxSessions is how many UDP sessions one service port may have at a time; the least recently used makes room.
+	UDPMaxSessions *int32 `json:"udpMaxSessions,omitempty"`
+	// maxConnections is how many connections, or UDP sessions, one service port may have at a time; further ones are
+	// refused. 0: any number.
+	MaxConnections int32 `json:"maxConnections,omitempty"`
+	// clientAddress is how endpoints learn who the client is: node (not at all), transparent or proxy-v2.
+	ClientAddress string `json:"clientAddress,omitempty"`
+	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
+	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
+
+	// externalIPCIDRs are what spec.externalIPs may claim addresses of. Empty: external IPs are off.
+	ExternalIPCIDRs []string `json:"externalIPCIDRs,omitempty"`
+	// nodeIPs are addresses of this node, one for each family, that portals lead to. A family without one: to the
+	// address of the interface that a connection came in by.
+	NodeIPs []string `json:"nodeIPs,omitempty"`
+	// proxyPortRange is the local ports for the listeners: "first-last", "first+more" or a single port.
+	ProxyPortRange string `json:"proxyPortRange,omitempty"`
+	// iptablesVariant is nft or legacy. Empty: what the host calls iptables.
+	IPTablesVariant string `json:"iptablesVariant,omitempty"`
+}
+
+// ConnectionLogConfiguration is where records of connections go.
+type ConnectionLogConfiguration struct {
+	// path of the file, "-" for standard error. Empty: no records are written.
+	Path string `json:"path,omitempty"`
+	// format is text or json.
+	Format string `json:"format,omitempty"`
+}
+
+// LogConfiguration is the daemon's own log, where more is to be said of it than the KubeProxyConfiguration has words for.
+type LogConfiguration struct {
+	// level is error, warn, info, debug or trace. Empty: as logging.verbosity says.
+	Level string `json:"level,omitempty"`
+	// format is text or json. Empty: as logging.format says.
+	Format string `json:"format,omitempty"`
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// check names what is wrong with the values, each by itself and with each other, and what is noteworthy about them.
+func (d *draft) check() {
+	for _, s := range settings() {
+		if s.must == nil {
+			continue
+		}
+		for _, v := range values(d.at(s)) {
+			if advice := s.must(v); advice != "" {
+				d.fail(s, shown(v), advice)
+			}
+		}
+	}
+	d.checkSource()
+	d.checkPeriods()
+	d.checkInside()
+	d.checkPorts()
+	d.checkNodeIPs()
+	d.checkDials()
+	d.remarkMode()
+	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}
+
+// values are the values of a field: those of a list, none where it is left open or not of the document's type.
+func values(field reflect.Value) []any {
+	switch {
+	case !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil():
+		return nil
+	case field.Kind() == reflect.Pointer:
+		return values(field.Elem())
+	case field.Kind() == reflect.Slice:
+		var out []any
+		for i := range field.Len() {
+			out = append(out, field.Index(i).Interface())
+		}
+		return out
+	}
+	return []any{field.Interface()}
+}
+
+// fail notes that a value is wrong, by the name of the flag or the field that said it.
+func (d *draft) fail(s setting, value, advice string) {
+	name := d.origin(s)
+	if !d.flags[s.flag] {
+		name += ":"
+	}
+	d.errs = append(d.errs, fmt.Errorf("%s %s: %s", name, value, advice))
+}
+
+// origin is who said the value of a setting.
+func (d *draft) origin(s setting) string {
+	switch {
+	case d.flags[s.flag]:
+		return "--" + s.flag
+	case d.file.has(s.doc):
+		return d.file.where(s.doc) + ": " + s.path
+	}
+	if s.flag != "" {
+		return "--" + s.flag
+	}
+	return s.path
+}
+
+// settingOf is the setting of a field.
+func settingOf(path string) setting {
+	all := settings()
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.path == path })]
+}
+
+// origins are those of two fields, for one message: the second leaves out what the first says already.
+func (d *draft) origins(path, other string) (string, string) {
+	a, b := settingOf(path), settingOf(other)
+	first, second := d.origin(a), d.origin(b)
+	if d.flags[a.flag] || d.flags[b.flag] || !d.file.has(a.doc) || !d.file.has(b.doc) {
+		return first, second
+	}
+	if a.doc == b.doc {
+		return first, b.path
+	}
+	return first, strings.TrimPrefix(second, d.file.path+": ")
+}
+
+// contradict notes that two fields do not go together.
+func (d *draft) contradict(path, other, format string, values ...any) {
+	first, second := d.origins(path, other)
+	d.errs = append(d.errs, fmt.Errorf(format, append([]any{first, second}, values...)...))
+}
+
+func (d *draft) hasSource() bool {
+	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || d.portald.Master != ""
+}
+
+// checkSource: Services come from one place.
+func (d *draft) checkSource() {
+	if len(d.portald.Manifests) == 0 {
+		return
+	}
+	for _, server := range []struct{ path, value string }{
+		{"clientConnection.kubeconfig", d.kubeProxy.ClientConnection.Kubeconfig}, {"master", d.portald.Master},
+	} {
+		if server.value != "" {
+			d.contradict("manifests", server.path,
+				"%s and %s contradict each other: Services come from manifests or from the API server; leave one out")
+		}
+	}
+}
+
+func (d *draft) checkPeriods() {
+	if sync, least := d.syncPeriods(); least.Duration > sync.Duration && sync.Duration > 0 {
+		group := d.periods()
+		d.contradict(group+".minSyncPeriod", group+".syncPeriod", "%[1]s %[3]v: must not be more than %[2]s, which is %[4]v",
+			least.Duration, sync.Duration)
+	}
+}
+
+// checkInside: some modes need a name.
+func (d *draft) checkInside() {
+	local := d.kubeProxy.DetectLocal
+	for _, need := range []struct {
+		mode        InsideMode
+		path, value string
+	}{
+		{ByBridgeInterface, "detectLocal.bridgeInterface", local.BridgeInterface},
+		{ByInterfacePrefix, "detectLocal.interfaceNamePrefix", local.InterfaceNamePrefix},
+	} {
+		if InsideMode(d.kubeProxy.DetectLocalMode) == need.mode && need.value == "" {
+			d.contradict("detectLocalMode", need.path, "%[1]s %[3]s: needs %[2]s, which is missing", need.mode)
+		}
+	}
+}
+
+// checkPorts: two ways to say one range say the same, and two servers have two addresses.
+func (d *draft) checkPorts() {
+	old, own := d.kubeProxy.PortRange, d.portald.ProxyPortRange
+	a, err := parsePortRange(old)
+	b, err2 := parsePortRange(own)
+	if !anyPort(old) && errors.Join(err, err2) == nil && a != b {
+		d.contradict("proxyPortRange", "portRange", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; leave one out", own, old)
+	}
+	health, metrics := d.kubeProxy.HealthzBindAddress, d.kubeProxy.MetricsBindAddress
+	if h := listenAddress(health, healthPort); h != "" && h == listenAddress(metrics, metricsPort) {
+		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: give each its own", h)
+	}
+}
+
+// checkNodeIPs: portals of a family lead to one address.
+func (d *draft) checkNodeIPs() {
+	first := map[bool]string{}
+	for _, s := range d.portald.NodeIPs {
+		if hostAddress(s) != "" {
+			continue
+		}
+		is6 := addresses([]string{s})[0].Is6()
+		if other, has := first[is6]; has {
+			d.fail(settingOf("nodeIPs"), s, "must be one for each family, and "+other+" is of the same")
+		}
+		first[is6] = s
+	}
+}
+
+func (d *draft) checkDials() {
+	if times := d.portald.ConnectTimeouts; len(times) > maxRetries+1 {
+		d.fail(settingOf("connectTimeouts"), shown(times), fmt.Sprintf("must be at most %d times", maxRetries+1))
+	}
+}

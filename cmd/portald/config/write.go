@@ -1,0 +1,53 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/kube-proxy/config/v1alpha1"
+	"sigs.k8s.io/yaml"
+)
+
+// Write writes the configuration to a file that --config takes: both documents, with every default filled in.
+func (c *Config) Write(path string) error {
+	text, err := c.documents.encode()
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
+}
+
+// Documents are the same as Write writes, by API group, to be encoded as JSON.
+func (c *Config) Documents() map[string]any {
+	d := c.documents
+	d.spellOut()
+	return map[string]any{v1alpha1.GroupName: d.kubeProxy, portaldGroup: d.portald}
+}
+
+func (d documents) encode() ([]byte, error) {
+	d.spellOut()
+	first, err := yaml.Marshal(d.kubeProxy)
+	if err != nil {
+		return nil, err
+	}
+	second, err := yaml.Marshal(d.portald)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{first, second}, []byte("---\n")), nil
+}
+
+// spellOut finds words for zeros that were chosen, where in a file a zero stands for "left open".
+func (d *documents) spellOut() {
+	k := &d.kubeProxy
+	fill(&k.HealthzBindAddress, "0.0.0.0:0")
+	fill(&k.MetricsBindAddress, "127.0.0.1:0")
+	fillTime(&k.IPTables.MinSyncPeriod, time.Nanosecond)
+	fillTime(&k.IPVS.MinSyncPeriod, time.Nanosecond)
+	fillTime(&k.NFTables.MinSyncPeriod, time.Nanosecond)
+}

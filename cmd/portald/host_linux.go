@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+)
+
+// host is what is asked of the operating system while connections are carried.
+type host struct {
+	flows     *platform.FlowTable
+	addresses *platform.LocalSet
+	names     *platform.Interfaces
+	paths     *platform.Paths
+	inside    *insiders
+}
+
+func newHost(inside config.Inside) (h *host, err error) {
+	h = &host{flows: platform.NewFlowTable()}
+	if h.addresses, err = platform.NewLocalSet(); err != nil {
+		return nil, err
+	}
+	if h.names, err = platform.NewInterfaces(); err != nil {
+		return nil, err
+	}
+	if h.paths, err = platform.NewPaths(); err != nil {
+		return nil, err
+	}
+	h.inside = newInsiders(inside, h)
+	return h, nil
+}
+
+// follow keeps up with the host until ctx ends.
+func (h *host) follow(log logrus.FieldLogger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return h.addresses.Run(ctx, func(err error) {
+			log.WithError(err).Warn("New addresses of this host are not noticed for now")
+		})
+	}
+}
+
+func (h *host) close() {
+	h.flows.Close()
+	h.names.Close()
+	h.paths.Close()
+}
+
+// families are what is done for IPv4 and IPv6 alike.
+func families(do func(ipv6 bool) error) error { return errors.Join(do(false), do(true)) }
+
+// divert has what endpoints answer to clients' own addresses delivered here; undivert ends that.
+func divert() error   { return families(platform.DefaultDivert().Add) }
+func undivert() error { return families(platform.DefaultDivert().Remove) }
+
+// firstOfEach is the first address of each family.
+func firstOfEach(addrs []netip.Addr) (out []netip.Addr) {
+	var v4, v6 bool
+	for _, a := range addrs {
+		if a.Is4() && !v4 || a.Is6() && !v6 {
+			out = append(out, a)
+		}
+		v4, v6 = v4 || a.Is4(), v6 || a.Is6()
+	}
+	return out
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+)
+
+// prepare sets what is the host's: the table of flows. It is all of --init-only, after which the daemon needs no root.
+func prepare(cfg *config.Config, log logrus.FieldLogger) error {
+	c := cfg.Conntrack
+	changed, err := platform.Conntrack{
+		Max:            platform.ConntrackMax(c.MaxPerCore, c.Min, platform.CPUs()),
+		TCPEstablished: c.TCPEstablished, TCPCloseWait: c.TCPCloseWait,
+		UDP: c.UDP, UDPStream: c.UDPStream, TCPBeLiberal: c.TCPBeLiberal,
+	}.Apply()
+	for _, what := range changed {
+		log.Infof("Set %s", what)
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/service"
+)
+
+// source is where Services come from.
+type source interface {
+	Run(ctx context.Context) error
+	Synced() <-chan struct{}
+}
+
+func (d *daemon) wireSource() error {
+	store := service.NewStore()
+	d.loop = &proxy.Loop{
+		Store: store, Log: d.log, MinSync: d.cfg.MinSync, AuditPeriod: d.cfg.SyncPeriod, Again: d.again,
+		Watcher: proxy.Watcher{Queued: d.queued, Synced: d.synced},
+	}
+	d.cache = kube.NewCache(store, kube.TranslateOptions{
+		NodeName: d.cfg.NodeName, ServiceProxyName: d.cfg.ServiceProxyName, ExternalIPs: d.cfg.ExternalIPs,
+		NoIPv6: !d.writer.IPv6(), ConnectTimeouts: d.cfg.Settings.Policy.ConnectTimeouts,
+	}, d.log)
+	d.metrics.WatchChanges(func() admin.Changes {
+		services, endpoints := d.cache.Changes()
+		pending := store.Pending()
+		return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
+	})
+	if len(d.cfg.Manifests) > 0 {
+		d.source = kube.NewManifests(d.cfg.Manifests, d.cache, d.log)
+		return nil
+	}
+	api := d.cfg.API
+	client, err := kube.NewClient(kube.ClientOptions{
+		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,
+		ContentType: api.ContentType, AcceptContentTypes: api.AcceptContentTypes,
+	})
+	if err != nil {
+		return err
+	}
+	d.events = kube.NewRecorder(client, d.cache, d.log)
+	d.cache.Report = d.events.Problem
+	d.source = kube.NewWatch(client, d.cache, d.log)
+	return nil
+}

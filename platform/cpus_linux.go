@@ -1,0 +1,34 @@
+package platform
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// CPUs is the number of CPUs the host has online, also where this process may use only some of them.
+func CPUs() int {
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return runtime.NumCPU()
+	}
+	return max(countCPUs(strings.TrimSpace(string(text))), runtime.NumCPU())
+}
+
+// countCPUs counts those in a list such as 0-3,8; none when it cannot be read.
+func countCPUs(list string) (n int) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		a, err1 := strconv.Atoi(first)
+		b, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || b < a {
+			return 0
+		}
+		n += b - a + 1
+	}
+	return n
+}

@@ -1,0 +1,122 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// bridge makes an interface that leads nowhere.
+func bridge(t *testing.T, name string) netlink.Link {
+	t.Helper()
+	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+func TestInterfaces(t *testing.T) {
+	inNamespace(t)
+	interfaces, err := NewInterfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer interfaces.Close()
+	for _, name := range []string{"cali0123456789a", "cni0"} {
+		link := bridge(t, name)
+		index := link.Attrs().Index
+		if got := interfaces.Name(index); got != name {
+			t.Errorf("%d is %q, want %q", index, got, name)
+		}
+		if err := netlink.LinkSetName(link, "renamed"); err != nil {
+			t.Fatal(err)
+		}
+		if got := interfaces.Name(index); got != "renamed" {
+			t.Errorf("%d is %q now", index, got)
+		}
+		if err := netlink.LinkDel(link); err != nil {
+			t.Fatal(err)
+		}
+		if got := interfaces.Name(index); got != "" {
+			t.Errorf("%d is gone, and %q", index, got)
+		}
+	}
+	for index, want := range map[int]string{1: "lo", 0: "", -1: "", 1 << 20: ""} {
+		if got := interfaces.Name(index); got != want {
+			t.Errorf("%d is %q, want %q", index, got, want)
+		}
+	}
+}
+
+// steps change addresses and wait until the set knows. They run beside Run, which keeps the thread that is in the
+// namespace.
+func steps(host *netlink.Handle, s *LocalSet, a, b netlink.Link) error {
+	v4, _ := netlink.ParseAddr("192.0.2.7/24")
+	v6, _ := netlink.ParseAddr("fd00::7/64")
+	for _, step := range []struct {
+		what func() error
+		addr string
+		want bool
+	}{
+		{what: func() error { return host.AddrAdd(a, v4) }, addr: "192.0.2.7", want: true},
+		{what: func() error { return host.AddrAdd(b, v6) }, addr: "fd00::7", want: true},
+		{what: func() error { return host.AddrAdd(b, v4) }, addr: "192.0.2.7", want: true},
+		{what: func() error { return host.AddrDel(b, v6) }, addr: "fd00::7", want: false},
+		{what: func() error { return errors.Join(host.AddrDel(a, v4), host.AddrAdd(b, v6)) }, addr: "fd00::7", want: true},
+		{what: func() error { return nil }, addr: "192.0.2.7", want: true}, // b has it yet
+		{what: func() error { return host.LinkDel(b) }, addr: "192.0.2.7", want: false},
+	} {
+		if err := step.what(); err != nil {
+			return err
+		}
+		addr := netip.MustParseAddr(step.addr)
+		for deadline := time.Now().Add(5 * time.Second); s.Contains(addr) != step.want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s is still not %v", addr, step.want)
+			}
+		}
+	}
+	return nil
+}
+
+func TestLocalSet(t *testing.T) {
+	inNamespace(t)
+	host, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	a, b := bridge(t, "a"), bridge(t, "b")
+	early, _ := netlink.ParseAddr("198.51.100.7/32")
+	if err := host.AddrAdd(a, early); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewLocalSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]bool{"198.51.100.7": true, "::ffff:198.51.100.7": true, "127.0.0.53": true,
+		"::1": true, "198.51.100.8": false, "fe80::7%a": false} {
+		if got := s.Contains(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %v, want %v", addr, got, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stepped := make(chan error, 1)
+	go func() {
+		defer cancel()
+		stepped <- steps(host, s, a, b)
+	}()
+	if err := s.Run(ctx, func(err error) { t.Error(err) }); err != nil {
+		t.Error(err)
+	}
+	if err := <-stepped; err != nil {
+		t.Error(err)
+	}
+}

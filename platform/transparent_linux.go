@@ -1,0 +1,125 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Divert has routing deliver marked packets to this host itself, whoever's address they are to: what endpoints answer to
+// the addresses of clients that the daemon dials from. Something before routing has to mark them. It asks nothing of
+// sysctls: the reverse-path filter may be strict, and marks may count in it. Needs CAP_NET_ADMIN.
+type Divert struct {
+	Mark     uint32 // the bits that a packet must have
+	Table    int    // of routes, for nothing else
+	Priority int    // of the first of three rules that lead there: before all that would route the packets otherwise
+}
+
+// DefaultDivert stays clear of the marks of Kubernetes (0x4000, 0x8000) and of the CNIs (portmap 0x2000, Cilium 0xf00,
+// AWS 0x80, Calico 0xffff0000), and comes before their rules (AWS from 512 on, Cilium from 9 on for marks of its own).
+func DefaultDivert() Divert { return Divert{Mark: 0x1000, Table: 0x1000, Priority: 64} }
+
+// Add makes the rules and the route in one family. What is there already stays.
+func (d Divert) Add(ipv6 bool) error {
+	err := d.addRoute(ipv6)
+	for _, rule := range d.rules(ipv6) {
+		if err == nil {
+			err = netlink.RuleAdd(rule)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("deliver marked packets of %s here: %w", familyName(ipv6), err)
+	}
+	return nil
+}
+
+// Remove removes them in one family; it is no error that they are not there.
+func (d Divert) Remove(ipv6 bool) error {
+	var errs []error
+	for _, rule := range slices.Backward(d.rules(ipv6)) {
+		errs = append(errs, present(netlink.RuleDel(rule)))
+	}
+	route, err := d.route(ipv6)
+	if err == nil {
+		err = present(netlink.RouteDel(route))
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("deliver marked packets of %s here no more: %w", familyName(ipv6), err)
+	}
+	return nil
+}
+
+// rules lead to the table, in the order in which to make them. The kernel may ask with a packet's mark where an answer
+// to it would go (src_valid_mark), as if that came from lo, and must not hear "here": that goes past the rule, to the
+// last, which does nothing.
+func (d Divert) rules(ipv6 bool) []*netlink.Rule {
+	past, lead, end := netlink.NewRule(), netlink.NewRule(), netlink.NewRule()
+	past.Goto, past.IifName = d.Priority+2, "lo"
+	lead.Table = d.Table
+	end.Type = ruleNop
+	all := []*netlink.Rule{past, lead, end}
+	for i, rule := range all {
+		rule.Family, rule.Priority = family(ipv6), d.Priority+i
+		rule.Mark, rule.Mask = d.Mark, &d.Mark
+	}
+	return []*netlink.Rule{end, past, lead}
+}
+
+// ruleNop is FR_ACT_NOP of linux/fib_rules.h.
+const ruleNop = 3
+
+func (d Divert) addRoute(ipv6 bool) error {
+	route, err := d.route(ipv6)
+	if err != nil {
+		return err
+	}
+	return netlink.RouteReplace(route)
+}
+
+// route is local, by lo, for every address.
+func (d Divert) route(ipv6 bool) (*netlink.Route, error) {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return nil, fmt.Errorf("find the loopback interface: %w", err)
+	}
+	all := &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
+	if ipv6 {
+		all = &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}
+	}
+	return &netlink.Route{
+		Family: family(ipv6), Table: d.Table, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST, Dst: all,
+		LinkIndex: lo.Attrs().Index,
+	}, nil
+}
+
+// present is an error of removing what is there: not how the kernel answers for a rule, route or table that it has not,
+// or for want of the family.
+func present(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || err != nil && unsupported(err) {
+		return nil
+	}
+	return err
+}
+
+func family(ipv6 bool) int {
+	if ipv6 {
+		return netlink.FAMILY_V6
+	}
+	return netlink.FAMILY_V4
+}
+
+func familyName(ipv6 bool) string {
+	if ipv6 {
+		return "IPv6"
+	}
+	return "IPv4"
+}

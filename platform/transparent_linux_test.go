@@ -1,0 +1,207 @@
+package platform
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// device makes a device of this namespace with addresses, upon a parent if its kind needs one. A veth's other end stays
+// here too.
+func device(t *testing.T, kind, name string, parent int, addrs ...string) int {
+	t.Helper()
+	attrs := netlink.LinkAttrs{Name: name}
+	var link netlink.Link = &netlink.Veth{LinkAttrs: attrs, PeerName: name + "-peer"}
+	switch kind {
+	case "bridge":
+		link = &netlink.Bridge{LinkAttrs: attrs}
+	case "macvlan":
+		attrs.ParentIndex = parent
+		link = &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	}
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatalf("add %s %s: %v", kind, name, err)
+	}
+	if kind == "veth" {
+		raise(t, name+"-peer")
+	}
+	raise(t, name, addrs...)
+	return link.Attrs().Index
+}
+
+func raise(t *testing.T, name string, addrs ...string) {
+	t.Helper()
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range addrs {
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr.Flags = unix.IFA_F_NODAD
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			t.Fatalf("give %s to %s: %v", text, name, err)
+		}
+		for start := time.Now(); !local(addr.IP.String(), netlink.RouteGetOptions{}); time.Sleep(time.Millisecond) { // the link takes its time
+			if time.Since(start) > 5*time.Second {
+				t.Fatalf("%s of %s is not local", text, name)
+			}
+		}
+	}
+}
+
+// route sends a prefix to a gateway, or to the other end of a device when that is empty.
+func route(t *testing.T, device int, prefix, gateway string) {
+	t.Helper()
+	dst, err := netlink.ParseIPNet(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &netlink.Route{LinkIndex: device, Dst: dst, Scope: netlink.SCOPE_LINK}
+	if gateway != "" {
+		r.Gw, r.Scope = netip.MustParseAddr(gateway).AsSlice(), netlink.SCOPE_UNIVERSE
+	}
+	if err := netlink.RouteAdd(r); err != nil {
+		t.Fatalf("route %s by %q: %v", prefix, gateway, err)
+	}
+}
+
+func TestDivert(t *testing.T) {
+	inNamespace(t)
+	raise(t, "lo")
+	eth0 := device(t, "veth", "eth0", 0, "192.0.2.1/24", "fd00:9::1/64")
+	neighbour := map[bool]string{false: "192.0.2.7", true: "fd00:9::7"}
+	d := DefaultDivert()
+	for _, step := range []struct {
+		what string
+		do   func(ipv6 bool) error
+		want bool
+	}{
+		{"removed where it never was", d.Remove, false},
+		{"added", d.Add, true},
+		{"added again", d.Add, true},
+		{"removed", d.Remove, false},
+		{"removed again", d.Remove, false},
+	} {
+		for ipv6, far := range map[bool]string{false: "203.0.113.9", true: "2001:db8::9"} {
+			if err := step.do(ipv6); err != nil {
+				t.Errorf("%s, IPv6 %t: %v", step.what, ipv6, err)
+			}
+			came := netlink.RouteGetOptions{IifIndex: eth0, SrcAddr: netip.MustParseAddr(neighbour[ipv6]).AsSlice(), Mark: d.Mark | 1}
+			if got := local(far, came); got != step.want {
+				t.Errorf("%s: a marked packet for %s is delivered here: %t", step.what, far, got)
+			}
+			came.Mark = 1
+			if local(far, came) {
+				t.Errorf("%s: a packet for %s with another mark is delivered here", step.what, far)
+			}
+			if local(far, netlink.RouteGetOptions{Mark: d.Mark}) {
+				t.Errorf("%s: what this host sends to %s with the mark is delivered here", step.what, far)
+			}
+			if n := rules(t, ipv6, d); n != 0 && n != 3 || (n == 3) != step.want {
+				t.Errorf("%s: %d rules", step.what, n)
+			}
+		}
+	}
+}
+
+// local tells whether routing delivers what goes to an address here.
+func local(to string, o netlink.RouteGetOptions) bool {
+	found, err := netlink.RouteGetWithOptions(netip.MustParseAddr(to).AsSlice(), &o)
+	return err == nil && found[0].Type == unix.RTN_LOCAL
+}
+
+func rules(t *testing.T, ipv6 bool, d Divert) (n int) {
+	t.Helper()
+	all, err := netlink.RuleList(family(ipv6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Mark == d.Mark {
+			n++
+		}
+	}
+	return n
+}
+
+// A node with pods on a device each, pods on a bridge, an uplink that is a veth, and another network besides.
+func TestPaths(t *testing.T) {
+	inNamespace(t)
+	raise(t, "lo")
+	for i := 1; i <= 2; i++ {
+		pod := device(t, "veth", fmt.Sprint("pod", i), 0)
+		route(t, pod, fmt.Sprintf("10.1.0.%d/32", i), "")
+		route(t, pod, fmt.Sprintf("fd00:1::%d/128", i), "")
+	}
+	device(t, "bridge", "cni0", 0, "10.2.0.1/24", "fd00:2::1/64")
+	uplink := device(t, "veth", "eth0", 0, "192.0.2.1/24", "fd00:9::1/64")
+	device(t, "macvlan", "lan", uplink, "198.51.100.1/24")
+	route(t, uplink, "0.0.0.0/0", "192.0.2.254")
+	route(t, uplink, "::/0", "fd00:9::fe")
+	route(t, uplink, "10.1.9.0/24", "192.0.2.9")
+
+	paths, err := NewPaths()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer paths.Close()
+	for _, c := range []struct {
+		what, client, endpoint string
+		want                   bool
+	}{
+		{"pods of two devices", "10.1.0.1", "10.1.0.2", true},
+		{"pods of two devices, IPv6", "fd00:1::1", "fd00:1::2", true},
+		{"a pod and one on the bridge", "10.1.0.1", "10.2.0.5", true},
+		{"a pod here and one elsewhere", "10.1.0.1", "10.1.9.5", true},
+		{"one on the bridge and one elsewhere", "10.2.0.5", "10.1.9.5", true},
+		{"a stranger and a pod", "203.0.113.7", "10.1.0.1", true},
+		{"a neighbour and a pod", "192.0.2.7", "10.1.0.1", true},
+		{"a neighbour and a pod, IPv6", "fd00:9::7", "fd00:1::1", true},
+		{"two on the bridge", "10.2.0.5", "10.2.0.6", false},
+		{"two on the bridge, IPv6", "fd00:2::5", "fd00:2::6", false},
+		{"one pod", "10.1.0.1", "10.1.0.1", false},
+		{"a stranger and a pod elsewhere", "203.0.113.7", "10.1.9.5", false},
+		{"a neighbour and a pod elsewhere", "192.0.2.7", "10.1.9.5", false},
+		{"one of another network and a pod elsewhere", "198.51.100.7", "10.1.9.5", false},
+		{"the node and a pod", "192.0.2.1", "10.1.0.1", false},
+		{"loopback and a pod", "127.0.0.1", "10.1.0.1", false},
+		{"a pod and the node", "10.1.0.1", "192.0.2.1", false},
+		{"a pod and the node, IPv6", "fd00:1::1", "fd00:9::1", false},
+		{"a link-local neighbour and a pod", "fe80::7", "fd00:1::1", false},
+		{"two families", "10.1.0.1", "fd00:1::2", false},
+	} {
+		if got := paths.Returns(netip.MustParseAddr(c.client), netip.MustParseAddr(c.endpoint)); got != c.want {
+			t.Errorf("%s: %t, want %t", c.what, got, c.want)
+		}
+	}
+	for addr, want := range map[string]bool{
+		"10.1.9.5": true, "192.0.2.7": true, "203.0.113.7": true, "fd00:5::1": true,
+		"10.1.0.1": false, "10.2.0.5": false, "fd00:1::1": false, "192.0.2.1": false, "127.0.0.1": false, "198.51.100.7": false,
+	} {
+		if got := paths.Afar(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s afar: %t, want %t", addr, got, want)
+		}
+	}
+}
+
+func BenchmarkPaths(b *testing.B) {
+	paths, err := NewPaths()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer paths.Close()
+	client, endpoint := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8")
+	for b.Loop() {
+		paths.Returns(client, endpoint)
+	}
+}

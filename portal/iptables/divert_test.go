@@ -1,0 +1,117 @@
+package iptables
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// marks tells whether the host marks replies in IPv4.
+func (f *fake) marks() bool { return f.count("iptables mangle") > 0 }
+
+func TestDivert(t *testing.T) {
+	host := newFake()
+	w := newWriter(t, richOptions(host.run, ""))
+	if w.Diverts(false) || host.marks() {
+		t.Error("marks before Replace")
+	}
+	held := map[string]int{}
+	w.held = func(v6 bool, table string, rules int) { held[fmt.Sprint(table, v6)] = rules }
+	if err := w.Replace(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !w.Diverts(false) || !w.Diverts(true) || !host.marks() || held["manglefalse"] != 2 || held["mangletrue"] != 2 {
+		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(false), w.Diverts(true), held)
+	}
+	host.tables["iptables mangle"]["PREROUTING"] = nil
+	if err := w.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "table mangle: no rule") {
+		t.Errorf("without the jump, the audit says %v", err)
+	}
+	if err := w.Cleanup(t.Context()); err != nil || host.marks() || w.Diverts(false) {
+		t.Errorf("after Cleanup: %v, %d rules", err, host.count("iptables mangle"))
+	}
+}
+
+// An earlier run's marks go, with the first Replace or with Cleanup.
+func TestDivertIsUndone(t *testing.T) {
+	for what, undo := range map[string]func(*Writer) error{
+		"Replace": func(w *Writer) error { return w.Replace(t.Context(), nil) },
+		"Cleanup": func(w *Writer) error { return w.Cleanup(t.Context()) },
+	} {
+		host := newFake()
+		if err := newWriter(t, richOptions(host.run, "")).Replace(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w := newWriter(t, testOptions(host.run, ""))
+		if err := undo(w); err != nil || host.marks() || w.Diverts(false) {
+			t.Errorf("%s without a mark: %v, %d rules are left", what, err, host.count("iptables mangle"))
+		}
+	}
+}
+
+// A kernel without the match is served all the same, told of once, and marks as soon as it can.
+func TestHostThatCannotDivert(t *testing.T) {
+	host := newFake()
+	host.lacks = "-m socket"
+	var said []string
+	o := richOptions(host.run, "")
+	o.Log = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	w := newWriter(t, o)
+	for range 2 {
+		if err := w.Replace(t.Context(), goldenPortals()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if w.Diverts(false) || len(said) != 2 || !strings.Contains(said[0], "IPv4") || !strings.Contains(said[1], "IPv6") {
+		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(false), said)
+	}
+	host.lacks = ""
+	if err := w.Replace(t.Context(), goldenPortals()); err != nil || !w.Diverts(false) {
+		t.Errorf("with the match: %v, marks: %t", err, w.Diverts(false))
+	}
+}
+
+// Who is inside changes with the next Replace.
+func TestSetInside(t *testing.T) {
+	host := newFake()
+	w := newWriter(t, testOptions(host.run, ""))
+	replace := func() {
+		t.Helper()
+		if err := w.Replace(t.Context(), goldenPortals()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Audit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	pods := func() (n int) {
+		for _, rules := range host.tables["iptables nat"] {
+			for _, rule := range rules {
+				if strings.HasPrefix(rule, "-s 10.244.0.0/16 ") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	replace()
+	if err := w.SetInside(Inside{Sources: prefixes("10.244.0.0/16")}); err != nil || pods() != 0 {
+		t.Errorf("before Replace: %v, %d rules for pods", err, pods())
+	}
+	replace()
+	if pods() != 2 {
+		t.Errorf("%d rules for pods, want one a portal", pods())
+	}
+	if err := w.SetInside(Inside{Interface: "a b"}); err == nil {
+		t.Error("an interface with a blank is taken")
+	}
+	if err := w.SetInside(Inside{}); err != nil {
+		t.Error(err)
+	}
+	if replace(); pods() != 0 {
+		t.Errorf("%d rules for pods, want none", pods())
+	}
+}

@@ -1,0 +1,129 @@
+package portaltest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// answerTime is far more than any answer takes here.
+const answerTime = 2 * time.Second
+
+// What Ask may say.
+const (
+	Answered = "hello"
+	Refused  = "refused"
+	Silence  = "timeout"
+)
+
+// Echo answers TCP and UDP at an address of this namespace until the test ends.
+func Echo(t testing.TB, host string, port int) error {
+	ip := net.ParseIP(host)
+	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip, Port: port})
+	if err != nil {
+		return err
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: ip, Port: port})
+	if err != nil {
+		tcp.Close()
+		return err
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() { echoTCP(tcp) })
+	ended.Go(func() { echoUDP(udp) })
+	t.Cleanup(func() {
+		tcp.Close()
+		udp.Close()
+		ended.Wait()
+	})
+	return nil
+}
+
+func echoTCP(ln *net.TCPListener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			io.Copy(conn, conn)
+		}()
+	}
+}
+
+func echoUDP(conn *net.UDPConn) {
+	buf := make([]byte, 64)
+	for {
+		n, from, err := conn.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			conn.WriteTo(buf[:n], from)
+		}
+	}
+}
+
+// Ask says "hello" to an address and returns what came of it: Answered, Refused, Silence or another error. A local port
+// of 0 is any.
+func Ask(from *Namespace, network, addr string, localPort int) string {
+	var conn net.Conn
+	err := from.Do(func() error {
+		dialer := net.Dialer{Timeout: answerTime}
+		if localPort != 0 {
+			dialer.LocalAddr = &net.TCPAddr{Port: localPort}
+		}
+		var err error
+		conn, err = dialer.Dial(network, addr)
+		return err
+	})
+	if err != nil {
+		return verdict(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(answerTime))
+	if _, err := conn.Write([]byte(Answered)); err != nil {
+		return verdict(err)
+	}
+	buf := make([]byte, len(Answered))
+	if _, err := io.ReadFull(conn, buf); err != nil {
+		return verdict(err)
+	}
+	return string(buf)
+}
+
+func verdict(err error) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EPERM): // a host's own datagrams get EPERM
+		return Refused
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return Silence
+	}
+	return err.Error()
+}
+
+// Expect asks for what is wanted.
+func (s *Site) Expect(from *Namespace, who, network, addr, want string) {
+	s.Helper()
+	if got := Ask(from, network, addr, 0); got != want {
+		s.Errorf("%s asks %s %s: %s, want %s", who, network, addr, got, want)
+	}
+}
+
+// expectAll asks for what is wanted at port of each of Dials, all at once: silence takes its time.
+func (s *Site) expectAll(from *Namespace, who, port, want string, networks ...string) {
+	s.Helper()
+	var asked sync.WaitGroup
+	for _, host := range Dials() {
+		for _, network := range networks {
+			asked.Go(func() { s.Expect(from, who, network, host+port, want) })
+		}
+	}
+	asked.Wait()
+}

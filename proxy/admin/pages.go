@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+
+	"k8s.io/component-base/metrics/prometheus/slis"
+)
+
+// Pages are what the metrics server shows beside the metrics.
+type Pages struct {
+	Mode         string                // at /proxyMode
+	Config       func() map[string]any // at /configz as JSON: configurations by API group; nil = not found
+	Profiling    bool                  // serve /debug/pprof/ and /debug/flags/v
+	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
+}
+
+// NewMetricsServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis; pages; and
+// /healthz, which as kube-proxy's here says no more than that the process answers.
+func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	slis.SLIMetricsWithReset{}.Install(mux)
+	mux.HandleFunc("GET /healthz", ping)
+	mux.HandleFunc("GET /proxyMode", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, p.Mode) })
+	if p.Config != nil {
+		mux.HandleFunc("GET /configz", func(w http.ResponseWriter, _ *http.Request) { configz(w, p.Config()) })
+	}
+	if p.Profiling {
+		profiling(mux)
+	}
+	if p.Profiling && p.SetVerbosity != nil {
+		mux.HandleFunc("PUT /debug/flags/v", func(w http.ResponseWriter, r *http.Request) { verbosity(w, r, p.SetVerbosity) })
+	}
+	return newServer(o, mux)
+}
+
+func profiling(mux *http.ServeMux) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+}
+
+// ping answers, and counts that for /metrics/slis under the name that it has with Kubernetes' own programs.
+func ping(w http.ResponseWriter, r *http.Request) {
+	_ = slis.ObserveHealthcheck(r.Context(), "ping", "healthz", slis.Success) // its error is always nil
+	plain(w, http.StatusOK, "ok")
+}
+
+func configz(w http.ResponseWriter, config map[string]any) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		plain(w, http.StatusInternalServerError, fmt.Sprintf("write configuration: %v\n", err))
+		return
+	}
+	answerAs(w, "application/json", http.StatusOK)
+	_, _ = w.Write(text)
+}
+
+// maxFlag bounds what may be put to a flag.
+const maxFlag = 64
+
+func verbosity(w http.ResponseWriter, r *http.Request, set func(string) error) {
+	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFlag))
+	if err == nil {
+		err = set(string(value))
+	}
+	if err != nil {
+		plain(w, http.StatusBadRequest, fmt.Sprintf("set verbosity: %v\n", err))
+		return
+	}
+	plain(w, http.StatusOK, fmt.Sprintf("verbosity is %s now\n", value))
+}
+
+func plain(w http.ResponseWriter, code int, text string) {
+	answerAs(w, "text/plain; charset=utf-8", code)
+	_, _ = io.WriteString(w, text) // it cannot fail but for a client that left
+}
+
+func answerAs(w http.ResponseWriter, contentType string, code int) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+}

@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// localPolicies count the service ports with a Local traffic policy that have endpoints, and none on this node: whose
+// clients are turned away here.
+type localPolicies struct {
+	families []string
+	gauges   *prometheus.GaugeVec
+	each     []prometheus.Gauge // internal and external of each family
+
+	mu      sync.Mutex
+	lacking map[service.PortName]lacks // guarded by mu; those that lack something
+}
+
+// lacks has a bit for each gauge: set where the service port counts.
+type lacks uint8
+
+func (l *localPolicies) init(families []string) {
+	l.families = families
+	l.lacking = map[service.PortName]lacks{}
+	l.gauges = gauges(syncPrefix+"no_local_endpoints_total",
+		"Service ports with a Local traffic policy and endpoints, none of them on this node.", "ip_family", "traffic_policy")
+	for _, f := range families {
+		l.each = append(l.each, l.gauges.WithLabelValues(f, "internal"), l.gauges.WithLabelValues(f, "external"))
+	}
+}
+
+// ReplacePolicies notes all service ports there are.
+func (m *Metrics) ReplacePolicies(ports []*service.Port) {
+	l := &m.policies
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lacking = map[service.PortName]lacks{}
+	counts := make([]int, len(l.each))
+	for _, p := range ports {
+		now := l.of(p)
+		if now == 0 {
+			continue
+		}
+		l.lacking[p.Name] = now
+		for i := range counts {
+			counts[i] += now.bit(i)
+		}
+	}
+	for i, n := range counts {
+		l.each[i].Set(float64(n))
+	}
+}
+
+// UpdatePolicies notes changes of service ports, at the cost of these alone.
+func (m *Metrics) UpdatePolicies(changes []service.Change) {
+	l := &m.policies
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range changes {
+		was, now := l.lacking[c.Name], l.of(c.Port)
+		if now == 0 {
+			delete(l.lacking, c.Name)
+		} else {
+			l.lacking[c.Name] = now
+		}
+		for i, g := range l.each {
+			g.Add(float64(now.bit(i) - was.bit(i)))
+		}
+	}
+}
+
+func (l *localPolicies) of(p *service.Port) (out lacks) {
+	if p == nil || !p.InternalLocal && !p.ExternalLocal {
+		return 0
+	}
+	for i, family := range l.families {
+		if !onlyElsewhere(p.Endpoints, family) {
+			continue
+		}
+		if p.InternalLocal {
+			out |= 1 << (2 * i)
+		}
+		if p.ExternalLocal {
+			out |= 1 << (2*i + 1)
+		}
+	}
+	return out
+}
+
+// onlyElsewhere tells whether there are endpoints of a family to be used, none of them on this node.
+func onlyElsewhere(endpoints []service.Endpoint, family string) bool {
+	some := false
+	for _, e := range endpoints {
+		if familyOf(e.Addr.Addr()) != family || !e.Ready && !(e.Serving && e.Terminating) {
+			continue
+		}
+		if e.Local {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+func (l lacks) bit(i int) int { return int(l >> i & 1) }

@@ -1,0 +1,196 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// ServiceHealthOptions tell where load balancers ask for Services, and who is told of trouble.
+type ServiceHealthOptions struct {
+	Addresses []netip.Addr // of this node, where node ports are served; none = all there are
+	Log       logrus.FieldLogger
+
+	// Failed is told once when the port of a Service cannot be bound at one of the addresses, which is tried again
+	// every 5 s. It may be called from several goroutines. nil = nobody.
+	Failed func(svc service.Name, err error)
+
+	// Listen binds an address; nil = the real thing.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+}
+
+// ServiceHealth answers load balancers that ask, at the health-check port of a Service, whether this node has endpoints
+// of it. Safe for concurrent use.
+type ServiceHealth struct {
+	o      ServiceHealthOptions
+	health *Health
+
+	mu       sync.Mutex
+	services map[service.Name]*checked // guarded by mu
+	moved    map[service.Name]struct{} // guarded by mu; whose port is another than Run knows
+	wake     chan struct{}
+}
+
+// checked is a Service with a health-check port. Its service ports are kept as they are: the endpoints of one may be
+// those of another.
+type checked struct {
+	ports map[service.PortName]*service.Port
+	port  uint16
+	here  int
+}
+
+// NewServiceHealth returns a ServiceHealth that knows of no Service yet. Nobody is told to send traffic here while
+// health is not serving.
+func NewServiceHealth(o ServiceHealthOptions, health *Health) *ServiceHealth {
+	if o.Failed == nil {
+		o.Failed = func(service.Name, error) {}
+	}
+	return &ServiceHealth{
+		o: o, health: health, services: map[service.Name]*checked{}, moved: map[service.Name]struct{}{},
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// Replace notes all service ports there are.
+func (s *ServiceHealth) Replace(ports []*service.Port) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := map[service.Name]uint16{}
+	for svc, c := range s.services {
+		before[svc] = c.port
+	}
+	s.services = map[service.Name]*checked{}
+	for _, p := range ports {
+		if p.HealthCheckPort == 0 {
+			continue
+		}
+		svc := p.Name.Service()
+		s.of(svc).ports[p.Name] = p
+		if _, had := before[svc]; !had {
+			before[svc] = 0
+		}
+	}
+	s.settle(before)
+}
+
+// Update notes changes of service ports, at the cost of their Services alone.
+func (s *ServiceHealth) Update(changes []service.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := map[service.Name]uint16{}
+	for _, c := range changes {
+		svc := c.Name.Service()
+		if _, noted := before[svc]; !noted {
+			before[svc] = s.port(svc)
+		}
+		if c.Port != nil && c.Port.HealthCheckPort != 0 {
+			s.of(svc).ports[c.Name] = c.Port
+		} else if known := s.services[svc]; known != nil {
+			delete(known.ports, c.Name)
+		}
+	}
+	s.settle(before)
+}
+
+// of finds the Service, or begins it.
+func (s *ServiceHealth) of(svc service.Name) *checked {
+	c := s.services[svc]
+	if c == nil {
+		c = &checked{ports: map[service.PortName]*service.Port{}}
+		s.services[svc] = c
+	}
+	return c
+}
+
+// port is that of the Service, 0 when it has none.
+func (s *ServiceHealth) port(svc service.Name) uint16 {
+	if c := s.services[svc]; c != nil {
+		return c.port
+	}
+	return 0
+}
+
+// settle counts the endpoints of the Services named, and tells Run of those whose port is not what it was before.
+func (s *ServiceHealth) settle(before map[service.Name]uint16) {
+	for svc, port := range before {
+		if c := s.services[svc]; c != nil {
+			c.count()
+			if len(c.ports) == 0 {
+				delete(s.services, svc)
+			}
+		}
+		if s.port(svc) != port {
+			s.moved[svc] = struct{}{}
+		}
+	}
+	if len(s.moved) > 0 {
+		signal(s.wake)
+	}
+}
+
+// count finds how many ready endpoints are here: addresses, whatever the number of ports. A pod of two families has one
+// of each, and is one endpoint.
+func (c *checked) count() {
+	ready := map[netip.Addr]struct{}{}
+	v4, v6 := 0, 0
+	for _, p := range c.ports {
+		c.port = p.HealthCheckPort
+		for _, e := range p.Endpoints {
+			addr := e.Addr.Addr()
+			if _, known := ready[addr]; known || !e.Local || !e.Ready {
+				continue
+			}
+			ready[addr] = struct{}{}
+			if addr.Is4() {
+				v4++
+			} else {
+				v6++
+			}
+		}
+	}
+	c.here = max(v4, v6)
+}
+
+// serviceAnswer has the fields of kube-proxy's.
+type serviceAnswer struct {
+	Service struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"service"`
+	LocalEndpoints int  `json:"localEndpoints"`
+	Healthy        bool `json:"serviceProxyHealthy"`
+}
+
+// handler answers for one Service, at any path: 200 where new connections to it are served by endpoints of this node,
+// else 503.
+func (s *ServiceHealth) handler(svc service.Name) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		a := serviceAnswer{LocalEndpoints: s.here(svc), Healthy: s.health.Serving()}
+		a.Service.Namespace, a.Service.Name = svc.Namespace, svc.Name
+		code := http.StatusServiceUnavailable
+		if a.LocalEndpoints > 0 && a.Healthy {
+			code = http.StatusOK
+		}
+		w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(a.LocalEndpoints))
+		answerAs(w, "application/json", code)
+		_ = json.NewEncoder(w).Encode(a) // it cannot fail but for a client that left
+	}
+}
+
+// here is how many endpoints of the Service are.
+func (s *ServiceHealth) here(svc service.Name) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.services[svc]; c != nil {
+		return c.here
+	}
+	return 0
+}

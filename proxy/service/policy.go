@@ -1,0 +1,80 @@
+package service
+
+import (
+	"slices"
+	"time"
+)
+
+// Policy is how the connections of a service port are carried in userspace mode, as far as its Service says so itself:
+// a zero field leaves it to the daemon's own settings.
+type Policy struct {
+	ConnectTimeouts []time.Duration // one dial each
+	HalfClose       time.Duration   // silence after one direction ended; Never
+	Idle            time.Duration   // silence of an open TCP connection; Never
+	UDPIdle         time.Duration   // silence of a UDP session; Never
+	MaxConnections  int             // live connections, or UDP sessions, at a time in one address family; negative: no limit
+	ClientAddress   ClientAddress
+}
+
+// Never is a timeout that does not come.
+const Never time.Duration = -1
+
+// Equal tells whether both say the same.
+func (p Policy) Equal(o Policy) bool {
+	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.HalfClose == o.HalfClose && p.Idle == o.Idle &&
+		p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.ClientAddress == o.ClientAddress
+}
+
+// Or fills in what p leaves open from the defaults.
+func (p Policy) Or(defaults Policy) Policy {
+	if len(p.ConnectTimeouts) == 0 {
+		p.ConnectTimeouts = defaults.ConnectTimeouts
+	}
+	fill(&p.HalfClose, defaults.HalfClose)
+	fill(&p.Idle, defaults.Idle)
+	fill(&p.UDPIdle, defaults.UDPIdle)
+	fill(&p.MaxConnections, defaults.MaxConnections)
+	fill(&p.ClientAddress, defaults.ClientAddress)
+	return p
+}
+
+func fill[T comparable](field *T, fallback T) {
+	var unset T
+	if *field == unset {
+		*field = fallback
+	}
+}
+
+// ClientAddress is how an endpoint learns who the client is.
+type ClientAddress uint8
+
+// The ways. A transparent one needs replies to come back by way of this node.
+const (
+	AddressDefault     ClientAddress = iota // the daemon's setting
+	AddressNode                             // not at all: it sees this node
+	AddressTransparent                      // connections come from the client's own address
+	AddressProxyV2                          // a PROXY protocol v2 header comes first; TCP only
+)
+
+// String is the word that settings use.
+func (a ClientAddress) String() string {
+	switch a {
+	case AddressNode:
+		return "node"
+	case AddressTransparent:
+		return "transparent"
+	case AddressProxyV2:
+		return "proxy-v2"
+	}
+	return ""
+}
+
+// ParseClientAddress reads the word that String writes; false when it is none.
+func ParseClientAddress(word string) (ClientAddress, bool) {
+	for _, a := range []ClientAddress{AddressNode, AddressTransparent, AddressProxyV2} {
+		if word == a.String() {
+			return a, true
+		}
+	}
+	return AddressDefault, false
+}

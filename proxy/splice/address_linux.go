@@ -1,0 +1,81 @@
+package splice
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// ErrTransparent is what Options.Trouble is told, once in a while, when endpoints see this node's address although the
+// policy says that they are to see the client's.
+var ErrTransparent = errors.New("the kernel grants no transparent socket, so endpoints see this node's address")
+
+// opaqueEvery is how often it is told.
+const opaqueEvery = 10 * time.Second
+
+// showClient gives a socket that is to be connected to an endpoint the client's address, if the policy is so and the
+// answer would come back.
+func (e *Engine) showClient(p *plan, fd int, client, endpoint netip.Addr) {
+	if p.policy.ClientAddress != service.AddressTransparent || !e.opts.Returns(client, endpoint) {
+		return
+	}
+	if errno := bindAs(fd, client); errno != 0 {
+		e.opaque(errno)
+	}
+}
+
+// bindAs binds a socket to an address that is not this host's, at a port that the kernel chooses when it connects: one
+// that is free towards that endpoint.
+func bindAs(fd int, client netip.Addr) syscall.Errno {
+	level, name := unix.IPPROTO_IP, unix.IP_TRANSPARENT
+	if client.Is6() {
+		level, name = unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT
+	}
+	if e := sysSetInt(fd, level, name, 1); e != 0 {
+		return e
+	}
+	if e := sysSetInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); e != 0 {
+		return e
+	}
+	var sa sockaddr
+	sa.set(netip.AddrPortFrom(client, 0))
+	return sysBind(fd, &sa)
+}
+
+func (e *Engine) opaque(errno syscall.Errno) {
+	now, due := int64(time.Since(e.start)), e.opaqueDue.Load()
+	if now >= due && e.opaqueDue.CompareAndSwap(due, now+int64(opaqueEvery)) {
+		e.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, errno))
+	}
+}
+
+// The binary header of the PROXY protocol (proxy-protocol.txt of HAProxy, 2.2): a signature, version 2 and the command
+// PROXY, the family with the transport STREAM, and the length of what follows: source, destination and their ports.
+const (
+	proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
+	proxyCommand   = 0x21
+	proxyTCP4      = 0x11
+	proxyTCP6      = 0x21
+	proxyMost      = 52
+)
+
+// proxyHeader tells an endpoint who the client is and what it dialled, both of one family.
+func proxyHeader(client, dst netip.AddrPort) []byte {
+	family, size := byte(proxyTCP4), byte(2*4+2*2)
+	if client.Addr().Is6() {
+		family, size = proxyTCP6, 2*16+2*2
+	}
+	h := append(make([]byte, 0, proxyMost), proxySignature...)
+	h = append(h, proxyCommand, family, 0, size)
+	h = append(h, client.Addr().AsSlice()...)
+	h = append(h, dst.Addr().AsSlice()...)
+	h = binary.BigEndian.AppendUint16(h, client.Port())
+	return binary.BigEndian.AppendUint16(h, dst.Port())
+}

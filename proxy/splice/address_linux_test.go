@@ -1,0 +1,145 @@
+package splice
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+var proxyV2 = Options{Policy: service.Policy{ClientAddress: service.AddressProxyV2}}
+
+func TestProxyHeader(t *testing.T) {
+	for _, c := range []struct{ client, dst, want string }{
+		{"192.0.2.2:4660", "10.96.0.10:80", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x02\x0a\x60\x00\x0a\x12\x34\x00\x50"},
+		{"[fd00::2]:4660", "[fd00:10:96::a]:443", "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" +
+			"\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" +
+			"\xfd\x00\x00\x10\x00\x96\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0a\x12\x34\x01\xbb"},
+	} {
+		if got := proxyHeader(netip.MustParseAddrPort(c.client), netip.MustParseAddrPort(c.dst)); string(got) != c.want {
+			t.Errorf("%s: got % x, want % x", c.client, got, c.want)
+		}
+	}
+}
+
+// The header is the first that an endpoint hears, from whatever client, and no byte of the client's.
+func TestProxyV2(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		t.Run(host, func(t *testing.T) {
+			heard := make(chan []byte, 1)
+			live := serveTCP(t, host, func(c *net.TCPConn) {
+				all, _ := io.ReadAll(c)
+				heard <- all
+				c.Write([]byte("bye"))
+			})
+			r := newRig(t, proxyV2)
+			_, at := r.open(t, service.TCP, host, refusing(t), live)
+			c := dialTCP(t, at)
+			want := proxyHeader(c.LocalAddr().(*net.TCPAddr).AddrPort(), at)
+			c.Write([]byte("hello"))
+			c.CloseWrite()
+			if got := <-heard; string(got) != string(want)+"hello" {
+				t.Errorf("the endpoint heard %q", got)
+			}
+			io.ReadAll(c)
+			if rec := r.record(t); rec.BytesFromClient != 5 || rec.BytesFromEndpoint != 3 || rec.Outcome != OutcomeOK || len(rec.Attempts) != 2 {
+				t.Errorf("record %+v", rec)
+			}
+		})
+	}
+}
+
+// A client that says nothing is announced all the same: the server may speak first, and waits for the header.
+func TestProxyV2ServerSpeaksFirst(t *testing.T) {
+	r := newRig(t, proxyV2)
+	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+		header := make([]byte, 28)
+		if _, err := io.ReadFull(c, header); err == nil {
+			c.Write([]byte("220 hello"))
+		}
+		io.Copy(io.Discard, c)
+	}))
+	c := dialTCP(t, at)
+	greeting := make([]byte, 9)
+	if _, err := io.ReadFull(c, greeting); err != nil || string(greeting) != "220 hello" {
+		t.Fatalf("got %q, %v", greeting, err)
+	}
+	c.Close()
+	if rec := r.record(t); rec.BytesFromClient != 0 || rec.FirstByte < 0 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// UDP has no header.
+func TestProxyV2UDP(t *testing.T) {
+	r := newRig(t, proxyV2)
+	_, at := r.open(t, service.UDP, "127.0.0.1", named(t, "a"))
+	if got := ask(t, dialUDP(t, at), "x"); got != "a x" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A header that the endpoint takes later, or piece by piece, still comes whole and before the client's bytes.
+func TestPrefaceWaits(t *testing.T) {
+	l, err := newLoop(&Engine{start: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	client, src := pair(t)
+	dst, endpoint := pair(t)
+	var filled int
+	for {
+		n, e := sysSend(dst, make([]byte, 4096))
+		if e != 0 {
+			break
+		}
+		filled += n
+	}
+	preface, said := bytes.Repeat([]byte("header "), 1000), []byte("first words")
+	sysSend(client, said)
+	f := flow{rest: preface}
+	from, to := end{fd: src, readable: true}, end{fd: dst, writable: true}
+	if v, e := f.turn(l, &from, &to); v != waits || e != 0 || to.writable {
+		t.Fatalf("verdict %d, %v", v, e)
+	}
+	var got []byte
+	for buf := make([]byte, 1000); len(got) < filled+len(preface)+len(said); {
+		n, e := sysRecv(endpoint, buf)
+		if e != 0 {
+			t.Fatalf("after %d bytes: %v", len(got), e)
+		}
+		got = append(got, buf[:n]...)
+		to.writable = true
+		if v, e := f.turn(l, &from, &to); v != waits || e != 0 {
+			t.Fatalf("verdict %d, %v", v, e)
+		}
+	}
+	if want := append(preface, said...); !bytes.Equal(got[filled:], want) || f.carried != int64(len(said)) || f.holds() {
+		t.Errorf("got %d bytes after the filling, want %d; carried %d", len(got)-filled, len(want), f.carried)
+	}
+}
+
+// pair is two ends of a stream with little room.
+func pair(t testing.TB) (int, int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = errors.Join(unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 4096))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+	})
+	return fds[0], fds[1]
+}

@@ -1,0 +1,43 @@
+package splice
+
+import "github.com/portald/portald/proxy/service"
+
+// plan is what the new connections of a front go by. It does not change: a connection keeps the one it began with.
+type plan struct {
+	*View
+	policy   service.Policy  // nothing is left open
+	defaults *service.Policy // of the engine, which filled in what the service port leaves open
+}
+
+func newPlan(v *View, defaults *service.Policy) *plan {
+	return &plan{View: v, policy: v.Port.Policy.Or(*defaults), defaults: defaults}
+}
+
+// present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
+func (f *Front) present() *plan {
+	for {
+		p, defaults := f.plan.Load(), f.engine.policy.Load()
+		if p.defaults == defaults {
+			return p
+		}
+		f.plan.CompareAndSwap(p, newPlan(p.View, defaults))
+	}
+}
+
+// SetPolicy replaces the daemon's defaults, of which zero fields mean DefaultPolicy. Open connections go on as they
+// began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
+func (e *Engine) SetPolicy(p service.Policy) {
+	e.storePolicy(p)
+	for _, l := range e.loops {
+		l.do(func() {
+			for _, u := range handlers[*udpSocket](l) {
+				u.sweep(l.now)
+			}
+		})
+	}
+}
+
+func (e *Engine) storePolicy(p service.Policy) {
+	p = p.Or(DefaultPolicy())
+	e.policy.Store(&p)
+}
