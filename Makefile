@@ -11,6 +11,8 @@ STATICCHECK = $(BIN)/staticcheck-$(STATICCHECK_VERSION)-$(shell $(GO) env GOVERS
 # A checkout that belongs to somebody else has no revision that git would tell.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
+HELM_VERSION := v3.22.0
+
 # What targets need, as COMMAND=PACKAGE or FILE=PACKAGE.
 RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) haproxy=haproxy nginx=nginx iperf3=iperf3 \
@@ -18,8 +20,10 @@ BENCH_NEEDS := $(RUN_NEEDS) haproxy=haproxy nginx=nginx iperf3=iperf3 \
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
 	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
 
+DEPLOY_NEEDS := shellcheck=shellcheck jq=jq promtool=prometheus
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo kubetest test lint bench fuzz clean
+.PHONY: help build demo kubetest test check-deploy lint bench fuzz clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -41,6 +45,12 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 	@.ci/may-make-namespaces
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
 	KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 15m ./...
+
+check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
+	@.ci/need $(DEPLOY_NEEDS)
+	@ln -sfn kubetest $(BIN)/kubectl
+	@made=$$(GO=$(GO) .ci/tool helm helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)) && ln -sfn "$$made" $(BIN)/helm
+	PATH=$(abspath $(BIN)):$$PATH PORTALD=$(abspath $(BIN)/portald) deploy/check
 
 # U1000 is left out on windows: much of what both systems compile is called on Linux alone.
 lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
