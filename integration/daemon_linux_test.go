@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/portald/portald/integration/topology"
 )
 
 // daemon is a portald that runs on the node.
@@ -24,6 +27,7 @@ type daemon struct {
 	log    *text
 	ended  chan struct{} // closed when it has
 	file   string        // of records
+	errors bool          // are to be in its log
 }
 
 // text collects what a process says.
@@ -58,27 +62,43 @@ func (b *bed) start(manifests any, args ...string) *daemon {
 func (b *bed) startWith(args ...string) *daemon {
 	b.Helper()
 	d := b.launch(nil, args...)
-	b.eventually("portald to be ready", func() bool {
+	d.waitReady()
+	return d
+}
+
+// waitReady waits until it serves.
+func (d *daemon) waitReady() {
+	d.Helper()
+	d.eventually("portald to be ready", func() bool {
 		select {
 		case <-d.ended:
-			b.Fatalf("portald ended: %s", d.log)
+			d.Fatalf("portald ended: %s", d.log)
 		default:
 		}
 		code, _, err := d.get("127.0.0.1:10256", "/healthz")
 		return err == nil && code == http.StatusOK
 	})
-	return d
 }
 
 // launch runs portald, behind a wrapper command if there is one. It is stopped when the test ends, if it still runs.
 func (b *bed) launch(wrapper []string, args ...string) *daemon {
 	b.Helper()
+	line := append(wrapper, portald, "--log-level=debug", "--hostname-override=here",
+		"--connection-log="+b.recordFile(), "--connection-log-format=json")
+	return b.exec(append(line, args...)...)
+}
+
+// recordFile is where daemon looks for records.
+func (b *bed) recordFile() string { return filepath.Join(b.dir, "records") }
+
+// exec is launch with a command line of the test's own.
+func (b *bed) exec(line ...string) *daemon {
+	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{bed: b, cancel: cancel, log: &text{}, ended: make(chan struct{}), file: filepath.Join(b.dir, "records")}
-	line := append(wrapper, portald, "--log-level=debug", "--hostname-override=here", "--connection-log="+d.file, "--connection-log-format=json")
-	line = append(line, args...)
+	d := &daemon{bed: b, cancel: cancel, log: &text{}, ended: make(chan struct{}), file: b.recordFile()}
 	d.cmd = b.node.Command(ctx, line[0], line[1:]...)
 	d.cmd.Stderr, d.cmd.Stdout = d.log, d.log
+	d.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // a second in which no signal is expected any more
 	if err := d.cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -101,6 +121,9 @@ func (d *daemon) cleanup() {
 	d.cancel()
 	said := d.log.String()
 	for _, bad := range []string{"DATA RACE", "panic:", "fatal error:", "level=error"} {
+		if bad == "level=error" && d.errors {
+			continue
+		}
 		if strings.Contains(said, bad) {
 			d.Errorf("portald says %q", bad)
 		}
@@ -150,12 +173,17 @@ var applied = regexp.MustCompile(`msg="(Changes were applied|All was applied ane
 // rounds is how often changes were applied.
 func (d *daemon) rounds() int { return len(applied.FindAllString(d.log.String(), -1)) }
 
-// get asks a server on the node.
+// get asks a server on the node, from there.
 func (b *bed) get(address, path string) (code int, body string, err error) {
+	return fetch(b.node, address, path)
+}
+
+// fetch asks a server by HTTP.
+func fetch(from *topology.Host, address, path string) (code int, body string, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return b.node.Dial(ctx, network, address)
+			return from.Dial(ctx, network, address)
 		},
 	}
 	c := &http.Client{Transport: transport, Timeout: patience}

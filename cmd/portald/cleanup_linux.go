@@ -13,6 +13,7 @@ import (
 
 // newWriter makes the writer that the configuration asks for.
 func newWriter(cfg *config.Config, log logrus.FieldLogger, o iptables.Options) (*iptables.Writer, error) {
+	o.Prefix = traceOf(cfg.ServiceProxyName).chains
 	o.Variant, o.ProxyPorts = cfg.IPTablesVariant, [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}
 	o.ProxyAddresses, o.Log = cfg.NodeIPs, log.Warnf
 	w, err := iptables.New(o)
@@ -44,5 +45,5 @@ func cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 	if len(missing) == len(variants) {
 		return errors.Join(missing...)
 	}
-	return undivert()
+	return families(traceOf(cfg.ServiceProxyName).divert.Remove)
 }

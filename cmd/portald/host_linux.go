@@ -50,12 +50,8 @@ func (h *host) close() {
 	h.paths.Close()
 }
 
-// families are what is done for IPv4 and IPv6 alike.
+// families does something for IPv4 and IPv6 alike.
 func families(do func(ipv6 bool) error) error { return errors.Join(do(false), do(true)) }
-
-// divert has what endpoints answer to clients' own addresses delivered here; undivert ends that.
-func divert() error   { return families(platform.DefaultDivert().Add) }
-func undivert() error { return families(platform.DefaultDivert().Remove) }
 
 // firstOfEach is the first address of each family.
 func firstOfEach(addrs []netip.Addr) (out []netip.Addr) {

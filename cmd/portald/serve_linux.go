@@ -60,7 +60,8 @@ func (d *daemon) serve(ctx context.Context) error {
 	errs := []error{control.end()}
 	errs = append(errs, inTime(d.dataplane.Close))
 	d.drain()
-	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), undivert(), record.end(), show.end())
+	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), families(traceOf(d.cfg.ServiceProxyName).divert.Remove),
+		record.end(), show.end())
 	d.host.close()
 	return errors.Join(errs...)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/service"
 )
@@ -38,11 +37,12 @@ func (d *daemon) showClients(s proxy.Sync) {
 	if d.writer.Marks() || !d.anyTransparent(s) {
 		return
 	}
-	if err := divert(); err != nil {
+	divert := traceOf(d.cfg.ServiceProxyName).divert
+	if err := families(divert.Add); err != nil {
 		d.log.WithError(err).Warn("Endpoints see this node's address, whatever Services ask for")
 		return
 	}
-	d.writer.SetMark(platform.DefaultDivert().Mark)
+	d.writer.SetMark(divert.Mark)
 	d.log.Info("Endpoints see clients' own addresses where Services ask for that; replies are led back here")
 	d.applyAnew()
 }

@@ -60,7 +60,7 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 	set.StringVar(&f.File, "config", "", "`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both. It is followed as it changes. Flags that kube-proxy has too do not count beside a KubeProxyConfiguration, other than those of the log and --hostname-override; portald's own flags beat the file")
 	set.StringVar(&f.WriteTo, "write-config-to", "", "write the configuration that file, flags and defaults make to this `FILE`, and end")
 	set.BoolVar(&f.Cleanup, "cleanup", false, "remove every rule of portald from this host, and end")
-	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all of root's rights, and end: the daemon itself then needs NET_ADMIN and NET_RAW alone")
+	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all of root's rights, and end: the daemon itself then needs NET_ADMIN alone")
 	set.Uint16Var(&f.healthPort, "healthz-port", 10256, "`PORT` of the health server, 0: none; --healthz-bind-address has come in its place")
 	set.Uint16Var(&f.metricsPort, "metrics-port", 10249, "`PORT` of the metrics server, 0: none; --metrics-bind-address has come in its place")
 	for _, deprecated := range []string{"healthz-port", "metrics-port"} {
@@ -71,17 +71,26 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 // Sections are all flags, in the order of help.
 func (f *Flags) Sections() []Section { return f.sections }
 
-// HostSections are the flags that cleaning up needs.
+// HostSections are the flags that cleaning up needs: those of the host, and the one that says whose chains are meant.
 func (f *Flags) HostSections() []Section {
-	return slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool { return !slices.Contains(hostTopics(), s.Title) })
+	whose := newSection("Which portald", func(set *pflag.FlagSet) { set.AddFlag(f.lookup("service-proxy-name")) })
+	host := slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool { return !slices.Contains(hostTopics(), s.Title) })
+	return append([]Section{whose}, host...)
 }
 
 // given tells whether a flag is on the command line. The flag itself knows: sets that took it over share it.
 func (f *Flags) given(name string) bool {
-	return slices.ContainsFunc(f.sections, func(s Section) bool {
-		flag := s.Flags.Lookup(name)
-		return flag != nil && flag.Changed
-	})
+	flag := f.lookup(name)
+	return flag != nil && flag.Changed
+}
+
+func (f *Flags) lookup(name string) *pflag.Flag {
+	for _, s := range f.sections {
+		if flag := s.Flags.Lookup(name); flag != nil {
+			return flag
+		}
+	}
+	return nil
 }
 
 // define makes the flag of a setting, which sets its field.

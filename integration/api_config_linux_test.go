@@ -1,0 +1,109 @@
+package integration
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portald/portald/integration/cluster"
+	"github.com/portald/portald/integration/topology"
+)
+
+// kubeadmFile is the configuration that kubeadm gives kube-proxy, but for where the kubeconfig is, and a document of our
+// own behind it.
+func kubeadmFile(b *apiBed, own string) string {
+	b.Helper()
+	text, err := os.ReadFile("../cmd/portald/config/testdata/kubeadm-1.36.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	const where = "/var/lib/kube-proxy/kubeconfig.conf"
+	if !strings.Contains(string(text), where) {
+		b.Fatalf("no %s in kubeadm's file", where)
+	}
+	return strings.ReplaceAll(string(text), where, b.api.Kubeconfig(cluster.Proxy)) +
+		"---\napiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n" + own
+}
+
+// configFile has kube-proxy's file checked, written out and run from, and changes it while portald runs.
+func configFile(b *apiBed, n *cluster.Namespace) {
+	s := b.sites[5]
+	records := "connectionLog: {path: " + s.recordFile() + ", format: json}\n"
+	text := kubeadmFile(b, records)
+	path := s.write("config.yaml", text)
+
+	if said := s.on(s.node, portald, "config", "check", path); !strings.Contains(said, "clusterCIDR") || !strings.Contains(said, "connectionLog.path") {
+		b.Errorf("portald config check says\n%s", said)
+	}
+	if said, err := s.try(s.node, portald, "config", "check", s.write("bad.yaml", text+"retries: 77\nretry: 1\n")); err == nil ||
+		!strings.Contains(said, "retries: 77") || !strings.Contains(said, "retry: there is no such field") {
+		b.Errorf("portald config check of a bad file: %v\n%s", err, said)
+	}
+
+	const established = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established"
+	s.on(s.node, "sh", "-c", "echo 1000 > "+established)
+	s.on(s.node, portald, "--config", path, "--init-only")
+	if got := s.on(s.node, "cat", established); got != "86400\n" {
+		b.Errorf("after --init-only %s is %q", established, got)
+	}
+	if rules := s.rules(); strings.Contains(rules, "PORTALD") {
+		b.Errorf("--init-only has left rules:\n%s", rules)
+	}
+
+	whole := s.dir + "/whole.yaml"
+	s.on(s.node, portald, "--config", path, "--write-config-to", whole)
+	d := s.exec(portald, "--config", whole, "--hostname-override=f")
+	d.waitReady()
+	svc := n.Service("cart", corev1.ServiceSpec{Ports: web()})
+	b.addPods(n, "cart", "a0", "f0")
+	b.answersBoth(s.client, on80(svc.Spec.ClusterIP), "a0", "f0")
+	if code := d.stop(); code != 0 {
+		b.Errorf("portald ended with code %d", code)
+	}
+	d = s.exec(portald, "--config", path, "--hostname-override=f")
+	d.waitReady()
+	b.answersBoth(s.client, on80(svc.Spec.ClusterIP), "a0", "f0")
+	configChanges(b, n, d, text)
+}
+
+// configChanges changes a configuration in force.
+func configChanges(b *apiBed, n *cluster.Namespace, d *daemon, text string) {
+	silent := n.Service("silent", corev1.ServiceSpec{Ports: web()})
+	n.Pod("silent", "silent", "f", &topology.Host{IPv4: netip.MustParseAddr("10.244.5.201")})
+	dials := func() (n int, took float64) {
+		a, _ := whoWithin(patience, d.client, "tcp", on80(silent.Spec.ClusterIP))
+		if !a.client.IsValid() {
+			return 0, 0
+		}
+		for _, dial := range d.recordOf(a).Attempts {
+			n, took = n+1, took+dial.MS
+		}
+		return n, took
+	}
+	b.eventually("the four dials of the default", func() bool { n, _ := dials(); return n == 4 })
+	if strings.Contains(d.log.String(), "level=debug") {
+		b.Error("the log is as verbose as if it had been asked to")
+	}
+	d.write("config.yaml", text+"connectTimeouts: [600ms]\nlog: {level: debug}\nudpMaxSessions: 9000\n")
+	b.eventually("the changes to be said", func() bool {
+		said := d.log.String()
+		return strings.Contains(said, "connectTimeouts changed from") && strings.Contains(said, "log.level changed") &&
+			strings.Contains(said, "udpMaxSessions changed from 4096 to 9000: takes effect at the next start")
+	})
+	if n, took := dials(); n != 1 || took < 599 {
+		b.Errorf("after the change: %d dials in %v ms, want 1 of 600", n, took)
+	}
+	n.SetReady("silent", false)
+	b.eventually("a more verbose log", func() bool { return strings.Contains(d.log.String(), "level=debug") })
+
+	d.errors = true
+	d.write("config.yaml", text+"connectTimeouts: [1s, -1s]\nsmile: yes\n")
+	b.eventually("both mistakes to be said", func() bool {
+		said := d.log.String()
+		return strings.Contains(said, "connectTimeouts") && strings.Contains(said, "-1s") && strings.Contains(said, "smile")
+	})
+	n.SetReady("silent", true)
+	b.eventually("one dial, as before", func() bool { n, took := dials(); return n == 1 && took >= 599 })
+}
