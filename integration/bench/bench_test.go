@@ -42,7 +42,7 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 	topology.Require(t, "haproxy", "nginx", "iptables-restore", "go")
 	l := &lab{dir: t.TempDir(), portald: build(t), self: self(t), beds: map[string]*bed{}}
 	p := plan{competitors: competitors(), rounds: 1, span: 50 * time.Millisecond, quick: true, idleConns: 50}
-	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20))
+	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20), memoryWorkload(20, 5))
 	r, err := p.run(t.Context(), l)
 	if err := errors.Join(err, l.close()); err != nil {
 		t.Fatal(err)

@@ -192,7 +192,8 @@ func (r report) page() string {
 CPU per unit tells more than throughput. Every proxy runs on the node behind the same iptables REDIRECT, on a network of
 its own; kernel DNAT has no proxy. Rounds are interleaved, each begun by another; figures are medians of %d rounds of
 %g s each, ratios are taken round by round. CPU is that of the proxy's processes alone. portald writes its connection
-records. TCP runs with reno on all hosts, since BBR, where it is the default, holds veth pairs at some 10 Gb/s.
+records. The objects of the memory figures come from a stand-in for an API server. TCP runs with reno on all hosts, since
+BBR, where it is the default, holds veth pairs at some 10 Gb/s.
 
 - Date: %s, took %s%s
 - Machine: %d cores, %s, Linux %s

@@ -37,5 +37,6 @@ func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustP
 
 // workloads lists all, in the order of the report.
 func workloads() []workload {
-	return slices.Concat(trafficWorkloads(), []workload{idleWorkload()}, controlWorkloads())
+	return slices.Concat(trafficWorkloads(), []workload{idleWorkload()}, controlWorkloads(),
+		[]workload{memoryWorkload(10_000, 100)})
 }

@@ -287,7 +287,11 @@ func TestStartWithoutServer(t *testing.T) {
 			}
 		}
 		s.refuseWith(nil)
+		began := time.Now()
 		<-w.Synced()
+		if took := time.Since(began); took > 2*lastWait {
+			t.Errorf("noticed after %v that it is there", took)
+		}
 		s.serves("when it is there", cartFront+"  -> 10.244.0.1:80 ready serving\n  -> 10.244.9.9:80 ready serving\n")
 		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") || !strings.Contains(said, "1 Services and 1 EndpointSlices read") {
 			t.Error("said:", said)

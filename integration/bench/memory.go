@@ -1,0 +1,96 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const apiAt = "127.0.0.1:8001" // on the node
+
+// memoryWorkload tells how much memory portald has once it serves many Services with many endpoints each, which an API
+// server told it of, and how much of that it needs: the rest is the collector's, and goes back in time.
+func memoryWorkload(services, endpoints int) workload {
+	what := fmt.Sprintf("%d Services × %d endpoints", services, endpoints)
+	return workload{
+		name: "memory", label: "memory at " + what, among: portaldAlone, few: true,
+		figures: []figure{{"MB", "memory at " + what + ", MB", 0}, {"live", "the same, MB that are in use on the heap", 0},
+			{"start", "the same, from start to healthy, ms", 0}},
+		run: func(ctx context.Context, b *bed, p plan) (f figures, err error) {
+			own, err := newBed(ctx, portaldOf(inventory{services, endpoints}), b.lab)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, own.close()) }()
+			return own.weigh(ctx, services)
+		},
+	}
+}
+
+// portaldOf is portald that follows an API server with these objects.
+func portaldOf(v inventory) competitor {
+	return competitor{name: "portald-watch", label: "portald, watching", program: "portald", start: func(b *bed) ([]string, error) {
+		listener, err := b.net.Node.Listen("tcp", apiAt)
+		if err != nil {
+			return nil, err
+		}
+		server := &http.Server{Handler: v}
+		go func() { _ = server.Serve(listener) }() // until it is closed
+		context.AfterFunc(b.ctx, func() { _ = server.Close() })
+		return []string{b.lab.portald,
+			"--master", "http://" + apiAt,
+			"--hostname-override", "node-000.example.org",
+			"--healthz-bind-address", healthAt,
+			"--metrics-bind-address", metricsAt,
+			"--profiling",
+		}, nil
+	}}
+}
+
+// weigh starts portald and returns what it has and holds when it is ready and knows of that many slices.
+func (b *bed) weigh(ctx context.Context, slices int) (figures, error) {
+	args, err := b.start(b)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := b.launch(args); err != nil {
+		return nil, err
+	}
+	if err := b.healthy(ctx); err != nil {
+		return nil, err
+	}
+	ready := time.Since(began)
+	if told, err := b.metric(ctx, "kubeproxy_sync_proxy_rules_endpoint_changes_total"); err != nil || int(told) != slices {
+		return nil, fmt.Errorf("portald knows of %g slices, and there are %d: %w", told, slices, err)
+	}
+	time.Sleep(settling)
+	has, err := b.footprint()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.collect(ctx); err != nil {
+		return nil, err
+	}
+	live, err := b.metric(ctx, "go_memstats_heap_alloc_bytes")
+	return figures{"MB": float64(has.bytes) / 1e6, "live": live / 1e6, "start": milliseconds(ready)}, err
+}
+
+// collect has portald put away garbage, so that what its heap has is what it needs.
+func (b *bed) collect(ctx context.Context) error {
+	r, err := b.get(ctx, "http://"+metricsAt+"/debug/pprof/heap?gc=1")
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("have garbage collected: %s", r.Status)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return err
+}
