@@ -73,6 +73,8 @@ const (
 	NodePort
 	ExternalIP
 	LoadBalancerIP
+
+	Kinds = iota // how many there are
 )
 
 func (k Kind) String() string {

@@ -4,13 +4,18 @@ import "github.com/portald/portald/proxy/service"
 
 // plan is what the new connections of a front go by. It does not change: a connection keeps the one it began with.
 type plan struct {
-	*View
-	policy   service.Policy  // nothing is left open
-	defaults *service.Policy // of the engine, which filled in what the service port leaves open
+	View
+	scopes   [service.Kinds]service.Scope // of each kind of frontend: the port itself is another place to look at
+	policy   service.Policy               // nothing is left open
+	defaults *service.Policy              // of the engine, which filled in what the service port leaves open
 }
 
 func newPlan(v *View, defaults *service.Policy) *plan {
-	return &plan{View: v, policy: v.Port.Policy.Or(*defaults), defaults: defaults}
+	p := &plan{View: *v, policy: v.Port.Policy.Or(*defaults), defaults: defaults}
+	for k := range p.scopes {
+		p.scopes[k] = v.Port.Scope(service.Kind(k))
+	}
+	return p
 }
 
 // present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
@@ -20,7 +25,7 @@ func (f *Front) present() *plan {
 		if p.defaults == defaults {
 			return p
 		}
-		f.plan.CompareAndSwap(p, newPlan(p.View, defaults))
+		f.plan.CompareAndSwap(p, newPlan(&p.View, defaults))
 	}
 }
 

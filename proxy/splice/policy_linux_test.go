@@ -15,7 +15,7 @@ import (
 
 // under has the front serve the same with another policy of its service port.
 func (r *rig) under(f *Front, p service.Policy) {
-	view := *f.present().View
+	view := f.present().View
 	view.Port = &service.Port{Policy: p}
 	f.Retarget(&view)
 }

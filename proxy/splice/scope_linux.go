@@ -31,8 +31,8 @@ func (nobody) Pick(netip.Addr, []netip.AddrPort) (netip.AddrPort, string, bool) 
 
 // scope is which endpoints the client of a frontend of that kind may be led to. inside is asked only where that matters:
 // an external traffic policy Local is for clients from outside.
-func (v *View) scope(kind service.Kind, inside func() bool) service.Scope {
-	s := v.Port.Scope(kind)
+func (p *plan) scope(kind service.Kind, inside func() bool) service.Scope {
+	s := p.scopes[kind]
 	if s == service.NodeScope && kind != service.ClusterIP && inside() {
 		return service.ClusterScope
 	}
