@@ -24,7 +24,7 @@ type plane struct {
 	bad   error // what an audit finds
 
 	again  chan<- struct{}
-	synced []Sync // what the loop told of, its goroutine's
+	synced []Sync
 }
 
 func (p *plane) note(call string) error {
@@ -52,6 +52,19 @@ func (p *plane) Audit(context.Context) error {
 	return found
 }
 
+func (p *plane) tell(s Sync) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.synced = append(p.synced, s)
+}
+
+// told is what the loop told of.
+func (p *plane) told() []Sync {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.synced
+}
+
 func set(s *service.Store, name, addr string) {
 	s.Set(service.Name{Namespace: "shop", Name: name}, []*service.Port{{
 		Name:      service.PortName{Namespace: "shop", Name: name, Protocol: service.TCP},
@@ -65,7 +78,7 @@ func running(t *testing.T, p *plane, store *service.Store) {
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
 	l := &Loop{Store: store, Dataplane: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
-	l.Watcher.Synced = func(s Sync) { p.synced = append(p.synced, s) }
+	l.Watcher.Synced = p.tell
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, done := make(chan struct{}), make(chan struct{})
@@ -172,10 +185,12 @@ func TestLoopTells(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		store.Set(cart, port(3), at.Add(2))
 		time.Sleep(time.Minute)
-		if len(p.synced) != 3 {
-			t.Fatalf("told of %d syncs, want three", len(p.synced))
+		synctest.Wait()
+		told := p.told()
+		if len(told) != 3 {
+			t.Fatalf("told of %d syncs, want three", len(told))
 		}
-		first, second := p.synced[1], p.synced[2]
+		first, second := told[1], told[2]
 		if first.Full || len(first.Changes) != 1 || fmt.Sprint(first.Triggered) != fmt.Sprint([]time.Time{at}) {
 			t.Errorf("of a change: %+v", first)
 		}
