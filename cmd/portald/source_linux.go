@@ -34,6 +34,7 @@ func (d *daemon) wireSource() error {
 		d.source = kube.NewManifests(d.cfg.Manifests, d.cache, d.log)
 		return nil
 	}
+	kube.QuietLibraries(d.log)
 	api := d.cfg.API
 	client, err := kube.NewClient(kube.ClientOptions{
 		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,

@@ -175,12 +175,15 @@ func (d *daemon) contested(c portal.Conflict) {
 
 func (d *daemon) wireServers() {
 	cfg := d.cfg
-	server := func(name, address string) admin.ServerOptions {
-		return admin.ServerOptions{Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: d.log}
+	server := func(name, address, failed string) admin.ServerOptions {
+		return admin.ServerOptions{
+			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: d.log,
+			Failed: func(err error) { d.events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
+		}
 	}
 	d.servers = []*admin.Server{
-		admin.NewHealthServer(server("health", cfg.HealthAddress), d.health),
-		admin.NewMetricsServer(server("metrics", cfg.MetricsAddress), d.metrics, admin.Pages{
+		admin.NewHealthServer(server("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), d.health),
+		admin.NewMetricsServer(server("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), d.metrics, admin.Pages{
 			Mode: "userspace", Config: cfg.Documents, Profiling: cfg.Profiling, SetVerbosity: d.setVerbosity,
 		}),
 	}

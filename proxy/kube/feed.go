@@ -96,6 +96,10 @@ func (f *feed) Replace(objects []any, _ string) error {
 // Resync has nothing to do: what the cache knows it has passed on.
 func (f *feed) Resync() error { return nil }
 
+// QuietLibraries has what Kubernetes' libraries write without being told where go to log too, for debugging. It is for
+// the whole process, once.
+func QuietLibraries(log logrus.FieldLogger) { klog.SetLogger(libraryLog(log)) }
+
 // libraryLog is where client-go writes. What somebody must know of it a contact says; the rest is for debugging.
 func libraryLog(log logrus.FieldLogger) logr.Logger {
 	return funcr.New(func(prefix, args string) { log.Debugf("client-go: %s %s", prefix, args) }, funcr.Options{})
