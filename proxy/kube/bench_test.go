@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"sigs.k8s.io/yaml"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -129,12 +130,12 @@ func BenchmarkOneChange(b *testing.B) {
 				}
 				text, err := os.ReadFile(path)
 				check(b, err)
-				w := newNotifier(quiet())
-				b.Cleanup(w.close)
+				n := platform.NewNotices(nil)
+				b.Cleanup(n.Close)
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Appendf(nil, "- 10.244.%d.7", 1+i%2)
 					check(b, os.WriteFile(path, bytes.Replace(text, []byte("- 10.244.0.7"), to, 1), 0o644))
-					m.takeIn(pending{files: map[string]*source{path: m.sources[0]}}, w)
+					m.takeIn(pending{files: map[string]*source{path: m.sources[0]}}, n)
 					if changes, _ := store.Take(); len(changes) != 1 {
 						b.Fatal("change not seen")
 					}

@@ -3,14 +3,12 @@ package kube
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-	"github.com/sirupsen/logrus"
+	"github.com/portald/portald/platform"
 )
 
 // Times of following files.
@@ -20,75 +18,17 @@ const (
 	rescanPeriod = 5 * time.Second       // all files are looked at, whatever the host notified
 )
 
-// notifier asks the host to notify changes in the folders that concern the sources. Where the host refuses (its limits are
-// low), that is said once, and the rescan finds changes a little later.
-type notifier struct {
-	notify *fsnotify.Watcher // nil: none
-	events chan fsnotify.Event
-	errors chan error
-	dirs   map[string]os.FileInfo // folders that are watched
-	said   bool
-	log    logrus.FieldLogger
-}
-
-func newNotifier(log logrus.FieldLogger) *notifier {
-	w := &notifier{dirs: map[string]os.FileInfo{}, log: log}
-	notify, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.say(err)
-		return w
-	}
-	w.notify, w.events, w.errors = notify, notify.Events, notify.Errors
-	return w
-}
-
-func (w *notifier) close() {
-	if w.notify != nil {
-		_ = w.notify.Close() // nothing hangs on it any more
-	}
-}
-
-func (w *notifier) say(err error) {
-	if !w.said {
-		w.said = true
-		w.log.WithError(err).Warnf("watch manifests: changes are found every %v only", rescanPeriod)
-	}
-}
-
-// follow watches the folders of the sources and those around them. One that another took the place of is watched anew.
-func (w *notifier) follow(sources []*source) {
-	if w.notify == nil {
-		return
-	}
+// follow asks for notices of the folders of the sources and of those around them.
+func follow(n *platform.Notices, sources []*source) {
 	for _, src := range sources {
 		if src.stream {
 			continue
 		}
-		w.add(filepath.Dir(src.path))
+		n.Follow(filepath.Dir(src.path))
 		if src.folder {
-			w.add(src.path)
+			n.Follow(src.path)
 		}
 	}
-}
-
-func (w *notifier) add(dir string) {
-	info, err := os.Stat(dir)
-	before := w.dirs[dir]
-	if err == nil && before != nil && os.SameFile(before, info) {
-		return
-	}
-	if before != nil {
-		_ = w.notify.Remove(dir) // it may be gone already
-		delete(w.dirs, dir)
-	}
-	if err != nil {
-		return // found by the rescan when it is back
-	}
-	if err := w.notify.Add(dir); err != nil {
-		w.say(err)
-		return
-	}
-	w.dirs[dir] = info
 }
 
 // pending is what is known to have changed and waits for quiet.
@@ -117,7 +57,7 @@ func (p *pending) note(path string, sources []*source) bool {
 }
 
 // followChanges takes in changes until ctx ends.
-func (m *Manifests) followChanges(ctx context.Context, w *notifier) {
+func (m *Manifests) followChanges(ctx context.Context, n *platform.Notices) {
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
@@ -134,19 +74,19 @@ func (m *Manifests) followChanges(ctx context.Context, w *notifier) {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-w.events:
+		case e := <-n.Events:
 			if changed.note(e.Name, m.sources) {
 				arm()
 			}
-		case <-w.errors: // events were lost
+		case <-n.Lost: // events were lost
 			changed.all = true
 			arm()
 		case <-rescan.C:
 			if !changed.any() {
-				m.takeIn(pending{all: true}, w)
+				m.takeIn(pending{all: true}, n)
 			}
 		case <-quiet.C:
-			m.takeIn(changed, w)
+			m.takeIn(changed, n)
 			changed = pending{files: map[string]*source{}}
 		}
 	}
@@ -154,7 +94,7 @@ func (m *Manifests) followChanges(ctx context.Context, w *notifier) {
 
 // takeIn reads what changed, as one change: the files the host named, whatever their times say, and where that is not
 // enough all that look changed.
-func (m *Manifests) takeIn(changed pending, w *notifier) {
+func (m *Manifests) takeIn(changed pending, n *platform.Notices) {
 	files := map[*file]struct{}{}
 	if changed.all {
 		for _, src := range m.sources {
@@ -164,7 +104,7 @@ func (m *Manifests) takeIn(changed pending, w *notifier) {
 				files[f] = struct{}{}
 			}
 		}
-		w.follow(m.sources)
+		follow(n, m.sources)
 	}
 	for path, src := range changed.files {
 		files[src.file(path)] = struct{}{}

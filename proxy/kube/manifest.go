@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/platform"
 )
 
 // Manifests feeds a Cache from files, and follows them as they change.
@@ -57,9 +59,11 @@ func (m *Manifests) Run(ctx context.Context) error {
 	if err := m.open(); err != nil {
 		return err
 	}
-	w := newNotifier(m.log) // before the first reading, so that no change falls between
-	defer w.close()
-	w.follow(m.sources)
+	notices := platform.NewNotices(func(err error) { // before the first reading, so that no change falls between
+		m.log.WithError(err).Warnf("watch manifests: changes are found every %v only", rescanPeriod)
+	})
+	defer notices.Close()
+	follow(notices, m.sources)
 	streams, err := m.readStreams(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -71,7 +75,7 @@ func (m *Manifests) Run(ctx context.Context) error {
 	m.update(append(streams, readings(files)...))
 	m.log.WithField("objects", len(m.served)).Info("manifests read")
 	close(m.synced)
-	m.followChanges(ctx, w)
+	m.followChanges(ctx, notices)
 	return nil
 }
 

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/platform"
 )
 
 // Times of following a file.
@@ -70,8 +71,11 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 // ctx ends. It looks at the file when something happens in its folder: that covers editors which put a new file in its
 // place, and the links by which a mounted ConfigMap changes.
 func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogger, changed func()) {
-	events, errs, stop := notify(filepath.Dir(path), log)
-	defer stop()
+	notices := platform.NewNotices(func(err error) {
+		log.WithError(err).Warnf("Changes of the configuration file are found every %v only", rescanPeriod)
+	})
+	defer notices.Close()
+	notices.Follow(filepath.Dir(path))
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0) // it may have changed since it was read
@@ -81,13 +85,14 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-events:
+		case e := <-notices.Events:
 			if base := filepath.Base(e.Name); base == filepath.Base(path) || strings.HasPrefix(base, "..") {
 				quiet.Reset(settleTime)
 			}
 			continue
-		case <-errs: // events were lost
+		case <-notices.Lost:
 		case <-rescan.C:
+			notices.Follow(filepath.Dir(path))
 		case <-quiet.C:
 		}
 		text, err := os.ReadFile(path)
@@ -99,19 +104,4 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 			changed()
 		}
 	}
-}
-
-// notify has the host tell of what happens in a folder. Where it refuses (its limits are low), that is said.
-func notify(dir string, log logrus.FieldLogger) (<-chan fsnotify.Event, <-chan error, func()) {
-	watcher, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = watcher.Add(dir)
-	}
-	if err != nil {
-		log.WithError(err).Warnf("Changes of the configuration file are found every %v only", rescanPeriod)
-	}
-	if watcher == nil {
-		return nil, nil, func() {}
-	}
-	return watcher.Events, watcher.Errors, func() { _ = watcher.Close() } // nothing hangs on it any more
 }
