@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -18,7 +17,12 @@ func (d *daemon) apply(s config.Settings) {
 	d.settings.Store(&s)
 	d.log.SetLevel(s.LogLevel)
 	d.engine.SetPolicy(s.Policy)
-	d.applyAnew() // for what follows from the policy on the host
+	if s.Policy.ClientAddress == service.AddressTransparent {
+		d.diverted.Do(func() {
+			d.divert()
+			d.applyAnew()
+		})
+	}
 }
 
 // setVerbosity takes a number as --v does.
@@ -31,29 +35,33 @@ func (d *daemon) setVerbosity(text string) error {
 	return nil
 }
 
-// showClients prepares the host for endpoints that see clients' own addresses, once any Service asks for that: the rules
-// are in the way of every packet, so they stand only where they are of use. They stay to the end.
-func (d *daemon) showClients(s proxy.Sync) {
-	if d.writer.Marks() || !d.anyTransparent(s) {
+// serving is told of service ports that are about to be served; at the start all are, and all is written then.
+func (d *daemon) serving(p *service.Port) {
+	if p.Policy.Or(d.settings.Load().Policy).ClientAddress != service.AddressTransparent {
 		return
 	}
+	d.diverted.Do(func() {
+		d.divert()
+		if d.ready.Load() {
+			d.applyAnew()
+		}
+	})
+}
+
+// divert has replies to clients' own addresses led back here, once any Service asks for that: the rules are in the way of
+// every packet, so they stand only where they are of use. They stay to the end. It takes effect when all is written anew.
+func (d *daemon) divert() {
 	divert := traceOf(d.cfg.ServiceProxyName).divert
-	if err := families(divert.Add); err != nil {
+	err := divert.Add(false)
+	if err == nil && d.writer.IPv6() {
+		err = divert.Add(true)
+	}
+	if err != nil {
 		d.log.WithError(err).Warn("Endpoints see this node's address, whatever Services ask for")
 		return
 	}
 	d.writer.SetMark(divert.Mark)
 	d.log.Info("Endpoints see clients' own addresses where Services ask for that; replies are led back here")
-	d.applyAnew()
-}
-
-func (d *daemon) anyTransparent(s proxy.Sync) bool {
-	defaults := d.settings.Load().Policy
-	asks := func(p *service.Port) bool {
-		return p != nil && p.Policy.Or(defaults).ClientAddress == service.AddressTransparent
-	}
-	return slices.ContainsFunc(s.Ports, asks) ||
-		slices.ContainsFunc(s.Changes, func(c service.Change) bool { return asks(c.Port) })
 }
 
 // synced is told of each round of changes that was applied.
@@ -68,7 +76,6 @@ func (d *daemon) synced(s proxy.Sync) {
 		d.services.Update(s.Changes)
 		d.metrics.UpdatePolicies(s.Changes)
 	}
-	d.showClients(s)
 	d.saySynced(s, d.log.WithField("took", s.End.Sub(s.Start).Round(time.Microsecond)))
 }
 

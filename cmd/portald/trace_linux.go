@@ -24,9 +24,12 @@ func traceOf(proxyName string) trace {
 	}
 	sum := sha256.Sum256([]byte(proxyName))
 	t.chains += fmt.Sprintf("-%X", sum[:3])
-	t.divert.Table += 1 + int(binary.BigEndian.Uint16(sum[:]))%tables
+	slot := 1 + int(binary.BigEndian.Uint16(sum[:]))%slots
+	t.divert.Table += slot
+	t.divert.Priority += slot * platform.DivertRules
 	return t
 }
 
-// tables is how many tables of routes names are spread over, behind that of the portald without one.
-const tables = 4095
+// slots is how many places names are spread over, behind that of the portald without one. The last rules are before 512,
+// where those of others begin.
+const slots = 140

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,7 @@ type daemon struct {
 	records  *admin.ConnectionLog // nil where none is asked for
 	servers  []*admin.Server
 	ready    atomic.Bool // the first sync is done
+	diverted sync.Once   // replies to clients' addresses are led back
 }
 
 // kept is how many descriptors the process keeps for itself: rules, logs, health checks, manifests.
@@ -158,6 +160,7 @@ func (d *daemon) wireDataplane() {
 	d.dataplane = userspace.New(userspace.Options{
 		Engine: d.engine, Writer: d.writer, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
 		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Closed: d.metrics.Forget, Contested: d.contested,
+		Serving: d.serving,
 	})
 	d.loop.Dataplane = d.dataplane
 	d.metrics.WatchActive(d.dataplane.Active)

@@ -51,7 +51,7 @@ type Options struct {
 	Wrote func(ipv6 bool, table string, rules int)
 }
 
-// Writer holds portals in iptables. One goroutine uses it; Diverts, Marks and what begins with Set are for any.
+// Writer holds portals in iptables. One goroutine uses it; Diverts and what begins with Set are for any.
 type Writer struct {
 	limits
 	hosts   []*host // one for each family served

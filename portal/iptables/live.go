@@ -45,9 +45,6 @@ func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 // SetMark changes Options.Mark. It takes effect at the next Replace.
 func (w *Writer) SetMark(mark uint32) { w.change(func(l *live) { l.mark = mark }) }
 
-// Marks tells whether there is a mark: whether it is in effect yet is Diverts.
-func (w *Writer) Marks() bool { return w.live.Load().mark != 0 }
-
 // adopt has what is live take effect in all tables.
 func (h *host) adopt(l live) {
 	for _, t := range []*table{h.nat, h.filter, h.mangle} {

@@ -28,6 +28,8 @@ type Options struct {
 	// ForgetUDP has the kernel forget the UDP flows whose clients wrote to an address that match accepts. nil = nothing
 	// is translated by the kernel.
 	ForgetUDP func(ctx context.Context, match func(netip.AddrPort) bool) (int, error)
+	// Serving is told of each service port that is new or changed, before anything is done for it. Default none.
+	Serving func(*service.Port)
 	// Contested is told of each claim of an address that another Service holds. Default none.
 	Contested func(portal.Conflict)
 	// Closed is told of service ports that are no longer served. Default none.
@@ -56,6 +58,9 @@ type frontKey struct {
 func New(opts Options) *Dataplane {
 	if opts.Ports == (PortRange{}) {
 		opts.Ports = DefaultPortRange()
+	}
+	if opts.Serving == nil {
+		opts.Serving = func(*service.Port) {}
 	}
 	if opts.Closed == nil {
 		opts.Closed = func(service.PortName) {}
@@ -179,6 +184,7 @@ func (d *Dataplane) retarget(changes []service.Change) (led []portal.Change, err
 			continue
 		}
 		d.known[c.Name] = struct{}{}
+		d.opts.Serving(c.Port)
 		portals, err := d.serve(c.Port)
 		if err != nil {
 			errs = append(errs, err)

@@ -277,6 +277,21 @@ func TestFailedUpdate(t *testing.T) {
 	}
 }
 
+// Who is told of a service port is told before anything is written for it, and again when it changes.
+func TestServing(t *testing.T) {
+	r := newRig(t, PortRange{31120, 31129})
+	var told []string
+	r.opts.Serving = func(p *service.Port) { told = append(told, fmt.Sprint(p.Name.Name, " ", len(r.scribe.calls))) }
+	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
+	if err := r.Resync(t.Context(), []*service.Port{p}); err != nil {
+		t.Fatal(err)
+	}
+	r.sync(t, portOf("cart", "10.96.0.11:80", "10.1.0.1:80"))
+	if got := strings.Join(told, ", "); got != "cart 0, cart 1" {
+		t.Errorf("told of, with so many calls of the writer before: %s", got)
+	}
+}
+
 func TestContestedAddress(t *testing.T) {
 	r := newRig(t, PortRange{31050, 31059})
 	older, younger := portOf("older", "10.96.0.10:80", "10.1.0.1:80"), portOf("younger", "10.96.0.10:80", "10.1.0.2:80")
