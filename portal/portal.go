@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Target is where a portal leads: Redirect, Reject or Drop.
+// Target is where a portal leads: Redirect, Spread, Reject or Drop. Targets are comparable.
 type Target interface{ target() }
 
 // Redirect leads to the listener of the daemon at this local port: everyone, or with Inside only clients inside the

@@ -67,6 +67,9 @@ func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal)
 	return changes, conflicts
 }
 
+// Held returns the portal of a frontend, nil when nobody claims it.
+func (t *Table) Held(f service.Frontend) *Portal { return holder(t.claims[f]) }
+
 // Portals returns what is held, ordered by frontend.
 func (t *Table) Portals() []Portal {
 	out := make([]Portal, 0, len(t.claims))

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/portal"
 )
 
 // insiders knows who is inside, for whom a Local external policy is not meant: this host, and its pods as detectLocalMode
@@ -50,12 +50,12 @@ func (in *insiders) has(client netip.Addr, iface int) bool {
 
 // rules says the same in the words of the writer, as far as rules can know: they let pods of other nodes pass to where
 // has is asked.
-func (in *insiders) rules() iptables.Inside {
+func (in *insiders) rules() portal.Inside {
 	switch in.mode.Mode {
 	case config.ByBridgeInterface:
-		return iptables.Inside{Interface: in.mode.Interface}
+		return portal.Inside{Interface: in.mode.Interface}
 	case config.ByInterfacePrefix:
-		return iptables.Inside{InterfacePrefix: in.mode.Interface}
+		return portal.Inside{InterfacePrefix: in.mode.Interface}
 	}
-	return iptables.Inside{Sources: *in.pods.Load()}
+	return portal.Inside{Sources: *in.pods.Load()}
 }

@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -10,36 +11,51 @@ import (
 
 // commands is the one door to the host.
 type commands struct {
-	restore, save string
-	run           func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
-	most          int // the size of a script that the kernel takes; 0 = no limit known
+	command, restore, save string
+	run                    func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
+	most                   int  // the size of a script that the kernel takes; 0 = no limit known
+	nft                    bool // the variant is
 }
 
 // lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
 const lockWait = "30"
 
-func (c *commands) dump(ctx context.Context, table string) ([]byte, error) {
-	return c.run(ctx, c.save, []string{"-t", table}, nil)
+// dump is of all tables that the host uses.
+func (c *commands) dump(ctx context.Context) ([]byte, error) {
+	return c.run(ctx, c.save, nil, nil)
 }
 
-// dumpAll is of all tables that the host uses.
-func (c *commands) dumpAll(ctx context.Context) ([]byte, error) { return c.run(ctx, c.save, nil, nil) }
+// learn finds out which variant the commands are.
+func (c *commands) learn(ctx context.Context) error {
+	version, err := c.run(ctx, c.command, []string{"--version"}, nil)
+	c.nft = bytes.Contains(version, []byte("nf_tables"))
+	return err
+}
+
+// list is one chain of a table. It makes the table if the host does not use it.
+func (c *commands) list(ctx context.Context, table, chain string) ([]byte, error) {
+	return c.run(ctx, c.command, []string{"--wait", lockWait, "-t", table, "-S", chain}, nil)
+}
 
 // apply makes a script take effect, as a whole unless the kernel refuses its size. The nft variant sends a script as one
 // message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script
-// goes in parts.
+// goes in parts. So does one that the nft variant would take hours for.
 func (c *commands) apply(ctx context.Context, s *script) error {
+	crowded := c.nft && s.crowded()
 	for queue := []*script{s}; len(queue) > 0; {
 		head := queue[0]
-		first, second, divisible := head.halves()
-		if c.most > 0 && head.size() > c.most && divisible {
-			queue = append([]*script{first, second}, queue[1:]...)
-			continue
+		if c.most > 0 && head.size() > c.most || crowded && head.width() > maxWidth {
+			if first, second, ok := head.halves(); ok {
+				queue = append([]*script{first, second}, queue[1:]...)
+				continue
+			}
 		}
 		err := c.write(ctx, head)
-		if err != nil && divisible && strings.Contains(err.Error(), "Message too long") {
-			c.most = head.size() / 2
-			continue
+		if err != nil && strings.Contains(err.Error(), "Message too long") {
+			if _, _, ok := head.halves(); ok {
+				c.most = head.size() / 2
+				continue
+			}
 		}
 		if err != nil {
 			return err

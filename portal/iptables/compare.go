@@ -11,20 +11,20 @@ import (
 // maxFindings bounds what an audit names of one table: who flushed a table need not be told of every rule.
 const maxFindings = 5
 
-// compare tells how what a host holds differs from what was written.
-func (t *table) compare(held saved) error {
+// compare tells how what a host holds differs from what was written, of which these chains are asked for.
+func (t *table) compare(written map[string]string, held saved) error {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	for _, name := range slices.Sorted(maps.Keys(t.written)) {
+	for _, name := range slices.Sorted(maps.Keys(written)) {
 		rules, ok := held.rules[name]
 		if !ok {
 			add("chain %s is missing", name)
-		} else if rules != t.written[name] {
-			found = append(found, difference(name, t.written[name], rules))
+		} else if rules != written[name] {
+			found = append(found, difference(name, written[name], rules))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(held.rules)) {
-		if _, ok := t.written[name]; !ok {
+		if _, ok := written[name]; !ok {
 			add("chain %s is not ours any more", name)
 		}
 	}

@@ -56,6 +56,12 @@ func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) 
 	if f.missing != "" && strings.HasPrefix(name, f.missing) {
 		return nil, errors.New(name + ": not found")
 	}
+	if action == "" && args[0] == "--version" {
+		return []byte(name + " v0 (nf_tables)"), nil
+	}
+	if action == "" {
+		return f.list(family, args[3], args[5])
+	}
 	if action == "save" {
 		if len(args) == 0 {
 			return []byte(f.save(family, "mangle") + f.save(family, "nat") + f.save(family, "filter")), nil
@@ -94,6 +100,22 @@ func (f *fake) save(family, name string) string {
 		}
 	}
 	return b.String() + "COMMIT\n"
+}
+
+// list is of one chain of a table.
+func (f *fake) list(family, table, chain string) ([]byte, error) {
+	rules, ok := f.tables[family+" "+table][chain]
+	if !ok {
+		return nil, errors.New("No chain/target/match by that name.")
+	}
+	text := "-N " + chain + "\n"
+	if slices.Contains(builtin[table], chain) {
+		text = "-P " + chain + " ACCEPT\n"
+	}
+	for _, rule := range rules {
+		text += "-A " + chain + " " + rule + "\n"
+	}
+	return []byte(text), nil
 }
 
 func (f *fake) restore(family string, lines []string) error {

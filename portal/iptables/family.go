@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -12,17 +13,17 @@ type family struct {
 	command  string // the tool's name up to its variant
 	v6       bool
 	loopback netip.Prefix
+	everyBit string                      // of an address, as a mask
 	rejected map[service.Protocol]string // the word that makes a client see "connection refused"
 }
 
-// A TCP client is told by a reset and not by ICMP: the kernel sends one host no more than a few ICMP errors a second,
-// and the clients that get none wait for seconds. UDP knows no other refusal.
 func ipv4() family {
 	return family{
 		name:     "IPv4",
 		command:  "iptables",
 		loopback: netip.MustParsePrefix("127.0.0.0/8"),
-		rejected: map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: "icmp-port-unreachable"},
+		everyBit: "255.255.255.255",
+		rejected: rejected("icmp-port-unreachable"),
 	}
 }
 
@@ -32,12 +33,24 @@ func ipv6() family {
 		command:  "ip6tables",
 		v6:       true,
 		loopback: netip.MustParsePrefix("::1/128"),
-		rejected: map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: "icmp6-port-unreachable"},
+		everyBit: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+		rejected: rejected("icmp6-port-unreachable"),
 	}
+}
+
+// A TCP client is told by a reset and not by ICMP: the kernel sends one host no more than a few ICMP errors a second,
+// and the clients that get none wait for seconds. Of others iptables knows no other refusal.
+func rejected(unreachable string) map[service.Protocol]string {
+	return map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: unreachable, service.SCTP: unreachable}
 }
 
 // owns tells whether an address is of this family.
 func (f family) owns(addr netip.Addr) bool { return addr.Is6() == f.v6 }
+
+// those are the addresses of the family.
+func (f family) those(all []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(all), func(addr netip.Addr) bool { return !f.owns(addr) })
+}
 
 // bits writes the low 16 bits of an address as an address of the family: a value or a mask to match them by.
 func (f family) bits(low uint16) string {

@@ -45,6 +45,21 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+func TestRenderGolden(t *testing.T) {
+	for what, portals := range spreadCases() {
+		t.Run(what, func(t *testing.T) {
+			text, err := Render(spreadOptions(nil, ""), portals)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := golden(t, "spread-"+what+".rules", text)
+			for f, part := range parts(want) {
+				t.Run(f.name, func(t *testing.T) { accepted(t, *f, []byte(part)) })
+			}
+		})
+	}
+}
+
 // scripts are what was given to a family's restore command.
 func (f *fake) scripts(of family) []byte {
 	var b bytes.Buffer
@@ -59,6 +74,13 @@ func (f *fake) scripts(of family) []byte {
 
 func compareGolden(t *testing.T, file string, f family, script []byte) {
 	t.Helper()
+	text := golden(t, file, script)
+	t.Run(file, func(t *testing.T) { accepted(t, f, text) })
+}
+
+// golden compares with a file, and returns what that has.
+func golden(t *testing.T, file string, script []byte) []byte {
+	t.Helper()
 	path := filepath.Join("testdata", file)
 	if *update {
 		if err := os.WriteFile(path, script, 0o644); err != nil {
@@ -72,5 +94,5 @@ func compareGolden(t *testing.T, file string, f family, script []byte) {
 	if diff := cmp.Diff(string(golden), string(script)); diff != "" {
 		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
 	}
-	t.Run(file, func(t *testing.T) { accepted(t, f, golden) })
+	return golden
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // host is one family of the host's rules.
@@ -20,8 +21,9 @@ type host struct {
 	log                 func(format string, args ...any)
 
 	diverts atomic.Bool // the mangle table is as it should be, and marks
+	mangled bool        // it is, and holds something
 	told    bool        // that it is not
-	cleared bool        // an earlier run's are gone from it
+	whole   time.Time   // when everything was last known to stand as written
 }
 
 // probeTime bounds the look for commands. Loading kernel modules may take a second or two.
@@ -34,10 +36,15 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	}
 	r := renderer{
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
+		masquerade: o.Masquerade, liberal: o.Liberal, here: f.those(o.NodeIPs),
 	}
 	h := &host{family: f, log: o.Log}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
+	if err := h.extend(o.Extra); err != nil {
+		return nil, err
+	}
 	h.commands = commands{
+		command: f.commandName(o.Variant, ""),
 		restore: f.commandName(o.Variant, "restore"),
 		save:    f.commandName(o.Variant, "save"),
 		run:     o.Run,
@@ -47,24 +54,37 @@ func newHost(f family, names chains, o Options) (*host, error) {
 
 // nodeAddresses are those of the family that are not loopback, masked and in order.
 func nodeAddresses(f family, prefixes []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range prefixes {
-		p = p.Masked()
-		inLoopback := p.Overlaps(f.loopback) && p.Bits() >= f.loopback.Bits()
-		if f.owns(p.Addr()) && !inLoopback {
-			out = append(out, p)
+	return slices.DeleteFunc(f.sorted(prefixes), func(p netip.Prefix) bool {
+		return p.Overlaps(f.loopback) && p.Bits() >= f.loopback.Bits()
+	})
+}
+
+// extend gives the tables what another room has in them.
+func (h *host) extend(extras []Extra) error {
+	for _, x := range extras {
+		if err := x.check(h.nat.chains); err != nil {
+			return err
+		}
+		for _, t := range h.tables() {
+			if x.Table == t.name && x.IPv6 == h.v6 {
+				t.extras = append(t.extras, x)
+			}
 		}
 	}
-	slices.SortFunc(out, netip.Prefix.Compare)
-	return slices.Compact(out)
+	return nil
 }
+
+func (h *host) tables() []*table { return []*table{h.nat, h.filter, h.mangle} }
 
 // probe finds out whether the host's kernel can serve the family.
 func (h *host) probe() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
+	if err := h.learn(ctx); err != nil {
+		return err
+	}
 	for _, t := range []*table{h.nat, h.filter} {
-		if _, err := h.dump(ctx, t.name); err != nil {
+		if _, err := h.list(ctx, t.name, "OUTPUT"); err != nil {
 			return err
 		}
 	}
@@ -83,18 +103,20 @@ func (h *host) wrap(verb string, err error) error {
 // changes, which costs a second script and only then.
 func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	before := h.filter.tree.portals()
-	h.nat.tree, h.filter.tree = newTree(), newTree()
+	h.nat.empty()
+	h.filter.empty()
 	h.put(portals)
 	led := slices.DeleteFunc(before, func(p portal.Portal) bool { return !h.nat.tree.has(p.Frontend) })
 	for _, p := range led {
-		h.filter.tree.put(p)
+		h.filter.put(p)
+	}
+	h.spread(h.nat, h.filter)
+	held, err := h.dump(ctx)
+	if err != nil {
+		return err
 	}
 	for _, t := range []*table{h.filter, h.nat} {
-		held, err := h.dump(ctx, t.name)
-		if err != nil {
-			return err
-		}
-		if err := h.apply(ctx, t.sync(t.parseSaved(held))); err != nil {
+		if err := h.apply(ctx, t.sync(t.parseSaved(section(held, t.name)))); err != nil {
 			return err
 		}
 	}
@@ -105,8 +127,17 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
 	}
-	h.replaceDivert(ctx)
+	h.spread(h.mangle)
+	h.replaceMangle(ctx, h.mangle.parseSaved(section(held, mangleTable)))
+	h.whole = time.Now()
 	return nil
+}
+
+// spread tells tables whether any portal spreads.
+func (h *host) spread(tables ...*table) {
+	for _, t := range tables {
+		t.spreading = len(h.nat.owners.portals) > 0
+	}
 }
 
 func (h *host) put(portals []portal.Portal) {
@@ -115,10 +146,10 @@ func (h *host) put(portals []portal.Portal) {
 			continue
 		}
 		if leads(p) {
-			h.nat.tree.put(p)
+			h.nat.put(p)
 		}
 		if refuses(p) {
-			h.filter.tree.put(p)
+			h.filter.put(p)
 		}
 	}
 }
@@ -126,79 +157,92 @@ func (h *host) put(portals []portal.Portal) {
 // settle has the filter refuse whom a portal in nat does not lead, and nobody else.
 func (h *host) settle(p portal.Portal) {
 	if refuses(p) {
-		h.filter.tree.put(p)
+		h.filter.put(p)
 	} else {
-		h.filter.tree.remove(p.Frontend)
+		h.filter.remove(p.Frontend)
 	}
 }
 
-// update goes in the order of replace: new refusals, then redirects that come or go, then refusals that go or change.
+// update goes in the order of replace: new refusals, then what leads somewhere comes, changes or goes in one step, then
+// refusals go or change. What lets spread portals through comes first and goes last.
 func (h *host) update(ctx context.Context, changes []portal.Change) error {
-	ours := slices.DeleteFunc(slices.Clone(changes), func(c portal.Change) bool { return !h.owns(c.Frontend.Addr.Addr()) })
-	var refused, led, gone []portal.Change
-	for _, c := range ours {
-		switch {
-		case c.Portal == nil:
-			gone = append(gone, c)
-		case leads(*c.Portal):
-			led = append(led, c)
-		default:
-			refused = append(refused, c)
-		}
+	refused, led, gone := h.sort(changes)
+	for _, p := range refused {
+		h.filter.put(p)
 	}
-	h.filter.put(refused)
-	for _, c := range led {
-		if !h.filter.tree.has(c.Frontend) {
-			h.settle(*c.Portal)
+	for _, p := range led {
+		if !h.filter.tree.has(p.Frontend) {
+			h.settle(p)
 		}
+		_, spreads := p.Target.(portal.Spread)
+		h.filter.spreading = h.filter.spreading || spreads
 	}
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
 	}
-	h.nat.put(led)
-	h.nat.remove(refused)
-	h.nat.remove(gone)
+	for _, p := range led {
+		h.nat.put(p)
+	}
+	for _, p := range refused {
+		h.nat.remove(p.Frontend)
+	}
+	for _, f := range gone {
+		h.nat.remove(f)
+	}
+	h.spread(h.nat)
 	if err := h.apply(ctx, h.nat.update()); err != nil {
 		return err
 	}
-	for _, c := range led {
-		h.settle(*c.Portal)
+	for _, p := range led {
+		h.settle(p)
 	}
-	h.filter.remove(gone)
-	return h.apply(ctx, h.filter.update())
+	for _, f := range gone {
+		h.filter.remove(f)
+	}
+	h.spread(h.filter)
+	if err := h.apply(ctx, h.filter.update()); err != nil {
+		return err
+	}
+	h.updateMangle(ctx)
+	return nil
+}
+
+// sort tells changes of this family apart by where portals are to be.
+func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone []service.Frontend) {
+	for _, c := range changes {
+		switch {
+		case !h.owns(c.Frontend.Addr.Addr()):
+		case c.Portal == nil:
+			gone = append(gone, c.Frontend)
+		case leads(*c.Portal):
+			led = append(led, *c.Portal)
+		default:
+			refused = append(refused, *c.Portal)
+		}
+	}
+	return refused, led, gone
 }
 
 // cleanup takes the redirects first, while the guard still stands. It goes on after an error.
 func (h *host) cleanup(ctx context.Context) error {
 	var errs []error
-	for _, t := range []*table{h.nat, h.filter} {
-		t.tree, t.written = newTree(), nil
-		held, err := h.dump(ctx, t.name)
-		if err == nil {
-			err = h.apply(ctx, removal(t.name, t.parseSaved(held)))
-		}
-		errs = append(errs, err)
-	}
 	h.diverts.Store(false)
-	h.cleared = false
-	return errors.Join(append(errs, h.clearDivert(ctx))...)
-}
-
-func (h *host) audit(ctx context.Context) error {
-	var errs []error
-	for _, t := range h.written() {
-		held, err := h.dump(ctx, t.name)
-		if err == nil {
-			err = t.compare(t.parseSaved(held))
-		}
-		errs = append(errs, err)
+	h.mangled = false
+	held, err := h.dump(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range h.tables() {
+		t.empty()
+		t.written, t.spreading = nil, false
+		errs = append(errs, h.apply(ctx, removal(t.name, t.parseSaved(section(held, t.name)))))
 	}
 	return errors.Join(errs...)
 }
 
 // written are the tables that hold rules of ours.
 func (h *host) written() []*table {
-	if h.diverts.Load() {
+	if h.mangled {
 		return []*table{h.nat, h.filter, h.mangle}
 	}
 	return []*table{h.nat, h.filter}

@@ -83,7 +83,7 @@ func (h testHost) Damage(ctx context.Context, front service.Frontend) error {
 	if front.Addr.Addr().Is6() {
 		f = ipv6()
 	}
-	match := fmt.Sprintf("-m %s --dport %d -j [RD]", front.Protocol, front.Addr.Port())
+	match := fmt.Sprintf("-m %s --dport %d -j [RDP]", front.Protocol, front.Addr.Port())
 	if addr := front.Addr.Addr(); !addr.IsUnspecified() {
 		match = "-d " + addr.String() + "/.*" + match
 	}
@@ -120,7 +120,7 @@ func testOptions(run runner, variant string) Options {
 func richOptions(run runner, variant string) Options {
 	o := testOptions(run, variant)
 	o.Mark = 0x1000
-	o.Inside = Inside{Sources: prefixes("10.244.7.7/16", "10.9.0.1/32", "fd00:10:244::/56"), Interface: "cni0", InterfacePrefix: "veth"}
+	o.Inside = portal.Inside{Sources: prefixes("10.244.7.7/16", "10.9.0.1/32", "fd00:10:244::/56"), Interface: "cni0", InterfacePrefix: "veth"}
 	return o
 }
 
@@ -136,6 +136,7 @@ func subject(run runner, o Options) portaltest.Subject {
 	return portaltest.Subject{
 		Host:      testHost{run, o.Variant},
 		NewWriter: func() (portal.Writer, error) { return New(o) },
+		Spread:    true,
 	}
 }
 

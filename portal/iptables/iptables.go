@@ -1,7 +1,7 @@
 // Package iptables holds portals in the nat and filter tables of iptables and ip6tables, in the nft or the legacy
-// variant: Redirect in nat, Reject and Drop in filter, and a guard before the daemon's own ports. In mangle it marks
-// replies to addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a
-// Redirect.
+// variant: Redirect and Spread in nat, Reject and Drop in filter, and a guard before the daemon's own ports. In mangle it
+// marks replies to addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a
+// Redirect, nor whether an endpoint of a Spread lives.
 package iptables
 
 import (
@@ -35,10 +35,20 @@ type Options struct {
 	// are never led anywhere: the daemon listens there itself. SetNodePortAddresses changes them later.
 	NodePortAddresses []netip.Prefix
 	// Inside says who is led by redirects for clients inside. SetInside changes it later.
-	Inside Inside
+	Inside portal.Inside
 	// Mark has these bits set in packets for a socket of this host that is bound to an address of others, so that routing
 	// can deliver them here: platform.Divert. 0 is without. A host that cannot is told of in Log. SetMark changes it later.
 	Mark uint32
+	// Masquerade says how flows of Spread portals get this node's address. Its mark and Mark have no bit in common.
+	Masquerade portal.Masquerade
+	// Liberal says that conntrack takes no packet of a known flow for invalid (nf_conntrack_tcp_be_liberal), so that none
+	// has to be dropped.
+	Liberal bool
+	// NodeIPs are this node's addresses. With one of them in the source ranges of a LoadBalancerIP that this node has
+	// itself, it may dial it.
+	NodeIPs []netip.Addr
+	// Extra are chains of another room.
+	Extra []Extra
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
 	// Log is told once of each thing that the host cannot do. The default is silence.
@@ -137,7 +147,13 @@ func (o *Options) complete() error {
 	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
 		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
 	}
-	return o.Inside.check()
+	if err := o.Masquerade.Complete(); err != nil {
+		return err
+	}
+	if o.Mark&o.Masquerade.Mark != 0 {
+		return fmt.Errorf("mark %#x of replies: the bit %#x is that of what is masqueraded", o.Mark, o.Masquerade.Mark)
+	}
+	return o.Inside.Check()
 }
 
 // proxyAddress is the one of a family, or none.

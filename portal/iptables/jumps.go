@@ -1,7 +1,9 @@
 package iptables
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -18,17 +20,38 @@ func (j jump) rule() string { return fmt.Sprintf("-A %s %s-j %s", j.chain, j.mat
 
 const newFlow = "-m conntrack --ctstate NEW "
 
-// jumps are those the table has now, those of one chain in the order in which they stand there. Every packet of the host
+// jumps are those the table has now, those of one chain in the order in which they stand there.
+func (t *table) jumps() []jump {
+	all := t.ownJumps()
+	for _, x := range t.extras {
+		all = append(all, x.jumps(t.prefix)...)
+	}
+	slices.SortStableFunc(all, func(a, b jump) int { return cmp.Compare(rank(a), rank(b)) })
+	return all
+}
+
+func rank(j jump) int {
+	if j.last {
+		return 1
+	}
+	return 0
+}
+
+// ownJumps are those without what another room has. Every packet of the host
 // passes those in filter. So they ask for little there: for ports and flags before the state of a flow, which costs more,
 // and of flows to Services nothing while none is refused.
-func (t *table) jumps() []jump {
+func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
-		return []jump{
-			{chain: "PREROUTING", to: t.services},
-			{chain: "OUTPUT", to: t.services},
+		all := []jump{{chain: "PREROUTING", to: t.services}, {chain: "OUTPUT", to: t.services}}
+		if t.spreading {
+			all = append(all, jump{chain: "POSTROUTING", to: t.postrouting})
 		}
+		return all
 	case mangleTable:
+		if t.mark == 0 {
+			return nil
+		}
 		return []jump{{chain: "PREROUTING", match: "-m socket --transparent ", to: t.divert}}
 	}
 	tcp, udp := t.toProxyPorts(service.TCP), t.toProxyPorts(service.UDP)
@@ -41,9 +64,23 @@ func (t *table) jumps() []jump {
 			all = append(all, jump{chain: chain, match: newFlow, to: t.services})
 		}
 	}
+	if t.spreading {
+		all = append(all, t.guardJumps()...)
+	}
 	return append(all,
 		jump{chain: "INPUT", match: tcp, to: t.accept, last: true},
 		jump{chain: "INPUT", match: udp, to: t.accept, last: true})
+}
+
+// guardJumps come behind the refusal of new flows: what is refused is not let through.
+func (r renderer) guardJumps() []jump {
+	all := []jump{{chain: "FORWARD", to: r.forward}}
+	if !r.v6 {
+		for _, chain := range []string{"INPUT", "OUTPUT"} {
+			all = append(all, jump{chain: chain, match: r.fromElsewhere(), to: r.martian})
+		}
+	}
+	return all
 }
 
 // asForeign gives jumps as rules in chains of others.

@@ -3,11 +3,13 @@ package iptables
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/portald/portald/portal"
 )
 
 // live is what of the Options may change while the Writer is in use. It takes effect at the next Replace.
 type live struct {
-	inside    Inside
+	inside    portal.Inside
 	nodePorts []netip.Prefix
 	mark      uint32
 }
@@ -25,8 +27,8 @@ func (w *Writer) change(edit func(*live)) {
 }
 
 // SetInside changes Options.Inside. It takes effect at the next Replace.
-func (w *Writer) SetInside(in Inside) error {
-	if err := in.check(); err != nil {
+func (w *Writer) SetInside(in portal.Inside) error {
+	if err := in.Check(); err != nil {
 		return err
 	}
 	w.change(func(l *live) { l.inside = in })
@@ -51,6 +53,6 @@ func (h *host) adopt(l live) {
 		t.allNodeAddresses = len(l.nodePorts) == 0
 		t.nodeAddresses = nodeAddresses(h.family, l.nodePorts)
 		t.mark = l.mark
+		t.pods = h.pods(l.inside)
 	}
-	h.nat.inside = h.insiders(l.inside)
 }

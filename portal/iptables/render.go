@@ -22,8 +22,11 @@ type renderer struct {
 	first, last      uint16         // the daemon's ports
 	address          netip.Addr     // where they are, if one was chosen
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
-	inside           []clients      // of these, clients inside the cluster
-	filter           bool           // the table refuses, and leads nobody anywhere
+	pods             []clients      // of these, clients that are pods
+	masquerade       portal.Masquerade
+	here             []netip.Addr // this node's, of this family
+	liberal          bool         // conntrack takes nothing for invalid
+	filter           bool         // the table refuses, and leads nobody anywhere
 }
 
 // maxComment is the longest comment the kernel keeps, in bytes.
@@ -34,7 +37,7 @@ func (r renderer) portal(chain string, p portal.Portal) string {
 	addr, port, proto := p.Frontend.Addr.Addr(), p.Frontend.Addr.Port(), p.Frontend.Protocol
 	dst := ""
 	if !addr.IsUnspecified() {
-		dst = within("-d", netip.PrefixFrom(addr, addr.BitLen()))
+		dst = exactly("-d", addr)
 	}
 	var b strings.Builder
 	for _, c := range r.clients(p) {
@@ -46,19 +49,29 @@ func (r renderer) portal(chain string, p portal.Portal) string {
 
 // leads and refuses tell which tables have rules of a portal: nat, filter, or both when some clients are led.
 func leads(p portal.Portal) bool {
-	_, ok := p.Target.(portal.Redirect)
-	return ok
+	switch target := p.Target.(type) {
+	case portal.Redirect:
+		return true
+	case portal.Spread:
+		return len(target.Pool.Of(target.Scope)) > 0 || p.Kind != service.ClusterIP && len(target.Pool.Cluster) > 0
+	}
+	return false
 }
 
 func refuses(p portal.Portal) bool {
-	redirect, ok := p.Target.(portal.Redirect)
-	return !ok || redirect.Inside
+	switch target := p.Target.(type) {
+	case portal.Redirect:
+		return target.Inside
+	case portal.Spread:
+		return len(target.Pool.Of(target.Scope)) == 0 || restricted(p)
+	}
+	return true
 }
 
 // clients are those whom the rules of a portal in this table are for.
 func (r renderer) clients(p portal.Portal) []clients {
-	if !r.filter && refuses(p) {
-		return r.inside
+	if redirect, ok := p.Target.(portal.Redirect); ok && redirect.Inside && !r.filter {
+		return insiders(r.pods)
 	}
 	return everybody
 }
@@ -73,6 +86,11 @@ func (r renderer) target(p portal.Portal) string {
 			return "DNAT --to-destination " + netip.AddrPortFrom(r.address, target.Port).String()
 		}
 		return "REDIRECT --to-ports " + strconv.Itoa(int(target.Port))
+	case portal.Spread:
+		if r.filter {
+			return "DROP"
+		}
+		return r.entry(p)
 	case portal.Reject:
 		return "REJECT --reject-with " + r.rejected[p.Frontend.Protocol]
 	case portal.Drop:
@@ -136,6 +154,11 @@ func within(option string, p netip.Prefix) string {
 		return ""
 	}
 	return option + " " + p.String() + " "
+}
+
+// exactly matches a source or destination by address, with a blank at its end.
+func exactly(option string, addr netip.Addr) string {
+	return within(option, netip.PrefixFrom(addr, addr.BitLen()))
 }
 
 // groups leads to the groups in use.

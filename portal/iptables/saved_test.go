@@ -33,7 +33,7 @@ func TestOwnChains(t *testing.T) {
 		"PORTALD-SERVICES": true, "PORTALD-NODEPORTS": true, "PORTALD-GUARD": true, "PORTALD-ACCEPT": true,
 		"PORTALD-IP-1F": true, "PORTALD-IP-00-0A": true, "PORTALD-NP-UDP-65472": true,
 		"PORTALD": false, "PORTALD-SERVICES-2": false, "PORTALDX-SERVICES": false, "KUBE-SERVICES": false,
-		"PORTALD-IP-20": false, "XPORTALD-GUARD": false, "PORTALD-NP-SCTP-1": false, "": false,
+		"PORTALD-IP-20": false, "XPORTALD-GUARD": false, "PORTALD-NP-DCCP-1": false, "": false,
 	} {
 		if got := names.own(name); got != want {
 			t.Errorf("%q is ours: %t, want %t", name, got, want)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -59,10 +60,7 @@ func (c chains) leaf(s shard) string {
 func (c chains) group(n uint8) string { return fmt.Sprintf("%s-IP-%02X", c.prefix, n) }
 
 func nodePortWord(p service.Protocol) string {
-	if p == service.UDP {
-		return "UDP"
-	}
-	return "TCP"
+	return strings.ToUpper(p.String())
 }
 
 // portRange writes first:last as iptables prints it.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 const (
@@ -17,80 +18,118 @@ const (
 // table is one table of one family: the portals in it and the text that the host was given.
 type table struct {
 	renderer
-	name    string
-	tree    *tree             // nil in mangle, which holds no portals
-	written map[string]string // chain → rules
-	linked  []jump            // and the jumps to them
-	rules   int               // in all of written and linked
-	sent    int               // in scripts since that was told
+	name      string
+	tree      *tree   // nil in mangle, which holds no portals
+	owners    *owners // in nat alone
+	spreading bool    // there is a portal that spreads
+	extras    []Extra
+
+	written map[string]string             // chain → rules
+	groups  map[service.PortName][]string // which of these chains an owner has; without a name, the fixed ones
+	linked  []jump                        // and the jumps to them
+	rules   int                           // in all of written and linked
+	sent    int                           // in scripts since that was told
 }
 
 func newTable(name string, r renderer) *table {
 	r.filter = name == filterTable
 	t := &table{renderer: r, name: name}
-	if name != mangleTable {
+	t.empty()
+	return t
+}
+
+// empty lets go of all portals.
+func (t *table) empty() {
+	if t.name != mangleTable {
 		t.tree = newTree()
 	}
-	return t
+	if t.name == natTable {
+		t.owners = newOwners()
+	}
 }
 
 // sync is the script that makes what a host holds into what is wanted, and records it as written.
 func (t *table) sync(host saved) *script {
-	t.written = t.fixed()
+	t.written, t.groups, t.linked, t.rules = map[string]string{}, map[service.PortName][]string{}, nil, 0
 	if t.tree != nil {
-		t.renderAll()
+		t.tree.touchAll()
 	}
-	t.linked = t.jumps()
-	t.rules = len(t.linked)
-	s := &script{table: t.name, chains: map[string]string{}}
-	for name, rules := range t.written {
-		t.rules += count(rules)
-		if held, ok := host.rules[name]; !ok || held != rules {
-			s.chains[name] = rules
-			t.sent += count(rules)
-		}
+	if t.owners != nil {
+		t.owners.touchAll()
 	}
-	for name := range host.rules {
-		if _, ok := t.written[name]; !ok {
+	s := t.update()
+	for name, rules := range host.rules {
+		if wanted, ok := t.written[name]; !ok {
 			s.discard = append(s.discard, name)
+		} else if wanted == rules {
+			delete(s.chains, name)
+			t.sent -= count(rules)
 		}
 	}
 	s.unlink, s.link = relink(t.linked, host.jumps)
 	return s
 }
 
-func (t *table) renderAll() {
-	for _, id := range t.tree.all() {
-		if name, rules, wanted := t.chain(t.tree, id); wanted {
-			t.written[name] = rules
-		}
-	}
-	t.tree.takeDirty()
-}
-
-// update is the script for what changed in the tree since the last sync or update, and records it as written.
+// update is the script for what changed since the last sync or update, and records it as written.
 func (t *table) update() *script {
 	s := &script{table: t.name, chains: map[string]string{}}
-	for _, id := range t.tree.takeDirty() {
-		name, rules, wanted := t.chain(t.tree, id)
-		held, there := t.written[name]
-		switch {
-		case wanted && (!there || held != rules):
-			s.chains[name], t.written[name] = rules, rules
-			t.rules += count(rules) - count(held)
-			t.sent += count(rules)
-		case !wanted && there:
-			s.discard = append(s.discard, name)
-			delete(t.written, name)
-			t.rules -= count(held)
+	if t.tree != nil {
+		for _, id := range t.tree.takeDirty() {
+			if name, rules, wanted := t.chain(t.tree, id); wanted {
+				t.write(s, name, rules)
+			} else {
+				t.discard(s, name)
+			}
 		}
 	}
+	if t.owners != nil {
+		for _, name := range t.owners.takeDirty() {
+			t.regroup(s, name, t.ownerChains(t.owners.of(name)))
+		}
+	}
+	t.regroup(s, service.PortName{}, t.fixed())
 	if jumps := t.jumps(); !slices.Equal(jumps, t.linked) {
 		s.unlink, s.link = relink(jumps, asForeign(t.linked))
 		t.rules += len(jumps) - len(t.linked)
 		t.linked = jumps
 	}
 	return s
+}
+
+func (t *table) write(s *script, name, rules string) {
+	held, there := t.written[name]
+	if there && held == rules {
+		return
+	}
+	s.chains[name], t.written[name] = rules, rules
+	t.rules += count(rules) - count(held)
+	t.sent += count(rules)
+}
+
+func (t *table) discard(s *script, name string) {
+	held, there := t.written[name]
+	if !there {
+		return
+	}
+	s.discard = append(s.discard, name)
+	delete(t.written, name)
+	t.rules -= count(held)
+}
+
+// regroup writes the chains of one owner, and discards those that it had before.
+func (t *table) regroup(s *script, owner service.PortName, chains map[string]string) {
+	for _, name := range t.groups[owner] {
+		if _, ok := chains[name]; !ok {
+			t.discard(s, name)
+		}
+	}
+	for name, rules := range chains {
+		t.write(s, name, rules)
+	}
+	t.groups[owner] = slices.Collect(maps.Keys(chains))
+	if len(chains) == 0 {
+		delete(t.groups, owner)
+	}
 }
 
 func count(rules string) int { return strings.Count(rules, "\n") }
@@ -104,15 +143,28 @@ func removal(table string, host saved) *script {
 	return s
 }
 
-// fixed are the chains that do not depend on portals.
+// fixed are the chains that do not depend on which portals there are.
 func (t *table) fixed() map[string]string {
-	switch t.name {
-	case filterTable:
-		return map[string]string{t.guard: t.guardRules(), t.accept: t.acceptRules()}
-	case mangleTable:
-		return map[string]string{t.divert: t.divertRules()}
+	all := map[string]string{}
+	switch {
+	case t.name == filterTable:
+		all[t.guard], all[t.accept] = t.guardRules(), t.acceptRules()
+	case t.name == mangleTable && t.mark != 0:
+		all[t.divert] = t.divertRules()
 	}
-	return map[string]string{}
+	if t.spreading {
+		all[t.canary] = ""
+		switch t.name {
+		case natTable:
+			maps.Copy(all, t.marks())
+		case filterTable:
+			maps.Copy(all, t.guards())
+		}
+	}
+	for _, x := range t.extras {
+		all[x.chain(t.prefix)] = x.rules(t.prefix)
+	}
+	return all
 }
 
 // relink tells which rules of others' chains go and which come. A chain of jumps that stand there in their order, once
@@ -144,14 +196,27 @@ func relink(wanted []jump, held []foreign) (unlink, link []string) {
 	return unlink, link
 }
 
-func (t *table) put(changes []portal.Change) {
-	for _, c := range changes {
-		t.tree.put(*c.Portal)
+// put has a portal in the table, in the place of the one that its frontend had.
+func (t *table) put(p portal.Portal) {
+	t.disown(p.Frontend)
+	t.tree.put(p)
+	if _, ok := p.Target.(portal.Spread); ok && t.owners != nil {
+		t.owners.put(p)
 	}
 }
 
-func (t *table) remove(changes []portal.Change) {
-	for _, c := range changes {
-		t.tree.remove(c.Frontend)
+func (t *table) remove(f service.Frontend) {
+	t.disown(f)
+	t.tree.remove(f)
+}
+
+// disown takes a portal from the owner's.
+func (t *table) disown(f service.Frontend) {
+	if t.owners == nil {
+		return
+	}
+	was, _ := t.tree.get(f)
+	if _, ok := was.Target.(portal.Spread); ok {
+		t.owners.remove(was)
 	}
 }

@@ -154,14 +154,13 @@ func (t *tree) nodePortShards() []shard {
 	return out
 }
 
-// all returns every chain there is.
-func (t *tree) all() []chainID {
-	ids := []chainID{{level: top}, {level: nodes}, {level: byAddress}}
+// touchAll marks every chain there is.
+func (t *tree) touchAll() {
+	t.dirty = map[chainID]struct{}{{level: top}: {}, {level: nodes}: {}, {level: byAddress}: {}}
 	for n := range uint8(groups) {
-		ids = append(ids, chainID{group, shard{group: n}})
+		t.dirty[chainID{group, shard{group: n}}] = struct{}{}
 	}
 	for s := range t.leaves {
-		ids = append(ids, chainID{leaf, s})
+		t.dirty[chainID{leaf, s}] = struct{}{}
 	}
-	return ids
 }

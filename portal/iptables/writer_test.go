@@ -32,7 +32,7 @@ func TestNewRefuses(t *testing.T) {
 		{func(o *Options) { o.Inside.Interface = "cni0 -j ACCEPT" }, `interface "cni0 -j ACCEPT"`},
 		{func(o *Options) { o.Inside.InterfacePrefix = "fifteen-letters" }, "at most 14"},
 		{func(o *Options) { o.Inside.Sources = make([]netip.Prefix, 1) }, "pod addresses invalid"},
-		{func(o *Options) { o.Prefix = "PORTALDPORTALD-X" }, "at most 15"},
+		{func(o *Options) { o.Prefix = "PORTALDPORTALD-" }, "at most 14"},
 	} {
 		o := testOptions(newFake().run, "")
 		test.change(&o)
@@ -206,7 +206,7 @@ func FuzzEquivalence(f *testing.F) {
 		}
 		state := portaltest.State{}
 		for range steps % 50 {
-			if err := w.Update(t.Context(), state.Change(random, 1+int(size%20))); err != nil {
+			if err := w.Update(t.Context(), state.ChangeSpread(random, 1+int(size%20))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -219,7 +219,7 @@ func FuzzEquivalence(f *testing.F) {
 		if diff := cmp.Diff(replaced.tables, updated.tables, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("by Updates (-Replace +Updates):\n%s", diff)
 		}
-		for _, table := range []*table{w.hosts[0].nat, w.hosts[0].filter} {
+		for _, table := range w.hosts[0].tables() {
 			if held := updated.count("iptables " + table.name); table.rules != held {
 				t.Errorf("table %s holds %d rules, the writer counts %d", table.name, held, table.rules)
 			}

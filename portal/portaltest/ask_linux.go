@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-// answerTime is far more than any answer takes here.
-const answerTime = 2 * time.Second
+const (
+	answerTime  = 2 * time.Second        // far more than any answer takes here
+	silenceTime = 300 * time.Millisecond // for how long nothing has to come: a wrong answer comes within milliseconds
+)
 
 // What Ask may say.
 const (
@@ -72,9 +74,13 @@ func echoUDP(conn *net.UDPConn) {
 // Ask says "hello" to an address and returns what came of it: Answered, Refused, Silence or another error. A local port
 // of 0 is any.
 func Ask(from *Namespace, network, addr string, localPort int) string {
+	return ask(from, network, addr, localPort, answerTime)
+}
+
+func ask(from *Namespace, network, addr string, localPort int, wait time.Duration) string {
 	var conn net.Conn
 	err := from.Do(func() error {
-		dialer := net.Dialer{Timeout: answerTime}
+		dialer := net.Dialer{Timeout: wait}
 		if localPort != 0 {
 			dialer.LocalAddr = &net.TCPAddr{Port: localPort}
 		}
@@ -86,7 +92,7 @@ func Ask(from *Namespace, network, addr string, localPort int) string {
 		return verdict(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(answerTime))
+	conn.SetDeadline(time.Now().Add(wait))
 	if _, err := conn.Write([]byte(Answered)); err != nil {
 		return verdict(err)
 	}
@@ -111,7 +117,11 @@ func verdict(err error) string {
 // Expect asks for what is wanted.
 func (s *Site) Expect(from *Namespace, who, network, addr, want string) {
 	s.Helper()
-	if got := Ask(from, network, addr, 0); got != want {
+	wait := answerTime
+	if want == Silence {
+		wait = silenceTime
+	}
+	if got := ask(from, network, addr, 0, wait); got != want {
 		s.Errorf("%s asks %s %s: %s, want %s", who, network, addr, got, want)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Portals returns n portals with different frontends: of both families and protocols, all kinds and targets.
+// Portals returns n portals with different frontends: of both families and protocols, all kinds, and all targets
+// but Spread.
 func Portals(random *rand.Rand, n int) []portal.Portal {
 	found := State{}
 	for len(found) < n {
@@ -32,22 +33,35 @@ func (s State) Portals() []portal.Portal {
 // Change makes up to n changes to the state and returns them. The frontends are few, so that they come, go and come
 // back, and share leaves of whatever tree the writer keeps.
 func (s State) Change(random *rand.Rand, n int) []portal.Change {
-	made := map[service.Frontend]portal.Change{}
+	touched := map[service.Frontend]bool{}
 	for range n {
 		p := one(random, 8)
 		f := p.Frontend
+		touched[f] = true
 		if _, there := s[f]; there && random.IntN(2) == 0 {
 			delete(s, f)
-			made[f] = portal.Change{Frontend: f}
 			continue
 		}
 		s[f] = p
-		made[f] = portal.Change{Frontend: f, Portal: &p}
 	}
-	return slices.SortedFunc(maps.Values(made), func(a, b portal.Change) int { return a.Frontend.Compare(b.Frontend) })
+	return s.changes(touched)
 }
 
-// one returns any portal; its address is one of about spread in each family.
+// changes are the newest states of frontends, ordered by frontend.
+func (s State) changes(touched map[service.Frontend]bool) []portal.Change {
+	var out []portal.Change
+	for f := range touched {
+		c := portal.Change{Frontend: f}
+		if p, there := s[f]; there {
+			c.Portal = &p
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b portal.Change) int { return a.Frontend.Compare(b.Frontend) })
+	return out
+}
+
+// one returns any portal that does not spread; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
 	p := portal.Portal{Kind: service.Kind(random.IntN(4)), Target: portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}}
 	if random.IntN(2) == 0 {

@@ -3,11 +3,9 @@ package portaltest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -36,6 +34,7 @@ type Host interface {
 type Subject struct {
 	Host      Host
 	NewWriter func() (portal.Writer, error)
+	Spread    bool // they hold portal.Spread too
 }
 
 // Run runs the suite; open is called once a test.
@@ -52,74 +51,15 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"AuditFindsDamage", auditFindsDamage},
 		{"TargetsMove", targetsMove},
 		{"ThousandPortals", thousandPortals},
+		{"PoolsMove", poolsMove},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t)}) })
 	}
 }
 
-// trial is one test; each step of it that goes wrong ends it.
-type trial struct {
-	*testing.T
-	Subject
-}
-
-func (t *trial) must(err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (t *trial) writer() portal.Writer {
-	t.Helper()
-	w, err := t.NewWriter()
-	t.must(err)
-	return w
-}
-
-func (t *trial) dump() string {
-	t.Helper()
-	text, err := t.Host.Dump(t.Context())
-	t.must(err)
-	return text
-}
-
-func (t *trial) audit(w portal.Writer) error {
-	if a, ok := w.(portal.Auditor); ok {
-		return a.Audit(t.Context())
-	}
-	return nil
-}
-
-func (t *trial) same(what, want, got string) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// clean is the dump of a host without portals. Facilities make tables of their own at the first use, which may stay: it
-// lets them.
-func (t *trial) clean() string {
-	t.Helper()
-	w := t.writer()
-	t.must(w.Replace(t.Context(), nil))
-	t.must(w.Cleanup(t.Context()))
-	return t.dump()
-}
-
-// fresh is the dump of a host that was given portals and nothing before.
-func (t *trial) fresh(portals []portal.Portal) string {
-	t.Helper()
-	w := t.writer()
-	t.must(w.Cleanup(t.Context()))
-	t.must(w.Replace(t.Context(), portals))
-	return t.dump()
-}
-
 func replaceIsTheWholeState(t *trial) {
 	random := rand.New(rand.NewPCG(1, 1))
-	portals := Portals(random, 60)
+	portals := t.portals(random, 60)
 	w := t.writer()
 	t.must(w.Replace(t.Context(), portals))
 	t.must(t.audit(w))
@@ -142,7 +82,7 @@ func updatesEndAsReplaceDoes(t *trial) {
 	state := State{}
 	t.must(w.Replace(t.Context(), nil))
 	for range 20 {
-		t.must(w.Update(t.Context(), state.Change(random, 1+random.IntN(12))))
+		t.must(w.Update(t.Context(), t.change(state, random, 1+random.IntN(12))))
 		t.must(t.audit(w))
 	}
 	updated := t.dump()
@@ -152,7 +92,7 @@ func updatesEndAsReplaceDoes(t *trial) {
 func cleanupLeavesNoTrace(t *trial) {
 	w := t.writer()
 	before := t.clean()
-	t.must(w.Replace(t.Context(), Portals(rand.New(rand.NewPCG(3, 3)), 60)))
+	t.must(w.Replace(t.Context(), t.portals(rand.New(rand.NewPCG(3, 3)), 60)))
 	if t.dump() == before {
 		t.Fatal("60 portals left no mark on the host")
 	}
@@ -163,7 +103,7 @@ func cleanupLeavesNoTrace(t *trial) {
 }
 
 func leftoversGo(t *trial) {
-	portals := Portals(rand.New(rand.NewPCG(4, 4)), 120)
+	portals := t.portals(rand.New(rand.NewPCG(4, 4)), 120)
 	clean := t.clean()
 	t.must(t.writer().Replace(t.Context(), portals[:100]))
 	w := t.writer()
@@ -183,7 +123,7 @@ func foreignRulesStay(t *trial) {
 	before := t.dump()
 	state := State{}
 	t.must(w.Replace(t.Context(), nil))
-	t.must(w.Update(t.Context(), state.Change(random, 40)))
+	t.must(w.Update(t.Context(), t.change(state, random, 40)))
 	t.must(w.Replace(t.Context(), state.Portals()))
 	t.must(t.audit(w))
 	t.must(w.Cleanup(t.Context()))
@@ -191,7 +131,7 @@ func foreignRulesStay(t *trial) {
 }
 
 func auditFindsDamage(t *trial) {
-	portals := Portals(rand.New(rand.NewPCG(6, 6)), 40)
+	portals := t.portals(rand.New(rand.NewPCG(6, 6)), 40)
 	w := t.writer()
 	auditor, ok := w.(portal.Auditor)
 	if !ok {
@@ -199,9 +139,9 @@ func auditFindsDamage(t *trial) {
 	}
 	t.must(w.Replace(t.Context(), portals))
 	whole := t.dump()
-	damage := map[string]func() error{
-		"a rule":   func() error { return t.Host.Damage(t.Context(), portals[7].Frontend) },
-		"the hook": func() error { return t.Host.Unhook(t.Context()) },
+	damage := map[string]func() error{"the hook": func() error { return t.Host.Unhook(t.Context()) }}
+	for _, p := range portals { // the last of each will do
+		damage[fmt.Sprintf("what leads to %T", p.Target)] = func() error { return t.Host.Damage(t.Context(), p.Frontend) }
 	}
 	for what, inflict := range damage {
 		t.must(inflict())
@@ -216,32 +156,9 @@ func auditFindsDamage(t *trial) {
 	}
 }
 
-// targetsMove has each portal go from each target to each other.
-func targetsMove(t *trial) {
-	portals := Portals(rand.New(rand.NewPCG(7, 7)), 40)
-	w := t.writer()
-	t.must(w.Replace(t.Context(), portals))
-	before := t.dump()
-	turned := slices.Clone(portals)
-	for _, by := range []int{1, 1, 1, 1, 2, 2, 3, 3, 3, 3} {
-		var changes []portal.Change
-		for i, p := range turned {
-			all := targets(portals[i])
-			turned[i].Target = all[(slices.Index(all, p.Target)+by)%len(all)]
-			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &turned[i]})
-		}
-		t.must(w.Update(t.Context(), changes))
-		t.must(t.audit(w))
-		moved := t.dump()
-		t.must(w.Replace(t.Context(), turned))
-		t.same("by Replace and by Update", moved, t.dump())
-	}
-	t.same("all the way round", before, t.dump())
-}
-
 func thousandPortals(t *trial) {
 	random := rand.New(rand.NewPCG(8, 8))
-	portals := Portals(random, 1000)
+	portals := t.portals(random, 1000)
 	w := t.writer()
 	t.must(w.Replace(t.Context(), portals))
 	t.must(t.audit(w))

@@ -1,7 +1,6 @@
 package portaltest
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/portald/portald/portal"
@@ -9,11 +8,7 @@ import (
 
 // Pods tell who is inside the cluster beside the node itself: who has one of these addresses, and who comes in by one of
 // these interfaces.
-type Pods struct {
-	Sources         []netip.Prefix
-	Interface       string
-	InterfacePrefix string
-}
+type Pods = portal.Inside
 
 // Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test.
 func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
@@ -33,13 +28,6 @@ func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
 			test.run(s)
 		})
 	}
-}
-
-func prefixes(texts ...string) (out []netip.Prefix) {
-	for _, text := range texts {
-		out = append(out, netip.MustParsePrefix(text))
-	}
-	return out
 }
 
 func redirectAndReject(s *Site) {

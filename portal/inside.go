@@ -1,13 +1,12 @@
-package iptables
+package portal
 
 import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 )
 
-// Inside says who is inside the cluster, for portals that lead nobody else to the listener. This node itself always is.
+// Inside says who is inside the cluster, for portals that lead others elsewhere or nowhere. This node itself always is.
 // A client is a pod if any one field says so; the zero value knows no pods.
 type Inside struct {
 	Sources         []netip.Prefix // their addresses, of either family
@@ -21,8 +20,8 @@ var (
 	interfacePrefixForm = regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.:-]{0,13}$`)
 )
 
-// check refuses what no rule can express.
-func (in Inside) check() error {
+// Check refuses what no rule can express.
+func (in Inside) Check() error {
 	for _, p := range in.Sources {
 		if !p.IsValid() || p.Addr().Is4In6() {
 			return fmt.Errorf("pod addresses %s: want an IPv4 or IPv6 prefix", p)
@@ -35,34 +34,4 @@ func (in Inside) check() error {
 		return fmt.Errorf("prefix of pod interfaces %q: want at most 14 of letters, digits, _, ., : and -", in.InterfacePrefix)
 	}
 	return nil
-}
-
-// clients is a match of clients, in the three places in which iptables prints its parts, each with a blank at its end
-// unless empty.
-type clients struct{ source, device, match string }
-
-// everybody needs no match.
-var everybody = []clients{{}}
-
-// insiders are matches, each enough, for clients inside. An interface is not known of the host's own traffic, and does
-// not match it.
-func (f family) insiders(in Inside) []clients {
-	all := []clients{{match: "-m addrtype --src-type LOCAL "}}
-	var sources []netip.Prefix
-	for _, p := range in.Sources {
-		if f.owns(p.Addr()) {
-			sources = append(sources, p.Masked())
-		}
-	}
-	slices.SortFunc(sources, netip.Prefix.Compare)
-	for _, p := range slices.Compact(sources) {
-		all = append(all, clients{source: within("-s", p)})
-	}
-	if in.Interface != "" {
-		all = append(all, clients{device: "-i " + in.Interface + " "})
-	}
-	if in.InterfacePrefix != "" {
-		all = append(all, clients{device: "-i " + in.InterfacePrefix + "+ "})
-	}
-	return all
 }

@@ -1,0 +1,75 @@
+package iptables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// To read back a hundred thousand rules takes seconds of CPU, and in the nft variant so does one table if another has
+// them. So with many, an audit looks at what others destroy first when they flush a table, which are chains that cost
+// nothing to list, and at everything now and then.
+const (
+	manyRules  = 5_000
+	wholeAudit = time.Hour // kube-proxy's
+)
+
+func (h *host) audit(ctx context.Context) error {
+	many := 0
+	for _, t := range h.written() {
+		many += t.rules
+	}
+	if many > manyRules && time.Since(h.whole) < wholeAudit {
+		return h.glances(ctx)
+	}
+	held, err := h.dump(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range h.written() {
+		errs = append(errs, t.compare(t.written, t.parseSaved(section(held, t.name))))
+	}
+	err = errors.Join(errs...)
+	if err == nil {
+		h.whole = time.Now()
+	}
+	return err
+}
+
+func (h *host) glances(ctx context.Context) error {
+	var errs []error
+	for _, t := range h.written() {
+		errs = append(errs, h.glance(ctx, t))
+	}
+	return errors.Join(errs...)
+}
+
+// glance compares the jumps, the chain that they lead to and the canary.
+func (h *host) glance(ctx context.Context, t *table) error {
+	written := map[string]string{}
+	var chains []string
+	for _, name := range []string{t.services, t.canary} {
+		if rules, ok := t.written[name]; ok {
+			written[name] = rules
+			chains = append(chains, name)
+		}
+	}
+	for _, j := range t.linked {
+		chains = append(chains, j.chain)
+	}
+	slices.Sort(chains)
+	var text []byte
+	for _, chain := range slices.Compact(chains) {
+		rules, err := h.list(ctx, t.name, chain)
+		if err != nil {
+			return fmt.Errorf("table %s: list chain %s: %w", t.name, chain, err)
+		}
+		text = append(text, rules...)
+	}
+	text = bytes.ReplaceAll(append([]byte("\n"), text...), []byte("\n-N "), []byte("\n:"))
+	return t.compare(written, t.parseSaved(text))
+}

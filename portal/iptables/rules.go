@@ -1,0 +1,40 @@
+package iptables
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/portald/portald/portal"
+)
+
+// Render returns the rules of portals as iptables-restore and ip6tables-restore take them, on a host without any of ours:
+// for each family nat, filter and, if there is something in it, mangle, under a comment that names the command. It needs
+// no host. Portals that no rule can express are left out and named in the error.
+func Render(o Options, portals []portal.Portal) ([]byte, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	names, err := newChains(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	sound, unsound := limits{o.ProxyPorts[0], o.ProxyPorts[1]}.sound(portals)
+	var b bytes.Buffer
+	for _, f := range []family{ipv4(), ipv6()} {
+		h, err := newHost(f, names, o)
+		if err != nil {
+			return nil, err
+		}
+		h.adopt(live{o.Inside, o.NodePortAddresses, o.Mark})
+		h.put(sound)
+		h.spread(h.tables()...)
+		fmt.Fprintf(&b, "# %s --noflush\n", h.restore)
+		for _, t := range h.tables() {
+			if t == h.mangle && !t.inUse() {
+				continue
+			}
+			b.Write(t.sync(saved{}).text())
+		}
+	}
+	return b.Bytes(), unsound
+}

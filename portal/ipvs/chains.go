@@ -1,0 +1,150 @@
+package ipvs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Chain is a chain of iptables rules that IPVS needs beside it, for a Writer of such rules to write, audit and remove
+// with its own. Its rules are fixed.
+type Chain struct {
+	IPv6  bool
+	Table string
+	Name  string   // behind the prefix of names and a -
+	Rules []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for the prefix of names
+	From  []Jump
+}
+
+// Jump is a rule in a built-in chain that leads to a Chain.
+type Jump = struct {
+	Chain string // PREROUTING, …
+	Match string // as iptables-save prints it; empty = everything
+	Last  bool   // behind the rules of others instead of before them
+}
+
+// placeholder stands for the prefix of chains' names.
+const placeholder = "{prefix}"
+
+// newFlow matches the first packet of a flow.
+const newFlow = "-m conntrack --ctstate NEW"
+
+// Chains are those of one family. They name sets, which are there once a Writer's Replace asks for the rules.
+//
+// In nat, flows that are to be masqueraded are marked before IPVS has them, and masqueraded after. In mangle, flows that
+// nobody admits are dropped, since IPVS has this node's own before the filter table sees them. In filter, ports of the
+// device's addresses that no virtual server has are refused, as they would otherwise lead to the node's own listeners;
+// and answers, and flows to virtual servers on hosts that deny by default, are let in.
+func Chains(o Options, ipv6 bool) []Chain {
+	if err := o.complete(); err != nil {
+		return nil
+	}
+	r := ruleset{Options: o, v6: ipv6, names: newNames(o.Prefix)}
+	return []Chain{
+		r.chain("nat", "IPVS-MARK", r.marks(), Jump{Chain: "PREROUTING"}, Jump{Chain: "OUTPUT"}),
+		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
+		r.chain("nat", "IPVS-MASQ", r.masquerades(), Jump{Chain: "POSTROUTING"}),
+		r.chain("mangle", "IPVS-DROP", r.drops(), Jump{Chain: "INPUT", Match: newFlow}, Jump{Chain: "OUTPUT", Match: newFlow}),
+		r.chain("mangle", "IPVS-INSIDE", r.outsiders()),
+		r.chain("mangle", "IPVS-SOURCES", r.ranges()),
+		r.chain("filter", "IPVS-FILTER", r.refusals(), Jump{Chain: "INPUT", Match: newFlow}, Jump{Chain: "OUTPUT", Match: newFlow}),
+		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}, Jump{Chain: "FORWARD"}),
+		r.chain("filter", "IPVS-ACCEPT", []string{r.in(served, "dst,dst") + "-j ACCEPT"}, Jump{Chain: "INPUT", Last: true}),
+	}
+}
+
+// ruleset writes the rules of one family.
+type ruleset struct {
+	Options
+	names
+	v6 bool
+}
+
+func (r ruleset) chain(table, name string, rules []string, from ...Jump) Chain {
+	return Chain{IPv6: r.v6, Table: table, Name: name, Rules: rules, From: from}
+}
+
+// in matches packets that a set has.
+func (r ruleset) in(id setID, parts string) string {
+	return fmt.Sprintf("-m set --match-set %s %s ", r.set(id, r.v6), parts)
+}
+
+const thisNode = "-m addrtype --src-type LOCAL "
+
+func (r ruleset) mark() string {
+	return fmt.Sprintf("-j MARK --set-xmark %#[1]x/%#[1]x", r.Masquerade.Mark)
+}
+
+// marks are for flows to virtual servers. This node's own clients dial a ClusterIP from that very address, and other
+// frontends masquerade them anyway.
+func (r ruleset) marks() []string {
+	rules := []string{
+		thisNode + r.in(served, "dst,dst") + r.mark(),
+		r.in(clusterIPs, "dst,dst") + "-j " + placeholder + "-IPVS-CLUSTER",
+	}
+	for _, id := range []setID{externalIPs, loadBalancers, nodePorts} {
+		rules = append(rules, r.in(id, "dst,dst")+r.mark())
+	}
+	return rules
+}
+
+// clusterMarks are for clients of ClusterIPs.
+func (r ruleset) clusterMarks() []string {
+	if r.Masquerade.All {
+		return []string{r.mark()}
+	}
+	return append(r.passPods(), r.mark())
+}
+
+// passPods have pods return, whoever they are told by.
+func (r ruleset) passPods() []string {
+	rules := []string{r.in(pods, "src") + "-j RETURN"}
+	if r.Inside.Interface != "" {
+		rules = append(rules, "-i "+r.Inside.Interface+" -j RETURN")
+	}
+	if r.Inside.InterfacePrefix != "" {
+		rules = append(rules, "-i "+r.Inside.InterfacePrefix+"+ -j RETURN")
+	}
+	return rules
+}
+
+// masquerades are for flows that leave IPVS: to an endpoint from itself, or marked. The mark goes, for others who look.
+func (r ruleset) masquerades() []string {
+	return []string{
+		r.in(hairpins, "dst,dst,src") + "-j MASQUERADE --random-fully",
+		fmt.Sprintf("-m mark ! --mark %#[1]x/%#[1]x -j RETURN", r.Masquerade.Mark),
+		fmt.Sprintf("-j MARK --set-xmark %#x/0x0", r.Masquerade.Mark),
+		"-j MASQUERADE --random-fully",
+	}
+}
+
+func (r ruleset) drops() []string {
+	return []string{
+		r.in(insiders, "dst,dst") + "-j " + placeholder + "-IPVS-INSIDE",
+		r.in(restricted, "dst,dst") + "-j " + placeholder + "-IPVS-SOURCES",
+	}
+}
+
+func (r ruleset) outsiders() []string {
+	rules := append([]string{thisNode + "-j RETURN"}, r.passPods()...)
+	return append(rules, "-j DROP")
+}
+
+func (r ruleset) ranges() []string {
+	return []string{
+		r.in(sources, "dst,dst,src") + "-j RETURN",
+		r.in(sourceHosts, "dst,dst,src") + "-j RETURN",
+		"-j DROP",
+	}
+}
+
+func (r ruleset) refusals() []string {
+	unreachable := "icmp-port-unreachable"
+	if r.v6 {
+		unreachable = "icmp6-port-unreachable"
+	}
+	unknown := r.in(addresses, "dst") + strings.Replace(r.in(served, "dst,dst"), "--match-set", "! --match-set", 1)
+	return []string{
+		"-p tcp " + unknown + "-j REJECT --reject-with tcp-reset",
+		"-p udp " + unknown + "-j REJECT --reject-with " + unreachable,
+	}
+}

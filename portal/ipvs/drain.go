@@ -1,0 +1,98 @@
+package ipvs
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// sweepEvery is how often Updates look for what is idle by now.
+const sweepEvery = 10 * time.Second
+
+// leave has all endpoints of a server go that are not to stay, and tells whether there are any.
+func (w *Writer) leave(front service.Frontend, s *server, stay map[netip.AddrPort]int) (going bool, err error) {
+	for _, addr := range ordered(s.weights) {
+		if _, stays := stay[addr]; stays {
+			continue
+		}
+		going = true
+		if front.Protocol == service.UDP {
+			err = w.removeDestination(front, addr)
+			delete(s.weights, addr)
+		} else {
+			err = w.weigh(front, s, addr, drained)
+		}
+		if err != nil {
+			return true, err
+		}
+	}
+	return going, nil
+}
+
+// retire ends a server that nobody wants.
+func (w *Writer) retire(front service.Frontend) error {
+	if _, err := w.leave(front, w.servers[front], nil); err != nil {
+		return err
+	}
+	return w.collect(front)
+}
+
+// collect removes the endpoints of a server that have no weight and no connections, and with the last of them a server
+// that nobody wants.
+func (w *Writer) collect(front service.Frontend) error {
+	s := w.servers[front]
+	held, err := w.destinations(front)
+	if err != nil {
+		return err
+	}
+	busy := slices.DeleteFunc(held, func(d destination) bool { return d.weight != drained || d.conns == 0 })
+	if _, wanted := w.want(front); !wanted && len(busy) == 0 {
+		if err := w.removeServer(front); err != nil {
+			return err
+		}
+		delete(w.servers, front)
+		delete(w.leaving, front)
+		w.release(front)
+		return nil
+	}
+	for _, addr := range ordered(s.weights) {
+		stays := slices.ContainsFunc(busy, func(d destination) bool { return d.addr == addr })
+		if s.weights[addr] != drained || stays {
+			continue
+		}
+		if err := w.removeDestination(front, addr); err != nil {
+			return err
+		}
+		delete(s.weights, addr)
+	}
+	if len(busy) == 0 {
+		delete(w.leaving, front)
+	} else {
+		w.leaving[front] = true
+	}
+	return nil
+}
+
+// Sweep takes away endpoints and virtual servers that nobody wants and nobody is connected to any more.
+func (w *Writer) Sweep(context.Context) error {
+	if !w.written {
+		return nil
+	}
+	err := w.sweep()
+	w.written = err == nil
+	return w.wrap("sweep", err)
+}
+
+func (w *Writer) sweep() error {
+	w.swept = time.Now()
+	var f failures
+	for _, front := range slices.SortedFunc(maps.Keys(w.leaving), service.Frontend.Compare) {
+		f.add(w.collect(front))
+	}
+	f.add(w.tidy())
+	return f.err()
+}

@@ -1,0 +1,167 @@
+package ipvs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// change puts in what a change says in place of what there was.
+func (w *Writer) change(c portal.Change) {
+	if before, there := w.portals[c.Frontend]; there {
+		delete(w.portals, c.Frontend)
+		w.count(before, -1)
+	}
+	if c.Portal != nil {
+		w.put(*c.Portal)
+	}
+}
+
+func (w *Writer) put(p portal.Portal) {
+	w.portals[p.Frontend] = p
+	w.count(p, 1)
+}
+
+// count adds a portal's use of addresses and elements of sets, or takes it away. Addresses are there whatever a portal's
+// target is, so that this node's own clients, who dial from them, keep them when it changes.
+func (w *Writer) count(p portal.Portal, n int) {
+	if p.Kind != service.NodePort {
+		w.use(p.Frontend, n)
+	}
+	for _, e := range w.at.entries(p) {
+		w.elements.add(e, n)
+	}
+}
+
+// pods has the set of pods' addresses hold those.
+func (w *Writer) pods() {
+	for _, p := range w.live.Load().inside.Sources {
+		for _, half := range halves(p.Masked()) {
+			e := entry{pods, half.Addr().Is6(), element{client: half}}
+			if !w.elements.has(e) && (w.v6 || !e.v6) {
+				w.elements.add(e, 1)
+			}
+		}
+	}
+}
+
+// halves are a prefix, or two where it is everything: no set can hold that.
+func halves(p netip.Prefix) []netip.Prefix {
+	if p.Bits() > 0 {
+		return []netip.Prefix{p}
+	}
+	upper := make([]byte, p.Addr().BitLen()/8)
+	upper[0] = 0x80
+	addr, _ := netip.AddrFromSlice(upper)
+	return []netip.Prefix{netip.PrefixFrom(p.Addr(), 1), netip.PrefixFrom(addr, 1)}
+}
+
+// use counts the uses of a frontend's address, unless the host has it anyway.
+func (w *Writer) use(f service.Frontend, n int) {
+	addr := f.Addr.Addr()
+	if w.at.own[addr] {
+		return
+	}
+	w.uses.add(addr, n)
+	w.elements.add(entry{addresses, addr.Is6(), element{addr: addr}}, n)
+}
+
+// hold counts what a virtual server itself needs, as long as it is there.
+func (w *Writer) hold(f service.Frontend) { w.reckon(f, 1) }
+
+func (w *Writer) release(f service.Frontend) { w.reckon(f, -1) }
+
+func (w *Writer) reckon(f service.Frontend, n int) {
+	w.use(f, n)
+	w.elements.add(atFrontend(served, f), n)
+}
+
+// all are the portals in order.
+func (w *Writer) all() []portal.Portal {
+	return slices.SortedFunc(maps.Values(w.portals), func(a, b portal.Portal) int { return a.Frontend.Compare(b.Frontend) })
+}
+
+// frontends are those of virtual servers, wanted or held, in order.
+func (w *Writer) frontends() []service.Frontend {
+	all := map[service.Frontend]bool{}
+	for f := range w.servers {
+		all[f] = true
+	}
+	for f := range w.portals {
+		for _, s := range w.at.servers(f) {
+			all[s] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), service.Frontend.Compare)
+}
+
+// sound returns the portals that can be held, and what is wrong with the rest. The Rules judge those that are theirs.
+func (w *Writer) sound(portals []portal.Portal) ([]portal.Portal, error) {
+	var errs []error
+	seen := make(map[service.Frontend]bool, len(portals))
+	out := make([]portal.Portal, 0, len(portals))
+	for _, p := range portals {
+		if p.Frontend.Addr.Addr().Is6() && !w.IPv6() {
+			continue
+		}
+		err := check(p)
+		if seen[p.Frontend] && err == nil {
+			err = fmt.Errorf("portal %s of %s: the frontend is taken", p.Frontend, p.Owner)
+		}
+		seen[p.Frontend] = true
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
+// soundChanges is sound for changes; one that cannot be made withdraws the frontend.
+func (w *Writer) soundChanges(changes []portal.Change) ([]portal.Change, error) {
+	var errs []error
+	var out []portal.Change
+	for _, c := range changes {
+		if c.Frontend.Addr.Addr().Is6() && !w.IPv6() {
+			continue
+		}
+		if c.Portal != nil {
+			err := check(*c.Portal)
+			if c.Portal.Frontend != c.Frontend {
+				err = fmt.Errorf("change of %s: the portal is that of %s", c.Frontend, c.Portal.Frontend)
+			}
+			if err != nil {
+				c.Portal = nil
+				errs = append(errs, err)
+			}
+		}
+		out = append(out, c)
+	}
+	return out, errors.Join(errs...)
+}
+
+// check refuses what no virtual server can be.
+func check(p portal.Portal) error {
+	spread, ok := p.Target.(portal.Spread)
+	if !ok {
+		return nil
+	}
+	addr := p.Frontend.Addr
+	switch {
+	case spread.Pool == nil:
+		return fmt.Errorf("portal %s of %s: no pool", p.Frontend, p.Owner)
+	case !addr.IsValid() || addr.Port() == 0 || addr.Addr().Is4In6() || addr.Addr().Zone() != "":
+		return fmt.Errorf("portal %s of %s: want an address and a port", p.Frontend, p.Owner)
+	case addr.Addr().IsUnspecified() != (p.Kind == service.NodePort):
+		return fmt.Errorf("portal %s of %s: node ports, and no others, are at no address", p.Frontend, p.Owner)
+	case p.Frontend.Protocol != service.TCP && p.Frontend.Protocol != service.UDP && p.Frontend.Protocol != service.SCTP:
+		return fmt.Errorf("portal %s of %s: IPVS knows no protocol %s", p.Frontend, p.Owner, p.Frontend.Protocol)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package ipvs
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// kernel is the one door to the host. Its errors say what could not be done to what.
+type kernel struct {
+	virtualServers func() (map[service.Frontend]settings, error)
+	addServer      func(service.Frontend, settings) error
+	editServer     func(service.Frontend, settings) error
+	removeServer   func(service.Frontend) error // and its endpoints and connections
+
+	destinations      func(service.Frontend) ([]destination, error)
+	addDestination    func(f service.Frontend, addr netip.AddrPort, weight int) error
+	setWeight         func(f service.Frontend, addr netip.AddrPort, weight int) error
+	removeDestination func(f service.Frontend, addr netip.AddrPort) error
+
+	makeDevice    func() error // unless it is there
+	removeDevice  func() error // if it is there
+	hostAddresses func() (device, others []netip.Addr, err error)
+	addAddress    func(netip.Addr) error
+	removeAddress func(netip.Addr) error
+
+	makeSet       func(set) error                         // unless it is there
+	elementsOf    func(set) ([]element, bool, error)      // false: there is no such set
+	addElement    func(name string, e element) error      // unless it is there
+	removeElement func(name string, e element) error      // if it is there
+	destroySet    func(name string) error                 // if it is there
+	sysctl        func(name, value string) error          // below /proc/sys, where the kernel has it
+	timeouts      func(tcp, fin, udp time.Duration) error // 0 leaves one alone
+	speaksIPv6    func() bool
+}

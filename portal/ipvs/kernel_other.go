@@ -1,0 +1,14 @@
+//go:build !linux
+
+package ipvs
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Usable says that there is no IPVS here.
+func Usable(Options) error { return fmt.Errorf("IPVS on %s: %w", runtime.GOOS, errors.ErrUnsupported) }
+
+func openKernel(string) (kernel, error) { return kernel{}, Usable(Options{}) }

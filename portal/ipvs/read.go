@@ -1,0 +1,113 @@
+package ipvs
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// sysctls are what IPVS has to be set to. Flows of IPVS are in the kernel's connection table, or they could not be
+// masqueraded; who was led to an endpoint that is gone finds another; and persistence does not lead to one that drains.
+var sysctls = [][2]string{
+	{"net/ipv4/ip_forward", "1"},
+	{"net/ipv4/vs/conntrack", "1"},
+	{"net/ipv4/vs/expire_nodest_conn", "1"},
+	{"net/ipv4/vs/expire_quiescent_template", "1"},
+}
+
+var strictARP = [][2]string{
+	{"net/ipv4/conf/all/arp_ignore", "1"},
+	{"net/ipv4/conf/all/arp_announce", "2"},
+}
+
+// prepare makes what virtual servers stand on: settings, the device, and all sets, which rules name.
+func (w *Writer) prepare() error {
+	var errs []error
+	settings := sysctls
+	if w.StrictARP {
+		settings = slices.Concat(sysctls, strictARP)
+	}
+	for _, s := range settings {
+		errs = append(errs, w.sysctl(s[0], s[1]))
+	}
+	if w.TCPTimeout+w.TCPFinTimeout+w.UDPTimeout > 0 {
+		errs = append(errs, w.timeouts(w.TCPTimeout, w.TCPFinTimeout, w.UDPTimeout))
+	}
+	errs = append(errs, w.makeDevice())
+	for _, s := range w.names.sets() {
+		if !s.v6 || w.IPv6() {
+			errs = append(errs, w.makeSet(s))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// look finds out what the host is, and what it holds of ours but virtual servers.
+func (w *Writer) look() error {
+	device, others, err := w.hostAddresses()
+	if err != nil {
+		return err
+	}
+	w.adopt(others)
+	for _, a := range device {
+		w.uses.know(a)
+	}
+	for _, s := range w.names.sets() {
+		elements, _, err := w.elementsOf(s)
+		if err != nil {
+			return err
+		}
+		for _, e := range elements {
+			w.elements.know(entry{s.id, s.v6, e})
+		}
+	}
+	return nil
+}
+
+// adopt has what is live take effect on a host with these addresses.
+func (w *Writer) adopt(host []netip.Addr) {
+	l := w.live.Load()
+	w.at = newPlace(host, l.nodePorts)
+	w.at.strangers = w.Masquerade.All || len(l.inside.Sources) > 0 || l.inside.Interface != "" || l.inside.InterfacePrefix != ""
+}
+
+// readServers finds the virtual servers that are ours, which a set or the device's addresses tell, or are wanted, once
+// it is known what is. Others are not to be touched where they are excluded.
+func (w *Writer) readServers() error {
+	all, err := w.virtualServers()
+	if err != nil {
+		return err
+	}
+	for f, set := range all {
+		excluded := len(w.ExcludeCIDRs) > 0 && contained(f.Addr.Addr(), w.ExcludeCIDRs)
+		_, wanted := w.want(f)
+		switch {
+		case w.elements.knows(atFrontend(served, f)) || !excluded && (wanted || w.uses.knows(f.Addr.Addr())):
+			if err := w.readServer(f, set); err != nil {
+				return err
+			}
+			w.hold(f)
+		case excluded:
+			w.foreign[f] = true
+			if wanted {
+				w.Log("%s is not served by IPVS: a virtual server of others has it", f)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Writer) readServer(f service.Frontend, set settings) error {
+	held, err := w.destinations(f)
+	if err != nil {
+		return err
+	}
+	s := &server{settings: set, weights: make(map[netip.AddrPort]int, len(held))}
+	for _, d := range held {
+		s.weights[d.addr] = d.weight
+	}
+	w.servers[f] = s
+	return nil
+}

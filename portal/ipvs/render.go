@@ -1,0 +1,148 @@
+package ipvs
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Render returns what IPVS would hold of portals, as text for the commands that could write it, each part below a line
+// that names its command. Portals that are for rules have no part but their addresses. Node ports are those at
+// Options.NodeAddresses.
+func Render(o Options, portals []portal.Portal) ([]byte, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	w := newWriter(o, kernel{})
+	w.v6 = true
+	w.adopt(slices.SortedFunc(slices.Values(o.NodeAddresses), netip.Addr.Compare))
+	sound, err := w.sound(portals)
+	w.pods()
+	for _, p := range sound {
+		w.put(p)
+	}
+	for _, f := range w.frontends() {
+		if s, ok := w.want(f); ok {
+			w.servers[f] = &s
+			w.hold(f)
+		}
+	}
+	var b bytes.Buffer
+	w.renderAddresses(&b)
+	w.renderSets(&b)
+	w.renderServers(&b)
+	w.renderChains(&b)
+	return b.Bytes(), err
+}
+
+func (w *Writer) renderAddresses(b *bytes.Buffer) {
+	fmt.Fprintf(b, "# ip -batch -\nlink add %s type dummy\n", w.names.device)
+	for _, addr := range slices.SortedFunc(slices.Values(w.uses.come()), netip.Addr.Compare) {
+		nodad := ""
+		if addr.Is6() {
+			nodad = " nodad"
+		}
+		fmt.Fprintf(b, "address add %s dev %s%s\n", single(addr), w.names.device, nodad)
+	}
+}
+
+func (w *Writer) renderSets(b *bytes.Buffer) {
+	b.WriteString("# ipset restore\n")
+	for _, s := range w.names.sets() {
+		switch {
+		case s.v6:
+			fmt.Fprintf(b, "create %s %s family inet6 maxelem %d\n", s.name, s.typ, maxElements)
+		default:
+			fmt.Fprintf(b, "create %s %s family inet maxelem %d\n", s.name, s.typ, maxElements)
+		}
+	}
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.come()), entry.compare) {
+		fmt.Fprintf(b, "add %s %s\n", w.names.set(e.id, e.v6), e.element)
+	}
+}
+
+// String is the element as ipset writes it.
+func (e element) String() string {
+	port := strconv.Itoa(int(e.port))
+	switch {
+	case !e.addr.IsValid():
+		return e.client.String()
+	case e.port == 0:
+		return e.addr.String()
+	case !e.client.IsValid():
+		return fmt.Sprintf("%s,%s:%s", e.addr, e.protocol, port)
+	case e.client.IsSingleIP():
+		return fmt.Sprintf("%s,%s:%s,%s", e.addr, e.protocol, port, e.client.Addr())
+	}
+	return fmt.Sprintf("%s,%s:%s,%s", e.addr, e.protocol, port, e.client)
+}
+
+func (w *Writer) renderServers(b *bytes.Buffer) {
+	b.WriteString("# ipvsadm --restore\n")
+	kinds := map[service.Protocol]string{service.TCP: "-t", service.UDP: "-u", service.SCTP: "--sctp-service"}
+	for _, f := range slices.SortedFunc(maps.Keys(w.servers), service.Frontend.Compare) {
+		s, front := w.servers[f], kinds[f.Protocol]+" "+f.Addr.String()
+		fmt.Fprintf(b, "-A %s -s %s%s\n", front, s.scheduler, s.options())
+		for _, addr := range ordered(s.weights) {
+			fmt.Fprintf(b, "-a %s -r %s -m -w %d\n", front, addr, s.weights[addr])
+		}
+	}
+}
+
+// options are those of ipvsadm.
+func (s settings) options() (out string) {
+	if s.flags&persistent != 0 {
+		out += " -p " + strconv.Itoa(int(s.timeout))
+	}
+	if s.flags&mhPort != 0 {
+		out += " -b mh-port"
+	}
+	return out
+}
+
+func (w *Writer) renderChains(b *bytes.Buffer) {
+	for _, v6 := range []bool{false, true} {
+		command := "iptables-restore"
+		if v6 {
+			command = "ip6tables-restore"
+		}
+		fmt.Fprintf(b, "# %s --noflush\n", command)
+		chains := Chains(w.Options, v6)
+		for _, table := range []string{"mangle", "filter", "nat"} {
+			w.renderTable(b, table, slices.DeleteFunc(slices.Clone(chains), func(c Chain) bool { return c.Table != table }))
+		}
+	}
+}
+
+func (w *Writer) renderTable(b *bytes.Buffer, table string, chains []Chain) {
+	name := func(c Chain) string { return w.Prefix + "-" + c.Name }
+	fmt.Fprintf(b, "*%s\n", table)
+	for _, c := range chains {
+		fmt.Fprintf(b, ":%s - [0:0]\n", name(c))
+	}
+	for _, c := range chains {
+		for _, rule := range c.Rules {
+			fmt.Fprintf(b, "-A %s %s\n", name(c), strings.ReplaceAll(rule, placeholder, w.Prefix))
+		}
+	}
+	for _, c := range chains {
+		for _, j := range c.From {
+			how, match := "-I", ""
+			if j.Last {
+				how = "-A"
+			}
+			if j.Match != "" {
+				match = j.Match + " "
+			}
+			fmt.Fprintf(b, "%s %s %s-j %s\n", how, j.Chain, match, name(c))
+		}
+	}
+	b.WriteString("COMMIT\n")
+}

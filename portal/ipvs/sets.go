@@ -1,0 +1,180 @@
+package ipvs
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// setID is one of the ipsets, of which each family has its own.
+type setID int
+
+// The sets. Those of frontends hold address, protocol and port, unless said otherwise.
+const (
+	clusterIPs    setID = iota // masqueraded for clients that are not pods, while it is known who is one
+	externalIPs                // masqueraded for everyone, as are the next two
+	loadBalancers              //
+	nodePorts                  // at each address of the node
+	restricted                 // load balancers with source ranges
+	sources                    // and a range
+	sourceHosts                // and an address: the frontend's own, which this node's clients have
+	insiders                   // virtual servers that clients outside are not led to
+	hairpins                   // an endpoint of this node that dials itself
+	pods                       // the addresses that pods have
+	addresses                  // of the device
+	served                     // all virtual servers
+	setIDs
+)
+
+// setKind is what is the same in both families.
+type setKind struct {
+	name  string // behind the prefix KUBE, which most share with kube-proxy
+	short string // behind another prefix: a set's name has 31 characters at most
+	typ   string
+}
+
+// Types of sets, as the kernel names them.
+const (
+	byAddress   = "hash:ip"
+	byNet       = "hash:net"
+	byFrontend  = "hash:ip,port"
+	byClient    = "hash:ip,port,ip"
+	byClientNet = "hash:ip,port,net"
+)
+
+var setKinds = [setIDs]setKind{
+	clusterIPs:    {"CLUSTER-IP", "CLUSTER-IP", byFrontend},
+	externalIPs:   {"EXTERNAL-IP", "EXT-IP", byFrontend},
+	loadBalancers: {"LOAD-BALANCER", "LB", byFrontend},
+	nodePorts:     {"NODE-PORT", "NP", byFrontend},
+	restricted:    {"LOAD-BALANCER-FW", "LB-FW", byFrontend},
+	sources:       {"LOAD-BALANCER-SOURCE-CIDR", "LB-SOURCE-CIDR", byClientNet},
+	sourceHosts:   {"LOAD-BALANCER-SOURCE-IP", "LB-SOURCE-IP", byClient},
+	insiders:      {"INSIDE-ONLY", "INSIDE-ONLY", byFrontend},
+	hairpins:      {"LOOP-BACK", "LOOP-BACK", byClient},
+	pods:          {"PODS", "PODS", byNet},
+	addresses:     {"IPVS-IPS", "IPVS-IPS", byAddress},
+	served:        {"IPVS-SERVERS", "IPVS-SERVERS", byFrontend},
+}
+
+// names knows what is called how.
+type names struct {
+	prefix string
+	device string
+}
+
+func newNames(prefix string) names {
+	const longest = 15
+	device := strings.ToLower(prefix) + "-ipvs0"
+	if len(device) > longest {
+		device = strings.ToLower(prefix)
+	}
+	if prefix == SolePrefix {
+		device = "kube-ipvs0"
+	}
+	return names{prefix, device}
+}
+
+// maxSetName is what the kernel takes.
+const maxSetName = 31
+
+// set is the name of a set; kube-proxy cuts names too.
+func (n names) set(id setID, v6 bool) string {
+	name := n.prefix + "-"
+	if v6 {
+		name += "6-"
+	}
+	if n.prefix == SolePrefix {
+		name += setKinds[id].name
+	} else {
+		name += setKinds[id].short
+	}
+	return n.cut(name)
+}
+
+// set is one with its name.
+type set struct {
+	name string
+	typ  string
+	id   setID
+	v6   bool
+}
+
+// sets are those of both families, in order.
+func (n names) sets() (out []set) {
+	for _, v6 := range []bool{false, true} {
+		for id := range setIDs {
+			out = append(out, set{n.set(id, v6), setKinds[id].typ, id, v6})
+		}
+	}
+	return out
+}
+
+// maxElements is how many elements a set takes; memory is taken as they come.
+const maxElements = 1 << 20
+
+// leftovers are sets of kube-proxy's that we have no use for.
+var leftovers = []string{
+	"NODE-PORT-TCP", "NODE-PORT-UDP", "EXTERNAL-IP-LOCAL", "LOAD-BALANCER-LOCAL", "NODE-PORT-LOCAL-TCP", "NODE-PORT-LOCAL-UDP", "NODE-PORT-SCTP-HASH",
+	"NODE-PORT-LOCAL-SCTP-HASH", "HEALTH-CHECK-NODE-PORT",
+}
+
+// all are the names of our sets, and with the name of the only proxy those of kube-proxy's.
+func (n names) all() (out []string) {
+	for _, s := range n.sets() {
+		out = append(out, s.name)
+	}
+	if n.prefix == SolePrefix {
+		for _, name := range leftovers {
+			out = append(out, n.cut(n.prefix+"-"+name), n.cut(n.prefix+"-6-"+name))
+		}
+	}
+	return out
+}
+
+func (n names) cut(name string) string { return name[:min(len(name), maxSetName)] }
+
+// entry is an element of a set.
+type entry struct {
+	id setID
+	v6 bool
+	element
+}
+
+// element is what a set may hold. Which fields are in use depends on the type of the set.
+type element struct {
+	addr     netip.Addr
+	protocol service.Protocol
+	port     uint16
+	client   netip.Prefix // or a single address; in a set of nets its only part
+}
+
+func (e element) compare(o element) int {
+	return cmp.Or(e.addr.Compare(o.addr), cmp.Compare(e.protocol, o.protocol), cmp.Compare(e.port, o.port),
+		e.client.Compare(o.client))
+}
+
+func (e entry) compare(o entry) int {
+	six := func(v6 bool) int {
+		if v6 {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(six(e.v6), six(o.v6)), cmp.Compare(e.id, o.id), e.element.compare(o.element))
+}
+
+// atFrontend is a frontend's entry in a set of addresses and ports.
+func atFrontend(id setID, f service.Frontend) entry {
+	return entry{id, f.Addr.Addr().Is6(), element{addr: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}}
+}
+
+// of is the entry with a client as its third part.
+func (e entry) of(client netip.Prefix) entry {
+	e.client = client
+	return e
+}
+
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

@@ -1,0 +1,27 @@
+package ipvs
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/portal/portaltest"
+)
+
+// What a host without IPVS is told names what is missing and what to do.
+func TestUsableSaysWhatIsMissing(t *testing.T) {
+	portaltest.Enter(t)
+	err := Usable(Options{})
+	if err == nil {
+		t.Skip("this kernel has everything")
+	}
+	t.Log(err)
+	if os.Getenv("VM_IN_GUEST") == "1" {
+		t.Error("the guest's kernel should have everything")
+	}
+	for _, word := range []string{"modprobe", "ipvs.fallback: iptables"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: does not name %s", err, word)
+		}
+	}
+}

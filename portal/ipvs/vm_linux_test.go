@@ -1,0 +1,120 @@
+package ipvs
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
+)
+
+func TestMain(m *testing.M) { portaltest.Main(m) }
+
+// needIPVS skips a test on a kernel without IPVS. In the guest of integration/vmrun there is one, or something is wrong.
+func needIPVS(t testing.TB) {
+	t.Helper()
+	err := Usable(Options{})
+	switch {
+	case err == nil:
+	case os.Getenv("VM_IN_GUEST") == "1":
+		t.Fatal(err)
+	default:
+		t.Skipf("runs in a virtual machine (go test -exec integration/vmrun): %v", err)
+	}
+}
+
+// node is a site whose writer is one of ours.
+type node struct {
+	*portaltest.Site
+	ours *Writer
+}
+
+func newNode(t *testing.T, edit func(*Options)) *node {
+	t.Helper()
+	needIPVS(t)
+	n := &node{}
+	n.Site = portaltest.NewSite(t, func() (portal.Writer, error) {
+		w, err := open(t, edit)
+		n.ours = w
+		return w, err
+	})
+	return n
+}
+
+func open(t testing.TB, edit func(*Options)) (*Writer, error) {
+	o := Options{Log: t.Logf}
+	if edit != nil {
+		edit(&o)
+	}
+	var extra []iptables.Extra
+	for _, c := range append(Chains(o, false), Chains(o, true)...) {
+		extra = append(extra, iptables.Extra(c))
+	}
+	rules, err := iptables.New(iptables.Options{
+		Prefix: o.Prefix, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Log: t.Logf, Extra: extra,
+		Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Masquerade: o.Masquerade,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Rules = rules
+	return New(o)
+}
+
+func TestClusterIP(t *testing.T) {
+	n := newNode(t, nil)
+	pod := n.Pod("eth1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64"))
+	for _, host := range []string{"10.244.0.2", "fd00:244::2"} {
+		pod.Must(func() error { return portaltest.Echo(t, host, 8080) })
+	}
+	n.Write([]portal.Portal{
+		spread(service.ClusterIP, "10.96.0.1:80", service.TCP, "10.244.0.2:8080"),
+		spread(service.ClusterIP, "10.96.0.1:80", service.UDP, "10.244.0.2:8080"),
+		spread(service.ClusterIP, "[fd00:96::1]:80", service.TCP, "[fd00:244::2]:8080"),
+		spread(service.ClusterIP, "[fd00:96::1]:80", service.UDP, "[fd00:244::2]:8080"),
+	})
+	for _, network := range []string{"tcp", "udp"} {
+		for _, addr := range []string{"10.96.0.1:80", "[fd00:96::1]:80"} {
+			n.Expect(n.Client, "the client", network, addr, portaltest.Answered)
+			n.Expect(n.Node, "the node", network, addr, portaltest.Answered)
+			n.Expect(pod, "the endpoint", network, addr, portaltest.Silence)
+		}
+		for _, addr := range []string{"10.96.0.1:81", "[fd00:96::1]:81"} {
+			n.Expect(n.Client, "the client", network, addr, portaltest.Refused)
+			n.Expect(n.Node, "the node", network, addr, portaltest.Refused)
+		}
+	}
+	n.audit()
+}
+
+func (n *node) audit() {
+	n.Helper()
+	if err := n.Node.Do(func() error { return n.ours.Audit(context.Background()) }); err != nil {
+		n.Error(err)
+	}
+}
+
+// cannot are what IPVS has no means for.
+var cannot = []portaltest.Behaviour{
+	portaltest.NodeScopeInside,         // a virtual server has one set of endpoints
+	portaltest.AffinityAcrossFrontends, // and one memory of clients
+}
+
+func TestSpreading(t *testing.T) {
+	needIPVS(t)
+	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
+		return open(t, func(o *Options) {
+			o.Inside, o.NodePortAddresses, o.Masquerade = s.Inside, s.NodePortAddresses, s.Masquerade
+		})
+	}, cannot...)
+}
+
+func TestTraffic(t *testing.T) {
+	needIPVS(t)
+	portaltest.Traffic(t, func(inside portal.Inside) (portal.Writer, error) {
+		return open(t, func(o *Options) { o.Inside = inside })
+	})
+}

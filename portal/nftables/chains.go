@@ -1,0 +1,294 @@
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// rules writes the rules of one family; those of chains that do not belong to a service port are here. What packets are
+// asked does not grow with the number of portals: sets and maps hold those. The kernel walks all rules of a table, and all
+// maps that lead to chains, at each change of a rule or of such a map. So the portals that need no chain of their own, the
+// plain ones, are in maps that hold mere addresses and ports.
+type rules struct {
+	sets
+	family
+	first, last      uint16     // the daemon's ports
+	address          netip.Addr // where they are, if one was chosen
+	masquerade       portal.Masquerade
+	serviceCIDRs     []netip.Prefix // of this family
+	allNodeAddresses bool
+	nodeAddresses    []netip.Prefix // of this family, unless all
+	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
+	inside           portal.Inside
+}
+
+// sets are those that every table has.
+type sets struct {
+	ips, nodePorts scope
+	clusterIPs     *set
+	hairpins       *set // pairs of addresses of endpoints that dial themselves
+}
+
+// scope is the portals of one form: by address, or node ports.
+type scope struct {
+	name      string
+	redirects *set // to ports, for everyone
+	insiders  *set // to ports, for clients inside the cluster; chains lead here
+	chains    *set // to chains of those that are not plain
+	plain     *set // those that spread over endpoints and ask nothing of the client
+	external  *set // of these, those that masquerade everyone; nil: all do
+	refused   *set
+	dropped   *set
+}
+
+func newSets() sets {
+	return sets{
+		ips:        newScope("ips", byDestination, byProtocol, byPort),
+		nodePorts:  newScope("nodeports", byProtocol, byPort),
+		clusterIPs: &set{name: "cluster-ips", key: key{byDestination}},
+		hairpins:   &set{name: "hairpin-connections", key: key{bySource, byDestination}},
+	}
+}
+
+func newScope(name string, parts ...field) scope {
+	k := key(parts)
+	s := scope{
+		name:      name,
+		redirects: &set{name: "redirect-" + name, key: k, data: ports},
+		insiders:  &set{name: "inside-" + name, key: k, data: ports},
+		chains:    &set{name: "service-" + name, key: k, data: verdicts},
+		plain:     &set{name: "plain-" + name, key: k},
+		refused:   &set{name: "refused-" + name, key: k},
+		dropped:   &set{name: "dropped-" + name, key: k},
+	}
+	if slices.Contains(k, byDestination) {
+		s.external = &set{name: "external-" + name, key: k}
+	}
+	return s
+}
+
+// all are in the order in which they are shown.
+func (s sets) all() []*set {
+	var all []*set
+	for _, scope := range []scope{s.ips, s.nodePorts} {
+		all = append(all, scope.redirects, scope.insiders, scope.chains, scope.plain)
+		if scope.external != nil {
+			all = append(all, scope.external)
+		}
+		all = append(all, scope.refused, scope.dropped)
+	}
+	return append(all, s.clusterIPs, s.hairpins)
+}
+
+// Names of chains.
+const (
+	services     = "services"
+	nodePorts    = "nodeports"
+	refusals     = "refusals"
+	refusedNodes = "refused-nodeports"
+	clusterIPs   = "cluster-ips-check"
+	guard        = "guard"
+	refuse       = "refuse"
+	markClients  = "mark-clients"
+	masquerading = "masquerading"
+	postrouting  = "nat-postrouting"
+)
+
+// filterPriority is before that of most firewalls.
+const filterPriority = -10
+
+// fixed are the chains that do not depend on portals.
+func (r rules) fixed() []chain {
+	leading := []rule{{jump(services)}}
+	through := []rule{{newFlow{}, jump(refusals)}, {newFlow{}, jump(clusterIPs)}}
+	all := []chain{
+		{name: "nat-prerouting", hook: &hook{"nat", "prerouting", -100}, rules: leading},
+		{name: "nat-output", hook: &hook{"nat", "output", -100}, rules: leading},
+		{name: "filter-input", hook: &hook{"filter", "input", filterPriority}, rules: r.input()},
+		{name: "filter-forward", hook: &hook{"filter", "forward", filterPriority}, rules: through},
+		{name: "filter-output", hook: &hook{"filter", "output", filterPriority}, rules: through},
+		{name: services, rules: append(r.lookups(r.ips), r.toNode(nodePorts)...)},
+		{name: nodePorts, rules: r.lookups(r.nodePorts)},
+		{name: refusals, rules: append(refusalRules(r.ips), r.toNode(refusedNodes)...)},
+		{name: refusedNodes, rules: refusalRules(r.nodePorts)},
+		{name: clusterIPs, rules: r.clusterIPRules()},
+		{name: guard, rules: guardRules()},
+		{name: refuse, rules: []rule{{protocols{service.TCP}, reject{tcp: true}}, {reject{}}}},
+		{name: markClients, rules: r.clientMarks()},
+		{name: masquerading, rules: []rule{{unmark{r.masquerade.Mark}}, {masquerade{}}}},
+	}
+	for _, s := range []scope{r.ips, r.nodePorts} {
+		all = append(all,
+			chain{name: s.plain.name, rules: r.plain(s)},
+			chain{name: s.insiders.name, rules: r.insiders(goTo(s.redirectInside()), drop())},
+			chain{name: s.redirectInside(), rules: []rule{{redirectable(), redirect{s.insiders, r.address}}}},
+		)
+	}
+	if r.mark != 0 {
+		all = append(all, chain{name: "divert", hook: &hook{"filter", "prerouting", -150}, rules: []rule{r.divert()}})
+	}
+	return all
+}
+
+func (s scope) redirectInside() string { return "redirect-inside-" + s.name }
+
+// redirectable are the protocols that the daemon carries.
+func redirectable() protocols { return protocols{service.TCP, service.UDP} }
+
+// lookups ask for a portal of any target that leads somewhere. They ask twice, but for chains, which the kernel looks
+// through each time they are asked for: of a portal whose target changes while a packet passes, the second look finds it
+// where the first came too early.
+func (r rules) lookups(s scope) []rule {
+	look := []rule{
+		{redirectable(), redirect{s.redirects, r.address}},
+		{member{s.plain}, goTo(s.plain.name)},
+	}
+	return slices.Concat(look, []rule{{dispatch{s.chains}}}, look)
+}
+
+func refusalRules(s scope) []rule {
+	return []rule{{member{s.refused}, goTo(refuse)}, {member{s.dropped}, drop()}}
+}
+
+// toNode goes on in a chain with what is for an address that serves node ports. Loopback is none: the daemon itself
+// listens there.
+func (r rules) toNode(chain string) []rule {
+	here := rule{address{not: true, prefix: r.loopback}, local{}, goTo(chain)}
+	if r.allNodeAddresses {
+		return []rule{here}
+	}
+	var out []rule
+	for _, prefix := range r.nodeAddresses {
+		out = append(out, append(within(address{prefix: prefix}), here...))
+	}
+	return out
+}
+
+// within is a match, or none if the prefix has every address.
+func within(a address) rule {
+	if a.prefix.Bits() == 0 {
+		return nil
+	}
+	return rule{a}
+}
+
+// plain leads to endpoints, after what external portals and the node's own flows need. It looks twice as well: a portal may
+// go from one class to another meanwhile.
+func (r rules) plain(s scope) []rule {
+	var out []rule
+	if s.external == nil {
+		out = append(out, rule{mark{r.masquerade.Mark}})
+	} else {
+		out = append(out, rule{member{s.external}, mark{r.masquerade.Mark}}, rule{jump(markClients)})
+	}
+	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())})
+}
+
+// classes is the chain that looks for a portal's endpoints.
+func (s scope) classes() string { return endpointsOf + "-" + s.name }
+
+// class is the plain portals of a scope that have the same number of endpoints.
+type class struct {
+	scope  string
+	number int
+}
+
+func (c class) name() string { return fmt.Sprintf("%s-%s-%d", endpointsOf, c.scope, c.number) }
+
+// chain leads to the endpoints. It is a chain of its own because the kernel walks all of a map for a new rule that asks
+// it: a new class has nothing yet, and the rules of others stay.
+func (c class) chain(s *set) chain {
+	all := protocols{service.TCP, service.UDP, service.SCTP}
+	return chain{name: c.name(), rules: []rule{{all, spreadBy{s}}}}
+}
+
+// classesChain asks the classes, one after the other.
+func classesChain(s scope, all []class) chain {
+	c := chain{name: s.classes()}
+	for _, class := range all {
+		c.rules = append(c.rules, rule{jump(class.name())})
+	}
+	return c
+}
+
+// insiders lets clients inside the cluster go one way and others another.
+func (r rules) insiders(inside, outside verdict) []rule {
+	out := []rule{{local{source: true}, inside}}
+	for _, match := range r.pods(false) {
+		out = append(out, rule{match, inside})
+	}
+	return append(out, rule{outside})
+}
+
+// pods are the matches, each enough, for packets of pods; or those, all needed, for packets of others.
+func (r rules) pods(not bool) []statement {
+	var out []statement
+	for _, p := range r.inside.Sources {
+		if r.owns(p.Addr()) && p.Bits() > 0 {
+			out = append(out, address{source: true, not: not, prefix: p.Masked()})
+		}
+	}
+	if name := r.inside.Interface; name != "" {
+		out = append(out, device{not: not, name: name})
+	}
+	if name := r.inside.InterfacePrefix; name != "" {
+		out = append(out, device{not: not, begins: true, name: name})
+	}
+	return out
+}
+
+// clientMarks mark the clients of ClusterIPs that are to be masqueraded.
+func (r rules) clientMarks() []rule {
+	if r.masquerade.All {
+		return []rule{{mark{r.masquerade.Mark}}}
+	}
+	others := r.pods(true)
+	if len(others) == 0 {
+		return nil // nobody knows who is a pod
+	}
+	return []rule{append(rule(others), mark{r.masquerade.Mark})}
+}
+
+// postrouting is only there while something is spread.
+func (r rules) postrouting() chain {
+	return chain{name: postrouting, hook: &hook{"nat", "postrouting", 100}, rules: []rule{
+		{marked{r.masquerade.Mark}, goTo(masquerading)},
+		{translated{}, member{r.hairpins}, goTo(masquerading)},
+	}}
+}
+
+// input refuses flows to the daemon's ports that no portal led there, which SYNs and datagrams are asked for. That others
+// let translated ones in, no rule here can have: each table of nftables has its own say.
+func (r rules) input() []rule {
+	return []rule{
+		{toPorts{service.TCP, r.first, r.last}, opening{}, jump(guard)},
+		{toPorts{service.UDP, r.first, r.last}, jump(guard)},
+		{newFlow{}, jump(refusals)},
+	}
+}
+
+// guardRules spare answers: a client socket of this host may use a port of the range.
+func guardRules() []rule {
+	return []rule{
+		{translated{}, backToCaller()},
+		{protocols{service.TCP}, reject{tcp: true}},
+		{protocols{service.UDP}, newFlow{}, reject{}},
+	}
+}
+
+// clusterIPRules refuse ports of ClusterIPs that no portal has, and drop what goes to ClusterIPs that nobody has.
+func (r rules) clusterIPRules() []rule {
+	out := []rule{{member{r.sets.clusterIPs}, goTo(refuse)}}
+	for _, cidr := range r.serviceCIDRs {
+		out = append(out, rule{address{prefix: cidr}, drop()})
+	}
+	return out
+}
+
+// divert marks replies to clients' addresses that the daemon dials from, so that routing delivers them here. A listener
+// that is bound to no address, which others may have here, is none.
+func (r rules) divert() rule { return rule{redirectable(), transparent{}, mark{r.mark}} }

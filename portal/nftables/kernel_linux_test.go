@@ -1,0 +1,207 @@
+package nftables
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
+)
+
+func TestMain(m *testing.M) { portaltest.Main(m) }
+
+func newWriter(t testing.TB, o Options) *Writer {
+	t.Helper()
+	w, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// needNFT is for tests that look at what the kernel holds through the eyes of nft.
+func needNFT(t testing.TB) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		portaltest.Missing(t, "needs nft (Debian package nftables)")
+	}
+}
+
+func nft(ctx context.Context, input string, args ...string) (string, error) {
+	out, err := platform.Run(ctx, "nft", args, []byte(input))
+	return string(out), err
+}
+
+// accepted has nft take a text, as one message, which only real root may make that long.
+func accepted(t *testing.T, input string, args ...string) {
+	t.Helper()
+	_, err := nft(t.Context(), input, args...)
+	if err != nil && strings.Contains(err.Error(), "Message too long") {
+		portaltest.Missing(t, "needs root, or larger buffers of sockets: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kernel is the one of this network namespace.
+type kernel struct{ table string }
+
+// Dump has the parts of each table in order: the kernel lists them in that in which they were made.
+func (k kernel) Dump(ctx context.Context) (string, error) {
+	text, err := nft(ctx, "", "list", "ruleset")
+	var tables []string
+	for table := range strings.SplitSeq(text, "\n}\n") {
+		head, body, _ := strings.Cut(table, "\n")
+		parts := strings.Split(body, "\n\n")
+		slices.Sort(parts)
+		tables = append(tables, head+"\n"+strings.Join(parts, "\n\n"))
+	}
+	slices.Sort(tables)
+	return strings.Join(tables, "\n}\n"), err
+}
+
+func (k kernel) AddForeign(ctx context.Context) error {
+	_, err := nft(ctx, `table ip others {
+	chain services { counter
+	}
+	chain output { type nat hook output priority -100; ip daddr 192.0.2.250 jump services
+	}
+}
+table inet `+k.table+` {
+	map service-ips { type ipv4_addr : verdict; }
+	chain services { drop
+	}
+}
+`, "-f", "-")
+	return err
+}
+
+func (k kernel) Damage(ctx context.Context, f service.Frontend) error {
+	fam, maps := ipv4(), newSets().ips
+	if f.Addr.Addr().Is6() {
+		fam = ipv6()
+	}
+	e := element{destination: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}
+	if f.Addr.Addr().IsUnspecified() {
+		maps = newSets().nodePorts
+	}
+	for _, s := range []*set{maps.redirects, maps.chains, maps.plain, maps.refused, maps.dropped} {
+		if _, err := nft(ctx, "", "delete", "element", fam.word, k.table, s.name, "{", e.text(s.key), "}"); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("nothing leads from %s", f)
+}
+
+func (k kernel) Unhook(ctx context.Context) error {
+	_, err := nft(ctx, fmt.Sprintf("flush chain ip %s nat-prerouting\nflush chain ip6 %[1]s nat-output\n", k.table), "-f", "-")
+	return err
+}
+
+func TestKernel(t *testing.T) {
+	needNFT(t)
+	small := func(w *Writer) { w.conn.most = 8 << 10 } // as where the host allows only small buffers
+	for _, test := range []struct {
+		name    string
+		options Options
+		spread  bool
+		prepare func(*Writer)
+	}{
+		{"Plain", testOptions(), false, nil},
+		{"Spread", testOptions(), true, nil},
+		{"Rich", richOptions(), true, nil},
+		{"SmallBatches", richOptions(), true, small},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			portaltest.Run(t, func(t *testing.T) portaltest.Subject {
+				portaltest.Enter(t)
+				open := func() (portal.Writer, error) {
+					w, err := New(test.options)
+					if err == nil && test.prepare != nil {
+						test.prepare(w)
+					}
+					return w, err
+				}
+				return portaltest.Subject{Host: kernel{DefaultTable}, NewWriter: open, Spread: test.spread}
+			})
+		})
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	portaltest.Traffic(t, func(inside portaltest.Pods) (portal.Writer, error) {
+		o := testOptions()
+		o.Inside = inside
+		return New(o)
+	})
+}
+
+func TestSpreading(t *testing.T) {
+	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
+		o := testOptions()
+		o.Inside, o.NodePortAddresses, o.Masquerade = s.Inside, s.NodePortAddresses, s.Masquerade
+		return New(o)
+	})
+}
+
+// Both renderings are the same rules: what nft makes of the text is what netlink makes.
+func TestRenderIsWhatIsWritten(t *testing.T) {
+	needNFT(t)
+	for name, test := range cases() {
+		t.Run(name, func(t *testing.T) {
+			o, portals := test()
+			for _, more := range [][]portal.Portal{nil, portaltest.SpreadPortals(rand.New(rand.NewPCG(1, 2)), 200)} {
+				portals = append(portals, more...)
+				text, err := Render(o, portals)
+				if err != nil {
+					t.Fatal(err)
+				}
+				portaltest.Enter(t)
+				for range 2 { // the second time in place of the first
+					accepted(t, string(text), "-f", "-")
+				}
+				want, err := kernel{}.Dump(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				portaltest.Enter(t)
+				w := newWriter(t, o)
+				if err := w.Replace(t.Context(), portals); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+				got, err := kernel{}.Dump(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-text +netlink):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestGoldensAreAccepted(t *testing.T) {
+	needNFT(t)
+	portaltest.Enter(t)
+	files, err := filepath.Glob("testdata/*.nft")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no goldens", err)
+	}
+	for _, file := range files {
+		accepted(t, "", "--check", "-f", file)
+	}
+}

@@ -1,0 +1,249 @@
+// Package nftables holds portals in a table of nftables for each family, over netlink: Redirect and Spread in maps of nat
+// chains, Reject and Drop in sets of filter chains, and a guard before the daemon's own ports. It marks replies to
+// addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a Redirect.
+//
+// A firewall in another table has its own say: what it denies by default it must be told to let in.
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/portald/portald/portal"
+)
+
+// DefaultTable is the name of our tables unless Options says otherwise.
+const DefaultTable = "portald"
+
+// Options of a Writer. Only ProxyPorts has no default.
+type Options struct {
+	// Table is the name of the tables, of families ip and ip6, that are ours alone. Empty is DefaultTable.
+	Table string
+	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and new flows that
+	// no portal led there are refused.
+	ProxyPorts [2]uint16
+	// ProxyAddresses are addresses of this host, one a family at most, that redirected traffic is led to. A family without
+	// one uses the address of the interface that a packet came in by, which some interfaces of pods have not.
+	ProxyAddresses []netip.Addr
+	// NodePortAddresses are the local addresses that node ports are served on; empty means all. Node ports on loopback
+	// are never led anywhere: the daemon listens there itself. SetNodePortAddresses changes them later.
+	NodePortAddresses []netip.Prefix
+	// Inside says who is a pod, for portals that lead pods elsewhere. SetInside changes it later.
+	Inside portal.Inside
+	// Mark has these bits set in packets for a socket of this host that is bound to an address of others, so that routing
+	// can deliver them here: platform.Divert. 0 is without. A host that cannot is told of in Log. SetMark changes it later.
+	Mark uint32
+	// Masquerade says how flows to endpoints are.
+	Masquerade portal.Masquerade
+	// ServiceCIDRs are where ClusterIPs come from, of either family. What goes there to an address without a portal is
+	// dropped. Empty: it is not looked at.
+	ServiceCIDRs []netip.Prefix
+	// Log is told once of each thing that the host cannot do. The default is silence.
+	Log func(format string, args ...any)
+	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
+	Failed func(ipv6, partial bool)
+}
+
+// Writer holds portals in nftables. One goroutine uses it; Diverts and what begins with Set are for any.
+type Writer struct {
+	limits
+	conn    *conn
+	tables  []*table // one for each family served
+	failed  func(ipv6, partial bool)
+	live    atomic.Pointer[live]
+	written bool // the host is known to hold what was last asked for
+}
+
+var (
+	_ portal.Writer  = (*Writer)(nil)
+	_ portal.Auditor = (*Writer)(nil)
+)
+
+// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
+// after an error until a Replace succeeds.
+var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
+
+// New looks whether the kernel can do it and returns a Writer that has changed nothing yet. It belongs to the network
+// namespace of the calling thread. It is an error if IPv4 cannot be served; a host without IPv6 is served without it.
+func New(o Options) (*Writer, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	conn, err := dial()
+	if err != nil {
+		return nil, fmt.Errorf("use nftables: %w", err)
+	}
+	w := &Writer{limits: o.limits(), failed: o.Failed, conn: conn}
+	w.live.Store(new(o.live()))
+	for _, f := range []family{ipv4(), ipv6()} {
+		r, err := o.rules(f)
+		if err != nil {
+			return nil, err
+		}
+		t, err := open(conn, r, o.Table)
+		switch {
+		case err == nil:
+			w.tables = append(w.tables, t)
+		case f.v6:
+			o.Log("no portals for IPv6 on this host: %v", err)
+		default:
+			return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.close())
+		}
+	}
+	return w, nil
+}
+
+// IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
+func (w *Writer) IPv6() bool { return len(w.tables) > 1 }
+
+var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,59}$`)
+
+// complete sets defaults and refuses what makes no sense.
+func (o *Options) complete() error {
+	if o.Table == "" {
+		o.Table = DefaultTable
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(bool, bool) {}
+	}
+	if !tableForm.MatchString(o.Table) {
+		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)
+	}
+	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
+		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
+	}
+	for _, cidr := range o.ServiceCIDRs {
+		if !cidr.IsValid() || cidr.Addr().Is4In6() || cidr.Bits() == 0 {
+			return fmt.Errorf("service CIDR %s: want an IPv4 or IPv6 prefix", cidr)
+		}
+	}
+	if err := o.Masquerade.Complete(); err != nil {
+		return err
+	}
+	return o.Inside.Check()
+}
+
+func (o *Options) limits() limits { return limits{o.ProxyPorts[0], o.ProxyPorts[1]} }
+
+func (o *Options) live() live { return live{o.Inside, o.NodePortAddresses, o.Mark} }
+
+// rules are those of a family, without what is live.
+func (o *Options) rules(f family) (rules, error) {
+	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade}
+	for _, addr := range o.ProxyAddresses {
+		if !f.owns(addr) {
+			continue
+		}
+		if r.address.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
+			return rules{}, fmt.Errorf("proxy address %s: want one unicast address for %s", addr, f.name)
+		}
+		r.address = addr
+	}
+	for _, cidr := range o.ServiceCIDRs {
+		if f.owns(cidr.Addr()) {
+			r.serviceCIDRs = append(r.serviceCIDRs, cidr.Masked())
+		}
+	}
+	return r, nil
+}
+
+// adopt has what is live take effect.
+func (r *rules) adopt(l live) {
+	r.inside, r.mark = l.inside, l.mark
+	r.allNodeAddresses = len(l.nodePorts) == 0
+	r.nodeAddresses = nil
+	for _, p := range l.nodePorts {
+		p = p.Masked()
+		inLoopback := p.Overlaps(r.loopback) && p.Bits() >= r.loopback.Bits()
+		if r.owns(p.Addr()) && !inLoopback {
+			r.nodeAddresses = append(r.nodeAddresses, p)
+		}
+	}
+	slices.SortFunc(r.nodeAddresses, netip.Prefix.Compare)
+	r.nodeAddresses = slices.Compact(r.nodeAddresses)
+}
+
+// Replace makes the tables of both families hold exactly these portals. Portals that no rule can express are left out
+// and named in the error; the rest is served.
+func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
+	w.written = false
+	sound, err := w.sound(portals)
+	errs := []error{err, w.conn.observe()}
+	for _, t := range w.tables {
+		t.adopt(*w.live.Load())
+		errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound))))
+	}
+	err = errors.Join(errs...)
+	w.written = err == nil
+	return err
+}
+
+// Update applies changes, as one transaction a family. It costs what they change: elements of maps, and the chains of
+// service ports with affinity, a Local policy or source ranges, at which the kernel looks through all such chains.
+func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
+	if !w.written {
+		return fmt.Errorf("update portals: %w", ErrUnknown)
+	}
+	w.written = false
+	sound, err := w.soundChanges(changes)
+	errs := []error{err}
+	for _, t := range w.tables {
+		errs = append(errs, t.wrap("update", w.tell(t, true, t.update(ctx, sound))))
+	}
+	err = errors.Join(errs...)
+	w.written = err == nil
+	return err
+}
+
+func (w *Writer) tell(t *table, partial bool, err error) error {
+	if err != nil {
+		w.failed(t.v6, partial)
+	}
+	return err
+}
+
+// Cleanup removes our tables.
+func (w *Writer) Cleanup(ctx context.Context) error {
+	w.written = false
+	var errs []error
+	for _, t := range w.tables {
+		errs = append(errs, t.wrap("remove", t.cleanup(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// Audit compares the tables of both families with what was written, unless nobody has changed anything in nftables.
+func (w *Writer) Audit(ctx context.Context) error {
+	if !w.written {
+		return fmt.Errorf("audit portals: %w", ErrUnknown)
+	}
+	gen, same, err := w.conn.unchanged()
+	if same || err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range w.tables {
+		errs = append(errs, t.wrap("audit", t.audit(ctx)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	w.conn.seen = gen
+	return nil
+}
+
+// wrap says what of a family went wrong.
+func (f family) wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s portals: %w", verb, f.name, err)
+}

@@ -1,0 +1,58 @@
+package nftables
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/portald/portald/portal"
+)
+
+// Render returns what a Writer with these options has a host hold for portals, as text for nft -f, which replaces what
+// the host's tables of that name hold: those of both families. Options that touch the host are not used. Portals that no
+// rule can express are left out and named in the error; the rest is there.
+func Render(o Options, portals []portal.Portal) ([]byte, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	sound, err := o.limits().sound(portals)
+	var b bytes.Buffer
+	for _, f := range []family{ipv4(), ipv6()} {
+		r, err := o.rules(f)
+		if err != nil {
+			return nil, err
+		}
+		r.adopt(o.live())
+		_, e := whole(r, sound)
+		fmt.Fprintf(&b, "# %s\n", f.name)
+		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)
+		e.text(&b, f, o.Table)
+	}
+	return b.Bytes(), err
+}
+
+// text writes an edit that makes a table from nothing.
+func (e *edit) text(b *bytes.Buffer, f family, table string) {
+	fmt.Fprintf(b, "table %s %s {\n", f.word, table)
+	elements := map[string][]string{}
+	for _, p := range e.puts {
+		elements[p.set.name] = append(elements[p.set.name], p.set.elementText(p.element, p.value))
+	}
+	for _, s := range e.sets {
+		b.WriteString(s.text(f, elements[s.name]))
+	}
+	for _, c := range e.chains {
+		c.text(b, f)
+	}
+	b.WriteString("}\n")
+}
+
+func (c chain) text(b *bytes.Buffer, f family) {
+	fmt.Fprintf(b, "\tchain %s {\n", c.name)
+	if c.hook != nil {
+		fmt.Fprintf(b, "\t\ttype %s hook %s priority %d; policy accept;\n", c.hook.kind, c.hook.at, c.hook.priority)
+	}
+	for _, r := range c.rules {
+		fmt.Fprintf(b, "\t\t%s\n", r.text(f))
+	}
+	b.WriteString("\t}\n")
+}

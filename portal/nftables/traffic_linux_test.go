@@ -1,0 +1,185 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
+)
+
+func newSite(t *testing.T, o Options) *portaltest.Site {
+	s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(o) })
+	s.UnlimitICMP()
+	s.Write(portaltest.SitePortals())
+	return s
+}
+
+// The daemon's own port, another of its range where nobody listens, and node ports on loopback, which are the daemon's
+// own listeners' business: whoever comes there straight is refused.
+func TestGuard(t *testing.T) {
+	s := newSite(t, testOptions())
+	for _, network := range []string{"tcp", "udp"} {
+		for who, from := range map[string]*portaltest.Namespace{"the client": s.Client, "the node": s.Node} {
+			for _, host := range []string{portaltest.NodeV4, "[" + portaltest.NodeV6 + "]"} {
+				s.Expect(from, who, network, host+":20001", portaltest.Refused)
+				s.Expect(from, who, network, host+":20002", portaltest.Refused)
+			}
+		}
+		for _, loopback := range []string{"127.0.0.1:30080", "[::1]:30080", "127.0.0.1:30082", "127.0.0.1:20001"} {
+			s.Expect(s.Node, "the node", network, loopback, portaltest.Refused)
+		}
+	}
+	for port, host := range map[int]string{20500: portaltest.ClientV4, 20501: portaltest.ClientV6} { // answers are spared
+		s.Client.Must(func() error { return portaltest.Echo(t, host, 7) })
+		if got := portaltest.Ask(s.Node, "tcp", net.JoinHostPort(host, "7"), port); got != portaltest.Answered {
+			t.Errorf("from port %d: %s", port, got)
+		}
+	}
+}
+
+// Ports that no portal has are refused on ClusterIPs alone, whatever else leads from there, and where ClusterIPs come from
+// the rest is silence.
+func TestUndefinedPorts(t *testing.T) {
+	o := testOptions()
+	o.ServiceCIDRs = prefixes("10.96.0.0/16", "fd00:96::/112")
+	s := newSite(t, o)
+	for _, host := range []string{portaltest.ClientV4, portaltest.ClientV6} {
+		s.Client.Must(func() error { return portaltest.Echo(t, host, 99) })
+	}
+	s.Client.Must(func() error { // who has the external addresses but for the node's portals
+		return errors.Join(addAddress("lo", "198.51.100.1/32"), portaltest.Echo(t, "198.51.100.1", 99))
+	})
+	for _, network := range []string{"tcp", "udp"} {
+		s.Expect(s.Node, "the node", network, "10.96.0.1:99", portaltest.Refused)
+		s.Expect(s.Client, "the client", network, "10.96.0.1:99", portaltest.Refused)
+		s.Expect(s.Client, "the client", network, "[fd00:96::1]:99", portaltest.Refused)
+		s.Expect(s.Node, "the node", network, "198.51.100.1:99", portaltest.Answered)
+		s.Expect(s.Client, "the client", network, "10.96.0.2:80", portaltest.Silence)
+		s.Expect(s.Client, "the client", network, "[fd00:96::2]:80", portaltest.Silence)
+	}
+}
+
+func addAddress(device, text string) error {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(text)
+	if err != nil {
+		return err
+	}
+	return netlink.AddrAdd(link, addr)
+}
+
+// The daemon dials an endpoint from a client's own address, and has the answers.
+func TestTransparent(t *testing.T) {
+	o := testOptions()
+	divert := platform.DefaultDivert()
+	o.Mark = divert.Mark
+	s := newSite(t, o)
+	pod := s.Pod("pod1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64"))
+	for _, host := range []string{"10.244.0.2", "fd00:244::2"} {
+		pod.Must(func() error { return portaltest.Echo(t, host, 8080) })
+	}
+	if w := s.Writer.(*Writer); !w.Diverts(false) || !w.Diverts(true) {
+		t.Error("replies are not diverted")
+	}
+	s.Node.Must(func() error { return errors.Join(divert.Add(false), divert.Add(true)) })
+	for client, endpoint := range map[string]string{portaltest.ClientV4: "10.244.0.2", portaltest.ClientV6: "fd00:244::2"} {
+		for _, network := range []string{"tcp", "udp"} {
+			if err := s.Node.Do(func() error { return askAs(network, client, net.JoinHostPort(endpoint, "8080")) }); err != nil {
+				t.Errorf("%s from %s: %v", network, client, err)
+			}
+		}
+	}
+}
+
+// askAs asks an echo, from an address that is not this host's.
+func askAs(network, client, echo string) error {
+	addr := netip.AddrPortFrom(netip.MustParseAddr(client), 0)
+	dialer := net.Dialer{Timeout: time.Second, Control: transparentSocket, LocalAddr: net.TCPAddrFromAddrPort(addr)}
+	if network == "udp" {
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(addr)
+	}
+	conn, err := dialer.Dial(network, echo)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := fmt.Fprint(conn, "who am I?"); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 64))
+	return err
+}
+
+func transparentSocket(network, _ string, raw syscall.RawConn) error {
+	level, name := unix.SOL_IP, unix.IP_TRANSPARENT
+	if strings.HasSuffix(network, "6") {
+		level, name = unix.SOL_IPV6, unix.IPV6_TRANSPARENT
+	}
+	var err error
+	failed := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, name, 1) })
+	return errors.Join(failed, err)
+}
+
+// Other tables may change as they like, and ours may not.
+func TestAuditLooksAtOursAlone(t *testing.T) {
+	needNFT(t)
+	portaltest.Enter(t)
+	o := testOptions()
+	w := newWriter(t, o)
+	portals := portaltest.SitePortals()
+	if err := w.Replace(t.Context(), append(portals, spreads4()...)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		change string
+		bad    bool
+	}{
+		{"add table ip others", false},
+		{"add chain ip others c { type filter hook input priority 0; policy drop; }", false},
+		{"delete table ip others", false},
+		{"add rule ip portald guard counter", true},
+		{"flush chain ip6 portald services", true},
+		{"add chain ip portald nat-output { policy drop; }", true},
+		{"add chain ip portald more", true},
+		{"add set ip6 portald more { type ipv4_addr; }", true},
+		{"add element ip portald cluster-ips { 10.0.0.1 }", true},
+		{"delete element ip portald redirect-ips { 10.96.0.1 . tcp . 80 }", true},
+		{"add table ip portald { flags dormant; }", true},
+		{"delete table ip portald", true},
+		{"flush ruleset", true},
+	} {
+		if _, err := nft(context.Background(), test.change+"\n", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+		err := w.Audit(t.Context())
+		if (err != nil) != test.bad {
+			t.Errorf("%s: %v", test.change, err)
+		}
+		if !test.bad {
+			continue
+		}
+		t.Log(err)
+		if err := w.Replace(t.Context(), portals); err != nil {
+			t.Fatalf("after %s: %v", test.change, err)
+		}
+		if err := w.Audit(t.Context()); err != nil {
+			t.Errorf("after %s and Replace: %v", test.change, err)
+		}
+	}
+}

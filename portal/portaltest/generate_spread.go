@@ -1,0 +1,162 @@
+package portaltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// SpreadPortals is Portals with as many that spread; owners have several portals each.
+func SpreadPortals(random *rand.Rand, n int) []portal.Portal {
+	found := State{}
+	for len(found) < n {
+		p := one(random, 1<<16)
+		p.Owner.Name = fmt.Sprintf("s%d", random.IntN(1+n/4))
+		found.enter(random, p)
+	}
+	return found.Portals()
+}
+
+// ChangeSpread is Change for states with portals that spread. An owner's pool changes too, and with it all of its
+// portals of that family that spread.
+func (s State) ChangeSpread(random *rand.Rand, n int) []portal.Change {
+	touched := map[service.Frontend]bool{}
+	for range n {
+		p := one(random, 8)
+		if random.IntN(4) == 0 {
+			for _, f := range s.repool(random, p.Owner, isIPv6(p)) {
+				touched[f] = true
+			}
+			continue
+		}
+		touched[p.Frontend] = true
+		if _, there := s[p.Frontend]; there && random.IntN(2) == 0 {
+			delete(s, p.Frontend)
+		} else {
+			s.enter(random, p)
+		}
+	}
+	return s.changes(touched)
+}
+
+// enter has the state hold p, or one in its place that spreads.
+func (s State) enter(random *rand.Rand, p portal.Portal) {
+	if random.IntN(2) == 0 {
+		p.Target = s.offered(random, p.Owner, isIPv6(p)).spread(p.Kind)
+	}
+	s[p.Frontend] = p
+}
+
+// offered is what all portals of an owner share that spread in one family: a pool, and the scopes that the traffic
+// policies give them.
+type offered struct {
+	pool               *portal.Pool
+	internal, external service.Scope
+}
+
+// spread is the target of a portal. No ClusterIP spreads over nothing.
+func (o offered) spread(kind service.Kind) portal.Spread {
+	scope := o.external
+	if kind == service.ClusterIP {
+		scope = o.internal
+		if len(o.pool.Node) == 0 {
+			scope = service.ClusterScope
+		}
+	}
+	return portal.Spread{Pool: o.pool, Scope: scope}
+}
+
+func anyOffered(random *rand.Rand, v6 bool) offered {
+	return offered{Pool(random, v6), service.Scope(random.IntN(2)), service.Scope(random.IntN(2))}
+}
+
+// offered is what the owner has, and something for what it has not.
+func (s State) offered(random *rand.Rand, owner service.PortName, v6 bool) offered {
+	o := anyOffered(random, v6)
+	for _, p := range s.spreading(owner, v6) {
+		to := p.Target.(portal.Spread)
+		o.pool = to.Pool
+		if p.Kind == service.ClusterIP {
+			o.internal = to.Scope
+		} else {
+			o.external = to.Scope
+		}
+	}
+	return o
+}
+
+// spreading are the portals of an owner that spread in one family.
+func (s State) spreading(owner service.PortName, v6 bool) (out []portal.Portal) {
+	for _, p := range s {
+		if _, ok := p.Target.(portal.Spread); ok && p.Owner == owner && isIPv6(p) == v6 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// repool gives an owner another pool and other scopes in a family, or the latter alone, and returns the frontends
+// concerned.
+func (s State) repool(random *rand.Rand, owner service.PortName, v6 bool) (out []service.Frontend) {
+	was, is := s.offered(random, owner, v6), anyOffered(random, v6)
+	if random.IntN(3) == 0 || is.pool.Equal(was.pool) {
+		is.pool = was.pool
+	}
+	for _, p := range s.spreading(owner, v6) {
+		p.Target = is.spread(p.Kind)
+		s[p.Frontend] = p
+		out = append(out, p.Frontend)
+	}
+	return out
+}
+
+// Pool returns one of a family with one to four endpoints of a few addresses.
+func Pool(random *rand.Rand, v6 bool) *portal.Pool {
+	pool := &portal.Pool{Affinity: []time.Duration{0, 0, time.Minute, 3 * time.Hour}[random.IntN(4)]}
+	size := 1 + random.IntN(4)
+	for _, n := range random.Perm(8)[:size+1] {
+		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, v6), 8080+uint16(n%2)), Here: random.IntN(2) == 0}
+		drains := len(pool.Cluster) == size // and serves NodeScope alone
+		if !drains {
+			pool.Cluster = append(pool.Cluster, e)
+		}
+		if e.Here && (!drains || len(pool.Node) == 0) {
+			pool.Node = append(pool.Node, e)
+		}
+	}
+	byAddress := func(a, b portal.Endpoint) int { return a.Addr.Compare(b.Addr) }
+	slices.SortFunc(pool.Cluster, byAddress)
+	slices.SortFunc(pool.Node, byAddress)
+	if pool.Restricted = random.IntN(3) == 0; pool.Restricted {
+		pool.SourceRanges = sources(v6)[:random.IntN(3)]
+	}
+	return pool
+}
+
+func podAddress(n int, v6 bool) netip.Addr {
+	if v6 {
+		return netip.AddrFrom16([16]byte{0: 0xfd, 3: 0x44, 15: byte(1 + n)})
+	}
+	return netip.AddrFrom4([4]byte{10, 244, 0, byte(1 + n)})
+}
+
+func sources(v6 bool) []netip.Prefix {
+	if v6 {
+		return prefixes("fd00:7::/32", "fd00:8::8/128")
+	}
+	return prefixes("192.0.2.0/24", "203.0.113.7/32")
+}
+
+func isIPv6(p portal.Portal) bool { return p.Frontend.Addr.Addr().Is6() }
+
+func prefixes(texts ...string) (out []netip.Prefix) {
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}

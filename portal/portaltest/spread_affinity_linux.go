@@ -1,0 +1,198 @@
+package portaltest
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// crowd is how many clients affinity is tried with: by chance they all choose one of two endpoints once in 8 million
+// times.
+const crowd = 24
+
+// addCrowd gives the client more addresses.
+func (s *spreading) addCrowd() []Addrs {
+	s.Helper()
+	var out []Addrs
+	var texts []string
+	for i := range crowd {
+		a := addrs(fmt.Sprintf("192.0.2.%d", 100+i), fmt.Sprintf("fd00:2::%d", 100+i))
+		out = append(out, a)
+		texts = append(texts, a.V4.String()+"/24", a.V6.String()+"/64")
+	}
+	s.Client.Must(func() error { return up("eth0", texts) })
+	return out
+}
+
+// way is one of the frontends of an offer.
+type way struct {
+	kind  service.Kind
+	v6    bool
+	proto service.Protocol
+}
+
+func ways(kinds ...service.Kind) (out []way) {
+	for _, kind := range kinds {
+		for _, v6 := range families() {
+			for _, proto := range protocols() {
+				out = append(out, way{kind, v6, proto})
+			}
+		}
+	}
+	return out
+}
+
+// homes are the endpoints that clients have, by way and address.
+type homes map[way]map[netip.Addr]string
+
+// homes asks frontends of an offer n times from each of a crowd, and expects that each client has one endpoint a way.
+// It asks frontends of different kinds one after the other: they may share what they remember of a client.
+func (s *spreading) homes(o *offer, all []Addrs, n int, kinds ...service.Kind) homes {
+	s.Helper()
+	out := homes{}
+	var mu sync.Mutex
+	for _, kind := range kinds {
+		var asked sync.WaitGroup
+		for _, w := range ways(kind) {
+			asked.Go(func() {
+				found := s.homesBy(o, all, n, w)
+				mu.Lock()
+				defer mu.Unlock()
+				out[w] = found
+			})
+		}
+		asked.Wait()
+	}
+	return out
+}
+
+func (s *spreading) homesBy(o *offer, all []Addrs, n int, w way) map[netip.Addr]string {
+	s.Helper()
+	out := map[netip.Addr]string{}
+	for _, client := range all {
+		addr := client.Of(w.v6)
+		replies := Asks(s.Client, w.proto.String(), o.dial(w.kind, w.v6), addr, n, answerTime)
+		out[addr] = replies[0].By
+		if i := slices.IndexFunc(replies, func(r Reply) bool { return r.By == "" || r.By != out[addr] }); i >= 0 {
+			s.Errorf("%v: %s had %q, and then %v", w, addr, out[addr], replies[i])
+		}
+	}
+	return out
+}
+
+// moved expects that clients have the endpoints that they had, or where those left, another of these.
+func (s *spreading) moved(when string, before, after homes, endpoints string) {
+	s.Helper()
+	for w, clients := range before {
+		for addr, was := range clients {
+			is := after[w][addr]
+			if stays := strings.Contains(endpoints, was); stays && is != was || !strings.Contains(endpoints, is) {
+				s.Errorf("%s: %v: %s goes from %s to %s, of %s", when, w, addr, was, is, endpoints)
+			}
+		}
+	}
+}
+
+// several expects that a crowd does not share one endpoint.
+func (s *spreading) several(all homes) {
+	s.Helper()
+	for w, clients := range all {
+		if used := slices.Compact(slices.Sorted(maps.Values(clients))); len(used) < 2 {
+			s.Errorf("%v: all clients have %v", w, used)
+		}
+	}
+}
+
+func affinityHolds(s *spreading) {
+	o := s.offer("sticky", 80, "abc", affinity(time.Minute))
+	local := s.local(81, "abc", affinity(time.Minute))
+	s.Write(slices.Concat(o.portals(), local.portals()))
+	all := s.addCrowd()
+	s.several(s.homes(o, all, 3, kinds()...))
+	found := s.homes(local, all, 3, externalKinds()...)
+	s.several(found)
+	s.moved("outsiders", found, found, "ab")
+	for _, from := range []*Party{s.node, s.guest, s.a} {
+		for _, w := range ways(kinds()...) {
+			s.sticks(from, o, w)
+		}
+	}
+}
+
+// sticks expects one endpoint in all of many answers.
+func (s *spreading) sticks(from *Party, o *offer, w way) {
+	s.Helper()
+	replies := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.v6), netip.Addr{}, 12, answerTime)
+	for _, r := range replies {
+		if r.By == "" || r.By != replies[0].By {
+			s.Errorf("%v: the %s had %q, and then %v", w, from.Name, replies[0].By, r)
+		}
+	}
+}
+
+func affinityAcrossFrontends(s *spreading) {
+	o := s.offer("sticky", 80, "abc", affinity(time.Minute))
+	s.Write(o.portals())
+	all := s.addCrowd()
+	first := s.homes(o, all, 2, service.ClusterIP)
+	for _, kind := range externalKinds() {
+		others := homes{}
+		for w, clients := range s.homes(o, all, 1, kind) {
+			others[way{service.ClusterIP, w.v6, w.proto}] = clients
+		}
+		s.moved("by "+kind.String(), first, others, "abc")
+	}
+}
+
+func affinityThroughChanges(s *spreading) {
+	o := s.offer("sticky", 80, "ab", affinity(time.Minute))
+	s.Write(o.portals())
+	all, some := s.addCrowd(), []service.Kind{service.ClusterIP, service.NodePort}
+	before := s.homes(o, all, 2, some...)
+	for _, endpoints := range []string{"abc", "ac", "bc"} {
+		o.lead(s, endpoints, affinity(time.Minute))
+		s.update(o.changes())
+		after := s.homes(o, all, 2, some...)
+		s.moved("with "+endpoints, before, after, endpoints)
+		before = after
+	}
+	s.Write(o.portals())
+	s.moved("after Replace", before, s.homes(o, all, 2, some...), "bc")
+	o.lead(s, "bc")
+	s.update(o.changes())
+	s.expect(o, led{s.client, kinds(), "bc", masqueraded})
+	o.lead(s, "bc", affinity(time.Minute))
+	s.update(o.changes())
+	s.several(s.homes(o, all, 3, some...))
+}
+
+// affinityForgotten asks for longer than the timeout, but never as long in between, and then after more than that.
+func affinityForgotten(s *spreading) {
+	const timeout = time.Second
+	o := s.offer("sticky", 80, "abc", affinity(timeout))
+	s.Write(o.portals())
+	all := s.addCrowd()
+	start := time.Now()
+	before := s.homes(o, all, 1, service.ClusterIP)
+	for range 5 {
+		time.Sleep(timeout / 4)
+		next := time.Now()
+		after := s.homes(o, all, 1, service.ClusterIP)
+		if time.Since(start) < timeout { // else the machine is too slow to tell
+			s.moved("within its time", before, after, "abc")
+		}
+		start, before = next, after
+	}
+	time.Sleep(timeout + timeout/4)
+	for w, clients := range s.homes(o, all, 1, service.ClusterIP) {
+		if maps.Equal(clients, before[w]) {
+			s.Errorf("%v: all clients have the endpoints that they had before the timeout", w)
+		}
+	}
+}

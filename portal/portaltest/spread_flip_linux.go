@@ -1,0 +1,143 @@
+package portaltest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// flipping is an offer that goes to and fro between the daemon's stand-in and endpoints.
+type flipping struct {
+	*spreading
+	*offer
+	calls []flipCall
+}
+
+type flipCall struct {
+	from *Party
+	way  way
+}
+
+func (c flipCall) String() string { return fmt.Sprintf("the %s at %v", c.from.Name, c.way) }
+
+// flips: whoever dials while frontends flip is answered, in one way or the other; whoever dials after an Update, in the
+// new one; and who is connected stays so.
+func flips(s *spreading) {
+	f := &flipping{spreading: s, offer: s.offer("flipping", 80, "abc")}
+	for _, from := range []*Party{s.client, s.node, s.guest} {
+		for _, kind := range kinds() {
+			for _, v6 := range families() {
+				f.calls = append(f.calls, flipCall{from, way{kind, v6, service.TCP}})
+			}
+		}
+	}
+	beside := s.offer("beside", 81, "abc")
+	s.Write(slices.Concat(f.redirects(), beside.portals()))
+	byDaemon := s.hold(f.offer, kinds(), s.client, s.node, s.guest)
+	f.flip(false)
+	byPods := s.hold(f.offer, kinds(), s.client, s.node, s.guest)
+	f.flip(true)
+	stop := f.dialOn()
+	for i := range 8 {
+		f.flip(i%2 != 0)
+		f.live("connected while redirected", byDaemon)
+		f.live("connected while spread", byPods)
+	}
+	stop()
+	s.expect(beside, led{s.client, kinds(), "abc", masqueraded})
+}
+
+func (f *flipping) redirects() []portal.Portal {
+	out := f.portals()
+	for i := range out {
+		out[i].Target = portal.Redirect{Port: ProxyPort}
+	}
+	return out
+}
+
+// flip leads new connections to the stand-in or to the endpoints.
+func (f *flipping) flip(toDaemon bool) {
+	f.Helper()
+	changes := f.changes()
+	if toDaemon {
+		changes = changesOf(f.redirects())
+	}
+	f.update(changes)
+	var asked sync.WaitGroup
+	for _, c := range f.calls {
+		asked.Go(func() {
+			if r := f.ask(c); r.Came != Answered || (r.By == "") != toDaemon {
+				f.Errorf("flipped, to the daemon: %t: %s has %v", toDaemon, c, r)
+			}
+		})
+	}
+	asked.Wait()
+}
+
+func (f *flipping) ask(c flipCall) Reply {
+	return Asks(c.from.Namespace, c.way.proto.String(), f.dial(c.way.kind, c.way.v6), netip.Addr{}, 1, answerTime)[0]
+}
+
+// dialOn has everybody dial without end, and expects that both ways answer and nothing else comes.
+func (f *flipping) dialOn() (stop func()) {
+	var ended atomic.Bool
+	var dialing sync.WaitGroup
+	for _, c := range f.calls {
+		dialing.Go(func() {
+			ways := map[bool]int{}
+			for ; !ended.Load(); time.Sleep(4 * time.Millisecond) {
+				r := f.ask(c)
+				if r.Came != Answered {
+					f.Errorf("%s, while flipping: %v", c, r)
+				}
+				ways[r.By == ""]++
+			}
+			if ways[true] == 0 || ways[false] == 0 {
+				f.Errorf("%s was answered %d times by the daemon, %d times by endpoints", c, ways[true], ways[false])
+			}
+		})
+	}
+	return func() {
+		ended.Store(true)
+		dialing.Wait()
+	}
+}
+
+// mixed has all targets side by side at the same addresses, and they come and go apart.
+func mixed(s *spreading) {
+	o := s.offer("mixed", 84, "ab")
+	o.external = service.NodeScope
+	s.Write(slices.Concat(SitePortals(), o.portals()))
+	s.othersStand()
+	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.client, externalKinds(), "ab", own},
+		led{s.guest, kinds(), "ab", own}, led{s.node, internalKinds(), "ab", masqueraded})
+	var gone []portal.Change
+	for _, p := range o.portals() {
+		gone = append(gone, portal.Change{Frontend: p.Frontend})
+	}
+	s.update(gone)
+	s.unserved(o, kinds())
+	s.update(o.changes())
+	s.othersStand()
+	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.client, externalKinds(), "ab", own})
+}
+
+// othersStand expects of SitePortals what Traffic does.
+func (s *spreading) othersStand() {
+	s.Helper()
+	var asked sync.WaitGroup
+	for _, from := range []*Party{s.client, s.guest} {
+		for port, want := range map[string]string{"80": Answered, "81": Refused, "83": Silence} {
+			asked.Go(func() { s.expectAll(from.Namespace, "the "+from.Name, port, want, "tcp", "udp") })
+		}
+	}
+	asked.Go(func() { s.expectAll(s.guest.Namespace, "the guest", "82", Answered, "tcp", "udp") })
+	asked.Go(func() { s.expectAll(s.Client, "the client", "82", Silence, "tcp", "udp") })
+	asked.Wait()
+}

@@ -1,0 +1,96 @@
+package portaltest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// led is what becomes of a client at some frontends of an offer.
+type led struct {
+	from  *Party
+	kinds []service.Kind
+	by    string // the endpoints that answer, every one of them; empty = silence
+	as    look
+}
+
+// look is whom endpoints see.
+type look uint8
+
+const (
+	own         look = iota // the client, but never themselves: then the node
+	masqueraded             // the node
+	anyone
+)
+
+// expect asks each of these at once, in both families and protocols.
+func (s *spreading) expect(o *offer, all ...led) {
+	s.Helper()
+	var asked sync.WaitGroup
+	for _, l := range all {
+		for _, kind := range l.kinds {
+			for _, v6 := range families() {
+				for _, proto := range protocols() {
+					asked.Go(func() { s.check(o, l, kind, v6, proto.String()) })
+				}
+			}
+		}
+	}
+	asked.Wait()
+}
+
+// check asks often enough that an endpoint stays out by chance or nearly does, once in a million times.
+func (s *spreading) check(o *offer, l led, kind service.Kind, v6 bool, network string) {
+	s.Helper()
+	addr := o.dial(kind, v6)
+	what := fmt.Sprintf("the %s asks %s of %s, %s %s", l.from.Name, kind, o.name, network, addr)
+	if l.by == "" {
+		s.silent(what, l.from, network, addr)
+		return
+	}
+	counts := map[string]int{}
+	for _, r := range Asks(l.from.Namespace, network, addr, netip.Addr{}, 20*len(l.by), answerTime) {
+		if want := s.seen(l, r, v6); r.Saw != want {
+			s.Errorf("%s: %s saw %s, want %s", what, r.By, r.Saw, want)
+			return
+		}
+		counts[strings.TrimPrefix(r.Came, Answered)+r.By]++
+	}
+	for name := range counts {
+		if !strings.Contains(l.by, name) || name == "" {
+			s.Errorf("%s: answers %v, want %s alone", what, counts, l.by)
+			return
+		}
+	}
+	few := func(name string) bool { return counts[name] < len(l.by) }
+	if slices.ContainsFunc(strings.Split(l.by, ""), few) {
+		s.Errorf("%s: answers %v, want at least %d of each of %s", what, counts, len(l.by), l.by)
+	}
+}
+
+// silent asks once. A datagram of the node's own that is dropped may be refused.
+func (s *spreading) silent(what string, from *Party, network, addr string) {
+	s.Helper()
+	got := Asks(from.Namespace, network, addr, netip.Addr{}, 1, silenceTime)[0]
+	if got.Came == Refused && from == s.node && network == "udp" {
+		return
+	}
+	if got.Came != Silence {
+		s.Errorf("%s: %v, want silence", what, got)
+	}
+}
+
+// seen is the client that the endpoint that answered, if one did, must have seen.
+func (s *spreading) seen(l led, r Reply, v6 bool) netip.Addr {
+	if r.By == "" || l.as == anyone {
+		return r.Saw
+	}
+	if by := s.party(r.By); l.as == masqueraded || by == l.from {
+		return by.Gateway.Of(v6)
+	}
+	return l.from.Addrs.Of(v6)
+}

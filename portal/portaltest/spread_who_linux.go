@@ -1,0 +1,180 @@
+package portaltest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+func clusterIPs(s *spreading) {
+	cluster, node := s.offer("cluster", 80, "abc"), s.offer("node", 81, "abc")
+	node.internal = service.NodeScope
+	s.Write(slices.Concat(cluster.portals(), node.portals()))
+	for o, by := range map[*offer]string{cluster: "abc", node: "ab"} {
+		s.expect(o, led{s.client, internalKinds(), by, masqueraded}, led{s.node, internalKinds(), by, masqueraded},
+			led{s.guest, internalKinds(), by, own}, led{s.a, internalKinds(), by, own})
+	}
+}
+
+func externalFrontends(s *spreading) {
+	o := s.offer("cluster", 80, "abc")
+	s.Write(o.portals())
+	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
+		s.expect(o, led{from, externalKinds(), "abc", masqueraded})
+	}
+}
+
+// local is an offer whose external frontends have NodeScope.
+func (s *spreading) local(port uint16, endpoints string, shape ...func(*portal.Pool)) *offer {
+	o := s.offer(fmt.Sprintf("local-%d", port), port, endpoints, shape...)
+	o.external = service.NodeScope
+	return o
+}
+
+func nodeScopeOutside(s *spreading) {
+	some, none := s.local(80, "abc"), s.local(81, "c")
+	s.Write(slices.Concat(some.portals(), none.portals()))
+	s.expect(some, led{s.client, externalKinds(), "ab", own})
+	s.expect(none, led{s.client, externalKinds(), "", own})
+}
+
+func nodeScopeInside(s *spreading) {
+	o := s.local(80, "abc")
+	s.Write(o.portals())
+	s.expect(o, led{s.node, externalKinds(), "abc", masqueraded}, led{s.guest, externalKinds(), "abc", own},
+		led{s.a, externalKinds(), "abc", own})
+}
+
+func nodeScopeInsideNone(s *spreading) {
+	o := s.local(80, "c")
+	s.Write(o.portals())
+	s.expect(o, led{s.node, externalKinds(), "c", masqueraded}, led{s.guest, externalKinds(), "c", own},
+		led{s.a, externalKinds(), "c", own})
+}
+
+// Here c comes in by another interface than pods do.
+func podsByInterface(s *spreading) {
+	o := s.local(80, "ab")
+	s.Write(o.portals())
+	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.c, internalKinds(), "ab", masqueraded},
+		led{s.node, internalKinds(), "ab", masqueraded}, led{s.guest, kinds(), "ab", own}, led{s.a, kinds(), "ab", own})
+	none := s.local(81, "c")
+	s.Write(none.portals())
+	s.expect(none, led{s.client, externalKinds(), "", own}, led{s.guest, externalKinds(), "c", own},
+		led{s.a, externalKinds(), "c", own}, led{s.node, externalKinds(), "c", masqueraded})
+}
+
+func noPodsKnown(s *spreading) {
+	o := s.offer("cluster", 80, "abc")
+	s.Write(o.portals())
+	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
+		s.expect(o, led{from, internalKinds(), "abc", own})
+	}
+	s.expect(o, led{s.guest, externalKinds(), "abc", masqueraded})
+}
+
+func masqueradeAll(s *spreading) {
+	o := s.local(80, "ab")
+	s.Write(o.portals())
+	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
+		s.expect(o, led{from, internalKinds(), "ab", masqueraded})
+	}
+	s.expect(o, led{s.client, externalKinds(), "ab", own}, led{s.guest, externalKinds(), "ab", own})
+}
+
+// Admitted are the client and the guest; only LoadBalancerIPs ask who one is.
+func sourceRanges(s *spreading) {
+	cluster, local := s.offer("cluster", 80, "abc", s.admit(s.client, s.guest)), s.local(81, "ab", s.admit(s.client, s.guest))
+	nobody := s.offer("nobody", 82, "abc", s.admit())
+	s.Write(slices.Concat(cluster.portals(), local.portals(), nobody.portals()))
+	balanced, others := kinds()[3:], kinds()[:3]
+	s.expect(cluster, led{s.client, balanced, "abc", masqueraded}, led{s.guest, balanced, "abc", masqueraded},
+		led{s.a, balanced, "", own}, led{s.a, others, "abc", anyone})
+	s.expect(local, led{s.client, balanced, "ab", own}, led{s.guest, balanced, "ab", own}, led{s.a, balanced, "", own})
+	s.expect(nobody, led{s.client, balanced, "", own}, led{s.guest, balanced, "", own},
+		led{s.client, others, "abc", masqueraded})
+}
+
+func sourceRangesNode(s *spreading) {
+	with, without := s.offer("with", 80, "abc", s.admit(s.node)), s.offer("without", 81, "abc", s.admit(s.client))
+	nobody := s.local(82, "ab", s.admit())
+	s.Write(slices.Concat(with.portals(), without.portals(), nobody.portals()))
+	balanced, others := kinds()[3:], kinds()[:3]
+	s.expect(with, led{s.node, balanced, "abc", masqueraded})
+	s.expect(without, led{s.node, balanced, "", own}, led{s.node, others, "abc", masqueraded})
+	s.expect(nobody, led{s.node, balanced, "", own}, led{s.node, others, "ab", masqueraded})
+}
+
+// admit restricts a pool to parties.
+func (s *spreading) admit(parties ...*Party) func(*portal.Pool) {
+	return func(pool *portal.Pool) {
+		pool.Restricted = true
+		for _, p := range parties {
+			addr := p.Addrs.Of(pool.Cluster[0].Addr.Addr().Is6())
+			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
+}
+
+func hairpin(s *spreading) {
+	cluster, sticky := s.offer("cluster", 80, "a"), s.offer("sticky", 81, "a", affinity(time.Minute))
+	local := s.local(82, "a")
+	local.internal = service.NodeScope
+	s.Write(slices.Concat(cluster.portals(), sticky.portals(), local.portals()))
+	for _, o := range []*offer{cluster, sticky, local} {
+		s.expect(o, led{s.a, kinds(), "a", masqueraded})
+	}
+	s.expect(local, led{s.guest, kinds(), "a", own}, led{s.client, externalKinds(), "a", own})
+}
+
+// hostEndpoint has one that uses the node's own address. What does not leave the node is seen as it came.
+func hostEndpoint(s *spreading) {
+	s.node.Name = "n"
+	s.node.Serve(s.TB, podPort)
+	cluster, local := s.offer("cluster", 80, "n"), s.local(81, "n")
+	s.Write(slices.Concat(cluster.portals(), local.portals()))
+	for _, o := range []*offer{cluster, local} {
+		s.expect(o, led{s.client, kinds(), "n", own}, led{s.guest, kinds(), "n", own}, led{s.node, kinds(), "n", anyone})
+	}
+}
+
+func nodePortAddresses(s *spreading) {
+	o := s.offer("cluster", 80, "abc")
+	s.Write(o.portals())
+	nodePorts := kinds()[1:2]
+	for _, from := range []*Party{s.client, s.node, s.guest} {
+		s.expect(o, led{from, nodePorts, "abc", masqueraded})
+		s.refused(from, o.portOf(service.NodePort), s.guest.Gateway)
+	}
+}
+
+func loopbackNodePorts(s *spreading) {
+	o := s.offer("cluster", 80, "abc")
+	s.Write(o.portals())
+	s.refused(s.node, o.portOf(service.NodePort), addrs("127.0.0.1", "::1"))
+	for _, from := range []*Party{s.client, s.node, s.guest} {
+		for _, v6 := range families() {
+			addr := netip.AddrPortFrom(s.guest.Gateway.Of(v6), o.portOf(service.NodePort)).String()
+			if r := Asks(from.Namespace, "tcp", addr, netip.Addr{}, 1, answerTime)[0]; r.By == "" {
+				s.Errorf("the %s asks at another address of the node, %s: %v", from.Name, addr, r)
+			}
+		}
+	}
+}
+
+// refused asks where nobody leads anywhere.
+func (s *spreading) refused(from *Party, port uint16, hosts Addrs) {
+	s.Helper()
+	for _, v6 := range families() {
+		for _, proto := range protocols() {
+			addr := netip.AddrPortFrom(hosts.Of(v6), port).String()
+			if r := Asks(from.Namespace, proto.String(), addr, netip.Addr{}, 1, answerTime)[0]; r.Came != Refused {
+				s.Errorf("the %s asks %s %s: %v, want refused", from.Name, proto, addr, r)
+			}
+		}
+	}
+}
