@@ -17,6 +17,7 @@ type svc struct {
 	external []string
 	balancer []string
 	pods     []endpoint
+	mode     string // of its annotation; empty = none
 }
 
 // port is one of a Service, and what number it has in the pods.
@@ -50,6 +51,9 @@ func (s svc) service() string {
 	fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\n", s.name)
 	if s.created != "" {
 		fmt.Fprintf(&b, "  creationTimestamp: %q\n", s.created)
+	}
+	if s.mode != "" {
+		fmt.Fprintf(&b, "  annotations: {portald.io/mode: %s}\n", s.mode)
 	}
 	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
 	if len(s.ips) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"syscall"
 
@@ -11,16 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteUDP forgets the UDP flows that clients began towards an address match accepts, in both families, and returns
-// how many. A UDP client that keeps sending keeps its flow alive, and with it a translation that no rule would make any
-// more. It reads the kernel's table once for each family, so ask for a whole set of frontends at a time. Needs
-// CAP_NET_ADMIN.
-func DeleteUDP(ctx context.Context, match func(origDst netip.AddrPort) bool) (deleted int, err error) {
+// DeleteUDP forgets the UDP flows of both families that stale accepts, and returns how many. A UDP client that keeps
+// sending keeps its flow alive, and with it a translation that no rule would make any more. stale is asked for each
+// flow with the address that the client wrote to, and the one that answers: an endpoint or a listener if the kernel has
+// translated it, or dst itself. It reads the kernel's table once for each family, so ask for a whole set of frontends
+// at a time. Needs CAP_NET_ADMIN.
+func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
 		if err := ctx.Err(); err != nil {
 			return deleted, fmt.Errorf("delete UDP flows: %w", err)
 		}
-		n, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, udpTo(match))
+		n, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, staleUDP(stale))
 		deleted += int(n)
 		if err != nil && !unsupported(err) {
 			return deleted, fmt.Errorf("delete UDP flows: %w", err)
@@ -34,12 +36,18 @@ func unsupported(err error) bool {
 	return errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
 }
 
-type udpTo func(netip.AddrPort) bool
+type staleUDP func(dst, replySrc netip.AddrPort) bool
 
-func (match udpTo) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+func (stale staleUDP) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	if flow.Forward.Protocol != unix.IPPROTO_UDP {
 		return false
 	}
-	addr, ok := netip.AddrFromSlice(flow.Forward.DstIP)
-	return ok && match(netip.AddrPortFrom(addr.Unmap(), flow.Forward.DstPort))
+	dst, known := addrPort(flow.Forward.DstIP, flow.Forward.DstPort)
+	replySrc, replies := addrPort(flow.Reverse.SrcIP, flow.Reverse.SrcPort)
+	return known && replies && stale(dst, replySrc)
+}
+
+func addrPort(ip net.IP, port uint16) (netip.AddrPort, bool) {
+	addr, ok := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(addr.Unmap(), port), ok
 }

@@ -84,18 +84,18 @@ func TestLocalAddresses(t *testing.T) {
 	}
 }
 
-// flow puts a flow into the kernel's table.
-func flow(t *testing.T, protocol uint8, src, dst string, port uint16) {
+// flow puts a flow into the kernel's table: of a client to port of dst, which the same port of answers answers.
+func flow(t *testing.T, protocol uint8, src, dst, answers string, port uint16) {
 	t.Helper()
-	from, to := net.ParseIP(src), net.ParseIP(dst)
+	from, to, by := net.ParseIP(src), net.ParseIP(dst), net.ParseIP(answers)
 	family := netlink.InetFamily(unix.AF_INET6)
 	if from.To4() != nil {
-		family, from, to = unix.AF_INET, from.To4(), to.To4()
+		family, from, to, by = unix.AF_INET, from.To4(), to.To4(), by.To4()
 	}
 	entry := &netlink.ConntrackFlow{
 		FamilyType: uint8(family), TimeOut: 60,
 		Forward: netlink.IPTuple{SrcIP: from, DstIP: to, Protocol: protocol, SrcPort: 4000, DstPort: port},
-		Reverse: netlink.IPTuple{SrcIP: to, DstIP: from, Protocol: protocol, SrcPort: port, DstPort: 4000},
+		Reverse: netlink.IPTuple{SrcIP: by, DstIP: from, Protocol: protocol, SrcPort: port, DstPort: 4000},
 	}
 	if protocol == unix.IPPROTO_TCP {
 		entry.ProtoInfo = &netlink.ProtoInfoTCP{State: tcpEstablished}
@@ -116,7 +116,7 @@ func flows(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		for _, f := range found {
-			out = append(out, fmt.Sprintf("%d %s %d", f.Forward.Protocol, f.Forward.DstIP, f.Forward.DstPort))
+			out = append(out, fmt.Sprintf("%d %s %s %d", f.Forward.Protocol, f.Forward.DstIP, f.Reverse.SrcIP, f.Forward.DstPort))
 		}
 	}
 	slices.Sort(out)
@@ -125,21 +125,30 @@ func flows(t *testing.T) []string {
 
 func TestDeleteUDP(t *testing.T) {
 	inNamespace(t)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", 53)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.2", "10.96.0.10", 53)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", 54)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.11", 53)
-	flow(t, unix.IPPROTO_TCP, "192.0.2.1", "10.96.0.10", 53)
-	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::96", 53)
-	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::97", 53)
-	gone := map[netip.AddrPort]bool{
-		netip.MustParseAddrPort("10.96.0.10:53"): true, netip.MustParseAddrPort("[fd00::96]:53"): true,
+	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 53)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.2", "10.96.0.10", "10.244.0.6", 53)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.3", "10.96.0.10", "10.96.0.10", 53)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 54)
+	flow(t, unix.IPPROTO_UDP, "192.0.2.4", "10.96.0.11", "10.244.0.5", 53)
+	flow(t, unix.IPPROTO_TCP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 53)
+	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::96", "fd00:244::5", 53)
+	flow(t, unix.IPPROTO_UDP, "fd00::2", "fd00::96", "fd00:244::6", 53)
+	flow(t, unix.IPPROTO_UDP, "fd00::3", "fd00::97", "fd00:244::5", 53)
+	type pair struct{ dst, replySrc string }
+	gone := map[pair]bool{
+		{"10.96.0.10:53", "10.244.0.5:53"}: true, {"10.96.0.10:53", "10.96.0.10:53"}: true,
+		{"[fd00::96]:53", "[fd00:244::5]:53"}: true,
 	}
-	n, err := DeleteUDP(t.Context(), func(dst netip.AddrPort) bool { return gone[dst] })
+	n, err := DeleteUDP(t.Context(), func(dst, replySrc netip.AddrPort) bool {
+		return gone[pair{dst.String(), replySrc.String()}]
+	})
 	if err != nil || n != 3 {
 		t.Errorf("deleted %d, %v, want 3", n, err)
 	}
-	want := []string{"17 10.96.0.10 54", "17 10.96.0.11 53", "17 fd00::97 53", "6 10.96.0.10 53"}
+	want := []string{
+		"17 10.96.0.10 10.244.0.5 54", "17 10.96.0.10 10.244.0.6 53", "17 10.96.0.11 10.244.0.5 53",
+		"17 fd00::96 fd00:244::6 53", "17 fd00::97 fd00:244::5 53", "6 10.96.0.10 10.244.0.5 53",
+	}
 	if got := flows(t); !slices.Equal(got, want) {
 		t.Errorf("left: %q, want %q", got, want)
 	}

@@ -18,7 +18,7 @@ func RaiseDescriptors() (soft, hard uint64, err error) {
 }
 
 // DeleteUDP has no connection table to delete from here.
-func DeleteUDP(context.Context, func(origDst netip.AddrPort) bool) (deleted int, err error) {
+func DeleteUDP(context.Context, func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
 	return 0, fmt.Errorf("delete UDP flows on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 

@@ -9,41 +9,99 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/portal/ipvs"
+	"github.com/portald/portald/portal/nftables"
+	"github.com/portald/portald/proxy/service"
 )
 
-// newWriter makes the writer that the configuration asks for.
-func newWriter(cfg *config.Config, log logrus.FieldLogger, o iptables.Options) (*iptables.Writer, error) {
-	o.Prefix = traceOf(cfg.ServiceProxyName).chains
-	o.Variant, o.ProxyPorts = cfg.IPTablesVariant, [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}
-	o.ProxyAddresses, o.Log = cfg.NodeIPs, log.Warnf
-	w, err := iptables.New(o)
-	if err != nil {
-		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
-	}
-	return w, nil
-}
-
-// cleanup removes what any run of portald left on the host.
+// cleanup removes what any run of portald left on the host, in whatever mode.
 func cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
+	var errs []error
 	variants := []string{cfg.IPTablesVariant}
 	if cfg.IPTablesVariant == "" {
 		variants = []string{"nft", "legacy"}
 	}
-	var missing []error
-	for _, variant := range variants {
-		of := *cfg
-		of.IPTablesVariant = variant
-		w, err := newWriter(&of, log, iptables.Options{})
-		if err != nil {
-			missing = append(missing, err)
+	places := placesOf(cfg, variants)
+	for _, p := range places {
+		errs = append(errs, p.clear(ctx, cfg))
+	}
+	if len(places) == 0 {
+		_, err := newWriter(cfg, traceOf(cfg), told{log: log})
+		return err
+	}
+	return errors.Join(append(errs, families(traceOf(cfg).divert.Remove))...)
+}
+
+// clearOthers removes what runs in another mode left, once the rules of this one stand. In a kernel mode that is what
+// kube-proxy left in another mode, too: this portald has its names and its place.
+func (d *daemon) clearOthers(ctx context.Context) {
+	for _, p := range placesOf(d.cfg, []string{d.cfg.IPTablesVariant}) {
+		if p.is(d.cfg) {
 			continue
 		}
-		if err := w.Cleanup(ctx); err != nil {
+		if err := p.clear(ctx, d.cfg); err != nil {
+			d.log.WithError(err).Warnf("Rules of a former run in another mode stay: %s", p.what)
+		}
+	}
+}
+
+// place is somewhere on the host where a portald of this proxy name may have rules.
+type place struct {
+	what     string
+	facility string
+	names    trace
+	holds    func(context.Context) (bool, error) // rules that portald wrote
+	remove   func(context.Context) error
+}
+
+// is tells whether it is where a daemon of that configuration writes, or a part of it.
+func (p place) is(cfg *config.Config) bool {
+	return p.names == traceOf(cfg) && (p.facility == cfg.Writer || p.facility == byIPTables && cfg.Writer == byIPVS)
+}
+
+// clear removes what is there. Names of kube-proxy's are touched only if portald wrote what has them, or takes kube-proxy's
+// place.
+func (p place) clear(ctx context.Context, cfg *config.Config) error {
+	ours := p.names.chains != kubeChains || alone(cfg) && cfg.Mode == service.ModeKernel
+	if !ours {
+		held, err := p.holds(ctx)
+		if err != nil || !held {
 			return err
 		}
 	}
-	if len(missing) == len(variants) {
-		return errors.Join(missing...)
+	if err := p.remove(ctx); err != nil {
+		return fmt.Errorf("%s: %w", p.what, err)
 	}
-	return families(traceOf(cfg.ServiceProxyName).divert.Remove)
+	return nil
+}
+
+// placesOf are those in facilities that the host has, and in these variants of iptables: to look at one makes its tables,
+// where a host has none.
+func placesOf(cfg *config.Config, variants []string) (out []place) {
+	quiet := told{log: silent()}
+	for _, n := range tracesOf(cfg) {
+		if ipvs.Present(n.chains) { // before the rules that name its sets
+			if w, err := newIPVS(cfg, n, quiet); err == nil {
+				out = append(out, place{"IPVS " + n.chains, byIPVS, n, func(context.Context) (bool, error) { return true, nil }, w.Cleanup})
+			}
+		}
+		for _, variant := range variants {
+			of := *cfg
+			of.IPTablesVariant = variant
+			if w, err := iptables.New(iptablesOptions(&of, n, quiet)); err == nil {
+				out = append(out, place{"iptables-" + variant + " " + n.chains, byIPTables, n, w.Present, w.Cleanup})
+			}
+		}
+		if w, err := nftables.New(nftablesOptions(cfg, n, quiet)); err == nil {
+			out = append(out, place{"nftables " + n.table, byNFTables, n, w.Present, w.Cleanup})
+		}
+	}
+	return out
+}
+
+// silent is for what is no concern of the reader.
+func silent() *logrus.Logger {
+	log := logrus.New()
+	log.SetLevel(logrus.PanicLevel)
+	return log
 }

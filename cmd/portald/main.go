@@ -40,7 +40,7 @@ func root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return start(cmd.Context(), flags) },
 	}
 	addFlags(cmd, flags.Sections())
-	cmd.AddCommand(cleanupCommand(), configCommand())
+	cmd.AddCommand(renderCommand(), cleanupCommand(), configCommand())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	return cmd
 }
@@ -82,6 +82,38 @@ func initOnly(cfg *config.Config, log *logrus.Logger) error {
 		return nil
 	}
 	return err
+}
+
+func renderCommand() *cobra.Command {
+	flags := config.NewFlags()
+	var only string
+	cmd := &cobra.Command{
+		Use:   "render --manifests PATH [--service NAMESPACE/NAME] [flags]",
+		Short: "Show the rules that manifests make, as the host's own commands take them",
+		Long: `Write the exact rules that portald with these flags would write for these manifests to standard output, as
+iptables-restore, nft -f, or ipvsadm, ipset and iptables-restore take them. It needs no rights and no cluster, changes
+nothing, and says the same for the same input. Listeners of userspace mode are assumed at the first free proxy ports.`,
+		Example: `  # What would be written for a cluster, from a dump of it, in nftables mode.
+  kubectl get services,endpointslices,nodes -A -o yaml | portald render --manifests - --proxy-mode nftables
+
+  # One Service's share.
+  portald render --manifests cluster.yaml --proxy-mode iptables --service kube-system/kube-dns`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, warnings, err := flags.Complete()
+			if err != nil {
+				return err
+			}
+			log := cfg.NewLogger(os.Stderr)
+			for _, w := range warnings {
+				log.Warn(w)
+			}
+			return render(cmd.Context(), cfg, log, only, cmd.OutOrStdout())
+		},
+	}
+	addFlags(cmd, flags.Sections())
+	cmd.Flags().StringVar(&only, "service", "", "only the share of this Service, `NAMESPACE/NAME`")
+	return cmd
 }
 
 func cleanupCommand() *cobra.Command {

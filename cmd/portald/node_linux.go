@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/kube"
 )
@@ -22,7 +23,7 @@ func (d *daemon) nodeChanged(n kube.Node, known bool) {
 		}
 	}
 	if d.cfg.NodePorts.Primary {
-		anew = d.writer.SetNodePortAddresses(d.nodePortAddresses(n.Addresses)) || anew
+		anew = d.writer.SetNodePortAddresses(nodePortAddresses(d.cfg, n.Addresses)) || anew
 	}
 	if anew && d.ready.Load() {
 		d.applyAnew()
@@ -31,15 +32,15 @@ func (d *daemon) nodeChanged(n kube.Node, known bool) {
 
 // nodePortAddresses are the addresses that NodePorts are served on; none means all. Own are the node's, as far as its
 // Node object has told.
-func (d *daemon) nodePortAddresses(own []netip.Addr) []netip.Prefix {
-	ask := d.cfg.NodePorts
+func nodePortAddresses(cfg *config.Config, own []netip.Addr) []netip.Prefix {
+	ask := cfg.NodePorts
 	if ask.All {
 		return nil
 	}
 	out := slices.Clone(ask.CIDRs)
 	if ask.Primary {
-		if d.cfg.NodeAddress.IsValid() {
-			own = append([]netip.Addr{d.cfg.NodeAddress}, own...)
+		if cfg.NodeAddress.IsValid() {
+			own = append([]netip.Addr{cfg.NodeAddress}, own...)
 		}
 		for _, a := range firstOfEach(own) {
 			out = append(out, netip.PrefixFrom(a, a.BitLen()))

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // stage is some goroutines that end together: what is started first ends last.
@@ -42,8 +44,9 @@ func (s *stage) end() error {
 	return errors.Join(s.errs...)
 }
 
-// serve runs until ctx ends or a part fails. Then: not ready, no new changes, portals away and listeners closed, open
-// connections drained, the rest cut and recorded, the host's rules removed, and last of all what shows it.
+// serve runs until ctx ends or a part fails. Then: not ready, no new changes, portals away, or left to the kernel, and
+// listeners closed, open connections drained, the rest cut and recorded, the host's rules removed unless the kernel carries
+// on with them, and last of all what shows it.
 func (d *daemon) serve(ctx context.Context) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
@@ -58,12 +61,31 @@ func (d *daemon) serve(ctx context.Context) error {
 	<-ctx.Done()
 	d.health.Draining()
 	errs := []error{control.end()}
-	errs = append(errs, inTime(d.dataplane.Close))
+	errs = append(errs, inTime(d.withdraw))
 	d.drain()
-	errs = append(errs, carry.end(), inTime(d.dataplane.Remove), families(traceOf(d.cfg.ServiceProxyName).divert.Remove),
-		record.end(), show.end())
+	errs = append(errs, carry.end(), inTime(d.remove), record.end(), show.end())
 	d.host.close()
 	return errors.Join(errs...)
+}
+
+// withdraw leads no new connection here. In a kernel mode the kernel carries all Services until the next start.
+func (d *daemon) withdraw(ctx context.Context) error {
+	leave := d.dataplane.Close
+	if d.cfg.Mode == service.ModeKernel {
+		leave = d.dataplane.HandOver
+	}
+	err := leave(ctx)
+	d.listeners.Close()
+	return err
+}
+
+// remove takes away what has no use once the daemon is gone.
+func (d *daemon) remove(ctx context.Context) error {
+	err := families(traceOf(d.cfg).divert.Remove)
+	if d.cfg.Mode == service.ModeKernel {
+		return err
+	}
+	return errors.Join(d.writer.Cleanup(ctx), err)
 }
 
 func (d *daemon) recordRun(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -51,7 +52,7 @@ func (d *daemon) serving(p *service.Port) {
 // divert has replies to clients' own addresses led back here, once any Service asks for that: the rules are in the way of
 // every packet, so they stand only where they are of use. They stay to the end. It takes effect when all is written anew.
 func (d *daemon) divert() {
-	divert := traceOf(d.cfg.ServiceProxyName).divert
+	divert := traceOf(d.cfg).divert
 	err := divert.Add(false)
 	if err == nil && d.writer.IPv6() {
 		err = divert.Add(true)
@@ -86,6 +87,9 @@ func (d *daemon) saySynced(s proxy.Sync, entry *logrus.Entry) {
 	case d.ready.CompareAndSwap(false, true):
 		entry.Info("Ready: all service ports are served")
 		d.events.Starting()
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		defer cancel()
+		d.clearOthers(ctx)
 	default:
 		entry.Info("All was applied anew")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/kube"
@@ -21,10 +22,7 @@ func (d *daemon) wireSource() error {
 		Store: store, Log: d.log, MinSync: d.cfg.MinSync, AuditPeriod: d.cfg.SyncPeriod, Again: d.again,
 		Watcher: proxy.Watcher{Queued: d.queued, Synced: d.synced},
 	}
-	d.cache = kube.NewCache(store, kube.TranslateOptions{
-		NodeName: d.cfg.NodeName, ServiceProxyName: d.cfg.ServiceProxyName, ExternalIPs: d.cfg.ExternalIPs,
-		NoIPv6: !d.writer.IPv6(), ConnectTimeouts: d.cfg.Settings.Policy.ConnectTimeouts,
-	}, d.log)
+	d.cache = kube.NewCache(store, translateOptions(d.cfg, d.writer.IPv6()), d.log)
 	d.metrics.WatchChanges(func() admin.Changes {
 		services, endpoints := d.cache.Changes()
 		pending := store.Pending()
@@ -47,4 +45,11 @@ func (d *daemon) wireSource() error {
 	d.cache.Report = d.events.Problem
 	d.source = kube.NewWatch(client, d.cache, d.log)
 	return nil
+}
+
+func translateOptions(cfg *config.Config, ipv6 bool) kube.TranslateOptions {
+	return kube.TranslateOptions{
+		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
+		NoIPv6: !ipv6, ConnectTimeouts: cfg.Settings.Policy.ConnectTimeouts,
+	}
 }

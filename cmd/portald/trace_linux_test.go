@@ -4,22 +4,40 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/proxy/service"
 )
 
 // A portald for a proxy name leaves the rules of the one without alone, and stays before those of others.
 func TestTraces(t *testing.T) {
-	plain := traceOf("")
-	if plain.chains != iptables.DefaultPrefix || plain.divert != platform.DefaultDivert() {
+	plain := traceOf(&config.Config{})
+	if plain.chains != ownChains || plain.table != ownTable || plain.divert != platform.DefaultDivert() {
 		t.Errorf("without a name: %+v", plain)
 	}
 	for i := range 1000 {
-		named := traceOf(fmt.Sprint("proxy-", i))
+		named := traceOf(&config.Config{ServiceProxyName: fmt.Sprint("proxy-", i), Mode: service.ModeKernel})
 		first, last := named.divert.Priority, named.divert.Priority+platform.DivertRules-1
-		if named.chains == plain.chains || named.divert.Table == plain.divert.Table ||
+		if named.chains == plain.chains || named.table == plain.table || named.divert.Table == plain.divert.Table ||
 			first < plain.divert.Priority+platform.DivertRules || last >= 512 {
 			t.Fatalf("%d: %+v beside %+v", i, named, plain)
+		}
+	}
+}
+
+// The names that operators know are those of the one service proxy of a cluster, in modes that kube-proxy has.
+func TestKubeNames(t *testing.T) {
+	for _, c := range []struct {
+		cfg  config.Config
+		kube bool
+	}{
+		{config.Config{Mode: service.ModeKernel}, true},
+		{config.Config{Mode: service.ModeUserspace}, false},
+		{config.Config{Mode: service.ModeKernel, Manifests: []string{"-"}}, false},
+		{config.Config{Mode: service.ModeKernel, ServiceProxyName: "other"}, false},
+	} {
+		if got := traceOf(&c.cfg); (got.chains == kubeChains) != c.kube || (got.table == kubeTable) != c.kube {
+			t.Errorf("%+v: %+v", c.cfg, got)
 		}
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kube"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -35,8 +36,10 @@ type daemon struct {
 	events    *kube.Recorder // nil without an API server
 	host      *host
 	engine    *splice.Engine
-	writer    *iptables.Writer
-	dataplane *userspace.Dataplane
+	writer    writer
+	fellBack  error // why it is another than was asked for
+	listeners *userspace.Carrier
+	dataplane *dataplane.Dataplane
 	loop      *proxy.Loop
 	again     chan struct{} // has the loop apply all anew
 
@@ -113,14 +116,35 @@ func (d *daemon) wireHost() (err error) {
 }
 
 func (d *daemon) wireWriter() (err error) {
+	own, err := platform.LocalAddresses()
+	if err != nil {
+		return err
+	}
 	m := d.metrics
-	d.writer, err = newWriter(d.cfg, d.log, iptables.Options{
-		NodePortAddresses: d.nodePortAddresses(nil), Inside: d.host.inside.rules(),
-		Failed: func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) },
-		Held:   func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) },
-		Wrote:  func(ipv6 bool, table string, rules int) { m.RulesLast(familyName(ipv6), table, rules) },
-	})
+	t := told{
+		nodePorts: nodePortAddresses(d.cfg, nil), own: own, inside: d.host.inside.rules(), log: d.log,
+		failed: func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) },
+		held:   func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) },
+		wrote:  func(ipv6 bool, table string, rules int) { m.RulesLast(familyName(ipv6), table, rules) },
+	}
+	d.writer, err = newWriter(d.cfg, traceOf(d.cfg), t)
+	if err != nil && d.cfg.Writer == byIPVS && d.cfg.IPVS.Fallback != "" {
+		d.fellBack = fmt.Errorf("%s takes the place of IPVS: %w", d.cfg.IPVS.Fallback, err)
+		d.log.Warn(d.fellBack)
+		d.cfg = withoutIPVS(d.cfg)
+		d.writer, err = newWriter(d.cfg, traceOf(d.cfg), t)
+	}
 	return err
+}
+
+// withoutIPVS is a configuration for a kernel that has no IPVS.
+func withoutIPVS(cfg *config.Config) *config.Config {
+	out := *cfg
+	out.Writer = cfg.IPVS.Fallback
+	if out.ProxyMode == byIPVS {
+		out.ProxyMode = out.Writer
+	}
+	return &out
 }
 
 // familyName is the value of the metrics' label ip_family.
@@ -157,13 +181,16 @@ func (d *daemon) returns(client, endpoint netip.Addr) bool {
 }
 
 func (d *daemon) wireDataplane() {
-	d.dataplane = userspace.New(userspace.Options{
-		Engine: d.engine, Writer: d.writer, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
-		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Closed: d.metrics.Forget, Contested: d.contested,
-		Serving: d.serving,
+	d.listeners = userspace.New(userspace.Options{
+		Engine: d.engine, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
+	})
+	d.dataplane = dataplane.New(dataplane.Options{
+		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(), Mode: d.cfg.Mode,
+		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
+		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving,
 	})
 	d.loop.Dataplane = d.dataplane
-	d.metrics.WatchActive(d.dataplane.Active)
+	d.metrics.WatchActive(d.listeners.Active)
 	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
 	d.cache.WatchNode(d.nodeChanged)
 }
@@ -187,7 +214,7 @@ func (d *daemon) wireServers() {
 	d.servers = []*admin.Server{
 		admin.NewHealthServer(server("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), d.health),
 		admin.NewMetricsServer(server("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), d.metrics, admin.Pages{
-			Mode: "userspace", Config: cfg.Documents, Profiling: cfg.Profiling, SetVerbosity: d.setVerbosity,
+			Mode: d.cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling, SetVerbosity: d.setVerbosity,
 		}),
 	}
 	d.services = admin.NewServiceHealth(admin.ServiceHealthOptions{
@@ -201,6 +228,12 @@ func (d *daemon) wireServers() {
 // prepareHost does what --init-only does, as far as this process may, and has the kernel spare it. A host that serves
 // manifests need be no node: nothing of it is changed.
 func (d *daemon) prepareHost() {
+	if d.fellBack != nil {
+		d.events.NodeWarning("NoIPVS", "StartKubeProxy", d.fellBack.Error())
+	}
+	if d.cfg.Mode == service.ModeKernel {
+		d.checkForwarding()
+	}
 	if len(d.cfg.Manifests) > 0 {
 		return
 	}
@@ -210,6 +243,16 @@ func (d *daemon) prepareHost() {
 	if err := prepare(d.cfg, d.log); err != nil {
 		d.log.WithError(err).Warn("The kernel's table of flows stays as it is; portald --init-only sets it where it may")
 		d.events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
+	}
+}
+
+// checkForwarding tells of a host that would not pass on what the kernel leads to endpoints.
+func (d *daemon) checkForwarding() {
+	for _, ipv6 := range []bool{false, true} {
+		if on, err := platform.Forwarding(ipv6); err == nil && !on {
+			d.log.Warnf("%s is not forwarded on this host: clients beyond it do not reach endpoints beyond it; set net.ipv%d.%s=1",
+				familyName(ipv6), map[bool]int{false: 4, true: 6}[ipv6], map[bool]string{false: "ip_forward", true: "conf.all.forwarding"}[ipv6])
+		}
 	}
 }
 

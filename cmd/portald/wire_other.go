@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/sirupsen/logrus"
@@ -19,6 +20,10 @@ func run(context.Context, *config.Flags, *config.Config, *logrus.Logger) error {
 
 func cleanup(context.Context, *config.Config, *logrus.Logger) error {
 	return fmt.Errorf("clean up on %s: %w: portald writes no rules there", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func render(context.Context, *config.Config, *logrus.Logger, string, io.Writer) error {
+	return fmt.Errorf("render on %s: %w: portald writes no rules there", runtime.GOOS, errors.ErrUnsupported)
 }
 
 func prepare(*config.Config, *logrus.Logger) error {

@@ -32,17 +32,17 @@ func (f *forgetMetrics) zero(families []string) {
 	}
 }
 
-// ForgetUDP has the kernel forget the UDP flows whose clients wrote to an address that match accepts, and returns how
-// many there were.
-type ForgetUDP = func(ctx context.Context, match func(origDst netip.AddrPort) bool) (deleted int, err error)
+// ForgetUDP has the kernel forget the UDP flows that stale accepts, by the address that the client wrote to and the one
+// that answers, and returns how many there were.
+type ForgetUDP = func(ctx context.Context, stale func(dst, answers netip.AddrPort) bool) (deleted int, err error)
 
 // CountForgotten returns forget with what it does counted. One search is through the flows of both families, and its
 // duration is noted for each.
 func (m *Metrics) CountForgotten(forget ForgetUDP) ForgetUDP {
-	return func(ctx context.Context, match func(netip.AddrPort) bool) (int, error) {
+	return func(ctx context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
 		start, matched := time.Now(), map[string]int{}
-		deleted, err := forget(ctx, func(dst netip.AddrPort) bool {
-			ok := match(dst)
+		deleted, err := forget(ctx, func(dst, answers netip.AddrPort) bool {
+			ok := stale(dst, answers)
 			if ok {
 				matched[familyOf(dst.Addr())]++
 			}

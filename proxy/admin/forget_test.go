@@ -11,15 +11,15 @@ func TestCountForgotten(t *testing.T) {
 	m := NewMetrics("IPv4", "IPv6")
 	flows := []string{"10.96.0.10:53", "10.96.0.11:53", "[fd00::10]:53", "10.96.0.10:53"}
 	broken := errors.New("no more")
-	forget := m.CountForgotten(func(_ context.Context, match func(netip.AddrPort) bool) (n int, err error) {
+	forget := m.CountForgotten(func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (n int, err error) {
 		for _, f := range flows {
-			if match(netip.MustParseAddrPort(f)) {
+			if stale(netip.MustParseAddrPort(f), netip.AddrPort{}) {
 				n++
 			}
 		}
 		return n, broken
 	})
-	n, err := forget(t.Context(), func(dst netip.AddrPort) bool { return dst.Addr() != netip.MustParseAddr("10.96.0.11") })
+	n, err := forget(t.Context(), func(dst, _ netip.AddrPort) bool { return dst.Addr() != netip.MustParseAddr("10.96.0.11") })
 	if n != 3 || !errors.Is(err, broken) {
 		t.Errorf("%d, %v", n, err)
 	}

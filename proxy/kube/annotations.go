@@ -16,6 +16,7 @@ const annotationPrefix = "portald.io/"
 
 // Names of those annotations, without the prefix.
 const (
+	noteMode            = "mode"
 	noteConnectTimeouts = "connect-timeouts"
 	noteRetries         = "retries"
 	noteIdle            = "idle-timeout"
@@ -27,12 +28,13 @@ const (
 
 // annotated is what the annotations of a Service say.
 type annotated struct {
+	mode   service.Mode
 	policy service.Policy
 	dials  int // by noteRetries; 0 when that is not said
 }
 
-// policyOf reads the annotations. One that is bad is as if it were not there.
-func policyOf(annotations map[string]string, opts TranslateOptions, on objectReport) service.Policy {
+// annotationsOf reads the annotations. One that is bad is as if it were not there.
+func annotationsOf(annotations map[string]string, opts TranslateOptions, on objectReport) annotated {
 	var a annotated
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ours := strings.CutPrefix(key, annotationPrefix)
@@ -46,7 +48,7 @@ func policyOf(annotations map[string]string, opts TranslateOptions, on objectRep
 	if a.dials > 0 {
 		a.policy.ConnectTimeouts = repeated(a.policy.ConnectTimeouts, opts.ConnectTimeouts, a.dials)
 	}
-	return a.policy
+	return a
 }
 
 // annotationField is where an annotation stands in an object.
@@ -68,6 +70,11 @@ func policyFor(port service.PortName, policy service.Policy, on objectReport) se
 func (a *annotated) read(name, value string) (advice string) {
 	p := &a.policy
 	switch name {
+	case noteMode:
+		var known bool
+		if a.mode, known = service.ParseMode(value); !known {
+			advice = "is no mode of a Service, the daemon's is used; write userspace or kernel"
+		}
 	case noteConnectTimeouts:
 		p.ConnectTimeouts, advice = parseTimeouts(value)
 	case noteRetries:
@@ -93,7 +100,7 @@ func (a *annotated) read(name, value string) (advice string) {
 		}
 	default:
 		advice = "is no setting and has no effect; known are " + strings.Join([]string{noteClientAddress, noteConnectTimeouts,
-			noteHalfClose, noteIdle, noteMaxConnections, noteRetries, noteUDPIdle}, ", ")
+			noteHalfClose, noteIdle, noteMaxConnections, noteMode, noteRetries, noteUDPIdle}, ", ")
 	}
 	return advice
 }

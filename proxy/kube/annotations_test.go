@@ -50,8 +50,9 @@ func TestAnnotations(t *testing.T) {
 		{"max-connections 99999999999999999999", service.Policy{}, "is no number"},
 		{"client-address proxy", service.Policy{}, `"proxy": is no way to tell the client's address, the daemon's setting is used; write node, transparent or proxy-v2`},
 		{"client-address ", service.Policy{}, `is no way to tell`},
-		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is no setting and has no effect; known are client-address, connect-timeouts`},
-		{"mode kernel", service.Policy{}, `metadata.annotations[portald.io/mode]: "kernel": is no setting`},
+		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is no setting and has no effect; known are client-address, connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout`},
+		{"mode ipvs\nretries 0", service.Policy{ConnectTimeouts: ms(250)}, `metadata.annotations[portald.io/mode]: "ipvs": is no mode of a Service, the daemon's is used; write userspace or kernel`},
+		{"mode ", service.Policy{}, `metadata.annotations[portald.io/mode]: "": is no mode`},
 		{"x " + strings.Repeat("é", 5000), service.Policy{}, `é…": is no setting`},
 	} {
 		t.Run(c.annotations[:min(40, len(c.annotations))], func(t *testing.T) {
@@ -64,8 +65,8 @@ func TestAnnotations(t *testing.T) {
 				annotations[name] = value
 			}
 			var r report
-			got := policyOf(annotations, TranslateOptions{ConnectTimeouts: daemons}, r.on(Key{KindService, "shop", "cart"}))
-			if !got.Equal(c.want) {
+			got := annotationsOf(annotations, TranslateOptions{ConnectTimeouts: daemons}, r.on(Key{KindService, "shop", "cart"}))
+			if !got.policy.Equal(c.want) || got.mode != service.ModeDefault {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
 			var want []string
@@ -79,6 +80,32 @@ func TestAnnotations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// How a Service is carried is said once for all its ports, and where it is not, by the daemon.
+func TestModeOfService(t *testing.T) {
+	for _, c := range []struct {
+		annotation string
+		want       service.Mode
+		problem    string
+	}{
+		{"", service.ModeDefault, ""},
+		{"portald.io/mode: kernel", service.ModeKernel, ""},
+		{"portald.io/mode: ' userspace '", service.ModeUserspace, ""},
+		{"portald.io/mode: Kernel", service.ModeDefault, `service shop/cart: metadata.annotations[portald.io/mode]: "Kernel": is no mode of a Service`},
+	} {
+		svc, _ := objects(t, strings.Replace(svcWith("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 53}, {name: b, port: 54}]}"),
+			"namespace: shop", "namespace: shop, annotations: {"+c.annotation+"}", 1))
+		ports, problems := Translate(svc, nil, TranslateOptions{})
+		var want []string
+		if c.problem != "" {
+			want = []string{c.problem}
+		}
+		wantProblems(t, want, problems)
+		if len(ports) != 2 || ports[0].Mode != c.want || ports[1].Mode != c.want {
+			t.Errorf("%q: %v", c.annotation, ports)
+		}
 	}
 }
 
@@ -98,11 +125,12 @@ func FuzzAnnotations(f *testing.F) {
 	f.Add(",", "-0", "1e9h", "+1", "")
 	f.Fuzz(func(t *testing.T, timeouts, retries, timeout, number, address string) {
 		var r report
-		p := policyOf(map[string]string{
+		a := annotationsOf(map[string]string{
 			"portald.io/connect-timeouts": timeouts, "portald.io/retries": retries, "portald.io/idle-timeout": timeout,
 			"portald.io/half-close-timeout": timeout, "portald.io/udp-timeout": timeout, "portald.io/max-connections": number,
-			"portald.io/client-address": address, "portald.io/" + address: timeouts,
+			"portald.io/client-address": address, "portald.io/" + address: timeouts, "portald.io/mode": address,
 		}, TranslateOptions{}, r.on(Key{KindService, "shop", "cart"}))
+		p := a.policy
 		for _, d := range p.ConnectTimeouts {
 			if d <= 0 || d > maxTimeout || len(p.ConnectTimeouts) > maxDials {
 				t.Errorf("dials: %v", p.ConnectTimeouts)

@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 		"Warning Node default/n1 uid=n1 version= field=: ReadOnlyConntrack WriteConntrack" + by + "100% sure",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is no setting and has no effect; known are client-address, ` +
-			"connect-timeouts, half-close-timeout, idle-timeout, max-connections, retries, udp-timeout",
+			"connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/retries]: "often": is no number from 0 to 15, the daemon's setting is used; ` +
 			"write how many retries after the first dial, such as 2",

@@ -57,6 +57,9 @@ func renderTraffic(p *service.Port) (out string) {
 	if p.HealthCheckPort != 0 {
 		out += fmt.Sprintf(" health-check %d", p.HealthCheckPort)
 	}
+	if p.Mode != service.ModeDefault {
+		out += " mode " + p.Mode.String()
+	}
 	if !p.Policy.Equal(service.Policy{}) {
 		out += fmt.Sprintf(" policy %+v", p.Policy)
 	}

@@ -80,10 +80,11 @@ func trimService(svc *corev1.Service, opts TranslateOptions) *trimmedService {
 		Created: svc.CreationTimestamp.Time, Affinity: affinityOf(svc, on), SourceRanges: fronts.sourceRanges,
 	}
 	readTraffic(svc, &common, on)
-	policy := policyOf(svc.Annotations, opts, on)
+	says := annotationsOf(svc.Annotations, opts, on)
+	common.Mode = says.mode
 	for _, sp := range servicePorts(svc, on) {
 		port := common
-		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, policy, on)
+		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, says.policy, on)
 		if len(port.Exposures) > 0 {
 			out.ports = append(out.ports, &port)
 		}

@@ -137,6 +137,7 @@ type Port struct {
 	InternalLocal   bool           // internalTrafficPolicy Local: the ClusterIPs lead to endpoints of this node alone
 	ExternalLocal   bool           // externalTrafficPolicy Local: so do the other frontends, for clients from outside
 	HealthCheckPort uint16         // of the Service: load balancers ask there for endpoints of this node; 0 = none
+	Mode            Mode           // how it is carried
 	Policy          Policy
 }
 
@@ -144,6 +145,7 @@ type Port struct {
 func (p *Port) Equal(o *Port) bool {
 	return p.Name == o.Name && p.Created.Equal(o.Created) && p.Affinity == o.Affinity &&
 		p.InternalLocal == o.InternalLocal && p.ExternalLocal == o.ExternalLocal && p.HealthCheckPort == o.HealthCheckPort &&
+		p.Mode == o.Mode &&
 		slices.Equal(p.Exposures, o.Exposures) && slices.Equal(p.Endpoints, o.Endpoints) &&
 		slices.Equal(p.SourceRanges, o.SourceRanges) && p.Policy.Equal(o.Policy)
 }

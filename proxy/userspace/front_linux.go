@@ -15,10 +15,10 @@ import (
 // front is the listener of one service port in one family, and its balancers.
 type front struct {
 	*splice.Front
-	balancers [2]*balance.Balancer // by service.Scope
-	port      uint16
+	balancers [2]*balance.Balancer    // by service.Scope
+	port      uint16                  // the proxy port; 0 = none
+	led       bool                    // some portal is to lead there
 	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: not to be had
-	used      bool                    // some portal is to lead here
 }
 
 func newFront() *front {
@@ -28,95 +28,103 @@ func newFront() *front {
 	}
 }
 
-// serve brings the fronts of a service port up to date and returns where its portals are to lead.
-func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
+// idle tells whether nobody can reach the front.
+func (f *front) idle() bool { return f.port == 0 && len(f.loopback) == 0 }
+
+// Serve brings the fronts of a service port up to date and returns where its portals are to lead.
+func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	portals := make([]portal.Portal, 0, len(p.Exposures))
 	var errs []error
-	for _, ipv6 := range []bool{false, true} {
-		mine := exposures(p, ipv6)
-		u := usableOf(p, ipv6, mine)
-		f, err := d.front(p, ipv6, mine, u)
+	for _, key := range keys(p.Name) {
+		offer := p.Offer(key.ipv6)
+		proxyPort, err := c.front(key, p, offer)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, x := range mine {
-			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: f.target(u, p, x.Kind)})
+		for _, x := range p.ExposuresOf(key.ipv6) {
+			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p.Reach(offer, x.Kind), proxyPort)})
 		}
 	}
 	return portals, errors.Join(errs...)
 }
 
-// target is where portals of that kind lead when the front, if any, is what there is to lead to.
-func (f *front) target(u usable, p *service.Port, kind service.Kind) portal.Target {
-	if f != nil {
-		return u.target(p, kind, f.port)
-	}
-	if t := u.target(p, kind, 0); !redirects(t) {
-		return t
-	}
-	return portal.Reject{}
-}
-
-// front opens the front of a service port in one family if it is wanted, or brings the one it has up to date. One that
-// is not wanted any more stays until portals have left it, and is nil here.
-func (d *Dataplane) front(p *service.Port, ipv6 bool, mine []service.Exposure, u usable) (*front, error) {
-	key := frontKey{p.Name, ipv6}
-	f := d.fronts[key]
-	if !u.wantsFront(p, mine) {
+// front opens the front of a service port in one family if it is wanted, or brings the one it has up to date, and returns
+// its proxy port. One that is not wanted any more stays until portals have left it, and is 0 here.
+func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (proxyPort uint16, err error) {
+	f := c.fronts[key]
+	if !wanted(p, offer, key.ipv6) {
 		if f != nil {
-			f.used = false
+			f.led = false
 		}
-		return nil, nil
+		return 0, nil
 	}
 	if f == nil {
 		f = newFront()
 	}
-	f.used = true
-	for scope, b := range f.balancers {
-		b.SetAffinity(p.Affinity)
-		b.SetEndpoints(addresses(u[scope]))
+	if err := c.refresh(key, f, p, offer); err != nil {
+		return 0, err
 	}
-	view := &splice.View{Port: p, Exposures: mine, Endpoints: endpoints(p, ipv6)}
-	if f.Front == nil {
-		if err := d.open(f, p.Name, ipv6, view); err != nil {
-			return nil, err
-		}
-		d.keep(key, f)
-	} else {
-		f.Retarget(view)
+	f.led = true
+	delete(c.lingering, key)
+	if f.port == 0 {
+		err = c.lead(key, f)
 	}
-	d.serveLoopback(f, mine, ipv6)
-	return f, nil
+	if f.idle() {
+		c.drop(key, f)
+	}
+	return f.port, err
 }
 
-// open takes a proxy port that is free and listens there.
-func (d *Dataplane) open(f *front, name service.PortName, ipv6 bool, view *splice.View) error {
-	any := netip.IPv4Unspecified()
-	if ipv6 {
-		any = netip.IPv6Unspecified()
+// refresh brings a front up to date with what it serves, all but the proxy port.
+func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service.Offer) (err error) {
+	for scope, b := range f.balancers {
+		b.SetAffinity(p.Affinity)
+		b.SetEndpoints(addresses(offer[scope]))
 	}
-	pickers := splice.Pickers{f.balancers[service.ClusterScope], f.balancers[service.NodeScope]}
-	port, err := d.ports.take(name.Protocol, func(port uint16) (retry bool, err error) {
-		f.Front, err = d.opts.Engine.Open(name, pickers, view, netip.AddrPortFrom(any, port))
+	view := &splice.View{Port: p, Exposures: p.ExposuresOf(key.ipv6), Endpoints: p.EndpointsOf(key.ipv6)}
+	if f.Front != nil {
+		f.Retarget(view)
+	} else {
+		pickers := splice.Pickers{f.balancers[service.ClusterScope], f.balancers[service.NodeScope]}
+		if f.Front, err = c.opts.Engine.Open(p.Name, pickers, view); err != nil {
+			return fmt.Errorf("serve %s: %w", p.Name, err)
+		}
+		c.keep(key, f)
+	}
+	c.serveLoopback(f, c.loopbacks(p, offer, key.ipv6))
+	return nil
+}
+
+// lead takes a proxy port that is free and listens there.
+func (c *Carrier) lead(key frontKey, f *front) error {
+	port, err := c.ports.take(key.name.Protocol, func(port uint16) (retry bool, err error) {
+		err = f.Listen(proxyAddress(key.ipv6, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})
 	if err != nil {
-		f.Front = nil
-		return fmt.Errorf("serve %s: %w", name, err)
+		return fmt.Errorf("serve %s: %w", key.name, err)
 	}
 	f.port = port
 	return nil
 }
 
-// serveLoopback serves the NodePorts of a front at the loopback address: a real listener, since traffic to it cannot be
-// led elsewhere without opening the loopback network to neighbours (route_localnet).
-func (d *Dataplane) serveLoopback(f *front, mine []service.Exposure, ipv6 bool) {
-	wanted := map[netip.AddrPort]bool{}
-	for _, x := range mine {
-		if d.opts.Localhost && x.Kind == service.NodePort {
-			wanted[netip.AddrPortFrom(loopback(ipv6), x.Frontend.Addr.Port())] = true
+// loopbacks are the NodePorts of a service port at the loopback address, while anybody serves: real listeners, since
+// traffic to it cannot be led elsewhere without opening the loopback network to neighbours (route_localnet).
+func (c *Carrier) loopbacks(p *service.Port, offer service.Offer, ipv6 bool) map[netip.AddrPort]bool {
+	out := map[netip.AddrPort]bool{}
+	if !c.opts.Localhost || p.Reach(offer, service.NodePort) < service.ReachInside {
+		return out
+	}
+	for _, x := range p.ExposuresOf(ipv6) {
+		if x.Kind == service.NodePort {
+			out[netip.AddrPortFrom(loopback(ipv6), x.Frontend.Addr.Port())] = true
 		}
 	}
+	return out
+}
+
+// serveLoopback has a front listen at these addresses and no others of loopback.
+func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 	for at, open := range f.loopback {
 		if !wanted[at] {
 			if open {
@@ -131,7 +139,7 @@ func (d *Dataplane) serveLoopback(f *front, mine []service.Exposure, ipv6 bool) 
 		} else if err := f.Listen(at); err != nil {
 			f.loopback[at] = false
 			if !said {
-				d.opts.Log.WithError(err).WithField("service", f.Name().Label()).Warn("NodePort is not served at the loopback address")
+				c.opts.Log.WithError(err).WithField("service", f.Name().Label()).Warn("NodePort is not served at the loopback address")
 			}
 		} else {
 			f.loopback[at] = true
@@ -150,30 +158,6 @@ func addresses(endpoints []service.Endpoint) []netip.AddrPort {
 	out := make([]netip.AddrPort, 0, len(endpoints))
 	for _, e := range endpoints {
 		out = append(out, e.Addr)
-	}
-	return out
-}
-
-// asChanges lists portals as changes.
-func asChanges(portals []portal.Portal) []portal.Change {
-	out := make([]portal.Change, 0, len(portals))
-	for _, p := range portals {
-		out = append(out, portal.Change{Frontend: p.Frontend, Portal: &p})
-	}
-	return out
-}
-
-// newest keeps the last change of each frontend: one that passes from one Service to another changes twice.
-func newest(changes []portal.Change) []portal.Change {
-	at := make(map[service.Frontend]int, len(changes))
-	out := changes[:0]
-	for _, c := range changes {
-		if i, ok := at[c.Frontend]; ok {
-			out[i] = c
-			continue
-		}
-		at[c.Frontend] = len(out)
-		out = append(out, c)
 	}
 	return out
 }

@@ -35,36 +35,25 @@ func TestTargets(t *testing.T) {
 	} {
 		p := &service.Port{InternalLocal: c.internalLocal, ExternalLocal: c.externalLocal, Endpoints: c.endpoints}
 		all := []service.Exposure{{Kind: service.ClusterIP}, {Kind: service.NodePort}, {Kind: service.ExternalIP}, {Kind: service.LoadBalancerIP}}
-		u := usableOf(p, false, all)
+		for i := range all {
+			all[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
+		}
+		p.Exposures = all
+		offer := p.Offer(false)
 		front := false
 		for _, x := range all {
 			want := c.external
 			if x.Kind == service.ClusterIP {
 				want = c.internal
 			}
-			if got := u.target(p, x.Kind, port); got != want {
+			if got := target(p.Reach(offer, x.Kind), port); got != want {
 				t.Errorf("%s: %s leads to %#v, want %#v", c.name, x.Kind, got, want)
 			}
-			front = front || redirects(want)
+			_, redirects := want.(portal.Redirect)
+			front = front || redirects
 		}
-		if u.wantsFront(p, all) != front {
+		if wanted(p, offer, false) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
-	}
-}
-
-// A Service of many endpoints is held once: what a front has of one family is a part of it.
-func TestFamiliesShareMemory(t *testing.T) {
-	p := &service.Port{}
-	for _, text := range []string{"10.0.0.1:80", "10.0.0.2:80", "[fd00::1]:80"} {
-		p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: netip.MustParseAddrPort(text)})
-	}
-	four, six := endpoints(p, false), endpoints(p, true)
-	if len(four) != 2 || &four[0] != &p.Endpoints[0] || len(six) != 1 || &six[0] != &p.Endpoints[2] {
-		t.Errorf("IPv4 %v, IPv6 %v", four, six)
-	}
-	p.Endpoints = p.Endpoints[:2]
-	if four, six := endpoints(p, false), endpoints(p, true); len(four) != 2 || len(six) != 0 {
-		t.Errorf("of IPv4 alone: %v and %v", four, six)
 	}
 }

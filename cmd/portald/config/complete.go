@@ -61,9 +61,6 @@ func (d *draft) overlay(f *Flags) {
 			continue
 		}
 		d.flags[s.flag] = true
-		if s.effect == ignored {
-			d.warnings = append(d.warnings, fmt.Sprintf("--%s has no effect: %s", s.flag, s.plainText()))
-		}
 	}
 	d.copyFlags(f) // once for defaults that depend on them …
 	if idle = append(idle, d.takePorts(f)...); len(idle) > 0 {
@@ -88,15 +85,19 @@ func (d *draft) copyFlags(f *Flags) {
 			d.at(s).Set(f.values.at(s))
 		}
 	}
-	// On a command line kube-proxy has no other words for the times of nftables.
-	if k := &d.kubeProxy; k.Mode == "nftables" {
-		if d.flags["iptables-sync-period"] {
-			k.NFTables.SyncPeriod = k.IPTables.SyncPeriod
-		}
-		if d.flags["iptables-min-sync-period"] {
-			k.NFTables.MinSyncPeriod = k.IPTables.MinSyncPeriod
-		}
+	k := &d.kubeProxy
+	if s := settingOf("iptables.syncPeriod"); d.flags[s.flag] && d.lent(s) {
+		k.NFTables.SyncPeriod = k.IPTables.SyncPeriod
 	}
+	if s := settingOf("iptables.minSyncPeriod"); d.flags[s.flag] && d.lent(s) {
+		k.NFTables.MinSyncPeriod = k.IPTables.MinSyncPeriod
+	}
+}
+
+// lent tells whether the flag of a setting speaks for that of another group: on a command line kube-proxy has no other
+// words for the times of nftables.
+func (d *documents) lent(s setting) bool {
+	return d.kubeProxy.Mode == modeNFTables && (s.path == "iptables.syncPeriod" || s.path == "iptables.minSyncPeriod")
 }
 
 // takePorts heeds the two flags for ports alone, and returns those that have no effect.

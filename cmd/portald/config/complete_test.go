@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -53,8 +54,10 @@ func diff(a, b any) string {
 // defaultConfig is kube-proxy's, but for the time between two rounds.
 func defaultConfig() *Config {
 	return &Config{
-		NodeName:      "node-a",
-		API:           API{ContentType: "application/vnd.kubernetes.protobuf", QPS: 5, Burst: 10},
+		NodeName: "node-a",
+		API:      API{ContentType: "application/vnd.kubernetes.protobuf", QPS: 5, Burst: 10},
+		Mode:     service.ModeUserspace, ProxyMode: "userspace", Writer: "iptables",
+		Masquerade: portal.Masquerade{Mark: 0x4000}, IPVS: IPVS{Scheduler: "rr"},
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
 		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, Inside: Inside{Mode: ByClusterCIDR},
 		ConnectionLog: ConnectionLog{Format: "text"}, LogFormat: "text", UDPSessions: 4096,
@@ -69,6 +72,12 @@ func defaultConfig() *Config {
 			},
 		},
 	}
+}
+
+// nftables is what a mode of that name has by itself.
+func nftables(c *Config) {
+	c.Mode, c.ProxyMode, c.Writer = service.ModeKernel, "nftables", "nftables"
+	c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true}, false
 }
 
 func TestComplete(t *testing.T) {
@@ -141,9 +150,9 @@ func TestComplete(t *testing.T) {
 		},
 		{
 			name:  "flags without effect",
-			args:  "--ipvs-scheduler=lc --masquerade-all --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m --proxy-mode=iptables --windows-service",
-			want:  func(*Config) {},
-			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--masquerade-all has", "--ipvs-scheduler has no effect: there is no ipvs", "--windows-service has", "--proxy-mode iptables: portald has no kernel modes"},
+			args:  "--ipvs-scheduler=lc --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m --windows-service --service-cidrs=10.96.0.0/12",
+			want:  func(c *Config) { c.IPVS.Scheduler, c.ServiceCIDRs = "lc", []netip.Prefix{cidr("10.96.0.0/12")} },
+			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--ipvs-scheduler has no effect: for the writer ipvs only, and it is iptables", "--windows-service has", "--service-cidrs has no effect: for the writer nftables only"},
 		},
 		{
 			name: "retries beyond the times",
@@ -180,7 +189,7 @@ func TestComplete(t *testing.T) {
 			want: func(c *Config) {
 				c.Inside.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel, "json"
 			},
-			warns: []string{"config.yaml: --cluster-cidr, --proxy-mode, --healthz-port"},
+			warns: []string{"config.yaml: --proxy-mode, --cluster-cidr, --healthz-port"},
 		},
 		{
 			name: "portald's flags beat its file",
@@ -208,14 +217,14 @@ func TestComplete(t *testing.T) {
 		{
 			name:  "times of the mode",
 			file:  kubeHead + "mode: nftables\niptables: {syncPeriod: 7s}\nnftables: {syncPeriod: 20s, minSyncPeriod: 2s}\n",
-			want:  func(c *Config) { c.SyncPeriod, c.MinSync = 20*time.Second, 2*time.Second },
-			warns: []string{"mode nftables: portald has no kernel modes", "without effect: iptables.syncPeriod"},
+			want:  func(c *Config) { nftables(c); c.SyncPeriod, c.MinSync = 20*time.Second, 2*time.Second },
+			warns: []string{"without effect: iptables.syncPeriod;"},
 		},
 		{
 			name:  "times of iptables by flags, with mode nftables, as in kube-proxy",
 			args:  "--proxy-mode=nftables --iptables-sync-period=10s --iptables-min-sync-period=1s --ipvs-sync-period=1m",
-			want:  func(c *Config) { c.SyncPeriod, c.MinSync = 10*time.Second, time.Second },
-			warns: []string{"--proxy-mode nftables"},
+			want:  func(c *Config) { nftables(c); c.SyncPeriod, c.MinSync = 10*time.Second, time.Second },
+			warns: []string{"--ipvs-sync-period has no effect: the times are those of nftables"},
 		},
 		{
 			name:  "servers off by port 0",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -21,6 +22,13 @@ type Config struct {
 	ServiceProxyName string     // of the Services to serve; empty: those without the label
 	Manifests        []string   // where Services come from; empty: the API server
 	API              API
+
+	Mode         service.Mode // of Services that say none; userspace or kernel
+	ProxyMode    string       // the same in kube-proxy's words: userspace, iptables, nftables or ipvs
+	Writer       string       // that holds the rules: iptables, nftables or ipvs
+	Masquerade   portal.Masquerade
+	IPVS         IPVS           // for that writer
+	ServiceCIDRs []netip.Prefix // for the writer nftables: addresses that only Services have
 
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server
@@ -95,6 +103,17 @@ const (
 
 // ConnectionLog is where records go. Path: empty for nowhere, "-" for standard error. Format: text or json.
 type ConnectionLog struct{ Path, Format string }
+
+// IPVS is what the writer of that name is told.
+type IPVS struct {
+	Scheduler    string
+	ExcludeCIDRs []netip.Prefix // of virtual servers that are others'
+	StrictARP    bool           // answer for addresses on the interfaces that have them alone
+
+	TCPTimeout, TCPFinTimeout, UDPTimeout time.Duration // 0: left as they are
+
+	Fallback string // the writer where the kernel has no IPVS: iptables, or empty: none
+}
 
 // Conntrack is what the kernel is told about the flows it tracks. 0: it is left as it is.
 type Conntrack struct {

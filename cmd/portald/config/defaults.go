@@ -21,6 +21,9 @@ const (
 // defaultMinSync is where portald leaves kube-proxy's defaults (1 s): a round of changes costs it milliseconds.
 const defaultMinSync = 100 * time.Millisecond
 
+// defaultMasqueradeBit is kube-proxy's.
+const defaultMasqueradeBit = 14
+
 // setDefaults fills in what is left open.
 func (d *documents) setDefaults() {
 	d.portald.setDefaults(&d.kubeProxy)
@@ -67,9 +70,13 @@ func (k *kubeProxyDocument) setDefaults() {
 	for _, least := range []*metav1.Duration{&k.IPTables.MinSyncPeriod, &k.IPVS.MinSyncPeriod, &k.NFTables.MinSyncPeriod} {
 		fillTime(least, defaultMinSync)
 	}
-	fillOptional(&k.IPTables.MasqueradeBit, 14)
-	fillOptional(&k.NFTables.MasqueradeBit, 14)
+	fillOptional(&k.IPTables.MasqueradeBit, defaultMasqueradeBit)
+	fillOptional(&k.NFTables.MasqueradeBit, defaultMasqueradeBit)
 	fillOptional(&k.IPTables.LocalhostNodePorts, true)
+	fill(&k.IPVS.Scheduler, "rr")
+	if k.Mode == modeNFTables && len(k.NodePortAddresses) == 0 {
+		k.NodePortAddresses = []string{"primary"}
+	}
 
 	fillOptional(&k.OOMScoreAdj, -999)
 	fillOptional(&k.Conntrack.MaxPerCore, 32*1024)
@@ -81,6 +88,7 @@ func (k *kubeProxyDocument) setDefaults() {
 // setDefaults fills in portald's own defaults; what older kube-proxies had fields for is taken from theirs.
 func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	p.TypeMeta = portald.typeMeta()
+	fill(&p.Writer, writerOf(string(k.Mode)))
 	fill(&p.ConnectionLog.Format, "text")
 	if len(p.ConnectTimeouts) == 0 {
 		for _, t := range splice.DefaultConnectTimeouts() {
@@ -89,7 +97,7 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	}
 	fillOptional(&p.IdleTimeout, metav1.Duration{})
 	fillOptional(&p.HalfCloseTimeout, metav1.Duration{Duration: splice.DefaultHalfClose})
-	if k.Mode == "userspace" && k.UDPIdleTimeout.Duration > 0 {
+	if k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 {
 		fillOptional(&p.UDPTimeout, k.UDPIdleTimeout)
 	}
 	fillOptional(&p.UDPTimeout, metav1.Duration{Duration: splice.DefaultUDPIdle})

@@ -46,7 +46,7 @@ func TestManualHasEveryFlagAndAnnotation(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"connect-timeouts", "retries", "idle-timeout", "half-close-timeout", "udp-timeout", "max-connections", "client-address"} {
+	for _, name := range []string{"mode", "connect-timeouts", "retries", "idle-timeout", "half-close-timeout", "udp-timeout", "max-connections", "client-address"} {
 		if !strings.Contains(string(text), "| `portald.io/"+name+"` |") {
 			t.Errorf("the annotation portald.io/%s is not there", name)
 		}

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// remarkMode says that portald is not asked for what it does.
-func (d *draft) remarkMode() {
-	s, mode := settingOf("mode"), d.kubeProxy.Mode
-	if mode != "" && mode != "userspace" && s.must(mode) == "" {
-		d.warnings = append(d.warnings, fmt.Sprintf("%s %s: portald has no kernel modes yet and serves in userspace", d.origin(s), mode))
-	}
-}
-
-// remarkIdle names what stands in the file for nothing.
+// remarkIdle names what flags and the file say for nothing.
 func (d *draft) remarkIdle() {
-	if idle := d.idleFields(); len(idle) > 0 {
-		d.warnings = append(d.warnings, fmt.Sprintf("%s: without effect: %s; portald config check %s says why",
-			d.file.where(kubeProxy), strings.Join(idle, ", "), d.file.path))
+	for _, s := range settings() {
+		if why := d.idle(s); d.flags[s.flag] && why != "" && !d.lent(s) {
+			d.warnings = append(d.warnings, fmt.Sprintf("--%s has no effect: %s", s.flag, why))
+		}
+	}
+	for _, which := range []doc{kubeProxy, portald} {
+		if idle := d.idleFields(which); len(idle) > 0 {
+			d.warnings = append(d.warnings, fmt.Sprintf("%s: without effect: %s; portald config check %s says why",
+				d.file.where(which), strings.Join(idle, ", "), d.file.path))
+		}
 	}
 }
 
-// idleFields are those that kube-proxy's document gives a value of its own, for nothing.
-func (d *draft) idleFields() (out []string) {
-	if !d.file.has(kubeProxy) {
+// idleFields are those that a document of the file gives a value of its own, for nothing.
+func (d *draft) idleFields(which doc) (out []string) {
+	if !d.file.has(which) {
 		return nil
 	}
 	for _, s := range settings() {
-		if value, written := d.file.written[kubeProxy][s.path]; s.doc == kubeProxy && written && d.idle(s) != "" && !d.usual(s, value) {
+		if value, written := d.file.written[which][s.path]; s.doc == which && written && !d.flags[s.flag] && d.idle(s) != "" &&
+			!d.usual(s, value) {
 			out = append(out, s.path)
 		}
 	}
@@ -41,6 +41,9 @@ func (d *documents) usual(s setting, value any) bool {
 		return value == nil
 	}
 	var plain documents
+	if s.path != "mode" {
+		plain.kubeProxy.Mode = d.kubeProxy.Mode // some depend on it
+	}
 	plain.setDefaults()
 	return shown(field.Interface()) == shown(plain.at(s).Interface())
 }

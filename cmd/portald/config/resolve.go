@@ -18,7 +18,8 @@ func (d *draft) resolve() *Config {
 	k, p := &d.kubeProxy, &d.portald
 	sync, least := d.syncPeriods()
 	c := &Config{
-		ServiceProxyName: p.ServiceProxyName, Manifests: p.Manifests, API: d.api(), NodeAddress: specific(k.BindAddress),
+		Mode: d.serviceMode(), ProxyMode: d.proxyMode(), Writer: p.Writer, Masquerade: d.masquerade(), IPVS: d.ipvs(),
+		ServiceCIDRs: prefixes(p.ServiceCIDRs), ServiceProxyName: p.ServiceProxyName, Manifests: p.Manifests, API: d.api(), NodeAddress: specific(k.BindAddress),
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
 		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
@@ -34,6 +35,14 @@ func (d *draft) resolve() *Config {
 		c.text = d.file.text
 	}
 	return c
+}
+
+func (d *draft) ipvs() IPVS {
+	c := d.kubeProxy.IPVS
+	return IPVS{
+		Scheduler: c.Scheduler, ExcludeCIDRs: prefixes(c.ExcludeCIDRs), StrictARP: c.StrictARP, TCPTimeout: c.TCPTimeout.Duration,
+		TCPFinTimeout: c.TCPFinTimeout.Duration, UDPTimeout: c.UDPTimeout.Duration, Fallback: d.portald.IPVS.Fallback,
+	}
 }
 
 func (d *draft) api() API {
@@ -103,9 +112,9 @@ func (d *documents) logFormat() string {
 // syncPeriods are those of the group that the mode takes them from.
 func (d *documents) syncPeriods() (sync, least metav1.Duration) {
 	switch k := &d.kubeProxy; d.periods() {
-	case "ipvs":
+	case modeIPVS:
 		return k.IPVS.SyncPeriod, k.IPVS.MinSyncPeriod
-	case "nftables":
+	case modeNFTables:
 		return k.NFTables.SyncPeriod, k.NFTables.MinSyncPeriod
 	default:
 		return k.IPTables.SyncPeriod, k.IPTables.MinSyncPeriod

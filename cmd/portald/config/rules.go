@@ -20,7 +20,10 @@ type rule func(value any) string
 
 func oneOf(words ...string) rule {
 	last := len(words) - 1
-	advice := "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+	advice := "must be " + words[last]
+	if last > 0 {
+		advice = "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+	}
 	return func(v any) string {
 		if !slices.Contains(words, text(v)) {
 			return advice

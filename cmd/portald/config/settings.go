@@ -76,17 +76,21 @@ func (d *documents) idle(s setting) string {
 		return s.plainText()
 	case s.doc == kubeProxy && strings.HasSuffix(name, "yncPeriod") && group != d.periods():
 		return "the times are those of " + d.periods() + ", as the mode says"
-	case s.path == "udpIdleTimeout" && d.kubeProxy.Mode != "userspace":
+	case s.path == "udpIdleTimeout" && d.kubeProxy.Mode != modeUserspace:
 		return "for mode userspace only"
+	case s.doc == kubeProxy && strings.HasPrefix(name, "masquerade") && group != d.masquerades():
+		return "the writer is " + d.portald.Writer + ", for which " + d.masquerades() + "." + name + " counts"
+	case group == modeIPVS && !strings.HasSuffix(name, "yncPeriod") && d.portald.Writer != modeIPVS:
+		return "for the writer ipvs only, and it is " + d.portald.Writer
+	case s.path == "serviceCIDRs" && d.portald.Writer != modeNFTables:
+		return "for the writer nftables only, and it is " + d.portald.Writer
+	case s.path == "iptablesVariant" && d.portald.Writer == modeNFTables:
+		return "the writer nftables does without iptables"
 	}
 	return ""
 }
 
 // periods is the group of the KubeProxyConfiguration whose syncPeriod and minSyncPeriod count.
 func (d *documents) periods() string {
-	switch d.kubeProxy.Mode {
-	case "ipvs", "nftables":
-		return string(d.kubeProxy.Mode)
-	}
-	return "iptables"
+	return writerOf(string(d.kubeProxy.Mode))
 }

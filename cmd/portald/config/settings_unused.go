@@ -7,8 +7,6 @@ func unusedSettings() []setting {
 		noGates   = "portald has no feature gates"
 		noBuffer  = "every line is written at once"
 		oneStream = "all lines go to standard error"
-		noMark    = "nothing is masqueraded in userspace mode"
-		noIPVS    = "there is no ipvs mode yet"
 		noWindows = "there is no kernel mode for Windows yet"
 	)
 	return []setting{
@@ -21,17 +19,7 @@ func unusedSettings() []setting {
 		{kubeProxy, "logging.options.json.infoBufferSize", "log-json-info-buffer-size", ignored, nil, noBuffer},
 		{kubeProxy, "showHiddenMetricsForVersion", "show-hidden-metrics-for-version", ignored, nil, "portald hides no metrics"},
 		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, moreThanZero, "changes come as they happen, and what was missed is asked for again"},
-		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", ignored, between(0, 31), noMark},
-		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", ignored, nil, noMark},
-		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil, noMark},
-		{kubeProxy, "nftables.masqueradeBit", "", ignored, between(0, 31), noMark},
-		{kubeProxy, "nftables.masqueradeAll", "", ignored, nil, noMark},
-		{kubeProxy, "ipvs.scheduler", "ipvs-scheduler", ignored, nil, noIPVS},
-		{kubeProxy, "ipvs.excludeCIDRs", "ipvs-exclude-cidrs", ignored, cidr, noIPVS},
-		{kubeProxy, "ipvs.strictARP", "ipvs-strict-arp", ignored, nil, noIPVS},
-		{kubeProxy, "ipvs.tcpTimeout", "ipvs-tcp-timeout", ignored, notNegative, noIPVS},
-		{kubeProxy, "ipvs.tcpFinTimeout", "ipvs-tcpfin-timeout", ignored, notNegative, noIPVS},
-		{kubeProxy, "ipvs.udpTimeout", "ipvs-udp-timeout", ignored, notNegative, noIPVS},
+		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil, "what is masqueraded has the address of the interface that it leaves by"},
 		{kubeProxy, "winkernel.networkName", "network-name", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.sourceVip", "source-vip", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.enableDSR", "enable-dsr", ignored, nil, noWindows},

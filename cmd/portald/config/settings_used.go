@@ -6,6 +6,7 @@ import "k8s.io/apimachinery/pkg/util/validation"
 func usedTopics() []topic {
 	return []topic{
 		{"Where Services come from", sourceSettings()},
+		{"How Services are carried", modeSettings()},
 		{"Connection records", []setting{
 			{portald, "connectionLog.path", "connection-log", atStart, nil, "write one record for each connection and UDP session to this `FILE`, - for standard error; default: none"},
 			{portald, "connectionLog.format", "connection-log-format", atStart, oneOf("json", "text"), "`FORMAT` of the records: json or text"},
@@ -17,7 +18,7 @@ func usedTopics() []topic {
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},
 		}},
 		{"Frontends", []setting{
-			{kubeProxy, "nodePortAddresses", "nodeport-addresses", atStart, nodePortAddress, "`CIDRS` of the node's addresses that NodePorts are served on, or the words primary, localhost, all; primary are those of the Node object. Default: all"},
+			{kubeProxy, "nodePortAddresses", "nodeport-addresses", atStart, nodePortAddress, "`CIDRS` of the node's addresses that NodePorts are served on, or the words primary, localhost, all; primary are those of the Node object. Default: all, with mode nftables primary"},
 			{kubeProxy, "iptables.localhostNodePorts", "iptables-localhost-nodeports", atStart, nil, "serve NodePorts on 127.0.0.1 and ::1 too, if they are among the addresses for NodePorts"},
 			{portald, "externalIPCIDRs", "external-ip-cidrs", atStart, cidr, "`CIDRS` that spec.externalIPs may claim addresses of; default: none, external IPs are off"},
 			{portald, "nodeIPs", "node-ip", atStart, hostAddress, "`ADDRESS` of this node, one for each family: lead portals there, in place of the address of the interface that a connection came in by. For CNIs whose pod interfaces have none on the node's side"},
@@ -92,8 +93,6 @@ func periodSettings() []setting {
 		{kubeProxy, "ipvs.minSyncPeriod", "ipvs-min-sync-period", atStart, notNegative, least + ipvs},
 		{kubeProxy, "nftables.syncPeriod", "", atStart, moreThanZero, look + nft},
 		{kubeProxy, "nftables.minSyncPeriod", "", atStart, notNegative, least + nft},
-		{kubeProxy, "mode", "proxy-mode", atStart, optional(oneOf("userspace", "iptables", "nftables", "ipvs", "kernelspace")),
-			"`MODE` of kube-proxy, which says whose times count; portald serves in userspace whichever it is"},
 	}
 }
 

@@ -49,6 +49,14 @@ type PortaldConfiguration struct {
 	NodeIPs []string `json:"nodeIPs,omitempty"`
 	// proxyPortRange is the local ports for the listeners: "first-last", "first+more" or a single port.
 	ProxyPortRange string `json:"proxyPortRange,omitempty"`
+	// writer is what holds the rules that lead to listeners and endpoints: iptables, nftables or ipvs. Left out: as mode
+	// says, with userspace iptables.
+	Writer string `json:"writer,omitempty"`
+	// ipvs is for that writer.
+	IPVS IPVSConfiguration `json:"ipvs,omitzero"`
+	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, nobody answers at those
+	// of them that no Service has.
+	ServiceCIDRs []string `json:"serviceCIDRs,omitempty"`
 	// iptablesVariant is nft or legacy. Empty: what the host calls iptables.
 	IPTablesVariant string `json:"iptablesVariant,omitempty"`
 }
@@ -59,6 +67,12 @@ type ConnectionLogConfiguration struct {
 	Path string `json:"path,omitempty"`
 	// format is text or json.
 	Format string `json:"format,omitempty"`
+}
+
+// IPVSConfiguration is what there is to say of IPVS beside the KubeProxyConfiguration.
+type IPVSConfiguration struct {
+	// fallback is the writer to take where the kernel has no IPVS: iptables. Empty: the daemon ends, and says what is missing.
+	Fallback string `json:"fallback,omitempty"`
 }
 
 // LogConfiguration is the daemon's own log, where more is to be said of it than the KubeProxyConfiguration has words for.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// check names what is wrong with the values, each by itself and with each other, and what is noteworthy about them.
+// check names what is wrong with the values, each by itself and with each other.
 func (d *draft) check() {
 	for _, s := range settings() {
 		if s.must == nil {
@@ -21,12 +21,13 @@ func (d *draft) check() {
 		}
 	}
 	d.checkSource()
+	d.checkWriter()
+	d.checkMasquerade()
 	d.checkPeriods()
 	d.checkInside()
 	d.checkPorts()
 	d.checkNodeIPs()
 	d.checkDials()
-	d.remarkMode()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -60,17 +62,14 @@ func (s *scribe) took() string {
 }
 
 type rig struct {
-	*Dataplane
+	*Carrier
+	plane  *dataplane.Dataplane
 	scribe *scribe
 	log    *test.Hook
-	forgot []netip.AddrPort // of candidates, what was to be forgotten
-
-	contested []portal.Conflict
 }
 
-var candidates = []netip.AddrPort{
-	netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("192.0.2.1:30053"), netip.MustParseAddrPort("192.0.2.1:9"),
-}
+// linger is long enough to be seen, and short enough to wait for.
+const linger = 300 * time.Millisecond
 
 // insider is a loopback address that stands for a client inside the cluster; all others are outside.
 var insider = netip.MustParseAddr("127.0.0.2")
@@ -90,19 +89,10 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	log, hook := test.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}}, log: hook}
-	r.Dataplane = New(Options{Engine: engine, Writer: r.scribe, Ports: ports, Log: log, Localhost: true,
-		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
-		ForgetUDP: func(_ context.Context, match func(netip.AddrPort) bool) (int, error) {
-			r.forgot = nil
-			for _, a := range candidates {
-				if match(a) {
-					r.forgot = append(r.forgot, a)
-				}
-			}
-			return 0, nil
-		}})
+	r.Carrier = New(Options{Engine: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
+	r.plane = dataplane.New(dataplane.Options{Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(), Mode: service.ModeUserspace})
 	t.Cleanup(func() {
-		r.Close(context.Background())
+		r.Close()
 		cancel()
 		<-done
 	})
@@ -129,7 +119,7 @@ func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 	for _, p := range ports {
 		changes = append(changes, service.Change{Name: p.Name, Port: p})
 	}
-	if err := r.Sync(t.Context(), changes); err != nil {
+	if err := r.plane.Sync(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,6 +137,8 @@ func (r *rig) target(frontend string) string {
 		return "reject"
 	case portal.Drop:
 		return "drop"
+	case portal.Spread:
+		return "spread"
 	case nil:
 		return "nowhere"
 	default:
@@ -174,7 +166,7 @@ func TestLifeOfAPort(t *testing.T) {
 		t.Error("a front without endpoints is still open")
 	}
 	step("endpoints again", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
-	if err := r.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil || r.target(vip) != "nowhere" || len(r.fronts) != 0 {
+	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil || r.target(vip) != "nowhere" || len(r.fronts) != 0 {
 		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))
 	}
 	if n := len(r.ports.taken[service.TCP]); n != 0 {
@@ -225,18 +217,18 @@ func TestBothFamilies(t *testing.T) {
 func TestNoFreePort(t *testing.T) {
 	r := newRig(t, PortRange{31020, 31020})
 	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
-	err := r.Sync(t.Context(), []service.Change{{Name: a.Name, Port: a}, {Name: b.Name, Port: b}})
+	err := r.plane.Sync(t.Context(), []service.Change{{Name: a.Name, Port: a}, {Name: b.Name, Port: b}})
 	if !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "serve shop/b:p/tcp") {
 		t.Errorf("error %v", err)
 	}
 	if r.target("10.96.0.1:80") != "redirect" || r.target("10.96.0.2:80") != "reject" {
 		t.Errorf("a leads %s, b %s", r.target("10.96.0.1:80"), r.target("10.96.0.2:80"))
 	}
-	if err := r.Resync(t.Context(), []*service.Port{b}); err == nil {
+	if err := r.plane.Resync(t.Context(), []*service.Port{b}); err == nil {
 		t.Error("a's port is free before portals have left it")
 	}
 	for deadline := time.Now().Add(5 * time.Second); ; { // the event loops close a's socket in their own time
-		err := r.Resync(t.Context(), []*service.Port{b})
+		err := r.plane.Resync(t.Context(), []*service.Port{b})
 		if err == nil && r.target("10.96.0.2:80") == "redirect" {
 			break
 		}
@@ -268,42 +260,12 @@ func TestFailedUpdate(t *testing.T) {
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	r.sync(t, p)
 	r.scribe.fail = errors.New("xtables lock")
-	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts) != 1 {
+	if err := r.plane.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts) != 1 {
 		t.Errorf("error %v, %d fronts: a front is closed before its portals are gone", err, len(r.fronts))
 	}
 	r.scribe.fail = nil
-	if err := r.Resync(t.Context(), nil); err != nil || len(r.fronts) != 0 {
+	if err := r.plane.Resync(t.Context(), nil); err != nil || len(r.fronts) != 0 {
 		t.Errorf("error %v, %d fronts", err, len(r.fronts))
-	}
-}
-
-// Who is told of a service port is told before anything is written for it, and again when it changes.
-func TestServing(t *testing.T) {
-	r := newRig(t, PortRange{31120, 31129})
-	var told []string
-	r.opts.Serving = func(p *service.Port) { told = append(told, fmt.Sprint(p.Name.Name, " ", len(r.scribe.calls))) }
-	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
-	if err := r.Resync(t.Context(), []*service.Port{p}); err != nil {
-		t.Fatal(err)
-	}
-	r.sync(t, portOf("cart", "10.96.0.11:80", "10.1.0.1:80"))
-	if got := strings.Join(told, ", "); got != "cart 0, cart 1" {
-		t.Errorf("told of, with so many calls of the writer before: %s", got)
-	}
-}
-
-func TestContestedAddress(t *testing.T) {
-	r := newRig(t, PortRange{31050, 31059})
-	older, younger := portOf("older", "10.96.0.10:80", "10.1.0.1:80"), portOf("younger", "10.96.0.10:80", "10.1.0.2:80")
-	younger.Created = time.Unix(2, 0)
-	r.sync(t, younger)
-	before := r.scribe.leads[older.Exposures[0].Frontend]
-	r.sync(t, older)
-	if after := r.scribe.leads[older.Exposures[0].Frontend]; after == before {
-		t.Error("the younger Service keeps the address")
-	}
-	if len(r.contested) != 1 || r.contested[0].Loser != younger.Name || r.contested[0].Holder != older.Name {
-		t.Errorf("told of %v", r.contested)
 	}
 }
 
@@ -388,35 +350,61 @@ func TestLoopbackNodePort(t *testing.T) {
 	}
 }
 
-// The kernel is to forget the UDP flows of what leads elsewhere, and of all at the first sync.
-func TestForgetsUDP(t *testing.T) {
-	r := newRig(t, PortRange{31080, 31089})
-	udp := func(endpoints ...string) *service.Port {
-		p := portOf("dns", "10.96.0.10:53", endpoints...)
-		p.Name.Protocol = service.UDP
-		p.Exposures = nil
-		expose(p, "10.96.0.10:53", service.ClusterIP)
-		expose(p, "0.0.0.0:30053", service.NodePort)
+// A Service that passes to the kernel keeps its listener until what was on its way has arrived; the NodePort at the
+// loopback address stays, and back again nothing was lost.
+func TestLingers(t *testing.T) {
+	endpoint := greeter(t)
+	r := newRig(t, PortRange{31130, 31139})
+	const vip = "10.96.0.10:80"
+	in := func(mode service.Mode) *service.Port {
+		p := portOf("cart", vip, endpoint)
+		expose(p, "0.0.0.0:31140", service.NodePort)
+		p.Mode = mode
 		return p
 	}
-	if err := r.Resync(t.Context(), []*service.Port{udp("10.1.0.1:53")}); err != nil || fmt.Sprint(r.forgot) != fmt.Sprint(candidates[:2]) {
-		t.Errorf("first sync: %v, forgot %v", err, r.forgot)
+	key := frontKey{in(0).Name, false}
+	answers := func(port uint16) bool { // by a reset, since no portal led there
+		c, err := net.Dial("tcp", netip.AddrPortFrom(insider, port).String())
+		if err != nil {
+			return errors.Is(err, syscall.ECONNRESET)
+		}
+		return c.Close() == nil
 	}
-	r.forgot = nil
-	r.sync(t, udp("10.1.0.1:53", "10.1.0.2:53"))
-	if r.forgot != nil {
-		t.Errorf("a change of endpoints alone: forgot %v", r.forgot)
+	loopbackAnswers := func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:31140")
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		said, _ := io.ReadAll(c)
+		return string(said) == "hello"
 	}
-	r.sync(t, udp())
-	if fmt.Sprint(r.forgot) != fmt.Sprint(candidates[:2]) {
-		t.Errorf("no endpoints: forgot %v", r.forgot)
+	r.sync(t, in(service.ModeUserspace))
+	port := r.fronts[key].port
+	for round := range 3 {
+		r.sync(t, in(service.ModeKernel))
+		if r.target(vip) != "spread" || !answers(port) || !loopbackAnswers() {
+			t.Fatalf("round %d: leads %s, the listener answers %t, the loopback address %t", round, r.target(vip), answers(port), loopbackAnswers())
+		}
+		r.sync(t, in(service.ModeUserspace))
+		if now := r.fronts[key].port; r.target(vip) != "redirect" || now != port {
+			t.Fatalf("round %d, and back: leads %s, proxy port %d, was %d", round, r.target(vip), now, port)
+		}
 	}
-	r.sync(t, udp("10.1.0.1:53"))
-	r.forgot = nil
-	local := udp("10.1.0.1:53")
-	local.ExternalLocal = true
-	r.sync(t, local)
-	if fmt.Sprint(r.forgot) != fmt.Sprint(candidates[1:2]) {
-		t.Errorf("led for clients inside alone: forgot %v", r.forgot)
+	r.sync(t, in(service.ModeKernel))
+	for deadline := time.Now().Add(5 * time.Second); answers(port); time.Sleep(10 * time.Millisecond) {
+		r.sync(t, portOf("other", "10.96.0.11:80"))
+		if time.Now().After(deadline) {
+			t.Fatal("the listener outlives its time")
+		}
+	}
+	if r.fronts[key].port != 0 || !loopbackAnswers() {
+		t.Errorf("proxy port %d, the loopback address answers %t", r.fronts[key].port, loopbackAnswers())
+	}
+	gone := in(service.ModeKernel)
+	gone.Exposures = gone.Exposures[:1]
+	r.sync(t, gone)
+	if len(r.fronts) != 0 {
+		t.Errorf("without the NodePort there are %d fronts", len(r.fronts))
 	}
 }

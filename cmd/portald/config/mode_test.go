@@ -1,0 +1,177 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Each mode as it is found on a node, by flags and by file, and what it makes of Services, writer and NodePorts.
+func TestModes(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	userspace, kernel := service.ModeUserspace, service.ModeKernel
+	for _, c := range []struct {
+		mode, writer           string // as they are said
+		way                    service.Mode
+		wantMode, wantedWriter string
+		nodePorts              NodePortAddresses
+	}{
+		{"", "", userspace, "userspace", "iptables", NodePortAddresses{All: true}},
+		{"userspace", "", userspace, "userspace", "iptables", NodePortAddresses{All: true}},
+		{"userspace", "nftables", userspace, "userspace", "nftables", NodePortAddresses{All: true}},
+		{"", "ipvs", userspace, "userspace", "ipvs", NodePortAddresses{All: true}},
+		{"iptables", "", kernel, "iptables", "iptables", NodePortAddresses{All: true}},
+		{"iptables", "iptables", kernel, "iptables", "iptables", NodePortAddresses{All: true}},
+		{"nftables", "", kernel, "nftables", "nftables", NodePortAddresses{Primary: true}},
+		{"ipvs", "", kernel, "ipvs", "ipvs", NodePortAddresses{All: true}},
+		{"ipvs", "ipvs", kernel, "ipvs", "ipvs", NodePortAddresses{All: true}},
+	} {
+		flags := []string{"--proxy-mode=" + c.mode}
+		file := kubeHead + "mode: '" + c.mode + "'\n"
+		if c.writer != "" {
+			flags = append(flags, "--writer="+c.writer)
+			file += "---\n" + portaldHead + "writer: " + c.writer + "\n"
+		}
+		for _, args := range [][]string{flags, {"--config=" + inFile(t, file)}} {
+			got, warnings, err := complete(t, args...)
+			check(t, err)
+			if got.Mode != c.way || got.ProxyMode != c.wantMode || got.Writer != c.wantedWriter || diff(got.NodePorts, c.nodePorts) != "" {
+				t.Errorf("%q: %v %v %v %+v, want %+v", args, got.Mode, got.ProxyMode, got.Writer, got.NodePorts, c)
+			}
+			if len(warnings) > 0 {
+				t.Errorf("%q: %q", args, warnings)
+			}
+		}
+	}
+}
+
+// A pair that nothing can do is refused in one line, which names both and says what would work.
+func TestImpossiblePairs(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	modes := []string{modeIPTables, modeNFTables, modeIPVS}
+	for _, mode := range modes {
+		for _, writer := range modes {
+			_, _, err := complete(t, "--proxy-mode="+mode, "--writer="+writer)
+			want := fmt.Sprintf("--writer %s: does not go with --proxy-mode, which is %s; leave the writer out, or write "+
+				"mode %[1]s for that in the kernel, or mode userspace, which goes with any", writer, mode)
+			if (mode == writer) != (err == nil) || err != nil && err.Error() != want {
+				t.Errorf("%s with %s: %v", mode, writer, err)
+			}
+		}
+	}
+}
+
+func TestModesOfSystems(t *testing.T) {
+	const words = "must be userspace, iptables, nftables or ipvs, or be left out"
+	for _, c := range []struct{ system, mode, want string }{
+		{"linux", "", ""}, {"linux", "userspace", ""}, {"linux", "iptables", ""}, {"linux", "nftables", ""}, {"linux", "ipvs", ""},
+		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs to have the kernel carry Services, or userspace"},
+		{"linux", "magic", words}, {"linux", "IPVS", words},
+		{"windows", "", ""}, {"windows", "userspace", ""}, {"windows", "magic", words},
+		{"windows", "kernelspace", "cannot be done on windows yet; write userspace"},
+		{"windows", "iptables", "cannot be done on windows yet; write userspace"},
+		{"windows", "nftables", "cannot be done on windows yet; write userspace"},
+		{"windows", "ipvs", "cannot be done on windows yet; write userspace"},
+	} {
+		if got := adviceOnMode(c.system, c.mode); got != c.want {
+			t.Errorf("%s on %s: %q, want %q", c.mode, c.system, got, c.want)
+		}
+	}
+}
+
+// What is masqueraded is said in the group of the writer, and IPVS has that of iptables.
+func TestMasquerade(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	const both = "iptables: {masqueradeBit: 0, masqueradeAll: true}\nnftables: {masqueradeBit: 31}\n"
+	for _, c := range []struct {
+		mode, writer string
+		want         portal.Masquerade
+		idle         string
+	}{
+		{"", "", portal.Masquerade{Mark: 1, All: true}, "nftables.masqueradeBit;"},
+		{"iptables", "", portal.Masquerade{Mark: 1, All: true}, "nftables.masqueradeBit;"},
+		{"ipvs", "", portal.Masquerade{Mark: 1, All: true}, "nftables.masqueradeBit;"},
+		{"nftables", "", portal.Masquerade{Mark: 1 << 31}, "iptables.masqueradeBit, iptables.masqueradeAll;"},
+		{"userspace", "nftables", portal.Masquerade{Mark: 1 << 31}, "iptables.masqueradeBit, iptables.masqueradeAll;"},
+	} {
+		args := []string{"--config=" + inFile(t, kubeHead+"mode: '"+c.mode+"'\n"+both)}
+		if c.writer != "" {
+			args = append(args, "--writer="+c.writer)
+		}
+		got, warnings, err := complete(t, args...)
+		check(t, err)
+		if got.Masquerade != c.want || len(warnings) != 1 || !strings.Contains(warnings[0], "without effect: "+c.idle) {
+			t.Errorf("%+v: %+v, %q", c, got.Masquerade, warnings)
+		}
+	}
+}
+
+// The bit for replies to transparent clients cannot be that for what is masqueraded, in the group that counts.
+func TestMasqueradeBitIsNotThatOfReplies(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	_, _, err := complete(t, "--proxy-mode=iptables", "--iptables-masquerade-bit=12")
+	const want = "--iptables-masquerade-bit 12: is the bit that portald marks replies to clients' own addresses with " +
+		"(clientAddress transparent); choose another, such as 14"
+	if err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	if _, _, err := complete(t, "--proxy-mode=nftables", "--iptables-masquerade-bit=12"); err != nil {
+		t.Errorf("in a group without effect: %v", err)
+	}
+}
+
+func TestIPVS(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	want := IPVS{
+		Scheduler: "mh", ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")},
+		StrictARP: true, TCPTimeout: time.Minute, TCPFinTimeout: time.Second, UDPTimeout: 2 * time.Second, Fallback: "iptables",
+	}
+	file := inFile(t, kubeHead+"mode: ipvs\nipvs: {scheduler: mh, excludeCIDRs: [192.0.2.0/24, '2001:db8::/64'], strictARP: true, "+
+		"tcpTimeout: 1m, tcpFinTimeout: 1s, udpTimeout: 2s}\n---\n"+portaldHead+"ipvs: {fallback: iptables}\n")
+	for _, args := range [][]string{{"--config=" + file}, {"--proxy-mode=ipvs", "--ipvs-scheduler=mh", "--ipvs-strict-arp",
+		"--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/64", "--ipvs-tcp-timeout=1m", "--ipvs-tcpfin-timeout=1s",
+		"--ipvs-udp-timeout=2s", "--ipvs-fallback=iptables"}} {
+		got, warnings, err := complete(t, args...)
+		check(t, err)
+		if d := diff(want, got.IPVS); d != "" || len(warnings) > 0 {
+			t.Errorf("%q (-want +got)\n%s\n%q", args, d, warnings)
+		}
+	}
+	_, _, err := complete(t, "--ipvs-scheduler=fifo", "--ipvs-fallback=nftables", "--ipvs-exclude-cidrs=all", "--ipvs-udp-timeout=-1s",
+		"--service-cidrs=10.96.0.1", "--writer=netsh", "--proxy-mode=kernelspace")
+	for _, want := range []string{
+		"--ipvs-scheduler fifo: must be rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh\n", "--ipvs-fallback nftables: must be iptables, or be left out\n",
+		"--ipvs-exclude-cidrs all: must be a CIDR", "--ipvs-udp-timeout -1s: must not be negative", "--service-cidrs 10.96.0.1: must be a CIDR",
+		"--writer netsh: must be iptables, nftables or ipvs", "--proxy-mode kernelspace: is for Windows;",
+	} {
+		if err == nil || !strings.Contains(err.Error()+"\n", want) {
+			t.Errorf("nothing like %q in\n%v", want, err)
+		}
+	}
+	if err != nil && strings.Count(err.Error(), "\n") != 6 {
+		t.Errorf("not seven mistakes:\n%v", err)
+	}
+}
+
+// What the writer has no use for is named, in portald's document too.
+func TestSettingsOfOtherWriters(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	path := inFile(t, portaldHead+"writer: nftables\niptablesVariant: nft\nipvs: {fallback: iptables}\nserviceCIDRs: [10.96.0.0/12]\n")
+	_, warnings, err := complete(t, "--config", path)
+	check(t, err)
+	want := path + ": document 1 (PortaldConfiguration): without effect: ipvs.fallback, iptablesVariant; portald config check " + path + " says why"
+	if len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("%q, want %q", warnings, want)
+	}
+	_, warnings, err = complete(t, "--config", path, "--iptables-variant=legacy", "--ipvs-fallback=")
+	check(t, err)
+	if len(warnings) != 2 || warnings[0] != "--ipvs-fallback has no effect: for the writer ipvs only, and it is nftables" ||
+		warnings[1] != "--iptables-variant has no effect: the writer nftables does without iptables" {
+		t.Errorf("%q", warnings)
+	}
+}

@@ -1,0 +1,244 @@
+// Package dataplane leads the frontends of each service port to where the carrier of its mode says: to listeners of the
+// daemon, or straight to endpoints. It knows neither how traffic is carried nor how portals are written.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Carrier carries service ports in one mode.
+type Carrier interface {
+	// Serve gets ready to carry a service port, or brings what carries it up to date, and returns where its portals are to
+	// lead, also with an error.
+	Serve(p *service.Port) ([]portal.Portal, error)
+	// Settle is told once portals lead where the last Serve of that service port said.
+	Settle(name service.PortName)
+	// Leave is told once no portal leads to what carries a service port here any more: it is gone, or carried by another,
+	// which p is then for. It may be told of one that it never served.
+	Leave(name service.PortName, p *service.Port) error
+}
+
+// Options of a Dataplane.
+type Options struct {
+	Writer            portal.Writer
+	Userspace, Kernel Carrier      // nil: service ports of that mode refuse their clients
+	Mode              service.Mode // of service ports that do not say
+
+	// ForgetUDP has the kernel forget the UDP flows that stale accepts, by the address that the client wrote to and the one
+	// that answers. nil = nothing is translated by the kernel.
+	ForgetUDP func(ctx context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error)
+	// Own tells the addresses of this host, which NodePorts are served on.
+	Own func(netip.Addr) bool
+	// Serving is told of each service port that is new or changed, before anything is done for it. Default none.
+	Serving func(*service.Port)
+	// Contested is told of each claim of an address that another Service holds. Default none.
+	Contested func(portal.Conflict)
+	// Closed is told of service ports that are no longer served. Default none.
+	Closed func(service.PortName)
+}
+
+// Dataplane implements proxy.Dataplane. One goroutine calls it.
+type Dataplane struct {
+	opts  Options
+	table *portal.Table
+	ports map[service.PortName]*service.Port // as applied, and not yet settled as gone
+}
+
+// New returns a Dataplane that leads nothing yet.
+func New(opts Options) *Dataplane {
+	if opts.Serving == nil {
+		opts.Serving = func(*service.Port) {}
+	}
+	if opts.Closed == nil {
+		opts.Closed = func(service.PortName) {}
+	}
+	if opts.Contested == nil {
+		opts.Contested = func(portal.Conflict) {}
+	}
+	return &Dataplane{opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}}
+}
+
+// Sync applies changes: carriers get ready, then portals are led to them, then what no portal leads to any more closes,
+// so that no moment comes in which a portal leads nowhere. Costs O(the changed service ports).
+func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
+	led, errs := d.retarget(changes)
+	if len(led) > 0 {
+		if err := d.opts.Writer.Update(ctx, led); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("lead %d portals: %w", len(led), err))...)
+		}
+	}
+	errs = append(errs, d.settle(changes), d.forget(ctx, append(led, d.spread(changes)...)))
+	return errors.Join(errs...)
+}
+
+// Resync applies the whole state.
+func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
+	changes := d.against(ports)
+	_, errs := d.retarget(changes)
+	all := d.table.Portals()
+	if err := d.opts.Writer.Replace(ctx, all); err != nil {
+		return errors.Join(append(errs, fmt.Errorf("lead all %d portals: %w", len(all), err))...)
+	}
+	errs = append(errs, d.settle(changes), d.forget(ctx, asChanges(all)))
+	return errors.Join(errs...)
+}
+
+// Audit asks the writer whether the host holds what was written. It looks after UDP flows too: one that began while rules
+// changed may have been translated by those before.
+func (d *Dataplane) Audit(ctx context.Context) error {
+	if auditor, ok := d.opts.Writer.(portal.Auditor); ok {
+		if err := auditor.Audit(ctx); err != nil {
+			return err
+		}
+	}
+	return d.forget(ctx, asChanges(d.table.Portals()))
+}
+
+// Close takes all portals away. What else the writer keeps on the host stays: open connections that it translated need
+// it, since the kernel translates none, open or not, once no rule asks for the tracking of connections.
+func (d *Dataplane) Close(ctx context.Context) error { return d.opts.Writer.Replace(ctx, nil) }
+
+// HandOver has the kernel carry every service port, for a time without the daemon.
+func (d *Dataplane) HandOver(ctx context.Context) error {
+	var moved []service.Change
+	var all []*service.Port
+	for name, p := range d.ports {
+		if by, _ := d.carriers(p); by == d.opts.Userspace {
+			p = withMode(p, service.ModeKernel)
+			moved = append(moved, service.Change{Name: name, Port: p})
+		}
+		all = append(all, p)
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	if err := d.Sync(ctx, moved); err == nil {
+		return nil
+	}
+	return d.Resync(ctx, all)
+}
+
+func withMode(p *service.Port, m service.Mode) *service.Port {
+	out := *p
+	out.Mode = m
+	return &out
+}
+
+// carriers returns who carries a service port, and who does not, either nil where there is none.
+func (d *Dataplane) carriers(p *service.Port) (by, other Carrier) {
+	if p.Mode.Or(d.opts.Mode) == service.ModeKernel {
+		return d.opts.Kernel, d.opts.Userspace
+	}
+	return d.opts.Userspace, d.opts.Kernel
+}
+
+// against turns a whole state into changes.
+func (d *Dataplane) against(ports []*service.Port) []service.Change {
+	changes := make([]service.Change, 0, len(ports))
+	wanted := make(map[service.PortName]struct{}, len(ports))
+	for _, p := range ports {
+		wanted[p.Name] = struct{}{}
+		changes = append(changes, service.Change{Name: p.Name, Port: p})
+	}
+	for name := range d.ports {
+		if _, ok := wanted[name]; !ok {
+			changes = append(changes, service.Change{Name: name})
+		}
+	}
+	return changes
+}
+
+// retarget has carriers get ready and returns where portals lead elsewhere now. A service port that cannot be served is an
+// error and refuses its clients; the others are not concerned.
+func (d *Dataplane) retarget(changes []service.Change) (led []portal.Change, errs []error) {
+	for _, c := range changes {
+		if c.Port == nil {
+			moved, _ := d.table.Set(c.Name, time.Time{}, nil)
+			led = append(led, moved...)
+			continue
+		}
+		d.ports[c.Name] = c.Port
+		d.opts.Serving(c.Port)
+		portals, err := d.serve(c.Port)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		moved, lost := d.table.Set(c.Name, c.Port.Created, portals)
+		led = append(led, moved...)
+		for _, conflict := range lost {
+			d.opts.Contested(conflict)
+		}
+	}
+	return newest(led), errs
+}
+
+// errNoCarrier is the error of a service port whose mode the daemon does not have.
+var errNoCarrier = errors.New("this daemon does not have the mode that the Service asks for")
+
+func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
+	by, _ := d.carriers(p)
+	if by != nil {
+		return by.Serve(p)
+	}
+	refused := make([]portal.Portal, 0, len(p.Exposures))
+	for _, x := range p.Exposures {
+		refused = append(refused, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: portal.Reject{}})
+	}
+	return refused, fmt.Errorf("serve %s: %w", p.Name, errNoCarrier)
+}
+
+// settle has carriers close what has no use any more, once portals lead elsewhere.
+func (d *Dataplane) settle(changes []service.Change) error {
+	var errs []error
+	leave := func(c Carrier, name service.PortName, p *service.Port) {
+		if c != nil {
+			errs = append(errs, c.Leave(name, p))
+		}
+	}
+	for _, c := range changes {
+		if c.Port == nil {
+			leave(d.opts.Userspace, c.Name, nil)
+			leave(d.opts.Kernel, c.Name, nil)
+			delete(d.ports, c.Name)
+			d.opts.Closed(c.Name)
+			continue
+		}
+		by, other := d.carriers(c.Port)
+		if by != nil {
+			by.Settle(c.Name)
+		}
+		leave(other, c.Name, c.Port)
+	}
+	return errors.Join(errs...)
+}
+
+// asChanges lists portals as changes.
+func asChanges(portals []portal.Portal) []portal.Change {
+	out := make([]portal.Change, 0, len(portals))
+	for _, p := range portals {
+		out = append(out, portal.Change{Frontend: p.Frontend, Portal: &p})
+	}
+	return out
+}
+
+// newest keeps the last change of each frontend: one that passes from one Service to another changes twice.
+func newest(changes []portal.Change) []portal.Change {
+	at := make(map[service.Frontend]int, len(changes))
+	out := changes[:0]
+	for _, c := range changes {
+		if i, ok := at[c.Frontend]; ok {
+			out[i] = c
+			continue
+		}
+		at[c.Frontend] = len(out)
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,289 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/service"
+)
+
+// diary is what happened, in order.
+type diary struct{ lines []string }
+
+func (d *diary) add(format string, args ...any) {
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+func (d *diary) took() string {
+	defer func() { d.lines = nil }()
+	return strings.Join(d.lines, "; ")
+}
+
+// scribe is a Writer that remembers where portals lead.
+type scribe struct {
+	*diary
+	leads map[service.Frontend]portal.Portal
+	fail  error
+}
+
+func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
+	s.add("replace %d", len(all))
+	s.leads = map[service.Frontend]portal.Portal{}
+	for _, p := range all {
+		s.leads[p.Frontend] = p
+	}
+	return s.fail
+}
+
+func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
+	s.add("update %d", len(changes))
+	for _, c := range changes {
+		if delete(s.leads, c.Frontend); c.Portal != nil {
+			s.leads[c.Frontend] = *c.Portal
+		}
+	}
+	return s.fail
+}
+
+func (s *scribe) Cleanup(context.Context) error { return nil }
+
+// listeners is a Carrier whose proxy port is always the same.
+type listeners struct {
+	*diary
+	fail error
+}
+
+const proxyPort = 11000
+
+func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
+	l.add("serve %s", p.Name.Name)
+	for _, x := range p.Exposures {
+		target := portal.Target(portal.Redirect{Port: proxyPort})
+		if l.fail != nil || len(p.Endpoints) == 0 {
+			target = portal.Reject{}
+		}
+		out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target})
+	}
+	return out, l.fail
+}
+
+func (l *listeners) Settle(name service.PortName) { l.add("settle %s", name.Name) }
+
+func (l *listeners) Leave(name service.PortName, p *service.Port) error {
+	l.add("leave %s, alive %t", name.Name, p != nil)
+	return nil
+}
+
+type rig struct {
+	*Dataplane
+	*diary
+	scribe    *scribe
+	listeners *listeners
+	stale     func(dst, answers netip.AddrPort) bool // of the last search for stale flows
+	contested []portal.Conflict
+}
+
+func newRig() *rig {
+	d := &diary{}
+	r := &rig{diary: d, scribe: &scribe{diary: d, leads: map[service.Frontend]portal.Portal{}}, listeners: &listeners{diary: d}}
+	r.Dataplane = New(Options{
+		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(), Mode: service.ModeUserspace,
+		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
+		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
+		ForgetUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
+			r.stale = stale
+			return 0, nil
+		},
+		Serving: func(p *service.Port) { d.add("serving %s", p.Name.Name) },
+		Closed:  func(n service.PortName) { d.add("closed %s", n.Name) },
+	})
+	return r
+}
+
+func portOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Protocol: service.UDP}, Created: time.Unix(1, 0), Mode: mode}
+	for i, at := range []string{frontend, "0.0.0.0:30053"} {
+		f := service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.UDP}
+		p.Exposures = append(p.Exposures, service.Exposure{Frontend: f, Kind: service.Kind(i)})
+	}
+	for _, e := range endpoints {
+		p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: netip.MustParseAddrPort(e), Ready: true, Serving: true})
+	}
+	return p
+}
+
+func (r *rig) sync(t *testing.T, ports ...*service.Port) {
+	t.Helper()
+	var changes []service.Change
+	for _, p := range ports {
+		changes = append(changes, service.Change{Name: p.Name, Port: p})
+	}
+	if err := r.Sync(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const vip = "10.96.0.10:53"
+
+func (r *rig) target() portal.Target {
+	return r.scribe.leads[service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.UDP}].Target
+}
+
+// Whatever carries a service port gets ready before portals lead to it, and closes only once they lead elsewhere.
+func TestOrder(t *testing.T) {
+	r := newRig()
+	for _, step := range []struct {
+		what, want string
+		port       *service.Port
+	}{
+		{"new", "serving dns; serve dns; update 2; settle dns", portOf("dns", vip, 0, "10.1.0.1:53")},
+		{"endpoints alone", "serving dns; serve dns; settle dns", portOf("dns", vip, 0, "10.1.0.2:53")},
+		{"to the kernel", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
+		{"the same again", "serving dns; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
+		{"other endpoints", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")},
+		{"back", "serving dns; serve dns; update 2; settle dns", portOf("dns", vip, 0, "10.1.0.1:53")},
+	} {
+		r.sync(t, step.port)
+		if got := r.took(); got != step.want {
+			t.Errorf("%s: %s, want %s", step.what, got, step.want)
+		}
+	}
+	if err := r.Sync(t.Context(), []service.Change{{Name: portOf("dns", vip, 0).Name}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.took(); got != "update 2; leave dns, alive false; closed dns" || len(r.ports) != 0 {
+		t.Errorf("gone: %s, %d ports left", got, len(r.ports))
+	}
+}
+
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		daemon, asked service.Mode
+		spread        bool
+	}{
+		{service.ModeUserspace, service.ModeDefault, false},
+		{service.ModeUserspace, service.ModeKernel, true},
+		{service.ModeKernel, service.ModeDefault, true},
+		{service.ModeKernel, service.ModeUserspace, false},
+	} {
+		r := newRig()
+		r.opts.Mode = c.daemon
+		r.sync(t, portOf("dns", vip, c.asked, "10.1.0.1:53"))
+		if _, spread := r.target().(portal.Spread); spread != c.spread {
+			t.Errorf("daemon %s, Service %q: leads to %T", c.daemon, c.asked, r.target())
+		}
+	}
+}
+
+// For the time without the daemon the kernel carries all.
+func TestHandOver(t *testing.T) {
+	r := newRig()
+	r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"), portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"))
+	r.took()
+	if err := r.HandOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.took(); got != "serving dns; update 2; leave dns, alive true" {
+		t.Error(got)
+	}
+	for f, p := range r.scribe.leads {
+		if _, ok := p.Target.(portal.Spread); !ok {
+			t.Errorf("%s leads to %T", f, p.Target)
+		}
+	}
+}
+
+// A mode that the daemon does not have refuses clients, and is told.
+func TestNoCarrier(t *testing.T) {
+	r := newRig()
+	r.opts.Kernel = nil
+	p := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")
+	err := r.Sync(t.Context(), []service.Change{{Name: p.Name, Port: p}})
+	if !errors.Is(err, errNoCarrier) || r.target() != (portal.Reject{}) {
+		t.Errorf("%v, leads to %T", err, r.target())
+	}
+}
+
+func TestContested(t *testing.T) {
+	r := newRig()
+	older, younger := portOf("older", vip, 0, "10.1.0.1:53"), portOf("younger", vip, 0, "10.1.0.1:53")
+	younger.Created = time.Unix(2, 0)
+	r.sync(t, younger)
+	r.sync(t, older)
+	if len(r.contested) != 2 || r.contested[0].Loser != younger.Name || r.contested[0].Holder != older.Name {
+		t.Errorf("told of %v", r.contested)
+	}
+}
+
+// What a failed update left is made good by a resync, and nothing closes before portals are known to have left it.
+func TestFailedUpdate(t *testing.T) {
+	r := newRig()
+	p := portOf("dns", vip, 0, "10.1.0.1:53")
+	r.sync(t, p)
+	r.took()
+	r.scribe.fail = errors.New("no lock")
+	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || slices.Contains(r.lines, "closed dns") {
+		t.Errorf("error %v, %s", err, r.took())
+	}
+	r.scribe.fail = nil
+	r.took()
+	if err := r.Resync(t.Context(), nil); err != nil || r.took() != "replace 0; leave dns, alive false; closed dns" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// UDP flows are stale when no portal leads to who answers in them: with listeners that is the proxy port, without it is
+// any endpoint that serves. Flows to NodePorts of other hosts are nobody's business.
+func TestStaleUDP(t *testing.T) {
+	const node, elsewhere, loopback = "192.0.2.1:30053", "192.0.2.7:30053", "127.0.0.1:30053"
+	r := newRig()
+	terminating := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53")
+	terminating.Endpoints[1].Ready, terminating.Endpoints[1].Terminating = false, true
+	for _, step := range []struct {
+		what         string
+		port         *service.Port
+		valid, stale []string // who answers
+	}{
+		{"listeners", portOf("dns", vip, 0, "10.1.0.1:53"), []string{"192.0.2.1:11000"}, []string{vip, "10.1.0.1:53", "192.0.2.1:11001"}},
+		{"the kernel", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53"), []string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"192.0.2.1:11000", "10.1.0.3:53"}},
+		{"one terminates", terminating, []string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"10.1.0.3:53"}},
+		{"one goes", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"), []string{"10.1.0.1:53"}, []string{"10.1.0.2:53"}},
+		{"all go", portOf("dns", vip, service.ModeKernel), nil, []string{"10.1.0.1:53", vip}},
+	} {
+		r.stale = nil
+		r.sync(t, step.port)
+		if r.stale == nil {
+			t.Fatalf("%s: nobody looked for stale flows", step.what)
+		}
+		for _, dst := range []string{vip, node} {
+			for want, all := range map[bool][]string{false: step.valid, true: step.stale} {
+				for _, from := range all {
+					if got := r.stale(netip.MustParseAddrPort(dst), netip.MustParseAddrPort(from)); got != want {
+						t.Errorf("%s: a flow to %s that %s answers is stale: %t", step.what, dst, from, got)
+					}
+				}
+			}
+		}
+		for _, other := range []string{elsewhere, loopback, "10.96.0.10:54"} {
+			if r.stale(netip.MustParseAddrPort(other), netip.MustParseAddrPort(other)) {
+				t.Errorf("%s: a flow to %s is stale", step.what, other)
+			}
+		}
+	}
+	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+	r.stale = nil
+	if r.sync(t, portOf("dns", vip, 0, "10.1.0.2:53")); r.stale != nil {
+		t.Error("nothing led elsewhere, and yet flows are looked for")
+	}
+	if err := r.Audit(t.Context()); err != nil || r.stale == nil {
+		t.Errorf("audit: %v, looked for stale flows: %t", err, r.stale != nil)
+	}
+}

@@ -1,0 +1,109 @@
+package kernel
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+func port(change func(*service.Port)) *service.Port {
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}}
+	for i, at := range []string{"10.96.0.1:80", "0.0.0.0:30080", "192.0.2.7:80", "198.51.100.1:80", "[fd00::96]:80"} {
+		x := service.Exposure{Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.TCP}, Kind: service.Kind(i % service.Kinds)}
+		p.Exposures = append(p.Exposures, x)
+	}
+	p.Endpoints = []service.Endpoint{
+		{Addr: netip.MustParseAddrPort("10.1.0.1:80"), Local: true, Ready: true, Serving: true, Node: "here"},
+		{Addr: netip.MustParseAddrPort("10.1.0.2:80"), Ready: true, Serving: true, Node: "there"},
+		{Addr: netip.MustParseAddrPort("10.1.0.3:80"), Ready: true, Serving: true},
+	}
+	change(p)
+	return p
+}
+
+// word says where a portal leads.
+func word(t portal.Target) string {
+	switch t := t.(type) {
+	case portal.Reject:
+		return "reject"
+	case portal.Drop:
+		return "drop"
+	case portal.Spread:
+		return map[service.Scope]string{service.ClusterScope: "cluster", service.NodeScope: "node"}[t.Scope]
+	}
+	return "?"
+}
+
+// Where the portals of each kind lead: ClusterIP, NodePort, ExternalIP, LoadBalancerIP, and the ClusterIP of IPv6.
+func TestTargets(t *testing.T) {
+	local := func(p *service.Port) { p.InternalLocal, p.ExternalLocal = true, true }
+	for _, c := range []struct {
+		name   string
+		change func(*service.Port)
+		want   [5]string
+	}{
+		{"policies of the cluster", func(*service.Port) {}, [5]string{"cluster", "cluster", "cluster", "cluster", "reject"}},
+		{"Local policies", local, [5]string{"node", "node", "node", "node", "reject"}},
+		{"Local policies, nobody here", func(p *service.Port) { local(p); p.Endpoints = p.Endpoints[1:] }, [5]string{"drop", "node", "node", "node", "reject"}},
+		{"nobody", func(p *service.Port) { p.Endpoints = nil }, [5]string{"reject", "reject", "reject", "reject", "reject"}},
+	} {
+		portals, err := New().Serve(port(c.change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range portals {
+			if got := word(p.Target); got != c.want[i] {
+				t.Errorf("%s: the %s leads %s, want %s", c.name, p.Kind, got, c.want[i])
+			}
+		}
+	}
+}
+
+func poolOfFirst(t *testing.T, c *Carrier, p *service.Port) *portal.Pool {
+	t.Helper()
+	portals, err := c.Serve(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return portals[0].Target.(portal.Spread).Pool
+}
+
+// A pool is the same as long as it says the same.
+func TestPools(t *testing.T) {
+	c := New()
+	all := func(*service.Port) {}
+	first := poolOfFirst(t, c, port(all))
+	for i, e := range first.Cluster {
+		if want := i != 1; e.Here != want {
+			t.Errorf("%s may dial itself through this node: %t", e.Addr, e.Here)
+		}
+	}
+	if poolOfFirst(t, c, port(all)) != first {
+		t.Error("another pool for the same state")
+	}
+	for name, change := range map[string]func(*service.Port){
+		"endpoints": func(p *service.Port) { p.Endpoints = p.Endpoints[:2] },
+		"affinity":  func(p *service.Port) { p.Affinity = time.Hour },
+		"ranges":    func(p *service.Port) { p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
+		"ranges of the other family": func(p *service.Port) {
+			p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("fd00::/8")}
+		},
+		"where one is": func(p *service.Port) { p.Endpoints[0].Local = false },
+		"policy":       func(p *service.Port) { p.ExternalLocal = true },
+	} {
+		before := poolOfFirst(t, c, port(all))
+		if after := poolOfFirst(t, c, port(change)); after == before {
+			t.Errorf("%s: the same pool", name)
+		}
+	}
+	restricted := poolOfFirst(t, c, port(func(p *service.Port) { p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("fd00::/8")} }))
+	if !restricted.Restricted || len(restricted.SourceRanges) != 0 {
+		t.Errorf("ranges of the other family alone: restricted %t to %v", restricted.Restricted, restricted.SourceRanges)
+	}
+	if err := c.Leave(port(all).Name, nil); err != nil || len(c.pools) != 0 {
+		t.Errorf("gone: %v, %d left", err, len(c.pools))
+	}
+}

@@ -1,0 +1,178 @@
+// Package userspace is the carrier with listeners: a front for each service port and address family, which portals lead
+// to. It does not know how portals are written, nor how bytes are carried.
+package userspace
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Options of a Carrier.
+type Options struct {
+	Engine    *splice.Engine
+	Ports     PortRange // default DefaultPortRange
+	Log       logrus.FieldLogger
+	Localhost bool          // serve NodePorts at the loopback addresses too
+	Linger    time.Duration // how long a front listens on that no portal leads to any more; default 10 s
+}
+
+// defaultLinger is far more than a connection takes from the rule that redirects it to the listener, a lost SYN's second
+// and third try included.
+const defaultLinger = 10 * time.Second
+
+// Carrier implements dataplane.Carrier. One goroutine calls it.
+type Carrier struct {
+	opts      Options
+	ports     *proxyPorts
+	lingering map[frontKey]time.Time // fronts whose proxy port is closed then
+
+	mu     sync.Mutex // for Active: everything else is the reconcile loop's
+	fronts map[frontKey]*front
+}
+
+// frontKey is a service port in one address family.
+type frontKey struct {
+	name service.PortName
+	ipv6 bool
+}
+
+func keys(name service.PortName) [2]frontKey { return [2]frontKey{{name, false}, {name, true}} }
+
+// New returns a Carrier that serves nothing yet.
+func New(opts Options) *Carrier {
+	if opts.Ports == (PortRange{}) {
+		opts.Ports = DefaultPortRange()
+	}
+	if opts.Linger == 0 {
+		opts.Linger = defaultLinger
+	}
+	return &Carrier{
+		opts: opts, ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
+	}
+}
+
+// Settle closes the fronts of a service port that no portal leads to any more. It looks after those that linger, too.
+func (c *Carrier) Settle(name service.PortName) {
+	c.sweep()
+	for _, key := range keys(name) {
+		if f := c.fronts[key]; f != nil && !f.led {
+			c.drop(key, f)
+		}
+	}
+}
+
+// Leave closes what served a service port. If it lives on without, its proxy ports linger: connections that were on their
+// way when portals went elsewhere still arrive. And its NodePorts stay served at the loopback addresses, where no portal
+// can lead them.
+func (c *Carrier) Leave(name service.PortName, p *service.Port) error {
+	c.sweep()
+	var errs []error
+	for _, key := range keys(name) {
+		switch f := c.fronts[key]; {
+		case p != nil:
+			errs = append(errs, c.stand(key, p))
+		case f != nil:
+			c.drop(key, f)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stand serves what is left of a service port that others carry.
+func (c *Carrier) stand(key frontKey, p *service.Port) error {
+	f, offer := c.fronts[key], p.Offer(key.ipv6)
+	if f == nil && len(c.loopbacks(p, offer, key.ipv6)) == 0 {
+		return nil
+	}
+	if f == nil {
+		f = newFront()
+	}
+	if err := c.refresh(key, f, p, offer); err != nil {
+		return err
+	}
+	if _, since := c.lingering[key]; f.port != 0 && !since {
+		f.led, c.lingering[key] = false, time.Now().Add(c.opts.Linger)
+	}
+	if f.idle() {
+		c.drop(key, f)
+	}
+	return nil
+}
+
+// sweep closes the proxy ports that have lingered long enough.
+func (c *Carrier) sweep() {
+	now := time.Now()
+	for key, until := range c.lingering {
+		if now.After(until) {
+			c.unlead(key, c.fronts[key])
+		}
+	}
+}
+
+// Close closes every front: open connections go on, no new ones come.
+func (c *Carrier) Close() {
+	for key, f := range c.fronts {
+		c.drop(key, f)
+	}
+}
+
+// Active calls visit with the live connections or sessions of each service port that has any. It may be called from any
+// goroutine.
+func (c *Carrier) Active(visit func(name service.PortName, live int)) {
+	live := map[service.PortName]int{}
+	c.mu.Lock()
+	for key, f := range c.fronts {
+		if n := f.Active(); n > 0 {
+			live[key.name] += int(n)
+		}
+	}
+	c.mu.Unlock()
+	for name, n := range live {
+		visit(name, n)
+	}
+}
+
+func (c *Carrier) keep(key frontKey, f *front) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fronts[key] = f
+}
+
+// unlead closes the proxy port of a front, and the front if it has no other.
+func (c *Carrier) unlead(key frontKey, f *front) {
+	delete(c.lingering, key)
+	if f.port != 0 {
+		f.Unlisten(proxyAddress(key.ipv6, f.port))
+		c.ports.give(key.name.Protocol, f.port)
+		f.port = 0
+	}
+	if f.idle() {
+		c.drop(key, f)
+	}
+}
+
+// drop closes a front and gives its proxy port back.
+func (c *Carrier) drop(key frontKey, f *front) {
+	delete(c.lingering, key)
+	f.Close()
+	if f.port != 0 {
+		c.ports.give(key.name.Protocol, f.port)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fronts, key)
+}
+
+func proxyAddress(ipv6 bool, port uint16) netip.AddrPort {
+	if ipv6 {
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), port)
+	}
+	return netip.AddrPortFrom(netip.IPv4Unspecified(), port)
+}

@@ -1,0 +1,36 @@
+package userspace
+
+import (
+	"errors"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Plan is a dataplane.Carrier that listens nowhere: it says where portals would lead if every proxy port were free, and
+// says the same for the same service ports in the same order.
+type Plan struct{ ports *proxyPorts }
+
+// NewPlan returns a Plan for proxy ports of a range.
+func NewPlan(within PortRange) *Plan { return &Plan{newProxyPorts(within)} }
+
+// Serve gives the service port the next proxy port of each family that it is wanted in.
+func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
+	for _, ipv6 := range []bool{false, true} {
+		offer, proxyPort := sp.Offer(ipv6), uint16(0)
+		if wanted(sp, offer, ipv6) {
+			port, none := p.ports.take(sp.Name.Protocol, func(uint16) (bool, error) { return false, nil })
+			proxyPort, err = port, errors.Join(err, none)
+		}
+		for _, x := range sp.ExposuresOf(ipv6) {
+			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(sp.Reach(offer, x.Kind), proxyPort)})
+		}
+	}
+	return out, err
+}
+
+// Settle has nothing to close.
+func (p *Plan) Settle(service.PortName) {}
+
+// Leave has nothing to close.
+func (p *Plan) Leave(service.PortName, *service.Port) error { return nil }
