@@ -29,7 +29,10 @@ type bed struct {
 	flows   int      // UDP flows the client has had
 }
 
-const readyWithin = 30 * time.Second
+const (
+	pods        = 2
+	readyWithin = 30 * time.Second
+)
 
 func newBed(ctx context.Context, c competitor, l *lab) (*bed, error) {
 	b := &bed{competitor: c, lab: l, dir: filepath.Join(l.dir, c.name)}
@@ -45,7 +48,7 @@ func (b *bed) open() error {
 	if err != nil {
 		return err
 	}
-	if b.net, err = topology.New(b.ctx, topology.Options{Pods: 2, Name: b.name + "-"}); err != nil {
+	if b.net, err = topology.New(b.ctx, topology.Options{Pods: pods, Name: b.name + "-"}); err != nil {
 		return err
 	}
 	if err := b.tune(); err != nil {
@@ -56,7 +59,11 @@ func (b *bed) open() error {
 
 // serve runs a server in the pod.
 func (b *bed) serve(what string, port int) error {
-	cmd := b.net.Pod(0).Command(b.ctx, b.lab.self, "load", what, "-at", b.pod(port).String())
+	at := b.pod(port)
+	if b.mode != userspace {
+		at = netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()) // the pod has many addresses
+	}
+	cmd := b.net.Pod(0).Command(b.ctx, b.lab.self, "load", what, "-at", at.String())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
@@ -75,7 +82,12 @@ func (b *bed) up() error {
 	if err := b.launch(args); err != nil {
 		return err
 	}
-	return b.await(netip.AddrPortFrom(netip.MustParseAddr(vip), echoPort))
+	if b.program == "portald" {
+		if err := b.healthy(b.ctx); err != nil {
+			return err
+		}
+	}
+	return b.await(service(echoPort))
 }
 
 func (b *bed) launch(args []string) error {

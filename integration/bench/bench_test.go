@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/netip"
@@ -16,7 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/portald/portald/integration/load"
 	"github.com/portald/portald/integration/topology"
@@ -39,10 +41,11 @@ func TestMain(m *testing.M) {
 
 // Each competitor carries each workload for a moment, and every figure of it has a sane value.
 func TestEveryFigureIsMeasured(t *testing.T) {
-	topology.Require(t, "haproxy", "nginx", "iptables-restore", "go")
+	topology.Require(t, "haproxy", "nginx", "iptables-restore", "nft", "go")
 	l := &lab{dir: t.TempDir(), portald: build(t), self: self(t), beds: map[string]*bed{}}
 	p := plan{competitors: competitors(), rounds: 1, span: 50 * time.Millisecond, quick: true, idleConns: 50}
-	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20), memoryWorkload(20, 5))
+	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20), memoryWorkload(20, 5),
+		kernelWorkload(20, 1), connectWorkload(1), connectWorkload(20))
 	r, err := p.run(t.Context(), l)
 	if err := errors.Join(err, l.close()); err != nil {
 		t.Fatal(err)
@@ -114,16 +117,16 @@ func TestCPUOfAnotherProcess(t *testing.T) {
 func TestManifestsAreReadable(t *testing.T) {
 	var w strings.Builder
 	addrs := drawn(1000)
-	object(&w, "x", addrs[0], []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}}, addrs[1])
-	docs := strings.Split(strings.TrimPrefix(w.String(), "---\n"), "---\n")
-	if len(docs) != 2 {
-		t.Fatalf("%d documents", len(docs))
+	object(&w, "x", addrs[0], []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}}, []endpoint{{addrs[1], "a"}, {addrs[2], "b"}, {addrs[3], "c"}})
+	var service corev1.Service
+	var slice discoveryv1.EndpointSlice
+	read := json.NewDecoder(strings.NewReader(w.String()))
+	read.DisallowUnknownFields()
+	if err := errors.Join(read.Decode(&service), read.Decode(&slice)); err != nil || read.More() {
+		t.Fatalf("%v, more: %v, in\n%s", err, read.More(), &w)
 	}
-	for _, d := range docs {
-		var object map[string]any
-		if err := yaml.UnmarshalStrict([]byte(d), &object); err != nil || object["kind"] == nil {
-			t.Errorf("%v: %s", err, d)
-		}
+	if service.Kind != "Service" || len(service.Spec.Ports) != 2 || len(slice.Ports) != 2 || len(slice.Endpoints) != 3 {
+		t.Errorf("not what was written: %v\n%v", service, slice)
 	}
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	if n := len(slices.Compact(addrs)); n != 1000 {
@@ -155,12 +158,36 @@ func TestFloors(t *testing.T) {
 func TestFloorsAreMeasured(t *testing.T) {
 	r := report{settings: settings{plan: plan{workloads: workloads(), competitors: competitors()}}}
 	for _, f := range floors() {
-		if r.figureLabel(f) == "" {
+		if _, ok := r.figure(f); !ok {
 			t.Errorf("no figure %s of %s", f.figure, f.workload)
 		}
-		if f.against != "" && r.competitorLabel(f.against) == "" {
-			t.Errorf("no competitor %s", f.against)
+		if f.ratio() && r.againstLabel(f) == "" {
+			t.Errorf("no competitor %q, no workload %q", f.against, f.beside)
 		}
+		if w, _ := r.workload(f.workload); kernelOf(w) != (f.of != userspace) {
+			t.Errorf("%s, of which a floor of mode %q is, stands in the other part of the report", f.workload, f.of)
+		}
+	}
+}
+
+// A floor of a mode is of that mode's figures alone, and may be of their growth.
+func TestFloorsOfModes(t *testing.T) {
+	all := samples{}
+	for _, v := range []float64{1, 2, 4} {
+		all.add("small", "portald-nftables", "ms", v)
+		all.add("large", "portald-nftables", "ms", 3*v)
+		all.add("large", "portald", "ms", 1000)
+	}
+	f := atMost(2, "large", "ms").timesAt("small").in("nftables")
+	if v, ok := f.value(all); !ok || v != 3 || f.holds(v) || f.String() != "≤ 2 ×" {
+		t.Errorf("value %v %v of %v, holds %v: want 3, which does not hold", v, ok, f, f.holds(v))
+	}
+	f = below(7, "large", "ms").in("nftables")
+	if v, ok := f.value(all); !ok || v != 6 || !f.holds(v) || f.String() != "< 7" {
+		t.Errorf("value %v %v of %v, holds %v: want 6, which holds", v, ok, f, f.holds(v))
+	}
+	if v, ok := f.in("iptables").value(all); ok {
+		t.Errorf("value %v of a mode that was not measured", v)
 	}
 }
 
@@ -188,6 +215,53 @@ func TestReport(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(path + ".json"); err != nil || !strings.Contains(string(raw), `"haproxy-splice"`) {
 		t.Errorf("raw: %v %s", err, raw)
+	}
+}
+
+func TestReportOfKernelModes(t *testing.T) {
+	s := settings{plan: plan{workloads: kernelWorkloads(), competitors: competitors(), rounds: 3, span: time.Second}}
+	res := &results{Samples: samples{}}
+	for i, w := range []string{"kernel1000", "kernel10000", "kernel30000"} {
+		for _, v := range []float64{4, 5, 6} {
+			res.Samples.add(w, "portald-iptables", "endpoints", v*float64(i+1))
+		}
+	}
+	res.Samples.add("kernel10000", "portald-nftables", "endpoints", 0.5)
+	res.Samples.add("connect1", "portald-nftables", "rate", 20_000)
+	res.Samples.add("connect10000", "portald-nftables", "rate", 19_000)
+	page := newReport(t.Context(), s, res, time.Now()).page()
+	for _, want := range []string{
+		"| iptables mode, 10,000 Services, a change of endpoints, ms |  | < 50 | 10.00 | ✓ |",
+		"| iptables mode, 30,000 Services, a change of endpoints, ms | 1,000 Services | ≤ 2 × | 3.00 × | ✗ |",
+		"| nftables mode, 10,000 Services, a change of endpoints, ms |  | < 1 | 0.50 | ✓ |",
+		"| nftables mode, 10,000 Services, new connections per second; 16 at once | 1 Service | ≥ 0.9 × | 0.95 × | ✓ |",
+		"| medians | Services | iptables mode | nftables mode |\n|---|---|---|---|\n" +
+			"| a change of endpoints, ms | 1,000 | 5.00 | – |\n|  | 10,000 | 10.00 (2.00) | 0.50 |\n|  | 30,000 | 15.00 (3.00) | – |",
+		"IPVS",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "## Userspace") {
+		t.Errorf("a part of which nothing was measured is in\n%s", page)
+	}
+}
+
+// A group's workloads take turns, and one of fewer rounds is done earlier.
+func TestTurns(t *testing.T) {
+	p := plan{rounds: 3, workloads: []workload{
+		{name: "a"}, {name: "b"}, {name: "c", group: "g"}, {name: "d", group: "g", most: 1}, {name: "e", group: "h"},
+	}}
+	var got []string
+	for w := range p.turns() {
+		got = append(got, w.name)
+	}
+	if want := "aaabbbcdcceee"; strings.Join(got, "") != want {
+		t.Errorf("turns %v, want %s", got, want)
+	}
+	for range p.turns() {
+		break // as one may
 	}
 }
 

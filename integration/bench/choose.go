@@ -51,6 +51,9 @@ func (s settings) missing() error {
 		} else if c.program != "" {
 			need(c.program, c.from)
 		}
+		if by, ok := restorers()[c.mode]; ok {
+			need(by.command[0], by.from)
+		}
 		if c.file == "" {
 			continue
 		}

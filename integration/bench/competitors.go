@@ -27,6 +27,7 @@ const (
 type competitor struct {
 	name, label string
 	program     string // command it needs; none: the kernel alone
+	mode        string // of portald, where the kernel carries; none: userspace
 	from        string // where program and file come from
 	file        string // another file it needs
 	udp         bool
@@ -37,16 +38,21 @@ type competitor struct {
 
 func (c competitor) title() string { return c.name }
 
+// records tells whether it is to write a record of each connection.
+func (c competitor) records() bool { return c.program == "portald" && c.mode == "" }
+
 // competitors lists all, the one that is measured first.
 func competitors() []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
 	return []competitor{
-		{name: "portald", label: "portald", program: "portald", udp: true, start: startPortald},
+		portaldIn(userspace, 0),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(true)},
 		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(false)},
 		{name: "nginx", label: "nginx stream", program: "nginx", from: "Debian packages nginx, libnginx-mod-stream", file: stream,
 			udp: true, start: func(b *bed) ([]string, error) { return startNginx(b, stream) }},
 		{name: "dnat", label: "kernel DNAT", udp: true, start: startDNAT},
+		portaldIn("iptables", 0),
+		portaldIn("nftables", 0),
 	}
 }
 

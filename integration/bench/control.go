@@ -41,7 +41,7 @@ func manyWorkload(n int) workload {
 		figures: []figure{{"rate", labelled(label, "per second"), 0}, {"cpu", labelled(label, "CPU µs each"), 1},
 			{"one", "the same to one Service, per second", 0}, {"ratio", "many Services to one, ratio", 2}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
-			many, err := b.lab.bed(ctx, portaldWith(n))
+			many, err := b.lab.bed(ctx, portaldIn(userspace, n))
 			if err != nil {
 				return nil, err
 			}
@@ -64,14 +64,14 @@ func manyWorkload(n int) workload {
 func syncWorkload(n int) workload {
 	at := fmt.Sprintf("%d Services, ", n)
 	return workload{
-		name: fmt.Sprint("sync", n), label: fmt.Sprintf("sync of %d Services", n), among: portaldAlone, few: true,
+		name: fmt.Sprint("sync", n), label: fmt.Sprintf("sync of %d Services", n), among: portaldAlone, most: 3,
 		figures: []figure{
 			{"first", at + "first sync, ms", 0}, {"start", at + "from start to healthy, ms", 0},
 			{"endpoints", at + "a change of endpoints, ms", 3}, {"endpoints-seen", at + "a change of endpoints until seen by clients, ms", 1},
 			{"service", at + "a change of a Service, ms", 1}, {"service-seen", at + "a change of a Service until seen by clients, ms", 1},
 		},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
-			many, err := b.lab.bed(ctx, portaldWith(n))
+			many, err := b.lab.bed(ctx, portaldIn(userspace, n))
 			if err != nil {
 				return nil, err
 			}
@@ -118,15 +118,15 @@ func (b *bed) timeStart(ctx context.Context, f figures) error {
 // change puts the manifest of the changing Service into place by renaming it there. The pod is its number.
 func (b *bed) change(pod string, frontendPort int) error {
 	var text strings.Builder
-	address := b.net.Pod(int(pod[0] - '0')).IPv4
-	object(&text, "changing", netip.MustParseAddr(changingVIP), []port{{"who", "TCP", changingPort}}, address)
-	changed := strings.Replace(text.String(), fmt.Sprintf("port: %d, targetPort", changingPort),
-		fmt.Sprintf("port: %d, targetPort", frontendPort), 1)
-	path, err := b.file("changing.yaml", changed)
+	endpoints := b.endpoints(changing, int(pod[0]-'0'))
+	object(&text, "changing", netip.MustParseAddr(changingVIP), []port{{"who", "TCP", changingPort}}, endpoints)
+	changed := strings.Replace(text.String(), fmt.Sprintf(`"port": %d, "targetPort"`, changingPort),
+		fmt.Sprintf(`"port": %d, "targetPort"`, frontendPort), 1)
+	path, err := b.file("changing.json", changed)
 	if err != nil {
 		return err
 	}
-	return os.Rename(path, b.manifest("changing.yaml"))
+	return os.Rename(path, b.manifest("changing.json"))
 }
 
 // timeChanges moves the changing Service from pod to pod, and then its frontend from port to port.
@@ -235,7 +235,7 @@ func (b *bed) nameServers() (stop func(), err error) {
 			s()
 		}
 	}
-	for i := range 2 {
+	for i := range pods {
 		l, err := b.net.Pod(i).Listen("tcp", fmt.Sprint(":", changingPort))
 		if err != nil {
 			stop()

@@ -2,39 +2,88 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// floor is what portald has to reach, as a figure of its own or as a ratio to a competitor's.
+// floor is what portald has to reach, as a figure of its own or as a ratio to another.
 type floor struct {
 	workload, figure string
-	against          string // competitor; none: the figure itself
+	of               string // portald in this mode; none: in userspace mode
+	against          string // competitor; the ratio is to the same figure of it
+	beside           string // workload; the ratio is to the same figure there
 	bound            float64
 	most             bool // the bound is the most there may be, and not the least
 	strict           bool // the bound itself is not enough
 }
 
+func atLeast(bound float64, workload, figure string) floor {
+	return floor{workload: workload, figure: figure, bound: bound}
+}
+
+func atMost(bound float64, workload, figure string) floor {
+	return floor{workload: workload, figure: figure, bound: bound, most: true}
+}
+
+func above(bound float64, workload, figure string) floor {
+	return floor{workload: workload, figure: figure, bound: bound, strict: true}
+}
+
+func below(bound float64, workload, figure string) floor {
+	return floor{workload: workload, figure: figure, bound: bound, most: true, strict: true}
+}
+
+// times makes the bound one of the ratio to a competitor's figure.
+func (f floor) times(competitor string) floor {
+	f.against = competitor
+	return f
+}
+
+// timesAt makes the bound one of the ratio to the figure at another workload.
+func (f floor) timesAt(workload string) floor {
+	f.beside = workload
+	return f
+}
+
+func (f floor) in(mode string) floor {
+	f.of = mode
+	return f
+}
+
 func floors() []floor {
+	return slices.Concat([]floor{
+		atLeast(1.3, "bulk1", "gbps").times("haproxy-splice"),
+		atMost(0.5, "bulk1", "cpu").times("haproxy-splice"),
+		above(1, "bulk1", "gbps").times("dnat"),
+		atLeast(1.2, "bulk8", "gbps").times("haproxy-splice"),
+		atLeast(1.1, "rr1", "rate").times("haproxy-splice"),
+		atLeast(1.1, "rr1", "rate").times("haproxy"),
+		atLeast(0.9, "rr64", "rate").times("haproxy-splice"),
+		atLeast(0.9, "rr64", "rate").times("haproxy"),
+		atLeast(0.8, "crr", "rate").times("haproxy-splice"),
+		atLeast(0.8, "crr", "rate").times("haproxy"),
+		atLeast(0.42, "udprr", "rate").times("dnat"),
+		atLeast(0.4, "udpnew", "rate").times("dnat"),
+		atMost(8, "idle", "kB"),
+		atMost(2, "idle", "fds"),
+		atLeast(0.9, "crr10000", "ratio"),
+		below(500, "sync1000", "first"),
+		below(3000, "sync10000", "first"),
+		below(1, "sync1000", "endpoints"),
+		below(1, "sync10000", "endpoints"),
+		below(60, "sync10000", "service"),
+	}, kernelFloors("iptables", 50), kernelFloors("nftables", 1))
+}
+
+// kernelFloors are those of a mode in which a change may take some milliseconds, at any number of Services.
+func kernelFloors(mode string, change float64) []floor {
 	return []floor{
-		{"bulk1", "gbps", "haproxy-splice", 1.3, false, false},
-		{"bulk1", "cpu", "haproxy-splice", 0.5, true, false},
-		{"bulk1", "gbps", "dnat", 1, false, true},
-		{"bulk8", "gbps", "haproxy-splice", 1.2, false, false},
-		{"rr1", "rate", "haproxy-splice", 1.1, false, false},
-		{"rr1", "rate", "haproxy", 1.1, false, false},
-		{"rr64", "rate", "haproxy-splice", 0.9, false, false},
-		{"rr64", "rate", "haproxy", 0.9, false, false},
-		{"crr", "rate", "haproxy-splice", 0.8, false, false},
-		{"crr", "rate", "haproxy", 0.8, false, false},
-		{"udprr", "rate", "dnat", 0.42, false, false},
-		{"udpnew", "rate", "dnat", 0.4, false, false},
-		{"idle", "kB", "", 8, true, false},
-		{"idle", "fds", "", 2, true, false},
-		{"crr10000", "ratio", "", 0.9, false, false},
-		{"sync1000", "first", "", 500, true, true},
-		{"sync10000", "first", "", 3000, true, true},
-		{"sync1000", "endpoints", "", 1, true, true},
-		{"sync10000", "endpoints", "", 1, true, true},
-		{"sync10000", "service", "", 60, true, true},
+		below(change, "kernel10000", "endpoints").in(mode),
+		below(change, "kernel10000", "service").in(mode),
+		atMost(2, "kernel30000", "endpoints").timesAt("kernel1000").in(mode),
+		atMost(2, "kernel30000", "service").timesAt("kernel1000").in(mode),
+		atLeast(0.9, "connect10000", "rate").timesAt("connect1").in(mode),
 	}
 }
 
@@ -53,18 +102,24 @@ func (f floor) holds(v float64) bool {
 
 func (f floor) String() string {
 	sign := map[[2]bool]string{{false, false}: "≥", {false, true}: ">", {true, false}: "≤", {true, true}: "<"}[[2]bool{f.most, f.strict}]
-	if f.against == "" {
+	if !f.ratio() {
 		return fmt.Sprintf("%s %g", sign, f.bound)
 	}
 	return fmt.Sprintf("%s %g ×", sign, f.bound)
 }
 
-// value is the median of portald's figure, or of its ratios to the competitor's in the same round. False: not measured.
+// ratio tells that the bound is one of a ratio.
+func (f floor) ratio() bool { return f.against != "" || f.beside != "" }
+
+// value is the median of portald's figure, or of its ratios to the other in the same round. False: not measured.
 func (f floor) value(r samples) (float64, bool) {
-	own := r[f.workload]["portald"][f.figure]
-	if f.against == "" {
-		return median(own), len(own) > 0
+	name := portaldIn(f.of, 0).name
+	own := r[f.workload][name][f.figure]
+	switch {
+	case f.against != "":
+		own = ratios(own, r[f.workload][f.against][f.figure])
+	case f.beside != "":
+		own = ratios(own, r[f.beside][name][f.figure])
 	}
-	ratios := ratios(own, r[f.workload][f.against][f.figure])
-	return median(ratios), len(ratios) > 0
+	return median(own), len(own) > 0
 }

@@ -12,7 +12,7 @@ import (
 // idleWorkload counts what an open connection costs that has had one exchange and now rests, on a proxy just started.
 func idleWorkload() workload {
 	return workload{
-		name: "idle", label: "idle connections", among: proxies, few: true,
+		name: "idle", label: "idle connections", among: proxies, most: 3,
 		figures: []figure{{"kB", "an idle connection, kB of memory", 1}, {"fds", "an idle connection, descriptors", 2},
 			{"count", "idle connections held", 0}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {

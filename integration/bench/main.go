@@ -1,10 +1,11 @@
 //go:build linux
 
 // Bench measures portald side by side with HAProxy, nginx and kernel DNAT: the same client, node and pod, the same
-// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all alike. It
-// needs root or user namespaces, and leaves nothing behind on the host.
+// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all alike. Its
+// kernel modes are measured by the number of Services, against one restore of the same rules. It needs root or user
+// namespaces, and leaves nothing behind on the host.
 //
-//	go run ./integration/bench -portald bin/portald          all of it, some fifteen minutes
+//	go run ./integration/bench -portald bin/portald          all of it, under half an hour
 //	go run ./integration/bench -portald bin/portald -quick   less of everything, under five
 //	go run ./integration/bench -only crr,rr64 -rounds 3      what one works at; prints, and writes no files
 package main
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -110,6 +112,9 @@ func parse() (settings, error) {
 	s.partial = *only != "" || *among != ""
 	var err, err2, err3 error
 	s.workloads, err = choose(workloads(), *only)
+	if *quick && *only == "" {
+		s.workloads = slices.DeleteFunc(s.workloads, func(w workload) bool { return w.long })
+	}
 	s.competitors, err2 = choose(competitors(), *among)
 	s.portald, err3 = filepath.Abs(s.portald)
 	return s, errors.Join(err, err2, err3)

@@ -27,6 +27,11 @@ func (b *bed) tune() error {
 	if err := b.net.Client(0).Sysctl("ipv4/ip_local_port_range", "1024 65535"); err != nil {
 		return err
 	}
+	if b.mode != userspace {
+		if err := b.crowds(); err != nil {
+			return err
+		}
+	}
 	return b.moreSources()
 }
 
@@ -66,22 +71,31 @@ func (b *bed) moreSources() error {
 	if err != nil {
 		return err
 	}
-	return b.net.Node.Do(func() error {
-		link, err := netlink.LinkByName("client0")
+	for _, a := range sources() {
+		if err := route(b.net.Node, "client0", netlink.Route{Dst: single(a), Scope: netlink.SCOPE_LINK}); err != nil {
+			return fmt.Errorf("route to %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// route adds a route by an interface of a host.
+func route(h *topology.Host, name string, r netlink.Route) error {
+	return h.Do(func() error {
+		link, err := netlink.LinkByName(name)
 		if err != nil {
 			return err
 		}
-		for _, a := range sources() {
-			r := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: single(a), Scope: netlink.SCOPE_LINK}
-			if err := netlink.RouteAdd(r); err != nil {
-				return fmt.Errorf("route to %s: %w", a, err)
-			}
-		}
-		return nil
+		r.LinkIndex = link.Attrs().Index
+		return netlink.RouteAdd(&r)
 	})
 }
 
-func single(a netip.Addr) *net.IPNet { return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)} }
+func single(a netip.Addr) *net.IPNet { return prefix(netip.PrefixFrom(a, 32)) }
+
+func prefix(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
+}
 
 // fresh forgets the connections of the measurement before: what is in the node's conntrack, and portald's records.
 func (b *bed) fresh() error {
@@ -89,7 +103,7 @@ func (b *bed) fresh() error {
 	if err != nil {
 		return fmt.Errorf("flush conntrack: %w", err)
 	}
-	if b.program != "portald" {
+	if !b.records() {
 		return nil
 	}
 	return os.Truncate(b.connectionLog(), 0)

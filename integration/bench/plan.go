@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -24,24 +25,51 @@ type plan struct {
 func (p plan) run(ctx context.Context, l *lab) (*results, error) {
 	all := &results{Samples: samples{}}
 	progress := progress{total: p.samples(), began: time.Now()}
-	for _, w := range p.workloads {
-		for round := range p.roundsOf(w) {
-			for _, c := range rotated(p.among(w), round) {
-				if all.out(w, c) {
-					progress.done++
-					continue
-				}
-				progress.next(fmt.Sprintf("%s, round %d of %d, %s", w.name, round+1, p.roundsOf(w), c.label))
-				f, err := p.measure(ctx, l, w, c)
-				if ctx.Err() != nil {
-					return nil, ctx.Err()
-				}
-				progress.say(w, f, err)
-				all.add(w, c, f, err)
+	for w, round := range p.turns() {
+		for _, c := range rotated(p.among(w), round) {
+			if all.out(w, c) {
+				progress.done++
+				continue
 			}
+			progress.next(fmt.Sprintf("%s, round %d of %d, %s", w.name, round+1, p.roundsOf(w), c.label))
+			f, err := p.measure(ctx, l, w, c)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			progress.say(w, f, err)
+			all.add(w, c, f, err)
 		}
 	}
 	return all, nil
+}
+
+// turns are all rounds: of one workload after the other, and in a group of each in turn.
+func (p plan) turns() iter.Seq2[workload, int] {
+	return func(yield func(workload, int) bool) {
+		for group := range chunks(p.workloads) {
+			for round := range p.rounds {
+				for _, w := range group {
+					if round < p.roundsOf(w) && !yield(w, round) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// chunks cuts workloads where another group begins.
+func chunks(all []workload) iter.Seq[[]workload] {
+	return func(yield func([]workload) bool) {
+		for begin, end := 0, 0; begin < len(all); begin = end {
+			for end = begin + 1; end < len(all) && all[end].group != "" && all[end].group == all[begin].group; {
+				end++
+			}
+			if !yield(all[begin:end]) {
+				return
+			}
+		}
+	}
 }
 
 // rotated begins with another one each round, so that nobody always follows the same.
@@ -60,12 +88,12 @@ func (p plan) measure(ctx context.Context, l *lab, w workload, c competitor) (fi
 
 func (p plan) roundsOf(w workload) int {
 	switch {
-	case w.few && p.quick:
+	case w.most == 0:
+		return p.rounds
+	case p.quick:
 		return 1
-	case w.few:
-		return min(3, p.rounds)
 	}
-	return p.rounds
+	return min(w.most, p.rounds)
 }
 
 func (p plan) among(w workload) []competitor {

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,32 +21,49 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
+const thisNode = "node" // its name
+
 // Where portald answers, on the node.
 const (
 	healthAt  = "127.0.0.1:10256"
 	metricsAt = "127.0.0.1:10249"
 )
 
-func startPortald(b *bed) ([]string, error) { return portaldWith(0).start(b) }
+const userspace = "" // mode of a portald whose listeners carry
 
-// portaldWith is portald with further Services beside the one that is measured, at addresses drawn at random from the
-// service range, all with the pod behind them.
-func portaldWith(services int) competitor {
-	c := competitor{name: fmt.Sprint("portald-", services), label: fmt.Sprintf("portald, %d Services", services), program: "portald"}
+// portaldIn is portald in a mode, with further Services beside the one that is measured, at addresses drawn at random
+// from the service range.
+func portaldIn(mode string, services int) competitor {
+	c := competitor{name: "portald", label: "portald", program: "portald", mode: mode, udp: mode == userspace}
+	if mode != userspace {
+		c.name, c.label = c.name+"-"+mode, mode+" mode"
+	}
+	if services > 0 {
+		c.name, c.label = fmt.Sprint(c.name, "-", services), fmt.Sprintf("%s, %d Services", c.label, services)
+	}
 	c.start = func(b *bed) ([]string, error) {
 		if err := b.manifests(services); err != nil {
 			return nil, err
 		}
-		return []string{b.lab.portald,
-			"--manifests", b.manifest(""),
-			"--hostname-override", "node",
+		return slices.Concat([]string{b.lab.portald,
+			"--hostname-override", thisNode,
 			"--healthz-bind-address", healthAt,
 			"--metrics-bind-address", metricsAt,
-			"--connection-log", b.connectionLog(),
-			"--connection-log-format", "json",
-		}, nil
+		}, b.what()), nil
 	}
 	return c
+}
+
+// what are the flags that say what portald serves, and how.
+func (b *bed) what() []string {
+	args := []string{"--manifests", b.manifest("")}
+	if b.mode == userspace {
+		return append(args, "--connection-log", b.connectionLog(), "--connection-log-format", "json")
+	}
+	if b.mode == "iptables" {
+		args = append(args, "--iptables-variant", "nft")
+	}
+	return append(args, "--proxy-mode", b.mode, "--profiling")
 }
 
 func (b *bed) connectionLog() string { return filepath.Join(b.dir, "connections.json") }
@@ -62,15 +80,15 @@ func (b *bed) manifests(services int) error {
 	}
 	var all, targets strings.Builder
 	ports := []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}, {"bulk", "TCP", bulkPort}}
-	object(&all, "measured", netip.MustParseAddr(vip), ports, b.net.Pod(0).IPv4)
+	object(&all, "measured", netip.MustParseAddr(vip), ports, b.endpoints(measured, 0))
 	for i, a := range drawn(services) {
-		object(&all, fmt.Sprint("further-", i), a, ports[:1], b.net.Pod(0).IPv4)
+		object(&all, fmt.Sprint("further-", i), a, ports[:1], b.endpoints(further+i, 0))
 		fmt.Fprintln(&targets, netip.AddrPortFrom(a, echoPort))
 	}
 	if err := os.WriteFile(b.targets(), []byte(targets.String()), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(b.manifest("services.yaml"), []byte(all.String()), 0o644)
+	return os.WriteFile(b.manifest("services.json"), []byte(all.String()), 0o644)
 }
 
 // port is a service port, whose number is also that of the pod.
@@ -79,34 +97,39 @@ type port struct {
 	number      int
 }
 
-// object writes a Service and its EndpointSlice.
-func object(w *strings.Builder, name string, vip netip.Addr, ports []port, pod netip.Addr) {
-	fmt.Fprintf(w, `---
-apiVersion: v1
-kind: Service
-metadata: {name: %[1]s, namespace: bench}
-spec:
-  type: ClusterIP
-  clusterIP: %[2]s
-  clusterIPs: [%[2]s]
-  ports:
-`, name, vip)
-	for _, p := range ports {
-		fmt.Fprintf(w, "  - {name: %s, protocol: %s, port: %d, targetPort: %[3]d}\n", p.name, p.proto, p.number)
+// endpoint is where pods of a Service are.
+type endpoint struct {
+	at   netip.Addr
+	node string
+}
+
+// object writes a Service and its EndpointSlice, in JSON: reading YAML would take most of the start.
+func object(w *strings.Builder, name string, vip netip.Addr, ports []port, endpoints []endpoint) {
+	fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "%[1]s", "namespace": "bench"},
+ "spec": {"type": "ClusterIP", "clusterIP": "%[2]s", "clusterIPs": ["%[2]s"], "ports": [%[3]s]}}
+{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+ "metadata": {"name": "%[1]s-1", "namespace": "bench", "labels": {"kubernetes.io/service-name": "%[1]s"}},
+ "ports": [%[4]s], "endpoints": [%[5]s]}
+`, name, vip,
+		listed(ports, func(p port) string {
+			return fmt.Sprintf(`{"name": "%s", "protocol": "%s", "port": %d, "targetPort": %[3]d}`, p.name, p.proto, p.number)
+		}),
+		listed(ports, func(p port) string {
+			return fmt.Sprintf(`{"name": "%s", "protocol": "%s", "port": %d}`, p.name, p.proto, p.number)
+		}),
+		listed(endpoints, func(e endpoint) string {
+			const conditions = `"conditions": {"ready": true, "serving": true, "terminating": false}`
+			return fmt.Sprintf(`{"addresses": ["%s"], "nodeName": "%s", %s}`, e.at, e.node, conditions)
+		}))
+}
+
+// listed are the elements of a JSON list.
+func listed[T any](all []T, text func(T) string) string {
+	var out []string
+	for _, one := range all {
+		out = append(out, text(one))
 	}
-	fmt.Fprintf(w, `---
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: %[1]s-1, namespace: bench, labels: {kubernetes.io/service-name: %[1]s}}
-addressType: IPv4
-endpoints:
-- addresses: [%s]
-  conditions: {ready: true, serving: true, terminating: false}
-ports:
-`, name, pod)
-	for _, p := range ports {
-		fmt.Fprintf(w, "- {name: %s, protocol: %s, port: %d}\n", p.name, p.proto, p.number)
-	}
+	return strings.Join(out, ", ")
 }
 
 // drawn returns n different addresses of the service range, the same in every run.
@@ -141,9 +164,9 @@ func (b *bed) get(ctx context.Context, url string) (*http.Response, error) {
 
 // healthy waits until portald says that all it was told stands.
 func (b *bed) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	for ; ; time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(max(2*time.Millisecond, time.Since(began)/100)) { // asking takes CPU, too
 		r, err := b.get(ctx, "http://"+healthAt+"/healthz")
 		if err == nil {
 			r.Body.Close()

@@ -102,7 +102,7 @@ func (b *bed) churn(ctx context.Context, c load.Churn, to string, span time.Dura
 	f, r, err := b.exchanges(ctx, "churn", "-proto", c.Proto, "-to", to, "-conns", strconv.Itoa(c.Conns),
 		"-from", from.String(), "-at", strconv.Itoa(b.flows), "-for", span.String())
 	b.flows += int(r.Exchanges+r.Failed) + c.Conns
-	if err == nil && c.Proto == "tcp" && b.program == "portald" {
+	if err == nil && c.Proto == "tcp" && b.records() {
 		err = b.recorded()
 	}
 	return f, err

@@ -21,22 +21,26 @@ type figures map[string]float64
 type workload struct {
 	name, label string
 	among       func(c competitor) bool
-	few         bool // it takes long and varies little: three rounds will do, and one in a quick run
+	most        int    // rounds, for what takes long and varies little, and one in a quick run; 0: as many as others
+	long        bool   // left out of a quick run
+	services    int    // of the kernel modes, whose figures stand together by this number; 0: any other workload
+	group       string // workloads of a group take turns round by round: they are compared with one another
 	figures     []figure
 	run         func(ctx context.Context, b *bed, p plan) (figures, error)
 }
 
 func (w workload) title() string { return w.name }
 
-func everyone(competitor) bool           { return true }
+func everyone(c competitor) bool         { return c.mode == userspace }
 func withUDP(c competitor) bool          { return c.udp }
-func proxies(c competitor) bool          { return c.program != "" }
-func portaldAlone(c competitor) bool     { return c.program == "portald" }
+func proxies(c competitor) bool          { return c.program != "" && c.mode == userspace }
+func portaldAlone(c competitor) bool     { return c.program == "portald" && c.mode == userspace }
+func kernelModes(c competitor) bool      { return c.mode != userspace }
 func labelled(w, what string) string     { return w + ", " + what }
 func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
 
 // workloads lists all, in the order of the report.
 func workloads() []workload {
 	return slices.Concat(trafficWorkloads(), []workload{idleWorkload()}, controlWorkloads(),
-		[]workload{memoryWorkload(10_000, 100)})
+		[]workload{memoryWorkload(10_000, 100)}, kernelWorkloads())
 }

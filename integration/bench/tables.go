@@ -1,0 +1,202 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tables are the floors and the medians, in Markdown.
+func (r report) tables() string {
+	var w strings.Builder
+	if r.measured(userspaceOf) {
+		r.userspace(&w)
+	}
+	if r.measured(kernelOf) {
+		r.kernel(&w)
+	}
+	for _, e := range r.Errors {
+		fmt.Fprintf(&w, "\nFailed: %s\n", e)
+	}
+	return w.String()
+}
+
+// The two parts of the report.
+func userspaceOf(w workload) bool { return w.services == 0 }
+func kernelOf(w workload) bool    { return w.services > 0 }
+
+func (r report) measured(part func(workload) bool) bool {
+	for _, w := range r.settings.workloads {
+		if part(w) && len(r.Samples[w.name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r report) userspace(w *strings.Builder) {
+	w.WriteString(`## Userspace mode
+
+Every proxy runs on the node behind the same iptables REDIRECT, on a network of its own; kernel DNAT has no proxy. CPU is
+that of the proxy's processes alone. portald writes its connection records. The objects of the memory figures come from a
+stand-in for an API server.
+
+`)
+	r.floors(w, userspaceOf)
+	w.WriteString("### Medians\n\nIn parentheses: portald's ratio to it.\n\n")
+	r.medians(w)
+}
+
+// floors is the table of those whose workloads are of a part and were measured, under its heading.
+func (r report) floors(w *strings.Builder, part func(workload) bool) {
+	heading := "### Floors\n\n| portald | against | floor | measured | |\n|---|---|---|---|---|\n"
+	for _, f := range floors() {
+		of, _ := r.workload(f.workload)
+		v, ok := f.value(r.Samples)
+		if !ok || !part(of) {
+			continue
+		}
+		mark := map[bool]string{true: "✓", false: "✗"}[f.holds(v)]
+		fmt.Fprintf(w, "%s| %s | %s | %s | %s | %s |\n", heading, r.figureLabel(f), r.againstLabel(f), f, r.value(f, v), mark)
+		heading = ""
+	}
+	if heading == "" {
+		w.WriteString("\n")
+	}
+}
+
+func (r report) value(f floor, v float64) string {
+	if f.ratio() {
+		return fmt.Sprintf("%.2f ×", v)
+	}
+	fig, _ := r.figure(f)
+	return fmt.Sprintf("%.*f", fig.digits, v)
+}
+
+func (r report) workload(name string) (workload, bool) {
+	for _, w := range r.settings.workloads {
+		if w.name == name {
+			return w, true
+		}
+	}
+	return workload{}, false
+}
+
+func (r report) figure(f floor) (figure, bool) {
+	w, _ := r.workload(f.workload)
+	for _, fig := range w.figures {
+		if fig.name == f.figure {
+			return fig, true
+		}
+	}
+	return figure{}, false
+}
+
+// figureLabel names the figure that a floor is for. In kernel modes it alone does not say of what mode and size it is.
+func (r report) figureLabel(f floor) string {
+	fig, _ := r.figure(f)
+	if f.of == userspace {
+		return fig.label
+	}
+	w, _ := r.workload(f.workload)
+	return fmt.Sprintf("%s, %s, %s", portaldIn(f.of, 0).label, servicesLabel(w.services), fig.label)
+}
+
+// againstLabel names what the ratio of a floor is to.
+func (r report) againstLabel(f floor) string {
+	if w, ok := r.workload(f.beside); ok {
+		return servicesLabel(w.services)
+	}
+	for _, c := range r.settings.competitors {
+		if c.name == f.against {
+			return c.label
+		}
+	}
+	return ""
+}
+
+func servicesLabel(n int) string {
+	if n == 1 {
+		return "1 Service"
+	}
+	return thousands(n) + " Services"
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+func (r report) medians(w *strings.Builder) {
+	all := r.among(everyone)
+	header(w, "medians", all)
+	for _, wl := range r.settings.workloads {
+		for _, fig := range wl.figures {
+			if userspaceOf(wl) && r.telling(wl, fig) {
+				r.row(w, wl, fig, all)
+			}
+		}
+	}
+	w.WriteString("\n")
+}
+
+func (r report) among(which func(competitor) bool) (all []competitor) {
+	for _, c := range r.settings.competitors {
+		if which(c) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func header(w *strings.Builder, first string, columns []competitor) {
+	fmt.Fprintf(w, "| %s |", first)
+	for _, c := range columns {
+		fmt.Fprintf(w, " %s |", c.label)
+	}
+	w.WriteString("\n|" + strings.Repeat("---|", strings.Count(first, "|")+1+len(columns)) + "\n")
+}
+
+// telling leaves out what nobody measured, and that nothing failed.
+func (r report) telling(w workload, fig figure) bool {
+	most := -1.0
+	for _, f := range r.Samples[w.name] {
+		for _, v := range f[fig.name] {
+			most = max(most, v)
+		}
+	}
+	return most > 0 || most == 0 && fig.name != "failed"
+}
+
+// row is one figure of everyone. In parentheses: portald's ratio to it, the median over the rounds.
+func (r report) row(w *strings.Builder, wl workload, fig figure, all []competitor) {
+	fmt.Fprintf(w, "| %s |", fig.label)
+	own := r.Samples[wl.name]["portald"][fig.name]
+	for _, c := range all {
+		other := r.Samples[wl.name][c.name][fig.name]
+		switch {
+		case fig.name == "cpu" && c.program == "":
+			w.WriteString(" – |")
+		case c.name == "portald":
+			w.WriteString(cell(fig, other, nil))
+		default:
+			w.WriteString(cell(fig, other, ratios(own, other)))
+		}
+	}
+	w.WriteString("\n")
+}
+
+// cell is the median of a figure, and in parentheses that of ratios, if there are any.
+func cell(fig figure, all, ratios []float64) string {
+	switch {
+	case len(all) == 0:
+		return " – |"
+	case len(ratios) == 0:
+		return fmt.Sprintf(" %.*f |", fig.digits, median(all))
+	}
+	return fmt.Sprintf(" %.*f (%.2f) |", fig.digits, median(all), median(ratios))
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ipvs is what the report says of the mode that is not measured here.
+//
+//go:embed ipvs.md
+var ipvs string
+
+func (r report) kernel(w *strings.Builder) {
+	fmt.Fprintf(w, `## Kernel modes
+
+The kernel carries, by rules that portald writes: iptables through iptables-nft, nftables over netlink. Each Service has
+%d endpoints of its own on the %d nodes of a cluster; ClusterIPs are drawn at random from a /12. Objects are read from
+manifests, which the time from start to healthy includes. A change of endpoints replaces all %[1]d, a change of a Service
+moves its port. Both are timed inside, by portald's own metric, and from the rename of the manifest until a client has an
+answer of the new state. Set against them is what the host's own command, iptables-nft-restore or nft -f, needs for the
+same rules, as portald render prints them, on a node that has none; and for one more rule in the same table, which nothing
+leads to: through that command, which portald uses for iptables, no change is cheaper. New connections go to Services
+drawn at random, with one request and response each.
+
+`, each, nodes)
+	r.floors(w, kernelOf)
+	w.WriteString("### Medians\n\nIn parentheses: the ratio to the row of the fewest Services.\n\n")
+	r.sizes(w)
+	w.WriteString("### IPVS\n\n" + ipvs)
+}
+
+// sizes is a table of figures by the number of Services.
+func (r report) sizes(w *strings.Builder) {
+	all := r.among(kernelModes)
+	header(w, "medians | Services", all)
+	for _, label := range r.sizedLabels() {
+		rows := r.sizedBy(label)
+		for i, s := range rows {
+			fmt.Fprintf(w, "| %s | %s |", label, thousands(s.wl.services))
+			for _, c := range all {
+				var growth []float64
+				if i > 0 {
+					growth = ratios(s.of(r, c), rows[0].of(r, c))
+				}
+				w.WriteString(cell(s.fig, s.of(r, c), growth))
+			}
+			w.WriteString("\n")
+			label = "" // said once
+		}
+	}
+	w.WriteString("\n")
+}
+
+// sized is a figure at one number of Services.
+type sized struct {
+	wl  workload
+	fig figure
+}
+
+func (s sized) of(r report, c competitor) []float64 { return r.Samples[s.wl.name][c.name][s.fig.name] }
+
+// sizedLabels are the labels of all figures of kernel modes, in the order of the first workload that has them.
+func (r report) sizedLabels() (all []string) {
+	for _, wl := range r.settings.workloads {
+		for _, fig := range wl.figures {
+			if kernelOf(wl) && !slices.Contains(all, fig.label) {
+				all = append(all, fig.label)
+			}
+		}
+	}
+	return all
+}
+
+// sizedBy are the figures of this label, those of the fewest Services first.
+func (r report) sizedBy(label string) (all []sized) {
+	for _, wl := range r.settings.workloads {
+		for _, fig := range wl.figures {
+			if kernelOf(wl) && fig.label == label && r.telling(wl, fig) {
+				all = append(all, sized{wl, fig})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sized) int { return a.wl.services - b.wl.services })
+	return all
+}
