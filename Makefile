@@ -15,7 +15,7 @@ HELM_VERSION := v3.22.0
 
 # What targets need, as COMMAND=PACKAGE or FILE=PACKAGE.
 RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
-BENCH_NEEDS := $(RUN_NEEDS) haproxy=haproxy nginx=nginx iperf3=iperf3 \
+BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
 	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a client waits for an answer: longer than all four attempts of a dial.
-const patience = 6 * time.Second
+var patience = unhurried(6 * time.Second)
 
 // answer is who served a client, and the client's own address.
 type answer struct {

@@ -36,7 +36,10 @@ var networks atomic.Int32
 // newBed makes the test run beside others, in a network of its own.
 func newBed(t *testing.T, commands ...string) *bed {
 	t.Helper()
-	topology.Require(t, append([]string{"go", "iptables-save", "ip6tables-save", "ip"}, commands...)...)
+	if !inGuest {
+		commands = append(commands, "go")
+	}
+	topology.Require(t, append([]string{"iptables-save", "ip6tables-save", "ip"}, commands...)...)
 	t.Parallel()
 	name := fmt.Sprintf("n%d-", networks.Add(1))
 	net, err := topology.New(t.Context(), topology.Options{Clients: 2, Pods: 3, IPv6: true, Name: name})
@@ -142,8 +145,9 @@ func (b *bed) cart(pods ...int) svc {
 // eventually waits for something that takes a moment.
 func (b *bed) eventually(what string, ok func() bool) {
 	b.Helper()
-	if !within(10*time.Second, ok) {
-		b.Fatalf("waited 10s for %s", what)
+	limit := unhurried(10 * time.Second)
+	if !within(limit, ok) {
+		b.Fatalf("waited %s for %s", limit, what)
 	}
 }
 

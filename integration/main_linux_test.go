@@ -9,12 +9,26 @@ import (
 	"runtime/debug"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/integration/topology"
 )
 
 // portald is the binary under test, built once for all tests.
 var portald string
+
+// inGuest tells that the tests run in the virtual machine of vmrun, which has IPVS, and no Go: portald was built before.
+var inGuest = os.Getenv("VM_IN_GUEST") == "1"
+
+// unhurried is a time limit for where the tests run: without hardware support a virtual machine takes its time.
+func unhurried(d time.Duration) time.Duration {
+	if inGuest {
+		return 10 * d
+	}
+	return d
+}
+
+const guestPortald = "testdata/guest/portald"
 
 // beside is how many tests run at a time: most of their time is spent waiting.
 const beside = 4
@@ -32,6 +46,15 @@ func run(m *testing.M) int {
 	if err := flag.Set("test.parallel", strconv.Itoa(beside)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if inGuest {
+		path, err := filepath.Abs(guestPortald)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		portald = path
+		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "portald")
 	if err != nil {

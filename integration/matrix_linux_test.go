@@ -20,8 +20,14 @@ type mode struct {
 // podRanges tell portald who is a pod.
 const podRanges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/48"
 
-// modes are all that this host's own kernel has.
+// modes are all that the kernel has which the tests run on.
 func modes() []mode {
+	if inGuest {
+		return []mode{
+			{"userspace by IPVS", false, []string{"--writer=ipvs", podRanges}},
+			{"IPVS", true, []string{"--proxy-mode=ipvs", podRanges}},
+		}
+	}
 	return []mode{
 		{"userspace by iptables", false, nil},
 		{"userspace by nftables", false, []string{"--writer=nftables"}},

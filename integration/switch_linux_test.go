@@ -93,7 +93,7 @@ func (b *bed) datagrams(ctx context.Context, to string) error {
 	defer c.Close()
 	missed, buf := 0, make([]byte, 100)
 	for n := 0; ctx.Err() == nil; n++ {
-		_ = c.SetDeadline(time.Now().Add(lost))
+		_ = c.SetDeadline(time.Now().Add(unhurried(lost)))
 		if _, err = io.WriteString(c, whoAreYou); err == nil {
 			_, err = c.Read(buf)
 		}

@@ -81,11 +81,6 @@ func (w *Writer) reckon(f service.Frontend, n int) {
 	w.elements.add(atFrontend(served, f), n)
 }
 
-// all are the portals in order.
-func (w *Writer) all() []portal.Portal {
-	return slices.SortedFunc(maps.Values(w.portals), func(a, b portal.Portal) int { return a.Frontend.Compare(b.Frontend) })
-}
-
 // frontends are those of virtual servers, wanted or held, in order.
 func (w *Writer) frontends() []service.Frontend {
 	all := map[service.Frontend]bool{}

@@ -97,10 +97,12 @@ func (n *node) audit() {
 	}
 }
 
-// cannot are what IPVS has no means for.
+// cannot are what IPVS has no means for: a virtual server has one set of endpoints, for clients inside and outside, and
+// a memory of clients of its own; and this node's clients dial from the address that they dial, so that they are
+// masqueraded in any case.
 var cannot = []portaltest.Behaviour{
-	portaltest.NodeScopeInside,         // a virtual server has one set of endpoints
-	portaltest.AffinityAcrossFrontends, // and one memory of clients
+	portaltest.NodeScopeInside, portaltest.SourceRanges, portaltest.SourceRangesNode, portaltest.MasqueradeAll, portaltest.Mixed,
+	portaltest.AffinityAcrossFrontends, portaltest.NoPodsKnown,
 }
 
 func TestSpreading(t *testing.T) {

@@ -1,7 +1,6 @@
 package nftables
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -24,64 +23,6 @@ type rules struct {
 	nodeAddresses    []netip.Prefix // of this family, unless all
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	inside           portal.Inside
-}
-
-// sets are those that every table has.
-type sets struct {
-	ips, nodePorts scope
-	clusterIPs     *set
-	hairpins       *set // pairs of addresses of endpoints that dial themselves
-}
-
-// scope is the portals of one form: by address, or node ports.
-type scope struct {
-	name      string
-	redirects *set // to ports, for everyone
-	insiders  *set // to ports, for clients inside the cluster; chains lead here
-	chains    *set // to chains of those that are not plain
-	plain     *set // those that spread over endpoints and ask nothing of the client
-	external  *set // of these, those that masquerade everyone; nil: all do
-	refused   *set
-	dropped   *set
-}
-
-func newSets() sets {
-	return sets{
-		ips:        newScope("ips", byDestination, byProtocol, byPort),
-		nodePorts:  newScope("nodeports", byProtocol, byPort),
-		clusterIPs: &set{name: "cluster-ips", key: key{byDestination}},
-		hairpins:   &set{name: "hairpin-connections", key: key{bySource, byDestination}},
-	}
-}
-
-func newScope(name string, parts ...field) scope {
-	k := key(parts)
-	s := scope{
-		name:      name,
-		redirects: &set{name: "redirect-" + name, key: k, data: ports},
-		insiders:  &set{name: "inside-" + name, key: k, data: ports},
-		chains:    &set{name: "service-" + name, key: k, data: verdicts},
-		plain:     &set{name: "plain-" + name, key: k},
-		refused:   &set{name: "refused-" + name, key: k},
-		dropped:   &set{name: "dropped-" + name, key: k},
-	}
-	if slices.Contains(k, byDestination) {
-		s.external = &set{name: "external-" + name, key: k}
-	}
-	return s
-}
-
-// all are in the order in which they are shown.
-func (s sets) all() []*set {
-	var all []*set
-	for _, scope := range []scope{s.ips, s.nodePorts} {
-		all = append(all, scope.redirects, scope.insiders, scope.chains, scope.plain)
-		if scope.external != nil {
-			all = append(all, scope.external)
-		}
-		all = append(all, scope.refused, scope.dropped)
-	}
-	return append(all, s.clusterIPs, s.hairpins)
 }
 
 // Names of chains.
@@ -174,83 +115,6 @@ func within(a address) rule {
 		return nil
 	}
 	return rule{a}
-}
-
-// plain leads to endpoints, after what external portals and the node's own flows need. It looks twice as well: a portal may
-// go from one class to another meanwhile.
-func (r rules) plain(s scope) []rule {
-	var out []rule
-	if s.external == nil {
-		out = append(out, rule{mark{r.masquerade.Mark}})
-	} else {
-		out = append(out, rule{member{s.external}, mark{r.masquerade.Mark}}, rule{jump(markClients)})
-	}
-	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())})
-}
-
-// classes is the chain that looks for a portal's endpoints.
-func (s scope) classes() string { return endpointsOf + "-" + s.name }
-
-// class is the plain portals of a scope that have the same number of endpoints.
-type class struct {
-	scope  string
-	number int
-}
-
-func (c class) name() string { return fmt.Sprintf("%s-%s-%d", endpointsOf, c.scope, c.number) }
-
-// chain leads to the endpoints. It is a chain of its own because the kernel walks all of a map for a new rule that asks
-// it: a new class has nothing yet, and the rules of others stay.
-func (c class) chain(s *set) chain {
-	all := protocols{service.TCP, service.UDP, service.SCTP}
-	return chain{name: c.name(), rules: []rule{{all, spreadBy{s}}}}
-}
-
-// classesChain asks the classes, one after the other.
-func classesChain(s scope, all []class) chain {
-	c := chain{name: s.classes()}
-	for _, class := range all {
-		c.rules = append(c.rules, rule{jump(class.name())})
-	}
-	return c
-}
-
-// insiders lets clients inside the cluster go one way and others another.
-func (r rules) insiders(inside, outside verdict) []rule {
-	out := []rule{{local{source: true}, inside}}
-	for _, match := range r.pods(false) {
-		out = append(out, rule{match, inside})
-	}
-	return append(out, rule{outside})
-}
-
-// pods are the matches, each enough, for packets of pods; or those, all needed, for packets of others.
-func (r rules) pods(not bool) []statement {
-	var out []statement
-	for _, p := range r.inside.Sources {
-		if r.owns(p.Addr()) && p.Bits() > 0 {
-			out = append(out, address{source: true, not: not, prefix: p.Masked()})
-		}
-	}
-	if name := r.inside.Interface; name != "" {
-		out = append(out, device{not: not, name: name})
-	}
-	if name := r.inside.InterfacePrefix; name != "" {
-		out = append(out, device{not: not, begins: true, name: name})
-	}
-	return out
-}
-
-// clientMarks mark the clients of ClusterIPs that are to be masqueraded.
-func (r rules) clientMarks() []rule {
-	if r.masquerade.All {
-		return []rule{{mark{r.masquerade.Mark}}}
-	}
-	others := r.pods(true)
-	if len(others) == 0 {
-		return nil // nobody knows who is a pod
-	}
-	return []rule{append(rule(others), mark{r.masquerade.Mark})}
 }
 
 // postrouting is only there while something is spread.

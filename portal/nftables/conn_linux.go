@@ -29,7 +29,7 @@ func dial() (*conn, error) {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
 	c := &conn{netlink: n}
-	if err := n.SetWriteBuffer(wantedBatch); err == nil {
+	if err = n.SetWriteBuffer(wantedBatch); err == nil {
 		c.most, err = c.buffer()
 	}
 	if err == nil {

@@ -2,12 +2,14 @@ package nftables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,5 +205,36 @@ func TestGoldensAreAccepted(t *testing.T) {
 	}
 	for _, file := range files {
 		accepted(t, "", "--check", "-f", file)
+	}
+}
+
+func TestOnlyReplaceFollowsAnError(t *testing.T) {
+	portaltest.Enter(t)
+	w := newWriter(t, testOptions())
+	p := redirects()[0]
+	change := []portal.Change{{Frontend: p.Frontend, Portal: &p}}
+	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+		t.Errorf("update before Replace: %v", err)
+	}
+	if err := w.Replace(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := newWriter(t, testOptions()).Cleanup(t.Context()); err != nil { // another's
+		t.Fatal(err)
+	}
+	if err := w.Update(t.Context(), change); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("update of no table: %v", err)
+	}
+	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+		t.Errorf("update after an error: %v", err)
+	}
+	if err := w.Audit(t.Context()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("audit after an error: %v", err)
+	}
+	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {
+		t.Error(err)
+	}
+	if err := w.Audit(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -85,7 +85,7 @@ func New(o Options) (*Writer, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := open(conn, r, o.Table)
+		t, err := open(conn, r, o)
 		switch {
 		case err == nil:
 			w.tables = append(w.tables, t)

@@ -45,9 +45,9 @@ func prefixes(texts ...string) (out []netip.Prefix) {
 func cases() map[string]func() (Options, []portal.Portal) {
 	return map[string]func() (Options, []portal.Portal){
 		"redirects": func() (Options, []portal.Portal) { return testOptions(), redirects() },
-		"spreads":   func() (Options, []portal.Portal) { return testOptions(), spreads4() },
+		"spreads":   func() (Options, []portal.Portal) { return testOptions(), allSpreads() },
 		"inside": func() (Options, []portal.Portal) {
-			return richOptions(), append(redirects(), spreads4()...)
+			return richOptions(), append(redirects(), allSpreads()...)
 		},
 		"addresses": func() (Options, []portal.Portal) {
 			o := testOptions()
@@ -55,7 +55,7 @@ func cases() map[string]func() (Options, []portal.Portal) {
 			o.Masquerade = portal.Masquerade{Mark: 0x10000, All: true}
 			o.ProxyAddresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00:2::1")}
 			o.NodePortAddresses = prefixes("192.0.2.77/24", "64.0.0.0/2", "127.0.0.0/8", "::/0", "::1/128")
-			return o, append(redirects(), spreads4()...)
+			return o, append(redirects(), allSpreads()...)
 		},
 	}
 }
@@ -84,8 +84,8 @@ func kindOf(addr string) service.Kind {
 	return service.LoadBalancerIP
 }
 
-// spreads4 is each kind of pool by each kind of frontend and in each scope, of both families.
-func spreads4() []portal.Portal {
+// allSpreads is each kind of pool by each kind of frontend and in each scope, of both families.
+func allSpreads() []portal.Portal {
 	var out []portal.Portal
 	port := uint16(1000)
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP, service.SCTP} {
@@ -161,5 +161,58 @@ func TestRenderNamesWhatItLeavesOut(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "10.96.0.1 . tcp . 80 ") || strings.Contains(string(text), "tcp . 99") {
 		t.Errorf("rendered\n%s", text)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, test := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(o *Options) { o.ProxyPorts = [2]uint16{} }, "proxy ports 0-0"},
+		{func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} }, "proxy ports 2-1"},
+		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
+		{func(o *Options) { o.Table = "portald { }" }, `table "portald { }"`},
+		{func(o *Options) { o.Inside.Interface = `cni0" accept` }, "interface"},
+		{func(o *Options) { o.Masquerade.Mark = 3 }, "mark 0x3"},
+		{func(o *Options) { o.ServiceCIDRs = prefixes("0.0.0.0/0") }, "service CIDR 0.0.0.0/0"},
+	} {
+		o := testOptions()
+		test.change(&o)
+		if _, err := Render(o, nil); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want an error with %q", err, test.want)
+		}
+	}
+}
+
+func TestUnsoundPortals(t *testing.T) {
+	good := allSpreads()[0]
+	pool := *good.Target.(portal.Spread).Pool
+	for what, change := range map[string]func(*portal.Portal){
+		"mapped":      func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("[::ffff:1.2.3.4]:80") },
+		"zone":        func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("[fe80::1%eth0]:80") },
+		"port 0":      func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("10.0.0.1:0") },
+		"no address":  func(p *portal.Portal) { p.Frontend.Addr = netip.AddrPort{} },
+		"unspecified": func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("0.0.0.0:80") },
+		"node port":   func(p *portal.Portal) { p.Kind = service.NodePort },
+		"protocol":    func(p *portal.Portal) { p.Frontend.Protocol = 1 },
+		"sctp":        func(p *portal.Portal) { p.Frontend.Protocol = service.SCTP; p.Target = portal.Redirect{Port: 20001} },
+		"outside":     func(p *portal.Portal) { p.Target = portal.Redirect{Port: portaltest.LastPort + 1} },
+		"no target":   func(p *portal.Portal) { p.Target = nil },
+		"no pool":     func(p *portal.Portal) { p.Target = portal.Spread{} },
+		"family": func(p *portal.Portal) {
+			pool.Cluster = []portal.Endpoint{{Addr: netip.MustParseAddrPort("[fd00::1]:80")}}
+			p.Target = portal.Spread{Pool: &pool}
+		},
+	} {
+		p := good
+		change(&p)
+		l := limits{portaltest.FirstPort, portaltest.LastPort}
+		if err := l.check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {
+			t.Errorf("%s: error %v, want one that names the owner", what, err)
+		}
+		if changes, err := l.soundChanges([]portal.Change{{Frontend: p.Frontend, Portal: &p}}); err == nil || changes[0].Portal != nil {
+			t.Errorf("%s: an update takes it", what)
+		}
 	}
 }

@@ -19,11 +19,11 @@ type table struct {
 // conn is none either.
 type conn struct{ seen uint32 }
 
-func dial() (*conn, error)                      { return nil, errors.ErrUnsupported }
-func open(*conn, rules, string) (*table, error) { return nil, errors.ErrUnsupported }
-func (*conn) close() error                      { return nil }
-func (*conn) observe() error                    { return errors.ErrUnsupported }
-func (*conn) unchanged() (uint32, bool, error)  { return 0, false, errors.ErrUnsupported }
+func dial() (*conn, error)                       { return nil, errors.ErrUnsupported }
+func open(*conn, rules, Options) (*table, error) { return nil, errors.ErrUnsupported }
+func (*conn) close() error                       { return nil }
+func (*conn) observe() error                     { return errors.ErrUnsupported }
+func (*conn) unchanged() (uint32, bool, error)   { return 0, false, errors.ErrUnsupported }
 
 func (*table) replace(context.Context, []portal.Portal) error { return errors.ErrUnsupported }
 func (*table) update(context.Context, []portal.Change) error  { return errors.ErrUnsupported }

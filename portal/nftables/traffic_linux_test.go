@@ -143,7 +143,7 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 	o := testOptions()
 	w := newWriter(t, o)
 	portals := portaltest.SitePortals()
-	if err := w.Replace(t.Context(), append(portals, spreads4()...)); err != nil {
+	if err := w.Replace(t.Context(), append(portals, allSpreads()...)); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

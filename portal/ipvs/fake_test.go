@@ -1,0 +1,128 @@
+package ipvs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// fake is a kernel that only keeps what it is told, and counts how often.
+type fake struct {
+	servers map[service.Frontend]settings
+	ends    map[service.Frontend]map[netip.AddrPort]*destination
+	device  map[netip.Addr]bool
+	host    []netip.Addr
+	sets    map[string]map[element]bool
+	told    int
+}
+
+func newFake(host ...string) *fake {
+	return &fake{
+		servers: map[service.Frontend]settings{}, ends: map[service.Frontend]map[netip.AddrPort]*destination{},
+		device: map[netip.Addr]bool{}, host: addrs(host...), sets: map[string]map[element]bool{},
+	}
+}
+
+func (k *fake) kernel() kernel {
+	add := func(f service.Frontend, s settings) error {
+		k.told++
+		if _, there := k.servers[f]; there {
+			return fmt.Errorf("%s is there", f)
+		}
+		k.servers[f], k.ends[f] = s, map[netip.AddrPort]*destination{}
+		return nil
+	}
+	return kernel{
+		virtualServers: func() (map[service.Frontend]settings, error) { return maps.Clone(k.servers), nil },
+		addServer:      add,
+		editServer:     func(f service.Frontend, s settings) error { k.told++; k.servers[f] = s; return nil },
+		removeServer: func(f service.Frontend) error {
+			k.told++
+			delete(k.servers, f)
+			delete(k.ends, f)
+			return nil
+		},
+		destinations:   k.destinations,
+		addDestination: k.weigh, setWeight: k.weigh,
+		removeDestination: func(f service.Frontend, a netip.AddrPort) error { k.told++; delete(k.ends[f], a); return nil },
+		makeDevice:        func() error { return nil },
+		removeDevice:      func() error { clear(k.device); return nil },
+		hostAddresses: func() (device, others []netip.Addr, err error) {
+			return slices.SortedFunc(maps.Keys(k.device), netip.Addr.Compare), k.host, nil
+		},
+		addAddress:    func(a netip.Addr) error { k.told++; k.device[a] = true; return nil },
+		removeAddress: func(a netip.Addr) error { k.told++; delete(k.device, a); return nil },
+		makeSet: func(s set) error {
+			if k.sets[s.name] == nil {
+				k.sets[s.name] = map[element]bool{}
+			}
+			return nil
+		},
+		elementsOf: func(s set) ([]element, bool, error) {
+			return slices.Collect(maps.Keys(k.sets[s.name])), k.sets[s.name] != nil, nil
+		},
+		addElement:    func(name string, e element) error { k.told++; k.sets[name][e] = true; return nil },
+		removeElement: func(name string, e element) error { k.told++; delete(k.sets[name], e); return nil },
+		destroySet:    func(name string) error { delete(k.sets, name); return nil },
+		sysctl:        func(string, string) error { return nil },
+		timeouts:      func(time.Duration, time.Duration, time.Duration) error { return nil },
+	}
+}
+
+func (k *fake) destinations(f service.Frontend) (out []destination, err error) {
+	for _, d := range k.ends[f] {
+		out = append(out, *d)
+	}
+	return out, nil
+}
+
+func (k *fake) weigh(f service.Frontend, a netip.AddrPort, weight int) error {
+	k.told++
+	if d := k.ends[f][a]; d != nil {
+		d.weight = weight
+		return nil
+	}
+	k.ends[f][a] = &destination{addr: a, weight: weight}
+	return nil
+}
+
+// writer is one of ours on this kernel.
+func (k *fake) writer(t *testing.T, o Options) (*Writer, *rules) {
+	t.Helper()
+	r := &rules{}
+	o.Rules = r
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWriter(o, k.kernel())
+	w.v6 = true
+	return w, r
+}
+
+// rules take what they are given.
+type rules struct {
+	Rules
+	got []portal.Change
+}
+
+func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
+	for i := range portals {
+		r.got = append(r.got, portal.Change{Frontend: portals[i].Frontend, Portal: &portals[i]})
+	}
+	return nil
+}
+
+func (r *rules) Update(_ context.Context, changes []portal.Change) error {
+	r.got = append(r.got, changes...)
+	return nil
+}
+
+func (r *rules) Cleanup(context.Context) error { return nil }
+func (r *rules) Audit(context.Context) error   { return nil }

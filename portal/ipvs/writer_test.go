@@ -1,0 +1,221 @@
+package ipvs
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+const clusterIP, first, second = "10.96.0.1:80", "10.244.0.2:8080", "10.244.0.3:8080"
+
+func front(addr string, p service.Protocol) service.Frontend {
+	return service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: p}
+}
+
+func replace(t *testing.T, w *Writer, portals ...portal.Portal) {
+	t.Helper()
+	if err := w.Replace(t.Context(), portals); err != nil {
+		t.Fatal(err)
+	}
+	audited(t, w)
+}
+
+// turn updates a portal, or withdraws it with a nil target.
+func turn(t *testing.T, w *Writer, p portal.Portal, target portal.Target) {
+	t.Helper()
+	c := portal.Change{Frontend: p.Frontend}
+	if p.Target = target; target != nil {
+		c.Portal = &p
+	}
+	if err := w.Update(t.Context(), []portal.Change{c}); err != nil {
+		t.Fatal(err)
+	}
+	audited(t, w)
+}
+
+func audited(t *testing.T, w *Writer) {
+	t.Helper()
+	if err := w.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// weights are those of endpoints; -1 is none.
+func (k *fake) weights(f service.Frontend, addrs ...string) (out []int) {
+	for _, a := range addrs {
+		weight := -1
+		if d := k.ends[f][netip.MustParseAddrPort(a)]; d != nil {
+			weight = d.weight
+		}
+		out = append(out, weight)
+	}
+	return out
+}
+
+func TestEndpointsDrain(t *testing.T) {
+	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+		k := newFake()
+		w, _ := k.writer(t, Options{})
+		both, one := spread(service.ClusterIP, clusterIP, protocol, first, second), spread(service.ClusterIP, clusterIP, protocol, second)
+		f := both.Frontend
+		replace(t, w, both)
+		k.ends[f][netip.MustParseAddrPort(first)].conns = 1
+		turn(t, w, both, one.Target)
+		want := []int{0, 1}
+		if protocol == service.UDP {
+			want = []int{-1, 1}
+		}
+		if got := k.weights(f, first, second); !slices.Equal(got, want) {
+			t.Errorf("%s, with a connection: weights %v, want %v", protocol, got, want)
+		}
+		if protocol == service.TCP {
+			k.ends[f][netip.MustParseAddrPort(first)].conns = 0
+		}
+		if err := w.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := k.weights(f, first, second); !slices.Equal(got, []int{-1, 1}) {
+			t.Errorf("%s, idle: weights %v", protocol, got)
+		}
+		turn(t, w, both, both.Target)
+		if got := k.weights(f, first, second); !slices.Equal(got, []int{1, 1}) {
+			t.Errorf("%s, back: weights %v", protocol, got)
+		}
+	}
+}
+
+// A server whose portal is gone stays while somebody is connected, with its address, across a start too.
+func TestServersDrain(t *testing.T) {
+	k := newFake()
+	w, _ := k.writer(t, Options{})
+	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	other := spread(service.ClusterIP, "10.96.0.2:80", service.TCP, second)
+	replace(t, w, p, other)
+	k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 1
+	turn(t, w, p, nil)
+	w, _ = k.writer(t, Options{})
+	replace(t, w, other)
+	if got := k.weights(p.Frontend, first); !slices.Equal(got, []int{0}) || !k.device[p.Frontend.Addr.Addr()] {
+		t.Fatalf("with a connection: weights %v, addresses %v", got, k.device)
+	}
+	k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 0
+	audited(t, w)
+	if _, there := k.servers[p.Frontend]; there || k.device[p.Frontend.Addr.Addr()] {
+		t.Errorf("idle: servers %v, addresses %v", k.servers, k.device)
+	}
+}
+
+func TestAddressesAreShared(t *testing.T) {
+	k := newFake("192.0.2.1")
+	w, _ := k.writer(t, Options{})
+	a, b := spread(service.ClusterIP, clusterIP, service.TCP, first), spread(service.ClusterIP, "10.96.0.1:443", service.TCP, first)
+	host := spread(service.ExternalIP, "192.0.2.1:80", service.TCP, first)
+	replace(t, w, a, b, host)
+	addr := a.Frontend.Addr.Addr()
+	if len(k.device) != 1 || !k.device[addr] {
+		t.Errorf("addresses %v, want %s and never the host's own", k.device, addr)
+	}
+	turn(t, w, a, nil)
+	if !k.device[addr] {
+		t.Error("the address goes while it is in use")
+	}
+	turn(t, w, b, portal.Redirect{Port: 20000})
+	if _, there := k.servers[b.Frontend]; there || !k.device[addr] {
+		t.Error("a redirected portal has a server, or has lost the address that this node's clients dial from")
+	}
+	turn(t, w, b, nil)
+	if k.device[addr] {
+		t.Error("the address stays without use")
+	}
+}
+
+func TestRulesGetTheOthers(t *testing.T) {
+	k := newFake()
+	w, r := k.writer(t, Options{})
+	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	replace(t, w, p)
+	if len(r.got) > 0 {
+		t.Errorf("rules were given %v", r.got)
+	}
+	turn(t, w, p, portal.Redirect{Port: 20000})
+	turn(t, w, p, p.Target)
+	if len(r.got) != 2 || r.got[0].Portal == nil || r.got[1].Portal != nil {
+		t.Errorf("rules were given %v, want a portal, and that it goes", r.got)
+	}
+}
+
+func TestNodePorts(t *testing.T) {
+	k := newFake("127.0.0.1", "192.0.2.1", "198.18.0.1", "fe80::1")
+	w, _ := k.writer(t, Options{NodePortAddresses: prefixes("192.0.2.0/24", "127.0.0.0/8")})
+	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", service.TCP, first))
+	if _, there := k.servers[front("192.0.2.1:30080", service.TCP)]; !there || len(k.servers) != 1 {
+		t.Errorf("virtual servers %v, want one at 192.0.2.1", k.servers)
+	}
+	k.host = addrs("192.0.2.1", "192.0.2.9")
+	if err := w.Audit(t.Context()); err == nil {
+		t.Error("the audit misses an address that the host was given")
+	}
+	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", service.TCP, first))
+	if len(k.servers) != 2 {
+		t.Errorf("virtual servers %v, want one at each address", k.servers)
+	}
+}
+
+func TestServersOfOthersStay(t *testing.T) {
+	k := newFake("192.0.2.1")
+	foreign, excluded := front("192.0.2.1:8000", service.TCP), front("10.96.0.9:80", service.TCP)
+	for _, f := range []service.Frontend{foreign, excluded} {
+		k.servers[f], k.ends[f] = settings{scheduler: "sed"}, nil
+	}
+	k.device[excluded.Addr.Addr()] = true
+	w, _ := k.writer(t, Options{ExcludeCIDRs: prefixes("10.96.0.8/30")})
+	replace(t, w, spread(service.ClusterIP, "10.96.0.9:80", service.TCP, first), spread(service.ClusterIP, clusterIP, service.TCP, first))
+	replace(t, w, spread(service.ClusterIP, clusterIP, service.TCP, first))
+	if err := w.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []service.Frontend{foreign, excluded} {
+		if k.servers[f].scheduler != "sed" || len(k.ends[f]) > 0 {
+			t.Errorf("virtual server %s of others: %v, %v", f, k.servers[f], k.ends[f])
+		}
+	}
+	if len(k.servers) != 2 || len(k.sets) != 0 {
+		t.Errorf("left behind: %v, %v", k.servers, k.sets)
+	}
+}
+
+// What the kernel is told of a change does not grow with what it holds.
+func TestChangeIsCheap(t *testing.T) {
+	told := map[int]int{}
+	for _, n := range []int{10, 1000} {
+		k := newFake("192.0.2.1")
+		w, _ := k.writer(t, Options{})
+		var all []portal.Portal
+		for i := range n {
+			all = append(all, spread(service.ClusterIP, fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250), service.TCP, first, second))
+		}
+		replace(t, w, all...)
+		before := k.told
+		turn(t, w, all[0], spread(service.ClusterIP, "10.96.0.1:80", service.TCP, first).Target)
+		told[n] = k.told - before
+	}
+	if told[10] != told[1000] || told[10] > 4 {
+		t.Errorf("the kernel is told %v times, by portals", told)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]Options{
+		"scheduler": {Scheduler: "best"}, "prefix": {Prefix: "kube"}, "mark": {Masquerade: portal.Masquerade{Mark: 3}}, "timeout": {TCPTimeout: 1},
+	} {
+		if err := o.complete(); err == nil {
+			t.Errorf("a bad %s is taken", name)
+		} else {
+			t.Log(err)
+		}
+	}
+}
