@@ -46,7 +46,7 @@ func render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 		}
 	}
-	text, err := rendered(cfg, told{log: log, nodePorts: nodePortAddresses(cfg, m.node.Addresses), inside: m.inside(cfg)}, rules.portals)
+	text, err := rendered(cfg, told{log: log, nodePorts: nodePortAddresses(cfg, m.node.Addresses), own: m.node.Addresses, inside: m.inside(cfg)}, rules.portals)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func ipvsOptions(cfg *config.Config, names trace, t told) ipvs.Options {
 	c := cfg.IPVS
 	return ipvs.Options{
 		Prefix: names.chains, Scheduler: c.Scheduler, ExcludeCIDRs: c.ExcludeCIDRs, StrictARP: c.StrictARP,
-		TCPTimeout: c.TCPTimeout, TCPFinTimeout: c.TCPFinTimeout, UDPTimeout: c.UDPTimeout, NodePortAddresses: t.nodePorts,
+		TCPTimeout: c.TCPTimeout, TCPFinTimeout: c.TCPFinTimeout, UDPTimeout: c.UDPTimeout, NodePortAddresses: t.nodePorts, NodeAddresses: t.own,
 		Inside: t.inside, Masquerade: cfg.Masquerade, Log: t.log.Warnf,
 	}
 }

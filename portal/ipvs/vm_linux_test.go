@@ -101,8 +101,7 @@ func (n *node) audit() {
 // a memory of clients of its own; and this node's clients dial from the address that they dial, so that they are
 // masqueraded in any case.
 var cannot = []portaltest.Behaviour{
-	portaltest.NodeScopeInside, portaltest.SourceRanges, portaltest.SourceRangesNode, portaltest.MasqueradeAll, portaltest.Mixed,
-	portaltest.AffinityAcrossFrontends, portaltest.NoPodsKnown,
+	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.NoPodsKnownNode,
 }
 
 func TestSpreading(t *testing.T) {

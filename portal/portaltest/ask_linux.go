@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	answerTime  = 2 * time.Second        // far more than any answer takes here
+	answerTime  = 5 * time.Second        // far more than any answer takes, even on a busy machine without hardware to run on
 	silenceTime = 300 * time.Millisecond // for how long nothing has to come: a wrong answer comes within milliseconds
 )
 

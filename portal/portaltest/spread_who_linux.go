@@ -71,10 +71,16 @@ func podsByInterface(s *spreading) {
 func noPodsKnown(s *spreading) {
 	o := s.offer("cluster", 80, "abc")
 	s.Write(o.portals())
-	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
+	for _, from := range []*Party{s.client, s.guest, s.a} {
 		s.expect(o, led{from, internalKinds(), "abc", own})
 	}
 	s.expect(o, led{s.guest, externalKinds(), "abc", masqueraded})
+}
+
+func noPodsKnownNode(s *spreading) {
+	o := s.offer("cluster", 80, "abc")
+	s.Write(o.portals())
+	s.expect(o, led{s.node, internalKinds(), "abc", own})
 }
 
 func masqueradeAll(s *spreading) {

@@ -28,6 +28,7 @@ const (
 	NodeScopeInsideNone Behaviour = "NodeScopeInsideNone" // those inside have all where the node has none
 	PodsByInterface     Behaviour = "PodsByInterface"     // tell who is inside, as addresses do
 	NoPodsKnown         Behaviour = "NoPodsKnown"         // nobody is masqueraded who dials a ClusterIP
+	NoPodsKnownNode     Behaviour = "NoPodsKnownNode"     // not even the node
 	MasqueradeAll       Behaviour = "MasqueradeAll"       // whoever dials a ClusterIP
 	SourceRanges        Behaviour = "SourceRanges"        // admit clients to LoadBalancerIPs
 	SourceRangesNode    Behaviour = "SourceRangesNode"    // admit the node too, or not
@@ -65,7 +66,8 @@ func behaviours() []behaviour {
 		{PodsByInterface, podsByInterface, func(s *Settings) {
 			s.Inside = portal.Inside{Interface: "bridge0", InterfacePrefix: "pod"}
 		}},
-		{NoPodsKnown, noPodsKnown, func(s *Settings) { s.Inside = portal.Inside{} }},
+		{NoPodsKnown, noPodsKnown, nobodyKnown},
+		{NoPodsKnownNode, noPodsKnownNode, nobodyKnown},
 		{MasqueradeAll, masqueradeAll, func(s *Settings) { s.Masquerade.All = true }},
 		{SourceRanges, sourceRanges, nil},
 		{SourceRangesNode, sourceRangesNode, nil},
@@ -87,6 +89,8 @@ func behaviours() []behaviour {
 		{Mixed, mixed, nil},
 	}
 }
+
+func nobodyKnown(s *Settings) { s.Inside = portal.Inside{} }
 
 // Spreading runs what every Writer must do to packets with portal.Spread, without the behaviours that it cannot have.
 // Open makes one in a node of its own, once a behaviour.
