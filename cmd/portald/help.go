@@ -10,18 +10,27 @@ import (
 
 const long = `portald is a Kubernetes service proxy that you can see into.
 
-It watches Services and EndpointSlices, at the API server or in files, opens a listener for each service port, and leads
-the traffic of ClusterIPs, NodePorts, external and load-balancer addresses there with iptables. For each connection it
-picks an endpoint in turn (or by ClientIP affinity), dials it, tries another when that fails, carries the bytes both
-ways, and writes one record: who connected, to what, where it went, what was tried, how much was carried, and who ended
-it how.
+It watches Services and EndpointSlices, at the API server or in files, and leads the traffic of ClusterIPs, NodePorts,
+external and load-balancer addresses to endpoints, in one of two modes for each Service.
+
+In userspace it opens a listener for each service port. For each connection it picks an endpoint in turn (or by ClientIP
+affinity), dials it, tries another when that fails, carries the bytes both ways, and writes one record: who connected, to
+what, where it went, what was tried, how much was carried, and who ended it how. In the kernel modes iptables, nftables
+or IPVS lead connections straight to endpoints. --proxy-mode says which is the default; the annotation portald.io/mode of
+a Service, userspace or kernel, has that one carried otherwise, at any time and without breaking its connections.
 
 It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
-iptables-restore (ip6tables too, where IPv6 is to be served). SIGTERM takes the portals away, lets open connections end for the drain timeout, and cuts the
-rest. After a crash, the next start removes what was left behind; "portald cleanup" does so without a start.`
+iptables-restore (ip6tables too, where IPv6 is to be served), but for --writer nftables, which needs none. On SIGTERM in
+userspace mode portals are taken away, open connections have the drain timeout to end, and the rest is cut; in a kernel
+mode the rules stay, and the kernel carries all until the next start. After a crash, the next start removes what was
+left behind; "portald cleanup" does so without a start.`
 
 const example = `  # Take the place of kube-proxy on this node, with its own configuration file.
   portald --config /var/lib/kube-proxy/config.conf --hostname-override "$NODE_NAME"
+
+  # Have the kernel carry, by nftables, and one Service in userspace with a record for each connection.
+  portald --kubeconfig proxy.conf --proxy-mode nftables --cluster-cidr 10.244.0.0/16 --connection-log -
+  kubectl annotate service cart portald.io/mode=userspace
 
   # Say what of that file portald heeds, and what not.
   portald config check /var/lib/kube-proxy/config.conf
