@@ -24,6 +24,7 @@ const (
 type shop struct {
 	Affinity string // None or ClientIP
 	Listed   []*pod
+	Mode     string // of its annotation; empty: none
 }
 
 // with and without change which pods the EndpointSlice lists.
@@ -48,7 +49,12 @@ func (s *shop) write(file string) error {
 
 var manifests = template.Must(template.New("shop").Parse(`apiVersion: v1
 kind: Service
-metadata: {name: cart, namespace: shop}
+metadata:
+  name: cart
+  namespace: shop
+{{- with .Mode}}
+  annotations: {portald.io/mode: {{.}}}
+{{- end}}
 spec:
   type: NodePort
   clusterIP: ` + cartIP + `

@@ -31,7 +31,7 @@ type scene struct {
 }
 
 func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), otherWays(), endings())
+	return slices.Concat(balancing(), trouble(), switching(), otherWays(), endings())
 }
 
 // The reader's time between scenes and between lines.

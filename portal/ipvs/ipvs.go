@@ -7,9 +7,16 @@
 // A removed endpoint keeps weight 0 until nobody is connected to it any more, and so does each endpoint of a virtual
 // server that nobody wants: Sweep takes away what is idle. For UDP they go at once.
 //
-// A limit: IPVS knows one set of endpoints for each frontend. A frontend from outside in NodeScope has those of this
-// node, so clients inside the cluster are led to these too, and to those of the cluster only while this node has none;
-// clients outside are dropped meanwhile.
+// Limits of IPVS:
+//
+//   - It knows one set of endpoints for each frontend. A frontend from outside in NodeScope has those of this node, so
+//     clients inside the cluster are led to these too, and to those of the cluster only while this node has none;
+//     clients outside are dropped meanwhile.
+//   - It remembers clients for affinity by frontend: whoever dials another one of a Service may have another endpoint.
+//     And it remembers them for as long as any connection of theirs that it has not forgotten, which for UDP is minutes,
+//     however short the affinity's timeout.
+//   - This node's own clients dial a frontend from that very address, so they are masqueraded even where it is not known
+//     who is a pod.
 package ipvs
 
 import (

@@ -3,6 +3,7 @@ package ipvs
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/portald/portald/portal"
@@ -97,20 +98,29 @@ func (n *node) audit() {
 	}
 }
 
-// cannot are what IPVS has no means for: a virtual server has one set of endpoints, for clients inside and outside, and
-// a memory of clients of its own; and this node's clients dial from the address that they dial, so that they are
-// masqueraded in any case.
+// cannot are what IPVS has no means for: see the package's comment.
 var cannot = []portaltest.Behaviour{
-	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.NoPodsKnownNode,
+	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten, portaltest.NoPodsKnownNode,
+}
+
+// long are left out of short runs: they take long where there is no hardware to run on, and others come close to them.
+var long = []portaltest.Behaviour{
+	portaltest.ExternalFrontends, portaltest.PodsByInterface, portaltest.NoPodsKnown, portaltest.MasqueradeAll,
+	portaltest.NodePortAddresses, portaltest.AffinityHolds, portaltest.PoolChanges, portaltest.ScopeChanges,
+	portaltest.PortalGoes,
 }
 
 func TestSpreading(t *testing.T) {
 	needIPVS(t)
+	without := cannot
+	if testing.Short() {
+		without = slices.Concat(cannot, long)
+	}
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		return open(t, func(o *Options) {
 			o.Inside, o.NodePortAddresses, o.Masquerade = s.Inside, s.NodePortAddresses, s.Masquerade
 		})
-	}, cannot...)
+	}, without...)
 }
 
 func TestTraffic(t *testing.T) {
