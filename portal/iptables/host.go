@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -50,13 +49,6 @@ func newHost(f family, names chains, o Options) (*host, error) {
 		run:     o.Run,
 	}
 	return h, nil
-}
-
-// nodeAddresses are those of the family that are not loopback, masked and in order.
-func nodeAddresses(f family, prefixes []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(f.sorted(prefixes), func(p netip.Prefix) bool {
-		return p.Overlaps(f.loopback) && p.Bits() >= f.loopback.Bits()
-	})
 }
 
 // extend gives the tables what another room has in them.
@@ -246,4 +238,14 @@ func (h *host) written() []*table {
 		return []*table{h.nat, h.filter, h.mangle}
 	}
 	return []*table{h.nat, h.filter}
+}
+
+// adopt has what is live take effect in all tables.
+func (h *host) adopt(s portal.Settings) {
+	for _, t := range []*table{h.nat, h.filter, h.mangle} {
+		t.allNodeAddresses = len(s.NodePortAddresses) == 0
+		t.nodeAddresses = s.NodeAddresses(h.v6)
+		t.mark = s.Mark
+		t.pods = h.pods(s.Inside)
+	}
 }

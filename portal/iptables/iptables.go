@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
@@ -63,12 +62,12 @@ type Options struct {
 
 // Writer holds portals in iptables. One goroutine uses it; Diverts and what begins with Set are for any.
 type Writer struct {
-	limits
+	portal.Limits
+	portal.Live
 	hosts   []*host // one for each family served
 	failed  func(ipv6, partial bool)
 	held    func(ipv6 bool, table string, rules int)
 	wrote   func(ipv6 bool, table string, rules int)
-	live    atomic.Pointer[live]
 	written bool // the host is known to hold what was last asked for
 }
 
@@ -95,8 +94,8 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{limits: limits{o.ProxyPorts[0], o.ProxyPorts[1]}, failed: o.Failed, held: o.Held, wrote: o.Wrote}
-	w.live.Store(&live{o.Inside, o.NodePortAddresses, o.Mark})
+	w := &Writer{Limits: portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}, failed: o.Failed, held: o.Held, wrote: o.Wrote}
+	w.Begin(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Mark: o.Mark})
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
 		if err != nil {
@@ -175,10 +174,10 @@ func (o *Options) proxyAddress(f family) (netip.Addr, error) {
 // and named in the error; the rest is served.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	w.written = false
-	sound, err := w.sound(portals)
+	sound, err := w.Sound(portals)
 	errs := []error{err}
 	for _, h := range w.hosts {
-		h.adopt(*w.live.Load())
+		h.adopt(w.Settings())
 		errs = append(errs, h.wrap("replace", w.tell(h, false, h.replace(ctx, sound))))
 	}
 	err = errors.Join(errs...)
@@ -192,7 +191,7 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 		return fmt.Errorf("update portals: %w", ErrUnknown)
 	}
 	w.written = false
-	sound, err := w.soundChanges(changes)
+	sound, err := w.SoundChanges(changes)
 	errs := []error{err}
 	for _, h := range w.hosts {
 		errs = append(errs, h.wrap("update", w.tell(h, true, h.update(ctx, sound))))

@@ -18,14 +18,14 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sound, unsound := limits{o.ProxyPorts[0], o.ProxyPorts[1]}.sound(portals)
+	sound, unsound := portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}.Sound(portals)
 	var b bytes.Buffer
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
 		if err != nil {
 			return nil, err
 		}
-		h.adopt(live{o.Inside, o.NodePortAddresses, o.Mark})
+		h.adopt(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Mark: o.Mark})
 		h.put(sound)
 		h.spread(h.tables()...)
 		fmt.Fprintf(&b, "# %s --noflush\n", h.restore)

@@ -13,7 +13,7 @@
 //     clients inside the cluster are led to these too, and to those of the cluster only while this node has none;
 //     clients outside are dropped meanwhile.
 //   - It remembers clients for affinity by frontend: whoever dials another one of a Service may have another endpoint.
-//     And it remembers them for as long as any connection of theirs that it has not forgotten, which for UDP is minutes,
+//     And it remembers them while it remembers any connection of theirs, which is some minutes after its last packet,
 //     however short the affinity's timeout.
 //   - This node's own clients dial a frontend from that very address, so they are masqueraded even where it is not known
 //     who is a pod.

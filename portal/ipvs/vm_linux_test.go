@@ -103,11 +103,10 @@ var cannot = []portaltest.Behaviour{
 	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten, portaltest.NoPodsKnownNode,
 }
 
-// long are left out of short runs: they take long where there is no hardware to run on, and others come close to them.
+// long are left out of short runs: others come close to them, and without hardware to run on they take their time.
 var long = []portaltest.Behaviour{
 	portaltest.ExternalFrontends, portaltest.PodsByInterface, portaltest.NoPodsKnown, portaltest.MasqueradeAll,
-	portaltest.NodePortAddresses, portaltest.AffinityHolds, portaltest.PoolChanges, portaltest.ScopeChanges,
-	portaltest.PortalGoes,
+	portaltest.SourceRangesNode, portaltest.AffinityThroughChanges, portaltest.PoolChanges, portaltest.ScopeChanges,
 }
 
 func TestSpreading(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"sync/atomic"
 
 	"github.com/portald/portald/portal"
 )
@@ -51,11 +50,11 @@ type Options struct {
 
 // Writer holds portals in nftables. One goroutine uses it; Diverts and what begins with Set are for any.
 type Writer struct {
-	limits
+	portal.Limits
+	portal.Live
 	conn    *conn
 	tables  []*table // one for each family served
 	failed  func(ipv6, partial bool)
-	live    atomic.Pointer[live]
 	written bool // the host is known to hold what was last asked for
 }
 
@@ -78,8 +77,8 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	w := &Writer{limits: o.limits(), failed: o.Failed, conn: conn}
-	w.live.Store(new(o.live()))
+	w := &Writer{Limits: o.limits(), failed: o.Failed, conn: conn}
+	w.Begin(o.settings())
 	for _, f := range []family{ipv4(), ipv6()} {
 		r, err := o.rules(f)
 		if err != nil {
@@ -131,9 +130,13 @@ func (o *Options) complete() error {
 	return o.Inside.Check()
 }
 
-func (o *Options) limits() limits { return limits{o.ProxyPorts[0], o.ProxyPorts[1]} }
+func (o *Options) limits() portal.Limits {
+	return portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}
+}
 
-func (o *Options) live() live { return live{o.Inside, o.NodePortAddresses, o.Mark} }
+func (o *Options) settings() portal.Settings {
+	return portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Mark: o.Mark}
+}
 
 // rules are those of a family, without what is live.
 func (o *Options) rules(f family) (rules, error) {
@@ -156,29 +159,20 @@ func (o *Options) rules(f family) (rules, error) {
 }
 
 // adopt has what is live take effect.
-func (r *rules) adopt(l live) {
-	r.inside, r.mark = l.inside, l.mark
-	r.allNodeAddresses = len(l.nodePorts) == 0
-	r.nodeAddresses = nil
-	for _, p := range l.nodePorts {
-		p = p.Masked()
-		inLoopback := p.Overlaps(r.loopback) && p.Bits() >= r.loopback.Bits()
-		if r.owns(p.Addr()) && !inLoopback {
-			r.nodeAddresses = append(r.nodeAddresses, p)
-		}
-	}
-	slices.SortFunc(r.nodeAddresses, netip.Prefix.Compare)
-	r.nodeAddresses = slices.Compact(r.nodeAddresses)
+func (r *rules) adopt(s portal.Settings) {
+	r.inside, r.mark = s.Inside, s.Mark
+	r.allNodeAddresses = len(s.NodePortAddresses) == 0
+	r.nodeAddresses = s.NodeAddresses(r.v6)
 }
 
 // Replace makes the tables of both families hold exactly these portals. Portals that no rule can express are left out
 // and named in the error; the rest is served.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	w.written = false
-	sound, err := w.sound(portals)
+	sound, err := w.Sound(portals)
 	errs := []error{err, w.conn.observe()}
 	for _, t := range w.tables {
-		t.adopt(*w.live.Load())
+		t.adopt(w.Settings())
 		errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound))))
 	}
 	err = errors.Join(errs...)
@@ -193,7 +187,7 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 		return fmt.Errorf("update portals: %w", ErrUnknown)
 	}
 	w.written = false
-	sound, err := w.soundChanges(changes)
+	sound, err := w.SoundChanges(changes)
 	errs := []error{err}
 	for _, t := range w.tables {
 		errs = append(errs, t.wrap("update", w.tell(t, true, t.update(ctx, sound))))
@@ -238,6 +232,12 @@ func (w *Writer) Audit(ctx context.Context) error {
 	}
 	w.conn.seen = gen
 	return nil
+}
+
+// Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family: with
+// Options.Mark, from the first Replace on, on a host that can.
+func (w *Writer) Diverts(ipv6 bool) bool {
+	return slices.ContainsFunc(w.tables, func(t *table) bool { return t.v6 == ipv6 && t.diverts.Load() })
 }
 
 // wrap says what of a family went wrong.

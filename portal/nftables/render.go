@@ -14,14 +14,14 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	sound, err := o.limits().sound(portals)
+	sound, err := o.limits().Sound(portals)
 	var b bytes.Buffer
 	for _, f := range []family{ipv4(), ipv6()} {
 		r, err := o.rules(f)
 		if err != nil {
 			return nil, err
 		}
-		r.adopt(o.live())
+		r.adopt(o.settings())
 		_, e := whole(r, sound)
 		fmt.Fprintf(&b, "# %s\n", f.name)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)

@@ -207,11 +207,11 @@ func TestUnsoundPortals(t *testing.T) {
 	} {
 		p := good
 		change(&p)
-		l := limits{portaltest.FirstPort, portaltest.LastPort}
-		if err := l.check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {
+		l := portal.Limits{First: portaltest.FirstPort, Last: portaltest.LastPort}
+		if err := l.Check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {
 			t.Errorf("%s: error %v, want one that names the owner", what, err)
 		}
-		if changes, err := l.soundChanges([]portal.Change{{Frontend: p.Frontend, Portal: &p}}); err == nil || changes[0].Portal != nil {
+		if changes, err := l.SoundChanges([]portal.Change{{Frontend: p.Frontend, Portal: &p}}); err == nil || changes[0].Portal != nil {
 			t.Errorf("%s: an update takes it", what)
 		}
 	}

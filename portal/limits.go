@@ -1,19 +1,18 @@
-package iptables
+package portal
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-// limits is what a portal must keep to.
-type limits struct{ first, last uint16 }
+// Limits is what portals must keep to that rules can express: the first and last proxy port.
+type Limits struct{ First, Last uint16 }
 
-// check refuses a portal that no rule of ours can express.
-func (l limits) check(p portal.Portal) error {
+// Check refuses a portal that no rule of ours can express.
+func (l Limits) Check(p Portal) error {
 	addr, proto := p.Frontend.Addr.Addr(), p.Frontend.Protocol
 	switch {
 	case !p.Frontend.Addr.IsValid() || p.Frontend.Addr.Port() == 0 || addr.Is4In6() || addr.Zone() != "":
@@ -24,24 +23,24 @@ func (l limits) check(p portal.Portal) error {
 		return fmt.Errorf("portal %s of %s: cannot carry %s", p.Frontend, p.Owner, proto)
 	}
 	switch target := p.Target.(type) {
-	case portal.Reject, portal.Drop:
+	case Reject, Drop:
 		return nil
-	case portal.Spread:
+	case Spread:
 		return checkSpread(p, target)
-	case portal.Redirect:
+	case Redirect:
 		if proto == service.SCTP {
 			return fmt.Errorf("portal %s of %s: no listener carries %s", p.Frontend, p.Owner, proto)
 		}
-		if target.Port < l.first || target.Port > l.last {
-			return fmt.Errorf("portal %s of %s: port %d is not one of the proxy ports %d-%d", p.Frontend, p.Owner, target.Port, l.first, l.last)
+		if target.Port < l.First || target.Port > l.Last {
+			return fmt.Errorf("portal %s of %s: port %d is not one of the proxy ports %d-%d", p.Frontend, p.Owner, target.Port, l.First, l.Last)
 		}
 		return nil
 	}
 	return fmt.Errorf("portal %s of %s: cannot hold target %T", p.Frontend, p.Owner, p.Target)
 }
 
-// checkSpread refuses a pool that does not go with the portal.
-func checkSpread(p portal.Portal, s portal.Spread) error {
+// checkSpread refuses a pool that does not go with the
+func checkSpread(p Portal, s Spread) error {
 	switch {
 	case s.Pool == nil:
 		return fmt.Errorf("portal %s of %s: spreads over no pool", p.Frontend, p.Owner)
@@ -56,12 +55,12 @@ func checkSpread(p portal.Portal, s portal.Spread) error {
 	return nil
 }
 
-// sound returns the portals that can be held, one a frontend, and what is wrong with the rest.
-func (l limits) sound(portals []portal.Portal) ([]portal.Portal, error) {
+// Sound returns the portals that can be held, one a frontend, and what is wrong with the rest.
+func (l Limits) Sound(portals []Portal) ([]Portal, error) {
 	var errs []error
 	seen := make(map[service.Frontend]struct{}, len(portals))
-	out := slices.DeleteFunc(slices.Clone(portals), func(p portal.Portal) bool {
-		err := l.check(p)
+	out := slices.DeleteFunc(slices.Clone(portals), func(p Portal) bool {
+		err := l.Check(p)
 		if _, twice := seen[p.Frontend]; twice && err == nil {
 			err = fmt.Errorf("portal %s of %s: the frontend is taken", p.Frontend, p.Owner)
 		}
@@ -72,15 +71,15 @@ func (l limits) sound(portals []portal.Portal) ([]portal.Portal, error) {
 	return out, errors.Join(errs...)
 }
 
-// soundChanges is sound for changes; one that cannot be made withdraws the frontend.
-func (l limits) soundChanges(changes []portal.Change) ([]portal.Change, error) {
+// SoundChanges is Sound for changes; one that cannot be made withdraws the frontend.
+func (l Limits) SoundChanges(changes []Change) ([]Change, error) {
 	var errs []error
 	out := slices.Clone(changes)
 	for i, c := range out {
 		if c.Portal == nil {
 			continue
 		}
-		err := l.check(*c.Portal)
+		err := l.Check(*c.Portal)
 		if c.Portal.Frontend != c.Frontend {
 			err = fmt.Errorf("change of %s: the portal is that of %s", c.Frontend, c.Portal.Frontend)
 		}
