@@ -56,6 +56,7 @@ VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 
 test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/testdata/guest/portald ./cmd/portald
+	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) -short ./portal/ipvs
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad' ./integration
 

@@ -60,10 +60,18 @@ func rendered(cfg *config.Config, t told, portals []portal.Portal) ([]byte, erro
 	case byNFTables:
 		return nftables.Render(nftablesOptions(cfg, names, t), portals)
 	case byIPVS:
-		return ipvs.Render(ipvsOptions(cfg, names, t), portals)
+		servers, err := ipvs.Render(ipvsOptions(cfg, names, t), portals)
+		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, t), slices.DeleteFunc(slices.Clone(portals), ofIPVS))
+		return append(servers, rules...), errors.Join(err, err2)
 	default:
 		return iptables.Render(iptablesOptions(cfg, names, t), portals)
 	}
+}
+
+// ofIPVS tells whether a portal is IPVS's own, and not for the rules beside it.
+func ofIPVS(p portal.Portal) bool {
+	_, spreads := p.Target.(portal.Spread)
+	return spreads
 }
 
 // sheet is a portal.Writer that only notes what it is to hold.

@@ -67,16 +67,21 @@ func newIPVS(cfg *config.Config, names trace, t told) (writer, error) {
 	if err := ipvs.Usable(o); err != nil {
 		return nil, err
 	}
-	with := iptablesOptions(cfg, names, t)
-	for _, c := range append(ipvs.Chains(o, false), ipvs.Chains(o, true)...) {
-		with.Extra = append(with.Extra, iptables.Extra(c))
-	}
-	rules, err := iptables.New(with)
+	rules, err := iptables.New(rulesBesideIPVS(cfg, names, t))
 	if err != nil {
 		return nil, err
 	}
 	o.Rules = rules
 	return ipvs.New(o)
+}
+
+// rulesBesideIPVS are the options of that writer.
+func rulesBesideIPVS(cfg *config.Config, names trace, t told) iptables.Options {
+	out, o := iptablesOptions(cfg, names, t), ipvsOptions(cfg, names, t)
+	for _, c := range append(ipvs.Chains(o, false), ipvs.Chains(o, true)...) {
+		out.Extra = append(out.Extra, iptables.Extra(c))
+	}
+	return out
 }
 
 func iptablesOptions(cfg *config.Config, names trace, t told) iptables.Options {

@@ -7,15 +7,14 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
 // Render returns what IPVS would hold of portals, as text for the commands that could write it, each part below a line
-// that names its command. Portals that are for rules have no part but their addresses. Node ports are those at
-// Options.NodeAddresses.
+// that names its command. Portals that are for rules have no part but their addresses: the Rules render them, and Chains.
+// Node ports are those at Options.NodeAddresses.
 func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -38,7 +37,6 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	w.renderAddresses(&b)
 	w.renderSets(&b)
 	w.renderServers(&b)
-	w.renderChains(&b)
 	return b.Bytes(), err
 }
 
@@ -105,44 +103,4 @@ func (s settings) options() (out string) {
 		out += " -b mh-port"
 	}
 	return out
-}
-
-func (w *Writer) renderChains(b *bytes.Buffer) {
-	for _, v6 := range []bool{false, true} {
-		command := "iptables-restore"
-		if v6 {
-			command = "ip6tables-restore"
-		}
-		fmt.Fprintf(b, "# %s --noflush\n", command)
-		chains := Chains(w.Options, v6)
-		for _, table := range []string{"mangle", "filter", "nat"} {
-			w.renderTable(b, table, slices.DeleteFunc(slices.Clone(chains), func(c Chain) bool { return c.Table != table }))
-		}
-	}
-}
-
-func (w *Writer) renderTable(b *bytes.Buffer, table string, chains []Chain) {
-	name := func(c Chain) string { return w.Prefix + "-" + c.Name }
-	fmt.Fprintf(b, "*%s\n", table)
-	for _, c := range chains {
-		fmt.Fprintf(b, ":%s - [0:0]\n", name(c))
-	}
-	for _, c := range chains {
-		for _, rule := range c.Rules {
-			fmt.Fprintf(b, "-A %s %s\n", name(c), strings.ReplaceAll(rule, placeholder, w.Prefix))
-		}
-	}
-	for _, c := range chains {
-		for _, j := range c.From {
-			how, match := "-I", ""
-			if j.Last {
-				how = "-A"
-			}
-			if j.Match != "" {
-				match = j.Match + " "
-			}
-			fmt.Fprintf(b, "%s %s %s-j %s\n", how, j.Chain, match, name(c))
-		}
-	}
-	b.WriteString("COMMIT\n")
 }
