@@ -1,0 +1,112 @@
+package nftables
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
+)
+
+// host is a table in memory, as strict as the kernel: elements and chains are there before they change or go.
+type host struct {
+	sets   map[string]map[string]string // elements as text, with where they lead
+	chains map[string]string
+}
+
+func newHost() *host { return &host{map[string]map[string]string{}, map[string]string{}} }
+
+func (h *host) apply(e *edit, f family) error {
+	for _, s := range e.sets {
+		if h.sets[s.name] != nil {
+			return fmt.Errorf("set %s is there", s.name)
+		}
+		h.sets[s.name] = map[string]string{}
+	}
+	h.write(e.chains, f)
+	for _, change := range []struct {
+		what   string
+		all    []filled
+		exists bool
+	}{{"put", e.puts, false}, {"swap", e.swaps, true}, {"drop", e.drops, true}} {
+		for _, x := range change.all {
+			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
+			if _, there := set[key]; set == nil || there != change.exists {
+				return fmt.Errorf("%s %s into %s, which is there: %t, and has it: %t", change.what, key, x.set.name, set != nil, there)
+			}
+			if set[key] = fmt.Sprint(x.value); change.what == "drop" {
+				delete(set, key)
+			}
+		}
+	}
+	h.write(e.late, f)
+	for _, name := range e.gone {
+		if _, there := h.chains[name]; !there {
+			return fmt.Errorf("chain %s is not there", name)
+		}
+		delete(h.chains, name)
+	}
+	for _, s := range e.goneSets {
+		if len(h.sets[s.name]) > 0 {
+			return fmt.Errorf("set %s goes with elements in it", s.name)
+		}
+		delete(h.sets, s.name)
+	}
+	return nil
+}
+
+func (h *host) write(chains []chain, f family) {
+	for _, c := range chains {
+		var text bytes.Buffer
+		c.text(&text, f)
+		h.chains[c.name] = text.String()
+	}
+}
+
+// FuzzEquivalence: any sequence of Updates ends in the same host state as one Replace of the last state.
+func FuzzEquivalence(f *testing.F) {
+	f.Add(uint64(1), uint8(3), uint8(5))
+	f.Add(uint64(7), uint8(40), uint8(1))
+	o := Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
+	if err := o.complete(); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, steps, size uint8) {
+		for _, family := range []family{ipv4(), ipv6()} {
+			r, err := o.rules(family)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.adopt(o.settings())
+			random, state := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}
+			updated, replaced := newHost(), newHost()
+			held, all := whole(r, nil)
+			if err := updated.apply(all, family); err != nil {
+				t.Fatal(err)
+			}
+			for range steps % 50 {
+				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
+					return !r.owns(c.Frontend.Addr.Addr())
+				})
+				if err := updated.apply(held.change(changes), family); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, last := whole(r, state.Portals())
+			if err := replaced.apply(last, family); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(replaced.sets, updated.sets); diff != "" {
+				t.Errorf("elements by Updates (-Replace +Updates):\n%s", diff)
+			}
+			if diff := cmp.Diff(replaced.chains, updated.chains); diff != "" {
+				t.Errorf("chains by Updates (-Replace +Updates):\n%s", diff)
+			}
+		}
+	})
+}
