@@ -80,7 +80,7 @@ $(STATICCHECK):
 	GOBIN=$(abspath $(BIN)) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 	mv $(BIN)/staticcheck $@
 
-bench: build  ## side by side with HAProxy, nginx and kernel DNAT, to docs/benchmarks.md; QUICK=1: less of it
+bench: build  ## HAProxy, nginx and kernel DNAT beside it, and kernel modes with many Services: docs/benchmarks.md; QUICK=1: less
 	@.ci/need $(BENCH_NEEDS)
 	@$(GO) build -buildvcs=false -o $(BIN)/bench ./integration/bench
 	@$(BIN)/bench -portald $(BIN)/portald
