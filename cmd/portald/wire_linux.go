@@ -123,7 +123,7 @@ func (d *daemon) wireWriter() (err error) {
 	m := d.metrics
 	t := told{
 		nodePorts: nodePortAddresses(d.cfg, nil), own: own, inside: d.host.inside.rules(), log: d.log,
-		failed: func(ipv6, partial bool) { m.RestoreFailed(familyName(ipv6), partial) },
+		failed: d.writeFailed,
 		held:   func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) },
 		wrote:  func(ipv6 bool, table string, rules int) { m.RulesLast(familyName(ipv6), table, rules) },
 	}
@@ -135,6 +135,15 @@ func (d *daemon) wireWriter() (err error) {
 		d.writer, err = newWriter(d.cfg, traceOf(d.cfg), t)
 	}
 	return err
+}
+
+// writeFailed counts what the host did not take.
+func (d *daemon) writeFailed(ipv6, partial bool) {
+	if d.cfg.Writer == byNFTables {
+		d.metrics.NFTablesFailed(familyName(ipv6))
+		return
+	}
+	d.metrics.RestoreFailed(familyName(ipv6), partial)
 }
 
 // withoutIPVS is a configuration for a kernel that has no IPVS.

@@ -39,6 +39,7 @@ func exercised(t *testing.T) *Metrics {
 	m.Queued(time.Unix(1000, 0))
 	m.Synced(true, time.Unix(1000, 0), time.Unix(1000, 0).Add(30*time.Millisecond))
 	m.Synced(false, time.Unix(2000, 0), time.Unix(2000, 0).Add(2*time.Millisecond))
+	m.NFTablesFailed("IPv4")
 	m.RestoreFailed("IPv6", true)
 	m.Rules("IPv4", "nat", 12)
 	m.RulesLast("IPv4", "nat", 3)
@@ -139,6 +140,10 @@ kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",table="nat"} 3
 # TYPE kubeproxy_sync_proxy_rules_iptables_restore_failures_total counter
 kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 0
 kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1
+# HELP kubeproxy_sync_proxy_rules_nftables_sync_failures_total Failed transactions of nftables.
+# TYPE kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter
+kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv4"} 1
+kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0
 # HELP kubeproxy_proxy_healthz_total Answers to /healthz, by status code.
 # TYPE kubeproxy_proxy_healthz_total counter
 kubeproxy_proxy_healthz_total{code="200"} 1
@@ -149,7 +154,7 @@ kubeproxy_proxy_livez_total{code="503"} 1
 		syncPrefix+"endpoint_changes_pending", syncPrefix+"endpoint_changes_total",
 		syncPrefix+"service_changes_pending", syncPrefix+"service_changes_total",
 		syncPrefix+"iptables_total", syncPrefix+"iptables_last",
-		syncPrefix+"iptables_restore_failures_total", "kubeproxy_proxy_healthz_total", "kubeproxy_proxy_livez_total")
+		syncPrefix+"iptables_restore_failures_total", syncPrefix+"nftables_sync_failures_total", "kubeproxy_proxy_healthz_total", "kubeproxy_proxy_livez_total")
 	for name, want := range map[string]uint64{syncPrefix + "duration_seconds": 2,
 		"kubeproxy_sync_full_proxy_rules_duration_seconds":    1,
 		"kubeproxy_sync_partial_proxy_rules_duration_seconds": 1} {

@@ -15,6 +15,7 @@ type syncMetrics struct {
 	programming                     *prometheus.HistogramVec
 	last, queued, rules, rulesLast  *prometheus.GaugeVec
 	restoreFailures, partialFailure *prometheus.CounterVec
+	nftFailures                     *prometheus.CounterVec
 }
 
 func (s *syncMetrics) init() {
@@ -40,11 +41,12 @@ func (s *syncMetrics) init() {
 		"Failed iptables-restore calls.", "ip_family")
 	s.partialFailure = counters(syncPrefix+"iptables_partial_restore_failures_total",
 		"Failed iptables-restore calls that were to write what changed.", "ip_family")
+	s.nftFailures = counters(syncPrefix+"nftables_sync_failures_total", "Failed transactions of nftables.", "ip_family")
 }
 
 func (s *syncMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{s.duration, s.full, s.partial, s.programming, s.last, s.queued, s.rules, s.rulesLast,
-		s.restoreFailures, s.partialFailure}
+		s.restoreFailures, s.partialFailure, s.nftFailures}
 }
 
 // programmingBuckets are kube-proxy's, in seconds: every second of the first minute, every five of the second, and
@@ -59,6 +61,7 @@ func (s *syncMetrics) zero(families []string) {
 	for _, f := range families {
 		s.restoreFailures.WithLabelValues(f)
 		s.partialFailure.WithLabelValues(f)
+		s.nftFailures.WithLabelValues(f)
 	}
 }
 
@@ -103,6 +106,9 @@ func (m *Metrics) RestoreFailed(family string, partial bool) {
 		m.sync.partialFailure.WithLabelValues(family).Inc()
 	}
 }
+
+// NFTablesFailed counts a sync that nftables did not take in one address family.
+func (m *Metrics) NFTablesFailed(family string) { m.sync.nftFailures.WithLabelValues(family).Inc() }
 
 // Rules notes how many rules of ours one table of iptables holds.
 func (m *Metrics) Rules(family, table string, n int) {
