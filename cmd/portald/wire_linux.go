@@ -197,6 +197,7 @@ func (d *daemon) wireDataplane() {
 		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(), Mode: d.cfg.Mode,
 		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
 		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving,
+		Trouble: func(err error) { d.log.WithError(err).Warn("UDP clients may be held to endpoints that are gone") },
 	})
 	d.loop.Dataplane = d.dataplane
 	d.metrics.WatchActive(d.listeners.Active)

@@ -18,11 +18,9 @@ type Carrier interface {
 	// Serve gets ready to carry a service port, or brings what carries it up to date, and returns where its portals are to
 	// lead, also with an error.
 	Serve(p *service.Port) ([]portal.Portal, error)
-	// Settle is told once portals lead where the last Serve of that service port said.
-	Settle(name service.PortName)
-	// Leave is told once no portal leads to what carries a service port here any more: it is gone, or carried by another,
-	// which p is then for. It may be told of one that it never served.
-	Leave(name service.PortName, p *service.Port) error
+	// Settle is told, once a round, which service ports' portals lead where the last Serve said now, and to which nothing
+	// leads here any more: such a one is gone (Port is nil), or carried by another. It may never have been served here.
+	Settle(served []service.PortName, left []service.Change) error
 }
 
 // Options of a Dataplane.
@@ -42,6 +40,8 @@ type Options struct {
 	Contested func(portal.Conflict)
 	// Closed is told of service ports that are no longer served. Default none.
 	Closed func(service.PortName)
+	// Trouble is told of what an Audit could not do. Default none.
+	Trouble func(error)
 }
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
@@ -61,6 +61,9 @@ func New(opts Options) *Dataplane {
 	}
 	if opts.Contested == nil {
 		opts.Contested = func(portal.Conflict) {}
+	}
+	if opts.Trouble == nil {
+		opts.Trouble = func(error) {}
 	}
 	return &Dataplane{opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}}
 }
@@ -91,14 +94,20 @@ func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
 }
 
 // Audit asks the writer whether the host holds what was written. It looks after UDP flows too: one that began while rules
-// changed may have been translated by those before.
+// changed may have been translated by those before. That it cannot is told, and no reason to write anything anew.
 func (d *Dataplane) Audit(ctx context.Context) error {
+	if err := d.settle(nil); err != nil {
+		return err
+	}
 	if auditor, ok := d.opts.Writer.(portal.Auditor); ok {
 		if err := auditor.Audit(ctx); err != nil {
 			return err
 		}
 	}
-	return d.forget(ctx, asChanges(d.table.Portals()))
+	if err := d.forget(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
+		d.opts.Trouble(fmt.Errorf("look through UDP flows: %w", err))
+	}
+	return nil
 }
 
 // Close takes all portals away. What else the writer keeps on the host stays: open connections that it translated need
@@ -196,25 +205,26 @@ func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
 
 // settle has carriers close what has no use any more, once portals lead elsewhere.
 func (d *Dataplane) settle(changes []service.Change) error {
+	served, left := map[Carrier][]service.PortName{}, map[Carrier][]service.Change{}
+	for _, c := range changes {
+		if c.Port == nil {
+			left[d.opts.Userspace], left[d.opts.Kernel] = append(left[d.opts.Userspace], c), append(left[d.opts.Kernel], c)
+			continue
+		}
+		by, other := d.carriers(c.Port)
+		served[by], left[other] = append(served[by], c.Name), append(left[other], c)
+	}
 	var errs []error
-	leave := func(c Carrier, name service.PortName, p *service.Port) {
-		if c != nil {
-			errs = append(errs, c.Leave(name, p))
+	for _, carrier := range []Carrier{d.opts.Userspace, d.opts.Kernel} {
+		if carrier != nil {
+			errs = append(errs, carrier.Settle(served[carrier], left[carrier]))
 		}
 	}
 	for _, c := range changes {
 		if c.Port == nil {
-			leave(d.opts.Userspace, c.Name, nil)
-			leave(d.opts.Kernel, c.Name, nil)
 			delete(d.ports, c.Name)
 			d.opts.Closed(c.Name)
-			continue
 		}
-		by, other := d.carriers(c.Port)
-		if by != nil {
-			by.Settle(c.Name)
-		}
-		leave(other, c.Name, c.Port)
 	}
 	return errors.Join(errs...)
 }

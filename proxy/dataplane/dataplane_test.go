@@ -75,10 +75,13 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	return out, l.fail
 }
 
-func (l *listeners) Settle(name service.PortName) { l.add("settle %s", name.Name) }
-
-func (l *listeners) Leave(name service.PortName, p *service.Port) error {
-	l.add("leave %s, alive %t", name.Name, p != nil)
+func (l *listeners) Settle(served []service.PortName, left []service.Change) error {
+	for _, name := range served {
+		l.add("settle %s", name.Name)
+	}
+	for _, c := range left {
+		l.add("leave %s, alive %t", c.Name.Name, c.Port != nil)
+	}
 	return nil
 }
 
@@ -88,6 +91,7 @@ type rig struct {
 	scribe    *scribe
 	listeners *listeners
 	stale     func(dst, answers netip.AddrPort) bool // of the last search for stale flows
+	blind     error                                  // of that search
 	contested []portal.Conflict
 }
 
@@ -100,7 +104,7 @@ func newRig() *rig {
 		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
 		ForgetUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
 			r.stale = stale
-			return 0, nil
+			return 0, r.blind
 		},
 		Serving: func(p *service.Port) { d.add("serving %s", p.Name.Name) },
 		Closed:  func(n service.PortName) { d.add("closed %s", n.Name) },
@@ -285,5 +289,17 @@ func TestStaleUDP(t *testing.T) {
 	}
 	if err := r.Audit(t.Context()); err != nil || r.stale == nil {
 		t.Errorf("audit: %v, looked for stale flows: %t", err, r.stale != nil)
+	}
+}
+
+// A table of flows that cannot be read is told of by an audit; that the host's rules were changed it does not say.
+func TestAuditWithoutFlows(t *testing.T) {
+	r := newRig()
+	var told error
+	r.opts.Trouble = func(err error) { told = err }
+	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+	r.blind = errors.New("not permitted")
+	if err := r.Audit(t.Context()); err != nil || !errors.Is(told, r.blind) {
+		t.Errorf("audit: %v, told of %v", err, told)
 	}
 }

@@ -41,12 +41,11 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	return out, nil
 }
 
-// Settle has nothing to close.
-func (c *Carrier) Settle(service.PortName) {}
-
-// Leave forgets a service port.
-func (c *Carrier) Leave(name service.PortName, _ *service.Port) error {
-	delete(c.pools, name)
+// Settle forgets service ports that it does not carry any more.
+func (c *Carrier) Settle(_ []service.PortName, left []service.Change) error {
+	for _, l := range left {
+		delete(c.pools, l.Name)
+	}
 	return nil
 }
 

@@ -103,7 +103,7 @@ func TestPools(t *testing.T) {
 	if !restricted.Restricted || len(restricted.SourceRanges) != 0 {
 		t.Errorf("ranges of the other family alone: restricted %t to %v", restricted.Restricted, restricted.SourceRanges)
 	}
-	if err := c.Leave(port(all).Name, nil); err != nil || len(c.pools) != 0 {
+	if err := c.Settle(nil, []service.Change{{Name: port(all).Name}}); err != nil || len(c.pools) != 0 {
 		t.Errorf("gone: %v, %d left", err, len(c.pools))
 	}
 }

@@ -58,36 +58,43 @@ func New(opts Options) *Carrier {
 	}
 }
 
-// Settle closes the fronts of a service port that no portal leads to any more. It looks after those that linger, too.
-func (c *Carrier) Settle(name service.PortName) {
+// Settle closes the fronts that no portal leads to any more, and the proxy ports that have lingered long enough.
+func (c *Carrier) Settle(served []service.PortName, left []service.Change) error {
 	c.sweep()
-	for _, key := range keys(name) {
-		if f := c.fronts[key]; f != nil && !f.led {
-			c.drop(key, f)
+	for _, name := range served {
+		for _, key := range keys(name) {
+			if f := c.fronts[key]; f != nil && !f.led {
+				c.drop(key, f)
+			}
 		}
 	}
+	var errs []error
+	for _, l := range left {
+		errs = append(errs, c.leave(l))
+	}
+	return errors.Join(errs...)
 }
 
-// Leave closes what served a service port. If it lives on without, its proxy ports linger: connections that were on their
+// leave closes what served a service port. If it lives on without, its proxy ports linger: connections that were on their
 // way when portals went elsewhere still arrive. And its NodePorts stay served at the loopback addresses, where no portal
 // can lead them.
-func (c *Carrier) Leave(name service.PortName, p *service.Port) error {
-	c.sweep()
+func (c *Carrier) leave(left service.Change) error {
 	var errs []error
-	for _, key := range keys(name) {
-		switch f := c.fronts[key]; {
-		case p != nil:
-			errs = append(errs, c.stand(key, p))
-		case f != nil:
+	for _, key := range keys(left.Name) {
+		f := c.fronts[key]
+		switch {
+		case left.Port == nil && f != nil:
 			c.drop(key, f)
+		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.ipv6)):
+			errs = append(errs, c.stand(key, f, left.Port))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// stand serves what is left of a service port that others carry.
-func (c *Carrier) stand(key frontKey, p *service.Port) error {
-	f, offer := c.fronts[key], p.Offer(key.ipv6)
+// stand serves what is left of a service port that others carry, with the front it has, if any.
+func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
+	offer := p.Offer(key.ipv6)
 	if f == nil && len(c.loopbacks(p, offer, key.ipv6)) == 0 {
 		return nil
 	}

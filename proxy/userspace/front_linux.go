@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/portald/portald/portal"
@@ -108,11 +109,16 @@ func (c *Carrier) lead(key frontKey, f *front) error {
 	return nil
 }
 
+// hasLoopback tells whether a service port may have NodePorts at the loopback address, without a look at its endpoints.
+func (c *Carrier) hasLoopback(p *service.Port, ipv6 bool) bool {
+	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(ipv6), func(x service.Exposure) bool { return x.Kind == service.NodePort })
+}
+
 // loopbacks are the NodePorts of a service port at the loopback address, while anybody serves: real listeners, since
 // traffic to it cannot be led elsewhere without opening the loopback network to neighbours (route_localnet).
 func (c *Carrier) loopbacks(p *service.Port, offer service.Offer, ipv6 bool) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
-	if !c.opts.Localhost || p.Reach(offer, service.NodePort) < service.ReachInside {
+	if !c.hasLoopback(p, ipv6) || p.Reach(offer, service.NodePort) < service.ReachInside {
 		return out
 	}
 	for _, x := range p.ExposuresOf(ipv6) {

@@ -30,7 +30,4 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 }
 
 // Settle has nothing to close.
-func (p *Plan) Settle(service.PortName) {}
-
-// Leave has nothing to close.
-func (p *Plan) Leave(service.PortName, *service.Port) error { return nil }
+func (p *Plan) Settle([]service.PortName, []service.Change) error { return nil }
