@@ -33,16 +33,23 @@ func cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 }
 
 // clearOthers removes what runs in another mode left, once the rules of this one stand. In a kernel mode that is what
-// kube-proxy left in another mode, too: this portald has its names and its place.
-func (d *daemon) clearOthers(ctx context.Context) {
+// kube-proxy left in another mode, too: this portald has its names and its place. To look takes some commands, which
+// changes of Services do not wait for.
+func (d *daemon) clearOthers(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.stands:
+	}
 	for _, p := range placesOf(d.cfg, []string{d.cfg.IPTablesVariant}) {
 		if p.is(d.cfg) {
 			continue
 		}
-		if err := p.clear(ctx, d.cfg); err != nil {
+		if err := p.clear(ctx, d.cfg); err != nil && ctx.Err() == nil {
 			d.log.WithError(err).Warnf("Rules of a former run in another mode stay: %s", p.what)
 		}
 	}
+	return nil
 }
 
 // place is somewhere on the host where a portald of this proxy name may have rules.

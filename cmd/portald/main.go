@@ -54,13 +54,9 @@ func addFlags(cmd *cobra.Command, sections []config.Section) {
 
 // start does what the flags ask for: to serve, unless they name something else.
 func start(ctx context.Context, flags *config.Flags) error {
-	cfg, warnings, err := flags.Complete()
+	cfg, log, err := complete(flags)
 	if err != nil {
 		return err
-	}
-	log := cfg.NewLogger(os.Stderr)
-	for _, w := range warnings {
-		log.Warn(w)
 	}
 	switch {
 	case flags.WriteTo != "":
@@ -71,6 +67,19 @@ func start(ctx context.Context, flags *config.Flags) error {
 		return initOnly(cfg, log)
 	}
 	return run(ctx, flags, cfg, log)
+}
+
+// complete makes the configuration that flags ask for, and its logger, which has been told of what there is to say of it.
+func complete(flags *config.Flags) (*config.Config, *logrus.Logger, error) {
+	cfg, warnings, err := flags.Complete()
+	if err != nil {
+		return nil, nil, err
+	}
+	log := cfg.NewLogger(os.Stderr)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	return cfg, log, nil
 }
 
 // initOnly prepares the host for a daemon with fewer rights. A kernel that has not loaded its table of flows yet has nothing
@@ -100,13 +109,9 @@ nothing, and says the same for the same input. Listeners of userspace mode are a
   portald render --manifests cluster.yaml --proxy-mode iptables --service kube-system/kube-dns`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, warnings, err := flags.Complete()
+			cfg, log, err := complete(flags)
 			if err != nil {
 				return err
-			}
-			log := cfg.NewLogger(os.Stderr)
-			for _, w := range warnings {
-				log.Warn(w)
 			}
 			return render(cmd.Context(), cfg, log, only, cmd.OutOrStdout())
 		},

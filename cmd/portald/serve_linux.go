@@ -56,6 +56,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	control := begin(failed,
 		d.source.Run,
 		func(ctx context.Context) error { return d.loop.Run(ctx, d.source.Synced()) },
+		d.clearOthers,
 		func(ctx context.Context) error { return d.flags.Follow(ctx, d.cfg, d.log, d.apply) })
 
 	<-ctx.Done()

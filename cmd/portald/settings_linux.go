@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -87,9 +86,7 @@ func (d *daemon) saySynced(s proxy.Sync, entry *logrus.Entry) {
 	case d.ready.CompareAndSwap(false, true):
 		entry.Info("Ready: all service ports are served")
 		d.events.Starting()
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-		defer cancel()
-		d.clearOthers(ctx)
+		close(d.stands)
 	default:
 		entry.Info("All was applied anew")
 	}

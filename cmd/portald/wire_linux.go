@@ -49,8 +49,9 @@ type daemon struct {
 	trouble  *trouble
 	records  *admin.ConnectionLog // nil where none is asked for
 	servers  []*admin.Server
-	ready    atomic.Bool // the first sync is done
-	diverted sync.Once   // replies to clients' addresses are led back
+	ready    atomic.Bool   // the first sync is done
+	stands   chan struct{} // closed then
+	diverted sync.Once     // replies to clients' addresses are led back
 }
 
 // kept is how many descriptors the process keeps for itself: rules, logs, health checks, manifests.
@@ -67,7 +68,7 @@ func run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logr
 
 // wire makes the parts and connects them. Nothing runs yet and the host's rules are unchanged.
 func wire(flags *config.Flags, cfg *config.Config, log *logrus.Logger) (*daemon, error) {
-	d := &daemon{flags: flags, cfg: cfg, log: log, again: make(chan struct{}, 1)}
+	d := &daemon{flags: flags, cfg: cfg, log: log, again: make(chan struct{}, 1), stands: make(chan struct{})}
 	d.settings.Store(&cfg.Settings)
 	limit := d.raiseLimits()
 	d.metrics = admin.NewMetrics("IPv4", "IPv6")

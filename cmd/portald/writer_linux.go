@@ -64,9 +64,6 @@ func newWriter(cfg *config.Config, names trace, t told) (writer, error) {
 // newIPVS has a writer of iptables for what is not IPVS's.
 func newIPVS(cfg *config.Config, names trace, t told) (writer, error) {
 	o := ipvsOptions(cfg, names, t)
-	if err := ipvs.Usable(o); err != nil {
-		return nil, err
-	}
 	rules, err := iptables.New(rulesBesideIPVS(cfg, names, t))
 	if err != nil {
 		return nil, err
