@@ -5,6 +5,7 @@ package portal
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -59,4 +60,18 @@ type Writer interface {
 type Auditor interface {
 	// Audit returns an error that says what is missing or strange; nil when all stands as written.
 	Audit(ctx context.Context) error
+}
+
+// HostWriter is what the Writers of this host's facilities are beside that. What begins with Set takes effect at the next
+// Replace, and may be called from any goroutine, as may Diverts.
+type HostWriter interface {
+	Writer
+	Auditor
+	// IPv6 tells whether portals of IPv6 can be held; those of IPv4 always can.
+	IPv6() bool
+	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
+	Diverts(ipv6 bool) bool
+	SetInside(Inside) error
+	SetNodePortAddresses([]netip.Prefix) (changed bool)
+	SetMark(uint32)
 }

@@ -36,7 +36,7 @@ type daemon struct {
 	events    *kube.Recorder // nil without an API server
 	host      *host
 	engine    *splice.Engine
-	writer    writer
+	writer    portal.HostWriter
 	fellBack  error // why it is another than was asked for
 	listeners *userspace.Carrier
 	dataplane *dataplane.Dataplane

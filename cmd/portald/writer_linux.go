@@ -13,18 +13,6 @@ import (
 	"github.com/portald/portald/portal/nftables"
 )
 
-// writer is what every facility of the host can do beside holding portals. What begins with Set takes effect at the next
-// Replace, and may be called from any goroutine.
-type writer interface {
-	portal.Writer
-	portal.Auditor
-	IPv6() bool
-	Diverts(ipv6 bool) bool
-	SetInside(portal.Inside) error
-	SetNodePortAddresses([]netip.Prefix) bool
-	SetMark(uint32)
-}
-
 // The facilities, as settings call them.
 const (
 	byIPTables = "iptables"
@@ -43,7 +31,7 @@ type told struct {
 }
 
 // newWriter makes the writer that a configuration asks for, with these names on the host.
-func newWriter(cfg *config.Config, names trace, t told) (writer, error) {
+func newWriter(cfg *config.Config, names trace, t told) (portal.HostWriter, error) {
 	switch cfg.Writer {
 	case byNFTables:
 		w, err := nftables.New(nftablesOptions(cfg, names, t))
@@ -62,7 +50,7 @@ func newWriter(cfg *config.Config, names trace, t told) (writer, error) {
 }
 
 // newIPVS has a writer of iptables for what is not IPVS's.
-func newIPVS(cfg *config.Config, names trace, t told) (writer, error) {
+func newIPVS(cfg *config.Config, names trace, t told) (portal.HostWriter, error) {
 	o := ipvsOptions(cfg, names, t)
 	rules, err := iptables.New(rulesBesideIPVS(cfg, names, t))
 	if err != nil {

@@ -1,49 +1,38 @@
 package iptables
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-)
 
-// maxFindings bounds what an audit names of one table: who flushed a table need not be told of every rule.
-const maxFindings = 5
+	"github.com/portald/portald/portal"
+)
 
 // compare tells how what a host holds differs from what was written, of which these chains are asked for.
 func (t *table) compare(written map[string]string, held saved) error {
-	var found []string
-	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	var found portal.Findings
 	for _, name := range slices.Sorted(maps.Keys(written)) {
 		rules, ok := held.rules[name]
 		if !ok {
-			add("chain %s is missing", name)
+			found.Add("chain %s is missing", name)
 		} else if rules != written[name] {
-			found = append(found, difference(name, written[name], rules))
+			found.Add("%s", difference(name, written[name], rules))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(held.rules)) {
 		if _, ok := written[name]; !ok {
-			add("chain %s is not ours any more", name)
+			found.Add("chain %s is not ours any more", name)
 		}
 	}
 	unlink, link := relink(t.linked, held.jumps)
 	if len(unlink)+len(link) > 0 {
-		found = append(found, jumpDifference(t.linked, held.jumps))
+		found.Add("%s", jumpDifference(t.linked, held.jumps))
 	}
-	return findings(t.name, found)
-}
-
-func findings(table string, found []string) error {
-	if len(found) == 0 {
-		return nil
+	if err := found.Err(); err != nil {
+		return fmt.Errorf("table %s: %w", t.name, err)
 	}
-	more := ""
-	if n := len(found) - maxFindings; n > 0 {
-		more, found = fmt.Sprintf(", and %d more", n), found[:maxFindings]
-	}
-	return errors.New("table " + table + ": " + strings.Join(found, "; ") + more)
+	return nil
 }
 
 // difference names the first rule that is missing from a chain, or else the first that should not be there.

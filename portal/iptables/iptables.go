@@ -64,21 +64,17 @@ type Options struct {
 type Writer struct {
 	portal.Limits
 	portal.Live
-	hosts   []*host // one for each family served
-	failed  func(ipv6, partial bool)
-	held    func(ipv6 bool, table string, rules int)
-	wrote   func(ipv6 bool, table string, rules int)
-	written bool // the host is known to hold what was last asked for
+	hosts  []*host // one for each family served
+	failed func(ipv6, partial bool)
+	held   func(ipv6 bool, table string, rules int)
+	wrote  func(ipv6 bool, table string, rules int)
+	known  portal.Known
 }
 
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 )
-
-// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
-// after an error until a Replace succeeds.
-var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
 
 // New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be served;
 // a host without IPv6 is served without it.
@@ -173,32 +169,27 @@ func (o *Options) proxyAddress(f family) (netip.Addr, error) {
 // Replace makes the hosts of both families hold exactly these portals. Portals that no rule can express are left out
 // and named in the error; the rest is served.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
-	w.written = false
-	sound, err := w.Sound(portals)
-	errs := []error{err}
-	for _, h := range w.hosts {
-		h.adopt(w.Settings())
-		errs = append(errs, h.wrap("replace", w.tell(h, false, h.replace(ctx, sound))))
-	}
-	err = errors.Join(errs...)
-	w.written = err == nil
-	return err
+	return w.known.Anew(func() error {
+		sound, err := w.Sound(portals)
+		errs := []error{err}
+		for _, h := range w.hosts {
+			h.adopt(w.Settings())
+			errs = append(errs, h.wrap("replace", w.tell(h, false, h.replace(ctx, sound))))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // Update applies changes. Its cost grows with the leaf chains they touch, and with nothing else that is ours.
 func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
-	if !w.written {
-		return fmt.Errorf("update portals: %w", ErrUnknown)
-	}
-	w.written = false
-	sound, err := w.SoundChanges(changes)
-	errs := []error{err}
-	for _, h := range w.hosts {
-		errs = append(errs, h.wrap("update", w.tell(h, true, h.update(ctx, sound))))
-	}
-	err = errors.Join(errs...)
-	w.written = err == nil
-	return err
+	return w.known.Onward("update", func() error {
+		sound, err := w.SoundChanges(changes)
+		errs := []error{err}
+		for _, h := range w.hosts {
+			errs = append(errs, h.wrap("update", w.tell(h, true, h.update(ctx, sound))))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // tell says how the rules of one family took a Replace or Update.
@@ -217,7 +208,7 @@ func (w *Writer) tell(h *host, partial bool, err error) error {
 
 // Cleanup removes our chains and every rule that leads to one, of this variant, in both families.
 func (w *Writer) Cleanup(ctx context.Context) error {
-	w.written = false
+	w.known.Forget()
 	var errs []error
 	for _, h := range w.hosts {
 		errs = append(errs, h.wrap("remove", h.cleanup(ctx)))
@@ -227,12 +218,11 @@ func (w *Writer) Cleanup(ctx context.Context) error {
 
 // Audit compares the rules of both families with what was written.
 func (w *Writer) Audit(ctx context.Context) error {
-	if !w.written {
-		return fmt.Errorf("audit portals: %w", ErrUnknown)
-	}
-	var errs []error
-	for _, h := range w.hosts {
-		errs = append(errs, h.wrap("audit", h.audit(ctx)))
-	}
-	return errors.Join(errs...)
+	return w.known.Look(func() error {
+		var errs []error
+		for _, h := range w.hosts {
+			errs = append(errs, h.wrap("audit", h.audit(ctx)))
+		}
+		return errors.Join(errs...)
+	})
 }

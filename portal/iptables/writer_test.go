@@ -71,7 +71,7 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	w := newWriter(t, testOptions(host.run, ""))
 	p := goldenPortals()[1]
 	change := []portal.Change{{Frontend: p.Frontend, Portal: &p}}
-	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+	if err := w.Update(t.Context(), change); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("update before Replace: %v", err)
 	}
 	if err := w.Replace(t.Context(), nil); err != nil {
@@ -82,10 +82,10 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `update IPv4 portals: write table nat: at ":PORTALD-IP-05 - [0:0]"`) {
 		t.Errorf("update: %v, want the rule that failed", err)
 	}
-	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+	if err := w.Update(t.Context(), change); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("update after an error: %v", err)
 	}
-	if err := w.Audit(t.Context()); !errors.Is(err, ErrUnknown) {
+	if err := w.Audit(t.Context()); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("audit after an error: %v", err)
 	}
 	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {

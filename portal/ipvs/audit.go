@@ -3,41 +3,39 @@ package ipvs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
 // Audit takes away what is idle, and compares what the kernel holds with what was written; the Rules look after theirs.
 func (w *Writer) Audit(ctx context.Context) error {
-	if !w.written {
-		return w.wrap("audit", ErrUnknown)
-	}
-	if err := w.Sweep(ctx); err != nil {
-		return err
-	}
-	var found findings
-	errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
-	return w.wrap("audit", errors.Join(append(errs, found.err(), w.Rules.Audit(ctx))...))
+	return w.known.Look(func() error {
+		if err := w.Sweep(ctx); err != nil {
+			return err
+		}
+		var found portal.Findings
+		errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
+		return w.wrap("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))
+	})
 }
 
-func (w *Writer) auditAddresses(found *findings) error {
+func (w *Writer) auditAddresses(found *portal.Findings) error {
 	device, others, err := w.hostAddresses()
 	if err != nil {
 		return err
 	}
-	if now := newPlace(others, w.live.Load().nodePorts); !maps.Equal(now.own, w.at.own) {
-		found.add("the host's addresses are others than before")
+	if now := newPlace(others, w.Settings().NodePortAddresses); !maps.Equal(now.own, w.at.own) {
+		found.Add("the host's addresses are others than before")
 	}
 	compareKeys(found, w.names.device+" has", w.uses.uses, present(device), netip.Addr.Compare)
 	return nil
 }
 
-func (w *Writer) auditSets(found *findings) error {
+func (w *Writer) auditSets(found *portal.Findings) error {
 	held := map[entry]bool{}
 	for _, s := range w.names.sets() {
 		if s.v6 && !w.IPv6() {
@@ -48,7 +46,7 @@ func (w *Writer) auditSets(found *findings) error {
 			return err
 		}
 		if !there {
-			found.add("set %s is missing", s.name)
+			found.Add("set %s is missing", s.name)
 			continue
 		}
 		for _, e := range elements {
@@ -59,7 +57,7 @@ func (w *Writer) auditSets(found *findings) error {
 	return nil
 }
 
-func (w *Writer) auditServers(found *findings) error {
+func (w *Writer) auditServers(found *portal.Findings) error {
 	all, err := w.virtualServers()
 	if err != nil {
 		return err
@@ -67,11 +65,11 @@ func (w *Writer) auditServers(found *findings) error {
 	for _, f := range slices.SortedFunc(maps.Keys(w.servers), service.Frontend.Compare) {
 		set, there := all[f]
 		if !there {
-			found.add("no virtual server %s", f)
+			found.Add("no virtual server %s", f)
 			continue
 		}
 		if set != w.servers[f].settings {
-			found.add("virtual server %s is set otherwise", f)
+			found.Add("virtual server %s is set otherwise", f)
 		}
 		held, err := w.destinations(f)
 		if err != nil {
@@ -82,22 +80,22 @@ func (w *Writer) auditServers(found *findings) error {
 			weights[d.addr] = d.weight
 		}
 		if !maps.Equal(weights, w.servers[f].weights) {
-			found.add("virtual server %s has other endpoints, or weights", f)
+			found.Add("virtual server %s has other endpoints, or weights", f)
 		}
 	}
 	return nil
 }
 
 // compareKeys names what is missing of what should be there, and what is strange.
-func compareKeys[K comparable, V any](found *findings, where string, want map[K]V, held map[K]bool, order func(a, b K) int) {
+func compareKeys[K comparable, V any](found *portal.Findings, where string, want map[K]V, held map[K]bool, order func(a, b K) int) {
 	for _, k := range slices.SortedFunc(maps.Keys(want), order) {
 		if !held[k] {
-			found.add("%s not %v", where, k)
+			found.Add("%s not %v", where, k)
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(held), order) {
 		if _, ok := want[k]; !ok {
-			found.add("%s %v, which is strange", where, k)
+			found.Add("%s %v, which is strange", where, k)
 		}
 	}
 }
@@ -108,31 +106,4 @@ func present(addrs []netip.Addr) map[netip.Addr]bool {
 		out[a] = true
 	}
 	return out
-}
-
-// findings bound what an audit names.
-type findings struct {
-	texts []string
-	more  int
-}
-
-const maxFindings = 5
-
-func (f *findings) add(format string, args ...any) {
-	if len(f.texts) == maxFindings {
-		f.more++
-		return
-	}
-	f.texts = append(f.texts, fmt.Sprintf(format, args...))
-}
-
-func (f *findings) err() error {
-	if len(f.texts) == 0 {
-		return nil
-	}
-	text := strings.Join(f.texts, "; ")
-	if f.more > 0 {
-		text += fmt.Sprintf(", and %d more", f.more)
-	}
-	return errors.New(text)
 }

@@ -79,12 +79,7 @@ func (w *Writer) collect(front service.Frontend) error {
 
 // Sweep takes away endpoints and virtual servers that nobody wants and nobody is connected to any more.
 func (w *Writer) Sweep(context.Context) error {
-	if !w.written {
-		return nil
-	}
-	err := w.sweep()
-	w.written = err == nil
-	return w.wrap("sweep", err)
+	return w.known.Onward("sweep", func() error { return w.wrap("sweep", w.sweep()) })
 }
 
 func (w *Writer) sweep() error {

@@ -108,7 +108,7 @@ func (k *fake) writer(t *testing.T, o Options) (*Writer, *rules) {
 
 // rules take what they are given.
 type rules struct {
-	Rules
+	portal.HostWriter
 	got []portal.Change
 }
 

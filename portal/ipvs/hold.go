@@ -40,7 +40,7 @@ func (w *Writer) count(p portal.Portal, n int) {
 
 // pods has the set of pods' addresses hold those.
 func (w *Writer) pods() {
-	for _, p := range w.live.Load().inside.Sources {
+	for _, p := range w.Settings().Inside.Sources {
 		for _, half := range halves(p.Masked()) {
 			e := entry{pods, half.Addr().Is6(), element{client: half}}
 			if !w.elements.has(e) && (w.v6 || !e.v6) {
@@ -141,22 +141,10 @@ func (w *Writer) soundChanges(changes []portal.Change) ([]portal.Change, error) 
 	return out, errors.Join(errs...)
 }
 
-// check refuses what no virtual server can be.
+// check refuses what no virtual server can be. No port of a listener is among that.
 func check(p portal.Portal) error {
-	spread, ok := p.Target.(portal.Spread)
-	if !ok {
-		return nil
-	}
-	addr := p.Frontend.Addr
-	switch {
-	case spread.Pool == nil:
-		return fmt.Errorf("portal %s of %s: no pool", p.Frontend, p.Owner)
-	case !addr.IsValid() || addr.Port() == 0 || addr.Addr().Is4In6() || addr.Addr().Zone() != "":
-		return fmt.Errorf("portal %s of %s: want an address and a port", p.Frontend, p.Owner)
-	case addr.Addr().IsUnspecified() != (p.Kind == service.NodePort):
-		return fmt.Errorf("portal %s of %s: node ports, and no others, are at no address", p.Frontend, p.Owner)
-	case p.Frontend.Protocol != service.TCP && p.Frontend.Protocol != service.UDP && p.Frontend.Protocol != service.SCTP:
-		return fmt.Errorf("portal %s of %s: IPVS knows no protocol %s", p.Frontend, p.Owner, p.Frontend.Protocol)
+	if _, ok := p.Target.(portal.Spread); ok {
+		return portal.Limits{}.Check(p)
 	}
 	return nil
 }

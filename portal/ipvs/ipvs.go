@@ -24,23 +24,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
-
-// Rules hold the portals that IPVS does not: Redirect, Reject and Drop.
-type Rules interface {
-	portal.Writer
-	portal.Auditor
-	IPv6() bool
-	Diverts(ipv6 bool) bool
-	SetInside(portal.Inside) error
-	SetNodePortAddresses([]netip.Prefix) bool
-	SetMark(uint32)
-}
 
 // Writer holds portals in IPVS, and hands on those that are for rules. One goroutine uses it; Diverts and what begins
 // with Set are for any.
@@ -49,7 +37,7 @@ type Writer struct {
 	kernel
 	names names
 	v6    bool // both families are served
-	live  atomic.Pointer[live]
+	portal.Live
 
 	at       place // the host, as of the last Replace
 	portals  map[service.Frontend]portal.Portal
@@ -59,17 +47,13 @@ type Writer struct {
 	elements tally[entry]
 	uses     tally[netip.Addr] // of addresses, by portals and by virtual servers
 	swept    time.Time
-	written  bool // the kernel is known to hold what was last asked for
+	known    portal.Known
 }
 
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 )
-
-// ErrUnknown is the error of an Update or Audit while it is not known what the kernel holds: before the first Replace,
-// and after an error until a Replace succeeds.
-var ErrUnknown = errors.New("what the kernel holds is not known: Replace comes first")
 
 // New returns a Writer that has changed nothing yet. An error says what the kernel lacks, and what to do.
 func New(o Options) (*Writer, error) {
@@ -93,14 +77,14 @@ func New(o Options) (*Writer, error) {
 
 func newWriter(o Options, k kernel) *Writer {
 	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix)}
-	w.live.Store(&live{o.Inside, o.NodePortAddresses})
+	w.Begin(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses})
 	w.forget()
 	return w
 }
 
 // forget is for before it is read what the kernel holds.
 func (w *Writer) forget() {
-	w.written = false
+	w.known.Forget()
 	w.portals = map[service.Frontend]portal.Portal{}
 	w.servers = map[service.Frontend]*server{}
 	w.foreign = map[service.Frontend]bool{}
@@ -110,29 +94,34 @@ func (w *Writer) forget() {
 
 // Replace makes the kernel hold exactly these portals; what stays keeps its connections. Virtual servers of others stay.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
-	w.forget()
-	sound, invalid := w.sound(portals)
+	return w.known.Anew(func() error {
+		w.forget()
+		sound, invalid := w.sound(portals)
+		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, sound, portals)))
+	})
+}
+
+// replace holds what is sound; the Rules judge what is theirs of all.
+func (w *Writer) replace(ctx context.Context, sound, all []portal.Portal) error {
 	if err := errors.Join(w.prepare(), w.look()); err != nil {
-		return w.wrap("replace", errors.Join(invalid, err))
+		return err
 	}
 	w.pods()
 	for _, p := range sound {
 		w.put(p)
 	}
 	if err := w.readServers(); err != nil {
-		return w.wrap("replace", errors.Join(invalid, err))
+		return err
 	}
-	err := w.carry(ctx, w.frontends(), func() error { return w.replaceRules(ctx, portals) })
-	w.written = invalid == nil && err == nil
-	return w.wrap("replace", errors.Join(invalid, err))
+	return w.carry(ctx, w.frontends(), func() error { return w.replaceRules(ctx, all) })
 }
 
 // Update applies changes. Its cost grows with their endpoints, and with nothing else that is held.
 func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
-	if !w.written {
-		return w.wrap("update", ErrUnknown)
-	}
-	w.written = false
+	return w.known.Onward("update", func() error { return w.update(ctx, changes) })
+}
+
+func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
 	sound, invalid := w.soundChanges(changes)
 	var touched []service.Frontend
 	var ruled []portal.Change
@@ -151,7 +140,6 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 	if err == nil && time.Since(w.swept) > sweepEvery {
 		err = w.sweep()
 	}
-	w.written = invalid == nil && err == nil
 	return w.wrap("update", errors.Join(invalid, err))
 }
 

@@ -3,27 +3,9 @@ package ipvs
 import (
 	"errors"
 	"net/netip"
-	"slices"
 
 	"github.com/portald/portald/portal"
 )
-
-// live is what of the Options may change while the Writer is in use. It takes effect at the next Replace.
-type live struct {
-	inside    portal.Inside
-	nodePorts []netip.Prefix
-}
-
-func (w *Writer) alter(edit func(*live)) {
-	for {
-		was := w.live.Load()
-		next := *was
-		edit(&next)
-		if w.live.CompareAndSwap(was, &next) {
-			return
-		}
-	}
-}
 
 // SetInside changes Options.Inside, also of the Rules. It takes effect at the next Replace. Interfaces cannot change:
 // they are in Chains.
@@ -34,19 +16,14 @@ func (w *Writer) SetInside(in portal.Inside) error {
 	if err := w.Rules.SetInside(in); err != nil {
 		return err
 	}
-	w.alter(func(l *live) { l.inside = in })
-	return nil
+	return w.Live.SetInside(in)
 }
 
 // SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules. It takes effect at the next Replace; false:
 // it is no change.
 func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 	changed := w.Rules.SetNodePortAddresses(addrs)
-	if slices.Equal(w.live.Load().nodePorts, addrs) {
-		return changed
-	}
-	w.alter(func(l *live) { l.nodePorts = addrs })
-	return true
+	return w.Live.SetNodePortAddresses(addrs) || changed
 }
 
 // SetMark changes the mark of replies to clients' addresses, which is the Rules' alone.

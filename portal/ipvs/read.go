@@ -68,9 +68,9 @@ func (w *Writer) look() error {
 
 // adopt has what is live take effect on a host with these addresses.
 func (w *Writer) adopt(host []netip.Addr) {
-	l := w.live.Load()
-	w.at = newPlace(host, l.nodePorts)
-	w.at.strangers = w.Masquerade.All || len(l.inside.Sources) > 0 || l.inside.Interface != "" || l.inside.InterfacePrefix != ""
+	s := w.Settings()
+	w.at = newPlace(host, s.NodePortAddresses)
+	w.at.strangers = w.Masquerade.All || len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
 }
 
 // readServers finds the virtual servers that are ours, which a set or the device's addresses tell, or are wanted, once

@@ -48,4 +48,4 @@ func (t tally[K]) gone() (out []K) {
 }
 
 // settle is for when the kernel has been told of all that came and went.
-func (t tally[K]) settle() { clear(t.before) }
+func (t *tally[K]) settle() { t.before = map[K]bool{} } // cleared, it would keep, and walk, the size of the largest change

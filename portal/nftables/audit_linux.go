@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/portald/portald/portal"
 )
 
 // audit looks at everything. The clients that sets remember are the kernel's.
@@ -21,16 +22,16 @@ func (t *table) audit(context.Context) error {
 	case dormant:
 		return errors.New("the table is switched off")
 	}
-	var found findings
-	for _, look := range []func(*findings) error{t.auditChains, t.auditSets} {
+	var found portal.Findings
+	for _, look := range []func(*portal.Findings) error{t.auditChains, t.auditSets} {
 		if err := look(&found); err != nil {
 			return err
 		}
 	}
-	return found.error()
+	return found.Err()
 }
 
-func (t *table) auditChains(found *findings) error {
+func (t *table) auditChains(found *portal.Findings) error {
 	held, err := t.heldChains()
 	if err != nil {
 		return err
@@ -39,16 +40,16 @@ func (t *table) auditChains(found *findings) error {
 		is, there := held[name]
 		switch was := t.chains[name]; {
 		case !there:
-			found.add("chain %s is missing", name)
+			found.Add("chain %s is missing", name)
 		case !is.accepts:
-			found.add("chain %s denies by default", name)
+			found.Add("chain %s denies by default", name)
 		case !slices.Equal(is.rules, was.rules):
-			found.add("the rules of chain %s are not those that were written", name)
+			found.Add("the rules of chain %s are not those that were written", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		if t.chains[name] == nil {
-			found.add("chain %s is not ours", name)
+			found.Add("chain %s is not ours", name)
 		}
 	}
 	return nil
@@ -58,7 +59,7 @@ func (t *table) auditChains(found *findings) error {
 // second.
 const lookEvery = 10 * time.Minute
 
-func (t *table) auditSets(found *findings) error {
+func (t *table) auditSets(found *portal.Findings) error {
 	held, err := t.heldSets()
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (t *table) auditSets(found *findings) error {
 	for _, s := range t.state.filled() {
 		is, there := held[s.name]
 		if !there {
-			found.add("set %s is missing", s.name)
+			found.Add("set %s is missing", s.name)
 		} else if due || is.count != t.state.sizes[s] {
 			doubtful = append(doubtful, s)
 		}
@@ -80,7 +81,7 @@ func (t *table) auditSets(found *findings) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
-		found.add("set %s is not ours", name)
+		found.Add("set %s is not ours", name)
 	}
 	if err := t.auditElements(doubtful, found); err != nil || !due {
 		return err
@@ -89,7 +90,7 @@ func (t *table) auditSets(found *findings) error {
 	return nil
 }
 
-func (t *table) auditElements(of []*set, found *findings) error {
+func (t *table) auditElements(of []*set, found *portal.Findings) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -98,9 +99,9 @@ func (t *table) auditElements(of []*set, found *findings) error {
 		err := t.heldElements(s, func(held filled) {
 			v, ok := wanted[held.entry]
 			if !ok {
-				found.add("set %s has %s, which is not ours", s.name, s.elementText(held.element, held.value))
+				found.Add("set %s has %s, which is not ours", s.name, s.elementText(held.element, held.value))
 			} else if v != held.value {
-				found.add("set %s has %s in place of %s", s.name, s.elementText(held.element, held.value), s.elementText(held.element, v))
+				found.Add("set %s has %s in place of %s", s.name, s.elementText(held.element, held.value), s.elementText(held.element, v))
 			}
 			delete(wanted, held.entry)
 		})
@@ -108,38 +109,14 @@ func (t *table) auditElements(of []*set, found *findings) error {
 			return err
 		}
 	}
+	var lacking []string
 	for missing, v := range wanted {
 		if slices.Contains(of, missing.set) {
-			found.add("set %s lacks %s", missing.set.name, missing.set.elementText(missing.element, v))
+			lacking = append(lacking, fmt.Sprintf("set %s lacks %s", missing.set.name, missing.set.elementText(missing.element, v)))
 		}
 	}
+	for _, text := range slices.Sorted(slices.Values(lacking)) {
+		found.Add("%s", text)
+	}
 	return nil
-}
-
-// maxFindings bounds what an audit names: who flushed a table need not be told of every rule.
-const maxFindings = 5
-
-// findings are what is wrong.
-type findings struct {
-	first []string
-	more  int
-}
-
-func (f *findings) add(format string, args ...any) {
-	if len(f.first) == maxFindings {
-		f.more++
-		return
-	}
-	f.first = append(f.first, fmt.Sprintf(format, args...))
-}
-
-func (f *findings) error() error {
-	if len(f.first) == 0 {
-		return nil
-	}
-	text := strings.Join(f.first, "; ")
-	if f.more > 0 {
-		text += fmt.Sprintf(", and %d more", f.more)
-	}
-	return errors.New(text)
 }

@@ -213,7 +213,7 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	w := newWriter(t, testOptions())
 	p := redirects()[0]
 	change := []portal.Change{{Frontend: p.Frontend, Portal: &p}}
-	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+	if err := w.Update(t.Context(), change); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("update before Replace: %v", err)
 	}
 	if err := w.Replace(t.Context(), nil); err != nil {
@@ -225,10 +225,10 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	if err := w.Update(t.Context(), change); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("update of no table: %v", err)
 	}
-	if err := w.Update(t.Context(), change); !errors.Is(err, ErrUnknown) {
+	if err := w.Update(t.Context(), change); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("update after an error: %v", err)
 	}
-	if err := w.Audit(t.Context()); !errors.Is(err, ErrUnknown) {
+	if err := w.Audit(t.Context()); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("audit after an error: %v", err)
 	}
 	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {

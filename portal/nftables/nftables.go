@@ -52,20 +52,16 @@ type Options struct {
 type Writer struct {
 	portal.Limits
 	portal.Live
-	conn    *conn
-	tables  []*table // one for each family served
-	failed  func(ipv6, partial bool)
-	written bool // the host is known to hold what was last asked for
+	conn   *conn
+	tables []*table // one for each family served
+	failed func(ipv6, partial bool)
+	known  portal.Known
 }
 
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 )
-
-// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
-// after an error until a Replace succeeds.
-var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
 
 // New looks whether the kernel can do it and returns a Writer that has changed nothing yet. It belongs to the network
 // namespace of the calling thread. It is an error if IPv4 cannot be served; a host without IPv6 is served without it.
@@ -168,33 +164,28 @@ func (r *rules) adopt(s portal.Settings) {
 // Replace makes the tables of both families hold exactly these portals. Portals that no rule can express are left out
 // and named in the error; the rest is served.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
-	w.written = false
-	sound, err := w.Sound(portals)
-	errs := []error{err, w.conn.observe()}
-	for _, t := range w.tables {
-		t.adopt(w.Settings())
-		errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound))))
-	}
-	err = errors.Join(errs...)
-	w.written = err == nil
-	return err
+	return w.known.Anew(func() error {
+		sound, err := w.Sound(portals)
+		errs := []error{err, w.conn.observe()}
+		for _, t := range w.tables {
+			t.adopt(w.Settings())
+			errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound))))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // Update applies changes, as one transaction a family. It costs what they change: elements of maps, and the chains of
 // service ports with affinity, a Local policy or source ranges, at which the kernel looks through all such chains.
 func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
-	if !w.written {
-		return fmt.Errorf("update portals: %w", ErrUnknown)
-	}
-	w.written = false
-	sound, err := w.SoundChanges(changes)
-	errs := []error{err}
-	for _, t := range w.tables {
-		errs = append(errs, t.wrap("update", w.tell(t, true, t.update(ctx, sound))))
-	}
-	err = errors.Join(errs...)
-	w.written = err == nil
-	return err
+	return w.known.Onward("update", func() error {
+		sound, err := w.SoundChanges(changes)
+		errs := []error{err}
+		for _, t := range w.tables {
+			errs = append(errs, t.wrap("update", w.tell(t, true, t.update(ctx, sound))))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 func (w *Writer) tell(t *table, partial bool, err error) error {
@@ -206,7 +197,7 @@ func (w *Writer) tell(t *table, partial bool, err error) error {
 
 // Cleanup removes our tables.
 func (w *Writer) Cleanup(ctx context.Context) error {
-	w.written = false
+	w.known.Forget()
 	var errs []error
 	for _, t := range w.tables {
 		errs = append(errs, t.wrap("remove", t.cleanup(ctx)))
@@ -216,22 +207,21 @@ func (w *Writer) Cleanup(ctx context.Context) error {
 
 // Audit compares the tables of both families with what was written, unless nobody has changed anything in nftables.
 func (w *Writer) Audit(ctx context.Context) error {
-	if !w.written {
-		return fmt.Errorf("audit portals: %w", ErrUnknown)
-	}
-	gen, same, err := w.conn.unchanged()
-	if same || err != nil {
-		return err
-	}
-	var errs []error
-	for _, t := range w.tables {
-		errs = append(errs, t.wrap("audit", t.audit(ctx)))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	w.conn.seen = gen
-	return nil
+	return w.known.Look(func() error {
+		gen, same, err := w.conn.unchanged()
+		if same || err != nil {
+			return err
+		}
+		var errs []error
+		for _, t := range w.tables {
+			errs = append(errs, t.wrap("audit", t.audit(ctx)))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		w.conn.seen = gen
+		return nil
+	})
 }
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family: with
