@@ -48,7 +48,7 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
-	KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
+	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
 	@$(MAKE) --no-print-directory test-ipvs
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.

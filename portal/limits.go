@@ -3,6 +3,7 @@ package portal
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/proxy/service"
@@ -10,6 +11,29 @@ import (
 
 // Limits is what portals must keep to that rules can express: the first and last proxy port.
 type Limits struct{ First, Last uint16 }
+
+// Complete refuses what is no range.
+func (l Limits) Complete() error {
+	if l.First == 0 || l.Last < l.First {
+		return fmt.Errorf("proxy ports %d-%d: want a range above 0", l.First, l.Last)
+	}
+	return nil
+}
+
+// ProxyAddress is the one of a family that Redirects lead to, of at most one of each; the zero Addr if there is none.
+func ProxyAddress(of []netip.Addr, ipv6 bool) (netip.Addr, error) {
+	var found netip.Addr
+	for _, addr := range of {
+		if addr.Is6() != ipv6 {
+			continue
+		}
+		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
+			return netip.Addr{}, fmt.Errorf("proxy address %s: want at most one of each family, and unicast", addr)
+		}
+		found = addr
+	}
+	return found, nil
+}
 
 // Check refuses a portal that no rule of ours can express.
 func (l Limits) Check(p Portal) error {
@@ -39,7 +63,7 @@ func (l Limits) Check(p Portal) error {
 	return fmt.Errorf("portal %s of %s: cannot hold target %T", p.Frontend, p.Owner, p.Target)
 }
 
-// checkSpread refuses a pool that does not go with the
+// checkSpread refuses a pool that does not go with the frontend.
 func checkSpread(p Portal, s Spread) error {
 	switch {
 	case s.Pool == nil:

@@ -29,7 +29,7 @@ type host struct {
 const probeTime = 10 * time.Second
 
 func newHost(f family, names chains, o Options) (*host, error) {
-	address, err := o.proxyAddress(f)
+	address, err := portal.ProxyAddress(o.ProxyAddresses, f.v6)
 	if err != nil {
 		return nil, err
 	}

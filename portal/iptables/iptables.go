@@ -90,7 +90,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{Limits: portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}, failed: o.Failed, held: o.Held, wrote: o.Wrote}
+	w := &Writer{Limits: o.limits(), failed: o.Failed, held: o.Held, wrote: o.Wrote}
 	w.Begin(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Mark: o.Mark})
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)
@@ -139,8 +139,8 @@ func (o *Options) complete() error {
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)
 	}
-	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
-		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
+	if err := o.limits().Complete(); err != nil {
+		return err
 	}
 	if err := o.Masquerade.Complete(); err != nil {
 		return err
@@ -151,19 +151,8 @@ func (o *Options) complete() error {
 	return o.Inside.Check()
 }
 
-// proxyAddress is the one of a family, or none.
-func (o *Options) proxyAddress(f family) (netip.Addr, error) {
-	var found netip.Addr
-	for _, addr := range o.ProxyAddresses {
-		if !f.owns(addr) {
-			continue
-		}
-		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
-			return netip.Addr{}, fmt.Errorf("proxy address %s: want one unicast address for %s", addr, f.name)
-		}
-		found = addr
-	}
-	return found, nil
+func (o *Options) limits() portal.Limits {
+	return portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}
 }
 
 // Replace makes the hosts of both families hold exactly these portals. Portals that no rule can express are left out

@@ -18,7 +18,7 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sound, unsound := portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}.Sound(portals)
+	sound, unsound := o.limits().Sound(portals)
 	var b bytes.Buffer
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := newHost(f, names, o)

@@ -13,7 +13,7 @@ func TestUsableSaysWhatIsMissing(t *testing.T) {
 	portaltest.Enter(t)
 	err := Usable(Options{})
 	if err == nil {
-		t.Skip("this kernel has everything")
+		return // this kernel has everything, as that of the guest should
 	}
 	t.Log(err)
 	if os.Getenv("VM_IN_GUEST") == "1" {

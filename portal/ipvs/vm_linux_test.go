@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { portaltest.Main(m) }
 
-// needIPVS skips a test on a kernel without IPVS. In the guest of integration/vmrun there is one, or something is wrong.
+// needIPVS is for a test of a kernel with IPVS. In the guest of integration/vmrun there is one, or something is wrong;
+// IPVS_IN_VM=1 says that the tests will run there too, so that they need not here.
 func needIPVS(t testing.TB) {
 	t.Helper()
 	err := Usable(Options{})
@@ -22,8 +23,10 @@ func needIPVS(t testing.TB) {
 	case err == nil:
 	case os.Getenv("VM_IN_GUEST") == "1":
 		t.Fatal(err)
+	case os.Getenv("IPVS_IN_VM") == "1":
+		t.Skip("runs in a virtual machine")
 	default:
-		t.Skipf("runs in a virtual machine (go test -exec integration/vmrun): %v", err)
+		portaltest.Missing(t, "needs a virtual machine (make test-ipvs): %v", err)
 	}
 }
 

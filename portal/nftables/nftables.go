@@ -112,8 +112,8 @@ func (o *Options) complete() error {
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)
 	}
-	if first, last := o.ProxyPorts[0], o.ProxyPorts[1]; first == 0 || last < first {
-		return fmt.Errorf("proxy ports %d-%d: want a range above 0", first, last)
+	if err := o.limits().Complete(); err != nil {
+		return err
 	}
 	for _, cidr := range o.ServiceCIDRs {
 		if !cidr.IsValid() || cidr.Addr().Is4In6() || cidr.Bits() == 0 {
@@ -137,14 +137,9 @@ func (o *Options) settings() portal.Settings {
 // rules are those of a family, without what is live.
 func (o *Options) rules(f family) (rules, error) {
 	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade}
-	for _, addr := range o.ProxyAddresses {
-		if !f.owns(addr) {
-			continue
-		}
-		if r.address.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
-			return rules{}, fmt.Errorf("proxy address %s: want one unicast address for %s", addr, f.name)
-		}
-		r.address = addr
+	var err error
+	if r.address, err = portal.ProxyAddress(o.ProxyAddresses, f.v6); err != nil {
+		return rules{}, err
 	}
 	for _, cidr := range o.ServiceCIDRs {
 		if f.owns(cidr.Addr()) {
