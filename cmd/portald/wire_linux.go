@@ -251,9 +251,13 @@ func (d *daemon) prepareHost() {
 	if err := platform.SetOOMScore(d.cfg.OOMScoreAdj); err != nil {
 		d.log.WithError(err).Warn("The kernel may end portald as soon as any other program when memory runs out")
 	}
-	if err := prepare(d.cfg, d.log); err != nil {
+	if err := prepareFlows(d.cfg, d.log); err != nil {
 		d.log.WithError(err).Warn("The kernel's table of flows stays as it is; portald --init-only sets it where it may")
 		d.events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
+	}
+	if err := prepareSockets(d.log); err != nil {
+		d.log.WithError(err).Warn("Of two connections from one port to two addresses of a Service, this kernel may lose one; " +
+			"portald --init-only mends it where it may")
 	}
 }
 
