@@ -1,29 +1,37 @@
 package platform
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
 // DeleteUDP forgets the UDP flows of both families that stale accepts, and returns how many. A UDP client that keeps
 // sending keeps its flow alive, and with it a translation that no rule would make any more. stale is asked for each
 // flow with the address that the client wrote to, and the one that answers: an endpoint or a listener if the kernel has
-// translated it, or dst itself. It reads the kernel's table once for each family, so ask for a whole set of frontends
-// at a time. Needs CAP_NET_ADMIN.
+// translated it, or dst itself. It walks the kernel's table once for each family, so ask for a whole set of frontends at a time; kernels
+// from 5.8 on show UDP alone. Needs CAP_NET_ADMIN.
 func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
-	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		if err := ctx.Err(); err != nil {
-			return deleted, fmt.Errorf("delete UDP flows: %w", err)
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		flows, err := staleUDP(family, stale)
+		for _, flow := range flows {
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				break
+			}
+			switch err = deleteFlow(flow); {
+			case err == nil:
+				deleted++
+			case errors.Is(err, syscall.ENOENT): // it ended by itself
+				err = nil
+			}
 		}
-		n, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, staleUDP(stale))
-		deleted += int(n)
 		if err != nil && !unsupported(err) {
 			return deleted, fmt.Errorf("delete UDP flows: %w", err)
 		}
@@ -31,23 +39,45 @@ func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) boo
 	return deleted, nil
 }
 
-// unsupported is how a kernel without IPv6 answers for that family.
-func unsupported(err error) bool {
-	return errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
-}
-
-type staleUDP func(dst, replySrc netip.AddrPort) bool
-
-func (stale staleUDP) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	if flow.Forward.Protocol != unix.IPPROTO_UDP {
-		return false
+// staleUDP returns what tells each of these flows from all others, as the kernel has it.
+func staleUDP(family byte, stale func(dst, replySrc netip.AddrPort) bool) (flows [][]byte, err error) {
+	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
+	list.AddRawData(onlyUDP(family))
+	err = list.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(b []byte) bool {
+		flow := b[min(len(b), nfgenmsgSize):]
+		original, reply := find(flow, ctaTupleOrig), find(flow, ctaTupleReply)
+		if !bytes.Equal(find(find(original, ctaTupleProto), ctaProtoNum), []byte{unix.IPPROTO_UDP}) {
+			return true
+		}
+		dst, known := destination.of(original)
+		replySrc, replies := source.of(reply)
+		if known && replies && stale(dst, replySrc) {
+			name := append([]byte(nil), b[:nfgenmsgSize]...)
+			name = attribute(name, ctaTupleOrig|unix.NLA_F_NESTED, original)
+			flows = append(flows, attribute(name, ctaID, find(flow, ctaID)))
+		}
+		return true
+	})
+	if errors.Is(err, nl.ErrDumpInterrupted) {
+		err = nil // others came or went
 	}
-	dst, known := addrPort(flow.Forward.DstIP, flow.Forward.DstPort)
-	replySrc, replies := addrPort(flow.Reverse.SrcIP, flow.Reverse.SrcPort)
-	return known && replies && stale(dst, replySrc)
+	return flows, err
 }
 
-func addrPort(ip net.IP, port uint16) (netip.AddrPort, bool) {
-	addr, ok := netip.AddrFromSlice(ip)
-	return netip.AddrPortFrom(addr.Unmap(), port), ok
+// onlyUDP asks for no flows of other protocols. Kernels that do not know how do not heed it.
+func onlyUDP(family byte) []byte {
+	b := []byte{family, 0, 0, 0} // struct nfgenmsg
+	b = nest(b, ctaTupleOrig, func(b []byte) []byte {
+		return nest(b, ctaTupleProto, func(b []byte) []byte { return attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP}) })
+	})
+	return nest(b, ctaFilter, func(b []byte) []byte {
+		return attribute(b, ctaFilterOrig, binary.NativeEndian.AppendUint32(nil, filterProtocol))
+	})
+}
+
+func deleteFlow(name []byte) error {
+	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlDelete, unix.NLM_F_ACK)
+	r.AddRawData(name)
+	_, err := r.Execute(unix.NETLINK_NETFILTER, 0)
+	return err
 }

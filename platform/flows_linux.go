@@ -75,6 +75,8 @@ func (t *FlowTable) take() (int, error) {
 const (
 	ctaTupleOrig   = 1
 	ctaTupleReply  = 2
+	ctaID          = 12
+	ctaFilter      = 25
 	ctaTupleIP     = 1
 	ctaTupleProto  = 2
 	ctaIPv4Src     = 1
@@ -84,7 +86,10 @@ const (
 	ctaProtoNum    = 1
 	ctaProtoSrc    = 2
 	ctaProtoDst    = 3
+	ctaFilterOrig  = 1      // which parts of the original tuple have to be as given
+	filterProtocol = 1 << 3 // of these, the protocol
 	ipctnlGet      = 1
+	ipctnlDelete   = 2
 	nfgenmsgSize   = 4
 	flowAnswerSize = 2048 // one entry with all its counters and extensions takes some 300 bytes
 )
@@ -174,18 +179,30 @@ func flowAnswer(b []byte) (netip.AddrPort, error) {
 		code := int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))
 		return netip.AddrPort{}, syscall.Errno(-code)
 	}
-	tuple := find(b[unix.SizeofNlMsghdr+nfgenmsgSize:], ctaTupleOrig)
-	ip, proto := find(tuple, ctaTupleIP), find(tuple, ctaTupleProto)
-	raw := find(ip, ctaIPv4Dst)
-	if raw == nil {
-		raw = find(ip, ctaIPv6Dst)
-	}
-	addr, ok := netip.AddrFromSlice(raw)
-	port := find(proto, ctaProtoDst)
-	if !ok || len(port) != 2 {
+	dst, ok := destination.of(find(b[unix.SizeofNlMsghdr+nfgenmsgSize:], ctaTupleOrig))
+	if !ok {
 		return netip.AddrPort{}, errAnswer
 	}
-	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(port)), nil
+	return dst, nil
+}
+
+// side is the attributes of one end of a tuple.
+type side struct{ ipv4, ipv6, port uint16 }
+
+var source, destination = side{ctaIPv4Src, ctaIPv6Src, ctaProtoSrc}, side{ctaIPv4Dst, ctaIPv6Dst, ctaProtoDst}
+
+func (s side) of(tuple []byte) (netip.AddrPort, bool) {
+	ip := find(tuple, ctaTupleIP)
+	raw := find(ip, s.ipv4)
+	if raw == nil {
+		raw = find(ip, s.ipv6)
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	port := find(find(tuple, ctaTupleProto), s.port)
+	if !ok || len(port) != 2 {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(port)), true
 }
 
 // find returns the value of the first attribute of that kind, nil when there is none.

@@ -126,3 +126,8 @@ func familyName(ipv6 bool) string {
 	}
 	return "IPv4"
 }
+
+// unsupported is how a kernel without IPv6 answers for that family.
+func unsupported(err error) bool {
+	return errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
+}
