@@ -156,7 +156,8 @@ func (h *host) settle(p portal.Portal) {
 }
 
 // update goes in the order of replace: new refusals, then what leads somewhere comes, changes or goes in one step, then
-// refusals go or change. What lets spread portals through comes first and goes last.
+// refusals go or change. What lets spread portals through comes first; and it stays, until the next Replace without any,
+// for flows that were led before.
 func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	refused, led, gone := h.sort(changes)
 	for _, p := range refused {
@@ -166,8 +167,9 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 		if !h.filter.tree.has(p.Frontend) {
 			h.settle(p)
 		}
-		_, spreads := p.Target.(portal.Spread)
-		h.filter.spreading = h.filter.spreading || spreads
+		if _, spreads := p.Target.(portal.Spread); spreads {
+			h.filter.spreading, h.nat.spreading = true, true
+		}
 	}
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
@@ -181,7 +183,6 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	for _, f := range gone {
 		h.nat.remove(f)
 	}
-	h.spread(h.nat)
 	if err := h.apply(ctx, h.nat.update()); err != nil {
 		return err
 	}
@@ -191,7 +192,6 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	for _, f := range gone {
 		h.filter.remove(f)
 	}
-	h.spread(h.filter)
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
 	}

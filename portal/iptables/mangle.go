@@ -29,12 +29,12 @@ func (h *host) replaceMangle(ctx context.Context, held saved) {
 	h.settleMangle(h.apply(ctx, h.mangle.sync(held)))
 }
 
-// updateMangle has it hold what the first spread portal brings and the last takes along.
+// updateMangle has it hold what the first spread portal brings.
 func (h *host) updateMangle(ctx context.Context) {
 	if h.mangle.spreading == h.nat.spreading || h.told {
 		return
 	}
-	h.spread(h.mangle)
+	h.mangle.spreading = h.nat.spreading
 	h.settleMangle(h.apply(ctx, h.mangle.update()))
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What spread portals need is in the way of every packet, and so is there only while there is one.
+// What spread portals need is in the way of every packet, and so comes only with the first.
 
 // marks are the chains in nat that say who is to be seen with this node's address.
 func (r renderer) marks() map[string]string {

@@ -21,7 +21,7 @@ type table struct {
 	name      string
 	tree      *tree   // nil in mangle, which holds no portals
 	owners    *owners // in nat alone
-	spreading bool    // there is a portal that spreads
+	spreading bool    // there is a portal that spreads, or was
 	extras    []Extra
 
 	written map[string]string             // chain → rules

@@ -201,7 +201,7 @@ func FuzzEquivalence(f *testing.F) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		updated, replaced := newFake(), newFake()
 		w := newWriter(t, testOptions(updated.run, ""))
-		if err := w.Replace(t.Context(), nil); err != nil {
+		if err := w.Replace(t.Context(), portaltest.Anchors()); err != nil {
 			t.Fatal(err)
 		}
 		state := portaltest.State{}
@@ -213,7 +213,7 @@ func FuzzEquivalence(f *testing.F) {
 		if err := w.Audit(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := newWriter(t, testOptions(replaced.run, "")).Replace(t.Context(), state.Portals()); err != nil {
+		if err := newWriter(t, testOptions(replaced.run, "")).Replace(t.Context(), append(state.Portals(), portaltest.Anchors()...)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(replaced.tables, updated.tables, cmpopts.EquateEmpty()); diff != "" {

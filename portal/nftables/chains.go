@@ -36,7 +36,6 @@ const (
 	refuse       = "refuse"
 	markClients  = "mark-clients"
 	masquerading = "masquerading"
-	postrouting  = "nat-postrouting"
 )
 
 // filterPriority is before that of most firewalls.
@@ -49,6 +48,7 @@ func (r rules) fixed() []chain {
 	all := []chain{
 		{name: "nat-prerouting", hook: &hook{"nat", "prerouting", -100}, rules: leading},
 		{name: "nat-output", hook: &hook{"nat", "output", -100}, rules: leading},
+		r.postrouting(),
 		{name: "filter-input", hook: &hook{"filter", "input", filterPriority}, rules: r.input()},
 		{name: "filter-forward", hook: &hook{"filter", "forward", filterPriority}, rules: through},
 		{name: "filter-output", hook: &hook{"filter", "output", filterPriority}, rules: through},
@@ -82,11 +82,11 @@ func redirectable() protocols { return protocols{service.TCP, service.UDP} }
 
 // lookups ask for a portal of any target that leads somewhere. They ask twice, but for chains, which the kernel looks
 // through each time they are asked for: of a portal whose target changes while a packet passes, the second look finds it
-// where the first came too early.
+// where the first came too early. So chains that look themselves return when they find nothing.
 func (r rules) lookups(s scope) []rule {
 	look := []rule{
 		{redirectable(), redirect{s.redirects, r.address}},
-		{member{s.plain}, goTo(s.plain.name)},
+		{member{s.plain}, jump(s.plain.name)},
 	}
 	return slices.Concat(look, []rule{{dispatch{s.chains}}}, look)
 }
@@ -117,9 +117,9 @@ func within(a address) rule {
 	return rule{a}
 }
 
-// postrouting is only there while something is spread.
+// postrouting stays when nothing is spread any more: flows that were led just before come by here.
 func (r rules) postrouting() chain {
-	return chain{name: postrouting, hook: &hook{"nat", "postrouting", 100}, rules: []rule{
+	return chain{name: "nat-postrouting", hook: &hook{"nat", "postrouting", 100}, rules: []rule{
 		{marked{r.masquerade.Mark}, goTo(masquerading)},
 		{translated{}, member{r.hairpins}, goTo(masquerading)},
 	}}

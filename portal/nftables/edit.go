@@ -19,7 +19,8 @@ type edit struct {
 	late     []chain // as chains, without rules that are of no use now
 	gone     []string
 	goneSets []*set
-	lost     []bonds // to be gone through when all else is made
+	parting  []filled // as drops, of what packets that were led before ask for further on
+	lost     []bonds  // to be gone through when all else is made
 }
 
 // bonds are the clients of a service port, and the numbers of the endpoints that it has.
@@ -54,7 +55,7 @@ type filled struct {
 }
 
 func (e *edit) empty() bool {
-	return len(e.sets)+len(e.chains)+len(e.puts)+len(e.swaps)+len(e.drops)+len(e.late)+len(e.gone)+len(e.goneSets) == 0
+	return len(e.sets)+len(e.chains)+len(e.puts)+len(e.swaps)+len(e.drops)+len(e.late)+len(e.gone)+len(e.goneSets)+len(e.parting) == 0
 }
 
 // edit compares entries before and after a change, and takes in what changed of shared needs.
@@ -95,7 +96,7 @@ func (s *state) edit(was, is map[entry]value, turned map[service.PortName]*porta
 	for _, f := range e.puts {
 		s.sizes[f.set]++
 	}
-	for _, f := range e.drops {
+	for _, f := range slices.Concat(e.drops, e.parting) {
 		if s.sizes[f.set]--; s.sizes[f.set] == 0 {
 			delete(s.sizes, f.set)
 		}
@@ -107,8 +108,6 @@ func (e *edit) come(s *state, need any) {
 	switch need := need.(type) {
 	case entry:
 		e.puts = append(e.puts, filled{entry: need})
-	case spreading:
-		e.chains = append(e.chains, s.postrouting())
 	case chainID:
 		e.chains = append(e.chains, s.chain(need, s.pools[need.owner]))
 	case clientsID:
@@ -119,9 +118,11 @@ func (e *edit) come(s *state, need any) {
 func (e *edit) leave(s *state, need any) {
 	switch need := need.(type) {
 	case entry:
-		e.drops = append(e.drops, filled{entry: need})
-	case spreading:
-		e.gone = append(e.gone, postrouting)
+		if need.set == s.hairpins {
+			e.parting = append(e.parting, filled{entry: need})
+		} else {
+			e.drops = append(e.drops, filled{entry: need})
+		}
 	case chainID:
 		e.gone = append(e.gone, need.name())
 		if s.needs.count[chainID{need.owner, pickCluster}]+s.needs.count[chainID{need.owner, pickNode}] == 0 {
@@ -157,7 +158,7 @@ func (e *edit) classes(s *state) {
 
 // sort makes the same change the same text.
 func (e *edit) sort() *edit {
-	for _, list := range [][]filled{e.puts, e.swaps, e.drops} {
+	for _, list := range [][]filled{e.puts, e.swaps, e.drops, e.parting} {
 		slices.SortFunc(list, func(a, b filled) int {
 			return cmp.Or(cmp.Compare(a.set.name, b.set.name), a.element.compare(b.element))
 		})

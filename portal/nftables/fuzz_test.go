@@ -33,7 +33,7 @@ func (h *host) apply(e *edit, f family) error {
 		what   string
 		all    []filled
 		exists bool
-	}{{"put", e.puts, false}, {"swap", e.swaps, true}, {"drop", e.drops, true}} {
+	}{{"put", e.puts, false}, {"swap", e.swaps, true}, {"drop", e.drops, true}, {"drop", e.parting, true}} {
 		for _, x := range change.all {
 			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
 			if _, there := set[key]; set == nil || there != change.exists {

@@ -7,7 +7,7 @@ import (
 )
 
 // plain leads to endpoints, after what external portals and the node's own flows need. It looks twice as well: a portal may
-// go from one class to another meanwhile.
+// go from one class to another meanwhile. One that was gone by then leaves no mark.
 func (r rules) plain(s scope) []rule {
 	var out []rule
 	if s.external == nil {
@@ -15,7 +15,7 @@ func (r rules) plain(s scope) []rule {
 	} else {
 		out = append(out, rule{member{s.external}, mark{r.masquerade.Mark}}, rule{jump(markClients)})
 	}
-	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())})
+	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())}, rule{unmark{r.masquerade.Mark}})
 }
 
 // classes is the chain that looks for a portal's endpoints.

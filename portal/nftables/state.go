@@ -14,14 +14,11 @@ type state struct {
 	rules
 	held  map[service.Frontend]portal.Portal
 	pools map[service.PortName]*portal.Pool // of those that spread by chains of their own
-	needs tally[any]                        // what portals share: entries, chainIDs, clientsIDs, spreading
+	needs tally[any]                        // what portals share: entries, chainIDs, clientsIDs
 	used  tally[class]
 	maps  map[class]*set // of the classes in use
 	sizes map[*set]int   // how many elements they have
 }
-
-// spreading is what everything that spreads needs: masquerading.
-type spreading struct{}
 
 func newState(r rules) *state {
 	return &state{rules: r, held: map[service.Frontend]portal.Portal{}, pools: map[service.PortName]*portal.Pool{},
@@ -42,7 +39,7 @@ func (s *state) entries(p portal.Portal) map[entry]value {
 		if !target.Inside {
 			return map[entry]value{{scope.redirects, e}: v}
 		}
-		inside := value{verdict: goTo(scope.insiders.name), comment: v.comment}
+		inside := value{verdict: jump(scope.insiders.name), comment: v.comment}
 		return map[entry]value{{scope.chains, e}: inside, {scope.insiders, e}: v}
 	case portal.Reject:
 		return map[entry]value{{scope.refused, e}: v}
@@ -98,7 +95,6 @@ func (s *state) count(n int, p portal.Portal) {
 	if !ok {
 		return
 	}
-	s.needs.add(n, spreading{})
 	if !plain(p, to) {
 		for _, id := range chainsOf(p, to) {
 			s.needs.add(n, id)

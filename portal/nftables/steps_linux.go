@@ -11,6 +11,11 @@ import (
 
 // steps are the messages of an edit, in groups that have to take effect at once.
 func (t *table) steps(e *edit) [][]netlink.Message {
+	return slices.Concat(t.making(e), t.leading(e), t.parting(e))
+}
+
+// making is the steps that make what nothing leads to yet.
+func (t *table) making(e *edit) [][]netlink.Message {
 	var out [][]netlink.Message
 	step := func(messages ...netlink.Message) { out = append(out, messages) }
 	for _, s := range e.sets {
@@ -22,6 +27,13 @@ func (t *table) steps(e *edit) [][]netlink.Message {
 	for _, c := range e.chains {
 		step(t.body(c)...)
 	}
+	return out
+}
+
+// leading is the steps that lead there, and take away what has no use then.
+func (t *table) leading(e *edit) [][]netlink.Message {
+	var out [][]netlink.Message
+	step := func(messages ...netlink.Message) { out = append(out, messages) }
 	for s, some := range bySet(e.puts) {
 		for _, m := range t.elements(unix.NFT_MSG_NEWSETELEM, t.name, s, 0, some) {
 			step(m)
@@ -33,15 +45,23 @@ func (t *table) steps(e *edit) [][]netlink.Message {
 				t.elements(unix.NFT_MSG_NEWSETELEM, t.name, s, 0, few))...)
 		}
 	}
-	for s, some := range bySet(e.drops) {
-		for _, m := range t.elements(unix.NFT_MSG_DELSETELEM, t.name, s, 0, some) {
-			step(m)
-		}
-	}
+	out = append(out, t.dropping(e.drops)...)
 	for _, c := range e.late {
 		step(t.body(c)...)
 	}
 	return append(out, t.removal(e)...)
+}
+
+// parting is the steps that take away what packets ask for after they were led.
+func (t *table) parting(e *edit) [][]netlink.Message { return t.dropping(e.parting) }
+
+func (t *table) dropping(all []filled) (out [][]netlink.Message) {
+	for s, some := range bySet(all) {
+		for _, m := range t.elements(unix.NFT_MSG_DELSETELEM, t.name, s, 0, some) {
+			out = append(out, []netlink.Message{m})
+		}
+	}
+	return out
 }
 
 // swapped is how many elements change their value in one step.

@@ -84,8 +84,12 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	if e.empty() {
 		return nil
 	}
-	if err := t.conn.commit(ctx, t.steps(e)); err != nil {
-		return err
+	// In a hook a packet keeps the rules that it met first, but it sees elements as they are when it asks. It must not be led
+	// by a new one to a chain that it finds empty, nor miss in a later hook what goes with where it was led.
+	for _, steps := range [][][]netlink.Message{t.making(e), t.leading(e), t.parting(e)} {
+		if err := t.conn.commit(ctx, steps); err != nil {
+			return err
+		}
 	}
 	if err := t.forget(ctx, e.lost); err != nil {
 		return err

@@ -22,6 +22,20 @@ func SpreadPortals(random *rand.Rand, n int) []portal.Portal {
 	return found.Portals()
 }
 
+// Anchors are portals that spread, one of each family, where no generated one is. A writer may keep what the first portal
+// that spreads brings beyond the last; with them there is no last.
+func Anchors() []portal.Portal {
+	var out []portal.Portal
+	for _, at := range [][2]string{{"10.95.0.1:80", "10.244.9.1:80"}, {"[fd00:95::1]:80", "[fd00:244:9::1]:80"}} {
+		out = append(out, portal.Portal{
+			Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at[0]), Protocol: service.TCP}, Kind: service.ClusterIP,
+			Owner:  service.PortName{Namespace: "shop", Name: "anchor", Port: "web", Protocol: service.TCP},
+			Target: portal.Spread{Pool: &portal.Pool{Cluster: []portal.Endpoint{{Addr: netip.MustParseAddrPort(at[1])}}}},
+		})
+	}
+	return out
+}
+
 // ChangeSpread is Change for states with portals that spread. An owner's pool changes too, and with it all of its
 // portals of that family that spread.
 func (s State) ChangeSpread(random *rand.Rand, n int) []portal.Change {

@@ -13,7 +13,13 @@ func targetsMove(t *trial) {
 	random := rand.New(rand.NewPCG(7, 7))
 	portals := t.portals(random, 40)
 	w := t.writer()
-	t.must(w.Replace(t.Context(), portals))
+	anchored := func(all []portal.Portal) []portal.Portal {
+		if t.Spread {
+			all = slices.Concat(all, Anchors())
+		}
+		return all
+	}
+	t.must(w.Replace(t.Context(), anchored(portals)))
 	before := t.dump()
 	turned, ways := slices.Clone(portals), t.targets(random, portals)
 	rounds := []int{1, 1, 1, 1, 2, 2, 3, 3, 3, 3}
@@ -30,7 +36,7 @@ func targetsMove(t *trial) {
 		t.must(w.Update(t.Context(), changes))
 		t.must(t.audit(w))
 		moved := t.dump()
-		t.must(w.Replace(t.Context(), turned))
+		t.must(w.Replace(t.Context(), anchored(turned)))
 		t.same("by Replace and by Update", moved, t.dump())
 	}
 	t.same("all the way round", before, t.dump())

@@ -1,6 +1,8 @@
 package portaltest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -107,6 +109,43 @@ func (f *flipping) dialOn() (stop func()) {
 		ended.Store(true)
 		dialing.Wait()
 	}
+}
+
+// haste is for how long a Service flips as fast as it can.
+const haste = 5 * time.Second
+
+// flipsInHaste: packets come by at every moment of a change, and none falls between what was and what is. The Service is
+// the only one, so that all comes and goes that the first one needs; and it has its clients among its endpoints.
+func flipsInHaste(s *spreading) {
+	o := s.offer("hasty", 80, "ab")
+	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != service.TCP }
+	f := &flipping{spreading: s, offer: o}
+	toPods, toDaemon := slices.DeleteFunc(o.portals(), lone), slices.DeleteFunc(f.redirects(), lone)
+	s.Write(toDaemon)
+	var ended atomic.Bool
+	var dialing sync.WaitGroup
+	for _, from := range []*Party{s.client, s.node, s.a, s.b} {
+		for _, v6 := range families() {
+			dialing.Go(func() {
+				for !ended.Load() {
+					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, v6), netip.Addr{}, 20, answerTime) {
+						if r.Came != Answered {
+							f.Errorf("the %s, IPv6: %t, while flipping in haste: %v", from.Name, v6, r)
+						}
+					}
+				}
+			})
+		}
+	}
+	flips := 0
+	for began := time.Now(); time.Since(began) < haste; flips += 2 {
+		s.Node.Must(func() error {
+			return errors.Join(s.Writer.Update(context.Background(), changesOf(toPods)), s.Writer.Update(context.Background(), changesOf(toDaemon)))
+		})
+	}
+	ended.Store(true)
+	dialing.Wait()
+	s.Logf("flipped %d times", flips)
 }
 
 // mixed has all targets side by side at the same addresses, and they come and go apart.

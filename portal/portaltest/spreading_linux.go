@@ -47,6 +47,7 @@ const (
 	LastEndpointGoes Behaviour = "LastEndpointGoes" // and open connections live on
 	PortalGoes       Behaviour = "PortalGoes"       // and is not served
 	Flips            Behaviour = "Flips"            // from Redirect to Spread and back lose no connection
+	FlipsInHaste     Behaviour = "FlipsInHaste"     // nor do they when packets come by at any moment of it
 	Mixed            Behaviour = "Mixed"            // with Redirect, Reject and Drop
 )
 
@@ -86,6 +87,7 @@ func behaviours() []behaviour {
 		{LastEndpointGoes, lastEndpointGoes, nil},
 		{PortalGoes, portalGoes, nil},
 		{Flips, flips, nil},
+		{FlipsInHaste, flipsInHaste, nil},
 		{Mixed, mixed, nil},
 	}
 }
