@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/portald/portald/integration/topology"
 )
 
@@ -41,28 +43,42 @@ func whoWithin(limit time.Duration, from *topology.Host, network, to string) (an
 	return askTCP(c.(*net.TCPConn))
 }
 
-// dial connects, and gives what follows the same time limit.
+// dial connects from a port that no client had lately, and gives what follows the same time limit. A UDP client that had
+// it would meet its session; one of TCP that dialled another address of the same Service would have another port in its
+// record, for the kernel gives it one.
 func dial(limit time.Duration, from *topology.Host, network, to string) (c net.Conn, err error) {
-	d := net.Dialer{Timeout: limit}
-	if network == "udp" {
-		d.LocalAddr = freshPort()
-	}
+	d := net.Dialer{Timeout: limit, Control: reuse}
 	err = from.Do(func() error {
-		if c, err = d.Dial(network, to); err == nil {
-			err = c.SetDeadline(time.Now().Add(limit))
+		for range 100 {
+			d.LocalAddr = freshPort(network)
+			if c, err = d.Dial(network, to); !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+				break
+			}
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return c.SetDeadline(time.Now().Add(limit))
 	})
 	return c, err
 }
 
-// ports counts the UDP ports of clients.
-var ports atomic.Uint32
+// reuse has a socket take a port at which an earlier connection waits for its last segments.
+func reuse(_, _ string, c syscall.RawConn) (err error) {
+	failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	return errors.Join(failed, err)
+}
 
-// freshPort is one that no client had lately, beyond those the kernel hands out: one that had would meet its session.
-func freshPort() *net.UDPAddr {
-	const first = 61000
-	return &net.UDPAddr{Port: first + int(ports.Add(1)%(1<<16-first))}
+// ports counts those of clients.
+var ports struct{ tcp, udp atomic.Uint32 }
+
+// freshPort is the next above all proxy ports: of UDP those that the kernel does not hand out, of TCP the many that it does.
+func freshPort(network string) net.Addr {
+	const firstTCP, firstUDP, end = 32768, 61000, 1 << 16
+	if network == "udp" {
+		return &net.UDPAddr{Port: firstUDP + int(ports.udp.Add(1)%(end-firstUDP))}
+	}
+	return &net.TCPAddr{Port: firstTCP + int(ports.tcp.Add(1)%(firstUDP-firstTCP))}
 }
 
 // askTCP reads the pod's name and ends the connection in order.

@@ -45,7 +45,7 @@ var endings = []func(to func(port int) string) error{
 		return c.Close()
 	},
 	func(to func(int) string) error { // a datagram and its answer
-		c, err := (&net.Dialer{LocalAddr: freshPort()}).Dial("udp", to(80))
+		c, err := (&net.Dialer{LocalAddr: freshPort("udp")}).Dial("udp", to(80))
 		if err != nil {
 			return err
 		}

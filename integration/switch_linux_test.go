@@ -35,20 +35,21 @@ func (b *bed) switchUnderLoad(m mode) {
 
 	ctx, stop := context.WithCancel(b.Context())
 	var load sync.WaitGroup
-	var asked atomic.Int64
+	var asked, heard atomic.Int64
 	failed := make(chan error, 100)
 	for _, to := range []string{at(ip4, 80), at(ip6, 80), at(b.node.IPv4.String(), nodePort)} {
 		for _, from := range []*topology.Host{b.client, b.net.Pod(0)} {
 			load.Go(func() { failed <- connects(ctx, from, to, &asked) })
 		}
 	}
-	load.Go(func() { failed <- b.datagrams(ctx, at(ip4, 80)) })
+	load.Go(func() { failed <- b.datagrams(ctx, at(ip4, 80), &heard) })
 	talks := []*talk{b.talk(at(ip4, 80))}
 
 	for range switches() {
 		for _, mode := range []string{other, ""} {
 			cart.mode = mode
 			d.apply(cart)
+			b.hears(&heard)
 			if len(talks) < 5 {
 				talks = append(talks, b.talk(at(ip4, 80)), b.talk(at(ip6, 80)))
 			}
@@ -89,8 +90,8 @@ func connects(ctx context.Context, from *topology.Host, to string, asked *atomic
 // more a datagram may fall; the next must not.
 const lost = 500 * time.Millisecond
 
-// datagrams asks from one port, over and over: no two in a row stay without answer.
-func (b *bed) datagrams(ctx context.Context, to string) error {
+// datagrams asks from one port, over and over, and counts the answers: no two datagrams in a row stay without.
+func (b *bed) datagrams(ctx context.Context, to string, heard *atomic.Int64) error {
 	c, err := dial(patience, b.client, "udp", to)
 	if err != nil {
 		return err
@@ -104,12 +105,23 @@ func (b *bed) datagrams(ctx context.Context, to string) error {
 		}
 		if err == nil {
 			missed = 0
+			heard.Add(1)
 		} else if missed++; missed > 1 {
 			return fmt.Errorf("datagram %d, and the one before it: %w", n, err)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 	return nil
+}
+
+// hears waits for one more answer, so that each flip is over for UDP too when the next comes.
+func (b *bed) hears(heard *atomic.Int64) {
+	b.Helper()
+	for before, began := heard.Load(), time.Now(); heard.Load() == before; time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			b.Fatal("no datagram is answered any more")
+		}
+	}
 }
 
 // talk is a connection that stays open.

@@ -74,7 +74,7 @@ func TestNewConnections(t *testing.T) {
 		{Proto: "udp", To: []netip.AddrPort{at}},
 		{Proto: "udp", To: []netip.AddrPort{at}, From: from, At: ports - 20}, // runs into the second address
 	} {
-		c.Conns, c.For = 4, 100*time.Millisecond
+		c.Conns, c.For = 4, time.Second
 		r, err := c.Run(t.Context())
 		if err != nil {
 			t.Fatal(c.Proto, err)
