@@ -15,6 +15,8 @@
 //   - It remembers clients for affinity by frontend: whoever dials another one of a Service may have another endpoint.
 //     And it remembers them while it remembers any connection of theirs, which is some minutes after its last packet,
 //     however short the affinity's timeout.
+//   - It tells answers apart by endpoint and client's address and port: of two connections that a client has from one port
+//     to one endpoint, by way of two frontends, the older one hears nothing any more.
 //   - This node's own clients dial a frontend from that very address, so they are masqueraded even where it is not known
 //     who is a pod.
 package ipvs

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"testing"
@@ -80,11 +81,12 @@ func Ask(from *Namespace, network, addr string, localPort int) string {
 func ask(from *Namespace, network, addr string, localPort int, wait time.Duration) string {
 	var conn net.Conn
 	err := from.Do(func() error {
-		dialer := net.Dialer{Timeout: wait}
-		if localPort != 0 {
-			dialer.LocalAddr = &net.TCPAddr{Port: localPort}
-		}
 		var err error
+		if localPort == 0 {
+			conn, err = connect(network, addr, netip.Addr{}, wait)
+			return err
+		}
+		dialer := net.Dialer{Timeout: wait, LocalAddr: &net.TCPAddr{Port: localPort}}
 		conn, err = dialer.Dial(network, addr)
 		return err
 	})

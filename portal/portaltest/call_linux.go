@@ -2,11 +2,16 @@ package portaltest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Reply is what came of a question.
@@ -36,18 +41,41 @@ func Dial(from *Namespace, network, addr string, local netip.Addr, wait time.Dur
 }
 
 func dial(network, addr string, local netip.Addr, wait time.Duration) (*Call, error) {
-	dialer := net.Dialer{Timeout: wait}
-	switch {
-	case local.IsValid() && network == "tcp":
-		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))
-	case local.IsValid():
-		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0))
-	}
-	conn, err := dialer.Dial(network, addr)
+	conn, err := connect(network, addr, local, wait)
 	if err != nil {
 		return nil, err
 	}
 	return &Call{conn, bufio.NewReader(conn), wait}, nil
+}
+
+// connect is from a port that nobody had lately: IPVS has one connection of a port with one endpoint.
+func connect(network, addr string, local netip.Addr, wait time.Duration) (conn net.Conn, err error) {
+	dialer := net.Dialer{Timeout: wait, Control: reuse}
+	for range 100 {
+		if port := freshPort(); network == "tcp" {
+			dialer.LocalAddr = &net.TCPAddr{IP: local.AsSlice(), Port: port}
+		} else {
+			dialer.LocalAddr = &net.UDPAddr{IP: local.AsSlice(), Port: port}
+		}
+		if conn, err = dialer.Dial(network, addr); !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			break
+		}
+	}
+	return conn, err
+}
+
+// reuse has a socket take a port at which an earlier connection waits for its last segments.
+func reuse(_, _ string, c syscall.RawConn) (err error) {
+	failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	return errors.Join(failed, err)
+}
+
+var portsTaken atomic.Uint32
+
+// freshPort is the next of those above proxy ports and node ports.
+func freshPort() int {
+	const first = 32768
+	return first + int(portsTaken.Add(1)%(1<<16-first))
 }
 
 // Close hangs up.
