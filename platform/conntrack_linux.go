@@ -21,19 +21,29 @@ import (
 func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		flows, err := staleUDP(family, stale)
-		for _, flow := range flows {
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				break
-			}
-			switch err = deleteFlow(flow); {
-			case err == nil:
-				deleted++
-			case errors.Is(err, syscall.ENOENT): // it ended by itself
-				err = nil
-			}
+		n := 0
+		if err == nil {
+			n, err = deleteFlows(ctx, flows)
 		}
+		deleted += n
 		if err != nil && !unsupported(err) {
 			return deleted, fmt.Errorf("delete UDP flows: %w", err)
+		}
+	}
+	return deleted, nil
+}
+
+// deleteFlows deletes what has not ended by itself meanwhile.
+func deleteFlows(ctx context.Context, flows [][]byte) (deleted int, err error) {
+	for _, flow := range flows {
+		if err := ctx.Err(); err != nil {
+			return deleted, err
+		}
+		switch err := deleteFlow(flow); {
+		case err == nil:
+			deleted++
+		case !errors.Is(err, syscall.ENOENT):
+			return deleted, err
 		}
 	}
 	return deleted, nil
