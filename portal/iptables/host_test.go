@@ -136,13 +136,12 @@ func subject(run runner, o Options) portaltest.Subject {
 	return portaltest.Subject{
 		Host:      testHost{run, o.Variant},
 		NewWriter: func() (portal.Writer, error) { return New(o) },
-		Spread:    true,
 	}
 }
 
 func TestFakeHost(t *testing.T) {
 	for _, options := range []func(runner, string) Options{testOptions, richOptions} {
-		portaltest.Run(t, func(*testing.T) portaltest.Subject {
+		portaltest.Run(t, true, func(*testing.T) portaltest.Subject {
 			host := newFake()
 			return subject(host.run, options(host.run, ""))
 		})
@@ -151,7 +150,7 @@ func TestFakeHost(t *testing.T) {
 
 // A kernel that takes short messages alone is given several, and each of them must be right where it comes.
 func TestFakeHostTakesLittle(t *testing.T) {
-	portaltest.Run(t, func(*testing.T) portaltest.Subject {
+	portaltest.Run(t, true, func(*testing.T) portaltest.Subject {
 		host := newFake()
 		host.most = 100
 		return subject(host.run, testOptions(host.run, ""))

@@ -35,7 +35,7 @@ func TestKernel(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Run(t, func(t *testing.T) portaltest.Subject {
+			portaltest.Run(t, true, func(t *testing.T) portaltest.Subject {
 				portaltest.Enter(t)
 				return subject(platform.Run, richOptions(nil, variant))
 			})

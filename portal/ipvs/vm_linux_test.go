@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { portaltest.Main(m) }
 
 // needIPVS is for a test of a kernel with IPVS. In the guest of integration/vmrun there is one, or something is wrong;
-// IPVS_IN_VM=1 says that the tests will run there too, so that they need not here.
+// IPVS_IN_VM=1 says that make test-ipvs comes next, with REQUIRE_ALL=1 too, so that they need not run here.
 func needIPVS(t testing.TB) {
 	t.Helper()
 	err := Usable(Options{})
@@ -24,7 +24,7 @@ func needIPVS(t testing.TB) {
 	case os.Getenv("VM_IN_GUEST") == "1":
 		t.Fatal(err)
 	case os.Getenv("IPVS_IN_VM") == "1":
-		t.Skip("runs in a virtual machine")
+		t.Skipf("runs in a virtual machine next, by make test-ipvs; here: %v", err)
 	default:
 		portaltest.Missing(t, "needs a virtual machine (make test-ipvs): %v", err)
 	}

@@ -125,7 +125,7 @@ func TestKernel(t *testing.T) {
 		{"SmallBatches", richOptions(), true, small},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			portaltest.Run(t, func(t *testing.T) portaltest.Subject {
+			portaltest.Run(t, test.spread, func(t *testing.T) portaltest.Subject {
 				portaltest.Enter(t)
 				open := func() (portal.Writer, error) {
 					w, err := New(test.options)
@@ -134,7 +134,7 @@ func TestKernel(t *testing.T) {
 					}
 					return w, err
 				}
-				return portaltest.Subject{Host: kernel{DefaultTable}, NewWriter: open, Spread: test.spread}
+				return portaltest.Subject{Host: kernel{DefaultTable}, NewWriter: open}
 			})
 		})
 	}

@@ -14,7 +14,7 @@ func targetsMove(t *trial) {
 	portals := t.portals(random, 40)
 	w := t.writer()
 	anchored := func(all []portal.Portal) []portal.Portal {
-		if t.Spread {
+		if t.spread {
 			all = slices.Concat(all, Anchors())
 		}
 		return all
@@ -23,7 +23,7 @@ func targetsMove(t *trial) {
 	before := t.dump()
 	turned, ways := slices.Clone(portals), t.targets(random, portals)
 	rounds := []int{1, 1, 1, 1, 2, 2, 3, 3, 3, 3}
-	if t.Spread {
+	if t.spread {
 		rounds = []int{1, 1, 1, 1, 1, 2, 3, 4, 1}
 	}
 	for _, by := range rounds {
@@ -51,7 +51,7 @@ func (t *trial) targets(random *rand.Rand, portals []portal.Portal) [][]portal.T
 	var out [][]portal.Target
 	for _, p := range portals {
 		all := targets(p)
-		if t.Spread {
+		if t.spread {
 			to := state.offered(random, p.Owner, isIPv6(p)).spread(p.Kind)
 			spreads := p
 			spreads.Target = to
@@ -65,9 +65,6 @@ func (t *trial) targets(random *rand.Rand, portals []portal.Portal) [][]portal.T
 
 // poolsMove has each owner's endpoints change, one owner an Update.
 func poolsMove(t *trial) {
-	if !t.Spread {
-		return // there are no pools
-	}
 	random := rand.New(rand.NewPCG(9, 9))
 	portals := t.portals(random, 60)
 	state := State{}

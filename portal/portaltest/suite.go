@@ -34,15 +34,15 @@ type Host interface {
 type Subject struct {
 	Host      Host
 	NewWriter func() (portal.Writer, error)
-	Spread    bool // they hold portal.Spread too
 }
 
-// Run runs the suite; open is called once a test.
-func Run(t *testing.T, open func(t *testing.T) Subject) {
-	for _, test := range []struct {
+// Run runs the suite, with portals that spread too or without any; open is called once a test.
+func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
+	type test struct {
 		name string
 		run  func(*trial)
-	}{
+	}
+	all := []test{
 		{"ReplaceIsTheWholeState", replaceIsTheWholeState},
 		{"UpdatesEndAsReplaceDoes", updatesEndAsReplaceDoes},
 		{"CleanupLeavesNoTrace", cleanupLeavesNoTrace},
@@ -51,9 +51,12 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"AuditFindsDamage", auditFindsDamage},
 		{"TargetsMove", targetsMove},
 		{"ThousandPortals", thousandPortals},
-		{"PoolsMove", poolsMove},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t)}) })
+	}
+	if spread {
+		all = append(all, test{"PoolsMove", poolsMove})
+	}
+	for _, test := range all {
+		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t), spread}) })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type trial struct {
 	*testing.T
 	Subject
+	spread bool // portals that spread too
 }
 
 func (t *trial) must(err error) {
@@ -52,7 +53,7 @@ func (t *trial) same(what, want, got string) {
 
 // portals are n as the writers hold them.
 func (t *trial) portals(random *rand.Rand, n int) []portal.Portal {
-	if t.Spread {
+	if t.spread {
 		return SpreadPortals(random, n)
 	}
 	return Portals(random, n)
@@ -60,7 +61,7 @@ func (t *trial) portals(random *rand.Rand, n int) []portal.Portal {
 
 // change makes changes that the writers take.
 func (t *trial) change(s State, random *rand.Rand, n int) []portal.Change {
-	if t.Spread {
+	if t.spread {
 		return s.ChangeSpread(random, n)
 	}
 	return s.Change(random, n)
