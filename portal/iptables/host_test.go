@@ -103,7 +103,7 @@ func (h testHost) Damage(ctx context.Context, front service.Frontend) error {
 func (h testHost) Unhook(ctx context.Context) error {
 	for _, text := range []string{
 		"*nat\n-D OUTPUT -j PORTALD-SERVICES\nCOMMIT\n",
-		"*filter\n-D INPUT -p udp -m udp --dport 20000:29999 -j PORTALD-GUARD\nCOMMIT\n",
+		"*filter\n-D INPUT -p udp -m udp --dport 20000:29999 -m conntrack --ctstate NEW -j PORTALD-GUARD\nCOMMIT\n",
 	} {
 		if err := h.restore(ctx, ipv6(), text); err != nil {
 			return err

@@ -37,9 +37,10 @@ func rank(j jump) int {
 	return 0
 }
 
-// ownJumps are those without what another room has. Every packet of the host
-// passes those in filter. So they ask for little there: for ports and flags before the state of a flow, which costs more,
-// and of flows to Services nothing while none is refused.
+// ownJumps are those without what another room has. Every packet of the host passes those in filter. So they ask for
+// little there: for ports and flags before the state of a flow, which costs more, and of flows to Services nothing while
+// none is refused. Nothing but the first packets of flows goes on into our chains. To let those in suffices on a host that
+// denies by default: one that did not let in what belongs to open flows would not hear endpoints answer either.
 func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
@@ -54,11 +55,9 @@ func (t *table) ownJumps() []jump {
 		}
 		return []jump{{chain: "PREROUTING", match: "-m socket --transparent ", to: t.divert}}
 	}
-	tcp, udp := t.toProxyPorts(service.TCP), t.toProxyPorts(service.UDP)
-	all := []jump{
-		{chain: "INPUT", match: tcp + "--tcp-flags FIN,SYN,RST,ACK SYN ", to: t.guard},
-		{chain: "INPUT", match: udp, to: t.guard},
-	}
+	tcp := t.toProxyPorts(service.TCP) + "--tcp-flags FIN,SYN,RST,ACK SYN "
+	udp := t.toProxyPorts(service.UDP) + newFlow
+	all := []jump{{chain: "INPUT", match: tcp, to: t.guard}, {chain: "INPUT", match: udp, to: t.guard}}
 	if len(t.tree.leaves) > 0 {
 		for _, chain := range []string{"INPUT", "FORWARD", "OUTPUT"} {
 			all = append(all, jump{chain: chain, match: newFlow, to: t.services})

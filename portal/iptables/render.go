@@ -213,15 +213,14 @@ func (r renderer) toProxyPorts(p service.Protocol) string {
 }
 
 // guardRules refuse flows to the daemon's ports that no portal led there. The jumps bring nothing but SYNs and datagrams
-// to those ports. Of these, only new flows: a client socket of this host may use a port of the range, and the answers
-// to it are no new flows.
+// of new flows to those ports: a client socket of this host may use a port of the range, and hears its answers.
 func (r renderer) guardRules() string {
 	return fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j RETURN\n"+
-		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp %[3]s-j REJECT --reject-with %[4]s\n",
-		r.guard, r.rejected[service.TCP], newFlow, r.rejected[service.UDP])
+		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp -j REJECT --reject-with %[3]s\n",
+		r.guard, r.rejected[service.TCP], r.rejected[service.UDP])
 }
 
-// acceptRules let translated flows in. The jumps bring nothing but what goes to the daemon's ports.
+// acceptRules let translated flows in. The jumps bring the same as to guardRules.
 func (r renderer) acceptRules() string {
 	return fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j ACCEPT\n", r.accept)
 }

@@ -101,6 +101,7 @@ func TestDefaultDenyInput(t *testing.T) {
 		for _, f := range []family{ipv4(), ipv6()} {
 			s.iptables(f, "-P", "INPUT", "DROP")
 			s.iptables(f, "-A", "INPUT", "-i", "lo", "-j", "ACCEPT")
+			s.iptables(f, "-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "ACCEPT")
 		}
 		s.iptables(ipv6(), "-A", "INPUT", "-p", "icmpv6", "-j", "ACCEPT")
 		for _, network := range []string{"tcp", "udp"} {

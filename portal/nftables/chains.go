@@ -125,22 +125,22 @@ func (r rules) postrouting() chain {
 	}}
 }
 
-// input refuses flows to the daemon's ports that no portal led there, which SYNs and datagrams are asked for. That others
-// let translated ones in, no rule here can have: each table of nftables has its own say.
+// input refuses flows to the daemon's ports that no portal led there, which their first packets are asked for. That others
+// let translated ones in, no rule here can have: each table of nftables has its own say. A client socket of this host may
+// use a port of the range: answers to it are no new flow.
 func (r rules) input() []rule {
 	return []rule{
 		{toPorts{service.TCP, r.first, r.last}, opening{}, jump(guard)},
-		{toPorts{service.UDP, r.first, r.last}, jump(guard)},
+		{toPorts{service.UDP, r.first, r.last}, newFlow{}, jump(guard)},
 		{newFlow{}, jump(refusals)},
 	}
 }
 
-// guardRules spare answers: a client socket of this host may use a port of the range.
 func guardRules() []rule {
 	return []rule{
 		{translated{}, backToCaller()},
 		{protocols{service.TCP}, reject{tcp: true}},
-		{protocols{service.UDP}, newFlow{}, reject{}},
+		{protocols{service.UDP}, reject{}},
 	}
 }
 
