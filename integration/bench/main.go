@@ -93,15 +93,15 @@ func parse() (settings, error) {
 	quick := flag.Bool("quick", os.Getenv("QUICK") == "1", "fewer and shorter rounds: under five minutes")
 	only := flag.String("only", "", "`workloads` to measure, with commas (default all: "+names(workloads())+")")
 	among := flag.String("competitors", "", "who takes part, with commas (default all: "+names(competitors())+")")
-	rounds := flag.Int("rounds", 0, "rounds (default 7, quick 3)")
-	span := flag.Duration("for", 0, "how long one measurement takes (default 3s, quick 1s)")
+	rounds := flag.Int("rounds", 0, "rounds (default 21, quick 3)")
+	span := flag.Duration("for", 0, "how long one measurement takes (default 1s)")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "where the report goes, as `path`.md and path.json")
 	flag.Parse()
 	held := haproxyConns() - 100 // of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
-	s.plan = plan{rounds: 7, span: 3 * time.Second, quick: *quick, idleConns: min(9000, held)}
+	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(9000, held)}
 	if *quick {
-		s.rounds, s.span, s.idleConns = 3, time.Second, min(5000, held)
+		s.rounds, s.idleConns = 3, min(5000, held)
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
