@@ -68,8 +68,7 @@ func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		}
 		switch v, e := f.step(l, src, dst); {
 		case v == spliced:
-			l.bulk = true
-			return more, 0 // the next load grows while others have their turn: fewer and larger segments
+			return more, 0 // others have their turn
 		case v != more:
 			return v, e
 		}
@@ -138,6 +137,7 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
+	l.bulk = l.bulk || n < pipeSize // after a full load there is more already
 	if n >= worthSplicing {
 		f.small = 0
 	} else if f.small++; f.small == bulkEnds {

@@ -44,7 +44,7 @@ type loop struct {
 	timers  timers
 	again   []*conn // had more to do than one turn allows
 	leaving []*conn // to lighter loops
-	bulk    bool    // a splice carried something in this round
+	bulk    bool    // a splice carried something in this round, and the next load should grow: fewer and larger segments
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
