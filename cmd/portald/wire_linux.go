@@ -41,7 +41,8 @@ type daemon struct {
 	listeners *userspace.Carrier
 	dataplane *dataplane.Dataplane
 	loop      *proxy.Loop
-	again     chan struct{} // has the loop apply all anew
+	stopwatch *proxy.Stopwatch // of what the loop has the dataplane do
+	again     chan struct{}    // has the loop apply all anew
 
 	metrics  *admin.Metrics
 	health   *admin.Health
@@ -52,6 +53,7 @@ type daemon struct {
 	ready    atomic.Bool   // the first sync is done
 	stands   chan struct{} // closed then
 	diverted sync.Once     // replies to clients' addresses are led back
+	hangs    sync.Once     // that is said once
 }
 
 // kept is how many descriptors the process keeps for itself: rules, logs, health checks, manifests.
@@ -59,6 +61,9 @@ const kept = 256
 
 // run is the daemon's life: it returns when ctx has ended and everything is drained, or when it cannot start.
 func run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger) error {
+	if err := checkRuntime(); err != nil {
+		return err
+	}
 	d, err := wire(flags, cfg, log)
 	if err != nil {
 		return err
@@ -170,8 +175,9 @@ func (d *daemon) wireEngine(limit uint64) error {
 	if d.records != nil {
 		log = d.records
 	}
-	loops := runtime.NumCPU()
+	loops := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(loops + spareThreads)
+	d.log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
 		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
@@ -182,7 +188,9 @@ func (d *daemon) wireEngine(limit uint64) error {
 	return err
 }
 
-// spareThreads run Go beside the event loops, each of which keeps one thread to itself most of the time.
+// spareThreads run Go beside the event loops, each of which keeps one thread to itself most of the time. There is a loop
+// for each CPU that the runtime found at start: those of the host, or fewer by the process' affinity, the limit of its
+// cgroups, or the environment's GOMAXPROCS.
 const spareThreads = 2
 
 // returns is splice.Options.Returns: until replies are led back, none come.
@@ -200,7 +208,9 @@ func (d *daemon) wireDataplane() {
 		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving,
 		Trouble: func(err error) { d.log.WithError(err).Warn("UDP clients may be held to endpoints that are gone") },
 	})
-	d.loop.Dataplane = d.dataplane
+	d.stopwatch = &proxy.Stopwatch{Dataplane: d.dataplane}
+	d.loop.Dataplane = d.stopwatch
+	d.health.Watch(d.hung)
 	d.metrics.WatchActive(d.listeners.Active)
 	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
 	d.cache.WatchNode(d.nodeChanged)

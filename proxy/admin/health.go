@@ -9,12 +9,14 @@ import (
 
 // Health knows whether the proxy keeps up with its source. Safe for concurrent use.
 //
-// Live: no change has waited for a sync for longer than the timeout. Serving: live, synced at least once, not draining.
-// Ready: serving, and the Node is to stay. kube-proxy is ready before its first sync; to send traffic here then would
-// be too early.
+// Live: nothing hangs. Healthy: live, and no change has waited for a sync for longer than the timeout. Serving: healthy,
+// synced at least once, not draining. Ready: serving, and the Node is to stay. kube-proxy is ready before its first sync;
+// to send traffic here then would be too early. And it is not live while changes wait: a host that refuses them does so
+// to the next process too, and a restart would break what is served.
 type Health struct {
 	timeout time.Duration
 	metrics *Metrics
+	hung    func() error
 
 	mu       sync.Mutex
 	queued   time.Time // of the oldest change that waits; zero: none does
@@ -26,8 +28,12 @@ type Health struct {
 // NewHealth returns the health of a proxy that resyncs each syncPeriod. A change may wait for two of them, as with
 // kube-proxy. Answers are counted in m unless it is nil.
 func NewHealth(syncPeriod time.Duration, m *Metrics) *Health {
-	return &Health{timeout: 2 * syncPeriod, metrics: m}
+	return &Health{timeout: 2 * syncPeriod, metrics: m, hung: func() error { return nil }}
 }
+
+// Watch has hung asked, at each question, what does not go on any more and only a restart would help. It is called
+// before anybody asks.
+func (h *Health) Watch(hung func() error) { h.hung = hung }
 
 // QueuedUpdate notes that a change waits for a sync.
 func (h *Health) QueuedUpdate() {
@@ -67,16 +73,17 @@ func (h *Health) Serving() bool { return h.state().serving }
 
 // state is the health at one moment.
 type state struct {
-	live, serving, ready, eligible bool
-	updated, now                   time.Time
+	live, healthy, serving, ready, eligible bool
+	updated, now                            time.Time
 }
 
 func (h *Health) state() state {
+	live := h.hung() == nil
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := state{updated: h.updated, now: time.Now(), eligible: !h.draining && !h.leaving}
-	s.live = h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout
-	s.serving = s.live && !h.draining && !h.updated.IsZero()
+	s := state{live: live, updated: h.updated, now: time.Now(), eligible: !h.draining && !h.leaving}
+	s.healthy = s.live && (h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout)
+	s.serving = s.healthy && !h.draining && !h.updated.IsZero()
 	s.ready = s.serving && s.eligible
 	return s
 }
@@ -86,23 +93,23 @@ type answer struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
-	Healthy      bool      `json:"healthy"` // live
+	Healthy      bool      `json:"healthy"` // live, for /livez
 }
 
 // Healthz answers whether traffic should be sent here: 200 or 503. nodeEligible is false while draining, and while the
 // Node is to be deleted.
 func (h *Health) Healthz(w http.ResponseWriter, _ *http.Request) {
 	s := h.state()
-	code := reply(w, s, s.ready, &s.eligible)
+	code := reply(w, s, s.ready, s.healthy, &s.eligible)
 	if h.metrics != nil {
 		h.metrics.answeredHealthz(code)
 	}
 }
 
-// Livez answers whether the proxy should be left to run: 200 or 503.
+// Livez answers whether the proxy should be left to run: 200, or 503 when only a restart helps.
 func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 	s := h.state()
-	code := reply(w, s, s.live, nil)
+	code := reply(w, s, s.live, s.live, nil)
 	if h.metrics != nil {
 		h.metrics.answeredLivez(code)
 	}
@@ -110,8 +117,8 @@ func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 
 // reply answers and returns the status code. As with kube-proxy, one that is well was updated just now, since those
 // who ask take an old time for a proxy that hangs.
-func reply(w http.ResponseWriter, s state, well bool, eligible *bool) int {
-	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: s.live}
+func reply(w http.ResponseWriter, s state, well, healthy bool, eligible *bool) int {
+	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: healthy}
 	code := http.StatusServiceUnavailable
 	if well {
 		a.LastUpdated, code = s.now, http.StatusOK

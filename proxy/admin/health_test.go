@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,12 +55,30 @@ func TestHealth(t *testing.T) {
 		time.Sleep(19 * time.Second)
 		wantHealth(t, h, 200, 200)
 		time.Sleep(time.Second)
-		wantHealth(t, h, 503, 503)
+		wantHealth(t, h, 503, 200) // a restart would not help
+		time.Sleep(time.Hour)
+		wantHealth(t, h, 503, 200)
 		h.Updated()
 		wantHealth(t, h, 200, 200)
 		h.Draining()
 		wantHealth(t, h, 503, 200)
 	})
+}
+
+// What hangs is helped by a restart alone, and gets no traffic until then.
+func TestHealthOfWhatHangs(t *testing.T) {
+	var hangs error
+	h := NewHealth(30*time.Second, nil)
+	h.Watch(func() error { return hangs })
+	h.Updated()
+	wantHealth(t, h, 200, 200)
+	hangs = errors.New("a loop has not turned for 61s")
+	wantHealth(t, h, 503, 503)
+	if h.Serving() {
+		t.Error("it serves while it hangs")
+	}
+	hangs = nil
+	wantHealth(t, h, 200, 200)
 }
 
 // A Node that is to be deleted gets no new traffic, and yet serves what comes.

@@ -27,6 +27,7 @@ type Engine struct {
 	acceptErrors atomic.Uint64
 	udpDropped   atomic.Uint64
 	opaqueDue    atomic.Int64 // when ErrTransparent may be told again, on the loops' clocks
+	pulses       pulses
 }
 
 // Stats are figures of an Engine at one moment.
@@ -76,6 +77,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
+	e.pulses.end()
 	for _, l := range e.loops { // what was handed over meanwhile
 		waker{l}.ready(0, 0)
 		l.cut()

@@ -33,6 +33,7 @@ type loop struct {
 	wakeFd int // an eventfd: work was queued by do
 	start  time.Time
 	load   atomic.Int32 // settled connections
+	pulse  pulse
 
 	mu    sync.Mutex
 	slots []slot

@@ -1,0 +1,49 @@
+package splice
+
+import (
+	"testing"
+	"time"
+)
+
+// A loop that hangs is found by the answer that it owes, and one that sleeps without timers is not taken for one.
+func TestSilentLoop(t *testing.T) {
+	r := newRig(t, Options{Loops: 3})
+	quiet := func() {
+		t.Helper()
+		r.Silent()
+		for began := time.Now(); r.owes() > 0; time.Sleep(time.Millisecond) {
+			if time.Since(began) > 10*time.Second {
+				t.Fatal("a loop that has nothing to do does not answer")
+			}
+		}
+		if d := r.Silent(); d != 0 {
+			t.Errorf("silent for %v, though all answered", d)
+		}
+	}
+	quiet()
+	time.Sleep(50 * time.Millisecond)
+	quiet() // nobody owes anything for a time in which nobody asked
+	hang := make(chan struct{})
+	r.loops[1].do(func() { <-hang })
+	r.Silent()
+	time.Sleep(50 * time.Millisecond)
+	if d := r.Silent(); d < 50*time.Millisecond || d > time.Minute {
+		t.Errorf("one loop hangs for 50ms, and is said to be silent for %v", d)
+	}
+	close(hang)
+	quiet()
+	r.stop()
+	if d := r.Silent(); d != 0 {
+		t.Errorf("silent for %v after the end", d)
+	}
+}
+
+// owes counts the loops that owe an answer.
+func (e *Engine) owes() (n int) {
+	for _, l := range e.loops {
+		if l.pulse.owes.Load() > 0 {
+			n++
+		}
+	}
+	return n
+}

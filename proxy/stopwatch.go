@@ -1,0 +1,49 @@
+package proxy
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Stopwatch is a Dataplane that anybody may ask for how long its call under way has run: one that never ends holds up the
+// reconcile loop for ever, and every change with it.
+type Stopwatch struct {
+	Dataplane
+	began atomic.Pointer[time.Time] // nil: none is under way
+}
+
+// Running is how long the call under way has run; 0 if there is none. Safe for concurrent use.
+func (s *Stopwatch) Running() time.Duration {
+	if began := s.began.Load(); began != nil {
+		return time.Since(*began)
+	}
+	return 0
+}
+
+// start returns what stops it.
+func (s *Stopwatch) start() (stop func()) {
+	now := time.Now()
+	s.began.Store(&now)
+	return func() { s.began.Store(nil) }
+}
+
+// Sync is that of the Dataplane.
+func (s *Stopwatch) Sync(ctx context.Context, changes []service.Change) error {
+	defer s.start()()
+	return s.Dataplane.Sync(ctx, changes)
+}
+
+// Resync is that of the Dataplane.
+func (s *Stopwatch) Resync(ctx context.Context, ports []*service.Port) error {
+	defer s.start()()
+	return s.Dataplane.Resync(ctx, ports)
+}
+
+// Audit is that of the Dataplane.
+func (s *Stopwatch) Audit(ctx context.Context) error {
+	defer s.start()()
+	return s.Dataplane.Audit(ctx)
+}
