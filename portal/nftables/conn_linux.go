@@ -86,6 +86,9 @@ func (c *conn) transact(messages []netlink.Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
+	if err := c.drain(); err != nil {
+		return err
+	}
 	messages[len(messages)-1].Header.Flags |= netlink.Acknowledge
 	sent, err := c.netlink.SendMessages(bracketed(messages))
 	if err != nil {
@@ -97,8 +100,11 @@ func (c *conn) transact(messages []netlink.Message) error {
 	last := sent[len(sent)-2].Header.Sequence
 	for {
 		answers, err := c.netlink.Receive()
+		if errors.Is(err, unix.ENOBUFS) { // there are more errors than the socket holds, and the first is wanted
+			answers, err = c.netlink.Receive()
+		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("change %d things at once: %w", len(messages), err), c.drain())
+			return fmt.Errorf("change %d things at once: %w", len(messages), err)
 		}
 		for _, m := range answers {
 			if m.Header.Type == netlink.Error && m.Header.Sequence == last {
@@ -110,6 +116,9 @@ func (c *conn) transact(messages []netlink.Message) error {
 
 // ask sends one question and returns the answers.
 func (c *conn) ask(m netlink.Message) ([]netlink.Message, error) {
+	if err := c.drain(); err != nil {
+		return nil, err
+	}
 	if err := c.netlink.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
 		return nil, err
 	}
@@ -130,19 +139,22 @@ func bracketed(messages []netlink.Message) []netlink.Message {
 	return append(all, mark(unix.NFNL_MSG_BATCH_END))
 }
 
-// drain reads what answers to a failed transaction are left.
+// drain throws away what answers to earlier messages are left: a transaction has one for each of its messages that failed,
+// of which the first is read, and one whose answer did not come in time may have it later. Without it each answer would be
+// taken for that to the next question. The kernel answers before a message is sent, so what is not there does not come.
 func (c *conn) drain() error {
-	for {
-		if err := c.netlink.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
-			return err
-		}
-		if _, err := c.netlink.Receive(); isTimeout(err) {
-			return nil
-		}
+	raw, err := c.netlink.SyscallConn()
+	if err != nil {
+		return err
 	}
-}
-
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		for failed == nil || failed == unix.ENOBUFS || failed == unix.EINTR { // answers that were lost are an error once
+			_, _, failed = unix.Recvfrom(int(fd), nil, unix.MSG_DONTWAIT)
+		}
+	})
+	if failed != unix.EAGAIN {
+		err = errors.Join(err, failed)
+	}
+	return err
 }
