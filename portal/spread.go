@@ -33,7 +33,7 @@ type Pool struct {
 	Cluster      []Endpoint     // that the cluster offers; ordered by address
 	Node         []Endpoint     // that this node offers to clients of NodeScope; ordered by address
 	Affinity     time.Duration  // ClientIP affinity, sliding; 0 = none
-	SourceRanges []netip.Prefix // who may use LoadBalancerIPs, of this family; see Restricted
+	SourceRanges []netip.Prefix // who may use LoadBalancerIPs, of this family, as service.Merge has them; see Restricted
 	Restricted   bool           // nobody but SourceRanges may
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // clients is a match of clients, in the three places in which iptables prints its parts, each with a blank at its end
@@ -24,7 +25,7 @@ const fromHere = "-m addrtype --src-type LOCAL "
 // pods are matches, each enough, for pods. An interface is not known of the host's own traffic, and does not match it.
 func (f family) pods(in portal.Inside) []clients {
 	var all []clients
-	for _, p := range f.sorted(in.Sources) {
+	for _, p := range f.merged(in.Sources) {
 		all = append(all, clients{source: within("-s", p)})
 	}
 	if in.Interface != "" {
@@ -52,14 +53,7 @@ func strangers(to []clients) (match clients, ok bool) {
 	return match, len(to) > 0
 }
 
-// sorted are the prefixes of the family, masked, each once, in order.
-func (f family) sorted(prefixes []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range prefixes {
-		if f.owns(p.Addr()) {
-			out = append(out, p.Masked())
-		}
-	}
-	slices.SortFunc(out, netip.Prefix.Compare)
-	return slices.Compact(out)
+// merged are the prefixes of the family, the fewest that say it, in order.
+func (f family) merged(prefixes []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(service.Merge(prefixes), func(p netip.Prefix) bool { return !f.owns(p.Addr()) })
 }

@@ -117,7 +117,7 @@ func (s *spread) external(scope service.Scope) {
 // the right that its other addresses have.
 func (s *spread) firewall(addr netip.Addr) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
-	ranges := s.sorted(s.pool.SourceRanges)
+	ranges := s.merged(s.pool.SourceRanges)
 	var b strings.Builder
 	if s.made[name] == "" {
 		for _, p := range ranges {

@@ -23,8 +23,10 @@ func (at place) entries(p portal.Portal) []entry {
 	if insideOnly(p) {
 		out = append(out, at.each(insiders, p.Frontend)...)
 	}
-	if p.Kind == service.LoadBalancerIP && spread.Pool.Restricted && !everyone(spread.Pool.SourceRanges) {
-		out = append(out, at.admitted(p.Frontend, spread.Pool.SourceRanges)...)
+	if p.Kind == service.LoadBalancerIP && spread.Pool.Restricted {
+		if ranges := service.Merge(spread.Pool.SourceRanges); !everyone(ranges) {
+			out = append(out, at.admitted(p.Frontend, ranges)...)
+		}
 	}
 	return out
 }
@@ -58,7 +60,7 @@ func (at place) masqueraded(p portal.Portal, scope service.Scope) []entry {
 func (at place) admitted(f service.Frontend, ranges []netip.Prefix) []entry {
 	out := []entry{atFrontend(restricted, f)}
 	for _, r := range ranges {
-		out = append(out, atFrontend(sources, f).of(r.Masked()))
+		out = append(out, atFrontend(sources, f).of(r))
 	}
 	if at.anyIn(ranges) {
 		out = append(out, atFrontend(sourceHosts, f).of(single(f.Addr.Addr())))

@@ -49,6 +49,8 @@ func (p *program) statement(s statement) {
 		p.protocols(s)
 	case address:
 		p.address(s)
+	case outside:
+		p.outside(s)
 	case device:
 		name := append([]byte(s.name), make([]byte, unix.IFNAMSIZ-len(s.name))...)
 		if s.begins {
@@ -202,6 +204,16 @@ func (p *program) address(s address) {
 		p.add(&expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: uint32(length), Mask: mask, Xor: make([]byte, length)})
 	}
 	p.add(compare(s.not, s.prefix.Addr().AsSlice()[:length]))
+}
+
+func (p *program) outside(s outside) {
+	if len(s) == 1 {
+		p.address(s.only())
+		return
+	}
+	p.load(bySource, reg)
+	name, id := p.bring(set{key: key{bySource}, ranges: true}, s.intervals())
+	p.add(&expr.Lookup{SourceRegister: reg, SetName: name, SetID: id, Invert: true})
 }
 
 func (p *program) redirect(s redirect) {

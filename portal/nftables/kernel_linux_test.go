@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
@@ -236,5 +238,28 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	}
 	if err := w.Audit(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// However many errors a transaction had, the next question gets its own answer.
+func TestInStepAfterErrors(t *testing.T) {
+	portaltest.Enter(t)
+	w := newWriter(t, testOptions())
+	p := redirects()[0]
+	for range 3 {
+		if err := w.Replace(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		missing := w.tables[0].message(unix.NFT_MSG_DELCHAIN, 0, unix.NFTA_CHAIN_TABLE, "missing")
+		if err := w.conn.transact(slices.Repeat([]netlink.Message{missing}, 300)); !errors.Is(err, syscall.ENOENT) {
+			t.Errorf("300 errors at once: %v", err)
+		}
+		if err := w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &p}}); err != nil {
+			t.Errorf("update after them: %v", err)
+		}
+		w.conn.netlink.Send(message(unix.NFT_MSG_GETTABLE, netlink.Dump, ipv4(), nil)) // nobody reads the answer
+		if err := w.Audit(t.Context()); err != nil {
+			t.Errorf("audit after them: %v", err)
+		}
 	}
 }

@@ -59,11 +59,57 @@ type address struct {
 }
 
 func (s address) text(f family) string {
-	text := s.prefix.String()
-	if s.prefix.IsSingleIP() {
-		text = s.prefix.Addr().String()
+	return f.word + " " + choose(s.source, "saddr ", "daddr ") + choose(s.not, "!= ", "") + prefixText(s.prefix)
+}
+
+func prefixText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
 	}
-	return f.word + " " + choose(s.source, "saddr ", "daddr ") + choose(s.not, "!= ", "") + text
+	return p.String()
+}
+
+// outside matches a source that none of these prefixes has, which do not overlap. A rule has room for some forty of them by
+// themselves; a set has for all.
+type outside []netip.Prefix
+
+func (s outside) text(f family) string {
+	if len(s) == 1 {
+		return s.only().text(f)
+	}
+	var words []string
+	for _, p := range s {
+		words = append(words, prefixText(p))
+	}
+	return fmt.Sprintf("%s saddr != { %s }", f.word, strings.Join(words, ", "))
+}
+
+// only is the match of a single prefix.
+func (s outside) only() address { return address{source: true, not: true, prefix: s[0]} }
+
+// intervals are the elements of a set that has the prefixes: where each begins, and the first address beyond, unless
+// the next begins there or there is none.
+func (s outside) intervals() []filled {
+	var out []filled
+	for i, p := range s {
+		if i == 0 || beyond(s[i-1]) != p.Addr() {
+			out = append(out, filled{entry: entry{element: element{source: p.Addr()}}})
+		}
+		if end := beyond(p); end.IsValid() && (i == len(s)-1 || s[i+1].Addr() != end) {
+			out = append(out, filled{entry: entry{element: element{source: end, end: true}}})
+		}
+	}
+	return out
+}
+
+// beyond is the first address after those of a prefix, which is masked; the zero Addr if there is none.
+func beyond(p netip.Prefix) netip.Addr {
+	last := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(last)*8; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	addr, _ := netip.AddrFromSlice(last)
+	return addr.Next()
 }
 
 // device matches the interface that a packet came in by, by its name or the beginning of that.

@@ -60,6 +60,7 @@ type set struct {
 	data    data
 	slots   int  // of a key that has such
 	dynamic bool // packets enter elements, which time out
+	ranges  bool // elements are where ranges begin and end
 }
 
 // text declares it.
@@ -97,6 +98,7 @@ type element struct {
 	protocol            service.Protocol
 	port                uint16
 	slot                uint32
+	end                 bool // of a range, which does not have it
 }
 
 func (e element) text(k key) string {

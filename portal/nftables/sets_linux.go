@@ -46,6 +46,9 @@ func (f family) describe(a *attributes, s *set, flags uint32) {
 	if s.data != nothing {
 		flags |= unix.NFT_SET_MAP
 	}
+	if s.ranges {
+		flags |= unix.NFT_SET_INTERVAL
+	}
 	a.uint32(unix.NFTA_SET_FLAGS, flags)
 	kind, size := f.keyType(s.key)
 	a.uint32(unix.NFTA_SET_KEY_TYPE, kind)
@@ -162,6 +165,9 @@ func (f family) element(a *attributes, s *set, e filled, full bool) {
 	a.nest(unix.NFTA_SET_ELEM_KEY, func() { a.bytes(unix.NFTA_DATA_VALUE, f.keyBytes(s.key, e.element)) })
 	if !full {
 		return
+	}
+	if e.end {
+		a.uint32(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)
 	}
 	if s.data != nothing {
 		a.nest(unix.NFTA_SET_ELEM_DATA, func() { f.data(a, s.data, e.value) })

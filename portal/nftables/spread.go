@@ -1,6 +1,9 @@
 package nftables
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
@@ -85,16 +88,14 @@ func (r rules) chain(id chainID, pool *portal.Pool) chain {
 
 // outsiders drops what comes from none of the sources that a pool admits.
 func (r rules) outsiders(pool *portal.Pool) []rule {
-	var out rule
-	for _, p := range pool.SourceRanges {
-		if p.Bits() == 0 {
-			return nil
-		}
-		if r.owns(p.Addr()) {
-			out = append(out, address{source: true, not: true, prefix: p.Masked()})
-		}
+	ranges := slices.DeleteFunc(service.Merge(pool.SourceRanges), func(p netip.Prefix) bool { return !r.owns(p.Addr()) })
+	switch {
+	case len(ranges) == 0:
+		return []rule{{drop()}}
+	case ranges[0].Bits() == 0:
+		return nil
 	}
-	return []rule{append(out, drop())}
+	return []rule{{outside(ranges), drop()}}
 }
 
 // pick leads to any endpoint, or the one that the client had.

@@ -105,6 +105,24 @@ func sourceRanges(s *spreading) {
 		led{s.client, others, "abc", masqueraded})
 }
 
+// Among a thousand ranges of others are those of the client and of the guest; some overlap, some touch.
+func sourceRangesMany(s *spreading) {
+	others := func(pool *portal.Pool) {
+		v6 := pool.Cluster[0].Addr.Addr().Is6()
+		for i := range 1000 {
+			addr := addrs(fmt.Sprintf("172.16.%d.%d", i/64, i%64*4), fmt.Sprintf("fd00:172:16::%x:%x", i/64, i%64*4)).Of(v6)
+			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()-i%4))
+		}
+	}
+	o := s.offer("many", 80, "abc", s.admit(s.client, s.guest), others)
+	s.Write(nil)
+	s.update(o.changes())
+	balanced := kinds()[3:]
+	s.expect(o, led{s.client, balanced, "abc", masqueraded}, led{s.guest, balanced, "abc", masqueraded}, led{s.a, balanced, "", own})
+	s.Write(o.portals())
+	s.expect(o, led{s.client, balanced, "abc", masqueraded}, led{s.a, balanced, "", own})
+}
+
 func sourceRangesNode(s *spreading) {
 	with, without := s.offer("with", 80, "abc", s.admit(s.node)), s.offer("without", 81, "abc", s.admit(s.client))
 	nobody := s.local(82, "ab", s.admit())

@@ -31,6 +31,7 @@ const (
 	NoPodsKnownNode     Behaviour = "NoPodsKnownNode"     // not even the node
 	MasqueradeAll       Behaviour = "MasqueradeAll"       // whoever dials a ClusterIP
 	SourceRanges        Behaviour = "SourceRanges"        // admit clients to LoadBalancerIPs
+	SourceRangesMany    Behaviour = "SourceRangesMany"    // as many as there are, overlapping or not
 	SourceRangesNode    Behaviour = "SourceRangesNode"    // admit the node too, or not
 	Hairpin             Behaviour = "Hairpin"             // an endpoint reaches itself
 	HostEndpoint        Behaviour = "HostEndpoint"        // an endpoint may be the node
@@ -71,6 +72,7 @@ func behaviours() []behaviour {
 		{NoPodsKnownNode, noPodsKnownNode, nobodyKnown},
 		{MasqueradeAll, masqueradeAll, func(s *Settings) { s.Masquerade.All = true }},
 		{SourceRanges, sourceRanges, nil},
+		{SourceRangesMany, sourceRangesMany, nil},
 		{SourceRangesNode, sourceRangesNode, nil},
 		{Hairpin, hairpin, nil},
 		{HostEndpoint, hostEndpoint, nil},

@@ -92,7 +92,7 @@ func (f *frontends) addLoadBalancer(svc *corev1.Service, opts TranslateOptions, 
 	return refused
 }
 
-// sourceRanges returns the valid ranges, ordered, and whether the load-balancer addresses may be served: not when
+// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not when
 // ranges are asked for and none can be read.
 func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, open bool) {
 	asked := svc.Spec.LoadBalancerSourceRanges
@@ -104,8 +104,7 @@ func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, 
 		}
 		ranges = append(ranges, prefix)
 	}
-	slices.SortFunc(ranges, netip.Prefix.Compare)
-	ranges = slices.Compact(ranges)
+	ranges = service.Merge(ranges)
 	if len(asked) > 0 && len(ranges) == 0 {
 		on.add("spec.loadBalancerSourceRanges", fmt.Sprint(asked),
 			"has no valid range, so the load-balancer addresses are not served; mend one, or remove them all")

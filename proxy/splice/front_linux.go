@@ -34,7 +34,7 @@ func (v *View) admits(client netip.Addr, kind service.Kind) bool {
 	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(v.Port.SourceRanges, func(p netip.Prefix) bool { return p.Contains(client) })
+	return service.Within(v.Port.SourceRanges, client)
 }
 
 // endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Merge returns the fewest prefixes that have the same addresses, masked, in order, those of IPv4 first. Not even two of
+// them overlap. It costs what sorting costs.
+func Merge(prefixes []netip.Prefix) []netip.Prefix {
+	sorted := make([]netip.Prefix, 0, len(prefixes))
+	for _, p := range prefixes {
+		sorted = append(sorted, p.Masked())
+	}
+	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	merged := sorted[:0]
+	for _, p := range sorted {
+		if n := len(merged); n > 0 && merged[n-1].Contains(p.Addr()) {
+			continue // the larger of two comes first
+		}
+		merged = append(merged, p)
+		for n := len(merged); n > 1 && parent(merged[n-2]) == parent(merged[n-1]); n = len(merged) {
+			merged = append(merged[:n-2], parent(merged[n-1]))
+		}
+	}
+	return merged
+}
+
+// parent is the prefix of which this one is a half; one that has all addresses is nobody's.
+func parent(p netip.Prefix) netip.Prefix {
+	if p.Bits() == 0 {
+		return p
+	}
+	return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
+}
+
+// Within tells whether any of these prefixes, as Merge returns them, has the address. It allocates nothing, and looks at
+// as many as the number of all has binary digits.
+func Within(merged []netip.Prefix, addr netip.Addr) bool {
+	i, found := slices.BinarySearchFunc(merged, addr, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
+	if !found {
+		i--
+	}
+	return i >= 0 && merged[i].Contains(addr)
+}
