@@ -20,6 +20,8 @@ func trafficWorkloads() []workload {
 	return []workload{
 		bulkWorkload("bulk1", "bulk, 1 stream", 1),
 		bulkWorkload("bulk8", "bulk, 8 streams", 8),
+		besideWorkload(32),
+		besideWorkload(128),
 		exchangeWorkload("rr1", "request/response, 1 connection", everyone,
 			load.RR{Proto: "tcp", Conns: 1}),
 		exchangeWorkload("rr64", "request/response, 64 connections", everyone,
@@ -127,16 +129,19 @@ func (b *bed) recorded() error {
 
 // client runs a load client, and returns what the proxy spent meanwhile.
 func (b *bed) client(ctx context.Context, result any, args ...string) (time.Duration, error) {
-	return b.spent(func() error {
-		cmd := b.net.Client(0).Command(ctx, b.lab.self, append([]string{"load"}, args...)...)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		if err != nil {
-			return clientError(err, &said)
-		}
-		return json.Unmarshal(out, result)
-	})
+	return b.spent(func() error { return b.load(ctx, result, args...) })
+}
+
+// load runs a load client.
+func (b *bed) load(ctx context.Context, result any, args ...string) error {
+	cmd := b.net.Client(0).Command(ctx, b.lab.self, append([]string{"load"}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return clientError(err, &said)
+	}
+	return json.Unmarshal(out, result)
 }
 
 // exchanges runs a load client and sums up what it saw and what the proxy spent.

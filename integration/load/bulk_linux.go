@@ -20,7 +20,8 @@ const (
 // out of a file without a copy travels in single pages, at which splicing costs twice.
 type Bulk struct {
 	To      netip.AddrPort
-	Streams int // at once, a connection each
+	Streams int  // at once, a connection each
+	Apart   bool // a thread for each, as of programs of their own: there is always more to send
 	For     time.Duration
 }
 
@@ -47,7 +48,11 @@ func (c Bulk) Run(ctx context.Context) (BulkResult, error) {
 		return BulkResult{}, err
 	}
 	start := time.Now()
-	if err := b.send(ctx, start.Add(c.For)); err != nil {
+	send := b.send
+	if c.Apart {
+		send = b.sendApart
+	}
+	if err := send(ctx, start.Add(c.For)); err != nil {
 		return BulkResult{}, fmt.Errorf("send to %s: %w", c.To, err)
 	}
 	if err := b.counts(ctx); err != nil {
@@ -95,6 +100,39 @@ func (b *bulk) send(ctx context.Context, until time.Time) error {
 			}
 		}
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendApart has a thread for each stream, which the kernel holds while the stream is full.
+func (b *bulk) sendApart(ctx context.Context, until time.Time) error {
+	ctx, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	errs := make(chan error, len(b.streams))
+	for _, fd := range b.streams {
+		go func() { errs <- fill(ctx, fd, b.buf[:]) }()
+	}
+	var first error
+	for range b.streams {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+			stop()
+		}
+	}
+	return first
+}
+
+// fill sends on one stream until ctx ends. A stream that is full is waited for, and looked after now and then.
+func fill(ctx context.Context, fd int, data []byte) error {
+	for ctx.Err() == nil {
+		if _, err := send(fd, data); err == nil {
+			continue
+		} else if err != unix.EAGAIN {
+			return err
+		}
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 100); err != nil && err != unix.EINTR {
 			return err
 		}
 	}

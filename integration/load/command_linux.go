@@ -62,6 +62,7 @@ func bulkCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Wri
 	var c Bulk
 	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
 	f.IntVar(&c.Streams, "streams", 1, "connections")
+	f.BoolVar(&c.Apart, "apart", false, "a thread for each connection")
 	f.DurationVar(&c.For, "for", time.Second, "how long")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -87,13 +87,14 @@ func TestNewConnections(t *testing.T) {
 
 func TestBulkIsCountedWhereItArrives(t *testing.T) {
 	at := runHere(t, Sink)
-	for _, streams := range []int{1, 8} {
-		r, err := Bulk{To: at, Streams: streams, For: 100 * time.Millisecond}.Run(t.Context())
+	for _, c := range []Bulk{{Streams: 1}, {Streams: 8}, {Streams: 8, Apart: true}} {
+		c.To, c.For = at, 100*time.Millisecond
+		r, err := c.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Bytes < 8<<20 || r.Elapsed < 100*time.Millisecond || r.Elapsed > time.Second {
-			t.Errorf("%d streams: %+v", streams, r)
+			t.Errorf("%+v: %+v", c, r)
 		}
 	}
 	c, err := net.Dial("tcp", at.String())

@@ -76,9 +76,15 @@ type acceptor struct {
 	timer   timer
 }
 
+// acceptBatch is how many connections are accepted at once after a long round.
+const acceptBatch = 16
+
 // ready accepts one connection; the kernel tells again while there are more. To ask whether there are costs a good part of
-// an accept, since the kernel readies a socket before it looks.
-func (a *acceptor) ready(uint32, uint8) { a.accept() }
+// an accept, since the kernel readies a socket before it looks: it is only done after a round so long that some may have come.
+func (a *acceptor) ready(uint32, uint8) {
+	for n := 1; a.accept() && a.l.long && n < acceptBatch; n++ {
+	}
+}
 
 // accept takes one connection and starts its life. False: there is none, or it is of no use to try again now.
 func (a *acceptor) accept() bool {

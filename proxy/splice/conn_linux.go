@@ -25,7 +25,8 @@ type conn struct {
 	dialled  time.Duration    // when the current attempt began
 	accepted time.Duration
 	last     time.Duration // when bytes last moved
-	queued   bool          // for another turn
+	queued   bool          // for a turn among bulk
+	leaving  bool          // to another loop
 	turns    uint8         // up to settledAfter
 	ended    Side          // who ended first
 
@@ -62,10 +63,10 @@ func (c *conn) ready(events uint32, tag uint8) {
 		c.dialReady(events)
 	case tag == tagClient:
 		c.client.note(events)
-		c.relay()
+		c.wake()
 	default:
 		c.endpoint.note(events)
-		c.relay()
+		c.wake()
 	}
 }
 

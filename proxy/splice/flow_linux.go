@@ -7,7 +7,7 @@ import (
 )
 
 // turnBytes is what one direction may carry before the loop's other connections have a turn.
-const turnBytes = 4 << 20
+const turnBytes = pipeSize
 
 // flow is one direction. What it holds (a buffer or a pipe with bytes in it) is borrowed only while the destination does
 // not take them: an idle connection holds nothing but its two sockets.
@@ -78,9 +78,11 @@ func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
 
 func (f *flow) holds() bool { return f.inPipe > 0 || len(f.rest) > 0 }
 
+func (f *flow) isBulk() bool { return f.large >= bulkAfter }
+
 // step moves one load, by a copy or by a pipe.
 func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	if f.large >= bulkAfter {
+	if f.isBulk() {
 		return f.splice(l, src, dst)
 	}
 	return f.copy(l, src, dst)

@@ -17,6 +17,13 @@ const eventsAtOnce = 128
 // turnsGiven is how often in a row a loop with bulk gives way before it sleeps. Measured: more brings nothing.
 const turnsGiven = 4
 
+// bulkTime is how long turns of bulk may go on before the loop looks for events: small exchanges and new connections
+// wait this long and one load more. To look for events costs a microsecond, a load of bulk 10 to 300.
+const bulkTime = 200 * time.Microsecond
+
+// longRound is from when on several may have come to a listener during a round.
+const longRound = 200 * time.Microsecond
+
 // Edge-triggered readiness of a stream, asked for once: each stage keeps what it was told.
 const streamEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
@@ -43,9 +50,10 @@ type loop struct {
 	// owned by the loop's goroutine
 	now     time.Duration // since the engine's start, read once a round
 	timers  timers
-	again   []*conn // had more to do than one turn allows
-	leaving []*conn // to lighter loops
-	bulk    bool    // a splice carried something in this round, and the next load should grow: fewer and larger segments
+	turns   turns[*conn] // bulk, and who has more to do than one turn allows
+	long    bool         // the last round took long
+	leaving []*conn      // to lighter loops
+	bulk    bool         // a splice carried something in this round, and the next load should grow: fewer and larger segments
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
@@ -176,17 +184,18 @@ func (l *loop) run(stop *bool) {
 		if l.dgrams != nil {
 			l.dgrams.flush()
 		}
-		l.resume()
+		l.giveTurns()
 		l.handOver()
 		for t := l.timers.due(l.now); t != nil; t = l.timers.due(l.now) {
 			t.owner.expired(l.now)
 		}
+		l.long = l.clock()-l.now > longRound
 	}
 }
 
 // wait returns the number of events that came.
 func (l *loop) wait() int {
-	if l.bulk {
+	if l.bulk && l.turns.over() {
 		l.bulk = false
 		if n := l.giveWay(); n > 0 {
 			return n
@@ -228,7 +237,7 @@ func (l *loop) clock() time.Duration { return time.Since(l.start) }
 // patience is how long the loop may sleep, in milliseconds rounded up; -1 = until something happens.
 func (l *loop) patience() int {
 	switch {
-	case len(l.again) > 0:
+	case !l.turns.empty():
 		return 0
 	case len(l.timers) == 0:
 		return -1
@@ -250,16 +259,24 @@ func (l *loop) resolve(n int) []readiness {
 	return out
 }
 
-// resume gives another turn to connections that had more to do.
-func (l *loop) resume() {
-	if len(l.again) == 0 {
+// giveTurns carries bulk for a while, once what is small had its turn at once. A lap may take many rounds.
+func (l *loop) giveTurns() {
+	if l.turns.empty() {
 		return
 	}
-	turn := l.again
-	l.again = nil
-	for _, c := range turn {
+	l.turns.begin()
+	for until := l.clock() + bulkTime; ; {
+		c, ok := l.turns.take()
+		if !ok {
+			return
+		}
 		c.queued = false
-		c.relay()
+		if !c.leaving { // its next turn is on another loop
+			c.relay()
+		}
+		if l.clock() >= until {
+			return
+		}
 	}
 }
 

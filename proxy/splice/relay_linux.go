@@ -82,10 +82,26 @@ func (c *conn) after(up, down verdict) {
 	switch {
 	case up == ended && down == ended:
 		c.finish(c.ended, FIN, OutcomeOK, sysClose) // which passes the second FIN on
-	case (up == more || down == more) && !c.queued:
-		c.queued = true
-		c.l.again = append(c.l.again, c)
+	case up == more || down == more:
+		c.queue()
 	}
+}
+
+// queue has the connection wait for a turn among bulk.
+func (c *conn) queue() {
+	if !c.queued {
+		c.queued = true
+		c.l.turns.add(c)
+	}
+}
+
+// wake gives a connection a turn of which something was told: at once what is small, bulk after that.
+func (c *conn) wake() {
+	if c.up.isBulk() || c.down.isBulk() {
+		c.queue()
+		return
+	}
+	c.relay()
 }
 
 // halfClose passes the first FIN on and starts the clock for the other direction.

@@ -18,15 +18,27 @@ func (c *conn) settle() {
 	}
 	c.l.load.Add(1)
 	if to := c.front.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
+		c.leaving = true
 		c.l.leaving = append(c.l.leaving, c)
 	}
 }
 
-// handOver moves connections to lighter loops. It runs between two rounds, when no event of theirs is under way.
+// handOver moves connections to lighter loops. It runs between two rounds, when no event of theirs is under way; those
+// that wait for a turn stay until it has come.
 func (l *loop) handOver() {
+	stay := l.leaving[:0]
 	for _, c := range l.leaving {
+		if c.stage != relaying {
+			continue
+		}
+		if c.queued {
+			stay = append(stay, c)
+			continue
+		}
+		c.leaving = false
 		to := l.engine.lightest()
-		if c.stage != relaying || c.queued || l.load.Load()-to.load.Load() < unevenLoad {
+		if l.load.Load()-to.load.Load() < unevenLoad {
+			c.queue() // it gave its turn up
 			continue
 		}
 		c.unwatch(&c.client)
@@ -37,8 +49,8 @@ func (l *loop) handOver() {
 		to.load.Add(1)
 		to.do(func() { c.arrive(to, timed) })
 	}
-	clear(l.leaving)
-	l.leaving = l.leaving[:0]
+	clear(l.leaving[len(stay):])
+	l.leaving = stay
 }
 
 // arrive continues a connection on another loop.

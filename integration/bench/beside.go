@@ -1,0 +1,53 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/portald/portald/integration/load"
+)
+
+// underWay is how long uploads have to fill all buffers before anything is measured beside them.
+const underWay = 300 * time.Millisecond
+
+// besideConns is how many connections exchange beside the uploads: few, as of clients that wait for each answer.
+const besideConns = 4
+
+// besideWorkload measures the small exchanges of one service port while another carries uploads.
+func besideWorkload(uploads int) workload {
+	label := fmt.Sprintf("request/response beside %d uploads", uploads)
+	return workload{
+		name: fmt.Sprint("beside", uploads), label: label, among: everyone,
+		figures: append(exchangeFigures(label), figure{"gbps", labelled(label, "uploads Gb/s"), 1}),
+		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			var carried load.BulkResult
+			done := make(chan error, 1)
+			go func() {
+				done <- b.load(ctx, &carried, "bulk", "-to", service(bulkPort).String(),
+					"-streams", strconv.Itoa(uploads), "-apart", "-for", (underWay + p.span).String())
+			}()
+			select {
+			case err := <-done:
+				return nil, errors.Join(errors.New("uploads ended early"), err)
+			case <-time.After(underWay):
+			}
+			f, _, err := b.exchanges(ctx, "rr", "-to", service(echoPort).String(),
+				"-conns", strconv.Itoa(besideConns), "-for", p.span.String())
+			if err != nil {
+				cancel()
+			}
+			if err := errors.Join(err, <-done); err != nil {
+				return nil, err
+			}
+			f["gbps"] = float64(carried.Bytes) * 8 / 1e9 / carried.Elapsed.Seconds()
+			return f, nil
+		},
+	}
+}

@@ -1,0 +1,97 @@
+package splice
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads, and
+// not one or two of each.
+func TestSmallExchangesBesideUploads(t *testing.T) {
+	const uploads, exchanges, most = 128, 30, 64 << 20
+	r := newRig(t, Options{Loops: 1})
+	var carried atomic.Int64
+	sink := serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+		buf := make([]byte, 256<<10)
+		for {
+			n, err := c.Read(buf)
+			if carried.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	})
+	_, bulk := r.open(t, service.TCP, "127.0.0.1", sink)
+	_, small := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", echo))
+	stop := uploadTo(t, bulk, uploads)
+	defer stop()
+	for carried.Load() < uploads<<20 {
+		time.Sleep(time.Millisecond)
+	}
+	c := dialTCP(t, small)
+	var meanwhile []int64
+	for range exchanges {
+		before := carried.Load()
+		c.Write([]byte("x"))
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		meanwhile = append(meanwhile, carried.Load()-before)
+	}
+	slices.Sort(meanwhile)
+	if median := meanwhile[exchanges/2]; median > most {
+		t.Errorf("an exchange waits for %d MB of uploads, want %d at the most", median>>20, most>>20)
+	}
+}
+
+// Bulk that stays is spread over the loops too, although it always waits for a turn.
+func TestEvenLoopsOfBulk(t *testing.T) {
+	r := newRig(t, Options{Loops: 2})
+	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
+	stop := uploadTo(t, at, 8)
+	defer stop()
+	eventually(t, func() bool { return r.loops[0].load.Load()+r.loops[1].load.Load() == 8 }, "eight streams are load")
+	eventually(t, func() bool { return r.loops[0].load.Load() >= 3 && r.loops[1].load.Load() >= 3 }, "they are spread evenly")
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, holds func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// uploadTo has n connections send as much as will go, until stop.
+func uploadTo(t *testing.T, at netip.AddrPort, n int) (stop func()) {
+	var wg sync.WaitGroup
+	var conns []net.Conn
+	for range n {
+		c := dialTCP(t, at)
+		conns = append(conns, c)
+		c.SetDeadline(time.Time{})
+		wg.Go(func() {
+			data := make([]byte, 256<<10)
+			for {
+				if _, err := c.Write(data); err != nil {
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		for _, c := range conns {
+			c.Close()
+		}
+		wg.Wait()
+	}
+}
