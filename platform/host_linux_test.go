@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -152,4 +155,36 @@ func TestDeleteUDP(t *testing.T) {
 	if got := flows(t); !slices.Equal(got, want) {
 		t.Errorf("left: %q, want %q", got, want)
 	}
+}
+
+// beside runs something that keeps the thread that is in the namespace, and steps by its side, then ends it.
+func beside(t *testing.T, run func(context.Context, func(error)) error, steps func(host *netlink.Handle) error) {
+	t.Helper()
+	host, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	stepped := make(chan error, 1)
+	go func() {
+		defer cancel()
+		stepped <- steps(host)
+	}()
+	if err := run(ctx, func(err error) { t.Error(err) }); err != nil {
+		t.Error(err)
+	}
+	if err := <-stepped; err != nil {
+		t.Error(err)
+	}
+}
+
+// until waits for something to hold.
+func until(holds func() bool) error {
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return errors.New("it does not come to that within 10 s")
+		}
+	}
+	return nil
 }

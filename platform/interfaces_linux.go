@@ -1,13 +1,26 @@
 package platform
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// Interfaces knows the network interfaces of the namespace that it was made in. Safe for concurrent use.
-type Interfaces struct{ fd int }
+// Interfaces knows the network interfaces of the namespace that it was made in, by the kernel's notices while Run runs.
+// Safe for concurrent use.
+type Interfaces struct {
+	fd    int
+	known atomic.Pointer[map[int]iface] // nil: nothing is followed
+}
+
+// iface is an interface; its kind is a driver's name: veth, bridge, vxlan.
+type iface struct{ name, kind string }
 
 // NewInterfaces returns an Interfaces, to be closed when nobody asks it any more.
 func NewInterfaces() (*Interfaces, error) {
@@ -15,14 +28,16 @@ func NewInterfaces() (*Interfaces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a socket to ask for interfaces: %w", err)
 	}
-	return &Interfaces{fd}, nil
+	return &Interfaces{fd: fd}, nil
 }
 
-// Name is the name of the interface with that index, empty when there is none. It asks the kernel each time, which
-// costs one system call that does not wait: a pod's interface is as old as the pod, and its index may be used again.
+// Name is the name of the interface with that index, empty when there is none. It may ask the kernel, and wait.
 func (i *Interfaces) Name(index int) string {
+	if name, known := i.NameKnown(index); known {
+		return name
+	}
 	request, err := unix.NewIfreq("")
-	if err != nil || index <= 0 {
+	if err != nil {
 		return ""
 	}
 	request.SetUint32(uint32(index))
@@ -30,6 +45,74 @@ func (i *Interfaces) Name(index int) string {
 		return ""
 	}
 	return request.Name()
+}
+
+// NameKnown is Name as far as it is known without asking the kernel. It never waits.
+func (i *Interfaces) NameKnown(index int) (name string, known bool) {
+	if index <= 0 {
+		return "", true
+	}
+	d, known := i.find(index)
+	return d.name, known
+}
+
+func (i *Interfaces) find(index int) (found iface, known bool) {
+	all := i.known.Load()
+	if all == nil {
+		return iface{}, false
+	}
+	found, known = (*all)[index]
+	return found, known
+}
+
+// Run follows the interfaces until ctx ends. While that fails the kernel is asked each time; failed is told, and it is
+// tried again every 5 s.
+func (i *Interfaces) Run(ctx context.Context, failed func(error)) error {
+	return again(ctx, failed, func() error {
+		defer i.known.Store(nil)
+		return followRoutes(ctx, []uint{unix.RTNLGRP_LINK}, i.list, i.heard)
+	})
+}
+
+func (i *Interfaces) list() error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	all := make(map[int]iface, len(links))
+	for _, l := range links {
+		all[l.Attrs().Index] = iface{l.Attrs().Name, l.Type()}
+	}
+	i.known.Store(&all)
+	return nil
+}
+
+// heard takes a notice in. Those of bridges tell of their ports, not of interfaces.
+func (i *Interfaces) heard(m syscall.NetlinkMessage) {
+	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
+		return
+	}
+	index := int((*unix.IfInfomsg)(unsafe.Pointer(&m.Data[0])).Index)
+	was, had := i.find(index)
+	switch m.Header.Type {
+	case unix.RTM_NEWLINK:
+		l, err := netlink.LinkDeserialize(nil, m.Data)
+		if err != nil {
+			i.change(func(all map[int]iface) { delete(all, index) }) // it is asked for, then
+			return
+		}
+		if now := (iface{l.Attrs().Name, l.Type()}); now != was || !had {
+			i.change(func(all map[int]iface) { all[index] = now })
+		}
+	case unix.RTM_DELLINK:
+		i.change(func(all map[int]iface) { delete(all, index) })
+	}
+}
+
+func (i *Interfaces) change(edit func(map[int]iface)) {
+	all := maps.Clone(*i.known.Load())
+	edit(all)
+	i.known.Store(&all)
 }
 
 // Close lets go of what Name needs.

@@ -43,8 +43,13 @@ func (s *LocalSet) Contains(addr netip.Addr) bool {
 // Run follows the host's addresses until ctx ends. While that fails the set stays as it was; failed is told, and it is
 // tried again every 5 s.
 func (s *LocalSet) Run(ctx context.Context, failed func(error)) error {
+	return again(ctx, failed, func() error { return s.follow(ctx) })
+}
+
+// again follows something until ctx ends, anew when that failed.
+func again(ctx context.Context, failed func(error), follow func() error) error {
 	for {
-		err := s.follow(ctx)
+		err := follow()
 		if ctx.Err() != nil {
 			return nil
 		}

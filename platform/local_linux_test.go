@@ -28,6 +28,45 @@ func TestInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer interfaces.Close()
+	known := func(index int) string {
+		name, _ := interfaces.NameKnown(index)
+		return name
+	}
+	if _, ok := interfaces.NameKnown(1); ok {
+		t.Error("known before anything is followed")
+	}
+	beside(t, interfaces.Run, func(host *netlink.Handle) error {
+		if err := until(func() bool { return known(1) == "lo" }); err != nil {
+			return err
+		}
+		for _, name := range []string{"cali0123456789a", "cni0"} {
+			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
+			if err := host.LinkAdd(link); err != nil {
+				return err
+			}
+			index := link.Attrs().Index
+			for _, step := range []struct {
+				change func() error
+				want   string
+			}{
+				{func() error { return nil }, name},
+				{func() error { return host.LinkSetName(link, "renamed") }, "renamed"},
+				{func() error { return host.LinkSetUp(link) }, "renamed"},
+				{func() error { return host.LinkDel(link) }, ""},
+			} {
+				if err := step.change(); err != nil {
+					return err
+				}
+				if err := until(func() bool { return known(index) == step.want }); err != nil {
+					return fmt.Errorf("%d is %q, want %q: %w", index, known(index), step.want, err)
+				}
+			}
+			if got := interfaces.Name(index); got != "" {
+				return fmt.Errorf("%d is gone, and %q", index, got)
+			}
+		}
+		return nil
+	})
 	for _, name := range []string{"cali0123456789a", "cni0"} {
 		link := bridge(t, name)
 		index := link.Attrs().Index

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -150,11 +151,7 @@ func TestPaths(t *testing.T) {
 	route(t, uplink, "::/0", "fd00:9::fe")
 	route(t, uplink, "10.1.9.0/24", "192.0.2.9")
 
-	paths, err := NewPaths()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer paths.Close()
+	paths := newPaths(t)
 	for _, c := range []struct {
 		what, client, endpoint string
 		want                   bool
@@ -194,12 +191,96 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func BenchmarkPaths(b *testing.B) {
-	paths, err := NewPaths()
+func newPaths(t testing.TB) *Paths {
+	t.Helper()
+	interfaces, err := NewInterfaces()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	defer paths.Close()
+	t.Cleanup(interfaces.Close)
+	paths, err := NewPaths(interfaces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(paths.Close)
+	return paths
+}
+
+// What the kernel answered is known until interfaces, addresses, routes or rules change, and only while that is followed.
+func TestPathsFollow(t *testing.T) {
+	inNamespace(t)
+	raise(t, "lo")
+	pod1, pod2 := device(t, "veth", "pod1", 0), device(t, "veth", "pod2", 0)
+	for i, pod := range []int{pod1, pod2} {
+		route(t, pod, fmt.Sprintf("10.1.0.%d/32", i+1), "")
+		route(t, pod, fmt.Sprintf("fd00:1::%d/128", i+1), "")
+	}
+	paths := newPaths(t)
+	a, b := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("10.1.0.2")
+	a6, b6 := netip.MustParseAddr("fd00:1::1"), netip.MustParseAddr("fd00:1::2")
+	if _, known := paths.ReturnsKnown(a, b); known || !paths.Returns(a, b) {
+		t.Error("known before anybody asked, or no way")
+	}
+	if _, known := paths.ReturnsKnown(a, b); known {
+		t.Error("known although nothing is followed")
+	}
+	if yes, known := paths.ReturnsKnown(a, b6); yes || !known {
+		t.Error("of two families nothing has to be asked")
+	}
+	far, _ := netlink.ParseIPNet("203.0.113.0/24")
+	addr, _ := netlink.ParseAddr("192.0.2.7/24")
+	to2 := &netlink.Route{LinkIndex: pod2, Scope: netlink.SCOPE_LINK, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	to26 := &netlink.Route{LinkIndex: pod2, Dst: &net.IPNet{IP: a6.AsSlice(), Mask: net.CIDRMask(128, 128)}}
+	rule := netlink.NewRule()
+	rule.Family, rule.Priority, rule.Dst, rule.Type = netlink.FAMILY_V4, 7, far, unix.FR_ACT_UNREACHABLE
+	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "another"}}
+	beside(t, paths.Run, func(host *netlink.Handle) error {
+		want := map[bool]bool{false: true, true: true}
+		for _, step := range []struct {
+			what   string
+			change func() error
+			v6, is bool // what is so from then on, in one family
+		}{
+			{"nothing", func() error { return nil }, false, true},
+			{"an interface more", func() error { return host.LinkAdd(link) }, false, true},
+			{"an address more", func() error { return host.AddrAdd(link, addr) }, false, true},
+			{"a rule more", func() error { return host.RuleAdd(rule) }, false, true},
+			{"another route", func() error { return host.RouteReplace(to2) }, false, false},
+			{"another route, IPv6", func() error { return host.RouteReplace(to26) }, true, false},
+			{"the pod of neither", func() error { return host.LinkDel(link) }, true, false},
+		} {
+			now := paths.present.Load()
+			if err := step.change(); err != nil {
+				return fmt.Errorf("%s: %w", step.what, err)
+			}
+			if step.what != "nothing" {
+				if err := until(func() bool { return paths.present.Load() != now }); err != nil {
+					return fmt.Errorf("%s is not noticed: %w", step.what, err)
+				}
+			}
+			want[step.v6] = step.is
+			for v6, c := range map[bool][2]netip.Addr{false: {a, b}, true: {a6, b6}} {
+				err := until(func() bool {
+					if got := paths.Returns(c[0], c[1]); got != want[v6] {
+						return false
+					}
+					got, known := paths.ReturnsKnown(c[0], c[1])
+					return known && got == want[v6]
+				})
+				if err != nil {
+					return fmt.Errorf("%s, IPv6 %t: want %t: %w", step.what, v6, want[v6], err)
+				}
+			}
+		}
+		return nil
+	})
+	if _, known := paths.ReturnsKnown(a, b); known {
+		t.Error("known although nothing is followed any more")
+	}
+}
+
+func BenchmarkPaths(b *testing.B) {
+	paths := newPaths(b)
 	client, endpoint := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8")
 	for b.Loop() {
 		paths.Returns(client, endpoint)

@@ -28,19 +28,21 @@ func newHost(inside config.Inside) (h *host, err error) {
 	if h.names, err = platform.NewInterfaces(); err != nil {
 		return nil, err
 	}
-	if h.paths, err = platform.NewPaths(); err != nil {
+	if h.paths, err = platform.NewPaths(h.names); err != nil {
 		return nil, err
 	}
 	h.inside = newInsiders(inside, h)
 	return h, nil
 }
 
-// follow keeps up with the host until ctx ends.
-func (h *host) follow(log logrus.FieldLogger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return h.addresses.Run(ctx, func(err error) {
-			log.WithError(err).Warn("New addresses of this host are not noticed for now")
-		})
+// follow is what keeps up with the host, each part until ctx ends.
+func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
+	addresses := func(err error) { log.WithError(err).Warn("New addresses of this host are not noticed for now") }
+	asked := func(err error) { log.WithError(err).Warn("Interfaces and routes are asked for, each time, for now") }
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return h.addresses.Run(ctx, addresses) },
+		func(ctx context.Context) error { return h.names.Run(ctx, asked) },
+		func(ctx context.Context) error { return h.paths.Run(ctx, asked) },
 	}
 }
 

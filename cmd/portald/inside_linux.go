@@ -35,17 +35,45 @@ func (in *insiders) setNode(podCIDRs []netip.Prefix) bool {
 
 // has is splice.Options.Inside.
 func (in *insiders) has(client netip.Addr, iface int) bool {
-	if in.host.addresses.Contains(client) {
+	switch {
+	case in.host.addresses.Contains(client):
 		return true
+	case in.byInterface():
+		return in.through(in.host.names.Name(iface))
 	}
-	switch in.mode.Mode {
-	case config.ByBridgeInterface:
-		return in.host.names.Name(iface) == in.mode.Interface
-	case config.ByInterfacePrefix:
-		return strings.HasPrefix(in.host.names.Name(iface), in.mode.Interface)
+	return in.inRange(client) && !in.host.paths.Afar(client)
+}
+
+// hasKnown is splice.Options.InsideKnown.
+func (in *insiders) hasKnown(client netip.Addr, iface int) (inside, known bool) {
+	switch {
+	case in.host.addresses.Contains(client):
+		return true, true
+	case in.byInterface():
+		name, known := in.host.names.NameKnown(iface)
+		return in.through(name), known
+	case !in.inRange(client):
+		return false, true
 	}
-	inside := slices.ContainsFunc(*in.pods.Load(), func(p netip.Prefix) bool { return p.Contains(client) })
-	return inside && !in.host.paths.Afar(client) // the addresses of all nodes' pods may be of one range
+	afar, known := in.host.paths.AfarKnown(client)
+	return !afar, known
+}
+
+func (in *insiders) byInterface() bool {
+	return in.mode.Mode == config.ByBridgeInterface || in.mode.Mode == config.ByInterfacePrefix
+}
+
+// through tells whether those inside come in by an interface of that name.
+func (in *insiders) through(name string) bool {
+	if in.mode.Mode == config.ByBridgeInterface {
+		return name == in.mode.Interface
+	}
+	return strings.HasPrefix(name, in.mode.Interface)
+}
+
+// inRange tells whether an address is one of those of pods, on whatever node: those of all nodes may be of one range.
+func (in *insiders) inRange(client netip.Addr) bool {
+	return slices.ContainsFunc(*in.pods.Load(), func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 // rules says the same in the words of the writer, as far as rules can know: they let pods of other nodes pass to where

@@ -182,7 +182,7 @@ func (d *daemon) wireEngine(limit uint64) error {
 		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
 		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
 		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
-		Inside: d.host.inside.has, Returns: d.returns,
+		Inside: d.host.inside.has, InsideKnown: d.host.inside.hasKnown, Returns: d.returns, ReturnsKnown: d.returnsKnown,
 	})
 	d.engine = engine
 	return err
@@ -196,6 +196,14 @@ const spareThreads = 2
 // returns is splice.Options.Returns: until replies are led back, none come.
 func (d *daemon) returns(client, endpoint netip.Addr) bool {
 	return d.writer.Diverts(client.Is6()) && d.host.paths.Returns(client, endpoint)
+}
+
+// returnsKnown is splice.Options.ReturnsKnown.
+func (d *daemon) returnsKnown(client, endpoint netip.Addr) (returns, known bool) {
+	if !d.writer.Diverts(client.Is6()) {
+		return false, true
+	}
+	return d.host.paths.ReturnsKnown(client, endpoint)
 }
 
 func (d *daemon) wireDataplane() {

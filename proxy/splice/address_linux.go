@@ -20,12 +20,17 @@ var ErrTransparent = errors.New("the kernel grants no transparent socket, so end
 // opaqueEvery is how often it is told.
 const opaqueEvery = 10 * time.Second
 
-// showClient gives a socket that is to be connected to an endpoint the client's address, if the policy is so and the
-// answer would come back.
-func (e *Engine) showClient(p *plan, fd int, client, endpoint netip.Addr) {
-	if p.policy.ClientAddress != service.AddressTransparent || !e.opts.Returns(client, endpoint) {
-		return
+// showsClient tells whether an endpoint is to see the client's address: if the policy is so, and the answer would come
+// back. Where that is not known, Options.Returns has to be asked.
+func (e *Engine) showsClient(p *plan, client, endpoint netip.Addr) (shows, known bool) {
+	if p.policy.ClientAddress != service.AddressTransparent {
+		return false, true
 	}
+	return e.opts.ReturnsKnown(client, endpoint)
+}
+
+// showClient gives a socket that is to be connected to an endpoint the client's address.
+func (e *Engine) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {
 		e.opaque(errno)
 	}

@@ -26,9 +26,33 @@ func (c *conn) admit() {
 		c.refuse(OutcomeLimit)
 		return
 	}
-	c.scope = c.plan.scope(exposed.Kind, func() bool {
-		return c.front.engine.opts.Inside(client, arrivedBy(c.client.fd, client.Is6()))
-	})
+	var depends bool
+	if c.scope, depends = c.plan.scope(exposed.Kind); depends {
+		c.locate()
+		return
+	}
+	c.dial()
+}
+
+// locate finds out whether the client is inside.
+func (c *conn) locate() {
+	o, client := &c.front.engine.opts, c.rec.Client.Addr()
+	iface := arrivedBy(c.client.fd, client.Is6())
+	inside, known := o.InsideKnown(client, iface)
+	if !known {
+		c.l.park(c, func() bool { return o.Inside(client, iface) }, c.located)
+		return
+	}
+	c.located(inside)
+}
+
+func (c *conn) located(inside bool) {
+	if c.stage == over {
+		return
+	}
+	if inside {
+		c.scope = service.ClusterScope
+	}
 	c.dial()
 }
 
@@ -52,7 +76,8 @@ func (u *udpSocket) admit(key sessionKey, name sockaddr, iface uint32) *session 
 	return s
 }
 
-// admit does for a session what it does for a connection. The outcome is empty when an endpoint was found.
+// admit does for a session what it does for a connection. The outcome is empty when an endpoint was found, or is being
+// looked for.
 func (s *session) admit() Outcome {
 	u, client := s.sock, s.key.client.Addr()
 	s.rec.OriginalDst = u.originalDst(s.key, s.plan)
@@ -68,14 +93,35 @@ func (s *session) admit() Outcome {
 		u.front.leave()
 		return OutcomeLimit
 	}
-	s.scope = s.plan.scope(exposed.Kind, func() bool { return u.front.engine.opts.Inside(client, int(s.iface)) })
 	u.makeRoom()
-	o := s.dial()
+	o := s.begin(exposed.Kind)
 	if o != "" {
 		u.front.engine.release(1)
 		u.front.leave()
 	}
 	return o
+}
+
+// begin finds an endpoint, once it is known for whom.
+func (s *session) begin(kind service.Kind) Outcome {
+	var depends bool
+	if s.scope, depends = s.plan.scope(kind); !depends {
+		return s.dial()
+	}
+	o, client, iface := &s.sock.front.engine.opts, s.key.client.Addr(), int(s.iface)
+	inside, known := o.InsideKnown(client, iface)
+	if !known {
+		s.park(func() bool { return o.Inside(client, iface) }, s.located)
+		return ""
+	}
+	return s.located(inside)
+}
+
+func (s *session) located(inside bool) Outcome {
+	if inside {
+		s.scope = service.ClusterScope
+	}
+	return s.dial()
 }
 
 // originalDst tells what the client wrote to. Only translated flows get here (a rule on the whole port range sees to

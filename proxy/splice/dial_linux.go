@@ -20,18 +20,16 @@ func (c *conn) dial() {
 		if !ok {
 			break
 		}
-		switch e := c.try(addr); e {
-		case 0:
-			c.connected()
+		c.dialled = c.l.clock()
+		c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr})
+		e, client := c.front.engine, c.rec.Client.Addr()
+		asClient, known := e.showsClient(c.plan, client, addr.Addr())
+		if !known {
+			c.l.park(c, func() bool { return e.opts.Returns(client, addr.Addr()) }, c.resume)
 			return
-		case unix.EINPROGRESS:
+		}
+		if c.reach(asClient) {
 			return
-		default:
-			c.failed(e.Error())
-			if c.front.engine.short(e) {
-				c.refuse(OutcomeResources)
-				return
-			}
 		}
 	}
 	if len(c.rec.Attempts) == 0 {
@@ -39,6 +37,29 @@ func (c *conn) dial() {
 		return
 	}
 	c.refuse(OutcomeDialFailed)
+}
+
+// resume goes on with the attempt that had to wait for Options.Returns.
+func (c *conn) resume(asClient bool) {
+	if c.stage != over && !c.reach(asClient) {
+		c.dial()
+	}
+}
+
+// reach makes the current attempt. False: it failed, and another may be made.
+func (c *conn) reach(asClient bool) bool {
+	switch e := c.try(c.rec.Attempts[len(c.rec.Attempts)-1].Endpoint, asClient); e {
+	case 0:
+		c.connected()
+	case unix.EINPROGRESS:
+	default:
+		c.failed(e.Error())
+		if !c.front.engine.short(e) {
+			return false
+		}
+		c.refuse(OutcomeResources)
+	}
+	return true
 }
 
 // pick asks for an endpoint that was not tried. When all were, those that only did not answer in time may have another,
@@ -59,17 +80,17 @@ func (c *conn) pick() (netip.AddrPort, bool) {
 	return addr, ok
 }
 
-// try begins one attempt. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
-func (c *conn) try(addr netip.AddrPort) syscall.Errno {
-	c.dialled = c.l.clock()
-	c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr})
+// try connects to an endpoint. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
+func (c *conn) try(addr netip.AddrPort, asClient bool) syscall.Errno {
 	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_STREAM)
 	if e != 0 {
 		return e
 	}
 	c.endpoint = end{fd: fd}
 	streamOptions(fd)
-	c.front.engine.showClient(c.plan, fd, c.rec.Client.Addr(), addr.Addr())
+	if asClient {
+		c.front.engine.showClient(fd, c.rec.Client.Addr())
+	}
 	var sa sockaddr
 	sa.set(addr)
 	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {

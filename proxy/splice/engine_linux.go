@@ -19,6 +19,7 @@ type Engine struct {
 	policy       atomic.Pointer[service.Policy] // the defaults, complete
 	start        time.Time                      // of the loops' clocks
 	loops        []*loop
+	asker        asker
 	nextID       atomic.Uint64
 	turn         atomic.Uint32 // spreads fronts over loops
 	descriptors  atomic.Int64
@@ -78,6 +79,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	wg.Wait()
 	e.pulses.end()
+	e.asker.end()
 	for _, l := range e.loops { // what was handed over meanwhile
 		waker{l}.ready(0, 0)
 		l.cut()

@@ -27,12 +27,17 @@ type Options struct {
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
 	// Inside tells whether a client is inside the cluster: this node itself or a pod. Only externally local service ports
 	// have it asked, with the index of the interface that the client came in by, 0 when it is not known; a client on this
-	// node seems to come by whichever has the address it dialled. It must not block. Default: nobody is.
+	// node seems to come by whichever has the address it dialled. It may take its time: only who asks waits. Default: nobody
+	// is.
 	Inside func(client netip.Addr, iface int) bool
+	// InsideKnown is asked first, on an event loop: it must not wait, nor ask the kernel. Not known: Inside is asked.
+	InsideKnown func(client netip.Addr, iface int) (inside, known bool)
 	// Returns tells whether what an endpoint answers to a client's own address comes back to the socket that the engine
 	// bound to it: not where the two are one, or either is this host. Only transparent service ports have it asked, for
-	// each dial. It must not block. Default: nothing does, and endpoints see this node's address.
+	// each dial. It may take its time, as Inside. Default: nothing does, and endpoints see this node's address.
 	Returns func(client, endpoint netip.Addr) bool
+	// ReturnsKnown is to Returns what InsideKnown is to Inside.
+	ReturnsKnown func(client, endpoint netip.Addr) (returns, known bool)
 }
 
 // DefaultConnectTimeouts are those of the original userspace proxy.
@@ -69,10 +74,10 @@ func (o *Options) setDefaults() {
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}
 	}
-	if o.Inside == nil {
-		o.Inside = func(netip.Addr, int) bool { return false }
+	if noInside := o.Inside == nil; o.InsideKnown == nil {
+		o.InsideKnown = func(netip.Addr, int) (inside, known bool) { return false, noInside }
 	}
-	if o.Returns == nil {
-		o.Returns = func(_, _ netip.Addr) bool { return false }
+	if noReturns := o.Returns == nil; o.ReturnsKnown == nil {
+		o.ReturnsKnown = func(_, _ netip.Addr) (returns, known bool) { return false, noReturns }
 	}
 }

@@ -29,14 +29,11 @@ func (nobody) Pick(netip.Addr, []netip.AddrPort) (netip.AddrPort, string, bool) 
 	return netip.AddrPort{}, "", false
 }
 
-// scope is which endpoints the client of a frontend of that kind may be led to. inside is asked only where that matters:
-// an external traffic policy Local is for clients from outside.
-func (p *plan) scope(kind service.Kind, inside func() bool) service.Scope {
-	s := p.scopes[kind]
-	if s == service.NodeScope && kind != service.ClusterIP && inside() {
-		return service.ClusterScope
-	}
-	return s
+// scope is which endpoints the client of a frontend of that kind may be led to. Depends: those of the cluster if the client
+// is inside, since an external traffic policy Local is for clients from outside.
+func (p *plan) scope(kind service.Kind) (s service.Scope, depends bool) {
+	s = p.scopes[kind]
+	return s, s == service.NodeScope && kind != service.ClusterIP
 }
 
 // arrivedBy is the index of the interface that an accepted connection came in by, 0 when the kernel does not say. The

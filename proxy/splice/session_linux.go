@@ -29,7 +29,10 @@ type session struct {
 	began      time.Duration
 	last       time.Duration
 	prev, next *session
-	unanswered []byte // the first datagram, until anything came back: another endpoint may get it
+	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
+	parked     bool     // until the host has answered a question
+	gone       bool     // the endpoint to be dialled, meanwhile
+	held       [][]byte // what the client sent meanwhile
 	tried      []netip.AddrPort
 	rec        Record
 	attempt    [1]Attempt
@@ -46,7 +49,7 @@ func newSession(u *udpSocket, key sessionKey, name sockaddr, iface uint32) *sess
 	return s
 }
 
-// dial picks an endpoint and connects a socket to it. The outcome is empty when that worked.
+// dial picks an endpoint and connects a socket to it. The outcome is empty when that worked, or has to wait.
 func (s *session) dial() Outcome {
 	e := s.sock.front.engine
 	for len(s.rec.Attempts) < len(s.plan.policy.ConnectTimeouts) {
@@ -55,21 +58,37 @@ func (s *session) dial() Outcome {
 			break
 		}
 		s.rec.Affinity = affinity
-		errno := s.connect(addr)
-		if errno == 0 {
-			s.rec.Endpoint = s.plan.endpoint(addr)
-			s.rec.Connect = s.sock.l.clock() - s.began
+		s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr})
+		client := s.key.client.Addr()
+		asClient, known := e.showsClient(s.plan, client, addr.Addr())
+		if !known {
+			s.park(func() bool { return e.opts.Returns(client, addr.Addr()) }, s.resume)
 			return ""
 		}
-		s.failed(errno)
-		if e.short(errno) {
-			return OutcomeResources
+		if o, done := s.reach(asClient); done {
+			return o
 		}
 	}
 	if len(s.rec.Attempts) == 0 {
 		return OutcomeNoEndpoint
 	}
 	return OutcomeDialFailed
+}
+
+// reach makes the current attempt. Not done: it failed, and another may be made.
+func (s *session) reach(asClient bool) (o Outcome, done bool) {
+	addr := s.rec.Attempts[len(s.rec.Attempts)-1].Endpoint
+	errno := s.connect(addr, asClient)
+	if errno == 0 {
+		s.rec.Endpoint = s.plan.endpoint(addr)
+		s.rec.Connect = s.sock.l.clock() - s.began
+		return "", true
+	}
+	s.failed(errno)
+	if s.sock.front.engine.short(errno) {
+		return OutcomeResources, true
+	}
+	return "", false
 }
 
 // enter makes the session known.
@@ -81,6 +100,14 @@ func (s *session) enter() {
 	if idle := u.front.present().policy.UDPIdle; idle > 0 && u.timer.index == 0 {
 		u.l.timers.set(&u.timer, u.l.now+idle)
 	}
+}
+
+// sought is the endpoint that the session has, or is to be connected to.
+func (s *session) sought() netip.AddrPort {
+	if n := len(s.rec.Attempts); s.parked && n > 0 {
+		return s.rec.Attempts[n-1].Endpoint
+	}
+	return s.rec.Endpoint.Addr
 }
 
 // end closes a session that was entered.
@@ -127,14 +154,15 @@ func (s *session) touch() {
 }
 
 // connect makes a socket that sends to one endpoint and receives from it alone.
-func (s *session) connect(addr netip.AddrPort) syscall.Errno {
-	s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr})
+func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
 	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_DGRAM)
 	if e != 0 {
 		return e
 	}
 	s.fd = fd
-	s.sock.front.engine.showClient(s.plan, fd, s.key.client.Addr(), addr.Addr())
+	if asClient {
+		s.sock.front.engine.showClient(fd, s.key.client.Addr())
+	}
 	var sa sockaddr
 	sa.set(addr)
 	if e := sysConnect(fd, &sa); e != 0 {
@@ -165,6 +193,10 @@ func (s *session) send(data []byte) {
 
 // forward sends a datagram to the endpoint, or to another when this one is found gone.
 func (s *session) forward(data []byte) {
+	if s.parked {
+		s.hold(data)
+		return
+	}
 	_, e := sysSend(s.fd, data)
 	switch {
 	case e == 0:
@@ -189,7 +221,11 @@ func (s *session) refused() bool {
 		s.end(Endpoint, Reset, o)
 		return false
 	}
-	sysSend(s.fd, s.unanswered)
+	if s.parked {
+		s.hold(s.unanswered)
+	} else {
+		sysSend(s.fd, s.unanswered)
+	}
 	return true
 }
 

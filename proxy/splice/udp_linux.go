@@ -53,7 +53,11 @@ func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
 		for s := u.byUse.first; s != nil; {
 			next := s.next
-			if e := v.endpoint(s.rec.Endpoint.Addr); !e.Ready && !e.Serving {
+			switch e := v.endpoint(s.sought()); {
+			case e.Ready || e.Serving:
+			case s.parked:
+				s.gone = true
+			default:
 				s.end(Proxy, Reset, OutcomeEndpointRemoved)
 			}
 			s = next
