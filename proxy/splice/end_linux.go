@@ -16,6 +16,7 @@ type end struct {
 	writable bool
 	hup      bool // FIN or reset is in: reads go on until they say so
 	broken   bool // it has a pending error
+	urgent   bool // it has sent an urgent byte
 }
 
 // Tags tell a conn which of its ends is ready.
@@ -40,6 +41,9 @@ func (s *end) note(events uint32) {
 	}
 	if events&unix.EPOLLERR != 0 {
 		s.broken = true
+	}
+	if events&unix.EPOLLPRI != 0 {
+		s.urgent = true
 	}
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.writable = true

@@ -20,6 +20,7 @@ type flow struct {
 
 	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
+	flags  uintptr // to send rest with
 	pipe   pipe
 	inPipe int // bytes; the pipe is borrowed while positive
 }
@@ -82,15 +83,22 @@ func (f *flow) isBulk() bool { return f.large >= bulkAfter }
 
 // step moves one load, by a copy or by a pipe.
 func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	if f.isBulk() {
+	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
 	return f.copy(l, src, dst)
 }
 
 // copy moves what one read brings. Small loads are cheaper this way, and the loop's one buffer serves all.
+//
+// A read ends before an urgent byte, at the mark, and splice(2) never gets past one. So an end that has sent one is
+// copied from then on, each urgent byte by itself, and urgent at the other side too.
 func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	n, e := sysRecv(src.fd, l.scratch[:])
+	room, flags := l.scratch[:], uintptr(0)
+	if src.urgent && sysAtMark(src.fd) {
+		room, flags = room[:1], unix.MSG_OOB
+	}
+	n, e := sysRecv(src.fd, room)
 	if e != 0 {
 		return src.stopped(e)
 	}
@@ -104,10 +112,10 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	} else {
 		f.large = 0
 	}
-	if n < bufferSize {
+	if n < bufferSize && !src.urgent {
 		src.readable = src.hup // a short read took all there was, unless the end is in too
 	}
-	sent, e := sysSend(dst.fd, l.scratch[:n])
+	sent, e := sysSendAs(dst.fd, l.scratch[:n], flags)
 	if e != 0 {
 		if e != unix.EAGAIN {
 			return dstGone, e
@@ -117,7 +125,7 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	if sent < n {
 		dst.full(l)
 		f.buf = buffers.Get().(*[bufferSize]byte)
-		f.rest = f.buf[:copy(f.buf[:], l.scratch[sent:n])]
+		f.rest, f.flags = f.buf[:copy(f.buf[:], l.scratch[sent:n])], flags
 	}
 	return more, 0
 }
@@ -135,7 +143,7 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		if e != 0 {
 			return src.stopped(e)
 		}
-		f.eof = true
+		f.large = 0 // the end or an urgent byte before it: a read tells
 		return more, 0
 	}
 	f.carried += int64(n)
@@ -168,7 +176,7 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 		}
 	}
 	for len(f.rest) > 0 {
-		n, e := sysSend(dst.fd, f.rest)
+		n, e := sysSendAs(dst.fd, f.rest, f.flags)
 		if e == unix.EAGAIN {
 			dst.full(l)
 			return 0
@@ -188,7 +196,7 @@ func (f *flow) release() {
 		buffers.Put(f.buf)
 		f.buf = nil
 	}
-	f.rest = nil
+	f.rest, f.flags = nil, 0
 }
 
 // drop gives back what the flow holds, bytes and all: a pipe with bytes in it is of no use to another connection.

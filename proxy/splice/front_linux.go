@@ -172,6 +172,7 @@ const (
 // streamOptions are set on listeners, from which accepted sockets inherit them, and on sockets to endpoints.
 func streamOptions(fd int) {
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // an urgent byte stays in the stream
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle)
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval)

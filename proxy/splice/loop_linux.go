@@ -25,7 +25,7 @@ const bulkTime = 200 * time.Microsecond
 const longRound = 200 * time.Microsecond
 
 // Edge-triggered readiness of a stream, asked for once: each stage keeps what it was told.
-const streamEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+const streamEvents = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
 // handler is what a descriptor in a loop belongs to. ready runs on the loop; tag is what watch was given.
 type handler interface {

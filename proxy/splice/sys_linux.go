@@ -22,14 +22,24 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
-func sysSend(fd int, b []byte) (int, syscall.Errno) {
+func sysSend(fd int, b []byte) (int, syscall.Errno) { return sysSendAs(fd, b, 0) }
+
+// sysSendAs sends with further flags.
+func sysSendAs(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	for {
 		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
-			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT|flags, 0, 0)
 		if e != unix.EINTR {
 			return int(n), e
 		}
 	}
+}
+
+// sysAtMark tells whether the next byte to be read is an urgent one.
+func sysAtMark(fd int) bool {
+	var at int32
+	_, _, e := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCATMARK, uintptr(unsafe.Pointer(&at)))
+	return e == 0 && at != 0
 }
 
 func sysSplice(from, to, most int) (int, syscall.Errno) {
