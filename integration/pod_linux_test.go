@@ -25,7 +25,13 @@ type server struct {
 // serve has handle carry each connection to a port of the host, in both families, until the test ends.
 func (b *bed) serve(h *topology.Host, port int, handle func(*net.TCPConn)) *server {
 	b.Helper()
-	l, err := h.Listen("tcp", fmt.Sprintf("[::]:%d", port))
+	return b.serveAt(h, fmt.Sprintf("[::]:%d", port), handle)
+}
+
+// serveAt is serve for one address.
+func (b *bed) serveAt(h *topology.Host, address string, handle func(*net.TCPConn)) *server {
+	b.Helper()
+	l, err := h.Listen("tcp", address)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -80,7 +86,13 @@ const whoAreYou = "who are you?"
 // serveUDP answers datagrams to a port of the host until the test ends.
 func (b *bed) serveUDP(h *topology.Host, port int, name string) (stop func()) {
 	b.Helper()
-	c, err := h.ListenPacket("udp", fmt.Sprintf("[::]:%d", port))
+	return b.serveUDPAt(h, fmt.Sprintf("[::]:%d", port), name)
+}
+
+// serveUDPAt is serveUDP for one address.
+func (b *bed) serveUDPAt(h *topology.Host, address, name string) (stop func()) {
+	b.Helper()
+	c, err := h.ListenPacket("udp", address)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,6 +46,10 @@ type Change struct {
 
 // Writer puts portals into one facility of the host. One goroutine calls it.
 type Writer interface {
+	// Guard says at which proxy ports listeners of the daemon were opened (true) and closed. From the next Replace or
+	// Update on, in its transaction, new flows that no portal led there are refused at open ones, and others are let in;
+	// all other ports are none of a Writer's business.
+	Guard(map[ProxyPort]bool)
 	// Replace makes the host hold exactly these portals, whatever it held before, leftovers of an earlier run
 	// included. Nothing that stays is interrupted.
 	Replace(ctx context.Context, portals []Portal) error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/sirupsen/logrus"
@@ -42,11 +43,11 @@ func render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 		return err
 	}
 	if only != "" {
-		if rules.portals = rules.of(only); len(rules.portals) == 0 {
+		if rules.keep(only); len(rules.portals) == 0 {
 			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 		}
 	}
-	text, err := rendered(cfg, told{log: log, nodePorts: nodePortAddresses(cfg, m.node.Addresses), own: m.node.Addresses, inside: m.inside(cfg)}, rules.portals)
+	text, err := rendered(cfg, told{log: log, nodePorts: nodePortAddresses(cfg, m.node.Addresses), own: m.node.Addresses, inside: m.inside(cfg)}, rules)
 	if err != nil {
 		return err
 	}
@@ -55,16 +56,16 @@ func render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 }
 
 // rendered are the rules in the words of the writer that the configuration asks for.
-func rendered(cfg *config.Config, t told, portals []portal.Portal) ([]byte, error) {
+func rendered(cfg *config.Config, t told, rules *sheet) ([]byte, error) {
 	switch names := traceOf(cfg); cfg.Writer {
 	case byNFTables:
-		return nftables.Render(nftablesOptions(cfg, names, t), portals)
+		return nftables.Render(nftablesOptions(cfg, names, t), rules.portals, rules.open)
 	case byIPVS:
-		servers, err := ipvs.Render(ipvsOptions(cfg, names, t), portals)
-		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, t), slices.DeleteFunc(slices.Clone(portals), ofIPVS))
-		return append(servers, rules...), errors.Join(err, err2)
+		servers, err := ipvs.Render(ipvsOptions(cfg, names, t), rules.portals)
+		beside, err2 := iptables.Render(rulesBesideIPVS(cfg, names, t), slices.DeleteFunc(slices.Clone(rules.portals), ofIPVS), rules.open)
+		return append(servers, beside...), errors.Join(err, err2)
 	default:
-		return iptables.Render(iptablesOptions(cfg, names, t), portals)
+		return iptables.Render(iptablesOptions(cfg, names, t), rules.portals, rules.open)
 	}
 }
 
@@ -75,7 +76,12 @@ func ofIPVS(p portal.Portal) bool {
 }
 
 // sheet is a portal.Writer that only notes what it is to hold.
-type sheet struct{ portals []portal.Portal }
+type sheet struct {
+	portals []portal.Portal
+	open    map[portal.ProxyPort]bool
+}
+
+func (s *sheet) Guard(open map[portal.ProxyPort]bool) { s.open = open }
 
 func (s *sheet) Replace(_ context.Context, portals []portal.Portal) error {
 	s.portals = portals
@@ -85,9 +91,17 @@ func (s *sheet) Replace(_ context.Context, portals []portal.Portal) error {
 func (s *sheet) Update(context.Context, []portal.Change) error { return errors.ErrUnsupported }
 func (s *sheet) Cleanup(context.Context) error                 { return nil }
 
-// of are the portals of one Service.
-func (s *sheet) of(name string) []portal.Portal {
-	return slices.DeleteFunc(s.portals, func(p portal.Portal) bool { return p.Owner.Service().String() != name })
+// keep leaves the portals of one Service, and the proxy ports that they lead to.
+func (s *sheet) keep(name string) {
+	led := map[portal.ProxyPort]bool{}
+	s.portals = slices.DeleteFunc(s.portals, func(p portal.Portal) bool {
+		ours := p.Owner.Service().String() == name
+		if to, ok := p.Target.(portal.Redirect); ok && ours {
+			led[portal.ProxyPort{IPv6: p.Frontend.Addr.Addr().Is6(), Protocol: p.Frontend.Protocol, Port: to.Port}] = true
+		}
+		return !ours
+	})
+	maps.DeleteFunc(s.open, func(p portal.ProxyPort, _ bool) bool { return !led[p] })
 }
 
 // manifests are what was read.

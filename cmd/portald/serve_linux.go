@@ -77,7 +77,7 @@ func (d *daemon) withdraw(ctx context.Context) error {
 	}
 	err := leave(ctx)
 	d.listeners.Close()
-	return err
+	return errors.Join(err, d.dataplane.Unguard(ctx))
 }
 
 // remove takes away what has no use once the daemon is gone.

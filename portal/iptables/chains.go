@@ -14,6 +14,8 @@ type chains struct {
 	addresses   string // all other portals
 	guard       string // refuses what went straight at a proxy port
 	accept      string // lets translated flows to a proxy port in
+	proxyPorts  string // leads to listener from the proxy ports that are open
+	listener    string // lets translated flows in and refuses others
 	divert      string // marks replies to clients' addresses that the daemon dials from
 	markMasq    string // marks flows that are to have this node's address
 	markOutside string // marks those of clients that are no pods
@@ -35,7 +37,8 @@ var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 // Names after the prefix: ours, those of chains of other rooms, and with the prefix that says so what a kube-proxy may
 // have left. Names of kubelet's chains (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
 const (
-	ownNames = `SERVICES|NODEPORTS|GUARD|ACCEPT|DIVERT|IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP|SCTP)-[0-9]+|` +
+	ownNames = `SERVICES|NODEPORTS|GUARD|ACCEPT|PROXYPORTS|PP-(TCP|UDP)-[0-9]+|LISTENER|DIVERT|` +
+		`IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP|SCTP)-[0-9]+|` +
 		`MARK-MASQ|MARK-OUTSIDE|POSTROUTING|FORWARD|MARTIAN|PROXY-CANARY|(SVC|SVL|EXT|FW|SEP)-[A-Z2-7]+`
 	extraNames     = `IPVS-[A-Z0-9-]+|NODE-PORT|LOAD-BALANCER|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL`
 	kubeProxyNames = `EXTERNAL-SERVICES|XLB-[A-Z2-7]+`
@@ -58,6 +61,8 @@ func newChains(prefix string) (chains, error) {
 		addresses:   prefix + "-IP",
 		guard:       prefix + "-GUARD",
 		accept:      prefix + "-ACCEPT",
+		proxyPorts:  prefix + "-PROXYPORTS",
+		listener:    prefix + "-LISTENER",
 		divert:      prefix + "-DIVERT",
 		markMasq:    prefix + "-MARK-MASQ",
 		markOutside: prefix + "-MARK-OUTSIDE",
@@ -91,7 +96,7 @@ func depth(name string) int {
 	last := words[len(words)-1]
 	before := func(n int) string { return words[max(0, len(words)-n)] }
 	switch {
-	case last == "MASQ":
+	case last == "MASQ", last == "LISTENER":
 		return atMark
 	case last == "OUTSIDE", before(2) == "SEP":
 		return atEndpoint
@@ -101,11 +106,11 @@ func depth(name string) int {
 		return atExternal
 	case before(2) == "FW":
 		return atFirewall
-	case before(3) == "IP", before(3) == "NP":
+	case before(3) == "IP", before(3) == "NP", before(3) == "PP":
 		return atLeaf
 	case before(2) == "IP":
 		return atGroup
-	case last == "IP", last == "NODEPORTS":
+	case last == "IP", last == "NODEPORTS", last == "PROXYPORTS":
 		return atNodes
 	}
 	return atTop

@@ -35,7 +35,9 @@ func TestGolden(t *testing.T) {
 				o = richOptions(host.run, "")
 			}
 			o.NodePortAddresses, o.ProxyAddresses = test.addresses, test.proxy
-			if err := newWriter(t, o).Replace(t.Context(), goldenPortals()); err != nil {
+			w := newWriter(t, o)
+			w.Guard(goldenPorts())
+			if err := w.Replace(t.Context(), goldenPortals()); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range []family{ipv4(), ipv6()} {
@@ -48,7 +50,7 @@ func TestGolden(t *testing.T) {
 func TestRenderGolden(t *testing.T) {
 	for what, portals := range spreadCases() {
 		t.Run(what, func(t *testing.T) {
-			text, err := Render(spreadOptions(nil, ""), portals)
+			text, err := Render(spreadOptions(nil, ""), portals, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

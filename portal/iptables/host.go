@@ -83,6 +83,15 @@ func (h *host) probe() error {
 	return nil
 }
 
+// guard takes in which of the family's proxy ports are open.
+func (h *host) guard(changes map[portal.ProxyPort]bool) {
+	for p, open := range changes {
+		if p.IPv6 == h.v6 {
+			h.filter.guarded.set(p.Protocol, p.Port, open)
+		}
+	}
+}
+
 func (h *host) wrap(verb string, err error) error {
 	if err == nil {
 		return nil

@@ -174,6 +174,17 @@ func front(addr string, proto service.Protocol) service.Frontend {
 	return service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: proto}
 }
 
+// goldenPorts are open proxy ports: neighbours over two leaves, and some with gaps.
+func goldenPorts() map[portal.ProxyPort]bool {
+	open := map[portal.ProxyPort]bool{}
+	for _, port := range []uint16{20222, 20223, 20224, 20225, 20480, 20490, 20491} {
+		open[portal.ProxyPort{Protocol: service.TCP, Port: port}] = true
+		open[portal.ProxyPort{IPv6: true, Protocol: service.TCP, Port: port}] = true
+	}
+	open[portal.ProxyPort{Protocol: service.UDP, Port: 20000}] = true
+	return open
+}
+
 // goldenPortals has every kind, target, family and protocol, two portals a leaf, and two leaves a group.
 func goldenPortals() []portal.Portal {
 	redirect, inside := portal.Redirect{Port: 20001}, portal.Redirect{Port: 20002, Inside: true}

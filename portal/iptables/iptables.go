@@ -23,8 +23,8 @@ type Options struct {
 	Prefix string
 	// Variant is "nft", "legacy", or empty for the one that the distribution calls iptables.
 	Variant string
-	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and new flows that
-	// no portal led there are refused.
+	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and no other port is
+	// guarded.
 	ProxyPorts [2]uint16
 	// ProxyAddresses are addresses of this host, one a family at most, that redirected traffic is led to. A family without
 	// one uses REDIRECT, which takes the address of the interface that a packet came in by and, in IPv4, drops the packet
@@ -153,6 +153,13 @@ func (o *Options) complete() error {
 
 func (o *Options) limits() portal.Limits {
 	return portal.Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]}
+}
+
+// Guard says which proxy ports are open.
+func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
+	for _, h := range w.hosts {
+		h.guard(changes)
+	}
 }
 
 // Replace makes the hosts of both families hold exactly these portals. Portals that no rule can express are left out

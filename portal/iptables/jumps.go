@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // jump is a rule of ours in a built-in chain.
@@ -38,9 +36,10 @@ func rank(j jump) int {
 }
 
 // ownJumps are those without what another room has. Every packet of the host passes those in filter. So they ask for
-// little there: for ports and flags before the state of a flow, which costs more, and of flows to Services nothing while
-// none is refused. Nothing but the first packets of flows goes on into our chains. To let those in suffices on a host that
-// denies by default: one that did not let in what belongs to open flows would not hear endpoints answer either.
+// little there: for ports and flags before the state of a flow, which costs more, and nothing of flows to proxy ports while
+// none is open, nor of flows to Services while none is refused. Nothing but the first packets of flows goes on into our
+// chains. To let those in suffices on a host that denies by default: one that did not let in what belongs to open flows would
+// not hear endpoints answer either.
 func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
@@ -55,9 +54,11 @@ func (t *table) ownJumps() []jump {
 		}
 		return []jump{{chain: "PREROUTING", match: "-m socket --transparent ", to: t.divert}}
 	}
-	tcp := t.toProxyPorts(service.TCP) + "--tcp-flags FIN,SYN,RST,ACK SYN "
-	udp := t.toProxyPorts(service.UDP) + newFlow
-	all := []jump{{chain: "INPUT", match: tcp, to: t.guard}, {chain: "INPUT", match: udp, to: t.guard}}
+	var all, last []jump
+	for _, match := range t.toProxyPorts(t.guarded) {
+		all = append(all, jump{chain: "INPUT", match: match, to: t.guard})
+		last = append(last, jump{chain: "INPUT", match: match, to: t.accept, last: true})
+	}
 	if len(t.tree.leaves) > 0 {
 		for _, chain := range []string{"INPUT", "FORWARD", "OUTPUT"} {
 			all = append(all, jump{chain: chain, match: newFlow, to: t.services})
@@ -66,9 +67,7 @@ func (t *table) ownJumps() []jump {
 	if t.spreading {
 		all = append(all, t.guardJumps()...)
 	}
-	return append(all,
-		jump{chain: "INPUT", match: tcp, to: t.accept, last: true},
-		jump{chain: "INPUT", match: udp, to: t.accept, last: true})
+	return append(all, last...)
 }
 
 // guardJumps come behind the refusal of new flows: what is refused is not let through.

@@ -206,21 +206,3 @@ func (r renderer) nodePorts(t *tree) string {
 	}
 	return b.String()
 }
-
-// toProxyPorts matches what goes to the daemon's ports.
-func (r renderer) toProxyPorts(p service.Protocol) string {
-	return fmt.Sprintf("-p %s -m %s --dport %s ", p, p, portRange(r.first, r.last))
-}
-
-// guardRules refuse flows to the daemon's ports that no portal led there. The jumps bring nothing but SYNs and datagrams
-// of new flows to those ports: a client socket of this host may use a port of the range, and hears its answers.
-func (r renderer) guardRules() string {
-	return fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j RETURN\n"+
-		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp -j REJECT --reject-with %[3]s\n",
-		r.guard, r.rejected[service.TCP], r.rejected[service.UDP])
-}
-
-// acceptRules let translated flows in. The jumps bring the same as to guardRules.
-func (r renderer) acceptRules() string {
-	return fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j ACCEPT\n", r.accept)
-}

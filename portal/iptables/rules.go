@@ -10,7 +10,7 @@ import (
 // Render returns the rules of portals as iptables-restore and ip6tables-restore take them, on a host without any of ours:
 // for each family nat, filter and, if there is something in it, mangle, under a comment that names the command. It needs
 // no host. Portals that no rule can express are left out and named in the error.
-func Render(o Options, portals []portal.Portal) ([]byte, error) {
+func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -26,6 +26,7 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 			return nil, err
 		}
 		h.adopt(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Mark: o.Mark})
+		h.guard(open)
 		h.put(sound)
 		h.spread(h.tables()...)
 		fmt.Fprintf(&b, "# %s --noflush\n", h.restore)

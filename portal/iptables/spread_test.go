@@ -236,7 +236,7 @@ func TestSpreadOptions(t *testing.T) {
 	o = testOptions(newFake().run, "")
 	o.Liberal, o.Masquerade = true, portal.Masquerade{Mark: 1 << 7, All: true}
 	o.Inside.Sources = prefixes("10.1.0.0/16", "10.2.0.0/16")
-	text, err := Render(o, spreadCases()["kinds"])
+	text, err := Render(o, spreadCases()["kinds"], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestUnsoundSpreads(t *testing.T) {
 		"here, of others": pool("10.244.1.1:80", "[fd00::1]:80"),
 	} {
 		portals := spreadPortals("cart", 1, false, p, service.ClusterScope, service.ClusterScope)[:1]
-		if _, err := Render(spreadOptions(nil, ""), portals); err == nil || !strings.Contains(err.Error(), "shop/cart") {
+		if _, err := Render(spreadOptions(nil, ""), portals, nil); err == nil || !strings.Contains(err.Error(), "shop/cart") {
 			t.Errorf("%s: %v, want an error that names the owner", what, err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestUnsoundSpreads(t *testing.T) {
 func TestRenderIsReplace(t *testing.T) {
 	for what, portals := range spreadCases() {
 		rendered, replaced := newFake(), newFake()
-		text, err := Render(spreadOptions(nil, ""), portals)
+		text, err := Render(spreadOptions(nil, ""), portals, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

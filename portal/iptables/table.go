@@ -23,6 +23,7 @@ type table struct {
 	owners    *owners // in nat alone
 	spreading bool    // there is a portal that spreads, or was
 	extras    []Extra
+	guarded   *guarded // in filter alone
 
 	written map[string]string             // chain → rules
 	groups  map[service.PortName][]string // which of these chains an owner has; without a name, the fixed ones
@@ -34,6 +35,9 @@ type table struct {
 func newTable(name string, r renderer) *table {
 	r.filter = name == filterTable
 	t := &table{renderer: r, name: name}
+	if r.filter {
+		t.guarded = &guarded{}
+	}
 	t.empty()
 	return t
 }
@@ -148,7 +152,7 @@ func (t *table) fixed() map[string]string {
 	all := map[string]string{}
 	switch {
 	case t.name == filterTable:
-		all[t.guard], all[t.accept] = t.guardRules(), t.acceptRules()
+		maps.Copy(all, t.guardChains(t.guarded))
 	case t.name == mangleTable && t.mark != 0:
 		all[t.divert] = t.divertRules()
 	}

@@ -198,7 +198,7 @@ func FuzzEquivalence(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(5))
 	f.Add(uint64(7), uint8(40), uint8(1))
 	f.Fuzz(func(t *testing.T, seed uint64, steps, size uint8) {
-		random := rand.New(rand.NewPCG(seed, 0))
+		random, open := rand.New(rand.NewPCG(seed, 0)), map[portal.ProxyPort]bool{}
 		updated, replaced := newFake(), newFake()
 		w := newWriter(t, testOptions(updated.run, ""))
 		if err := w.Replace(t.Context(), portaltest.Anchors()); err != nil {
@@ -206,6 +206,7 @@ func FuzzEquivalence(f *testing.F) {
 		}
 		state := portaltest.State{}
 		for range steps % 50 {
+			w.Guard(portaltest.ChangePorts(random, open, int(size%7)))
 			if err := w.Update(t.Context(), state.ChangeSpread(random, 1+int(size%20))); err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +214,9 @@ func FuzzEquivalence(f *testing.F) {
 		if err := w.Audit(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := newWriter(t, testOptions(replaced.run, "")).Replace(t.Context(), append(state.Portals(), portaltest.Anchors()...)); err != nil {
+		fresh := newWriter(t, testOptions(replaced.run, ""))
+		fresh.Guard(open)
+		if err := fresh.Replace(t.Context(), append(state.Portals(), portaltest.Anchors()...)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(replaced.tables, updated.tables, cmpopts.EquateEmpty()); diff != "" {

@@ -132,13 +132,15 @@ func ordered(weights map[netip.AddrPort]int) []netip.AddrPort {
 
 // replaceRules and updateRules hand on what is for rules.
 func (w *Writer) replaceRules(ctx context.Context, portals []portal.Portal) error {
+	w.guards = false
 	return w.Rules.Replace(ctx, slices.DeleteFunc(slices.Clone(portals), spreads))
 }
 
 func (w *Writer) updateRules(ctx context.Context, changes []portal.Change) error {
-	if len(changes) == 0 {
+	if len(changes) == 0 && !w.guards {
 		return nil
 	}
+	w.guards = false
 	return w.Rules.Update(ctx, changes)
 }
 

@@ -48,6 +48,7 @@ type Writer struct {
 	leaving  map[service.Frontend]bool // those of servers that have endpoints to be rid of
 	elements tally[entry]
 	uses     tally[netip.Addr] // of addresses, by portals and by virtual servers
+	guards   bool              // the Rules were told of proxy ports since they last wrote
 	swept    time.Time
 	known    portal.Known
 }
@@ -92,6 +93,12 @@ func (w *Writer) forget() {
 	w.foreign = map[service.Frontend]bool{}
 	w.leaving = map[service.Frontend]bool{}
 	w.elements, w.uses = newTally[entry](), newTally[netip.Addr]()
+}
+
+// Guard says which proxy ports are open: portals that lead there are those of the Rules.
+func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
+	w.guards = w.guards || len(changes) > 0
+	w.Rules.Guard(changes)
 }
 
 // Replace makes the kernel hold exactly these portals; what stays keeps its connections. Virtual servers of others stay.

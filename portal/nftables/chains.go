@@ -125,13 +125,13 @@ func (r rules) postrouting() chain {
 	}}
 }
 
-// input refuses flows to the daemon's ports that no portal led there, which their first packets are asked for. That others
-// let translated ones in, no rule here can have: each table of nftables has its own say. A client socket of this host may
-// use a port of the range: answers to it are no new flow.
+// input refuses flows to ports of the daemon's listeners that no portal led there, which their first packets are asked for.
+// That others let translated ones in, no rule here can have: each table of nftables has its own say. A client socket of this
+// host may use a proxy port: answers to it are no new flow. Whatever is for no port of the range goes on at once.
 func (r rules) input() []rule {
 	return []rule{
-		{toPorts{service.TCP, r.first, r.last}, opening{}, jump(guard)},
-		{toPorts{service.UDP, r.first, r.last}, newFlow{}, jump(guard)},
+		{toPorts{service.TCP, r.first, r.last}, opening{}, member{r.proxyPorts}, jump(guard)},
+		{toPorts{service.UDP, r.first, r.last}, newFlow{}, member{r.proxyPorts}, jump(guard)},
 		{newFlow{}, jump(refusals)},
 	}
 }

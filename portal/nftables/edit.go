@@ -171,9 +171,10 @@ func (e *edit) sort() *edit {
 	return e
 }
 
-// whole makes a new table of portals: the edit that makes it from nothing.
-func whole(r rules, portals []portal.Portal) (*state, *edit) {
+// whole makes a new table of portals and open proxy ports: the edit that makes it from nothing.
+func whole(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*state, *edit) {
 	s := newState(r)
+	s.guard(open)
 	var changes []portal.Change
 	for i, p := range portals {
 		if r.owns(p.Frontend.Addr.Addr()) {

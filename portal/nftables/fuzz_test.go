@@ -83,9 +83,9 @@ func FuzzEquivalence(f *testing.F) {
 				t.Fatal(err)
 			}
 			r.adopt(o.settings())
-			random, state := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}
+			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
-			held, all := whole(r, nil)
+			held, all := whole(r, nil, nil)
 			if err := updated.apply(all, family); err != nil {
 				t.Fatal(err)
 			}
@@ -93,11 +93,12 @@ func FuzzEquivalence(f *testing.F) {
 				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
 					return !r.owns(c.Frontend.Addr.Addr())
 				})
+				held.guard(portaltest.ChangePorts(random, open, int(size%7)))
 				if err := updated.apply(held.change(changes), family); err != nil {
 					t.Fatal(err)
 				}
 			}
-			_, last := whole(r, state.Portals())
+			_, last := whole(r, state.Portals(), open)
 			if err := replaced.apply(last, family); err != nil {
 				t.Fatal(err)
 			}

@@ -166,7 +166,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 			o, portals := test()
 			for _, more := range [][]portal.Portal{nil, portaltest.SpreadPortals(rand.New(rand.NewPCG(1, 2)), 200)} {
 				portals = append(portals, more...)
-				text, err := Render(o, portals)
+				text, err := Render(o, portals, portaltest.Guarded(true))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -180,6 +180,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 				}
 				portaltest.Enter(t)
 				w := newWriter(t, o)
+				w.Guard(portaltest.Guarded(true))
 				if err := w.Replace(t.Context(), portals); err != nil {
 					t.Fatal(err)
 				}

@@ -23,8 +23,8 @@ const DefaultTable = "portald"
 type Options struct {
 	// Table is the name of the tables, of families ip and ip6, that are ours alone. Empty is DefaultTable.
 	Table string
-	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and new flows that
-	// no portal led there are refused.
+	// ProxyPorts are the first and last port the daemon's listeners use. No Redirect leads outside, and no other port is
+	// guarded.
 	ProxyPorts [2]uint16
 	// ProxyAddresses are addresses of this host, one a family at most, that redirected traffic is led to. A family without
 	// one uses the address of the interface that a packet came in by, which some interfaces of pods have not.
@@ -56,6 +56,7 @@ type Writer struct {
 	tables []*table // one for each family served
 	failed func(ipv6, partial bool)
 	known  portal.Known
+	open   map[portal.ProxyPort]bool // the proxy ports that are
 }
 
 var (
@@ -73,7 +74,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	w := &Writer{Limits: o.limits(), failed: o.Failed, conn: conn}
+	w := &Writer{Limits: o.limits(), failed: o.Failed, conn: conn, open: map[portal.ProxyPort]bool{}}
 	w.Begin(o.settings())
 	for _, f := range []family{ipv4(), ipv6()} {
 		r, err := o.rules(f)
@@ -156,6 +157,21 @@ func (r *rules) adopt(s portal.Settings) {
 	r.nodeAddresses = s.NodeAddresses(r.v6)
 }
 
+// Guard says which proxy ports are open.
+func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
+	for p, open := range changes {
+		if w.open[p] == open {
+			continue
+		}
+		if w.open[p] = open; !open {
+			delete(w.open, p)
+		}
+		for _, t := range w.tables {
+			t.state.guard(map[portal.ProxyPort]bool{p: open})
+		}
+	}
+}
+
 // Replace makes the tables of both families hold exactly these portals. Portals that no rule can express are left out
 // and named in the error; the rest is served.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
@@ -164,7 +180,7 @@ func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 		errs := []error{err, w.conn.observe()}
 		for _, t := range w.tables {
 			t.adopt(w.Settings())
-			errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound))))
+			errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound, w.open))))
 		}
 		return errors.Join(errs...)
 	})

@@ -10,7 +10,7 @@ import (
 // Render returns what a Writer with these options has a host hold for portals, as text for nft -f, which replaces what
 // the host's tables of that name hold: those of both families. Options that touch the host are not used. Portals that no
 // rule can express are left out and named in the error; the rest is there.
-func Render(o Options, portals []portal.Portal) ([]byte, error) {
+func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 			return nil, err
 		}
 		r.adopt(o.settings())
-		_, e := whole(r, sound)
+		_, e := whole(r, sound, open)
 		fmt.Fprintf(&b, "# %s\n", f.name)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)
 		e.text(&b, f, o.Table)

@@ -125,12 +125,12 @@ func TestGolden(t *testing.T) {
 	for name, test := range cases() {
 		t.Run(name, func(t *testing.T) {
 			o, portals := test()
-			got, err := Render(o, portals)
+			got, err := Render(o, portals, portaltest.Guarded(true))
 			if err != nil {
 				t.Fatal(err)
 			}
 			rand.New(rand.NewPCG(1, 1)).Shuffle(len(portals), func(i, j int) { portals[i], portals[j] = portals[j], portals[i] })
-			if again, _ := Render(o, portals); !bytes.Equal(got, again) {
+			if again, _ := Render(o, portals, portaltest.Guarded(true)); !bytes.Equal(got, again) {
 				t.Error("another order makes another text")
 			}
 			path := filepath.Join("testdata", name+".nft")
@@ -155,7 +155,7 @@ func TestRenderNamesWhatItLeavesOut(t *testing.T) {
 	bad := good
 	bad.Frontend.Addr = netip.AddrPortFrom(good.Frontend.Addr.Addr(), 99)
 	bad.Target = portal.Redirect{Port: portaltest.LastPort + 1}
-	text, err := Render(testOptions(), []portal.Portal{good, bad})
+	text, err := Render(testOptions(), []portal.Portal{good, bad}, nil)
 	if err == nil || !strings.Contains(err.Error(), "port 30000 is not one of the proxy ports") {
 		t.Errorf("error %v", err)
 	}
@@ -179,7 +179,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := testOptions()
 		test.change(&o)
-		if _, err := Render(o, nil); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Render(o, nil, nil); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an error with %q", err, test.want)
 		}
 	}

@@ -7,6 +7,7 @@ type sets struct {
 	ips, nodePorts scope
 	clusterIPs     *set
 	hairpins       *set // pairs of addresses of endpoints that dial themselves
+	proxyPorts     *set // at which listeners of the daemon are
 }
 
 // scope is the portals of one form: by address, or node ports.
@@ -27,6 +28,7 @@ func newSets() sets {
 		nodePorts:  newScope("nodeports", byProtocol, byPort),
 		clusterIPs: &set{name: "cluster-ips", key: key{byDestination}},
 		hairpins:   &set{name: "hairpin-connections", key: key{bySource, byDestination}},
+		proxyPorts: &set{name: "proxy-ports", key: key{byProtocol, byPort}},
 	}
 }
 
@@ -57,5 +59,5 @@ func (s sets) all() []*set {
 		}
 		all = append(all, scope.refused, scope.dropped)
 	}
-	return append(all, s.clusterIPs, s.hairpins)
+	return append(all, s.clusterIPs, s.hairpins, s.proxyPorts)
 }

@@ -138,6 +138,15 @@ func (s *state) change(changes []portal.Change) *edit {
 	return s.edit(was, is, turned)
 }
 
+// guard takes in which of the family's proxy ports are open; change tells what that means.
+func (s *state) guard(ports map[portal.ProxyPort]bool) {
+	for p, open := range ports {
+		if p.IPv6 == s.v6 {
+			s.needs.add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
+		}
+	}
+}
+
 // classes are those in use of a scope, and more; the smallest first, since most service ports have few endpoints.
 func (s *state) classes(of scope, more []class) []class {
 	var out []class

@@ -43,13 +43,13 @@ func open(c *conn, r rules, o Options) (*table, error) {
 
 // replace gives every chain its rules and every map its elements anew, and leaves to their sets the clients that are bound
 // to endpoints. In one transaction all of that takes effect at once.
-func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
-	err := t.write(ctx, portals)
+func (t *table) replace(ctx context.Context, portals []portal.Portal, open map[portal.ProxyPort]bool) error {
+	err := t.write(ctx, portals, open)
 	if err == nil || t.mark == 0 || ctx.Err() != nil {
 		return err
 	}
 	t.mark = 0 // old kernels know nothing of transparent sockets
-	if t.write(ctx, portals) != nil {
+	if t.write(ctx, portals, open) != nil {
 		return err
 	}
 	if !t.told {
@@ -59,8 +59,8 @@ func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
 	return nil
 }
 
-func (t *table) write(ctx context.Context, portals []portal.Portal) error {
-	s, e := whole(t.rules, portals)
+func (t *table) write(ctx context.Context, portals []portal.Portal, open map[portal.ProxyPort]bool) error {
+	s, e := whole(t.rules, portals, open)
 	t.state = s
 	steps, err := t.whole(e)
 	if err != nil {

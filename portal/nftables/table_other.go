@@ -13,6 +13,7 @@ import (
 // table is none: nftables is Linux's.
 type table struct {
 	rules
+	state   *state
 	diverts atomic.Bool
 }
 
@@ -25,7 +26,9 @@ func (*conn) close() error                       { return nil }
 func (*conn) observe() error                     { return errors.ErrUnsupported }
 func (*conn) unchanged() (uint32, bool, error)   { return 0, false, errors.ErrUnsupported }
 
-func (*table) replace(context.Context, []portal.Portal) error { return errors.ErrUnsupported }
-func (*table) update(context.Context, []portal.Change) error  { return errors.ErrUnsupported }
-func (*table) cleanup(context.Context) error                  { return errors.ErrUnsupported }
-func (*table) audit(context.Context) error                    { return errors.ErrUnsupported }
+func (*table) replace(context.Context, []portal.Portal, map[portal.ProxyPort]bool) error {
+	return errors.ErrUnsupported
+}
+func (*table) update(context.Context, []portal.Change) error { return errors.ErrUnsupported }
+func (*table) cleanup(context.Context) error                 { return errors.ErrUnsupported }
+func (*table) audit(context.Context) error                   { return errors.ErrUnsupported }

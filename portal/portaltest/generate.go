@@ -61,6 +61,38 @@ func (s State) changes(touched map[service.Frontend]bool) []portal.Change {
 	return out
 }
 
+// ProxyPorts are some open ones, of both families and protocols: neighbours, and with gaps.
+func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
+	open := map[portal.ProxyPort]bool{}
+	for _, ipv6 := range []bool{false, true} {
+		for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+			for port := range uint16(400) {
+				if port < 3 || random.IntN(40) == 0 {
+					open[portal.ProxyPort{IPv6: ipv6, Protocol: protocol, Port: FirstPort + port}] = true
+				}
+			}
+		}
+	}
+	return open
+}
+
+// ChangePorts opens and closes up to n proxy ports and returns which.
+func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[portal.ProxyPort]bool {
+	changed := map[portal.ProxyPort]bool{}
+	for range n {
+		p := portal.ProxyPort{IPv6: random.IntN(2) == 0, Protocol: service.TCP, Port: FirstPort + uint16(random.IntN(20)*40)}
+		if random.IntN(2) == 0 {
+			p.Protocol = service.UDP
+		}
+		if changed[p] = !open[p]; open[p] {
+			delete(open, p)
+		} else {
+			open[p] = true
+		}
+	}
+	return changed
+}
+
 // one returns any portal that does not spread; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
 	p := portal.Portal{Kind: service.Kind(random.IntN(4)), Target: portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}}

@@ -78,7 +78,21 @@ func texts(prefixes []netip.Prefix) (out []string) {
 // Write has the node hold portals.
 func (s *Site) Write(portals []portal.Portal) {
 	s.Helper()
-	s.Node.Must(func() error { return s.Writer.Replace(context.Background(), portals) })
+	s.Node.Must(func() error {
+		s.Writer.Guard(Guarded(true))
+		return s.Writer.Replace(context.Background(), portals)
+	})
+}
+
+// Guarded is ProxyPort, open or not, in both families and protocols.
+func Guarded(open bool) map[portal.ProxyPort]bool {
+	out := map[portal.ProxyPort]bool{}
+	for _, ipv6 := range []bool{false, true} {
+		for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+			out[portal.ProxyPort{IPv6: ipv6, Protocol: proto, Port: ProxyPort}] = open
+		}
+	}
+	return out
 }
 
 // UnlimitICMP is for tests that see more UDP refusals than the kernel would send one host in that time.

@@ -51,12 +51,13 @@ func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
 		{"AuditFindsDamage", auditFindsDamage},
 		{"TargetsMove", targetsMove},
 		{"ThousandPortals", thousandPortals},
+		{"GuardsGo", guardsGo},
 	}
 	if spread {
 		all = append(all, test{"PoolsMove", poolsMove})
 	}
 	for _, test := range all {
-		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t), spread}) })
+		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t), spread, ProxyPorts(rand.New(rand.NewPCG(0, 0)))}) })
 	}
 }
 
@@ -85,6 +86,7 @@ func updatesEndAsReplaceDoes(t *trial) {
 	state := State{}
 	t.must(w.Replace(t.Context(), nil))
 	for range 20 {
+		w.Guard(ChangePorts(random, t.open, random.IntN(5)))
 		t.must(w.Update(t.Context(), t.change(state, random, 1+random.IntN(12))))
 		t.must(t.audit(w))
 	}
@@ -157,6 +159,32 @@ func auditFindsDamage(t *trial) {
 		t.must(auditor.Audit(t.Context()))
 		t.same("repaired after the loss of "+what, whole, t.dump())
 	}
+}
+
+// guardsGo: what guards a proxy port goes with the port alone, by Update and by Replace.
+func guardsGo(t *trial) {
+	open := t.open
+	t.open = nil
+	w := t.writer()
+	t.must(w.Replace(t.Context(), nil))
+	without := t.dump()
+	w.Guard(open)
+	t.must(w.Update(t.Context(), nil))
+	t.must(t.audit(w))
+	guarded := t.dump()
+	if guarded == without {
+		t.Fatal("open proxy ports left no mark on the host")
+	}
+	t.must(w.Replace(t.Context(), nil))
+	t.same("guarded by Replace", guarded, t.dump())
+	closed := map[portal.ProxyPort]bool{}
+	for p := range open {
+		closed[p] = false
+	}
+	w.Guard(closed)
+	t.must(w.Update(t.Context(), nil))
+	t.must(t.audit(w))
+	t.same("all closed", without, t.dump())
 }
 
 func thousandPortals(t *trial) {

@@ -20,6 +20,8 @@ func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
 		{"RedirectAndReject", redirectAndReject},
 		{"DropAnswersNothing", dropAnswersNothing},
 		{"InsideAlone", insideAlone},
+		{"GuardsOpenPorts", guardsOpenPorts},
+		{"GuardsByRanges", guardsByRanges},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := NewSite(t, func() (portal.Writer, error) { return open(inside) })

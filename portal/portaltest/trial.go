@@ -13,7 +13,8 @@ import (
 type trial struct {
 	*testing.T
 	Subject
-	spread bool // portals that spread too
+	spread bool                      // portals that spread too
+	open   map[portal.ProxyPort]bool // the proxy ports that writers know of from the beginning
 }
 
 func (t *trial) must(err error) {
@@ -27,6 +28,7 @@ func (t *trial) writer() portal.Writer {
 	t.Helper()
 	w, err := t.NewWriter()
 	t.must(err)
+	w.Guard(t.open)
 	return w
 }
 

@@ -21,6 +21,8 @@ type Carrier interface {
 	// Settle is told, once a round, which service ports' portals lead where the last Serve said now, and to which nothing
 	// leads here any more: such a one is gone (Port is nil), or carried by another. It may never have been served here.
 	Settle(served []service.PortName, left []service.Change) error
+	// ProxyPorts tells which proxy ports were opened and closed since it was last asked.
+	ProxyPorts() map[portal.ProxyPort]bool
 }
 
 // Options of a Dataplane.
@@ -69,15 +71,16 @@ func New(opts Options) *Dataplane {
 }
 
 // Sync applies changes: carriers get ready, then portals are led to them, then what no portal leads to any more closes,
-// so that no moment comes in which a portal leads nowhere. Costs O(the changed service ports).
+// so that no moment comes in which a portal leads nowhere. A proxy port is guarded as long as a listener has it: with the
+// portals that lead there from the first on, and until it is closed. Costs O(the changed service ports).
 func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
 	led, errs := d.retarget(changes)
-	if len(led) > 0 {
+	if d.guard() || len(led) > 0 {
 		if err := d.opts.Writer.Update(ctx, led); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("lead %d portals: %w", len(led), err))...)
 		}
 	}
-	errs = append(errs, d.settle(changes), d.forget(ctx, append(led, d.spread(changes)...)))
+	errs = append(errs, d.settle(ctx, changes), d.forget(ctx, append(led, d.spread(changes)...)))
 	return errors.Join(errs...)
 }
 
@@ -85,18 +88,19 @@ func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
 	changes := d.against(ports)
 	_, errs := d.retarget(changes)
+	d.guard()
 	all := d.table.Portals()
 	if err := d.opts.Writer.Replace(ctx, all); err != nil {
 		return errors.Join(append(errs, fmt.Errorf("lead all %d portals: %w", len(all), err))...)
 	}
-	errs = append(errs, d.settle(changes), d.forget(ctx, asChanges(all)))
+	errs = append(errs, d.settle(ctx, changes), d.forget(ctx, asChanges(all)))
 	return errors.Join(errs...)
 }
 
 // Audit asks the writer whether the host holds what was written. It looks after UDP flows too: one that began while rules
 // changed may have been translated by those before. That it cannot is told, and no reason to write anything anew.
 func (d *Dataplane) Audit(ctx context.Context) error {
-	if err := d.settle(nil); err != nil {
+	if err := d.settle(ctx, nil); err != nil {
 		return err
 	}
 	if auditor, ok := d.opts.Writer.(portal.Auditor); ok {
@@ -113,6 +117,31 @@ func (d *Dataplane) Audit(ctx context.Context) error {
 // Close takes all portals away. What else the writer keeps on the host stays: open connections that it translated need
 // it, since the kernel translates none, open or not, once no rule asks for the tracking of connections.
 func (d *Dataplane) Close(ctx context.Context) error { return d.opts.Writer.Replace(ctx, nil) }
+
+// Unguard lets go of the proxy ports that carriers have closed by themselves.
+func (d *Dataplane) Unguard(ctx context.Context) error {
+	if !d.guard() {
+		return nil
+	}
+	if err := d.opts.Writer.Update(ctx, nil); err != nil {
+		return fmt.Errorf("let go of closed proxy ports: %w", err)
+	}
+	return nil
+}
+
+// guard tells the writer which proxy ports are open now; false: those it knows of.
+func (d *Dataplane) guard() (news bool) {
+	for _, carrier := range []Carrier{d.opts.Userspace, d.opts.Kernel} {
+		if carrier == nil {
+			continue
+		}
+		if ports := carrier.ProxyPorts(); len(ports) > 0 {
+			d.opts.Writer.Guard(ports)
+			news = true
+		}
+	}
+	return news
+}
 
 // HandOver has the kernel carry every service port, for a time without the daemon.
 func (d *Dataplane) HandOver(ctx context.Context) error {
@@ -204,7 +233,7 @@ func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
 }
 
 // settle has carriers close what has no use any more, once portals lead elsewhere.
-func (d *Dataplane) settle(changes []service.Change) error {
+func (d *Dataplane) settle(ctx context.Context, changes []service.Change) error {
 	served, left := map[Carrier][]service.PortName{}, map[Carrier][]service.Change{}
 	for _, c := range changes {
 		if c.Port == nil {
@@ -226,7 +255,7 @@ func (d *Dataplane) settle(changes []service.Change) error {
 			d.opts.Closed(c.Name)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.Unguard(ctx))...)
 }
 
 // asChanges lists portals as changes.

@@ -53,18 +53,29 @@ func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
 	return s.fail
 }
 
+func (s *scribe) Guard(ports map[portal.ProxyPort]bool) { s.add("guard %v", ports) }
+
 func (s *scribe) Cleanup(context.Context) error { return nil }
 
 // listeners is a Carrier whose proxy port is always the same.
 type listeners struct {
 	*diary
 	fail error
+
+	opens, closes map[portal.ProxyPort]bool // with the next Serve and Settle
+	ports         map[portal.ProxyPort]bool // opened and closed, and not told of
+}
+
+func (l *listeners) ProxyPorts() map[portal.ProxyPort]bool {
+	defer func() { l.ports = nil }()
+	return l.ports
 }
 
 const proxyPort = 11000
 
 func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	l.add("serve %s", p.Name.Name)
+	l.ports, l.opens = l.opens, nil
 	for _, x := range p.Exposures {
 		target := portal.Target(portal.Redirect{Port: proxyPort})
 		if l.fail != nil || len(p.Endpoints) == 0 {
@@ -76,6 +87,7 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 }
 
 func (l *listeners) Settle(served []service.PortName, left []service.Change) error {
+	l.ports, l.closes = l.closes, nil
 	for _, name := range served {
 		l.add("settle %s", name.Name)
 	}
@@ -165,6 +177,32 @@ func TestOrder(t *testing.T) {
 	}
 	if got := r.took(); got != "update 2; leave dns, alive false; closed dns" || len(r.ports) != 0 {
 		t.Errorf("gone: %s, %d ports left", got, len(r.ports))
+	}
+}
+
+// A proxy port is guarded with the portals that lead there, and until its listener is closed.
+func TestGuardOrder(t *testing.T) {
+	r := newRig()
+	port := portal.ProxyPort{Protocol: service.UDP, Port: proxyPort}
+	dns := portOf("dns", vip, 0, "10.1.0.1:53")
+	r.listeners.opens = map[portal.ProxyPort]bool{port: true}
+	r.sync(t, dns)
+	if got := r.took(); got != "serving dns; serve dns; guard map[{false udp 11000}:true]; update 2; settle dns" {
+		t.Errorf("opened: %s", got)
+	}
+	r.listeners.closes = map[portal.ProxyPort]bool{port: false}
+	if err := r.Sync(t.Context(), []service.Change{{Name: dns.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.took(); got != "update 2; leave dns, alive false; closed dns; guard map[{false udp 11000}:false]; update 0" {
+		t.Errorf("closed: %s", got)
+	}
+	r.listeners.closes = map[portal.ProxyPort]bool{port: false}
+	if err := r.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.took(); got != "guard map[{false udp 11000}:false]; update 0" {
+		t.Errorf("closed for want of anybody: %s", got)
 	}
 }
 

@@ -49,6 +49,9 @@ func (c *Carrier) Settle(_ []service.PortName, left []service.Change) error {
 	return nil
 }
 
+// ProxyPorts has none: there are no listeners.
+func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return nil }
+
 // same is the pool that the service port had, when that is equal: targets are compared by it.
 func (c *Carrier) same(name service.PortName, family int, pool *portal.Pool) *portal.Pool {
 	if was := c.pools[name][family]; was != nil && was.Equal(pool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -35,12 +36,6 @@ type Carrier struct {
 
 	mu     sync.Mutex // for Active: everything else is the reconcile loop's
 	fronts map[frontKey]*front
-}
-
-// frontKey is a service port in one address family.
-type frontKey struct {
-	name service.PortName
-	ipv6 bool
 }
 
 func keys(name service.PortName) [2]frontKey { return [2]frontKey{{name, false}, {name, true}} }
@@ -123,6 +118,9 @@ func (c *Carrier) sweep() {
 	}
 }
 
+// ProxyPorts tells which proxy ports were opened and closed since it was last asked.
+func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.ports.changes() }
+
 // Close closes every front: open connections go on, no new ones come.
 func (c *Carrier) Close() {
 	for key, f := range c.fronts {
@@ -157,7 +155,7 @@ func (c *Carrier) unlead(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
 		f.Unlisten(proxyAddress(key.ipv6, f.port))
-		c.ports.give(key.name.Protocol, f.port)
+		c.ports.give(key, f.port)
 		f.port = 0
 	}
 	if f.idle() {
@@ -170,7 +168,7 @@ func (c *Carrier) drop(key frontKey, f *front) {
 	delete(c.lingering, key)
 	f.Close()
 	if f.port != 0 {
-		c.ports.give(key.name.Protocol, f.port)
+		c.ports.give(key, f.port)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

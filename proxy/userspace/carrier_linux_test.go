@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -26,8 +27,14 @@ import (
 // scribe is a Writer that remembers where portals lead and what was asked of it.
 type scribe struct {
 	leads map[service.Frontend]portal.Target
+	open  map[portal.ProxyPort]bool
 	calls []string
 	fail  error
+}
+
+func (s *scribe) Guard(ports map[portal.ProxyPort]bool) {
+	maps.Copy(s.open, ports)
+	maps.DeleteFunc(s.open, func(_ portal.ProxyPort, open bool) bool { return !open })
 }
 
 func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
@@ -88,7 +95,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	}()
 	log, hook := test.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
-	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}}, log: hook}
+	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
 	r.Carrier = New(Options{Engine: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(), Mode: service.ModeUserspace})
 	t.Cleanup(func() {
@@ -161,7 +168,7 @@ func TestLifeOfAPort(t *testing.T) {
 	}
 	step("endpoints", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
 	step("other endpoints touch no portal", "redirect", "", portOf("cart", vip, "10.1.0.1:80", "10.1.0.2:80"))
-	step("no endpoints", "reject", "update 1", portOf("cart", vip))
+	step("no endpoints", "reject", "update 1, update 0", portOf("cart", vip))
 	if len(r.fronts) != 0 {
 		t.Error("a front without endpoints is still open")
 	}
@@ -169,8 +176,8 @@ func TestLifeOfAPort(t *testing.T) {
 	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil || r.target(vip) != "nowhere" || len(r.fronts) != 0 {
 		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))
 	}
-	if n := len(r.ports.taken[service.TCP]); n != 0 {
-		t.Errorf("%d proxy ports are not given back", n)
+	if len(r.scribe.open) != 0 {
+		t.Errorf("guarded still: %v", r.scribe.open)
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 
 // lead takes a proxy port that is free and listens there.
 func (c *Carrier) lead(key frontKey, f *front) error {
-	port, err := c.ports.take(key.name.Protocol, func(port uint16) (retry bool, err error) {
+	port, err := c.ports.take(key, func(port uint16) (retry bool, err error) {
 		err = f.Listen(proxyAddress(key.ipv6, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})

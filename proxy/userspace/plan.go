@@ -19,7 +19,7 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	for _, ipv6 := range []bool{false, true} {
 		offer, proxyPort := sp.Offer(ipv6), uint16(0)
 		if wanted(sp, offer, ipv6) {
-			port, none := p.ports.take(sp.Name.Protocol, func(uint16) (bool, error) { return false, nil })
+			port, none := p.ports.take(frontKey{sp.Name, ipv6}, func(uint16) (bool, error) { return false, nil })
 			proxyPort, err = port, errors.Join(err, none)
 		}
 		for _, x := range sp.ExposuresOf(ipv6) {
@@ -28,6 +28,9 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	}
 	return out, err
 }
+
+// ProxyPorts are those that would be opened.
+func (p *Plan) ProxyPorts() map[portal.ProxyPort]bool { return p.ports.changes() }
 
 // Settle has nothing to close.
 func (p *Plan) Settle([]service.PortName, []service.Change) error { return nil }

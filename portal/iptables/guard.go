@@ -1,0 +1,143 @@
+package iptables
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// What comes to a port of a listener of ours was led there by a portal, or is refused: before all rules of others, which
+// might let it in. What was led there is let in behind them, for hosts that deny by default. Both ask for the port by one
+// tree of chains, which has neighbouring ports as one range. Proxy ports are handed out without gaps, so that a rule or two
+// hold ten thousand; where there are gaps, a packet walks the ranges of one leaf and what leads to leaves.
+
+// leafPorts is how many ports a leaf has.
+const leafPorts = 256
+
+// guarded are the proxy ports that are open, in one family.
+type guarded struct {
+	tcp, udp ports
+	chains   map[string]string // the rules; nil since the last change
+}
+
+// ports is a set of ports.
+type ports [1 << 16 / 64]uint64
+
+func (g *guarded) set(p service.Protocol, port uint16, open bool) {
+	of, bit := &g.tcp, uint64(1)<<(port%64)
+	if p == service.UDP {
+		of = &g.udp
+	}
+	g.chains = nil
+	if of[port/64] &^= bit; open {
+		of[port/64] |= bit
+	}
+}
+
+func (s *ports) empty() bool { return *s == ports{} }
+
+// span is some ports one after the other.
+type span struct{ first, last int }
+
+func (s span) String() string {
+	if s.first == s.last {
+		return strconv.Itoa(s.first)
+	}
+	return portRange(uint16(s.first), uint16(s.last))
+}
+
+// spans are those of the set among n ports, in order; n is a multiple of 64.
+func (s *ports) spans(first, n int) (out []span) {
+	for word := first / 64; word < (first+n)/64; word++ {
+		for left := s[word]; left != 0; {
+			from := bits.TrailingZeros64(left)
+			length := bits.TrailingZeros64(^(left >> from))
+			left &^= (1<<length - 1) << from
+			out = joined(out, span{word*64 + from, word*64 + from + length - 1})
+		}
+	}
+	return out
+}
+
+// joined adds what comes next.
+func joined(all []span, next span) []span {
+	if last := len(all) - 1; last >= 0 && all[last].last+1 == next.first {
+		all[last].last = next.last
+		return all
+	}
+	return append(all, next)
+}
+
+// guardChains are the chains in filter that guard proxy ports. The first is there while none is open too, and nothing leads
+// to it then: it tells our rules from those of others with the same names (Present), and it asks for the tracking of
+// connections, without which the kernel would translate no open one any more once the last portal has gone.
+func (r renderer) guardChains(g *guarded) map[string]string {
+	if g.chains == nil {
+		g.chains = map[string]string{r.guard: fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard)}
+		if !g.tcp.empty() || !g.udp.empty() {
+			r.guardRules(g.chains)
+			r.portRules(g.chains, service.TCP, &g.tcp)
+			r.portRules(g.chains, service.UDP, &g.udp)
+		}
+	}
+	return g.chains
+}
+
+// guardRules lead to the listener, past it, or into it. The jumps bring nothing but SYNs and datagrams of new flows: a client
+// socket of this host may use a proxy port, and hears its answers.
+func (r renderer) guardRules(to map[string]string) {
+	to[r.guard] += fmt.Sprintf("-A %s -j %s\n", r.guard, r.proxyPorts)
+	to[r.accept] = fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts)
+	to[r.listener] = fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j ACCEPT\n"+
+		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp -j REJECT --reject-with %[3]s\n",
+		r.listener, r.rejected[service.TCP], r.rejected[service.UDP])
+}
+
+// portRules lead from the ports of a protocol to the listener. A leaf has a chain of its own where it has gaps.
+func (r renderer) portRules(to map[string]string, p service.Protocol, open *ports) {
+	var direct []span
+	var top strings.Builder
+	write := func(b *strings.Builder, chain string, all []span, target string) {
+		for _, s := range all {
+			fmt.Fprintf(b, "-A %s -p %s -m %s --dport %s -j %s\n", chain, p, p, s, target)
+		}
+	}
+	for first := 0; first < 1<<16; first += leafPorts {
+		found := open.spans(first, leafPorts)
+		if len(found) == 1 {
+			direct = joined(direct, found[0])
+			continue
+		}
+		if len(found) == 0 {
+			continue
+		}
+		name := r.portLeaf(p, first)
+		var leaf strings.Builder
+		write(&leaf, name, found, r.listener)
+		to[name] = leaf.String()
+		write(&top, r.proxyPorts, []span{{first, first + leafPorts - 1}}, name)
+	}
+	write(&top, r.proxyPorts, direct, r.listener)
+	to[r.proxyPorts] += top.String()
+}
+
+func (c chains) portLeaf(p service.Protocol, first int) string {
+	return fmt.Sprintf("%s-PP-%s-%d", c.prefix, strings.ToUpper(p.String()), first)
+}
+
+// toProxyPorts match the first packets of flows to the range of proxy ports, where any is open.
+func (r renderer) toProxyPorts(g *guarded) (out []string) {
+	match := func(p service.Protocol, first string) {
+		out = append(out, fmt.Sprintf("-p %s -m %s --dport %s %s", p, p, portRange(r.first, r.last), first))
+	}
+	if !g.tcp.empty() {
+		match(service.TCP, "--tcp-flags FIN,SYN,RST,ACK SYN ")
+	}
+	if !g.udp.empty() {
+		match(service.UDP, newFlow)
+	}
+	return out
+}

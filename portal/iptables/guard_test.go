@@ -1,0 +1,52 @@
+package iptables
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
+)
+
+func TestSpans(t *testing.T) {
+	g := &guarded{}
+	for _, port := range []uint16{0, 1, 62, 63, 64, 65, 127, 128, 200, 255, 65535} {
+		g.set(service.TCP, port, true)
+	}
+	g.set(service.TCP, 1, false)
+	for first, want := range map[int]string{0: "[0 62:65 127:128 200 255]", 256: "[]", 65280: "[65535]"} {
+		if got := fmt.Sprint(g.tcp.spans(first, leafPorts)); got != want {
+			t.Errorf("from %d: %s, want %s", first, got, want)
+		}
+	}
+	for port := range uint16(leafPorts) {
+		g.set(service.UDP, port, true)
+	}
+	if got := fmt.Sprint(g.udp.spans(0, leafPorts)); got != "[0:255]" {
+		t.Errorf("all: %s", got)
+	}
+}
+
+// Ten thousand neighbours are a rule. With as many gaps as there can be, a packet walks some two hundred rules.
+func TestGuardRulesWalked(t *testing.T) {
+	r := newHostOf(t).filter.renderer
+	for step, most := range map[int]int{1: 1, 2: 220} {
+		g := &guarded{}
+		for n := range 10_000 {
+			g.set(service.TCP, uint16(portaltest.FirstPort+n*step), true)
+		}
+		chains := r.guardChains(g)
+		longest := 0
+		for name, rules := range chains {
+			if strings.HasPrefix(name, "PORTALD-PP-") {
+				longest = max(longest, count(rules))
+			}
+		}
+		if walked := count(chains[r.proxyPorts]) + longest; walked > most {
+			t.Errorf("10,000 ports, every %d: %d rules walked, want at most %d", step, walked, most)
+		}
+	}
+}
+
+func newHostOf(t *testing.T) *host { return newWriter(t, testOptions(newFake().run, "")).hosts[0] }

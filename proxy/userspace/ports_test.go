@@ -1,0 +1,68 @@
+package userspace
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+func TestProxyPorts(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := newProxyPorts(PortRange{100, 104})
+	p.now = func() time.Time { return now }
+	tcp := frontKey{service.PortName{Name: "cart", Protocol: service.TCP}, false}
+	foreign := map[uint16]bool{101: true}
+	take := func(want uint16) {
+		t.Helper()
+		got, err := p.take(tcp, func(port uint16) (bool, error) { return foreign[port], nil })
+		if got != want || err != nil {
+			t.Errorf("took %d, %v, want %d", got, err, want)
+		}
+	}
+	take(100)
+	take(102) // somebody else is at 101
+	take(103)
+	p.give(tcp, 100)
+	p.give(tcp, 102)
+	take(104) // those given back rest
+	delete(foreign, 101)
+	take(101) // its listener went
+	now = now.Add(restTime)
+	take(100) // rested, the lowest first
+	p.give(tcp, 103)
+	take(102)
+	take(103) // at rest, but there is no other
+	if _, err := p.take(tcp, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
+		t.Errorf("all are taken: %v", err)
+	}
+	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, true}, func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
+		t.Errorf("UDP has ports of its own: %d, %v", port, err)
+	}
+	p.give(tcp, 104)
+	got := p.changes()
+	want := map[portal.ProxyPort]bool{tcp.proxyPort(100): true, tcp.proxyPort(101): true, tcp.proxyPort(102): true,
+		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {IPv6: true, Protocol: service.UDP, Port: 100}: true}
+	if len(got) != len(want) || len(p.changes()) != 0 {
+		t.Errorf("changes %v, want %v once", got, want)
+	}
+	for port, open := range want {
+		if got[port] != open {
+			t.Errorf("%v is open: %t, want %t", port, got[port], open)
+		}
+	}
+}
+
+// Ten thousand ports are neighbours, and take no time worth speaking of.
+func TestProxyPortsHaveNoGaps(t *testing.T) {
+	p := newProxyPorts(DefaultPortRange())
+	key := frontKey{service.PortName{Protocol: service.TCP}, false}
+	for n := range 10_000 {
+		port, err := p.take(key, func(uint16) (bool, error) { return false, nil })
+		if want := p.within.First + uint16(n); port != want || err != nil {
+			t.Fatalf("took %d, %v, want %d", port, err, want)
+		}
+	}
+}
