@@ -61,7 +61,12 @@ func TestTransparent(t *testing.T) {
 			s.Node.Must(func() error { return portaltest.Sysctl("net/ipv4/conf/all/src_valid_mark", "1") })
 			expect("where marks count for the reverse path", "")
 			s.Node.Must(func() error {
-				paths, err := platform.NewPaths()
+				interfaces, err := platform.NewInterfaces()
+				if err != nil {
+					return err
+				}
+				defer interfaces.Close()
+				paths, err := platform.NewPaths(interfaces)
 				if err != nil {
 					return err
 				}
