@@ -27,8 +27,8 @@ type Dataplane interface {
 
 // Watcher is told what the loop does, for health and metrics. Each func may be nil.
 type Watcher struct {
-	Queued func(at time.Time) // changes wait
-	Synced func(Sync)         // they were applied, or all was
+	Queued func(at time.Time) // something waits to be applied, whoever asked for it; told at each try
+	Synced func(Sync)         // it was: nothing waits
 }
 
 // Sync is one round of changes that was applied.
@@ -116,6 +116,7 @@ func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 64, Cap: lastRetry}
 	for ctx.Err() == nil {
 		start := time.Now()
+		l.Watcher.Queued(start)
 		ports, more := l.Store.All()
 		triggered = append(triggered, more...)
 		err := l.Dataplane.Resync(ctx, ports)

@@ -25,6 +25,7 @@ type plane struct {
 
 	again  chan<- struct{}
 	synced []Sync
+	queued bool // and not synced since
 }
 
 func (p *plane) note(call string) error {
@@ -56,6 +57,19 @@ func (p *plane) tell(s Sync) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.synced = append(p.synced, s)
+	p.queued = false
+}
+
+func (p *plane) queue(time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queued = true
+}
+
+func (p *plane) waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queued
 }
 
 // told is what the loop told of.
@@ -78,7 +92,7 @@ func running(t *testing.T, p *plane, store *service.Store) {
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
 	l := &Loop{Store: store, Dataplane: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
-	l.Watcher.Synced = p.tell
+	l.Watcher.Synced, l.Watcher.Queued = p.tell, p.queue
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, done := make(chan struct{}), make(chan struct{})
@@ -196,6 +210,34 @@ func TestLoopTells(t *testing.T) {
 		}
 		if !second.Full || len(second.Ports) != 1 || fmt.Sprint(second.Triggered) != fmt.Sprint([]time.Time{at.Add(1), at.Add(2)}) {
 			t.Errorf("after failures: %+v", second)
+		}
+	})
+}
+
+// Whoever asked for what is to be applied, that it waits is told: what hangs on it must not think that all stands.
+func TestLoopTellsThatSomethingWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		for what, ask := range map[string]func(){
+			"a change": func() { set(store, "a", time.Now().Format("10.0.0.1:05")) },
+			"an audit": func() {
+				p.set(3, errors.New("chain PORTALD-SERVICES is gone"))
+				time.Sleep(time.Minute)
+			},
+			"settings": func() { p.again <- struct{}{} },
+		} {
+			p.set(3, nil)
+			ask()
+			synctest.Wait()
+			if !p.waits() {
+				t.Errorf("%s: it is not told that something waits", what)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if p.waits() {
+				t.Errorf("%s: all was applied, and yet something waits", what)
+			}
 		}
 	})
 }
