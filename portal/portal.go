@@ -66,11 +66,18 @@ type Auditor interface {
 	Audit(ctx context.Context) error
 }
 
+// Checker is a Writer that can tell by a look at a portal that it cannot be held.
+type Checker interface {
+	// Check returns an error that names the portal and what is wrong with it; nil if nothing is seen to be.
+	Check(Portal) error
+}
+
 // HostWriter is what the Writers of this host's facilities are beside that. What begins with Set takes effect at the next
 // Replace, and may be called from any goroutine, as may Diverts.
 type HostWriter interface {
 	Writer
 	Auditor
+	Checker
 	// IPv6 tells whether portals of IPv6 can be held; those of IPv4 always can.
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.

@@ -67,6 +67,18 @@ func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal)
 	return changes, conflicts
 }
 
+// Claims returns what Set was given for an owner.
+func (t *Table) Claims(owner service.PortName) (created time.Time, portals []Portal) {
+	for _, f := range t.owned[owner] {
+		for _, c := range t.claims[f] {
+			if c.portal.Owner == owner {
+				created, portals = c.created, append(portals, c.portal)
+			}
+		}
+	}
+	return created, portals
+}
+
 // Held returns the portal of a frontend, nil when nobody claims it.
 func (t *Table) Held(f service.Frontend) *Portal { return holder(t.claims[f]) }
 

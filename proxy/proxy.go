@@ -16,8 +16,8 @@ import (
 
 // Dataplane carries the traffic of service ports. The reconcile loop is its only caller.
 type Dataplane interface {
-	// Sync applies changes, at a cost that does not grow with the number of service ports. After an error, which may
-	// concern only some of them, only Resync may follow.
+	// Sync applies changes, at a cost that does not grow with the number of service ports. What of it concerns single
+	// service ports is no error. After one only Resync may follow.
 	Sync(ctx context.Context, changes []service.Change) error
 	// Resync applies the whole state and trusts nothing that was applied before.
 	Resync(ctx context.Context, ports []*service.Port) error
@@ -48,6 +48,7 @@ type Loop struct {
 	Watcher     Watcher
 	Again       <-chan struct{} // asks for all to be applied anew, as when settings changed; nil = never
 	MinSync     time.Duration   // at least this between two syncs
+	Due         <-chan struct{} // asks for a Sync, with changes or without; nil = never
 	AuditPeriod time.Duration   // how often the host is looked at; 0 = never
 }
 
@@ -73,9 +74,13 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.Store.Changed():
-			if l.sync(ctx) {
+			if changes, triggered := l.Store.Take(); len(changes) > 0 { // or a resync took them along
+				l.sync(ctx, changes, triggered)
 				pause(ctx, l.MinSync)
 			}
+		case <-l.Due:
+			changes, triggered := l.Store.Take()
+			l.sync(ctx, changes, triggered)
 		case <-l.Again:
 			l.resync(ctx)
 		case <-audit:
@@ -94,21 +99,16 @@ func (l *Loop) setDefaults() {
 	}
 }
 
-// sync applies what changed; a failure is made good by a resync. False: nothing had changed.
-func (l *Loop) sync(ctx context.Context) bool {
+// sync applies what changed; a failure is made good by a resync.
+func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []time.Time) {
 	start := time.Now()
-	changes, triggered := l.Store.Take()
-	if len(changes) == 0 {
-		return false // a resync took them along
-	}
 	l.Watcher.Queued(start)
 	if err := l.Dataplane.Sync(ctx, changes); err != nil {
 		l.failed(ctx, fmt.Errorf("sync %d service ports: %w", len(changes), err), firstRetry)
 		l.resync(ctx, triggered...)
-		return true
+		return
 	}
 	l.Watcher.Synced(Sync{Start: start, End: time.Now(), Changes: changes, Triggered: triggered})
-	return true
 }
 
 // resync applies everything, again and again until that works. Triggered are of changes that could not be applied.

@@ -38,6 +38,9 @@ func render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 		Writer: rules, Userspace: userspace.NewPlan(cfg.ProxyPorts), Kernel: kernel.New(), Mode: cfg.Mode, Contested: func(c portal.Conflict) {
 			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
+		Aside: func(n dataplane.News) {
+			log.WithError(n.Err).Warnf("%s would not be served as it asks to be", n.Name.Label())
+		},
 	})
 	if err := plane.Resync(ctx, m.ports); err != nil {
 		return err

@@ -213,11 +213,11 @@ func (d *daemon) wireDataplane() {
 	d.dataplane = dataplane.New(dataplane.Options{
 		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(), Mode: d.cfg.Mode,
 		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
-		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving,
+		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving, Aside: d.setAside, Counted: d.metrics.SetAside,
 		Trouble: func(err error) { d.log.WithError(err).Warn("UDP clients may be held to endpoints that are gone") },
 	})
 	d.stopwatch = &proxy.Stopwatch{Dataplane: d.dataplane}
-	d.loop.Dataplane = d.stopwatch
+	d.loop.Dataplane, d.loop.Due = d.stopwatch, d.dataplane.Due()
 	d.health.Watch(d.hung)
 	d.metrics.WatchActive(d.listeners.Active)
 	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
@@ -230,6 +230,19 @@ func (d *daemon) contested(c portal.Conflict) {
 		Warn("Two Services claim one address; the older one holds it")
 	d.events.ServiceWarning(c.Loser.Service(), "AddressTaken", "LeaveOut",
 		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
+}
+
+// setAside tells of a Service that cannot be served as it asks to be, and when it can again.
+func (d *daemon) setAside(n dataplane.News) {
+	log := d.log.WithField("service", n.Name.Label())
+	if n.Err == nil {
+		log.Info("The service port is served again")
+		d.events.ServiceNormal(n.Name.Service(), "Served", "Serve", n.Name.Label()+" is served again")
+		return
+	}
+	d.metrics.Refused(string(n.Reason))
+	log.WithError(n.Err).WithField("reason", n.Reason).Error("The service port cannot be served as it asks to be; all others are")
+	d.events.ServiceWarning(n.Name.Service(), "NotServed", "SetAside", fmt.Sprintf("%s: %v", n.Name.Label(), n.Err))
 }
 
 func (d *daemon) wireServers() {

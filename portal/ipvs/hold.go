@@ -141,6 +141,14 @@ func (w *Writer) soundChanges(changes []portal.Change) ([]portal.Change, error) 
 	return out, errors.Join(errs...)
 }
 
+// Check refuses what cannot be held, here or by the Rules.
+func (w *Writer) Check(p portal.Portal) error {
+	if spreads(p) {
+		return check(p)
+	}
+	return w.Rules.Check(p)
+}
+
 // check refuses what no virtual server can be. No port of a listener is among that.
 func check(p portal.Portal) error {
 	if _, ok := p.Target.(portal.Spread); ok {

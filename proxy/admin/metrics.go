@@ -27,6 +27,8 @@ type Metrics struct {
 	policies localPolicies
 	conns    connMetrics
 	accepts  *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	aside    prometheus.Gauge
 	healthz  *prometheus.CounterVec
 	livez    *prometheus.CounterVec
 }
@@ -40,6 +42,10 @@ func NewMetrics(families ...string) *Metrics {
 		began:    time.Now(),
 		accepts: counters("portald_accept_errors_total",
 			"Connections that could not be accepted, by reason.", "reason"),
+		refused: counters("portald_service_ports_refused_total",
+			"Service ports that were set aside, or changed and were again, by reason.", "reason"),
+		aside: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_service_ports_set_aside",
+			Help: "Service ports that cannot be served as they ask to be, and are set aside."}),
 		healthz: counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
 		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
 	}
@@ -47,7 +53,7 @@ func NewMetrics(families ...string) *Metrics {
 	m.forget.init()
 	m.policies.init(families)
 	m.conns.init()
-	m.registry.MustRegister(m.accepts, m.healthz, m.livez, m.policies.gauges)
+	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.healthz, m.livez, m.policies.gauges)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
 	m.registry.MustRegister(m.forget.all()...)
@@ -65,6 +71,12 @@ func (m *Metrics) Handler() http.Handler {
 
 // AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.
 func (m *Metrics) AcceptError(reason string) { m.accepts.WithLabelValues(reason).Inc() }
+
+// Refused counts a service port that was set aside. The reason is from a closed set of words.
+func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// SetAside notes how many service ports are.
+func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
 
 // WatchLog shows what the connection log lost. It may be called once.
 func (m *Metrics) WatchLog(l *ConnectionLog) {

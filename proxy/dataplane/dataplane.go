@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
+	"slices"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -40,6 +40,10 @@ type Options struct {
 	Serving func(*service.Port)
 	// Contested is told of each claim of an address that another Service holds. Default none.
 	Contested func(portal.Conflict)
+	// Aside is told of service ports that cannot be served as they ask to be, and when they can again. Default none.
+	Aside func(News)
+	// Counted is told after each round how many are set aside. Default none.
+	Counted func(int)
 	// Closed is told of service ports that are no longer served. Default none.
 	Closed func(service.PortName)
 	// Trouble is told of what an Audit could not do. Default none.
@@ -51,6 +55,11 @@ type Dataplane struct {
 	opts  Options
 	table *portal.Table
 	ports map[service.PortName]*service.Port // as applied, and not yet settled as gone
+	aside *aside
+
+	lost     []portal.Conflict // in this round
+	vain     int               // tries of several service ports that were refused in this round
+	refusals int               // so far
 }
 
 // New returns a Dataplane that leads nothing yet.
@@ -64,37 +73,61 @@ func New(opts Options) *Dataplane {
 	if opts.Contested == nil {
 		opts.Contested = func(portal.Conflict) {}
 	}
+	if opts.Aside == nil {
+		opts.Aside = func(News) {}
+	}
+	if opts.Counted == nil {
+		opts.Counted = func(int) {}
+	}
 	if opts.Trouble == nil {
 		opts.Trouble = func(error) {}
 	}
-	return &Dataplane{opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}}
+	return &Dataplane{opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside()}
 }
+
+// Due receives when a service port that was set aside is to be tried again: by a Sync, with changes or without.
+func (d *Dataplane) Due() <-chan struct{} { return d.aside.wake }
 
 // Sync applies changes: carriers get ready, then portals are led to them, then what no portal leads to any more closes,
 // so that no moment comes in which a portal leads nowhere. A proxy port is guarded as long as a listener has it: with the
-// portals that lead there from the first on, and until it is closed. Costs O(the changed service ports).
+// portals that lead there from the first on, and until it is closed. Costs O(the changed service ports). One that cannot be
+// served is set aside, and tried again by itself; an error is one of the host, on which nothing could be changed.
 func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
-	led, errs := d.retarget(changes)
-	if d.guard() || len(led) > 0 {
-		if err := d.opts.Writer.Update(ctx, led); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("lead %d portals: %w", len(led), err))...)
-		}
-	}
-	errs = append(errs, d.settle(ctx, changes), d.forget(ctx, append(led, d.spread(changes)...)))
-	return errors.Join(errs...)
+	changes = d.aside.sift(changes)
+	led, err := d.lead(ctx, d.plans(changes), false)
+	return d.finish(ctx, changes, led, err)
 }
 
-// Resync applies the whole state.
+// Resync applies the whole state. What is set aside stays so until it is due.
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
-	changes := d.against(ports)
-	_, errs := d.retarget(changes)
-	d.guard()
-	all := d.table.Portals()
-	if err := d.opts.Writer.Replace(ctx, all); err != nil {
-		return errors.Join(append(errs, fmt.Errorf("lead all %d portals: %w", len(all), err))...)
+	changes := d.aside.sift(d.against(ports))
+	_, err := d.lead(ctx, d.plans(changes), true)
+	return d.finish(ctx, changes, asChanges(d.table.Portals()), err)
+}
+
+// finish ends a round: what is due of that which is set aside is tried, carriers close what is of no use any more, and
+// flows go that lead elsewhere now.
+func (d *Dataplane) finish(ctx context.Context, changes []service.Change, led []portal.Change, err error) error {
+	defer d.rest()
+	if err != nil {
+		return err
 	}
-	errs = append(errs, d.settle(ctx, changes), d.forget(ctx, asChanges(all)))
-	return errors.Join(errs...)
+	tried, more, err := d.retry(ctx)
+	if err != nil {
+		return err
+	}
+	for _, conflict := range d.lost {
+		d.opts.Contested(conflict)
+	}
+	changes = slices.DeleteFunc(append(changes, tried...), d.aside.stays)
+	return errors.Join(d.settle(ctx, changes), d.forget(ctx, newest(slices.Concat(led, more, d.spread(changes)))))
+}
+
+// rest is until the next round.
+func (d *Dataplane) rest() {
+	d.lost = nil
+	d.aside.rest()
+	d.opts.Counted(d.aside.refused())
 }
 
 // Audit asks the writer whether the host holds what was written. It looks after UDP flows too: one that began while rules
@@ -147,6 +180,7 @@ func (d *Dataplane) guard() (news bool) {
 func (d *Dataplane) HandOver(ctx context.Context) error {
 	var moved []service.Change
 	var all []*service.Port
+	d.aside.pardon()
 	for name, p := range d.ports {
 		if by, _ := d.carriers(p); by == d.opts.Userspace {
 			p = withMode(p, service.ModeKernel)
@@ -193,45 +227,6 @@ func (d *Dataplane) against(ports []*service.Port) []service.Change {
 	return changes
 }
 
-// retarget has carriers get ready and returns where portals lead elsewhere now. A service port that cannot be served is an
-// error and refuses its clients; the others are not concerned.
-func (d *Dataplane) retarget(changes []service.Change) (led []portal.Change, errs []error) {
-	for _, c := range changes {
-		if c.Port == nil {
-			moved, _ := d.table.Set(c.Name, time.Time{}, nil)
-			led = append(led, moved...)
-			continue
-		}
-		d.ports[c.Name] = c.Port
-		d.opts.Serving(c.Port)
-		portals, err := d.serve(c.Port)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		moved, lost := d.table.Set(c.Name, c.Port.Created, portals)
-		led = append(led, moved...)
-		for _, conflict := range lost {
-			d.opts.Contested(conflict)
-		}
-	}
-	return newest(led), errs
-}
-
-// errNoCarrier is the error of a service port whose mode the daemon does not have.
-var errNoCarrier = errors.New("this daemon does not have the mode that the Service asks for")
-
-func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, error) {
-	by, _ := d.carriers(p)
-	if by != nil {
-		return by.Serve(p)
-	}
-	refused := make([]portal.Portal, 0, len(p.Exposures))
-	for _, x := range p.Exposures {
-		refused = append(refused, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: portal.Reject{}})
-	}
-	return refused, fmt.Errorf("serve %s: %w", p.Name, errNoCarrier)
-}
-
 // settle has carriers close what has no use any more, once portals lead elsewhere.
 func (d *Dataplane) settle(ctx context.Context, changes []service.Change) error {
 	served, left := map[Carrier][]service.PortName{}, map[Carrier][]service.Change{}
@@ -252,6 +247,7 @@ func (d *Dataplane) settle(ctx context.Context, changes []service.Change) error 
 	for _, c := range changes {
 		if c.Port == nil {
 			delete(d.ports, c.Name)
+			d.takeBack(c.Name)
 			d.opts.Closed(c.Name)
 		}
 	}
@@ -263,21 +259,6 @@ func asChanges(portals []portal.Portal) []portal.Change {
 	out := make([]portal.Change, 0, len(portals))
 	for _, p := range portals {
 		out = append(out, portal.Change{Frontend: p.Frontend, Portal: &p})
-	}
-	return out
-}
-
-// newest keeps the last change of each frontend: one that passes from one Service to another changes twice.
-func newest(changes []portal.Change) []portal.Change {
-	at := make(map[service.Frontend]int, len(changes))
-	out := changes[:0]
-	for _, c := range changes {
-		if i, ok := at[c.Frontend]; ok {
-			out[i] = c
-			continue
-		}
-		at[c.Frontend] = len(out)
-		out = append(out, c)
 	}
 	return out
 }

@@ -30,8 +30,31 @@ func (d *diary) took() string {
 // scribe is a Writer that remembers where portals lead.
 type scribe struct {
 	*diary
-	leads map[service.Frontend]portal.Portal
-	fail  error
+	leads   map[service.Frontend]portal.Portal
+	fail    error
+	refuses func(portal.Portal) error // what it cannot hold; nil = nothing
+	lacks   func(map[service.Frontend]portal.Portal) error
+	before  func()
+}
+
+// judge is of all that it is to hold.
+func (s *scribe) judge() error {
+	if s.before != nil {
+		s.before()
+	}
+	if s.lacks != nil && s.lacks(s.leads) != nil {
+		return s.lacks(s.leads)
+	}
+	for _, p := range s.leads {
+		if s.refuses == nil {
+			break
+		}
+		if err := s.refuses(p); err != nil {
+			s.add("refused")
+			return err
+		}
+	}
+	return s.fail
 }
 
 func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
@@ -40,7 +63,7 @@ func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
 	for _, p := range all {
 		s.leads[p.Frontend] = p
 	}
-	return s.fail
+	return s.judge()
 }
 
 func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
@@ -50,7 +73,11 @@ func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
 			s.leads[c.Frontend] = *c.Portal
 		}
 	}
-	return s.fail
+	return s.judge()
+}
+
+func (s *scribe) Check(p portal.Portal) error {
+	return portal.Limits{First: proxyPort, Last: proxyPort}.Check(p)
 }
 
 func (s *scribe) Guard(ports map[portal.ProxyPort]bool) { s.add("guard %v", ports) }
@@ -105,6 +132,8 @@ type rig struct {
 	stale     func(dst, answers netip.AddrPort) bool // of the last search for stale flows
 	blind     error                                  // of that search
 	contested []portal.Conflict
+	news      []News
+	aside     int
 }
 
 func newRig() *rig {
@@ -113,6 +142,8 @@ func newRig() *rig {
 	r.Dataplane = New(Options{
 		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(), Mode: service.ModeUserspace,
 		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
+		Aside:     func(n News) { r.news = append(r.news, n) },
+		Counted:   func(n int) { r.aside = n },
 		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
 		ForgetUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
 			r.stale = stale
@@ -248,9 +279,14 @@ func TestNoCarrier(t *testing.T) {
 	r := newRig()
 	r.opts.Kernel = nil
 	p := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")
-	err := r.Sync(t.Context(), []service.Change{{Name: p.Name, Port: p}})
-	if !errors.Is(err, errNoCarrier) || r.target() != (portal.Reject{}) {
-		t.Errorf("%v, leads to %T", err, r.target())
+	r.sync(t, p)
+	if len(r.news) != 1 || !errors.Is(r.news[0].Err, errNoCarrier) || r.news[0].Reason != ByMode || r.target() != (portal.Reject{}) {
+		t.Errorf("%v, leads to %T", r.news, r.target())
+	}
+	other := *p
+	other.Mode = service.ModeUserspace
+	if r.sync(t, &other); r.target() != (portal.Redirect{Port: proxyPort}) || r.aside != 0 {
+		t.Errorf("in another mode it leads to %T, %d set aside", r.target(), r.aside)
 	}
 }
 

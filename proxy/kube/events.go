@@ -64,7 +64,12 @@ func (r *Recorder) NodeWarning(reason, action, note string) {
 
 // ServiceWarning says the same of a Service.
 func (r *Recorder) ServiceWarning(svc service.Name, reason, action, note string) {
-	r.service(svc, "", reason, action, note)
+	r.service(corev1.EventTypeWarning, svc, "", reason, action, note)
+}
+
+// ServiceNormal says that something of a Service is well again.
+func (r *Recorder) ServiceNormal(svc service.Name, reason, action, note string) {
+	r.service(corev1.EventTypeNormal, svc, "", reason, action, note)
 }
 
 // Problem says what of a Service cannot be served as it is written: what Cache.Report calls for.
@@ -73,7 +78,7 @@ func (r *Recorder) Problem(svc service.Name, p Problem) {
 	if strings.HasPrefix(p.Field, "metadata.annotations[") {
 		reason, action = "InvalidSetting", "UseDefault"
 	}
-	r.service(svc, p.Field, reason, action, p.Error())
+	r.service(corev1.EventTypeWarning, svc, p.Field, reason, action, p.Error())
 }
 
 func (r *Recorder) node(severity, reason, action, note string) {
@@ -86,13 +91,13 @@ func (r *Recorder) node(severity, reason, action, note string) {
 	r.add(event{ref, severity, reason, action, note})
 }
 
-func (r *Recorder) service(svc service.Name, field, reason, action, note string) {
+func (r *Recorder) service(severity string, svc service.Name, field, reason, action, note string) {
 	if r == nil {
 		return
 	}
 	ref := r.cache.reference(svc)
 	ref.FieldPath = field // events that differ in it are not taken for repetitions of one
-	r.add(event{ref, corev1.EventTypeWarning, reason, action, note})
+	r.add(event{ref, severity, reason, action, note})
 }
 
 func (r *Recorder) add(e event) {

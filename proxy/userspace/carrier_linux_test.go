@@ -71,6 +71,7 @@ func (s *scribe) took() string {
 type rig struct {
 	*Carrier
 	plane  *dataplane.Dataplane
+	news   []dataplane.News
 	scribe *scribe
 	log    *test.Hook
 }
@@ -97,7 +98,10 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	log.SetLevel(logrus.DebugLevel)
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
 	r.Carrier = New(Options{Engine: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
-	r.plane = dataplane.New(dataplane.Options{Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(), Mode: service.ModeUserspace})
+	r.plane = dataplane.New(dataplane.Options{
+		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(), Mode: service.ModeUserspace,
+		Aside: func(n dataplane.News) { r.news = append(r.news, n) },
+	})
 	t.Cleanup(func() {
 		r.Close()
 		cancel()
@@ -220,27 +224,28 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-// A range that is used up refuses the clients of what cannot be served, and nothing else.
+// A range that is used up refuses the clients of what cannot be served, and nothing else. Once a port is free, what was set
+// aside has it.
 func TestNoFreePort(t *testing.T) {
 	r := newRig(t, PortRange{31020, 31020})
 	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
-	err := r.plane.Sync(t.Context(), []service.Change{{Name: a.Name, Port: a}, {Name: b.Name, Port: b}})
-	if !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "serve shop/b:p/tcp") {
-		t.Errorf("error %v", err)
+	r.sync(t, a, b)
+	if len(r.news) != 1 || r.news[0].Reason != dataplane.ByListener || !errors.Is(r.news[0].Err, errNoPort) ||
+		!strings.Contains(r.news[0].Err.Error(), "serve shop/b:p/tcp") {
+		t.Errorf("told of %v", r.news)
 	}
 	if r.target("10.96.0.1:80") != "redirect" || r.target("10.96.0.2:80") != "reject" {
 		t.Errorf("a leads %s, b %s", r.target("10.96.0.1:80"), r.target("10.96.0.2:80"))
 	}
-	if err := r.plane.Resync(t.Context(), []*service.Port{b}); err == nil {
-		t.Error("a's port is free before portals have left it")
+	if err := r.plane.Sync(t.Context(), []service.Change{{Name: a.Name}}); err != nil {
+		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; { // the event loops close a's socket in their own time
-		err := r.plane.Resync(t.Context(), []*service.Port{b})
-		if err == nil && r.target("10.96.0.2:80") == "redirect" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("with a gone: %v, b leads %s", err, r.target("10.96.0.2:80"))
+	for deadline := time.After(20 * time.Second); r.target("10.96.0.2:80") != "redirect"; { // the event loops close a's socket in their own time
+		select {
+		case <-r.plane.Due():
+			r.sync(t)
+		case <-deadline:
+			t.Fatalf("with a gone b leads %s", r.target("10.96.0.2:80"))
 		}
 	}
 }
