@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +20,7 @@ import (
 // The fields of a record, those and no others.
 var fields = []string{
 	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "closed_by", "connect_ms", "duration_ms", "endpoint",
-	"first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "service", "time",
+	"error", "first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy", "service", "time",
 }
 
 func TestRecordsAsJSON(t *testing.T) {
@@ -66,9 +67,10 @@ func TestRecordsAsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("shop/cart:http tcp %s → 10.96.0.10:80 (ClusterIP) → %s shop/pod0 on here  ok  fin by client", a.client,
-		at(b.net.Pod(0).IPv4.String(), podPort))
-	b.eventually("the line "+want, func() bool { return strings.Contains(d.log.String(), want) })
+	want := fmt.Sprintf(`shop/cart:http tcp %s → 10\.96\.0\.10:80 \(ClusterIP\) → [0-9.]+:\d+ → %s shop/pod0 on here  ok  fin by client`,
+		a.client, at(b.net.Pod(0).IPv4.String(), podPort))
+	line := regexp.MustCompile(want)
+	b.eventually("the line "+want, func() bool { return line.MatchString(d.log.String()) })
 }
 
 func TestRecordsFollowRotation(t *testing.T) {

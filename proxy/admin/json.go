@@ -16,8 +16,9 @@ import (
 // recordField is the field of a log entry that carries the record.
 const recordField = "record"
 
-// jsonLine is a record as the JSON log shows it. Every line has every field: a time that never came is null, an
-// address or a word that there is none of is "", no attempts are [].
+// jsonLine is a record as the JSON log shows it. Every line has every field but what was delivered, which stands where it
+// is not all that was read: a time that never came is null, an address or a word that there is none of is "", no attempts
+// are [].
 type jsonLine struct {
 	Time              string        `json:"time"` // of the accept: the line itself is written at the end
 	ID                uint64        `json:"id"`
@@ -26,23 +27,28 @@ type jsonLine struct {
 	Client            string        `json:"client"`
 	OriginalDst       string        `json:"original_dst"`
 	Portal            string        `json:"portal"`
+	Proxy             string        `json:"proxy"` // our own address towards the endpoint
 	Endpoint          string        `json:"endpoint"`
 	Pod               string        `json:"pod"`
 	Node              string        `json:"node"` // the endpoint's
 	Attempts          []jsonAttempt `json:"attempts"`
 	Affinity          string        `json:"affinity"`
 	BytesFromClient   int64         `json:"bytes_from_client"`
+	BytesToEndpoint   *int64        `json:"bytes_to_endpoint,omitempty"`
 	BytesFromEndpoint int64         `json:"bytes_from_endpoint"`
+	BytesToClient     *int64        `json:"bytes_to_client,omitempty"`
 	ConnectMS         *float64      `json:"connect_ms"`
 	FirstByteMS       *float64      `json:"first_byte_ms"`
 	DurationMS        float64       `json:"duration_ms"`
 	ClosedBy          splice.Side   `json:"closed_by"`
 	How               splice.How    `json:"how"`
 	Outcome           string        `json:"outcome"`
+	Error             string        `json:"error"`
 }
 
 type jsonAttempt struct {
 	Endpoint string  `json:"endpoint"`
+	Proxy    string  `json:"proxy,omitempty"`
 	MS       float64 `json:"ms"`
 	Error    string  `json:"error,omitempty"`
 }
@@ -86,26 +92,38 @@ func (f *jsonFormatter) fill(r *splice.Record) {
 		Client:            address(r.Client),
 		OriginalDst:       address(r.OriginalDst),
 		Portal:            portalKind(r),
+		Proxy:             address(r.Proxy()),
 		Endpoint:          address(r.Endpoint.Addr),
 		Pod:               r.Endpoint.Pod,
 		Node:              r.Endpoint.Node,
 		Attempts:          f.line.Attempts[:0],
 		Affinity:          r.Affinity,
 		BytesFromClient:   r.BytesFromClient,
+		BytesToEndpoint:   ifOther(&r.BytesToEndpoint, r.BytesFromClient),
 		BytesFromEndpoint: r.BytesFromEndpoint,
+		BytesToClient:     ifOther(&r.BytesToClient, r.BytesFromEndpoint),
 		ConnectMS:         millisIfAny(r.Connect, &f.connect),
 		FirstByteMS:       millisIfAny(r.FirstByte, &f.first),
 		DurationMS:        millis(r.Duration),
 		ClosedBy:          r.ClosedBy,
 		How:               r.How,
 		Outcome:           string(r.Outcome),
+		Error:             r.Error,
 	}
 	if f.line.Attempts == nil {
 		f.line.Attempts = []jsonAttempt{}
 	}
 	for _, a := range r.Attempts {
-		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), millis(a.Took), a.Err})
+		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), address(a.Proxy), millis(a.Took), a.Err})
 	}
+}
+
+// ifOther is nil where as much was delivered as was read.
+func ifOther(delivered *int64, read int64) *int64 {
+	if *delivered == read {
+		return nil
+	}
+	return delivered
 }
 
 // timestamp is t in UTC as RFC 3339 with six decimals. Every other layout but that of whole seconds is three times as

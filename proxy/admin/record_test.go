@@ -31,12 +31,14 @@ func record() *splice.Record {
 		Portal:      service.ClusterIP,
 		Endpoint:    service.Endpoint{Addr: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "node-1"},
 		Attempts: []splice.Attempt{
-			{Endpoint: addr("10.1.0.2:8080"), Took: 200 * time.Microsecond, Err: "connection refused"},
-			{Endpoint: addr("10.1.0.3:8080"), Took: 150 * time.Microsecond},
+			{Endpoint: addr("10.1.0.2:8080"), Proxy: addr("10.0.0.1:35010"), Took: 200 * time.Microsecond, Err: "connection refused"},
+			{Endpoint: addr("10.1.0.3:8080"), Proxy: addr("10.0.0.1:35012"), Took: 150 * time.Microsecond},
 		},
 		Affinity:          "moved",
 		BytesFromClient:   1234,
+		BytesToEndpoint:   1234,
 		BytesFromEndpoint: 45_001,
+		BytesToClient:     45_001,
 		Connect:           401234 * time.Nanosecond,
 		FirstByte:         1100 * time.Microsecond,
 		Duration:          12 * time.Millisecond,
@@ -44,6 +46,13 @@ func record() *splice.Record {
 		How:               splice.FIN,
 		Outcome:           splice.OutcomeOK,
 	}
+}
+
+// broken is a connection whose client reset it with an answer on its way.
+func broken() *splice.Record {
+	r := record()
+	r.BytesToClient, r.How, r.Outcome, r.Error = 9000, splice.Reset, splice.OutcomeClientReset, "connection reset by peer"
+	return r
 }
 
 // stray is a connection that came straight to the proxy port and was refused.
@@ -79,15 +88,22 @@ func TestJSONLine(t *testing.T) {
 		want   string
 	}{
 		{record(), `{"time":"2026-11-21T12:00:01.123456Z","id":7,"service":"shop/cart:http","protocol":"tcp",` +
-			`"client":"10.0.0.9:41234","original_dst":"10.96.0.10:80","portal":"ClusterIP","endpoint":"10.1.0.3:8080",` +
-			`"pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080","ms":0.2,` +
-			`"error":"connection refused"},{"endpoint":"10.1.0.3:8080","ms":0.15}],"affinity":"moved",` +
-			`"bytes_from_client":1234,"bytes_from_endpoint":45001,"connect_ms":0.401,"first_byte_ms":1.1,` +
-			`"duration_ms":12,"closed_by":"client","how":"fin","outcome":"ok"}`},
+			`"client":"10.0.0.9:41234","original_dst":"10.96.0.10:80","portal":"ClusterIP","proxy":"10.0.0.1:35012",` +
+			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
+			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
+			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
+			`"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","how":"fin","outcome":"ok","error":""}`},
+		{broken(), `{"time":"2026-11-21T12:00:01.123456Z","id":7,"service":"shop/cart:http","protocol":"tcp",` +
+			`"client":"10.0.0.9:41234","original_dst":"10.96.0.10:80","portal":"ClusterIP","proxy":"10.0.0.1:35012",` +
+			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
+			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
+			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
+			`"bytes_to_client":9000,"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","how":"reset",` +
+			`"outcome":"client_reset","error":"connection reset by peer"}`},
 		{stray(), `{"time":"2026-11-21T12:00:02.000000Z","id":8,"service":"shop/dns","protocol":"udp",` +
-			`"client":"[fd00::9]:41234","original_dst":"","portal":"","endpoint":"","pod":"","node":"","attempts":[],` +
+			`"client":"[fd00::9]:41234","original_dst":"","portal":"","proxy":"","endpoint":"","pod":"","node":"","attempts":[],` +
 			`"affinity":"","bytes_from_client":0,"bytes_from_endpoint":0,"connect_ms":null,"first_byte_ms":null,` +
-			`"duration_ms":0.03,"closed_by":"proxy","how":"reset","outcome":"not_a_portal"}`},
+			`"duration_ms":0.03,"closed_by":"proxy","how":"reset","outcome":"not_a_portal","error":""}`},
 	} {
 		if diff := cmp.Diff(tc.want+"\n", format(t, f, tc.record)); diff != "" {
 			t.Error(diff)
@@ -107,13 +123,18 @@ func TestTextLine(t *testing.T) {
 		want   string
 	}{
 		{record(), `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
-			`10.1.0.3:8080 shop/cart-a on node-1  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  ` +
-			`first byte 1.1 ms  total 12 ms  affinity moved  [tried 10.1.0.2:8080: connection refused 0.2 ms]`},
+			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  ` +
+			`first byte 1.1 ms  total 12 ms  affinity moved  [tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]`},
+		{broken(), `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
+			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  client_reset  reset by client (connection reset by peer)  ` +
+			`1.2 kB up  45 kB down (9.0 kB delivered)  connect 0.4 ms  first byte 1.1 ms  total 12 ms  affinity moved  ` +
+			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]`},
 		{stray(), `2026-11-21 12:00:02.000 shop/dns udp [fd00::9]:41234 → - → -  not_a_portal  reset by proxy  ` +
 			`0 B up  0 B down  total 0.03 ms`},
 		{failed, `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → -  ` +
 			`dial_failed  reset by proxy  1.2 kB up  45 kB down  total 12 ms  ` +
-			`[tried 10.1.0.2:8080: connection refused 0.2 ms]  [tried 10.1.0.3:8080: timeout 250 ms]`},
+			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]  ` +
+			`[tried 10.1.0.3:8080 from 10.0.0.1:35012: timeout 250 ms]`},
 	} {
 		if diff := cmp.Diff(tc.want+"\n", format(t, &textFormatter{}, tc.record)); diff != "" {
 			t.Error(diff)

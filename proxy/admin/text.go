@@ -14,9 +14,9 @@ import (
 
 // textFormatter writes the record of an entry as one line for people:
 //
-//	2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → 10.1.0.3:8080 shop/cart-a
-//	  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  first byte 1.1 ms  total 12 ms
-//	  [tried 10.1.0.2:8080: connection refused 0.2 ms]
+//	2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → 10.0.0.1:35012 →
+//	  10.1.0.3:8080 shop/cart-a  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  first byte 1.1 ms  total 12 ms
+//	  [tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]
 //
 // (one line, broken here). Times are UTC. Two spaces part what a person reads apart. Nothing in a line can be mistaken
 // for the end of it: what is not printable is escaped, in names also spaces. One goroutine may use it.
@@ -39,12 +39,15 @@ func (f *textFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	return f.line, nil
 }
 
-// appendPath tells the way: client → portal → endpoint.
+// appendPath tells the way: client → portal → proxy → endpoint.
 func appendPath(b []byte, r *splice.Record) []byte {
 	b = append(b, orDash(address(r.Client))...)
 	b = append(append(b, " → "...), orDash(address(r.OriginalDst))...)
 	if kind := portalKind(r); kind != "" {
 		b = append(append(append(b, " ("...), kind...), ')')
+	}
+	if proxy := r.Proxy(); proxy.IsValid() {
+		b = append(append(b, " → "...), address(proxy)...)
 	}
 	b = append(append(b, " → "...), orDash(address(r.Endpoint.Addr))...)
 	if r.Endpoint.Pod != "" {
@@ -65,14 +68,16 @@ func appendEnd(b []byte, r *splice.Record) []byte {
 			b = appendWord(append(b, " by "...), string(r.ClosedBy))
 		}
 	}
+	if r.Error != "" {
+		b = append(appendPhrase(append(b, " ("...), r.Error), ')')
+	}
 	return b
 }
 
 // appendCarried tells how much and how long.
 func appendCarried(b []byte, r *splice.Record) []byte {
-	b = appendBytes(append(b, "  "...), r.BytesFromClient)
-	b = appendBytes(append(b, " up  "...), r.BytesFromEndpoint)
-	b = append(b, " down"...)
+	b = appendDelivered(appendBytes(append(b, "  "...), r.BytesFromClient), " up", r.BytesFromClient, r.BytesToEndpoint)
+	b = appendDelivered(appendBytes(append(b, "  "...), r.BytesFromEndpoint), " down", r.BytesFromEndpoint, r.BytesToClient)
 	if r.Connect >= 0 {
 		b = appendDuration(append(b, "  connect "...), r.Connect)
 	}
@@ -86,6 +91,15 @@ func appendCarried(b []byte, r *splice.Record) []byte {
 	return b
 }
 
+// appendDelivered tells which way bytes went, and how many of them arrived if that is not all.
+func appendDelivered(b []byte, way string, read, delivered int64) []byte {
+	b = append(b, way...)
+	if delivered == read {
+		return b
+	}
+	return append(appendBytes(append(b, " ("...), delivered), " delivered)"...)
+}
+
 // appendTried tells which endpoints failed before.
 func appendTried(b []byte, r *splice.Record) []byte {
 	for _, a := range r.Attempts {
@@ -93,6 +107,9 @@ func appendTried(b []byte, r *splice.Record) []byte {
 			continue
 		}
 		b = append(append(b, "  [tried "...), address(a.Endpoint)...)
+		if a.Proxy.IsValid() {
+			b = append(append(b, " from "...), address(a.Proxy)...)
+		}
 		b = appendPhrase(append(b, ": "...), a.Err)
 		b = append(appendDuration(append(b, ' '), a.Took), ']')
 	}

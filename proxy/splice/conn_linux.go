@@ -47,7 +47,7 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 	c.timer.owner = c
 	c.client.fd, c.endpoint.fd = fd, -1
 	c.rec = Record{
-		ID: f.engine.nextID.Add(1), Start: l.start.Add(l.now), Service: f.name, Client: client,
+		ID: f.engine.nextID.Add(1), Start: time.Now(), Service: f.name, Client: client,
 		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
 	}
 	c.surplus = !f.join(c.plan)
@@ -59,6 +59,8 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 func (c *conn) ready(events uint32, tag uint8) {
 	switch {
 	case c.stage == over:
+	case c.stage == dialing && tag == tagClient:
+		c.clientReady(events)
 	case c.stage == dialing:
 		c.dialReady(events)
 	case tag == tagClient:
@@ -73,7 +75,7 @@ func (c *conn) ready(events uint32, tag uint8) {
 // expired is told by the loop when the timer of the current stage fired.
 func (c *conn) expired(now time.Duration) {
 	if c.stage == dialing {
-		c.dialTimedOut()
+		c.dialExpired(now)
 		return
 	}
 	c.checkSilence(now)
@@ -111,8 +113,12 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	}
 
 	r := &c.rec
+	if a := r.pending(); a != nil {
+		a.Err, a.Took = givenUp, c.l.clock()-c.dialled
+	}
 	r.ClosedBy, r.How, r.Outcome = by, how, o
-	r.BytesFromClient, r.BytesFromEndpoint = c.up.carried, c.down.carried
+	r.BytesFromClient, r.BytesToEndpoint = c.up.carried, max(0, c.up.passed)
+	r.BytesFromEndpoint, r.BytesToClient = c.down.carried, c.down.passed
 	r.Duration = c.l.clock() - c.accepted
 	c.front.observer.Observe(r)
 }

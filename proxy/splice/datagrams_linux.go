@@ -98,6 +98,7 @@ func (d *datagrams) reply(s *session) (int, syscall.Errno) {
 	for i := first; i < first+n; i++ {
 		size := int(v.plain[i].n)
 		s.rec.BytesFromEndpoint += int64(size)
+		s.rec.BytesToClient += int64(size) // or lost on the way, as datagrams may be
 		v.iovs[i].SetLen(size)
 		v.names[i] = s.name
 		h := &v.msgs[i].hdr

@@ -3,17 +3,24 @@ package splice
 import (
 	"net/netip"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/service"
 )
 
-// timedOut is the error of an attempt that had no answer in its time.
-const timedOut = "timeout"
+// Errors of attempts that are not the kernel's.
+const (
+	timedOut = "timeout"  // no answer in its time
+	givenUp  = "given up" // whoever ended the connection did not wait for the answer
+)
+
+// watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
+const watchedAfter = 20 * time.Millisecond
 
 // dial tries one endpoint after the other, each for the timeout of its place in the row, until one is connected or the
-// timeouts are used up. An attempt that has no answer yet goes on in dialReady or dialTimedOut.
+// timeouts are used up. An attempt that has no answer yet goes on in dialReady or dialExpired.
 func (c *conn) dial() {
 	for len(c.rec.Attempts) < len(c.plan.policy.ConnectTimeouts) {
 		addr, ok := c.pick()
@@ -96,13 +103,27 @@ func (c *conn) try(addr netip.AddrPort, asClient bool) syscall.Errno {
 	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
+	c.rec.Attempts[len(c.rec.Attempts)-1].Proxy = localAddr(fd)
 	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
 		return we
 	}
 	if e == unix.EINPROGRESS {
-		c.l.timers.set(&c.timer, c.l.now+c.plan.policy.ConnectTimeouts[len(c.rec.Attempts)-1])
+		c.awaitDial()
 	}
 	return e
+}
+
+// awaitDial sets the timer for the end of the current attempt, or before that for when the client is to be watched.
+func (c *conn) awaitDial() {
+	at := c.dialEnds()
+	if !c.client.watched {
+		at = min(at, c.dialled+watchedAfter)
+	}
+	c.l.timers.set(&c.timer, at)
+}
+
+func (c *conn) dialEnds() time.Duration {
+	return c.dialled + c.plan.policy.ConnectTimeouts[len(c.rec.Attempts)-1]
 }
 
 // failed notes the end of the current attempt and closes its socket.
@@ -127,9 +148,34 @@ func (c *conn) dialReady(events uint32) {
 	c.connected()
 }
 
-func (c *conn) dialTimedOut() {
-	c.failed(timedOut)
-	c.dial()
+// dialExpired is told that an attempt takes its time, or has no more of it.
+func (c *conn) dialExpired(now time.Duration) {
+	if now >= c.dialEnds() {
+		c.failed(timedOut)
+		c.dial()
+	} else if c.watchClient() {
+		c.awaitDial()
+	}
+}
+
+// watchClient has the loop tell when the client leaves during a dial. False: that cannot be, and the connection has ended.
+func (c *conn) watchClient() bool {
+	if c.client.watched {
+		return true
+	}
+	if e := c.l.watchEnd(c, &c.client, tagClient, streamEvents); e != 0 {
+		c.refuse(OutcomeResources)
+		return false
+	}
+	return true
+}
+
+// clientReady is told of the client during a dial. A FIN alone is the end of its direction: it may wait for an answer.
+func (c *conn) clientReady(events uint32) {
+	c.client.note(events)
+	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+		c.gone(true, sysError(c.client.fd))
+	}
 }
 
 // connected ends the dial: from here on bytes are carried.
@@ -138,11 +184,12 @@ func (c *conn) connected() {
 	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
 	a.Took = now - c.dialled
 	c.rec.Connect = now - c.accepted
-	c.rec.Endpoint = c.plan.endpoint(a.Endpoint)
+	c.rec.Endpoint = c.front.endpoint(c.plan, a.Endpoint)
 	c.l.timers.stop(&c.timer)
 	c.tried = nil
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
-		c.up.rest = proxyHeader(c.rec.Client, c.rec.OriginalDst) // which goes first, and is not counted as carried
+		c.up.rest = proxyHeader(c.rec.Client, c.rec.OriginalDst) // which goes first, and is not counted
+		c.up.passed = -int64(len(c.up.rest))
 	}
 	c.stage = relaying
 	c.begin()

@@ -12,7 +12,8 @@ const turnBytes = pipeSize
 // flow is one direction. What it holds (a buffer or a pipe with bytes in it) is borrowed only while the destination does
 // not take them: an idle connection holds nothing but its two sockets.
 type flow struct {
-	carried int64
+	carried int64 // read of the source
+	passed  int64 // of that, what the destination's socket took
 	large   uint8 // loads in a row that are worth a splice; from bulkAfter on it splices
 	small   uint8 // splices in a row that were not worth it
 	eof     bool  // the source's FIN was read
@@ -122,6 +123,7 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		}
 		sent = 0
 	}
+	f.passed += int64(sent)
 	if sent < n {
 		dst.full(l)
 		f.buf = buffers.Get().(*[bufferSize]byte)
@@ -171,6 +173,7 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 		if e != 0 {
 			return e
 		}
+		f.passed += int64(n)
 		if f.inPipe -= n; f.inPipe == 0 {
 			l.pipes.give(f.pipe)
 		}
@@ -184,6 +187,7 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 		if e != 0 {
 			return e
 		}
+		f.passed += int64(n)
 		if f.rest = f.rest[n:]; len(f.rest) == 0 {
 			f.release()
 		}

@@ -38,12 +38,12 @@ func (v *View) admits(client netip.Addr, kind service.Kind) bool {
 }
 
 // endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
-func (v *View) endpoint(addr netip.AddrPort) service.Endpoint {
+func (v *View) endpoint(addr netip.AddrPort) (e service.Endpoint, ok bool) {
 	i, ok := slices.BinarySearchFunc(v.Endpoints, addr, func(e service.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) })
 	if !ok {
-		return service.Endpoint{Addr: addr}
+		return service.Endpoint{Addr: addr}, false
 	}
-	return v.Endpoints[i]
+	return v.Endpoints[i], true
 }
 
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and

@@ -1,6 +1,10 @@
 package splice
 
-import "github.com/portald/portald/proxy/service"
+import (
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+)
 
 // plan is what the new connections of a front go by. It does not change: a connection keeps the one it began with.
 type plan struct {
@@ -27,6 +31,16 @@ func (f *Front) present() *plan {
 		}
 		f.plan.CompareAndSwap(p, newPlan(&p.View, defaults))
 	}
+}
+
+// endpoint finds what is known of an endpoint that was picked: by the plan that the connection began with, or by the present
+// one if it is newer than that.
+func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
+	e, ok := p.endpoint(addr)
+	if !ok {
+		e, _ = f.present().endpoint(addr)
+	}
+	return e
 }
 
 // SetPolicy replaces the daemon's defaults, of which zero fields mean DefaultPolicy. Open connections go on as they

@@ -18,19 +18,40 @@ type Record struct {
 	Endpoint          service.Endpoint
 	Attempts          []Attempt // in order; the last one worked if its Err is empty
 	Affinity          string    // "", or how ClientIP affinity bound the client: see balance
-	BytesFromClient   int64
+	BytesFromClient   int64     // read of it
+	BytesToEndpoint   int64     // of those, what the kernel took for the endpoint: some may still wait there, or be lost with it
 	BytesFromEndpoint int64
+	BytesToClient     int64
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never
 	FirstByte         time.Duration // from accept until the endpoint's first byte; negative: none came
 	Duration          time.Duration
 	ClosedBy          Side
 	How               How
 	Outcome           Outcome
+	Error             string // of the socket that broke, in the kernel's words; empty: none did
+}
+
+// Proxy is our own address and port towards the endpoint that was reached, zero when none was: what the endpoint's log and
+// a capture there show.
+func (r *Record) Proxy() netip.AddrPort {
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Err == "" {
+		return r.Attempts[n-1].Proxy
+	}
+	return netip.AddrPort{}
+}
+
+// pending is the attempt that has no result yet, nil when there is none.
+func (r *Record) pending() *Attempt {
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Err == "" && r.Connect < 0 {
+		return &r.Attempts[n-1]
+	}
+	return nil
 }
 
 // Attempt is one dial of one endpoint.
 type Attempt struct {
 	Endpoint netip.AddrPort
+	Proxy    netip.AddrPort // our own address and port; zero when it did not come to that
 	Took     time.Duration
 	Err      string // empty: it worked
 }

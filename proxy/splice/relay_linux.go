@@ -120,6 +120,9 @@ func (c *conn) halfClose(up, down bool) {
 
 // gone ends a connection one end of which is no more; the other end sees a reset.
 func (c *conn) gone(client bool, e syscall.Errno) {
+	if e != 0 {
+		c.rec.Error = e.Error()
+	}
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	switch {
 	case client && lost:

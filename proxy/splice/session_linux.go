@@ -27,6 +27,7 @@ type session struct {
 	over       bool
 	scope      service.Scope // which endpoints are for the client
 	began      time.Duration
+	dialled    time.Duration // when the current attempt began
 	last       time.Duration
 	prev, next *session
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
@@ -43,7 +44,7 @@ func newSession(u *udpSocket, key sessionKey, name sockaddr, iface uint32) *sess
 		sock: u, key: key, name: name, iface: iface, plan: u.front.present(), fd: -1, began: u.l.now, last: u.l.now,
 	}
 	s.rec = Record{
-		ID: u.front.engine.nextID.Add(1), Start: u.l.start.Add(u.l.now), Service: u.front.name, Client: key.client,
+		ID: u.front.engine.nextID.Add(1), Start: time.Now(), Service: u.front.name, Client: key.client,
 		Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
 	}
 	return s
@@ -58,6 +59,7 @@ func (s *session) dial() Outcome {
 			break
 		}
 		s.rec.Affinity = affinity
+		s.dialled = s.sock.l.clock()
 		s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr})
 		client := s.key.client.Addr()
 		asClient, known := e.showsClient(s.plan, client, addr.Addr())
@@ -77,11 +79,13 @@ func (s *session) dial() Outcome {
 
 // reach makes the current attempt. Not done: it failed, and another may be made.
 func (s *session) reach(asClient bool) (o Outcome, done bool) {
-	addr := s.rec.Attempts[len(s.rec.Attempts)-1].Endpoint
-	errno := s.connect(addr, asClient)
+	a := &s.rec.Attempts[len(s.rec.Attempts)-1]
+	errno := s.connect(a.Endpoint, asClient)
 	if errno == 0 {
-		s.rec.Endpoint = s.plan.endpoint(addr)
-		s.rec.Connect = s.sock.l.clock() - s.began
+		now := s.sock.l.clock()
+		a.Proxy, a.Took = localAddr(s.fd), now-s.dialled
+		s.rec.Endpoint = s.sock.front.endpoint(s.plan, a.Endpoint)
+		s.rec.Connect = now - s.began
 		return "", true
 	}
 	s.failed(errno)
@@ -176,7 +180,7 @@ func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
 // failed notes that the current endpoint is of no use and closes the socket to it.
 func (s *session) failed(e syscall.Errno) {
 	a := &s.rec.Attempts[len(s.rec.Attempts)-1]
-	a.Err, a.Took = e.Error(), s.sock.l.clock()-s.began
+	a.Err, a.Took = e.Error(), s.sock.l.clock()-s.dialled
 	s.tried = append(s.tried, a.Endpoint)
 	s.closeSocket()
 }
@@ -200,23 +204,25 @@ func (s *session) forward(data []byte) {
 	_, e := sysSend(s.fd, data)
 	switch {
 	case e == 0:
+		s.rec.BytesToEndpoint += int64(len(data))
 	case e != unix.ECONNREFUSED: // a full queue, a datagram too large, no route: lost, as datagrams may be
 		s.sock.front.engine.udpDropped.Add(1)
-	case s.refused(): // told of an earlier datagram; this one was not sent
+	case s.refused(e): // told of an earlier datagram; this one was not sent
 		s.forward(data)
 	default:
 		s.sock.deliver(data, &s.name, s.key.local, s.iface)
 	}
 }
 
-// refused is told that the endpoint has nobody at its port. A session that never had an answer moves to another
+// refused is told that the endpoint has nobody at its port, or cannot be reached. A session that never had an answer moves to another
 // endpoint and takes its first datagram along: true. Any other is over, and the client's next datagram picks anew.
-func (s *session) refused() bool {
+func (s *session) refused(e syscall.Errno) bool {
 	if s.unanswered == nil {
+		s.rec.Error = e.Error()
 		s.end(Endpoint, Reset, OutcomeEndpointReset)
 		return false
 	}
-	s.failed(unix.ECONNREFUSED)
+	s.failed(e)
 	if o := s.dial(); o != "" {
 		s.end(Endpoint, Reset, o)
 		return false
@@ -237,8 +243,10 @@ func (s *session) ready(uint32, uint8) {
 	n, e := s.sock.l.dgrams.reply(s)
 	switch {
 	case e == unix.EAGAIN || e == unix.EINTR:
+	case e == unix.EMSGSIZE: // an earlier datagram was too large for the way: the next is sent in fragments
+		s.sock.front.engine.udpDropped.Add(1)
 	case e != 0:
-		s.refused()
+		s.refused(e)
 	case n > 0:
 		if s.rec.FirstByte < 0 {
 			s.rec.FirstByte = s.sock.l.clock() - s.began

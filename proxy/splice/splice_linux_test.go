@@ -97,10 +97,21 @@ var nextPort atomic.Uint32
 // open opens a front at a loopback port, which is its only frontend.
 func (r *rig) open(t testing.TB, protocol service.Protocol, host string, endpoints ...netip.AddrPort) (*Front, netip.AddrPort) {
 	t.Helper()
+	return r.openAt(t, protocol, host, &ring{list: endpoints}, endpoints)
+}
+
+// openWith opens a TCP front whose picker is the test's own.
+func (r *rig) openWith(t testing.TB, p Picker, endpoints ...netip.AddrPort) (*Front, netip.AddrPort) {
+	t.Helper()
+	return r.openAt(t, service.TCP, "127.0.0.1", p, endpoints)
+}
+
+func (r *rig) openAt(t testing.TB, protocol service.Protocol, host string, p Picker, endpoints []netip.AddrPort) (*Front, netip.AddrPort) {
+	t.Helper()
 	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: protocol}
 	for {
 		at := netip.AddrPortFrom(netip.MustParseAddr(host), uint16(21000+nextPort.Add(1)%8000))
-		f, err := r.Open(name, Pickers{&ring{list: endpoints}}, viewOf(at, protocol, endpoints), at)
+		f, err := r.Open(name, Pickers{p}, viewOf(at, protocol, endpoints), at)
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}

@@ -19,7 +19,12 @@ import (
 // refusing is an address where nobody listens.
 func refusing(t testing.TB) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return refusingAt(t, "127.0.0.1")
+}
+
+func refusingAt(t testing.TB, host string) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
 		for s := u.byUse.first; s != nil; {
 			next := s.next
-			switch e := v.endpoint(s.sought()); {
+			switch e, _ := v.endpoint(s.sought()); {
 			case e.Ready || e.Serving:
 			case s.parked:
 				s.gone = true
