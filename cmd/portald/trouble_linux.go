@@ -29,7 +29,8 @@ func newTrouble(log logrus.FieldLogger, metrics *admin.Metrics) *trouble {
 
 // tell never blocks.
 func (t *trouble) tell(err error) {
-	if !errors.Is(err, splice.ErrTransparent) {
+	var crowded *splice.PortsError
+	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &crowded) {
 		t.metrics.AcceptError(reason(err))
 	}
 	select {
@@ -55,8 +56,14 @@ func (t *trouble) run(ctx context.Context) error {
 }
 
 func (t *trouble) say(err error) {
-	if errors.Is(err, splice.ErrTransparent) {
+	var crowded *splice.PortsError
+	switch {
+	case errors.Is(err, splice.ErrTransparent):
 		t.log.WithError(err).Warn("Endpoints see this node's address in place of the client's")
+		return
+	case errors.As(err, &crowded):
+		t.log.WithError(err).Warn("Soon there may be no new connections to it from this node: more endpoints would share them, " +
+			"or TCP timestamps at the endpoint have ports used again sooner; see portald_crowded_dials_total")
 		return
 	}
 	t.log.WithError(err).Warn("Connections wait or are refused for want of something; see portald_accept_errors_total")

@@ -180,8 +180,9 @@ func (d *daemon) wireEngine(limit uint64) error {
 	d.log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
-		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
-		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
+		SourcePorts: d.cfg.ProxyPorts,
+		Observe:     func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
+		Trouble:     d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
 		Inside: d.host.inside.has, InsideKnown: d.host.inside.hasKnown, Returns: d.returns, ReturnsKnown: d.returnsKnown,
 	})
 	d.engine = engine
@@ -221,6 +222,7 @@ func (d *daemon) wireDataplane() {
 	d.health.Watch(d.hung)
 	d.metrics.WatchActive(d.listeners.Active)
 	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
+	d.metrics.WatchPorts(func() uint64 { return d.engine.Stats().PortsCrowded })
 	d.cache.WatchNode(d.nodeChanged)
 }
 

@@ -93,6 +93,12 @@ func (m *Metrics) WatchDatagrams(dropped func() uint64) {
 		"Datagrams that the kernel would not take, for want of room or of a route.", dropped))
 }
 
+// WatchPorts shows how many dials found local ports in use, as crowded tells it at each scrape. It may be called once.
+func (m *Metrics) WatchPorts(crowded func() uint64) {
+	m.registry.MustRegister(counterFunc("portald_crowded_dials_total",
+		"Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.", crowded))
+}
+
 // WatchActive shows how many connections and UDP sessions are open. At each scrape, active yields the number of every
 // service port that has any. It may be called once.
 func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {

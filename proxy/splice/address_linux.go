@@ -17,9 +17,6 @@ import (
 // policy says that they are to see the client's.
 var ErrTransparent = errors.New("the kernel grants no transparent socket, so endpoints see this node's address")
 
-// opaqueEvery is how often it is told.
-const opaqueEvery = 10 * time.Second
-
 // showsClient tells whether an endpoint is to see the client's address: if the policy is so, and the answer would come
 // back. Where that is not known, Options.Returns has to be asked.
 func (e *Engine) showsClient(p *plan, client, endpoint netip.Addr) (shows, known bool) {
@@ -39,11 +36,7 @@ func (e *Engine) showClient(fd int, client netip.Addr) {
 // bindAs binds a socket to an address that is not this host's, at a port that the kernel chooses when it connects: one
 // that is free towards that endpoint.
 func bindAs(fd int, client netip.Addr) syscall.Errno {
-	level, name := unix.IPPROTO_IP, unix.IP_TRANSPARENT
-	if client.Is6() {
-		level, name = unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT
-	}
-	if e := sysSetInt(fd, level, name, 1); e != 0 {
+	if e := setTransparent(fd, client.Is6()); e != 0 {
 		return e
 	}
 	if e := sysSetInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); e != 0 {
@@ -54,9 +47,16 @@ func bindAs(fd int, client netip.Addr) syscall.Errno {
 	return sysBind(fd, &sa)
 }
 
+// setTransparent lets a socket be bound to an address that is not this host's.
+func setTransparent(fd int, ipv6 bool) syscall.Errno {
+	if ipv6 {
+		return sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT, 1)
+	}
+	return sysSetInt(fd, unix.IPPROTO_IP, unix.IP_TRANSPARENT, 1)
+}
+
 func (e *Engine) opaque(errno syscall.Errno) {
-	now, due := int64(time.Since(e.start)), e.opaqueDue.Load()
-	if now >= due && e.opaqueDue.CompareAndSwap(due, now+int64(opaqueEvery)) {
+	if e.opaqueTold.now(time.Since(e.start)) {
 		e.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, errno))
 	}
 }

@@ -89,18 +89,13 @@ func (c *conn) pick() (netip.AddrPort, bool) {
 
 // try connects to an endpoint. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
 func (c *conn) try(addr netip.AddrPort, asClient bool) syscall.Errno {
-	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_STREAM)
-	if e != 0 {
-		return e
-	}
-	c.endpoint = end{fd: fd}
-	streamOptions(fd)
+	var as netip.Addr
 	if asClient {
-		c.front.engine.showClient(fd, c.rec.Client.Addr())
+		as = c.rec.Client.Addr()
 	}
-	var sa sockaddr
-	sa.set(addr)
-	if e = sysConnect(fd, &sa); e != 0 && e != unix.EINPROGRESS {
+	fd, e := c.front.engine.connect(addr, as, c.l.now)
+	c.endpoint = end{fd: fd}
+	if e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
 	c.rec.Attempts[len(c.rec.Attempts)-1].Proxy = localAddr(fd)

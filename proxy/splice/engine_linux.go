@@ -27,7 +27,10 @@ type Engine struct {
 	sessions     atomic.Int64
 	acceptErrors atomic.Uint64
 	udpDropped   atomic.Uint64
-	opaqueDue    atomic.Int64 // when ErrTransparent may be told again, on the loops' clocks
+	ports        *sourcePorts
+	crowded      atomic.Uint64 // dials that PortsError is about
+	crowdedTold  seldom
+	opaqueTold   seldom
 	pulses       pulses
 }
 
@@ -38,12 +41,13 @@ type Stats struct {
 	Descriptors  int64  // sockets held
 	AcceptErrors uint64 // accepts that failed for want of something, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
+	PortsCrowded uint64 // dials that found most of our ports towards the endpoint in use, since the start: see PortsError
 }
 
 // NewEngine returns an Engine that serves once Run is called.
 func NewEngine(opts Options) (*Engine, error) {
 	opts.setDefaults()
-	e := &Engine{opts: opts, start: time.Now()}
+	e := &Engine{opts: opts, start: time.Now(), ports: newSourcePorts(opts.SourcePorts.First, opts.SourcePorts.Last)}
 	e.storePolicy(opts.Policy)
 	for range opts.Loops {
 		l, err := newLoop(e)
@@ -104,7 +108,7 @@ func (e *Engine) Drain(ctx context.Context) int64 {
 
 // Stats returns current figures.
 func (e *Engine) Stats() Stats {
-	return Stats{e.conns.Load(), e.sessions.Load(), e.descriptors.Load(), e.acceptErrors.Load(), e.udpDropped.Load()}
+	return Stats{e.conns.Load(), e.sessions.Load(), e.descriptors.Load(), e.acceptErrors.Load(), e.udpDropped.Load(), e.crowded.Load()}
 }
 
 // reserve takes n descriptors from the engine's share, false if that would be too many. The rest of the process keeps

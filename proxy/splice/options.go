@@ -10,14 +10,15 @@ import (
 
 // Options of an Engine. Zero values mean the defaults that each field names.
 type Options struct {
-	Loops       int            // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
-	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
-	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
-	Descriptors int            // sockets the engine may hold open; default no limit
+	Loops       int                          // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
+	Policy      service.Policy               // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
+	SourcePorts struct{ First, Last uint16 } // local ports of TCP sockets to endpoints, both ends included; default the kernel's
+	UDPSessions int                          // sessions one UDP socket may hold; default DefaultUDPSessions
+	Descriptors int                          // sockets the engine may hold open; default no limit
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer
-	// Trouble is told of a shortage (descriptors, memory) that the engine survived, and of ErrTransparent. It must not
+	// Trouble is told of a shortage (descriptors, memory) that the engine survived, of PortsError and of ErrTransparent. It must not
 	// block, and may be called often. Default none.
 	Trouble func(error)
 	// OriginalDst tells what address a translated TCP connection was dialled to; an error means that it was not

@@ -33,7 +33,7 @@ func usedTopics() []topic {
 		{"Connections", connectionSettings()},
 		{"Keeping the host in step", periodSettings()},
 		{titleHost, []setting{
-			{portald, "proxyPortRange", "proxy-port-range", atStart, portRange, "local ports for the listeners, a `RANGE` FIRST-LAST (or FIRST+MORE, or one port); taken from the lowest up, past those at which others listen"},
+			{portald, "proxyPortRange", "proxy-port-range", atStart, portRange, "local ports for the listeners, a `RANGE` FIRST-LAST (or FIRST+MORE, or one port); taken from the lowest up, past those at which others listen; and those of TCP connections to endpoints, in turn"},
 			{kubeProxy, "portRange", "", atStart, optionalPortRange, "the same as proxyPortRange, where that is left out"},
 			{portald, "iptablesVariant", "iptables-variant", atStart, optional(oneOf("nft", "legacy")), "`KIND` of iptables: nft or legacy; default: what the host calls iptables, for cleanup: both"},
 		}},

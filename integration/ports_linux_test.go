@@ -1,0 +1,52 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+)
+
+// From manifests, on a host whose settings are the kernel's defaults and are left alone: one endpoint is served more short
+// connections than the node has ports towards it, the host's own programs keep theirs, and servers can be started on
+// the ports that ours were.
+func TestShortConnectionsOutnumberPorts(t *testing.T) {
+	const first, last = 12000, 12047
+	b := newBed(t)
+	if got := b.on(b.node, "cat", "/proc/sys/net/ipv4/tcp_tw_reuse"); got != "2\n" {
+		t.Fatalf("tcp_tw_reuse is %q, not the default", got)
+	}
+	b.must(b.node.Sysctl("ipv4/ip_local_port_range", "40000 40047"))
+	b.servePods(0)
+	d := b.start(b.cart(0), fmt.Sprintf("--proxy-port-range=%d-%d", first, last))
+	for _, addr := range []string{at(ip4, 80), at(ip6, 80)} {
+		for i := range 3 * (last - first) {
+			if _, err := who(b.client, "tcp", addr); err != nil {
+				t.Fatalf("%s, connection %d: %v", addr, i, err)
+			}
+		}
+	}
+	for _, addr := range []string{at(b.net.Pod(0).IPv4.String(), podPort), at(b.net.Pod(0).IPv6.String(), podPort)} {
+		for i := range 32 {
+			c, err := b.node.Dial(t.Context(), "tcp", addr)
+			if err != nil {
+				t.Fatalf("the host's own connection %d to %s: %v", i, addr, err)
+			}
+			defer c.Close()
+		}
+	}
+	if n := d.metric("portald_crowded_dials_total"); n != 0 {
+		t.Errorf("%v dials found our ports in use", n)
+	}
+	started := 0
+	for port := first; port <= last; port++ {
+		if l, err := b.node.Listen("tcp", fmt.Sprintf("[::]:%d", port)); err == nil {
+			defer l.Close()
+			started++
+		}
+	}
+	if want := last - first + 1 - 2; started != want { // a listener of ours in each family
+		t.Errorf("%d servers of the host could be started, want %d", started, want)
+	}
+	if _, err := who(b.client, "tcp", at(ip4, 80)); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package splice
+
+import (
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// connect makes a stream socket that is connected to an endpoint, or about to be (EINPROGRESS), from one of our ports
+// while there are some, and as the client unless that is the zero Addr. With another error it may have made none: -1.
+func (e *Engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (fd int, errno syscall.Errno) {
+	var sa sockaddr
+	sa.set(to)
+	for try := range portTries + 1 {
+		if fd, errno = sysSocket(family(to.Addr()), unix.SOCK_STREAM); errno != 0 {
+			return -1, errno
+		}
+		streamOptions(fd)
+		own := try < portTries && e.bindOwn(fd, to.Addr().Is6(), as, now)
+		if !own && as.IsValid() {
+			e.showClient(fd, as)
+		}
+		errno = sysConnect(fd, &sa)
+		if !own || errno != unix.EADDRNOTAVAIL {
+			return fd, errno
+		}
+		sysClose(fd)
+		if try == portTries-1 {
+			e.tellCrowded(to, now)
+		}
+	}
+	return -1, errno
+}
+
+// bindOwn binds a socket that is to be connected to one of our ports. False: the kernel is to choose. SO_REUSEADDR lets
+// sockets to many endpoints share a port, and servers of the host listen there that set it, as nearly all do.
+func (e *Engine) bindOwn(fd int, ipv6 bool, as netip.Addr, now time.Duration) bool {
+	switch {
+	case as.IsValid():
+		if setTransparent(fd, ipv6) != 0 {
+			return false
+		}
+	case ipv6:
+		as = netip.IPv6Unspecified()
+	default:
+		as = netip.IPv4Unspecified()
+	}
+	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	for range portBinds {
+		port := e.ports.next(now)
+		if port == 0 {
+			return false
+		}
+		var sa sockaddr
+		sa.set(netip.AddrPortFrom(as, port))
+		switch sysBind(fd, &sa) {
+		case 0:
+			return true
+		case unix.EADDRINUSE, unix.EACCES:
+			e.ports.busy(port)
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// tellCrowded says what will keep connections from being made if it goes on.
+func (e *Engine) tellCrowded(to netip.AddrPort, now time.Duration) {
+	e.crowded.Add(1)
+	if e.crowdedTold.now(now) {
+		e.opts.Trouble(&PortsError{to})
+	}
+}

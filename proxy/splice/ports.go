@@ -1,0 +1,87 @@
+package splice
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// seldom keeps what may happen with every connection from being told as often. Safe for concurrent use.
+type seldom struct{ due atomic.Int64 }
+
+// seldomEvery is how often it is told.
+const seldomEvery = 10 * time.Second
+
+// now tells whether it is time, on the loops' clocks.
+func (s *seldom) now(clock time.Duration) bool {
+	due := s.due.Load()
+	return int64(clock) >= due && s.due.CompareAndSwap(due, int64(clock+seldomEvery))
+}
+
+// PortsError is what Options.Trouble is told, once in a while, before connections fail for it: most of the local ports
+// towards an endpoint are in use.
+type PortsError struct{ Endpoint netip.AddrPort }
+
+func (e *PortsError) Error() string {
+	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
+}
+
+// sourcePorts is the range of local ports that sockets to endpoints are bound to. The kernel gives a port away again that
+// was used towards an endpoint within the last minute (TIME_WAIT) if it is asked for that very port, and has not to search
+// then; left to choose it does neither. Its own range for outgoing connections is the rest of the host's: ports that are
+// asked for there it gives to nobody else. Safe for concurrent use.
+type sourcePorts struct {
+	first, size uint32
+	stride      uint32
+	turn        atomic.Uint32
+	taken       [1 << 16 / 32]atomic.Uint32 // listened at, as of the last look; a bit for each port
+	look        seldom                      // how long a port with a listener is left alone
+}
+
+const (
+	portTries    = 4  // of ports in use towards an endpoint, before the kernel chooses: each costs a socket
+	portBinds    = 4  // to ports with listeners
+	portsSkipped = 64 // ports with listeners in a row, then there are few others
+)
+
+// newSourcePorts has no ports where last is 0.
+func newSourcePorts(first, last uint16) *sourcePorts {
+	p := &sourcePorts{first: uint32(first)}
+	if last == 0 || last < first {
+		return p
+	}
+	p.size = uint32(last) - uint32(first) + 1
+	for p.stride = p.size*5/8 | 1; gcd(p.stride, p.size) != 1; p.stride += 2 {
+	}
+	p.turn.Store(rand.Uint32N(p.size))
+	return p
+}
+
+func gcd(a, b uint32) uint32 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// next is the port that was used the longest time ago, but for those with listeners; 0: there is none. Listeners often
+// have ports in a row, so that successive ones lie far apart.
+func (p *sourcePorts) next(now time.Duration) uint16 {
+	if p.look.now(now) {
+		for i := range p.taken {
+			p.taken[i].Store(0)
+		}
+	}
+	for range min(p.size, portsSkipped) {
+		port := p.first + uint32(uint64(p.turn.Add(1))*uint64(p.stride)%uint64(p.size))
+		if p.taken[port/32].Load()&(1<<(port%32)) == 0 {
+			return uint16(port)
+		}
+	}
+	return 0
+}
+
+// busy has a port be left alone for some time.
+func (p *sourcePorts) busy(port uint16) { p.taken[port/32].Or(1 << (port % 32)) }
