@@ -230,7 +230,7 @@ func (d *daemon) wireDataplane() {
 func (d *daemon) contested(c portal.Conflict) {
 	d.log.WithFields(logrus.Fields{"frontend": c.Frontend.String(), "holder": c.Holder.Label(), "service": c.Loser.Label()}).
 		Warn("Two Services claim one address; the older one holds it")
-	d.events.ServiceWarning(c.Loser.Service(), "AddressTaken", "LeaveOut",
+	d.events.Contested(c.Loser.Service(),
 		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
 }
 
@@ -239,12 +239,12 @@ func (d *daemon) setAside(n dataplane.News) {
 	log := d.log.WithField("service", n.Name.Label())
 	if n.Err == nil {
 		log.Info("The service port is served again")
-		d.events.ServiceNormal(n.Name.Service(), "Served", "Serve", n.Name.Label()+" is served again")
+		d.events.Served(n.Name.Service(), n.Name.Label())
 		return
 	}
 	d.metrics.Refused(string(n.Reason))
 	log.WithError(n.Err).WithField("reason", n.Reason).Error("The service port cannot be served as it asks to be; all others are")
-	d.events.ServiceWarning(n.Name.Service(), "NotServed", "SetAside", fmt.Sprintf("%s: %v", n.Name.Label(), n.Err))
+	d.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
 }
 
 func (d *daemon) wireServers() {

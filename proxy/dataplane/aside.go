@@ -22,7 +22,8 @@ const (
 // Reasons are all of them.
 func Reasons() []Reason { return []Reason{ByRules, ByListener, ByMode, ByPortal} }
 
-// News is of a service port that was set aside, or changed and is again; or that is not any more, Err being nil.
+// News is of a service port that was set aside, or changed and is again, or is for long; or that is not any more, Err being
+// nil.
 type News struct {
 	Name   service.PortName
 	Reason Reason
@@ -39,6 +40,9 @@ const (
 // suspicion is how long service ports of a namespace are tried one by one after a writer refused one of them: who may
 // write one bad Service a second must not have everybody's changes refused along with it.
 const suspicion = time.Minute
+
+// retold is when what stays set aside is news again: events are forgotten after an hour.
+const retold = 30 * time.Minute
 
 // share is the part of the time that may go into tries that are refused, as 1 in so many: each costs what all portals
 // cost, and everybody waits.
@@ -57,6 +61,7 @@ type aside struct {
 type setAside struct {
 	change service.Change // the newest
 	reason Reason
+	told   time.Time
 	wait   time.Duration
 	next   time.Time // when it is tried again; zero: not before it changes
 }
@@ -99,15 +104,18 @@ func (a *aside) put(c service.Change, reason Reason) (news bool) {
 		held = &setAside{}
 		a.ports[c.Name] = held
 	}
-	news = held.reason != reason || held.change.Port != c.Port || held.wait == 0
+	now := time.Now()
+	if news = held.reason != reason || held.change.Port != c.Port || now.Sub(held.told) >= retold; news {
+		held.told = now
+	}
 	held.change, held.reason = c, reason
 	held.wait = min(max(2*held.wait, firstRetry), lastRetry)
-	held.next = time.Now().Add(held.wait)
+	held.next = now.Add(held.wait)
 	if reason == ByMode || reason == ByPortal {
 		held.next = time.Time{}
 	}
 	if reason == ByRules {
-		a.suspects[c.Name.Namespace] = time.Now().Add(suspicion)
+		a.suspects[c.Name.Namespace] = now.Add(suspicion)
 	}
 	return news
 }

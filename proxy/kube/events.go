@@ -37,18 +37,23 @@ type Recorder struct {
 	client *Client
 	cache  *Cache
 	log    logrus.FieldLogger
-	queue  chan event
+	sink   *eventSink
+	queue  chan event // those of this node
+	common chan event // those that are the same on every node
 }
 
 // event is one that waits to be written.
 type event struct {
 	regarding                      corev1.ObjectReference
 	severity, reason, action, note string
+	key                            string // of one that is the same on every node: what tells it from others
 }
 
 // NewRecorder returns a Recorder for the node and the Services of cache.
 func NewRecorder(client *Client, cache *Cache, log logrus.FieldLogger) *Recorder {
-	return &Recorder{client: client, cache: cache, log: log, queue: make(chan event, eventQueue)}
+	sink := &eventSink{EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.opts.NodeName, log: log}
+	return &Recorder{client: client, cache: cache, log: log, sink: sink,
+		queue: make(chan event, eventQueue), common: make(chan event, eventQueue)}
 }
 
 // Starting says that the daemon started on this node.
@@ -62,23 +67,50 @@ func (r *Recorder) NodeWarning(reason, action, note string) {
 	r.node(corev1.EventTypeWarning, reason, action, note)
 }
 
-// ServiceWarning says the same of a Service.
+// ServiceWarning says the same of a Service, as far as this node is concerned.
 func (r *Recorder) ServiceWarning(svc service.Name, reason, action, note string) {
-	r.service(corev1.EventTypeWarning, svc, "", reason, action, note)
+	if r != nil {
+		r.add(r.queue, event{r.cache.reference(svc), corev1.EventTypeWarning, reason, action, note, ""})
+	}
 }
 
-// ServiceNormal says that something of a Service is well again.
-func (r *Recorder) ServiceNormal(svc service.Name, reason, action, note string) {
-	r.service(corev1.EventTypeNormal, svc, "", reason, action, note)
+// Contested says that a Service does not have an address, on no node.
+func (r *Recorder) Contested(svc service.Name, note string) {
+	if r != nil {
+		r.add(r.common, event{r.cache.reference(svc), corev1.EventTypeWarning, "AddressTaken", "LeaveOut", note, note})
+	}
+}
+
+// Refused says that a Service in the state that it is in cannot be served as it asks to be, and Served that it can. One node
+// says it for all where that is so.
+func (r *Recorder) Refused(svc service.Name, port, why string) {
+	r.state(corev1.EventTypeWarning, svc, "NotServed", "SetAside", port, port+": "+why)
+}
+
+// Served is the opposite of Refused.
+func (r *Recorder) Served(svc service.Name, port string) {
+	r.state(corev1.EventTypeNormal, svc, "Served", "Serve", port, port+" is served again")
+}
+
+func (r *Recorder) state(severity string, svc service.Name, reason, action, port, note string) {
+	if r != nil {
+		ref := r.cache.reference(svc)
+		r.add(r.common, event{ref, severity, reason, action, note, port + " " + ref.ResourceVersion})
+	}
 }
 
 // Problem says what of a Service cannot be served as it is written: what Cache.Report calls for.
 func (r *Recorder) Problem(svc service.Name, p Problem) {
+	if r == nil {
+		return
+	}
 	reason, action := "InvalidField", "LeaveOut"
 	if strings.HasPrefix(p.Field, "metadata.annotations[") {
 		reason, action = "InvalidSetting", "UseDefault"
 	}
-	r.service(corev1.EventTypeWarning, svc, p.Field, reason, action, p.Error())
+	ref := r.cache.reference(svc)
+	ref.FieldPath = p.Field
+	r.add(r.common, event{ref, corev1.EventTypeWarning, reason, action, p.Error(), p.Error()})
 }
 
 func (r *Recorder) node(severity, reason, action, note string) {
@@ -88,21 +120,12 @@ func (r *Recorder) node(severity, reason, action, note string) {
 	name := r.cache.opts.NodeName
 	// kubectl looks for the events of a node by this UID, as kubelets write it.
 	ref := corev1.ObjectReference{APIVersion: "v1", Kind: string(KindNode), Name: name, UID: types.UID(name)}
-	r.add(event{ref, severity, reason, action, note})
+	r.add(r.queue, event{ref, severity, reason, action, note, ""})
 }
 
-func (r *Recorder) service(severity string, svc service.Name, field, reason, action, note string) {
-	if r == nil {
-		return
-	}
-	ref := r.cache.reference(svc)
-	ref.FieldPath = field // events that differ in it are not taken for repetitions of one
-	r.add(event{ref, severity, reason, action, note})
-}
-
-func (r *Recorder) add(e event) {
+func (r *Recorder) add(to chan<- event, e event) {
 	select {
-	case r.queue <- e:
+	case to <- e:
 	default: // it stands in the log
 	}
 }
@@ -110,14 +133,15 @@ func (r *Recorder) add(e event) {
 // Run writes events until ctx ends. What was recorded before waits for it.
 func (r *Recorder) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(r.log))
-	broadcaster := events.NewBroadcaster(&eventSink{
-		EventSinkImpl: events.EventSinkImpl{Interface: r.client.EventsV1()}, node: r.cache.opts.NodeName, log: r.log,
-	})
+	broadcaster := events.NewBroadcaster(r.sink)
 	defer broadcaster.Shutdown()
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return err
 	}
 	write := broadcaster.NewRecorder(scheme.Scheme, controllerName).WithLogger(klog.FromContext(ctx)).Eventf
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { r.shared(ctx) })
 	pace := flowcontrol.NewTokenBucketRateLimiter(eventsASecond, eventsAtOnce)
 	for {
 		select {

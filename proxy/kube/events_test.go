@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/portald/portald/proxy/service"
@@ -46,17 +49,30 @@ func (s *apiServer) events() (out []string) {
 	return out
 }
 
+func (s *apiServer) eventNames() (out []string) {
+	s.t.Helper()
+	list, err := s.EventsV1().Events("").List(s.t.Context(), metav1.ListOptions{})
+	check(s.t, err)
+	for _, e := range list.Items {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
 func eventLine(e *eventsv1.Event) string {
 	ref := e.Regarding
 	return fmt.Sprintf("%s %s %s/%s uid=%s version=%s field=%s: %s %s by %s at %s: %s", e.Type, ref.Kind, e.Namespace, ref.Name, ref.UID,
 		ref.ResourceVersion, ref.FieldPath, e.Reason, e.Action, e.ReportingController, e.ReportingInstance, e.Note)
 }
 
-func TestEvents(t *testing.T) {
+func TestEvents(t *testing.T) { synctest.Test(t, testEvents) }
+
+func testEvents(t *testing.T) {
 	s := newAPIServer(t, TranslateOptions{NodeName: "n1"})
 	r := s.recording()
 	s.cache.Report = r.Problem
 	r.Starting()
+	time.Sleep(time.Second) // the library names events by their times
 	svc, _ := cartAt(t, "10.244.0.1")
 	svc.UID = "u1"
 	svc.Annotations = map[string]string{"portald.io/retries": "often", "portald.io/modus": "x"}
@@ -79,12 +95,82 @@ func TestEvents(t *testing.T) {
 			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; set them, or remove the port",
 		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by + strings.Repeat("é", 510) + "…",
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(s.events()) < len(want) && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	time.Sleep(time.Minute)
 	if diff := cmp.Diff(want, s.events()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+// A Service's own problem is one event, however many nodes see it, and they do not ask the API server more often than one in
+// a while. While it stands, the event is there, which the server forgets after an hour.
+func TestEventsOfManyNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes, services = 10, 10
+		s := newAPIServer(t, TranslateOptions{NodeName: "n1"})
+		svc, _ := cartAt(t, "10.244.0.1")
+		svc.UID, svc.Annotations = "u1", map[string]string{"portald.io/retries": "often"}
+		creates, wrote := 0, map[string]bool{}
+		var mu sync.Mutex
+		s.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			creates++
+			wrote[a.(clienttesting.CreateAction).GetObject().(*eventsv1.Event).ReportingInstance] = true
+			return false, nil, nil
+		})
+		for n := range nodes {
+			cache := NewCache(service.NewStore(), TranslateOptions{NodeName: fmt.Sprint("n", n)}, s.cache.log)
+			r := NewRecorder(&Client{Interface: s.Clientset}, cache, s.cache.log)
+			go r.Run(t.Context())
+			cache.Report = r.Problem
+			for i := range services {
+				one := svc.DeepCopy()
+				one.Name, one.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("u", i))
+				cache.Set(one)
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		if n := len(s.events()); n != services {
+			t.Errorf("%d events of %d Services", n, services)
+		}
+		mu.Lock()
+		asked := creates
+		mu.Unlock()
+		if asked > 12*nodes {
+			t.Errorf("%d nodes asked %d times in three minutes", nodes, asked)
+		}
+		t.Logf("%d requests in three minutes, by %d nodes", asked, len(wrote))
+		for _, name := range s.eventNames() {
+			check(t, s.EventsV1().Events("shop").Delete(t.Context(), name, metav1.DeleteOptions{}))
+		}
+		time.Sleep(2 * renewal)
+		if n := len(s.events()); n != services {
+			t.Errorf("%d events of %d Services when the first are forgotten", n, services)
+		}
+	})
+}
+
+// What there is to say when a Service has changed is another event.
+func TestEventsOfWhatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer(t, TranslateOptions{NodeName: "n1"})
+		r := s.recording()
+		name := service.Name{Namespace: "shop", Name: "cart"}
+		for version := range 2 {
+			svc, _ := cartAt(t, "10.244.0.1")
+			svc.UID, svc.ResourceVersion = "u1", fmt.Sprint(version)
+			s.cache.Set(svc)
+			for range 3 {
+				r.Refused(name, "shop/cart:http", fmt.Sprint("for some reason ", rand.Int()))
+			}
+			r.Served(name, "shop/cart:http")
+			r.Contested(name, "10.0.0.1:80 is taken")
+		}
+		time.Sleep(10 * time.Minute)
+		if got := s.events(); len(got) != 5 {
+			t.Errorf("%d events: %s", len(got), strings.Join(got, "\n"))
+		}
+	})
 }
 
 // Nobody waits for events: not when nobody writes them, nor when there are many. What a Recorder is not asked to write
