@@ -115,7 +115,7 @@ func (p *portCounts) Observe(r *splice.Record) {
 		if a.Err == "" {
 			p.dialled.Add(1)
 		} else {
-			p.dialFailed.Add(1)
+			p.dialFailed.Add(uint64(max(1, a.Times)))
 		}
 	}
 	if r.Connect >= 0 {

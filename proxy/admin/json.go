@@ -51,6 +51,7 @@ type jsonAttempt struct {
 	Proxy    string  `json:"proxy,omitempty"`
 	MS       float64 `json:"ms"`
 	Error    string  `json:"error,omitempty"`
+	Times    int     `json:"times,omitempty"` // more than one alike
 }
 
 // jsonFormatter writes the record of an entry as one line of JSON. One goroutine may use it.
@@ -114,7 +115,7 @@ func (f *jsonFormatter) fill(r *splice.Record) {
 		f.line.Attempts = []jsonAttempt{}
 	}
 	for _, a := range r.Attempts {
-		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), address(a.Proxy), millis(a.Took), a.Err})
+		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), address(a.Proxy), millis(a.Took), a.Err, ifMany(a.Times)})
 	}
 }
 
@@ -124,6 +125,13 @@ func ifOther(delivered *int64, read int64) *int64 {
 		return nil
 	}
 	return delivered
+}
+
+func ifMany(times int) int {
+	if times == 1 {
+		return 0
+	}
+	return times
 }
 
 // timestamp is t in UTC as RFC 3339 with six decimals. Every other layout but that of whole seconds is three times as

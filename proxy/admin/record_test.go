@@ -116,6 +116,7 @@ func TestTextLine(t *testing.T) {
 	failed.Endpoint = service.Endpoint{}
 	failed.Attempts[1].Err = "timeout"
 	failed.Attempts[1].Took = 250 * time.Millisecond
+	failed.Attempts[0].Times = 12
 	failed.Connect, failed.FirstByte, failed.Affinity = -1, -1, ""
 	failed.ClosedBy, failed.How, failed.Outcome = splice.Proxy, splice.Reset, splice.OutcomeDialFailed
 	for _, tc := range []struct {
@@ -133,12 +134,21 @@ func TestTextLine(t *testing.T) {
 			`0 B up  0 B down  total 0.03 ms`},
 		{failed, `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → -  ` +
 			`dial_failed  reset by proxy  1.2 kB up  45 kB down  total 12 ms  ` +
-			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]  ` +
+			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 12 times in 0.2 ms]  ` +
 			`[tried 10.1.0.3:8080 from 10.0.0.1:35012: timeout 250 ms]`},
 	} {
 		if diff := cmp.Diff(tc.want+"\n", format(t, &textFormatter{}, tc.record)); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+func TestAttemptsAlike(t *testing.T) {
+	r := record()
+	r.Attempts[0].Times = 12
+	want := `{"endpoint":"10.1.0.2:8080","proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused","times":12}`
+	if line := format(t, newJSONFormatter(), r); !strings.Contains(line, want) {
+		t.Errorf("%s\nhas no %s", line, want)
 	}
 }
 

@@ -111,6 +111,9 @@ func appendTried(b []byte, r *splice.Record) []byte {
 			b = append(append(b, " from "...), address(a.Proxy)...)
 		}
 		b = appendPhrase(append(b, ": "...), a.Err)
+		if a.Times > 1 {
+			b = append(strconv.AppendInt(append(b, ' '), int64(a.Times), 10), " times in"...)
+		}
 		b = append(appendDuration(append(b, ' '), a.Took), ']')
 	}
 	return b

@@ -21,8 +21,9 @@ type conn struct {
 	client, endpoint end
 	up, down         flow // client to endpoint, endpoint to client
 
-	tried    []netip.AddrPort // endpoints not to be dialled again
-	dialled  time.Duration    // when the current attempt began
+	retry    *retries      // nil: no dial has failed
+	seen     *plan         // that dials knew of: a newer one may bring endpoints
+	dialled  time.Duration // when the current attempt began
 	accepted time.Duration
 	last     time.Duration // when bytes last moved
 	queued   bool          // for a turn among bulk
@@ -44,7 +45,7 @@ const (
 
 func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 	c := &conn{l: l, front: f, plan: f.present(), accepted: l.now, last: l.now}
-	c.timer.owner = c
+	c.seen, c.timer.owner = c.plan, c
 	c.client.fd, c.endpoint.fd = fd, -1
 	c.rec = Record{
 		ID: f.engine.nextID.Add(1), Start: time.Now(), Service: f.name, Client: client,
@@ -100,6 +101,7 @@ func (c *conn) fail(by Side, how How, o Outcome) {
 func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	c.stage = over
 	c.l.timers.stop(&c.timer)
+	c.l.forgo(c)
 	c.up.drop()
 	c.down.drop()
 	c.shut(&c.client, closeFd)
@@ -113,8 +115,8 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	}
 
 	r := &c.rec
-	if a := r.pending(); a != nil {
-		a.Err, a.Took = givenUp, c.l.clock()-c.dialled
+	if r.pending() {
+		r.failed(givenUp, c.l.clock()-c.dialled)
 	}
 	r.ClosedBy, r.How, r.Outcome = by, how, o
 	r.BytesFromClient, r.BytesToEndpoint = c.up.carried, max(0, c.up.passed)

@@ -10,25 +10,20 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Errors of attempts that are not the kernel's.
-const (
-	timedOut = "timeout"  // no answer in its time
-	givenUp  = "given up" // whoever ended the connection did not wait for the answer
-)
-
 // watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
 const watchedAfter = 20 * time.Millisecond
 
-// dial tries one endpoint after the other, each for the timeout of its place in the row, until one is connected or the
-// timeouts are used up. An attempt that has no answer yet goes on in dialReady or dialExpired.
+// dial tries one endpoint after the other, each for the timeout of its place in the round, until one is connected or the
+// round is over. An attempt that has no answer yet goes on in dialReady or dialExpired.
 func (c *conn) dial() {
-	for len(c.rec.Attempts) < len(c.plan.policy.ConnectTimeouts) {
+	for c.retry.left(len(c.plan.policy.ConnectTimeouts)) {
 		addr, ok := c.pick()
 		if !ok {
-			break
+			c.await(true)
+			return
 		}
 		c.dialled = c.l.clock()
-		c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr})
+		c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr, Times: 1})
 		e, client := c.front.engine, c.rec.Client.Addr()
 		asClient, known := e.showsClient(c.plan, client, addr.Addr())
 		if !known {
@@ -39,11 +34,7 @@ func (c *conn) dial() {
 			return
 		}
 	}
-	if len(c.rec.Attempts) == 0 {
-		c.refuse(OutcomeNoEndpoint)
-		return
-	}
-	c.refuse(OutcomeDialFailed)
+	c.await(false)
 }
 
 // resume goes on with the attempt that had to wait for Options.Returns.
@@ -69,19 +60,13 @@ func (c *conn) reach(asClient bool) bool {
 	return true
 }
 
-// pick asks for an endpoint that was not tried. When all were, those that only did not answer in time may have another,
-// longer try; those that refused are done with.
+// pick asks for an endpoint that was not tried in this round. When all were, those that only did not answer in time may
+// have another, longer try; those that refused may not.
 func (c *conn) pick() (netip.AddrPort, bool) {
-	client := c.rec.Client.Addr()
-	addr, affinity, ok := c.front.pickers[c.scope].Pick(client, c.tried)
-	if !ok && len(c.tried) > 0 {
-		c.tried = c.tried[:0]
-		for _, a := range c.rec.Attempts {
-			if a.Err != timedOut {
-				c.tried = append(c.tried, a.Endpoint)
-			}
-		}
-		addr, affinity, ok = c.front.pickers[c.scope].Pick(client, c.tried)
+	client, picker := c.rec.Client.Addr(), c.front.pickers[c.scope]
+	addr, affinity, ok := picker.Pick(client, c.retry.without())
+	if !ok && c.retry.slow() {
+		addr, affinity, ok = picker.Pick(client, c.retry.without())
 	}
 	c.rec.Affinity = affinity
 	return addr, ok
@@ -118,14 +103,16 @@ func (c *conn) awaitDial() {
 }
 
 func (c *conn) dialEnds() time.Duration {
-	return c.dialled + c.plan.policy.ConnectTimeouts[len(c.rec.Attempts)-1]
+	return c.dialled + c.plan.policy.ConnectTimeouts[c.retry.place()]
 }
 
 // failed notes the end of the current attempt and closes its socket.
 func (c *conn) failed(why string) {
-	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
-	a.Err, a.Took = why, c.l.clock()-c.dialled
-	c.tried = append(c.tried, a.Endpoint)
+	if c.retry == nil {
+		c.retry = &retries{}
+	}
+	c.retry.failed(c.rec.Attempts[len(c.rec.Attempts)-1].Endpoint, why == timedOut)
+	c.rec.failed(why, c.l.clock()-c.dialled)
 	c.l.timers.stop(&c.timer)
 	c.shut(&c.endpoint, sysClose)
 }
@@ -141,16 +128,6 @@ func (c *conn) dialReady(events uint32) {
 	}
 	c.endpoint.note(events)
 	c.connected()
-}
-
-// dialExpired is told that an attempt takes its time, or has no more of it.
-func (c *conn) dialExpired(now time.Duration) {
-	if now >= c.dialEnds() {
-		c.failed(timedOut)
-		c.dial()
-	} else if c.watchClient() {
-		c.awaitDial()
-	}
 }
 
 // watchClient has the loop tell when the client leaves during a dial. False: that cannot be, and the connection has ended.
@@ -181,7 +158,7 @@ func (c *conn) connected() {
 	c.rec.Connect = now - c.accepted
 	c.rec.Endpoint = c.front.endpoint(c.plan, a.Endpoint)
 	c.l.timers.stop(&c.timer)
-	c.tried = nil
+	c.retry = nil
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		c.up.rest = proxyHeader(c.rec.Client, c.rec.OriginalDst) // which goes first, and is not counted
 		c.up.passed = -int64(len(c.up.rest))

@@ -56,6 +56,7 @@ type Front struct {
 	plan     atomic.Pointer[plan]
 	sockets  map[netip.AddrPort]socket
 	active   atomic.Int64
+	waiting  atomic.Int64 // connections that wait for another round of dials
 }
 
 // socket is one listening socket of a front.
@@ -110,13 +111,15 @@ func (f *Front) Name() service.PortName { return f.name }
 // Active is the number of live connections or sessions.
 func (f *Front) Active() int64 { return f.active.Load() }
 
-// Retarget has new connections see another view. Open TCP connections go on as they began; UDP sessions whose endpoint is
+// Retarget has new connections see another view, and those that found no endpoint to answer dial at once. Open TCP
+// connections go on as they began; UDP sessions whose endpoint is
 // not in it, or no longer serves, end, so that their clients' next datagram picks anew.
 func (f *Front) Retarget(view *View) {
 	f.plan.Store(newPlan(view, f.engine.policy.Load()))
 	for _, s := range f.sockets {
 		s.retarget(view)
 	}
+	f.wake()
 }
 
 // Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions end.

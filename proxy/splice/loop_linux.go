@@ -50,11 +50,12 @@ type loop struct {
 	// owned by the loop's goroutine
 	now     time.Duration // since the engine's start, read once a round
 	timers  timers
-	turns   turns[*conn]       // bulk, and who has more to do than one turn allows
-	long    bool               // the last round took long
-	leaving []*conn            // to lighter loops
-	parked  map[liver]struct{} // waiting for an answer of the host: not watched, perhaps
-	bulk    bool               // a splice carried something in this round, and the next load should grow: fewer and larger segments
+	turns   turns[*conn]                  // bulk, and who has more to do than one turn allows
+	long    bool                          // the last round took long
+	leaving []*conn                       // to lighter loops
+	waiting map[*Front]map[*conn]struct{} // for another round of dials
+	parked  map[liver]struct{}            // waiting for an answer of the host: not watched, perhaps
+	bulk    bool                          // a splice carried something in this round, and the next load should grow: fewer and larger segments
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front

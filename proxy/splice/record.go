@@ -16,7 +16,7 @@ type Record struct {
 	OriginalDst       netip.AddrPort // what the client dialled; zero when it is not known
 	Portal            service.Kind   // the kind of OriginalDst; of no meaning with OutcomeNotPortal
 	Endpoint          service.Endpoint
-	Attempts          []Attempt // in order; the last one worked if its Err is empty
+	Attempts          []Attempt // in order, maxAttempts that failed at the most; the last one worked if its Err is empty
 	Affinity          string    // "", or how ClientIP affinity bound the client: see balance
 	BytesFromClient   int64     // read of it
 	BytesToEndpoint   int64     // of those, what the kernel took for the endpoint: some may still wait there, or be lost with it
@@ -40,20 +40,19 @@ func (r *Record) Proxy() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// pending is the attempt that has no result yet, nil when there is none.
-func (r *Record) pending() *Attempt {
-	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Err == "" && r.Connect < 0 {
-		return &r.Attempts[n-1]
-	}
-	return nil
+// pending tells whether the last attempt has no result yet.
+func (r *Record) pending() bool {
+	n := len(r.Attempts)
+	return n > 0 && r.Attempts[n-1].Err == "" && r.Connect < 0
 }
 
-// Attempt is one dial of one endpoint.
+// Attempt is one dial of one endpoint, or several that failed alike.
 type Attempt struct {
 	Endpoint netip.AddrPort
-	Proxy    netip.AddrPort // our own address and port; zero when it did not come to that
-	Took     time.Duration
-	Err      string // empty: it worked
+	Proxy    netip.AddrPort // our own address and port, of the last of them; zero when it did not come to that
+	Took     time.Duration  // all of them together
+	Err      string         // empty: it worked
+	Times    int
 }
 
 // Side is who ended a connection first.

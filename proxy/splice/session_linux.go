@@ -60,7 +60,7 @@ func (s *session) dial() Outcome {
 		}
 		s.rec.Affinity = affinity
 		s.dialled = s.sock.l.clock()
-		s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr})
+		s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr, Times: 1})
 		client := s.key.client.Addr()
 		asClient, known := e.showsClient(s.plan, client, addr.Addr())
 		if !known {

@@ -247,7 +247,7 @@ func TestRetryPastTheDead(t *testing.T) {
 	}
 }
 
-// A lone endpoint that does not answer has another, longer try; one that refuses has not.
+// A lone endpoint that does not answer has another, longer try; one that refuses is dialled again for as long as that takes.
 func TestLoneEndpoint(t *testing.T) {
 	r := newRig(t, Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}}})
 	for _, c := range []struct {
@@ -256,8 +256,12 @@ func TestLoneEndpoint(t *testing.T) {
 	}{{silent(t), 2}, {refusing(t), 1}} {
 		_, at := r.open(t, service.TCP, "127.0.0.1", c.endpoint)
 		wantReset(t, at)
-		if rec := r.record(t); rec.Outcome != OutcomeDialFailed || len(rec.Attempts) != c.attempts || rec.Connect >= 0 {
+		rec := r.record(t)
+		if rec.Outcome != OutcomeDialFailed || len(rec.Attempts) != c.attempts || rec.Connect >= 0 {
 			t.Errorf("want %d attempts: %+v", c.attempts, rec)
+		}
+		if rec.Duration < 60*time.Millisecond || c.attempts == 1 && rec.Attempts[0].Times < 3 {
+			t.Errorf("given up early: %+v", rec)
 		}
 	}
 }

@@ -1,0 +1,86 @@
+package splice
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+func endpointNumber(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), 80)
+}
+
+func TestRounds(t *testing.T) {
+	a, b := endpointNumber(1), endpointNumber(2)
+	r := &retries{}
+	r.failed(a, false)
+	r.failed(b, true)
+	if !slices.Equal(r.without(), []netip.AddrPort{a, b}) || r.place() != 2 || !r.left(3) || r.left(2) {
+		t.Errorf("after two dials: %+v", r)
+	}
+	if !r.slow() || !slices.Equal(r.without(), []netip.AddrPort{a}) || r.slow() {
+		t.Errorf("the slow one may be dialled again, and the other not: %+v", r)
+	}
+	if r.next(false); !slices.Equal(r.without(), []netip.AddrPort{a}) || r.place() != 0 {
+		t.Errorf("a round that left some out goes on with those: %+v", r)
+	}
+	if r.next(true); len(r.without()) > 0 || r.silent != 1 {
+		t.Errorf("all may be dialled again: %+v", r)
+	}
+	r.failed(a, true)
+	if r.anew(); r.left(2) || !r.left(3) {
+		t.Errorf("dials without an answer count in all rounds: %+v", r)
+	}
+}
+
+func TestPausesBetweenRounds(t *testing.T) {
+	r := &retries{}
+	for round, most := range []time.Duration{10, 20, 40, 80, 160, 320, 500, 500} {
+		most *= time.Millisecond
+		if got := r.next(true); got > most || got <= most*3/4-1 {
+			t.Errorf("pause %d: %v, want up to a quarter less than %v", round, got, most)
+		}
+	}
+	r.anew()
+	if got := r.next(true); got > firstRetry {
+		t.Errorf("after a change of endpoints: %v", got)
+	}
+}
+
+// Attempts of a record are bounded, and none is left uncounted.
+func TestAttemptsAreBounded(t *testing.T) {
+	r := &Record{}
+	fail := func(i int, why string) {
+		r.Attempts = append(r.Attempts, Attempt{Endpoint: endpointNumber(i), Times: 1})
+		r.failed(why, time.Millisecond)
+	}
+	for range 10 {
+		fail(1, "connection refused")
+		fail(2, "connection refused")
+	}
+	fail(1, "no route to host")
+	for range 2 {
+		fail(3, timedOut)
+	}
+	var got []string
+	for _, a := range r.Attempts {
+		got = append(got, fmt.Sprint(a.Endpoint.Addr(), " ", a.Err, " ", a.Times, " ", a.Took))
+	}
+	want := []string{"10.1.0.1 connection refused 10 10ms", "10.1.0.2 connection refused 10 10ms", "10.1.0.1 no route to host 1 1ms",
+		"10.1.0.3 timeout 1 1ms", "10.1.0.3 timeout 1 1ms"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 200 {
+		fail(4+i, "connection refused")
+	}
+	times := 0
+	for _, a := range r.Attempts {
+		times += a.Times
+	}
+	if last := r.Attempts[len(r.Attempts)-1]; len(r.Attempts) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {
+		t.Errorf("%d attempts of %d dials, the last %+v", len(r.Attempts), times, last)
+	}
+}
