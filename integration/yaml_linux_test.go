@@ -26,7 +26,7 @@ type port struct {
 	number, node, target int
 }
 
-// endpoint is a pod in a slice. The zero address leaves a family out.
+// endpoint is a pod in a slice, or without a name only an address. The zero address leaves a family out.
 type endpoint struct {
 	pod        string
 	v4, v6     netip.Addr
@@ -104,7 +104,9 @@ func (s svc) slice(family string, addr func(endpoint) netip.Addr) string {
 			conditions = "ready: true"
 		}
 		fmt.Fprintf(&endpoints, "- addresses: [%q]\n  conditions: {%s}\n  nodeName: here\n", addr(e), conditions)
-		fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: shop, name: %s}\n", e.pod)
+		if e.pod != "" {
+			fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: shop, name: %s}\n", e.pod)
+		}
 	}
 	if found == 0 {
 		return b.String() + "endpoints: []\n"

@@ -23,6 +23,7 @@ func (d *daemon) wireSource() error {
 		Watcher: proxy.Watcher{Queued: d.queued, Synced: d.synced},
 	}
 	d.cache = kube.NewCache(store, translateOptions(d.cfg, d.writer.IPv6()), d.log)
+	d.cache.SetOwn(d.host.addresses.Contains)
 	d.metrics.WatchChanges(func() admin.Changes {
 		services, endpoints := d.cache.Changes()
 		pending := store.Pending()

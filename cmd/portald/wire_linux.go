@@ -178,11 +178,17 @@ func (d *daemon) wireEngine(limit uint64) error {
 	loops := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(loops + spareThreads)
 	d.log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
+	mark := uint32(portal.DefaultDials)
+	if err := platform.MayMark(mark); err != nil {
+		d.log.WithError(err).Warn("portald marks nothing that it sends to endpoints, for want of the capability NET_ADMIN: " +
+			"an endpoint that is a Service's own address has it dial itself, up to the limit of open descriptors")
+		mark = 0
+	}
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
-		SourcePorts: d.cfg.ProxyPorts,
-		Observe:     func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
-		Trouble:     d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
+		SourcePorts: d.cfg.ProxyPorts, Mark: mark,
+		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
+		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
 		Inside: d.host.inside.has, InsideKnown: d.host.inside.hasKnown, Returns: d.returns, ReturnsKnown: d.returnsKnown,
 	})
 	d.engine = engine

@@ -72,7 +72,7 @@ func rulesBesideIPVS(cfg *config.Config, names trace, t told) iptables.Options {
 func iptablesOptions(cfg *config.Config, names trace, t told) iptables.Options {
 	return iptables.Options{
 		Prefix: names.chains, Variant: cfg.IPTablesVariant, ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last},
-		ProxyAddresses: cfg.NodeIPs, NodePortAddresses: t.nodePorts, NodeIPs: t.own, Inside: t.inside, Masquerade: cfg.Masquerade,
+		ProxyAddresses: cfg.NodeIPs, NodePortAddresses: t.nodePorts, NodeIPs: t.own, Inside: t.inside, Masquerade: cfg.Masquerade, Dials: portal.DefaultDials,
 		Liberal: cfg.Conntrack.TCPBeLiberal, Log: t.log.Warnf, Failed: t.failed, Held: t.held, Wrote: t.wrote,
 	}
 }
@@ -80,7 +80,7 @@ func iptablesOptions(cfg *config.Config, names trace, t told) iptables.Options {
 func nftablesOptions(cfg *config.Config, names trace, t told) nftables.Options {
 	return nftables.Options{
 		Table: names.table, ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
-		NodePortAddresses: t.nodePorts, Inside: t.inside, Masquerade: cfg.Masquerade, ServiceCIDRs: cfg.ServiceCIDRs,
+		NodePortAddresses: t.nodePorts, Inside: t.inside, Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, ServiceCIDRs: cfg.ServiceCIDRs,
 		Log: t.log.Warnf, Failed: t.failed,
 	}
 }
@@ -90,6 +90,6 @@ func ipvsOptions(cfg *config.Config, names trace, t told) ipvs.Options {
 	return ipvs.Options{
 		Prefix: names.chains, Scheduler: c.Scheduler, ExcludeCIDRs: c.ExcludeCIDRs, StrictARP: c.StrictARP,
 		TCPTimeout: c.TCPTimeout, TCPFinTimeout: c.TCPFinTimeout, UDPTimeout: c.UDPTimeout, NodePortAddresses: t.nodePorts, NodeAddresses: t.own,
-		Inside: t.inside, Masquerade: cfg.Masquerade, Log: t.log.Warnf,
+		Inside: t.inside, Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: t.log.Warnf,
 	}
 }

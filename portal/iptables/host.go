@@ -35,7 +35,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	}
 	r := renderer{
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
-		masquerade: o.Masquerade, liberal: o.Liberal, here: f.those(o.NodeIPs),
+		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal, here: f.those(o.NodeIPs),
 	}
 	h := &host{family: f, log: o.Log}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)

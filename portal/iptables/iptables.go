@@ -38,7 +38,9 @@ type Options struct {
 	// Mark has these bits set in packets for a socket of this host that is bound to an address of others, so that routing
 	// can deliver them here: platform.Divert. 0 is without. A host that cannot is told of in Log. SetMark changes it later.
 	Mark uint32
-	// Masquerade says how flows of Spread portals get this node's address. Its mark and Mark have no bit in common.
+	// Dials is the mark of what the daemon itself sends to endpoints, which no portal leads anywhere. 0 is none.
+	Dials uint32
+	// Masquerade says how flows of Spread portals get this node's address. Its mark, Mark and Dials have no bit in common.
 	Masquerade portal.Masquerade
 	// Liberal says that conntrack takes no packet of a known flow for invalid (nf_conntrack_tcp_be_liberal), so that none
 	// has to be dropped.
@@ -147,6 +149,9 @@ func (o *Options) complete() error {
 	}
 	if o.Mark&o.Masquerade.Mark != 0 {
 		return fmt.Errorf("mark %#x of replies: the bit %#x is that of what is masqueraded", o.Mark, o.Masquerade.Mark)
+	}
+	if err := portal.CheckDials(o.Dials, o.Mark|o.Masquerade.Mark); err != nil {
+		return err
 	}
 	return o.Inside.Check()
 }

@@ -43,7 +43,7 @@ func rank(j jump) int {
 func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
-		all := []jump{{chain: "PREROUTING", to: t.services}, {chain: "OUTPUT", to: t.services}}
+		all := []jump{{chain: "PREROUTING", to: t.services}, {chain: "OUTPUT", match: t.notDialled(), to: t.services}}
 		if t.spreading {
 			all = append(all, jump{chain: "POSTROUTING", to: t.postrouting})
 		}
@@ -68,6 +68,15 @@ func (t *table) ownJumps() []jump {
 		all = append(all, t.guardJumps()...)
 	}
 	return append(all, last...)
+}
+
+// notDialled matches what the daemon does not send to endpoints: an endpoint that is a frontend would have it dial itself
+// without end. What leaves the host by OUTPUT is not asked again in PREROUTING, if it stays on the host.
+func (r renderer) notDialled() string {
+	if r.dials == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-m mark ! --mark %#[1]x/%#[1]x ", r.dials)
 }
 
 // guardJumps come behind the refusal of new flows: what is refused is not let through.

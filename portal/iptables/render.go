@@ -24,6 +24,7 @@ type renderer struct {
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	pods             []clients      // of these, clients that are pods
 	masquerade       portal.Masquerade
+	dials            uint32       // the mark of the daemon's own; 0 = none
 	here             []netip.Addr // this node's, of this family
 	liberal          bool         // conntrack takes nothing for invalid
 	filter           bool         // the table refuses, and leads nobody anywhere

@@ -16,7 +16,7 @@ func TestSpreading(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 				o := testOptions(nil, variant)
-				o.Inside, o.NodePortAddresses, o.Masquerade = s.Inside, s.NodePortAddresses, s.Masquerade
+				o.Inside, o.NodePortAddresses, o.Masquerade, o.Dials = s.Inside, s.NodePortAddresses, s.Masquerade, s.Dials
 				return New(o)
 			})
 		})

@@ -31,7 +31,8 @@ const newFlow = "-m conntrack --ctstate NEW"
 // Chains are those of one family. They name sets, which are there once a Writer's Replace asks for the rules.
 //
 // In nat, flows that are to be masqueraded are marked before IPVS has them, and masqueraded after. In mangle, flows that
-// nobody admits are dropped, since IPVS has this node's own before the filter table sees them. In filter, ports of the
+// nobody admits are dropped, since IPVS has this node's own before the filter table sees them; so is what the daemon sends to an
+// endpoint that is a virtual server, since IPVS asks for no marks. In filter, ports of the
 // device's addresses that no virtual server has are refused, as they would otherwise lead to the node's own listeners;
 // and answers, and flows to virtual servers on hosts that deny by default, are let in.
 func Chains(o Options, ipv6 bool) []Chain {
@@ -39,7 +40,7 @@ func Chains(o Options, ipv6 bool) []Chain {
 		return nil
 	}
 	r := ruleset{Options: o, v6: ipv6, names: newNames(o.Prefix)}
-	return []Chain{
+	all := []Chain{
 		r.chain("nat", "IPVS-MARK", r.marks(), Jump{Chain: "PREROUTING"}, Jump{Chain: "OUTPUT"}),
 		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
 		r.chain("nat", "IPVS-MASQ", r.masquerades(), Jump{Chain: "POSTROUTING"}),
@@ -50,6 +51,11 @@ func Chains(o Options, ipv6 bool) []Chain {
 		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}, Jump{Chain: "FORWARD"}),
 		r.chain("filter", "IPVS-ACCEPT", []string{r.in(served, "dst,dst") + "-j ACCEPT"}, Jump{Chain: "INPUT", Last: true}),
 	}
+	if r.Dials != 0 {
+		dialled := fmt.Sprintf("-m mark --mark %#[1]x/%#[1]x", r.Dials)
+		all = append(all, r.chain("mangle", "IPVS-DIALS", []string{r.in(served, "dst,dst") + "-j DROP"}, Jump{Chain: "OUTPUT", Match: dialled}))
+	}
+	return all
 }
 
 // ruleset writes the rules of one family.

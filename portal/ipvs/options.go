@@ -45,6 +45,8 @@ type Options struct {
 	Inside portal.Inside
 	// Masquerade says who else is given this node's address.
 	Masquerade portal.Masquerade
+	// Dials is the mark of what the daemon itself sends to endpoints, which no virtual server takes. 0 is none.
+	Dials uint32
 	// Log is told once of each thing that the host cannot do. The default is silence.
 	Log func(format string, args ...any)
 }
@@ -77,6 +79,9 @@ func (o *Options) complete() error {
 		}
 	}
 	if err := o.Masquerade.Complete(); err != nil {
+		return err
+	}
+	if err := portal.CheckDials(o.Dials, o.Masquerade.Mark); err != nil {
 		return err
 	}
 	return o.Inside.Check()

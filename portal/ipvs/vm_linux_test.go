@@ -59,7 +59,7 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 	}
 	rules, err := iptables.New(iptables.Options{
 		Prefix: o.Prefix, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Log: t.Logf, Extra: extra,
-		Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Masquerade: o.Masquerade,
+		Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Masquerade: o.Masquerade, Dials: o.Dials,
 	})
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func TestSpreading(t *testing.T) {
 	}
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		return open(t, func(o *Options) {
-			o.Inside, o.NodePortAddresses, o.Masquerade = s.Inside, s.NodePortAddresses, s.Masquerade
+			o.Inside, o.NodePortAddresses, o.Masquerade, o.Dials = s.Inside, s.NodePortAddresses, s.Masquerade, s.Dials
 		})
 	}, without...)
 }
@@ -128,6 +128,6 @@ func TestSpreading(t *testing.T) {
 func TestTraffic(t *testing.T) {
 	needIPVS(t)
 	portaltest.Traffic(t, func(inside portal.Inside) (portal.Writer, error) {
-		return open(t, func(o *Options) { o.Inside = inside })
+		return open(t, func(o *Options) { o.Inside, o.Dials = inside, portal.DefaultDials })
 	})
 }

@@ -22,6 +22,7 @@ type rules struct {
 	allNodeAddresses bool
 	nodeAddresses    []netip.Prefix // of this family, unless all
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
+	dials            uint32         // the mark of the daemon's own; 0 = none
 	inside           portal.Inside
 }
 
@@ -47,7 +48,7 @@ func (r rules) fixed() []chain {
 	through := []rule{{newFlow{}, jump(refusals)}, {newFlow{}, jump(clusterIPs)}}
 	all := []chain{
 		{name: "nat-prerouting", hook: &hook{"nat", "prerouting", -100}, rules: leading},
-		{name: "nat-output", hook: &hook{"nat", "output", -100}, rules: leading},
+		{name: "nat-output", hook: &hook{"nat", "output", -100}, rules: r.output(leading)},
 		r.postrouting(),
 		{name: "filter-input", hook: &hook{"filter", "input", filterPriority}, rules: r.input()},
 		{name: "filter-forward", hook: &hook{"filter", "forward", filterPriority}, rules: through},
@@ -73,6 +74,15 @@ func (r rules) fixed() []chain {
 		all = append(all, chain{name: "divert", hook: &hook{"filter", "prerouting", -150}, rules: []rule{r.divert()}})
 	}
 	return all
+}
+
+// output leads what this host sends, but for what the daemon sends to endpoints: an endpoint that is a frontend would have it
+// dial itself without end. What stays on the host is not asked again in prerouting.
+func (r rules) output(leading []rule) []rule {
+	if r.dials == 0 {
+		return leading
+	}
+	return append([]rule{{marked{r.dials}, backToCaller()}}, leading...)
 }
 
 func (s scope) redirectInside() string { return "redirect-inside-" + s.name }

@@ -37,7 +37,9 @@ type Options struct {
 	// Mark has these bits set in packets for a socket of this host that is bound to an address of others, so that routing
 	// can deliver them here: platform.Divert. 0 is without. A host that cannot is told of in Log. SetMark changes it later.
 	Mark uint32
-	// Masquerade says how flows to endpoints are.
+	// Dials is the mark of what the daemon itself sends to endpoints, which no portal leads anywhere. 0 is none.
+	Dials uint32
+	// Masquerade says how flows to endpoints are. Its mark, Mark and Dials have no bit in common.
 	Masquerade portal.Masquerade
 	// ServiceCIDRs are where ClusterIPs come from, of either family. What goes there to an address without a portal is
 	// dropped. Empty: it is not looked at.
@@ -124,6 +126,9 @@ func (o *Options) complete() error {
 	if err := o.Masquerade.Complete(); err != nil {
 		return err
 	}
+	if err := portal.CheckDials(o.Dials, o.Mark|o.Masquerade.Mark); err != nil {
+		return err
+	}
 	return o.Inside.Check()
 }
 
@@ -137,7 +142,8 @@ func (o *Options) settings() portal.Settings {
 
 // rules are those of a family, without what is live.
 func (o *Options) rules(f family) (rules, error) {
-	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade}
+	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
+		dials: o.Dials}
 	var err error
 	if r.address, err = portal.ProxyAddress(o.ProxyAddresses, f.v6); err != nil {
 		return rules{}, err

@@ -14,6 +14,7 @@ type Settings struct {
 	Inside            portal.Inside
 	NodePortAddresses []netip.Prefix // empty = all
 	Masquerade        portal.Masquerade
+	Dials             uint32
 }
 
 // Behaviour is something that every Writer must do with portal.Spread, or says that it cannot.
@@ -50,6 +51,7 @@ const (
 	Flips            Behaviour = "Flips"            // from Redirect to Spread and back lose no connection
 	FlipsInHaste     Behaviour = "FlipsInHaste"     // nor do they when packets come by at any moment of it
 	Mixed            Behaviour = "Mixed"            // with Redirect, Reject and Drop
+	OwnDials         Behaviour = "OwnDials"         // of the daemon itself are led nowhere
 )
 
 type behaviour struct {
@@ -91,6 +93,7 @@ func behaviours() []behaviour {
 		{Flips, flips, nil},
 		{FlipsInHaste, flipsInHaste, nil},
 		{Mixed, mixed, nil},
+		{OwnDials, dials, func(s *Settings) { s.Dials = portal.DefaultDials }},
 	}
 }
 

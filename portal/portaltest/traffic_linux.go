@@ -10,7 +10,8 @@ import (
 // these interfaces.
 type Pods = portal.Inside
 
-// Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test.
+// Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test; it knows the daemon's
+// own dials by portal.DefaultDials.
 func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
 	inside := Pods{Sources: prefixes("10.244.0.0/24", "fd00:244::/64"), Interface: "bridge0", InterfacePrefix: "pod"}
 	for _, test := range []struct {
@@ -21,6 +22,7 @@ func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
 		{"DropAnswersNothing", dropAnswersNothing},
 		{"InsideAlone", insideAlone},
 		{"GuardsOpenPorts", guardsOpenPorts},
+		{"DialsAreNotLed", dialsAreNotLed},
 		{"GuardsByRanges", guardsByRanges},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type Cache struct {
 	mu            sync.Mutex
 	owners        map[service.Name]*owner
 	slices        map[Key]*trimmedSlice // those that name a Service
+	crossings     crossings
 	node          *trimmedNode
 	zone          string  // this node's
 	held          touched // nil: changes are translated at once
@@ -57,9 +59,13 @@ func NewCache(store *service.Store, opts TranslateOptions, log logrus.FieldLogge
 		began:  time.Now(),
 		zone:   opts.Zone,
 		owners: map[service.Name]*owner{},
-		slices: map[Key]*trimmedSlice{},
+		slices: map[Key]*trimmedSlice{}, crossings: newCrossings(),
 	}
 }
+
+// SetOwn tells the addresses of this host, at which node ports are served; an endpoint there may be one. Set it before the
+// first change.
+func (c *Cache) SetOwn(own func(netip.Addr) bool) { c.crossings.own = own }
 
 // Set takes in the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice and *corev1.Node; others are
 // ignored. Nothing of the objects themselves is kept.
@@ -195,6 +201,7 @@ func (c *Cache) translate(name service.Name) (fresh []Problem) {
 		return nil
 	}
 	ports, problems := join(o.svc, o.slices, c.zone)
+	problems = append(problems, c.crossings.problems(o.slices)...)
 	c.store.Set(name, ports, triggered...)
 	var now map[Problem]struct{}
 	if len(problems) > 0 {

@@ -31,7 +31,9 @@ func (c *Cache) putService(o *trimmedService, t touched) {
 		return
 	}
 	name := service.Name{Namespace: o.id.Namespace, Name: o.id.Name}
-	c.owner(name).svc = o
+	owner := c.owner(name)
+	c.crossings.serve(name, owner.svc, o, t)
+	owner.svc = o
 	t[name] = struct{}{}
 }
 
@@ -51,6 +53,7 @@ func (c *Cache) putSlice(o *trimmedSlice, t touched) {
 	} else {
 		owner.slices = slices.Insert(owner.slices, at, o)
 	}
+	c.crossings.back(before, o)
 	c.slices[o.id] = o
 	t[o.owner] = struct{}{}
 	// What happened before we began says nothing about how fast we are; nor does a time that was counted already.
@@ -94,12 +97,14 @@ func (c *Cache) removeService(key Key, t touched) bool {
 	if o == nil || o.svc == nil {
 		return false
 	}
+	c.crossings.serve(name, o.svc, nil, t)
 	o.svc = nil
 	t[name] = struct{}{}
 	return true
 }
 
 func (c *Cache) removeSlice(o *trimmedSlice, t touched) {
+	c.crossings.back(o, nil)
 	delete(c.slices, o.id)
 	owner := c.owners[o.owner]
 	owner.slices = slices.DeleteFunc(owner.slices, func(s *trimmedSlice) bool { return s.id == o.id })

@@ -18,6 +18,7 @@ func (e *Engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 			return -1, errno
 		}
 		streamOptions(fd)
+		e.mark(fd)
 		own := try < portTries && e.bindOwn(fd, to.Addr().Is6(), as, now)
 		if !own && as.IsValid() {
 			e.showClient(fd, as)
@@ -32,6 +33,14 @@ func (e *Engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 		}
 	}
 	return -1, errno
+}
+
+// mark marks what a socket sends to an endpoint, for rules to let it pass: an endpoint that is a frontend would have the
+// engine dial itself, and each of those connections another, without end.
+func (e *Engine) mark(fd int) {
+	if e.opts.Mark != 0 {
+		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int32(e.opts.Mark))
+	}
 }
 
 // bindOwn binds a socket that is to be connected to one of our ports. False: the kernel is to choose. SO_REUSEADDR lets

@@ -15,6 +15,7 @@ type Options struct {
 	SourcePorts struct{ First, Last uint16 } // local ports of TCP sockets to endpoints, both ends included; default the kernel's
 	UDPSessions int                          // sessions one UDP socket may hold; default DefaultUDPSessions
 	Descriptors int                          // sockets the engine may hold open; default no limit
+	Mark        uint32                       // of what it sends to endpoints, which it has to be allowed to set; default none
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer

@@ -164,6 +164,7 @@ func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
 		return e
 	}
 	s.fd = fd
+	s.sock.front.engine.mark(fd)
 	if asClient {
 		s.sock.front.engine.showClient(fd, s.key.client.Addr())
 	}

@@ -85,11 +85,21 @@ func (d *documents) masquerades() string {
 	return modeIPTables
 }
 
-// checkMasquerade: replies to the addresses of clients have a mark too (clientAddress).
+// checkMasquerade: replies to the addresses of clients have a mark too (clientAddress), and so has what portald itself sends.
 func (d *draft) checkMasquerade() {
 	s := settingOf(d.masquerades() + ".masqueradeBit")
-	if bit := d.at(s); s.must(bit.Elem().Interface()) == "" && d.masquerade().Mark&replyMark() != 0 {
-		d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks replies to clients' own addresses with "+
-			"(clientAddress transparent); choose another, such as %d", defaultMasqueradeBit))
+	bit := d.at(s)
+	if s.must(bit.Elem().Interface()) != "" {
+		return
 	}
+	why := ""
+	switch mark := d.masquerade().Mark; {
+	case mark&replyMark() != 0:
+		why = "replies to clients' own addresses with (clientAddress transparent)"
+	case mark&portal.DefaultDials != 0:
+		why = "what it sends to endpoints with"
+	default:
+		return
+	}
+	d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks %s; choose another, such as %d", why, defaultMasqueradeBit))
 }

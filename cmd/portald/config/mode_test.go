@@ -120,6 +120,10 @@ func TestMasqueradeBitIsNotThatOfReplies(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Error(err)
 	}
+	_, _, err = complete(t, "--proxy-mode=iptables", "--iptables-masquerade-bit=4")
+	if err == nil || !strings.Contains(err.Error(), "is the bit that portald marks what it sends to endpoints with; choose another") {
+		t.Error(err)
+	}
 	if _, _, err := complete(t, "--proxy-mode=nftables", "--iptables-masquerade-bit=12"); err != nil {
 		t.Errorf("in a group without effect: %v", err)
 	}
