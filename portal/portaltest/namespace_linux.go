@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -120,14 +122,16 @@ func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
 		return up(nameA, addrsA)
 	})
 	b.Must(func() error { return up(nameB, addrsB) })
-	a.Must(func() error { return carries(nameA) })
-	b.Must(func() error { return carries(nameB) })
+	a.Must(func() error { return carries(nameA, addrsA) })
+	b.Must(func() error { return carries(nameB, addrsB) })
 }
 
-// carries waits until a link does, which IPv6 hears of some time after both of its ends are up.
-func carries(name string) error {
+// carries waits until a link does, which IPv6 hears of some time after both of its ends are up, and until its addresses lead
+// here: the kernel makes those routes of IPv6 later, in a queue that all namespaces share.
+func carries(name string, addrs []string) error {
 	for start := time.Now(); time.Since(start) < linkTime; time.Sleep(time.Millisecond) {
-		if link, err := netlink.LinkByName(name); err == nil && link.Attrs().OperState == netlink.OperUp {
+		link, err := netlink.LinkByName(name)
+		if err == nil && link.Attrs().OperState == netlink.OperUp && !slices.ContainsFunc(addrs, elsewhere) {
 			return nil
 		}
 	}
@@ -135,6 +139,16 @@ func carries(name string) error {
 }
 
 const linkTime = 5 * time.Second // the kernel takes up to one
+
+// elsewhere tells whether an address of a link does not lead here.
+func elsewhere(addr string) bool {
+	ip, _, err := net.ParseCIDR(addr)
+	if err != nil {
+		return true
+	}
+	routes, err := netlink.RouteGet(ip)
+	return err != nil || len(routes) == 0 || routes[0].Type != unix.RTN_LOCAL
+}
 
 func up(name string, addrs []string) error {
 	link, err := netlink.LinkByName(name)
