@@ -107,7 +107,7 @@ func asDeployed(b *apiBed) {
 	s := b.sites[0]
 	d := s.exec("env", "KUBERNETES_SERVICE_HOST="+b.api.Host.IPv4.String(), "KUBERNETES_SERVICE_PORT=6443",
 		"setpriv", "--no-new-privs", "--bounding-set=-all,+net_admin", "--",
-		portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.name)
+		portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.name, "--on-exit=remove")
 	d.waitReady()
 	o := newObjects(b, "deployed")
 	to := o.service("cart", podPort, s.net.Pod(0).IPv4)

@@ -32,7 +32,7 @@ func proxyName(b *apiBed, n *cluster.Namespace) {
 
 	other := *s.bed
 	other.dir = b.TempDir()
-	d := other.launch(nil, b.flags(s, "--service-proxy-name=other",
+	d := other.launch(nil, b.flags(s, "--service-proxy-name=other", "--on-exit=remove",
 		"--healthz-bind-address=127.0.0.1:20256", "--metrics-bind-address=127.0.0.1:20249")...)
 	answers(labelled, "g0")
 	answers(plain, "a0")

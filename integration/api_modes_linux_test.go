@@ -9,7 +9,7 @@ import (
 )
 
 // kernelModes has the daemon of one node go through all modes. As the only service proxy it has kube-proxy's names in those
-// of the kernel, whose rules carry on without it; the rules of the mode before go once those of the next stand.
+// of the kernel. Its rules carry on without it, unless it is told otherwise; the rules of the mode before go once those of the next stand.
 func kernelModes(b *apiBed, n *cluster.Namespace) {
 	s := b.sites[8]
 	cart := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: web()})
@@ -30,7 +30,8 @@ func kernelModes(b *apiBed, n *cluster.Namespace) {
 		{"iptables", "iptables", nil, map[string]bool{"KUBE-SVC-": true, "PORTALD": false, "kube-proxy": false}, true},
 		{"nftables", "nftables", nil, map[string]bool{"KUBE-SVC-": false, "table ip kube-proxy": true}, true},
 		{"ipvs", "iptables", []string{"--ipvs-fallback=iptables"}, map[string]bool{"KUBE-SVC-": true, "table ip kube-proxy": false}, true},
-		{"userspace", "userspace", nil, map[string]bool{"KUBE-": false, "PORTALD-IP": true, "table ip kube-proxy": false}, false},
+		{"userspace", "userspace", nil, map[string]bool{"KUBE-": false, "PORTALD-IP": true, "table ip kube-proxy": false}, true},
+		{"userspace", "userspace", []string{"--on-exit=remove"}, map[string]bool{"KUBE-": false, "PORTALD-IP": true}, false},
 	} {
 		s.d = nil
 		d := b.serveOn(s, append([]string{"--proxy-mode=" + m.mode, "--nodeport-addresses=0.0.0.0/0,::/0"}, m.args...)...)

@@ -112,12 +112,17 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 		h.filter.put(p)
 	}
 	h.spread(h.nat, h.filter)
-	held, err := h.dump(ctx)
+	dump, err := h.dump(ctx)
 	if err != nil {
 		return err
 	}
+	held := map[*table]saved{}
+	for _, t := range h.tables() {
+		held[t] = t.parseSaved(section(dump, t.name))
+	}
+	h.inherit(held)
 	for _, t := range []*table{h.filter, h.nat} {
-		if err := h.apply(ctx, t.sync(t.parseSaved(section(held, t.name)))); err != nil {
+		if err := h.apply(ctx, t.sync(held[t])); err != nil {
 			return err
 		}
 	}
@@ -128,8 +133,8 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
 	}
-	h.spread(h.mangle)
-	h.replaceMangle(ctx, h.mangle.parseSaved(section(held, mangleTable)))
+	h.mangle.spreading = h.nat.spreading
+	h.replaceMangle(ctx, held[h.mangle])
 	h.whole = time.Now()
 	return nil
 }
@@ -138,6 +143,17 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 func (h *host) spread(tables ...*table) {
 	for _, t := range tables {
 		t.spreading = len(h.nat.owners.portals) > 0
+	}
+}
+
+// inherit has the first Replace keep what a former run let spread flows through by, on hosts that deny them by default: open
+// ones live on, and a packet that was marked a moment ago is yet to be masqueraded.
+func (h *host) inherit(held map[*table]saved) {
+	if h.nat.written != nil {
+		return
+	}
+	if _, spread := held[h.nat].rules[h.nat.postrouting]; spread {
+		h.nat.spreading, h.filter.spreading = true, true
 	}
 }
 

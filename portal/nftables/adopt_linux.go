@@ -38,9 +38,17 @@ func (t *table) whole(e *edit) ([][]netlink.Message, error) {
 	return t.renew(e, e.adopt(chains, sets))
 }
 
-// renew has sets that are there emptied and filled if one transaction takes all, or else changed where they differ.
+// renew has sets that are there emptied and filled if one transaction takes all, or else changed where they differ. Those that
+// packets ask after they were led are changed in any case, so that what goes may go later.
 func (t *table) renew(e *edit, there []*set) ([][]netlink.Message, error) {
 	var steps [][]netlink.Message
+	asked := slices.IndexFunc(there, t.askedLater)
+	if asked >= 0 {
+		if err := t.adoptElements(e, there[asked:asked+1]); err != nil {
+			return nil, err
+		}
+		there = slices.Delete(there, asked, asked+1)
+	}
 	for _, s := range there {
 		steps = append(steps, []netlink.Message{t.message(unix.NFT_MSG_DELSETELEM, 0, unix.NFTA_SET_ELEM_LIST_TABLE, s.name)})
 	}
@@ -106,6 +114,9 @@ func (e *edit) adopt(chains map[string]*heldChain, sets map[string]heldSet) (the
 	return there
 }
 
+// askedLater tells whether packets ask a set after they were led by another.
+func (t *table) askedLater(s *set) bool { return s.name == t.hairpins.name }
+
 // adoptElements leaves out elements that are there, and adds that others go.
 func (t *table) adoptElements(e *edit, there []*set) error {
 	wanted := map[entry]value{}
@@ -115,7 +126,9 @@ func (t *table) adoptElements(e *edit, there []*set) error {
 	for _, s := range there {
 		err := t.heldElements(s, func(held filled) {
 			v, ok := wanted[held.entry]
-			if !ok {
+			if !ok && t.askedLater(s) {
+				e.parting = append(e.parting, held)
+			} else if !ok {
 				e.drops = append(e.drops, held)
 			} else if v != held.value {
 				e.swaps = append(e.swaps, filled{held.entry, v})

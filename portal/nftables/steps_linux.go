@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// steps are the messages of an edit, in groups that have to take effect at once.
+// steps are the messages of an edit, in groups that have to take effect at once, all but parting.
 func (t *table) steps(e *edit) [][]netlink.Message {
-	return slices.Concat(t.making(e), t.leading(e), t.parting(e))
+	return slices.Concat(t.making(e), t.leading(e))
 }
 
 // making is the steps that make what nothing leads to yet.

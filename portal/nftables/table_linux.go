@@ -66,8 +66,10 @@ func (t *table) write(ctx context.Context, portals []portal.Portal, open map[por
 	if err != nil {
 		return err
 	}
-	if err := t.conn.commit(ctx, steps); err != nil {
-		return err
+	for _, steps := range [][][]netlink.Message{steps, t.parting(e)} {
+		if err := t.conn.commit(ctx, steps); err != nil {
+			return err
+		}
 	}
 	t.diverts.Store(t.mark != 0)
 	t.looked = time.Now()

@@ -56,6 +56,7 @@ type Dataplane struct {
 	table *portal.Table
 	ports map[service.PortName]*service.Port // as applied, and not yet settled as gone
 	aside *aside
+	left  []portal.Change // what led to listeners before the end began
 
 	lost     []portal.Conflict // in this round
 	vain     int               // tries of several service ports that were refused in this round
@@ -147,10 +148,6 @@ func (d *Dataplane) Audit(ctx context.Context) error {
 	return nil
 }
 
-// Close takes all portals away. What else the writer keeps on the host stays: open connections that it translated need
-// it, since the kernel translates none, open or not, once no rule asks for the tracking of connections.
-func (d *Dataplane) Close(ctx context.Context) error { return d.opts.Writer.Replace(ctx, nil) }
-
 // Unguard lets go of the proxy ports that carriers have closed by themselves.
 func (d *Dataplane) Unguard(ctx context.Context) error {
 	if !d.guard() {
@@ -174,33 +171,6 @@ func (d *Dataplane) guard() (news bool) {
 		}
 	}
 	return news
-}
-
-// HandOver has the kernel carry every service port, for a time without the daemon.
-func (d *Dataplane) HandOver(ctx context.Context) error {
-	var moved []service.Change
-	var all []*service.Port
-	d.aside.pardon()
-	for name, p := range d.ports {
-		if by, _ := d.carriers(p); by == d.opts.Userspace {
-			p = withMode(p, service.ModeKernel)
-			moved = append(moved, service.Change{Name: name, Port: p})
-		}
-		all = append(all, p)
-	}
-	if len(moved) == 0 {
-		return nil
-	}
-	if err := d.Sync(ctx, moved); err == nil {
-		return nil
-	}
-	return d.Resync(ctx, all)
-}
-
-func withMode(p *service.Port, m service.Mode) *service.Port {
-	out := *p
-	out.Mode = m
-	return &out
 }
 
 // carriers returns who carries a service port, and who does not, either nil where there is none.

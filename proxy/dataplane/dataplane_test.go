@@ -35,6 +35,7 @@ type scribe struct {
 	refuses func(portal.Portal) error // what it cannot hold; nil = nothing
 	lacks   func(map[service.Frontend]portal.Portal) error
 	before  func()
+	unknown bool // what the host holds is not known
 }
 
 // judge is of all that it is to hold.
@@ -59,6 +60,7 @@ func (s *scribe) judge() error {
 
 func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
 	s.add("replace %d", len(all))
+	s.unknown = false
 	s.leads = map[service.Frontend]portal.Portal{}
 	for _, p := range all {
 		s.leads[p.Frontend] = p
@@ -68,6 +70,9 @@ func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
 
 func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
 	s.add("update %d", len(changes))
+	if s.unknown {
+		return portal.ErrUnknown
+	}
 	for _, c := range changes {
 		if delete(s.leads, c.Frontend); c.Portal != nil {
 			s.leads[c.Frontend] = *c.Portal
@@ -256,20 +261,47 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// For the time without the daemon the kernel carries all.
+// For the time without the daemon the kernel carries all that it can, and refuses the rest. Listeners stay for what is on its
+// way, and UDP flows to them until they close.
 func TestHandOver(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		r := newRig()
+		header := portOf("header", "10.96.0.12:53", 0, "10.1.0.1:53")
+		header.Policy.ClientAddress = service.AddressProxyV2
+		r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"), portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
+		r.took()
+		r.stale = nil
+		r.scribe.unknown = broken
+		moved, err := r.HandOver(t.Context(), func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
+		if err != nil || moved != 2 || r.stale != nil {
+			t.Fatalf("%d moved, %v, looked for stale flows: %t", moved, err, r.stale != nil)
+		}
+		if said := r.took(); !strings.Contains(said, "; update 3") || strings.Contains(said, "replace") != broken || strings.Contains(said, "leave") {
+			t.Error(said)
+		}
+		for f, p := range r.scribe.leads {
+			_, spread := p.Target.(portal.Spread)
+			if _, refused := p.Target.(portal.Reject); spread == (p.Owner.Name == "header") || refused == spread {
+				t.Errorf("%s of %s leads to %T", f, p.Owner, p.Target)
+			}
+		}
+		if err := r.Forget(t.Context()); err != nil || !r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort("192.0.2.1:11000")) {
+			t.Errorf("%v, or a flow to a listener that closes is not stale", err)
+		}
+	}
+}
+
+// After the last portal no flow has anything to lead to.
+func TestClose(t *testing.T) {
 	r := newRig()
-	r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"), portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"))
+	r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"))
 	r.took()
-	if err := r.HandOver(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(r.Close(t.Context()), r.Forget(t.Context())); err != nil || r.took() != "replace 0" {
+		t.Errorf("%v, %s", err, r.took())
 	}
-	if got := r.took(); got != "serving dns; update 2; leave dns, alive true" {
-		t.Error(got)
-	}
-	for f, p := range r.scribe.leads {
-		if _, ok := p.Target.(portal.Spread); !ok {
-			t.Errorf("%s leads to %T", f, p.Target)
+	for _, from := range []string{"192.0.2.1:11000", "10.1.0.1:53"} {
+		if !r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort(from)) {
+			t.Errorf("a flow that %s answers is not stale", from)
 		}
 	}
 }

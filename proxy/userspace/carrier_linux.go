@@ -121,6 +121,18 @@ func (c *Carrier) sweep() {
 // ProxyPorts tells which proxy ports were opened and closed since it was last asked.
 func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.ports.changes() }
 
+// Withdraw is for the end, when portals lead past all fronts: they listen on for connections that are on their way, no longer
+// at the loopback addresses, where no portal leads past them. ProxyPorts then has all proxy ports closed: rules are not to
+// outlive listeners.
+func (c *Carrier) Withdraw() {
+	for key, f := range c.fronts {
+		c.serveLoopback(f, nil)
+		if f.port != 0 {
+			c.ports.changed[key.proxyPort(f.port)] = false
+		}
+	}
+}
+
 // Close closes every front: open connections go on, no new ones come.
 func (c *Carrier) Close() {
 	for key, f := range c.fronts {

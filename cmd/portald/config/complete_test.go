@@ -65,7 +65,7 @@ func defaultConfig() *Config {
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
-			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second,
+			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, HandOver: true,
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1, ClientAddress: service.AddressNode,
@@ -272,6 +272,19 @@ func TestHostName(t *testing.T) {
 	check(t, err)
 	if c.NodeName != strings.ToLower(host) {
 		t.Errorf("%q, want that of %q", c.NodeName, host)
+	}
+}
+
+// What the end leaves, unless that is said: nothing where manifests are served by listeners, as on a workstation.
+func TestOnExit(t *testing.T) {
+	for args, handOver := range map[string]bool{
+		"--kubeconfig=k": true, "--kubeconfig=k --proxy-mode=iptables": true, "--kubeconfig=k --on-exit=remove": false,
+		"--manifests=x": false, "--manifests=x --proxy-mode=userspace": false, "--manifests=x --proxy-mode=nftables": true,
+		"--manifests=x --on-exit=kernel": true, "--manifests=x --proxy-mode=ipvs --on-exit=remove": false,
+	} {
+		if c, _, err := complete(t, strings.Fields(args)...); err != nil || c.Settings.HandOver != handOver {
+			t.Errorf("%s: %v, %v", args, c, err)
+		}
 	}
 }
 

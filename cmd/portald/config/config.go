@@ -64,6 +64,7 @@ type Settings struct {
 	LogLevel logrus.Level
 	Policy   service.Policy // every field is said: Never, or a negative number, where there is no limit
 	Drain    time.Duration  // that open connections have at the end
+	HandOver bool           // at the end the kernel carries all Services on; else nothing is left
 }
 
 // API says how to reach the API server. Without kubeconfig and master: as pods are told.

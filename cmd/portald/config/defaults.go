@@ -24,6 +24,12 @@ const defaultMinSync = 100 * time.Millisecond
 // defaultMasqueradeBit is kube-proxy's.
 const defaultMasqueradeBit = 14
 
+// The values of onExit.
+const (
+	onExitKernel = "kernel"
+	onExitRemove = "remove"
+)
+
 // setDefaults fills in what is left open.
 func (d *documents) setDefaults() {
 	d.portald.setDefaults(&d.kubeProxy)
@@ -104,6 +110,10 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	fillOptional(&p.UDPMaxSessions, splice.DefaultUDPSessions)
 	fill(&p.ClientAddress, "node")
 	fillOptional(&p.DrainTimeout, metav1.Duration{Duration: 30 * time.Second})
+	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
+		fill(&p.OnExit, onExitRemove)
+	}
+	fill(&p.OnExit, onExitKernel)
 	if !anyPort(k.PortRange) {
 		fill(&p.ProxyPortRange, k.PortRange)
 	}

@@ -58,7 +58,7 @@ func (d *draft) live() Settings {
 	p := &d.portald
 	way, _ := service.ParseClientAddress(p.ClientAddress) // checked
 	return Settings{
-		LogLevel: d.logLevel(), Drain: p.DrainTimeout.Duration,
+		LogLevel: d.logLevel(), Drain: p.DrainTimeout.Duration, HandOver: p.OnExit == onExitKernel,
 		Policy: service.Policy{
 			ConnectTimeouts: dials(p.ConnectTimeouts, p.Retries), HalfClose: p.HalfCloseTimeout.Duration,
 			Idle: orNever(p.IdleTimeout.Duration), UDPIdle: p.UDPTimeout.Duration,

@@ -73,6 +73,7 @@ func connectionSettings() []setting {
 		{portald, "maxConnections", "max-connections", live, notNegative, "`NUMBER` of connections, or UDP sessions, that one service port may have at a time, further ones are refused; 0: any number"},
 		{portald, "clientAddress", "client-address", live, oneOf("node", "transparent", "proxy-v2"), "`HOW` endpoints learn who the client is: node (not at all: they see this node), transparent (its address is kept), proxy-v2 (a PROXY protocol header)"},
 		{portald, "drainTimeout", "drain-timeout", live, notNegative, "`TIME` that open connections have to end by themselves after SIGTERM; a second signal cuts them at once"},
+		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove), "`WHAT` the end of the daemon leaves on the host: kernel (rules by which the kernel carries all Services until the next start, or for ever) or remove (nothing). Default: kernel, but remove with manifests in mode userspace"},
 	}
 }
 
