@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 )
 
@@ -9,12 +10,13 @@ import (
 // connections than the node has ports towards it, the host's own programs keep theirs, and servers can be started on
 // the ports that ours were.
 func TestShortConnectionsOutnumberPorts(t *testing.T) {
-	const first, last = 12000, 12047
+	const first, last, spared = 12000, 12047, 12040 // from there on
 	b := newBed(t)
 	if got := b.on(b.node, "cat", "/proc/sys/net/ipv4/tcp_tw_reuse"); got != "2\n" {
 		t.Fatalf("tcp_tw_reuse is %q, not the default", got)
 	}
 	b.must(b.node.Sysctl("ipv4/ip_local_port_range", "40000 40047"))
+	b.must(b.node.Sysctl("ipv4/ip_local_reserved_ports", fmt.Sprintf("%d-%d", spared, last)))
 	b.servePods(0)
 	d := b.start(b.cart(0), fmt.Sprintf("--proxy-port-range=%d-%d", first, last))
 	for _, addr := range []string{at(ip4, 80), at(ip6, 80)} {
@@ -35,6 +37,11 @@ func TestShortConnectionsOutnumberPorts(t *testing.T) {
 	}
 	if n := d.metric("portald_crowded_dials_total"); n != 0 {
 		t.Errorf("%v dials found our ports in use", n)
+	}
+	for _, r := range d.records() {
+		if p := netip.MustParseAddrPort(r.Proxy).Port(); p < first || p >= spared {
+			t.Fatalf("%s was dialled from port %d, want one of %d-%d", r.Endpoint, p, first, spared-1)
+		}
 	}
 	started := 0
 	for port := first; port <= last; port++ {

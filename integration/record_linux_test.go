@@ -18,6 +18,7 @@ type record struct {
 	Client            string    `json:"client"`
 	OriginalDst       string    `json:"original_dst"`
 	Portal            string    `json:"portal"`
+	Proxy             string    `json:"proxy"`
 	Endpoint          string    `json:"endpoint"`
 	Pod               string    `json:"pod"`
 	Node              string    `json:"node"`

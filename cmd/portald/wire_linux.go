@@ -186,13 +186,25 @@ func (d *daemon) wireEngine(limit uint64) error {
 	}
 	engine, err := splice.NewEngine(splice.Options{
 		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
-		SourcePorts: d.cfg.ProxyPorts, Mark: mark,
+		SourcePorts: splice.PortSpan(d.cfg.ProxyPorts), SpareSource: d.reservedPorts(), Mark: mark,
 		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
 		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
 		Inside: d.host.inside.has, InsideKnown: d.host.inside.hasKnown, Returns: d.returns, ReturnsKnown: d.returnsKnown,
 	})
 	d.engine = engine
 	return err
+}
+
+// reservedPorts are those that the host keeps for servers.
+func (d *daemon) reservedPorts() (spans []splice.PortSpan) {
+	reserved, err := platform.ReservedPorts()
+	if err != nil {
+		d.log.WithError(err).Warn("Connections to endpoints may have local ports that the host reserves")
+	}
+	for _, s := range reserved {
+		spans = append(spans, splice.PortSpan(s))
+	}
+	return spans
 }
 
 // spareThreads run Go beside the event loops, each of which keeps one thread to itself most of the time. There is a loop

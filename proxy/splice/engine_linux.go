@@ -47,7 +47,7 @@ type Stats struct {
 // NewEngine returns an Engine that serves once Run is called.
 func NewEngine(opts Options) (*Engine, error) {
 	opts.setDefaults()
-	e := &Engine{opts: opts, start: time.Now(), ports: newSourcePorts(opts.SourcePorts.First, opts.SourcePorts.Last)}
+	e := &Engine{opts: opts, start: time.Now(), ports: newSourcePorts(opts.SourcePorts, opts.SpareSource)}
 	e.storePolicy(opts.Policy)
 	for range opts.Loops {
 		l, err := newLoop(e)

@@ -10,12 +10,13 @@ import (
 
 // Options of an Engine. Zero values mean the defaults that each field names.
 type Options struct {
-	Loops       int                          // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
-	Policy      service.Policy               // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
-	SourcePorts struct{ First, Last uint16 } // local ports of TCP sockets to endpoints, both ends included; default the kernel's
-	UDPSessions int                          // sessions one UDP socket may hold; default DefaultUDPSessions
-	Descriptors int                          // sockets the engine may hold open; default no limit
-	Mark        uint32                       // of what it sends to endpoints, which it has to be allowed to set; default none
+	Loops       int            // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
+	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
+	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
+	SpareSource []PortSpan     // of these, those that are left alone
+	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
+	Descriptors int            // sockets the engine may hold open; default no limit
+	Mark        uint32         // of what it sends to endpoints, which it has to be allowed to set; default none
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer
@@ -41,6 +42,9 @@ type Options struct {
 	// ReturnsKnown is to Returns what InsideKnown is to Inside.
 	ReturnsKnown func(client, endpoint netip.Addr) (returns, known bool)
 }
+
+// PortSpan is some local ports in a row, both ends included.
+type PortSpan struct{ First, Last uint16 }
 
 // DefaultConnectTimeouts are those of the original userspace proxy.
 func DefaultConnectTimeouts() []time.Duration {

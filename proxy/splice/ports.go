@@ -36,7 +36,8 @@ type sourcePorts struct {
 	first, size uint32
 	stride      uint32
 	turn        atomic.Uint32
-	taken       [1 << 16 / 32]atomic.Uint32 // listened at, as of the last look; a bit for each port
+	spared      [1 << 16 / 32]uint32        // never to be used; a bit for each port
+	taken       [1 << 16 / 32]atomic.Uint32 // those, and listened at as of the last look
 	look        seldom                      // how long a port with a listener is left alone
 }
 
@@ -46,13 +47,18 @@ const (
 	portsSkipped = 64 // ports with listeners in a row, then there are few others
 )
 
-// newSourcePorts has no ports where last is 0.
-func newSourcePorts(first, last uint16) *sourcePorts {
-	p := &sourcePorts{first: uint32(first)}
-	if last == 0 || last < first {
+// newSourcePorts has no ports where the span is zero.
+func newSourcePorts(within PortSpan, spare []PortSpan) *sourcePorts {
+	p := &sourcePorts{first: uint32(within.First)}
+	if within.Last == 0 || within.Last < within.First {
 		return p
 	}
-	p.size = uint32(last) - uint32(first) + 1
+	for _, s := range spare {
+		for port := uint32(s.First); port <= uint32(s.Last); port++ {
+			p.spared[port/32] |= 1 << (port % 32)
+		}
+	}
+	p.size = uint32(within.Last) - uint32(within.First) + 1
 	for p.stride = p.size*5/8 | 1; gcd(p.stride, p.size) != 1; p.stride += 2 {
 	}
 	p.turn.Store(rand.Uint32N(p.size))
@@ -71,7 +77,7 @@ func gcd(a, b uint32) uint32 {
 func (p *sourcePorts) next(now time.Duration) uint16 {
 	if p.look.now(now) {
 		for i := range p.taken {
-			p.taken[i].Store(0)
+			p.taken[i].Store(p.spared[i])
 		}
 	}
 	for range min(p.size, portsSkipped) {

@@ -38,7 +38,7 @@ func fewPorts(t *testing.T, n *network) {
 
 // ours is an engine on that node.
 func ours(t *testing.T, n *network, opts Options) *rig {
-	opts.SourcePorts.First, opts.SourcePorts.Last = fewFirst, fewLast
+	opts.SourcePorts = PortSpan{fewFirst, fewLast}
 	return newRigIn(t, n.node, opts, nothing)
 }
 

@@ -8,7 +8,7 @@ import (
 // Every port has its turn before any has another, and those with listeners are left out for a while.
 func TestSourcePorts(t *testing.T) {
 	for _, r := range [][2]uint16{{11000, 29999}, {11000, 11000}, {11000, 11001}, {20000, 20006}, {1, 65535}} {
-		p := newSourcePorts(r[0], r[1])
+		p := newSourcePorts(PortSpan{r[0], r[1]}, nil)
 		for round := range 2 {
 			seen := map[uint16]bool{}
 			for range p.size {
@@ -19,13 +19,13 @@ func TestSourcePorts(t *testing.T) {
 			}
 		}
 	}
-	p := newSourcePorts(20000, 20099)
+	p := newSourcePorts(PortSpan{20000, 20099}, []PortSpan{{20090, 20094}, {20099, 20099}})
 	p.next(time.Second)
 	for port := uint16(20000); port < 20050; port++ {
 		p.busy(port)
 	}
 	for range 200 {
-		if got := p.next(2 * time.Second); got < 20050 {
+		if got := p.next(2 * time.Second); got < 20050 || got >= 20090 && got <= 20094 || got == 20099 {
 			t.Fatalf("%d is given away", got)
 		}
 	}
@@ -38,7 +38,7 @@ func TestSourcePorts(t *testing.T) {
 	if got := p.next(time.Minute); got == 0 {
 		t.Error("nothing is given away a minute later")
 	}
-	if got := newSourcePorts(0, 0).next(0); got != 0 {
+	if got := newSourcePorts(PortSpan{}, nil).next(0); got != 0 {
 		t.Errorf("%d without a range", got)
 	}
 }
