@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,6 +16,7 @@ type commands struct {
 	run                    func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
 	most                   int  // the size of a script that the kernel takes; 0 = no limit known
 	nft                    bool // the variant is
+	plain                  bool // MASQUERADE has no --random-fully
 }
 
 // lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
@@ -25,11 +27,32 @@ func (c *commands) dump(ctx context.Context) ([]byte, error) {
 	return c.run(ctx, c.save, nil, nil)
 }
 
-// learn finds out which variant the commands are.
+// learn finds out which variant the commands are, and what they know.
 func (c *commands) learn(ctx context.Context) error {
 	version, err := c.run(ctx, c.command, []string{"--version"}, nil)
 	c.nft = bytes.Contains(version, []byte("nf_tables"))
+	c.plain = !c.nft && older(version, 1, 6, 2)
 	return err
+}
+
+// versionForm is what the commands say of themselves: "iptables v1.8.9 (nf_tables)".
+var versionForm = regexp.MustCompile(`v(\d+)\.(\d+)\.(\d+)`)
+
+// older tells whether a version is before a release, or cannot be read.
+func older(version []byte, release ...int) bool {
+	match := versionForm.FindSubmatch(version)
+	if match == nil {
+		return true
+	}
+	var is []int
+	for _, part := range match[1:] {
+		n, err := strconv.Atoi(string(part))
+		if err != nil {
+			return true
+		}
+		is = append(is, n)
+	}
+	return slices.Compare(is, release) < 0
 }
 
 // list is one chain of a table. It makes the table if the host does not use it.

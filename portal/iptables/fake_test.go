@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type fake struct {
 	missing string               // commands that begin so do not work
 	most    int                  // lines of a restore, 0 = any number
 	lacks   string               // a match that the kernel does not know
+	version string               // of the commands; empty: the nft variant's
 }
 
 type fakeTable map[string][]string // chain → rules
@@ -57,7 +59,7 @@ func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) 
 		return nil, errors.New(name + ": not found")
 	}
 	if action == "" && args[0] == "--version" {
-		return []byte(name + " v0 (nf_tables)"), nil
+		return []byte(name + " " + cmp.Or(f.version, "v0 (nf_tables)")), nil
 	}
 	if action == "" {
 		return f.list(family, args[3], args[5])

@@ -80,6 +80,9 @@ func (h *host) probe() error {
 			return err
 		}
 	}
+	if h.nat.plain = h.commands.plain; h.nat.plain && !h.v6 {
+		h.log("%s is older than 1.6.2: of masqueraded flows that begin at once, some may get the same port and fail", h.commands.command)
+	}
 	return nil
 }
 

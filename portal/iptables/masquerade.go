@@ -32,7 +32,19 @@ func (r renderer) outsideRules() string {
 // postroutingRules take the mark off again: a packet that is sent through a tunnel comes by here twice.
 func (r renderer) postroutingRules() string {
 	return fmt.Sprintf("-A %[1]s -m mark ! --mark %#[2]x/%#[2]x -j RETURN\n-A %[1]s -j MARK --set-xmark %#[2]x/0x0\n"+
-		"-A %[1]s -j MASQUERADE --random-fully\n", r.postrouting, r.masquerade.Mark)
+		"-A %[1]s -j MASQUERADE%[3]s\n", r.postrouting, r.masquerade.Mark, r.known(randomFully))
+}
+
+// randomFully has flows that begin at once not get the same port, one of which the kernel would drop then. Commands have it
+// from 1.6.2 on; kernels, from 3.14 on, and older ones pass it over.
+const randomFully = " --random-fully"
+
+// known leaves out of rules what the host's commands do not know.
+func (r renderer) known(rules string) string {
+	if r.plain {
+		return strings.ReplaceAll(rules, randomFully, "")
+	}
+	return rules
 }
 
 // forwardRules let flows of spread portals through, for hosts whose FORWARD denies by default. What conntrack takes for

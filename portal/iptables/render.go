@@ -27,6 +27,7 @@ type renderer struct {
 	dials            uint32       // the mark of the daemon's own; 0 = none
 	here             []netip.Addr // this node's, of this family
 	liberal          bool         // conntrack takes nothing for invalid
+	plain            bool         // MASQUERADE has no --random-fully
 	filter           bool         // the table refuses, and leads nobody anywhere
 }
 

@@ -249,6 +249,34 @@ func TestSpreadOptions(t *testing.T) {
 	}
 }
 
+// Commands that do not know --random-fully are not given it, by no chain: one word that they do not know fails all rules.
+func TestCommandsWithoutRandomFully(t *testing.T) {
+	for version, known := range map[string]bool{
+		"v1.4.21": false, "v1.6.1": false, "v1.6.2": true, "v1.8.9 (legacy)": true, "v1.8.9 (nf_tables)": true, "v10.0.0": true, "": true, "vX": false,
+	} {
+		host := newFake()
+		host.version = version
+		if !known {
+			host.lacks = "--random-fully"
+		}
+		said := 0
+		o := spreadOptions(host.run, "")
+		o.Log = func(string, ...any) { said++ }
+		o.Extra = []Extra{{Table: natTable, Name: "IPVS-MASQ", Rules: []string{"-j MASQUERADE --random-fully"}}}
+		w := newWriter(t, o)
+		if err := w.Replace(t.Context(), spreadCases()["kinds"]); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+		if err := w.Audit(t.Context()); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+		text := host.save("iptables", natTable)
+		if strings.Contains(text, "--random-fully") != known || strings.Count(text, "-j MASQUERADE") != 2 || (said == 0) != known {
+			t.Errorf("%s: said %d, wrote\n%s", version, said, text)
+		}
+	}
+}
+
 func TestUnsoundSpreads(t *testing.T) {
 	for what, p := range map[string]*portal.Pool{
 		"no pool":         nil,

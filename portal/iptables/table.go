@@ -166,7 +166,7 @@ func (t *table) fixed() map[string]string {
 		}
 	}
 	for _, x := range t.extras {
-		all[x.chain(t.prefix)] = x.rules(t.prefix)
+		all[x.chain(t.prefix)] = t.known(x.rules(t.prefix))
 	}
 	return all
 }

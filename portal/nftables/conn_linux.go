@@ -86,18 +86,29 @@ func (c *conn) transact(messages []netlink.Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
+	return c.send(messages, bracketed(messages))
+}
+
+// check has the kernel look at messages as transact does, and take back what they did.
+func (c *conn) check(messages []netlink.Message) error {
+	batch := bracketed(messages)
+	return c.send(messages, batch[:len(batch)-1])
+}
+
+// send sends messages between their marks and waits for the answers.
+func (c *conn) send(messages, batch []netlink.Message) error {
 	if err := c.drain(); err != nil {
 		return err
 	}
-	messages[len(messages)-1].Header.Flags |= netlink.Acknowledge
-	sent, err := c.netlink.SendMessages(bracketed(messages))
+	batch[len(messages)].Header.Flags |= netlink.Acknowledge
+	sent, err := c.netlink.SendMessages(batch)
 	if err != nil {
 		return err
 	}
 	if err := c.netlink.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
 		return err
 	}
-	last := sent[len(sent)-2].Header.Sequence
+	last := sent[len(messages)].Header.Sequence
 	for {
 		answers, err := c.netlink.Receive()
 		if errors.Is(err, unix.ENOBUFS) { // there are more errors than the socket holds, and the first is wanted

@@ -38,6 +38,9 @@ func open(c *conn, r rules, o Options) (*table, error) {
 	if _, _, err := t.there(); err != nil {
 		return nil, fmt.Errorf("ask the kernel for tables of %s: %w", r.family.name, err)
 	}
+	if err := t.capable(); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 

@@ -76,6 +76,17 @@ func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
 	return open
 }
 
+// Guarded is ProxyPort, open or not, in both families and protocols.
+func Guarded(open bool) map[portal.ProxyPort]bool {
+	out := map[portal.ProxyPort]bool{}
+	for _, ipv6 := range []bool{false, true} {
+		for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+			out[portal.ProxyPort{IPv6: ipv6, Protocol: proto, Port: ProxyPort}] = open
+		}
+	}
+	return out
+}
+
 // ChangePorts opens and closes up to n proxy ports and returns which.
 func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[portal.ProxyPort]bool {
 	changed := map[portal.ProxyPort]bool{}

@@ -25,11 +25,10 @@ type Site struct {
 
 // The addresses of a Site.
 const (
-	ProxyPort = FirstPort + 1
-	ClientV4  = "192.0.2.2"
-	NodeV4    = "192.0.2.1"
-	ClientV6  = "fd00:2::2"
-	NodeV6    = "fd00:2::1"
+	ClientV4 = "192.0.2.2"
+	NodeV4   = "192.0.2.1"
+	ClientV6 = "fd00:2::2"
+	NodeV6   = "fd00:2::1"
 )
 
 // NewSite makes a Site, in whose node open makes the Writer.
@@ -82,17 +81,6 @@ func (s *Site) Write(portals []portal.Portal) {
 		s.Writer.Guard(Guarded(true))
 		return s.Writer.Replace(context.Background(), portals)
 	})
-}
-
-// Guarded is ProxyPort, open or not, in both families and protocols.
-func Guarded(open bool) map[portal.ProxyPort]bool {
-	out := map[portal.ProxyPort]bool{}
-	for _, ipv6 := range []bool{false, true} {
-		for _, proto := range []service.Protocol{service.TCP, service.UDP} {
-			out[portal.ProxyPort{IPv6: ipv6, Protocol: proto, Port: ProxyPort}] = open
-		}
-	}
-	return out
 }
 
 // UnlimitICMP is for tests that see more UDP refusals than the kernel would send one host in that time.

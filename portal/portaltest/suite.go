@@ -15,6 +15,7 @@ import (
 const (
 	FirstPort = 20000
 	LastPort  = 29999
+	ProxyPort = FirstPort + 1 // of a Site's daemon
 )
 
 // Host is where the writers under test write.

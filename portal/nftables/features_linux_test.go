@@ -1,0 +1,70 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/portal/portaltest"
+)
+
+// This kernel has all, finds out at once, and keeps nothing of the trial.
+func TestTrial(t *testing.T) {
+	needNFT(t)
+	portaltest.Enter(t)
+	before, err := nft(context.Background(), "", "list", "ruleset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	w := newWriter(t, testOptions())
+	t.Logf("took %v", time.Since(began))
+	if after, err := nft(context.Background(), "", "list", "ruleset"); err != nil || string(after) != string(before) {
+		t.Errorf("%v, left over: %s", err, after)
+	}
+	for _, table := range w.tables {
+		for _, f := range table.features() {
+			if err := table.try(f); err != nil {
+				t.Errorf("%s alone: %v", f.what, err)
+			}
+		}
+		strange := table.features()[0]
+		strange.chain.hook = &hook{"strange", "forward", 0}
+		if err := table.try(strange); err == nil {
+			t.Error("a kind of chain that no kernel has is taken")
+		}
+		if _, err := w.conn.generation(); err != nil {
+			t.Errorf("the next question: %v", err)
+		}
+	}
+}
+
+// What a kernel lacks is named, all of it, and nothing else.
+func TestLacks(t *testing.T) {
+	o := testOptions()
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := o.rules(ipv4())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := func(some ...feature) error {
+		for _, f := range some {
+			if strings.Contains(f.what, "nft_fib") || strings.Contains(f.what, "nft_numgen") {
+				return syscall.ENOENT
+			}
+		}
+		return nil
+	}
+	lacking, err := lacks(r.features(), old)
+	if got := strings.Join(lacking, ", "); got != "types of addresses (nft_fib), random numbers (nft_numgen)" || !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("lacks %s, %v", got, err)
+	}
+	if lacking, err = lacks(r.features(), func(...feature) error { return nil }); lacking != nil || err != nil {
+		t.Errorf("has all, and lacks %s, %v", lacking, err)
+	}
+}
