@@ -24,13 +24,13 @@ func (e *Engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 			e.showClient(fd, as)
 		}
 		errno = sysConnect(fd, &sa)
+		if try == portTries && errno != unix.EADDRNOTAVAIL { // else there is no address to dial from, or no port at all
+			e.tellCrowded(to, now)
+		}
 		if !own || errno != unix.EADDRNOTAVAIL {
 			return fd, errno
 		}
 		sysClose(fd)
-		if try == portTries-1 {
-			e.tellCrowded(to, now)
-		}
 	}
 	return -1, errno
 }
