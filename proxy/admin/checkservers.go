@@ -74,6 +74,7 @@ func (s *ServiceHealth) serve(ctx context.Context, svc service.Name, port uint16
 			Name: svc.String() + " health check", Address: net.JoinHostPort(host, strconv.Itoa(int(port))),
 			Log: s.o.Log, Failed: failed, Listen: s.o.Listen,
 		}, s.handler(svc))
+		server.places = s.places
 		servers.wg.Go(func() {
 			if err := server.Run(ctx); err != nil {
 				s.o.Log.WithError(err).Warn("Load balancers can no longer ask for a Service")

@@ -17,6 +17,7 @@ import (
 const (
 	rebindEvery  = 5 * time.Second // kube-proxy's
 	shutdownTime = time.Second     // for answers under way when the server ends
+	idleTime     = 10 * time.Second
 )
 
 // ServerOptions tell where and how an HTTP server listens.
@@ -35,6 +36,7 @@ type ServerOptions struct {
 type Server struct {
 	o       ServerOptions
 	handler http.Handler
+	places  *places
 }
 
 // NewHealthServer returns a server of /healthz and /livez.
@@ -52,7 +54,7 @@ func newServer(o ServerOptions, h http.Handler) *Server {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	return &Server{o: o, handler: h}
+	return &Server{o: o, handler: h, places: &places{most: placesOfServer}}
 }
 
 // Run serves until ctx ends, and returns nil then, after answers under way were given a second. An address that
@@ -110,7 +112,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // the metrics of 10,000 Services take a moment
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       idleTime,
+		ConnState:         s.places.follow,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          stdlog.New(complaints{s.o}, "", 0),
 	}

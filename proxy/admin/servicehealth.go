@@ -32,6 +32,7 @@ type ServiceHealthOptions struct {
 type ServiceHealth struct {
 	o      ServiceHealthOptions
 	health *Health
+	places *places // of all servers together
 
 	mu       sync.Mutex
 	services map[service.Name]*checked // guarded by mu
@@ -54,7 +55,7 @@ func NewServiceHealth(o ServiceHealthOptions, health *Health) *ServiceHealth {
 		o.Failed = func(service.Name, error) {}
 	}
 	return &ServiceHealth{
-		o: o, health: health, services: map[service.Name]*checked{}, moved: map[service.Name]struct{}{},
+		o: o, health: health, places: &places{most: placesOfChecks}, services: map[service.Name]*checked{}, moved: map[service.Name]struct{}{},
 		wake: make(chan struct{}, 1),
 	}
 }
