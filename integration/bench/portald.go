@@ -45,13 +45,19 @@ func portaldIn(mode string, services int) competitor {
 		if err := b.manifests(services); err != nil {
 			return nil, err
 		}
-		return slices.Concat([]string{b.lab.portald,
+		return slices.Concat(asDeployed(), []string{b.lab.portald,
 			"--hostname-override", thisNode,
 			"--healthz-bind-address", healthAt,
 			"--metrics-bind-address", metricsAt,
 		}, b.what()), nil
 	}
 	return c
+}
+
+// asDeployed starts a program with the rights that deploy/ gives and no more: without CAP_SYS_RESOURCE the kernel bounds the
+// pipes of all of root's processes together, for one.
+func asDeployed() []string {
+	return []string{"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", "--no-new-privs"}
 }
 
 // what are the flags that say what portald serves, and how.
