@@ -49,10 +49,12 @@ func (l *leave) alike(p *service.Port) bool {
 // a segment of it that was lost is sent again after a second.
 const arriveTime = 1200 * time.Millisecond
 
-// drain lets open connections end, for the drain timeout or until another signal comes.
+// drain lets open connections end, for the drain timeout or until another signal comes, and answers to UDP sessions that are
+// under way come, for some seconds of it.
 func (l *leave) drain() {
-	live, drain := l.engine.Stats().Connections, l.settings.Load().Drain
-	if drain == 0 || live == 0 && l.moved == 0 {
+	stats, drain := l.engine.Stats(), l.settings.Load().Drain
+	live := stats.Connections
+	if drain == 0 || live+stats.Sessions == 0 && l.moved == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drain)

@@ -76,8 +76,10 @@ func reason(err error) string {
 		return "descriptors"
 	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
 		return "memory"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAGAIN):
 		return "ports"
+	case errors.Is(err, splice.ErrSessions):
+		return "sessions"
 	}
 	return "other"
 }

@@ -35,6 +35,7 @@ type daemon struct {
 	source    source
 	events    *kube.Recorder // nil without an API server
 	host      *host
+	account   *splice.Account
 	engine    *splice.Engine
 	writer    portal.HostWriter
 	fellBack  error // why it is another than was asked for
@@ -55,9 +56,6 @@ type daemon struct {
 	diverted sync.Once     // replies to clients' addresses are led back
 	hangs    sync.Once     // that is said once
 }
-
-// kept is how many descriptors the process keeps for itself: rules, logs, health checks, manifests.
-const kept = 256
 
 // run is the daemon's life: it returns when ctx has ended and everything is drained, or when it cannot start.
 func run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger) error {
@@ -178,6 +176,7 @@ func (d *daemon) wireEngine(limit uint64) error {
 	loops := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(loops + spareThreads)
 	d.log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
+	d.account = splice.NewAccount(d.budget(limit))
 	mark := uint32(portal.DefaultDials)
 	if err := platform.MayMark(mark); err != nil {
 		d.log.WithError(err).Warn("portald marks nothing that it sends to endpoints, for want of the capability NET_ADMIN: " +
@@ -185,7 +184,7 @@ func (d *daemon) wireEngine(limit uint64) error {
 		mark = 0
 	}
 	engine, err := splice.NewEngine(splice.Options{
-		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Descriptors: max(int(limit)-kept, kept),
+		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Account: d.account,
 		SourcePorts: splice.PortSpan(d.cfg.ProxyPorts), SpareSource: d.reservedPorts(), Mark: mark,
 		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
 		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
@@ -280,7 +279,7 @@ func (d *daemon) wireServers() {
 		}),
 	}
 	d.services = admin.NewServiceHealth(admin.ServiceHealthOptions{
-		Addresses: d.healthCheckAddresses(), Log: d.log,
+		Addresses: d.healthCheckAddresses(), Log: d.log, Listen: listenWithin(d.account),
 		Failed: func(svc service.Name, err error) {
 			d.events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},

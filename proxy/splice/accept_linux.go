@@ -1,7 +1,6 @@
 package splice
 
 import (
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +25,6 @@ type listener struct {
 
 func openTCP(f *Front, fd int) *listener {
 	e := f.engine
-	e.reserve(1)
 	n := &listener{front: f, fd: fd}
 	first := int(e.turn.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
@@ -41,6 +39,8 @@ func openTCP(f *Front, fd int) *listener {
 }
 
 func (n *listener) retarget(*View) {}
+
+func (n *listener) drain() { n.close() }
 
 // close takes the listener from its loops, one after the other on their own goroutines; the last one serves what the
 // kernel has accepted already.
@@ -58,7 +58,7 @@ func (n *listener) close() {
 			for a.accept() {
 			}
 			sysClose(n.fd)
-			n.front.engine.release(1)
+			n.front.engine.account.Close(1)
 		})
 	}
 	next(0)
@@ -88,11 +88,6 @@ func (a *acceptor) ready(uint32, uint8) {
 
 // accept takes one connection and starts its life. False: there is none, or it is of no use to try again now.
 func (a *acceptor) accept() bool {
-	e := a.front.engine
-	if !e.reserve(2) { // the client's socket and the endpoint's
-		a.shortage(errShare)
-		return false
-	}
 	var sa sockaddr
 	fd, errno := sysAccept(a.fd, &sa)
 	if errno == 0 {
@@ -100,7 +95,6 @@ func (a *acceptor) accept() bool {
 		newConn(a.l, a.front, fd, sa.addr()).admit()
 		return true
 	}
-	e.release(2)
 	switch errno {
 	case unix.EAGAIN:
 		return false
@@ -110,9 +104,6 @@ func (a *acceptor) accept() bool {
 	}
 	return errno != unix.EBADF && errno != unix.EINVAL // else the connection was gone before we had it
 }
-
-// errShare stands for EMFILE: the limit itself is kept away from, by what the rest of the process needs.
-var errShare = fmt.Errorf("the share of descriptors for connections is used up: %w", unix.EMFILE)
 
 // shortage leaves the listener alone for a while: it stays readable, and would spin.
 func (a *acceptor) shortage(err error) {

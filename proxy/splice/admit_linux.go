@@ -26,6 +26,11 @@ func (c *conn) admit() {
 		c.refuse(OutcomeLimit)
 		return
 	}
+	if c.short {
+		c.front.engine.opts.Trouble(ErrDescriptors)
+		c.refuse(OutcomeResources)
+		return
+	}
 	var depends bool
 	if c.scope, depends = c.plan.scope(exposed.Kind); depends {
 		c.locate()
@@ -93,12 +98,16 @@ func (s *session) admit() Outcome {
 		u.front.leave()
 		return OutcomeLimit
 	}
-	u.makeRoom()
-	o := s.begin(exposed.Kind)
-	if o != "" {
-		u.front.engine.release(1)
-		u.front.leave()
+	o := OutcomeResources
+	s.talker = u.talker(client)
+	if u.makeRoom(s.talker) {
+		if o = s.begin(exposed.Kind); o == "" {
+			return ""
+		}
+		u.front.engine.account.giveSession(s.talker.holder)
 	}
+	u.hangUp(s.talker)
+	u.front.leave()
 	return o
 }
 

@@ -16,6 +16,8 @@ type conn struct {
 	stage stage
 
 	surplus bool          // one more than there may be
+	short   bool          // there are no descriptors for it
+	holder  *holder       // who has what it takes
 	scope   service.Scope // which endpoints are for the client
 
 	client, endpoint end
@@ -52,6 +54,8 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
 	}
 	c.surplus = !f.join(c.plan)
+	c.holder = f.engine.account.holder(f.tenant, client.Addr())
+	c.short = !f.engine.account.takeConnection(c.holder)
 	f.engine.conns.Add(1)
 	return c
 }
@@ -102,12 +106,15 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	c.stage = over
 	c.l.timers.stop(&c.timer)
 	c.l.forgo(c)
-	c.up.drop()
-	c.down.drop()
+	c.up.drop(c.l)
+	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
 	e := c.front.engine
-	e.release(2)
+	if !c.short {
+		e.account.giveConnection(c.holder)
+	}
+	e.account.leaveHolder(c.holder)
 	c.front.leave()
 	e.conns.Add(-1)
 	if c.turns == settledAfter {

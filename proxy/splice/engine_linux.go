@@ -3,6 +3,7 @@ package splice
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,13 +17,13 @@ import (
 // Engine carries connections on a few event loops. Safe for concurrent use.
 type Engine struct {
 	opts         Options
+	account      *Account
 	policy       atomic.Pointer[service.Policy] // the defaults, complete
 	start        time.Time                      // of the loops' clocks
 	loops        []*loop
 	asker        asker
 	nextID       atomic.Uint64
 	turn         atomic.Uint32 // spreads fronts over loops
-	descriptors  atomic.Int64
 	conns        atomic.Int64
 	sessions     atomic.Int64
 	acceptErrors atomic.Uint64
@@ -38,7 +39,8 @@ type Engine struct {
 type Stats struct {
 	Connections  int64  // TCP connections that are open
 	Sessions     int64  // UDP sessions that are open
-	Descriptors  int64  // sockets held
+	Descriptors  int64  // held, pipes and listeners and all
+	Pipes        int64  // held
 	AcceptErrors uint64 // accepts that failed for want of something, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
 	PortsCrowded uint64 // dials that found most of our ports towards the endpoint in use, since the start: see PortsError
@@ -47,7 +49,9 @@ type Stats struct {
 // NewEngine returns an Engine that serves once Run is called.
 func NewEngine(opts Options) (*Engine, error) {
 	opts.setDefaults()
-	e := &Engine{opts: opts, start: time.Now(), ports: newSourcePorts(opts.SourcePorts, opts.SpareSource)}
+	e := &Engine{
+		opts: opts, account: opts.Account, start: time.Now(), ports: newSourcePorts(opts.SourcePorts, opts.SpareSource),
+	}
 	e.storePolicy(opts.Policy)
 	for range opts.Loops {
 		l, err := newLoop(e)
@@ -92,11 +96,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Drain waits until no TCP connection is left, or ctx ends, and returns how many are.
+// Drain waits until no TCP connection is left and no UDP session waits for an answer, or ctx ends, and returns how many
+// connections are. It waits answerTime at the most for answers, since some protocols have none.
 func (e *Engine) Drain(ctx context.Context) int64 {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for e.conns.Load() > 0 {
+	answers := time.Now().Add(answerTime)
+	for e.conns.Load() > 0 || time.Now().Before(answers) && e.waits(ctx) {
 		select {
 		case <-ctx.Done():
 			return e.conns.Load()
@@ -106,27 +112,38 @@ func (e *Engine) Drain(ctx context.Context) int64 {
 	return 0
 }
 
+// waits tells whether any UDP session waits for an answer that may be under way.
+func (e *Engine) waits(ctx context.Context) bool {
+	told := make(chan bool, len(e.loops))
+	for _, l := range e.loops {
+		l.do(func() { told <- slices.ContainsFunc(handlers[*udpSocket](l), (*udpSocket).waits) })
+	}
+	any := false
+	for range e.loops {
+		select {
+		case <-ctx.Done():
+			return false
+		case w := <-told:
+			any = any || w
+		}
+	}
+	return any
+}
+
 // Stats returns current figures.
 func (e *Engine) Stats() Stats {
-	return Stats{e.conns.Load(), e.sessions.Load(), e.descriptors.Load(), e.acceptErrors.Load(), e.udpDropped.Load(), e.crowded.Load()}
-}
-
-// reserve takes n descriptors from the engine's share, false if that would be too many. The rest of the process keeps
-// what it needs to answer health checks and to write rules.
-func (e *Engine) reserve(n int64) bool {
-	if held := e.descriptors.Add(n); e.opts.Descriptors > 0 && held > int64(e.opts.Descriptors) {
-		e.descriptors.Add(-n)
-		return false
+	a := e.account
+	return Stats{
+		Connections: e.conns.Load(), Sessions: e.sessions.Load(), Descriptors: a.used[descriptors].Load(), Pipes: a.pipes.Load(),
+		AcceptErrors: e.acceptErrors.Load(), UDPDropped: e.udpDropped.Load(), PortsCrowded: e.crowded.Load(),
 	}
-	return true
 }
-
-func (e *Engine) release(n int64) { e.descriptors.Add(-n) }
 
 // short reports an error of a socket to an endpoint that means a shortage here. True: another endpoint would fail alike.
 func (e *Engine) short(err syscall.Errno) bool {
 	switch err {
-	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
+		unix.EAGAIN: // no local port left for a UDP socket
 		e.opts.Trouble(err)
 		return true
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint

@@ -87,6 +87,9 @@ func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
+	if l.engine.account.noBuffers() && !src.urgent {
+		return f.pass(l, src, dst)
+	}
 	return f.copy(l, src, dst)
 }
 
@@ -108,11 +111,7 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
-	if n >= worthSplicing {
-		f.large++
-	} else {
-		f.large = 0
-	}
+	f.weigh(n)
 	if n < bufferSize && !src.urgent {
 		src.readable = src.hup // a short read took all there was, unless the end is in too
 	}
@@ -126,17 +125,59 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	f.passed += int64(sent)
 	if sent < n {
 		dst.full(l)
-		f.buf = buffers.Get().(*[bufferSize]byte)
+		f.borrow(l)
 		f.rest, f.flags = f.buf[:copy(f.buf[:], l.scratch[sent:n])], flags
 	}
 	return more, 0
 }
 
+// pass moves what the destination takes of one read, and leaves the rest where it is: nothing needs to be held for it. A
+// call more than a copy, for when buffers are short.
+func (f *flow) pass(l *loop, src, dst *end) (verdict, syscall.Errno) {
+	n, e := sysPeek(src.fd, l.scratch[:])
+	if e != 0 {
+		return src.stopped(e)
+	}
+	if n == 0 {
+		f.eof = true
+		return more, 0
+	}
+	sent, e := sysSend(dst.fd, l.scratch[:n])
+	if e != 0 {
+		if e != unix.EAGAIN {
+			return dstGone, e
+		}
+		sent = 0
+	}
+	if sent < n {
+		dst.full(l)
+	} else if n < bufferSize {
+		src.readable = src.hup
+	}
+	if sent > 0 {
+		if _, e := sysRecv(src.fd, l.scratch[:sent]); e != 0 {
+			return srcGone, e
+		}
+	}
+	f.carried += int64(sent)
+	f.weigh(n)
+	return more, 0
+}
+
+// weigh notes whether loads are worth a splice.
+func (f *flow) weigh(n int) {
+	if n >= worthSplicing {
+		f.large++
+	} else {
+		f.large = 0
+	}
+}
+
 // splice moves what one splice(2) brings, without a copy.
 func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	p, err := l.pipes.take()
-	if err != nil {
-		f.large = 0 // no descriptors for a pipe: copying needs none
+	p, ok := l.pipes.take()
+	if !ok {
+		f.large = 0 // copying needs none
 		return more, 0
 	}
 	n, e := sysSplice(src.fd, p.w, pipeSize)
@@ -149,7 +190,7 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
-	l.bulk = l.bulk || n < pipeSize // after a full load there is more already
+	l.bulk = l.bulk || n < p.size() // after a full load there is more already
 	if n >= worthSplicing {
 		f.small = 0
 	} else if f.small++; f.small == bulkEnds {
@@ -189,25 +230,31 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 		}
 		f.passed += int64(n)
 		if f.rest = f.rest[n:]; len(f.rest) == 0 {
-			f.release()
+			f.release(l)
 		}
 	}
 	return 0
 }
 
-func (f *flow) release() {
+func (f *flow) borrow(l *loop) {
+	l.engine.account.buffers.Add(1)
+	f.buf = buffers.Get().(*[bufferSize]byte)
+}
+
+func (f *flow) release(l *loop) {
 	if f.buf != nil {
 		buffers.Put(f.buf)
+		l.engine.account.buffers.Add(-1)
 		f.buf = nil
 	}
 	f.rest, f.flags = nil, 0
 }
 
-// drop gives back what the flow holds, bytes and all: a pipe with bytes in it is of no use to another connection.
-func (f *flow) drop() {
-	f.release()
+// drop gives back what the flow holds, bytes and all.
+func (f *flow) drop(l *loop) {
+	f.release(l)
 	if f.inPipe > 0 {
-		f.pipe.close()
+		l.pipes.drop(f.pipe)
 		f.inPipe = 0
 	}
 }

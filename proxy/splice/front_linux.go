@@ -57,11 +57,13 @@ type Front struct {
 	sockets  map[netip.AddrPort]socket
 	active   atomic.Int64
 	waiting  atomic.Int64 // connections that wait for another round of dials
+	tenant   *tenant
 }
 
 // socket is one listening socket of a front.
 type socket interface {
 	retarget(*View)
+	drain()
 	close()
 }
 
@@ -72,6 +74,7 @@ func (e *Engine) Open(name service.PortName, pickers Pickers, view *View, at ...
 	pickers.setDefaults()
 	f := &Front{
 		engine: e, name: name, pickers: pickers, observer: e.opts.Observe(name), sockets: map[netip.AddrPort]socket{},
+		tenant: e.account.tenant(name.Service()),
 	}
 	f.plan.Store(newPlan(view, e.policy.Load()))
 	for _, addr := range at {
@@ -85,8 +88,14 @@ func (e *Engine) Open(name service.PortName, pickers Pickers, view *View, at ...
 
 // Listen adds a listening socket.
 func (f *Front) Listen(at netip.AddrPort) error {
+	account := f.engine.account
+	err := account.Open(1)
+	if err != nil {
+		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
+	}
 	fd, err := bind(at, f.name.Protocol)
 	if err != nil {
+		account.Close(1)
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
 	if f.name.Protocol == service.UDP {
@@ -112,8 +121,8 @@ func (f *Front) Name() service.PortName { return f.name }
 func (f *Front) Active() int64 { return f.active.Load() }
 
 // Retarget has new connections see another view, and those that found no endpoint to answer dial at once. Open TCP
-// connections go on as they began; UDP sessions whose endpoint is
-// not in it, or no longer serves, end, so that their clients' next datagram picks anew.
+// connections go on as they began. UDP sessions whose endpoint is not in it, or no longer serves, get nothing more from
+// their clients, whose next datagram picks anew; what the endpoint still answers is passed on for some seconds.
 func (f *Front) Retarget(view *View) {
 	f.plan.Store(newPlan(view, f.engine.policy.Load()))
 	for _, s := range f.sockets {
@@ -126,6 +135,14 @@ func (f *Front) Retarget(view *View) {
 func (f *Front) Close() {
 	for at := range f.sockets {
 		f.Unlisten(at)
+	}
+	f.engine.account.leaveTenant(f.tenant)
+}
+
+// Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use then.
+func (f *Front) Drain() {
+	for _, s := range f.sockets {
+		s.drain()
 	}
 }
 

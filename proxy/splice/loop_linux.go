@@ -76,6 +76,20 @@ type readiness struct {
 }
 
 func newLoop(e *Engine) (*loop, error) {
+	if err := e.account.Open(loopDescriptors); err != nil {
+		return nil, err
+	}
+	l, err := openLoop(e)
+	if err != nil {
+		e.account.Close(loopDescriptors)
+	}
+	return l, err
+}
+
+// loopDescriptors are the epoll set and the eventfd.
+const loopDescriptors = 2
+
+func openLoop(e *Engine) (*loop, error) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll: %w", err)
@@ -86,8 +100,10 @@ func newLoop(e *Engine) (*loop, error) {
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
 	l := &loop{engine: e, ep: ep, wakeFd: wake, start: e.start}
+	l.pipes.l = l
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
-		l.close()
+		sysClose(wake)
+		sysClose(ep)
 		return nil, fmt.Errorf("watch eventfd: %w", err)
 	}
 	return l, nil
@@ -97,6 +113,7 @@ func (l *loop) close() {
 	l.pipes.close()
 	sysClose(l.wakeFd)
 	sysClose(l.ep)
+	l.engine.account.Close(loopDescriptors)
 }
 
 // watch has h told of the events of fd. It may be called from any goroutine: the loop owns h from then on. The id is

@@ -77,7 +77,7 @@ func (n *network) run(ns *portaltest.Namespace, commands ...string) {
 // newRigIn is newRig with the event loops in a namespace, each after prepare.
 func newRigIn(t testing.TB, ns *portaltest.Namespace, opts Options, prepare func() error) *rig {
 	t.Helper()
-	r := &rig{records: make(chan *Record, 1<<10)}
+	r := &rig{records: make(chan *Record, 1<<16)}
 	opts.Loops = 2
 	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
 	e, err := NewEngine(opts)

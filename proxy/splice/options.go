@@ -15,7 +15,7 @@ type Options struct {
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
-	Descriptors int            // sockets the engine may hold open; default no limit
+	Account     *Account       // of what there is for all; default one without bounds
 	Mark        uint32         // of what it sends to endpoints, which it has to be allowed to set; default none
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
@@ -73,6 +73,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
+	}
+	if o.Account == nil {
+		o.Account = NewAccount(Budget{})
 	}
 	if o.Observe == nil {
 		o.Observe = func(service.PortName) Observer { return ObserverFunc(func(*Record) {}) }

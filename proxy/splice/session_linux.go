@@ -29,7 +29,11 @@ type session struct {
 	began      time.Duration
 	dialled    time.Duration // when the current attempt began
 	last       time.Duration
-	prev, next *session
+	talker     *talker
+	waiting    bool          // its last datagram was the client's
+	leaving    bool          // its client's next datagram is another session's
+	until      time.Duration // when it has left
+	links      [2]sessionLinks
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
 	parked     bool     // until the host has answered a question
 	gone       bool     // the endpoint to be dialled, meanwhile
@@ -42,6 +46,7 @@ type session struct {
 func newSession(u *udpSocket, key sessionKey, name sockaddr, iface uint32) *session {
 	s := &session{
 		sock: u, key: key, name: name, iface: iface, plan: u.front.present(), fd: -1, began: u.l.now, last: u.l.now,
+		waiting: true,
 	}
 	s.rec = Record{
 		ID: u.front.engine.nextID.Add(1), Start: time.Now(), Service: u.front.name, Client: key.client,
@@ -99,7 +104,8 @@ func (s *session) reach(asClient bool) (o Outcome, done bool) {
 func (s *session) enter() {
 	u := s.sock
 	u.sessions[s.key] = s
-	u.byUse.append(s)
+	u.byUse.row(s).append(s)
+	s.talker.byUse.row(s).append(s)
 	u.front.engine.sessions.Add(1)
 	if idle := u.front.present().policy.UDPIdle; idle > 0 && u.timer.index == 0 {
 		u.l.timers.set(&u.timer, u.l.now+idle)
@@ -122,15 +128,41 @@ func (s *session) end(by Side, how How, o Outcome) {
 	s.over = true
 	u := s.sock
 	s.closeSocket()
-	delete(u.sessions, s.key)
-	u.byUse.remove(s)
-	u.front.engine.release(1)
+	if s.leaving {
+		u.leaving.remove(s)
+	} else {
+		s.depart()
+	}
+	u.front.engine.account.giveSession(s.talker.holder)
+	u.hangUp(s.talker)
 	u.front.engine.sessions.Add(-1)
-	u.front.leave()
 	s.report(by, how, o)
 }
 
-func (s *session) cut() { s.end(Proxy, Reset, OutcomeCut) }
+// depart undoes enter, as far as it is for the client.
+func (s *session) depart() {
+	u := s.sock
+	delete(u.sessions, s.key)
+	u.byUse.row(s).remove(s)
+	s.talker.byUse.row(s).remove(s)
+	u.front.leave()
+}
+
+// lastAnswers is how long an endpoint that was taken away has for answers to what it was asked.
+const lastAnswers = 3 * time.Second
+
+// leave has the client's next datagram begin another session. This one passes on what its endpoint still answers.
+func (s *session) leave() {
+	s.depart()
+	s.leaving, s.until = true, s.sock.l.now+lastAnswers
+	s.sock.leaving.append(s)
+}
+
+func (s *session) cut() {
+	if u := s.sock; !u.draining { // else the socket sees to it
+		s.end(Proxy, Reset, OutcomeCut)
+	}
+}
 
 func (s *session) report(by Side, how How, o Outcome) {
 	s.rec.ClosedBy, s.rec.How, s.rec.Outcome = by, how, o
@@ -150,11 +182,17 @@ func (s *session) closeSocket() {
 	s.fd = -1
 }
 
-// touch makes the session the most recently used.
-func (s *session) touch() {
+// touch makes the session the most recently used of those that wait for their endpoint, or of the others.
+func (s *session) touch(waiting bool) {
 	s.last = s.sock.l.now
-	s.sock.byUse.remove(s)
-	s.sock.byUse.append(s)
+	if s.leaving {
+		return
+	}
+	s.sock.byUse.row(s).remove(s)
+	s.talker.byUse.row(s).remove(s)
+	s.waiting = waiting
+	s.sock.byUse.row(s).append(s)
+	s.talker.byUse.row(s).append(s)
 }
 
 // connect makes a socket that sends to one endpoint and receives from it alone.
@@ -189,7 +227,7 @@ func (s *session) failed(e syscall.Errno) {
 // send passes a datagram of the client on.
 func (s *session) send(data []byte) {
 	s.rec.BytesFromClient += int64(len(data))
-	s.touch()
+	s.touch(true)
 	if s.rec.FirstByte < 0 && s.unanswered == nil && len(data) <= keptUnanswered {
 		s.unanswered = bytes.Clone(data)
 	}
@@ -218,6 +256,13 @@ func (s *session) forward(data []byte) {
 // refused is told that the endpoint has nobody at its port, or cannot be reached. A session that never had an answer moves to another
 // endpoint and takes its first datagram along: true. Any other is over, and the client's next datagram picks anew.
 func (s *session) refused(e syscall.Errno) bool {
+	if s.leaving {
+		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		if s.unanswered != nil {
+			s.sock.deliver(s.unanswered, &s.name, s.key.local, s.iface)
+		}
+		return false
+	}
 	if s.unanswered == nil {
 		s.rec.Error = e.Error()
 		s.end(Endpoint, Reset, OutcomeEndpointReset)
@@ -253,6 +298,6 @@ func (s *session) ready(uint32, uint8) {
 			s.rec.FirstByte = s.sock.l.clock() - s.began
 			s.unanswered = nil
 		}
-		s.touch()
+		s.touch(false)
 	}
 }

@@ -22,6 +22,17 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
+// sysPeek reads what stays to be read.
+func sysPeek(fd int, b []byte) (int, syscall.Errno) {
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+		if e != unix.EINTR {
+			return int(n), e
+		}
+	}
+}
+
 func sysSend(fd int, b []byte) (int, syscall.Errno) { return sysSendAs(fd, b, 0) }
 
 // sysSendAs sends with further flags.

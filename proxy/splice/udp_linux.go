@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,9 +17,13 @@ type udpSocket struct {
 	id       uint32
 	watched  bool
 	closed   bool
+	draining bool // no session begins any more
 	sessions map[sessionKey]*session
-	byUse    sessionList // least recently used first
-	timer    timer       // of the least recently used
+	byUse    byUse       // all of sessions
+	leaving  sessionList // no longer among sessions: their endpoints may still answer; those that end first come first
+	talkers  map[netip.Addr]*talker
+	n        atomic.Int64 // sessions of all talkers
+	timer    timer        // of who ends first
 }
 
 // sessionKey is what makes a session: who writes, and to which local address.
@@ -29,9 +34,12 @@ type sessionKey struct {
 
 func openUDP(f *Front, fd int, port uint16) *udpSocket {
 	e := f.engine
-	e.reserve(1)
-	u := &udpSocket{front: f, l: e.loops[int(e.turn.Add(1))%len(e.loops)], fd: fd, port: port, sessions: map[sessionKey]*session{}}
+	u := &udpSocket{
+		front: f, l: e.loops[int(e.turn.Add(1))%len(e.loops)], fd: fd, port: port,
+		sessions: map[sessionKey]*session{}, byUse: newByUse(ofSocket), talkers: map[netip.Addr]*talker{},
+	}
 	u.timer.owner = u
+	f.tenant.add(u)
 	u.l.do(u.start)
 	return u
 }
@@ -48,38 +56,62 @@ func (u *udpSocket) start() {
 	}
 }
 
-// retarget ends the sessions whose endpoint no longer serves, and has the others wait as long as the new policy says.
+// retarget has the sessions leave whose endpoint no longer serves, and the others wait as long as the new policy says.
 func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
-		for s := u.byUse.first; s != nil; {
-			next := s.next
+		for _, s := range u.sessions {
 			switch e, _ := v.endpoint(s.sought()); {
 			case e.Ready || e.Serving:
 			case s.parked:
 				s.gone = true
 			default:
-				s.end(Proxy, Reset, OutcomeEndpointRemoved)
+				s.leave()
 			}
-			s = next
 		}
 		u.sweep(u.l.now)
 	})
 }
 
-func (u *udpSocket) close() {
-	u.l.do(func() {
-		u.closed = true
-		for u.byUse.first != nil {
-			u.byUse.first.end(Proxy, Reset, OutcomeServiceRemoved)
-		}
-		u.l.dgrams.flush()
-		u.l.timers.stop(&u.timer)
-		if u.watched {
-			u.l.unwatch(u.fd, u.id)
-		}
-		sysClose(u.fd)
-		u.front.engine.release(1)
-	})
+func (u *udpSocket) drain() { u.l.do(func() { u.draining = true }) }
+
+func (u *udpSocket) close() { u.l.do(u.shut) }
+
+func (u *udpSocket) shut() {
+	if u.closed {
+		return
+	}
+	u.closed = true
+	u.front.tenant.remove(u)
+	for s := u.leaving.first; s != nil; s = u.leaving.first {
+		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+	}
+	for s := u.byUse.idlest(); s != nil; s = u.byUse.idlest() {
+		s.end(Proxy, Reset, OutcomeServiceRemoved)
+	}
+	u.l.dgrams.flush()
+	u.l.timers.stop(&u.timer)
+	if u.watched {
+		u.l.unwatch(u.fd, u.id)
+	}
+	sysClose(u.fd)
+	u.front.engine.account.Close(1)
+}
+
+// cut ends a socket that was drained, with the engine; others are still the front's to close.
+func (u *udpSocket) cut() {
+	if !u.draining || u.closed {
+		return
+	}
+	for s := u.byUse.waiting.first; s != nil; s = u.byUse.waiting.first {
+		s.end(Proxy, Reset, OutcomeCut)
+	}
+	u.shut()
+}
+
+// waits tells whether a session waits for an answer that may be under way.
+func (u *udpSocket) waits() bool {
+	s := u.byUse.waiting.last
+	return s != nil && u.l.now < s.last+answerTime
 }
 
 func (u *udpSocket) expired(now time.Duration) {
@@ -89,19 +121,33 @@ func (u *udpSocket) expired(now time.Duration) {
 	u.sweep(now)
 }
 
-// sweep ends the sessions that were silent for too long, and waits for the next. All sessions of a socket have the same
-// patience, that of the front's present policy, so the least recently used are the first to go.
+// sweep ends the sessions that were silent or have been leaving for too long, and waits for the next. All sessions of a
+// socket have the same patience, that of the front's present policy, so the least recently used are the first to go.
 func (u *udpSocket) sweep(now time.Duration) {
-	idle := u.front.present().policy.UDPIdle
-	for idle > 0 && u.byUse.first != nil && u.byUse.first.last+idle <= now {
-		u.byUse.first.end(Proxy, Timeout, OutcomeOK)
+	next := time.Duration(-1)
+	for s := u.leaving.first; s != nil; s = u.leaving.first {
+		if s.until > now {
+			next = s.until
+			break
+		}
+		s.end(Proxy, Reset, OutcomeEndpointRemoved)
 	}
-	switch s := u.byUse.first; {
+	idle := u.front.present().policy.UDPIdle
+	for s := u.byUse.idlest(); s != nil && idle > 0; s = u.byUse.idlest() {
+		if at := s.last + idle; at > now {
+			if next < 0 || at < next {
+				next = at
+			}
+			break
+		}
+		s.end(Proxy, Timeout, OutcomeOK)
+	}
+	switch {
 	case !u.watched: // the timer is for another start
-	case s == nil || idle < 0:
+	case next < 0:
 		u.l.timers.stop(&u.timer)
 	default:
-		u.l.timers.set(&u.timer, s.last+idle)
+		u.l.timers.set(&u.timer, next)
 	}
 }
 
@@ -125,25 +171,12 @@ func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr, ifa
 	key := sessionKey{client.addr(), local}
 	s := u.sessions[key]
 	if s == nil {
+		if u.draining {
+			return
+		}
 		if s = u.admit(key, *client, iface); s == nil {
 			return
 		}
 	}
 	s.send(data)
-}
-
-// makeRoom ends the least recently used session where a new one would be too many.
-func (u *udpSocket) makeRoom() {
-	e := u.front.engine
-	if len(u.sessions) >= e.opts.UDPSessions {
-		u.byUse.first.end(Proxy, Timeout, OutcomeLimit)
-	}
-	for !e.reserve(1) {
-		e.opts.Trouble(errShare)
-		if u.byUse.first == nil {
-			e.descriptors.Add(1) // the last resort: the process as a whole has some to spare
-			return
-		}
-		u.byUse.first.end(Proxy, Timeout, OutcomeLimit)
-	}
 }

@@ -133,10 +133,11 @@ func (c *Carrier) Withdraw() {
 	}
 }
 
-// Close closes every front: open connections go on, no new ones come.
+// Close drains every front: open connections and sessions go on, no new ones come.
 func (c *Carrier) Close() {
 	for key, f := range c.fronts {
-		c.drop(key, f)
+		f.Drain()
+		c.forget(key, f)
 	}
 }
 
@@ -177,8 +178,12 @@ func (c *Carrier) unlead(key frontKey, f *front) {
 
 // drop closes a front and gives its proxy port back.
 func (c *Carrier) drop(key frontKey, f *front) {
-	delete(c.lingering, key)
 	f.Close()
+	c.forget(key, f)
+}
+
+func (c *Carrier) forget(key frontKey, f *front) {
+	delete(c.lingering, key)
 	if f.port != 0 {
 		c.ports.give(key, f.port)
 	}

@@ -44,6 +44,7 @@ type Config struct {
 	ConnectionLog ConnectionLog
 	LogFormat     string // text or json
 	UDPSessions   int    // of one service port
+	UDPTotal      int    // of all; 0: half the ports that the kernel chooses from
 
 	SyncPeriod time.Duration // how often the host is looked at
 	MinSync    time.Duration // at least this between two rounds of changes

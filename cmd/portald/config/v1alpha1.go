@@ -32,8 +32,11 @@ type PortaldConfiguration struct {
 	HalfCloseTimeout *metav1.Duration `json:"halfCloseTimeout,omitempty"`
 	// udpTimeout ends a UDP session after this time without a datagram.
 	UDPTimeout *metav1.Duration `json:"udpTimeout,omitempty"`
-	// udpMaxSessions is how many UDP sessions one service port may have at a time; the least recently used makes room.
+	// udpMaxSessions is how many UDP sessions one service port may have at a time; one that has its answer makes room.
 	UDPMaxSessions *int32 `json:"udpMaxSessions,omitempty"`
+	// udpMaxSessionsTotal is how many UDP sessions all service ports together may have at a time; one of the Service that
+	// has the most makes room. 0: half the ports of net.ipv4.ip_local_port_range.
+	UDPMaxSessionsTotal int32 `json:"udpMaxSessionsTotal,omitempty"`
 	// maxConnections is how many connections, or UDP sessions, one service port may have at a time; further ones are
 	// refused. 0: any number.
 	MaxConnections int32 `json:"maxConnections,omitempty"`

@@ -1,0 +1,174 @@
+package splice
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// slowNamed answers as named does, but questions that begin with "slow" only once answer is called.
+func slowNamed(t testing.TB, name string) (at netip.AddrPort, answer func()) {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pc.Close() })
+	due := make(chan struct{})
+	go func() {
+		buf := make([]byte, 1<<16)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			say := []byte(name + " " + string(buf[:n]))
+			if !strings.HasPrefix(string(buf[:n]), "slow") {
+				pc.WriteTo(say, from)
+				continue
+			}
+			go func() {
+				<-due
+				pc.WriteTo(say, from)
+			}()
+		}
+	}()
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort(), func() { close(due) }
+}
+
+// hear waits for an answer to what was asked before.
+func hear(t testing.TB, c *net.UDPConn) string {
+	t.Helper()
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	buf := make([]byte, 1<<16)
+	n, err := c.Read(buf)
+	if err != nil {
+		t.Errorf("no answer came: %v", err)
+	}
+	return string(buf[:n])
+}
+
+// sessions waits until there are so many.
+func (r *rig) sessions(t testing.TB, n int64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); r.Stats().Sessions != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions, want %d", r.Stats().Sessions, n)
+		}
+	}
+}
+
+// Sessions that wait for an answer outlive a flood of others that have theirs.
+func TestUDPWaitsThroughFlood(t *testing.T) {
+	r := newRig(t, Options{UDPSessions: 60})
+	pod, answer := slowNamed(t, "pod")
+	_, at := r.open(t, service.UDP, "127.0.0.1", pod)
+	var slow []*net.UDPConn
+	for range 20 {
+		c := dialUDP(t, at)
+		c.Write([]byte("slow"))
+		slow = append(slow, c)
+	}
+	r.sessions(t, 20)
+	for range 600 {
+		c := dialUDP(t, at)
+		ask(t, c, "x")
+		c.Close()
+	}
+	answer()
+	for _, c := range slow {
+		if got := hear(t, c); got != "pod slow" {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
+// An endpoint that leaves the list still answers what it was asked; what is asked next goes elsewhere, at once.
+func TestUDPAnswerOfLeavingEndpoint(t *testing.T) {
+	r := newRig(t, Options{})
+	old, answer := slowNamed(t, "old")
+	other := named(t, "new")
+	f, at := r.open(t, service.UDP, "127.0.0.1", old)
+	first, second := dialUDP(t, at), dialUDP(t, at)
+	first.Write([]byte("slow"))
+	second.Write([]byte("slow"))
+	r.sessions(t, 2)
+	f.pickers[service.ClusterScope].(*ring).set(other)
+	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{other}))
+	for deadline := time.Now().Add(5 * time.Second); f.Active() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the sessions do not leave")
+		}
+	}
+	if got := ask(t, second, "x"); got != "new x" {
+		t.Errorf("got %q", got)
+	}
+	answer()
+	for _, c := range []*net.UDPConn{first, second} {
+		if got := hear(t, c); got != "old slow" {
+			t.Errorf("got %q", got)
+		}
+	}
+	for range 2 {
+		if rec := r.record(t); rec.Outcome != OutcomeEndpointRemoved || rec.BytesFromEndpoint == 0 {
+			t.Errorf("record %+v", rec)
+		}
+	}
+	r.sessions(t, 1)
+}
+
+// A drain waits for answers that are under way, and takes no new client.
+func TestUDPDrain(t *testing.T) {
+	r := newRig(t, Options{})
+	pod, answer := slowNamed(t, "pod")
+	f, at := r.open(t, service.UDP, "127.0.0.1", pod)
+	served, waiting, late := dialUDP(t, at), dialUDP(t, at), dialUDP(t, at)
+	ask(t, served, "x")
+	waiting.Write([]byte("slow"))
+	r.sessions(t, 2)
+	f.Drain()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		ctx, cancel := timeout(t, 30*time.Second)
+		defer cancel()
+		r.Drain(ctx)
+	}()
+	if got := ask(t, served, "y"); got != "pod y" {
+		t.Errorf("got %q", got)
+	}
+	late.Write([]byte("x"))
+	late.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := late.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a new client was served: %v", err)
+	}
+	select {
+	case <-drained:
+		t.Error("an answer was not waited for")
+	default:
+	}
+	answer()
+	if got := hear(t, waiting); got != "pod slow" {
+		t.Errorf("got %q", got)
+	}
+	select {
+	case <-drained:
+	case <-time.After(4 * time.Second):
+		t.Error("the drain did not end with the last answer")
+	}
+	r.stop()
+	for range 2 {
+		if rec := r.record(t); rec.Outcome != OutcomeServiceRemoved {
+			t.Errorf("record %+v", rec)
+		}
+	}
+	if n := r.Stats().Descriptors; n != 0 {
+		t.Errorf("%d descriptors are left", n)
+	}
+}

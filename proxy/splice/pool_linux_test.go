@@ -1,0 +1,59 @@
+package splice
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
+func TestUnreadDownloads(t *testing.T) {
+	const clients, size = 60, 8 << 20 // more than the sockets take
+	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	account := NewAccount(Budget{PipePages: 1024, Buffers: 10})
+	r := newRig(t, Options{Account: account})
+	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { c.Write(want) }))
+	var conns []*net.TCPConn
+	for range clients {
+		c := dialTCP(t, at)
+		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetReadBuffer(64 << 10)
+		conns = append(conns, c)
+	}
+	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if account.pipes.Load() > 0 && account.noBuffers() && r.Stats().Connections == clients {
+				return clients
+			}
+		}
+		return 0
+	}
+	if stuck() == 0 {
+		t.Fatalf("%d pipes and %d buffers are in use: nothing is short", account.pipes.Load(), account.buffers.Load())
+	}
+	s := r.Stats()
+	loops := int64(len(r.loops))
+	if s.Pipes > 32 || account.pages.Load() > 1024 || account.buffers.Load() > 10+loops {
+		t.Errorf("%d pipes of %d pages, %d buffers", s.Pipes, account.pages.Load(), account.buffers.Load())
+	}
+	if held := int64(2*clients+1) + 2*s.Pipes + loops*loopDescriptors; s.Descriptors != held {
+		t.Errorf("%d descriptors are in the account, %d are held", s.Descriptors, held)
+	}
+	for _, c := range conns {
+		got, err := io.ReadAll(c)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("got %d bytes of %d, %v", len(got), size, err)
+		}
+		c.Close()
+	}
+	for deadline := time.Now().Add(10 * time.Second); account.pipes.Load() > 0 || account.buffers.Load() > 0 || account.pages.Load() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d pipes and %d buffers were never given back", account.pipes.Load(), account.buffers.Load())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
