@@ -1,0 +1,185 @@
+package tenants
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// tenant writes Services as an API server takes them (pkg/apis/core/validation of Kubernetes), and the status that a cloud
+// gives them; their addresses and node ports are handed out by that server, so that no two are the same.
+type tenant struct {
+	*rand.Rand
+	namespace string
+	nodePorts map[int32]bool
+}
+
+func newTenant(seed uint64) *tenant {
+	r := rand.New(rand.NewPCG(seed, 1))
+	t := &tenant{Rand: r, nodePorts: map[int32]bool{}}
+	t.namespace = t.label(63)
+	return t
+}
+
+func (t *tenant) one(n int) bool { return t.IntN(n) == 0 }
+
+func pick[T any](t *tenant, from ...T) T { return from[t.IntN(len(from))] }
+
+// label is a name of the form that DNS has, often as long as it may be.
+func (t *tenant) label(most int) string {
+	n := pick(t, 1, 2, 7, most)
+	var b strings.Builder
+	for range n {
+		b.WriteByte("abcdefghijklmnopqrstuvwxyz"[t.IntN(26)])
+	}
+	text := []byte(b.String())
+	for i := 1; i < n-1; i++ {
+		if t.one(4) {
+			text[i] = "-0123456789"[t.IntN(11)]
+		}
+	}
+	return string(text)
+}
+
+// service is number n of the tenant's.
+func (t *tenant) service(n int) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: t.namespace, Name: fmt.Sprintf("s%d-%s", n, t.label(50)), UID: types.UID(fmt.Sprint(n)), ResourceVersion: fmt.Sprint(t.Uint64()),
+		CreationTimestamp: metav1.NewTime(time.Unix(1000+int64(n), 0)), Annotations: t.annotations(),
+	}}
+	svc.Spec.Type = pick(t, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeLoadBalancer)
+	svc.Spec.ClusterIPs = []string{fmt.Sprintf("10.96.%d.%d", 1+n/200, 1+n%200)}
+	if t.one(2) {
+		svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, fmt.Sprintf("fd00:96::%x", 1+n))
+	}
+	svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
+	svc.Spec.Ports = t.ports(svc.Spec.Type != corev1.ServiceTypeClusterIP)
+	for range pick(t, 0, 0, 1, 3, 300) {
+		svc.Spec.ExternalIPs = append(svc.Spec.ExternalIPs, t.address())
+	}
+	if t.one(3) {
+		svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(pick[int32](t, 1, 10800, 86400))}}
+	}
+	svc.Spec.InternalTrafficPolicy = new(pick(t, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal))
+	if svc.Spec.Type != corev1.ServiceTypeClusterIP {
+		svc.Spec.ExternalTrafficPolicy = pick(t, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
+	}
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		t.balance(svc)
+	}
+	return svc
+}
+
+func (t *tenant) annotations() map[string]string {
+	return map[string]string{
+		"portald.io/mode":           pick(t, "", "kernel", "kernel", "userspace", "both"),
+		"portald.io/client-address": pick(t, "", "node", "proxy-v2", "x"),
+		"portald.io/retries":        pick(t, "", "0", "15", "-1", "99999999999999999999"),
+		"portald.io/idle-timeout":   pick(t, "", "1ns", "9000h", "1"),
+	}
+}
+
+func (t *tenant) ports(nodePorts bool) (out []corev1.ServicePort) {
+	type key struct {
+		corev1.Protocol
+		int32
+	}
+	seen := map[key]bool{}
+	n := pick(t, 1, 1, 2, 5, 40)
+	for i := range n {
+		p := corev1.ServicePort{Protocol: pick(t, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP), Port: pick(t, 1, 80, 53, 65535, int32(1+t.IntN(65535)))}
+		if k := (key{p.Protocol, p.Port}); seen[k] {
+			continue
+		} else {
+			seen[k] = true
+		}
+		if n > 1 {
+			p.Name = fmt.Sprintf("p%d%s", i, t.label(60))
+		}
+		p.TargetPort = pick(t, intstr.FromInt32(p.Port), intstr.FromInt32(8080), intstr.FromString("web"))
+		if nodePorts {
+			p.NodePort = int32(30000 + t.IntN(2768))
+			for t.nodePorts[p.NodePort] {
+				p.NodePort = int32(30000 + t.IntN(2768))
+			}
+			t.nodePorts[p.NodePort] = true
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// address is one that a Service may have as external IP: no loopback, no link-local one, not "any".
+func (t *tenant) address() string {
+	return pick(t, "10.96.0.1", "10.96.0.2", "239.1.2.3", "255.255.255.255", "240.0.0.1", "0.0.0.1", "::ffff:198.51.100.7", "ff05::1", "fd00:96::1", "64:ff9b::c633:6407",
+		"2001:db8::"+fmt.Sprintf("%x", t.IntN(1<<16)), fmt.Sprintf("198.51.100.%d", t.IntN(256)), fmt.Sprintf("198.51.100.%d", t.IntN(256)))
+}
+
+// balance has a cloud give the Service an address, which only some may use.
+func (t *tenant) balance(svc *corev1.Service) {
+	for range pick(t, 0, 1, 2, 20) {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: t.address()})
+	}
+	strange := t.one(4)
+	for range pick(t, 0, 1, 43, 64, 1000) {
+		text := pick(t, "0.0.0.0/0", "::/0", "10.0.0.0/8", "255.255.255.255/32", " 172.16.0.1/12 ", "::ffff:10.0.0.0/104")
+		if !strange || !t.one(8) {
+			addr := netip.AddrFrom4([4]byte{byte(1 + t.IntN(223)), byte(t.IntN(256)), byte(t.IntN(256)), byte(t.IntN(256))})
+			text = netip.PrefixFrom(addr, pick(t, 32, 32, 29, 31, 24)).String()
+		}
+		svc.Spec.LoadBalancerSourceRanges = append(svc.Spec.LoadBalancerSourceRanges, text)
+	}
+	if t.one(2) && svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		svc.Spec.HealthCheckNodePort = int32(32768 + t.IntN(1000))
+	}
+}
+
+// slices are endpoints of a Service, up to a thousand a slice. Of many there are fewer where the Service has many ports, and
+// with affinity, by which each has a chain in iptables: ten thousand of those take it 13 s for each port.
+func (t *tenant) slices(svc *corev1.Service, many int) (out []*discoveryv1.EndpointSlice) {
+	if many /= len(svc.Spec.Ports); svc.Spec.SessionAffinity != "" {
+		many /= 10
+	}
+	left := pick(t, 0, 1, 2, min(100, many), many)
+	for i := 0; left > 0 || i == 0; i++ {
+		s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{
+			Namespace: svc.Namespace, Name: fmt.Sprintf("%s-%d", svc.Name, i), ResourceVersion: fmt.Sprint(t.Uint64()),
+			Labels: map[string]string{discoveryv1.LabelServiceName: svc.Name},
+		}}
+		if t.one(4) {
+			s.AddressType = discoveryv1.AddressTypeIPv6
+		}
+		for _, p := range svc.Spec.Ports {
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new(p.Name), Protocol: new(p.Protocol), Port: new(pick(t, 1, 8080, 65535, p.Port))})
+		}
+		for range min(left, 1000) {
+			s.Endpoints = append(s.Endpoints, t.endpoint(s.AddressType))
+			left--
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (t *tenant) endpoint(of discoveryv1.AddressType) discoveryv1.Endpoint {
+	addr := fmt.Sprintf("10.244.%d.%d", t.IntN(64), t.IntN(256))
+	if t.one(50) {
+		addr = pick(t, "10.96.0.1", "239.1.2.3", "255.255.255.255", "0.0.0.1", "198.51.100.7", "240.0.0.1")
+	}
+	if of == discoveryv1.AddressTypeIPv6 {
+		addr = pick(t, "ff05::1", "fd00:96::1", fmt.Sprintf("fd00:244::%x", t.IntN(1<<16)))
+	}
+	return discoveryv1.Endpoint{
+		Addresses: []string{addr}, NodeName: pick(t, nil, new("here"), new("elsewhere")), Zone: pick(t, nil, new("z1")),
+		Conditions: discoveryv1.EndpointConditions{Ready: new(t.one(2)), Serving: pick(t, nil, new(true)), Terminating: pick(t, nil, new(true))},
+	}
+}
