@@ -3,7 +3,9 @@ package integration
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -183,5 +185,44 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 	}
 	if got := c.ask(); got != "pod0" {
 		t.Errorf("after the session's end, answered by %q", got)
+	}
+}
+
+// An answer that is under way when the daemon is told to end arrives, whoever carries Services then, and a new client is not
+// waited for.
+func TestTermWaitsForUDPAnswer(t *testing.T) {
+	for _, exit := range []string{"kernel", "remove"} {
+		t.Run(exit, func(t *testing.T) {
+			b := newBed(t)
+			pc, err := b.net.Pod(0).ListenPacket("udp", fmt.Sprintf("[::]:%d", podPort))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pc.Close()
+			d := b.start(b.cart(0), "--on-exit="+exit)
+			c := b.steadyClient(at(ip4, 80))
+			if _, err := c.Write([]byte("slow")); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 100)
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.signal(syscall.SIGTERM)
+			b.eventually("the drain", func() bool { return strings.Contains(d.log.String(), "Draining") })
+			time.Sleep(500 * time.Millisecond)
+			if _, err := pc.WriteTo(buf[:n], from); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetReadDeadline(time.Now().Add(patience))
+			if n, err := c.Read(buf); err != nil || string(buf[:n]) != "slow" {
+				t.Errorf("got %q, %v", buf[:n], err)
+			}
+			answered := time.Now()
+			if code := d.exit(); code != 0 || time.Since(answered) > 4*time.Second {
+				t.Errorf("code %d, %v after the last answer", code, time.Since(answered))
+			}
+		})
 	}
 }

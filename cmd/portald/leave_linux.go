@@ -64,6 +64,9 @@ func (l *leave) drain() {
 	if live > 0 {
 		l.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, drain)
 	}
+	if stats.Sessions > 0 {
+		l.log.Infof("Draining: answers to %d UDP sessions have a few seconds to come", stats.Sessions)
+	}
 	if l.moved > 0 {
 		select {
 		case <-ctx.Done():

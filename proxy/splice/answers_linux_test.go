@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,4 +173,70 @@ func TestUDPDrain(t *testing.T) {
 	if n := r.Stats().Descriptors; n != 0 {
 		t.Errorf("%d descriptors are left", n)
 	}
+}
+
+// Endpoints come and go all the time, while clients ask and endpoints take a moment to answer: every answer arrives.
+func TestUDPAnswersWhileEndpointsChange(t *testing.T) {
+	r := newRig(t, Options{})
+	pods := []netip.AddrPort{tardy(t), tardy(t), tardy(t)}
+	f, at := r.open(t, service.UDP, "127.0.0.1", pods...)
+	var clients sync.WaitGroup
+	var lost, answers atomic.Int64
+	done := make(chan struct{})
+	for range 20 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c.SetDeadline(time.Now().Add(5 * time.Second))
+				c.Write([]byte("x"))
+				if _, err := c.Read(make([]byte, 10)); err != nil {
+					lost.Add(1)
+				}
+				answers.Add(1)
+				c.Close()
+			}
+		})
+	}
+	ring := f.pickers[service.ClusterScope].(*ring)
+	for i := range 60 {
+		list := []netip.AddrPort{pods[i%3], pods[(i+1)%3]}
+		ring.set(list...)
+		f.Retarget(viewOf(at, service.UDP, list))
+		time.Sleep(20 * time.Millisecond)
+	}
+	close(done)
+	clients.Wait()
+	if n := answers.Load(); lost.Load() > 0 || n < 500 {
+		t.Errorf("%d of %d answers were lost", lost.Load(), n)
+	}
+}
+
+// tardy echoes what it is sent after a moment.
+func tardy(t testing.TB) netip.AddrPort {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pc.Close() })
+	go func() {
+		for {
+			buf := make([]byte, 100)
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			time.AfterFunc(5*time.Millisecond, func() { pc.WriteTo(buf[:n], from) })
+		}
+	}()
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
 }
