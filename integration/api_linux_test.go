@@ -5,7 +5,7 @@ import "testing"
 // TestAPI is one test with parts, for a control plane takes seconds to start. Nodes a and b are served throughout; the
 // others are for parts that have portald run in ways of their own.
 func TestAPI(t *testing.T) {
-	b := newAPIBed(t, 9, 3)
+	b := newAPIBed(t, 10, 3)
 	b.serveAll(b.sites[:2], "--external-ip-cidrs=203.0.113.192/26")
 	b.run("by hand", byHand)
 	b.run("named ports", namedPorts)
@@ -37,4 +37,5 @@ func TestAPI(t *testing.T) {
 	b.run("pages", pages)
 	b.run("proxy name", proxyName)
 	b.run("kernel modes", kernelModes)
+	b.run("going back", goingBack)
 }

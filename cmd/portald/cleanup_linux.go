@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sirupsen/logrus"
 
@@ -17,11 +18,11 @@ import (
 // cleanup removes what any run of portald left on the host, in whatever mode.
 func cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
 	var errs []error
-	variants := []string{cfg.IPTablesVariant}
-	if cfg.IPTablesVariant == "" {
-		variants = []string{"nft", "legacy"}
+	names := everyVariant()
+	if cfg.IPTablesVariant != "" {
+		names = []string{cfg.IPTablesVariant}
 	}
-	places := placesOf(cfg, variants)
+	places := placesOf(ctx, cfg, variantsOf(ctx, cfg, names...))
 	for _, p := range places {
 		errs = append(errs, p.clear(ctx, cfg))
 	}
@@ -41,8 +42,9 @@ func (d *daemon) clearOthers(ctx context.Context) error {
 		return nil
 	case <-d.stands:
 	}
-	for _, p := range placesOf(d.cfg, []string{d.cfg.IPTablesVariant}) {
-		if p.is(d.cfg) {
+	own := variantOf(ctx, d.cfg, d.cfg.IPTablesVariant)
+	for _, p := range placesOf(ctx, d.cfg, variantsOf(ctx, d.cfg, everyVariant()...)) {
+		if p.is(d.cfg, own) {
 			continue
 		}
 		if err := p.clear(ctx, d.cfg); err != nil && ctx.Err() == nil {
@@ -56,14 +58,16 @@ func (d *daemon) clearOthers(ctx context.Context) error {
 type place struct {
 	what     string
 	facility string
+	variant  string // of iptables
 	names    trace
 	holds    func(context.Context) (bool, error) // rules that portald wrote
 	remove   func(context.Context) error
 }
 
-// is tells whether it is where a daemon of that configuration writes, or a part of it.
-func (p place) is(cfg *config.Config) bool {
-	return p.names == traceOf(cfg) && (p.facility == cfg.Writer || p.facility == byIPTables && cfg.Writer == byIPVS)
+// is tells whether it is where a daemon of that configuration, which has that variant of iptables, writes, or a part of it.
+func (p place) is(cfg *config.Config, variant string) bool {
+	return p.names == traceOf(cfg) && (p.facility == cfg.Writer || p.facility == byIPTables && cfg.Writer == byIPVS) &&
+		(p.variant == variant || p.facility != byIPTables)
 }
 
 // clear removes what is there. Names of kube-proxy's are touched only if portald wrote what has them, or takes kube-proxy's
@@ -82,28 +86,75 @@ func (p place) clear(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// placesOf are those in facilities that the host has, and in these variants of iptables: to look at one makes its tables,
-// where a host has none.
-func placesOf(cfg *config.Config, variants []string) (out []place) {
-	quiet := told{log: silent()}
-	for _, n := range tracesOf(cfg) {
-		if ipvs.Present(n.chains) { // before the rules that name its sets
-			if w, err := newIPVS(cfg, n, quiet); err == nil {
-				out = append(out, place{"IPVS " + n.chains, byIPVS, n, func(context.Context) (bool, error) { return true, nil }, w.Cleanup})
-			}
-		}
-		for _, variant := range variants {
-			of := *cfg
-			of.IPTablesVariant = variant
-			if w, err := iptables.New(iptablesOptions(&of, n, quiet)); err == nil {
-				out = append(out, place{"iptables-" + variant + " " + n.chains, byIPTables, n, w.Present, w.Cleanup})
-			}
-		}
-		if w, err := nftables.New(nftablesOptions(cfg, n, quiet)); err == nil {
-			out = append(out, place{"nftables " + n.table, byNFTables, n, w.Present, w.Cleanup})
+// variant is one of iptables that the host has: nft or legacy, and what its commands are called by.
+type variant struct{ is, name string }
+
+// variantsOf are those of a host: rules in both count, whichever it calls iptables.
+func variantsOf(ctx context.Context, cfg *config.Config, names ...string) (out []variant) {
+	for _, name := range names {
+		is := variantOf(ctx, cfg, name)
+		if is != "" && !slices.ContainsFunc(out, func(v variant) bool { return v.is == is }) {
+			out = append(out, variant{is, name})
 		}
 	}
 	return out
+}
+
+// everyVariant is what commands may be called by: a host that has one variant alone may have no longer names.
+func everyVariant() []string { return []string{"nft", "legacy", ""} }
+
+// variantOf tells which variant the commands of that name are, empty if there are none.
+func variantOf(ctx context.Context, cfg *config.Config, name string) string {
+	variant, err := iptables.VariantOf(ctx, optionsIn(cfg, traceOf(cfg), name))
+	if err != nil {
+		return ""
+	}
+	return variant
+}
+
+func optionsIn(cfg *config.Config, n trace, variant string) iptables.Options {
+	of := *cfg
+	of.IPTablesVariant = variant
+	return iptablesOptions(&of, n, told{log: silent()})
+}
+
+// placesOf are those in facilities that the host has, and in these variants of iptables where there is something: a writer
+// of iptables makes tables where a host has none.
+func placesOf(ctx context.Context, cfg *config.Config, variants []variant) (out []place) {
+	quiet := told{log: silent()}
+	for _, n := range tracesOf(cfg) {
+		tables, written := inIPTables(ctx, cfg, n, variants)
+		if ipvs.Present(n.chains) { // before the rules that name its sets, among which are those that tell whose it is
+			if w, err := newIPVS(cfg, n, quiet); err == nil {
+				out = append(out, place{"IPVS " + n.chains, byIPVS, "", n, holds(written), w.Cleanup})
+			}
+		}
+		out = append(out, tables...)
+		if w, err := nftables.New(nftablesOptions(cfg, n, quiet)); err == nil {
+			out = append(out, place{"nftables " + n.table, byNFTables, "", n, w.Present, w.Cleanup})
+		}
+	}
+	return out
+}
+
+// inIPTables are the places in variants of iptables that have chains with such names, and whether portald wrote any.
+func inIPTables(ctx context.Context, cfg *config.Config, n trace, variants []variant) (out []place, written bool) {
+	for _, v := range variants {
+		o := optionsIn(cfg, n, v.name)
+		found, err := iptables.Look(ctx, o)
+		if err != nil || !found.Chains {
+			continue
+		}
+		written = written || found.Written
+		if w, err := iptables.New(o); err == nil {
+			out = append(out, place{"iptables-" + v.is + " " + n.chains, byIPTables, v.is, n, holds(found.Written), w.Cleanup})
+		}
+	}
+	return out, written
+}
+
+func holds(written bool) func(context.Context) (bool, error) {
+	return func(context.Context) (bool, error) { return written, nil }
 }
 
 // silent is for what is no concern of the reader.

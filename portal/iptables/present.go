@@ -1,14 +1,72 @@
 package iptables
 
-import "context"
+import (
+	"bytes"
+	"context"
+)
 
-// Present tells whether a Writer with this prefix has written rules on this host that are still there. Of kube-proxy's
-// names, those that only a Writer has tell its rules from kube-proxy's own.
-func (w *Writer) Present(ctx context.Context) (bool, error) {
-	for _, h := range w.hosts {
-		if _, err := h.list(ctx, filterTable, h.filter.guard); err == nil { // an error is how the command says that there is none
-			return true, nil
+// Trace is what Writers of a prefix left on the host, in one variant of iptables.
+type Trace struct {
+	Chains  bool // with names of ours
+	Written bool // some of which only a Writer makes: of names like kube-proxy's, those tell its rules from kube-proxy's own
+}
+
+// Look looks for such a trace in both families. It is an error if there are no commands of that variant. Unlike a Writer it
+// makes no tables, nor has it the kernel load any.
+func Look(ctx context.Context, o Options) (found Trace, err error) {
+	for _, f := range []family{ipv4(), ipv6()} {
+		h, err := bare(f, o)
+		if err != nil {
+			return Trace{}, err
+		}
+		if err := h.look(ctx, &found); err != nil && !f.v6 {
+			return Trace{}, err
 		}
 	}
-	return false, ctx.Err()
+	return found, nil
+}
+
+// VariantOf tells which variant the commands of an Options.Variant are: "nft" or "legacy".
+func VariantOf(ctx context.Context, o Options) (string, error) {
+	h, err := bare(ipv4(), o)
+	if err != nil {
+		return "", err
+	}
+	if err := h.learn(ctx); err != nil {
+		return "", err
+	}
+	if h.nft {
+		return "nft", nil
+	}
+	return "legacy", nil
+}
+
+// bare is a host that nothing was asked of yet.
+func bare(f family, o Options) (*host, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	names, err := newChains(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return newHost(f, names, Options{Variant: o.Variant, Run: o.Run})
+}
+
+// look adds what the family holds.
+func (h *host) look(ctx context.Context, found *Trace) error {
+	held, err := h.dump(ctx)
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(held) {
+		name, ok := bytes.CutPrefix(line, []byte(":"))
+		if !ok {
+			continue
+		}
+		name, _, _ = bytes.Cut(name, []byte(" "))
+		found.Chains = found.Chains || h.nat.own(string(name))
+		found.Written = found.Written || string(name) == h.nat.guard
+	}
+	return nil
 }
