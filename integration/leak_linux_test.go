@@ -89,7 +89,7 @@ func TestNothingLeaks(t *testing.T) {
 	b.serve(b.net.Pod(0), 9001, func(c *net.TCPConn) { _, _ = c.Read(make([]byte, 1)); _ = c.SetLinger(0) })
 	cart := b.cart(0)
 	cart.ports = append(cart.ports, port{"rude", "TCP", 81, 0, 9001}, port{"closed", "TCP", 82, 0, 9002})
-	d := b.start(cart, "--udp-timeout=300ms", "--connection-log=")
+	d := b.start(cart, "--udp-timeout=300ms", "--connect-timeouts=5ms", "--connection-log=")
 	b.churn(2000) // pools and tables reach their size
 	idle := func() bool {
 		return d.metric(`portald_connections_active{protocol="tcp",service="shop/cart:http"}`) == 0 &&
