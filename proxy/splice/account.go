@@ -42,11 +42,13 @@ var (
 // Connections that are open are not taken away from anybody. Sessions are: from the Service that has the most of them.
 type Account struct {
 	most    [resources]int64
-	used    [resources]atomic.Int64
-	pages   atomic.Int64
-	pipes   atomic.Int64
-	buffers atomic.Int64
 	budget  Budget
+	buffers atomic.Int64 // looked at for each load that is copied
+
+	_     [64]byte // what follows is written for each connection, by all loops
+	used  [resources]atomic.Int64
+	pages atomic.Int64
+	pipes atomic.Int64
 
 	mu      sync.Mutex
 	tenants map[service.Name]*tenant // guarded by mu
