@@ -133,16 +133,16 @@ func (s *session) located(inside bool) Outcome {
 	return s.dial()
 }
 
-// originalDst tells what the client wrote to. Only translated flows get here (a rule on the whole port range sees to
-// that), so where the front has a single frontend it was that one; to ask the kernel is an eighth of a short session's
-// cost. A NodePort stands for several addresses, of which the kernel knows the one.
+// originalDst tells what the client wrote to. Once a rule guards the port only translated flows get here, so where the front
+// has a single frontend it was that one; to ask the kernel is an eighth of a short session's cost. A NodePort stands for
+// several addresses, of which the kernel knows the one.
 func (u *udpSocket) originalDst(key sessionKey, p *plan) netip.AddrPort {
 	local := netip.AddrPortFrom(key.local, u.port)
 	ask := u.front.engine.opts.OriginalDstUDP
 	if ask == nil {
 		return local
 	}
-	if len(p.Exposures) == 1 && p.Exposures[0].Kind != service.NodePort {
+	if u.guarded.Load() && len(p.Exposures) == 1 && p.Exposures[0].Kind != service.NodePort {
 		return p.Exposures[0].Frontend.Addr
 	}
 	if dst, err := ask(key.client, local); err == nil {

@@ -114,6 +114,16 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 	}
 }
 
+// SetGuarded tells whether nothing comes to the sockets that are open but what portals lead. Until that is said, or while it
+// is not so, the kernel is asked of each UDP client.
+func (f *Front) SetGuarded(on bool) {
+	for _, s := range f.sockets {
+		if u, ok := s.(*udpSocket); ok {
+			u.guarded.Store(on)
+		}
+	}
+}
+
 // Name is the service port.
 func (f *Front) Name() service.PortName { return f.name }
 

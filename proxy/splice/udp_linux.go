@@ -17,7 +17,8 @@ type udpSocket struct {
 	id       uint32
 	watched  bool
 	closed   bool
-	draining bool // no session begins any more
+	draining bool        // no session begins any more
+	guarded  atomic.Bool // nothing comes here but what portals lead
 	sessions map[sessionKey]*session
 	byUse    byUse       // all of sessions
 	leaving  sessionList // no longer among sessions: their endpoints may still answer; those that end first come first

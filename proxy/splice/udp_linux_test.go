@@ -59,6 +59,37 @@ func ask(t testing.TB, c *net.UDPConn, question string) string {
 	return string(buf[:n])
 }
 
+// A datagram that no portal led is nobody's, while no rule sees to that too.
+func TestUDPUnguarded(t *testing.T) {
+	r := newRig(t, Options{
+		Policy: service.Policy{UDPIdle: 50 * time.Millisecond},
+		OriginalDstUDP: func(_, _ netip.AddrPort) (netip.AddrPort, error) {
+			return netip.AddrPort{}, errors.New("not translated")
+		},
+	})
+	endpoint := serveUDP(t, "127.0.0.1")
+	f, at := r.open(t, service.UDP, "127.0.0.1", endpoint)
+	f.Retarget(viewOf(netip.MustParseAddrPort("10.96.0.10:53"), service.UDP, []netip.AddrPort{endpoint}))
+	for _, guarded := range []bool{false, true, false} {
+		f.SetGuarded(guarded)
+		c, err := net.Dial("udp", at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		want := OutcomeNotPortal
+		if guarded {
+			want = OutcomeOK
+		}
+		if rec := r.record(t); rec.Outcome != want {
+			t.Errorf("guarded %t: %s, want %s", guarded, rec.Outcome, want)
+		}
+		c.Close()
+	}
+}
+
 func TestUDPSessions(t *testing.T) {
 	r := newRig(t, Options{})
 	a, b := named(t, "a"), named(t, "b")

@@ -58,7 +58,11 @@ func (c *Carrier) Settle(served []service.PortName, left []service.Change) error
 	c.sweep()
 	for _, name := range served {
 		for _, key := range keys(name) {
-			if f := c.fronts[key]; f != nil && !f.led {
+			switch f := c.fronts[key]; {
+			case f == nil:
+			case f.led:
+				f.SetGuarded(true)
+			default:
 				c.drop(key, f)
 			}
 		}
@@ -129,6 +133,7 @@ func (c *Carrier) Withdraw() {
 		c.serveLoopback(f, nil)
 		if f.port != 0 {
 			c.ports.changed[key.proxyPort(f.port)] = false
+			f.SetGuarded(false)
 		}
 	}
 }
