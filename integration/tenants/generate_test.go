@@ -144,7 +144,7 @@ func (t *tenant) balance(svc *corev1.Service) {
 }
 
 // slices are endpoints of a Service, up to a thousand a slice. Of many there are fewer where the Service has many ports, and
-// with affinity, by which each has a chain in iptables: ten thousand of those take it 13 s for each port.
+// with affinity, by which each has rules of its own: ten thousand take iptables 5 s for each port.
 func (t *tenant) slices(svc *corev1.Service, many int) (out []*discoveryv1.EndpointSlice) {
 	if many /= len(svc.Spec.Ports); svc.Spec.SessionAffinity != "" {
 		many /= 10

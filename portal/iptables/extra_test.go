@@ -80,8 +80,11 @@ func TestCrowdedScriptGoesInParts(t *testing.T) {
 	host, whole := newFake(), newFake()
 	portals := spreads(150, 10)
 	for i := range portals {
-		p := *spreadOf(portals[i]).Pool
-		p.Affinity = 1
+		p, here := *spreadOf(portals[i]).Pool, []portal.Endpoint(nil)
+		for _, e := range p.Cluster {
+			here = append(here, portal.Endpoint{Addr: e.Addr, Here: true})
+		}
+		p.Cluster = here
 		portals[i].Target = portal.Spread{Pool: &p}
 	}
 	w, other := newWriter(t, testOptions(host.run, "")), newWriter(t, testOptions(whole.run, ""))

@@ -115,13 +115,13 @@ func TestOwnerChainsComeAndGo(t *testing.T) {
 	}
 	all := spreadPortals("cart", 1, false, pool(cluster4, node4, affinity), service.ClusterScope, service.NodeScope)
 	change(t, w, all[0])
-	expect("a ClusterIP", 1, 0, 0, 3)
+	expect("a ClusterIP", 1, 0, 0, 1)
 	change(t, w, all[1:3]...)
-	expect("a NodePort and an ExternalIP", 1, 1, 1, 3)
+	expect("a NodePort and an ExternalIP", 1, 1, 1, 1)
 	change(t, w, gone(all[1]))
-	expect("without the NodePort", 1, 1, 1, 3)
+	expect("without the NodePort", 1, 1, 1, 1)
 	change(t, w, gone(all[2]))
-	expect("without the ExternalIP", 1, 0, 0, 3)
+	expect("without the ExternalIP", 1, 0, 0, 1)
 	flipped := all[0]
 	flipped.Target = portal.Redirect{Port: 20001}
 	change(t, w, flipped)
