@@ -58,6 +58,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/testdata/guest/portald ./cmd/portald
 	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) -short ./portal/ipvs
+	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
