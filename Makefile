@@ -60,6 +60,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -short ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)

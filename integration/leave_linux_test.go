@@ -26,7 +26,9 @@ func restarts() int {
 }
 
 // handsOver are flags of a daemon whose restart nobody notices.
-var handsOver = []string{"--on-exit=kernel", "--drain-timeout=250ms", "--iptables-min-sync-period=0s"}
+func handsOver() []string {
+	return []string{"--on-exit=kernel", "--drain-timeout=" + unhurried(250*time.Millisecond).String(), "--iptables-min-sync-period=0s"}
+}
 
 // A daemon in userspace is stopped and started again and again while clients connect all the time, and some connections are
 // open each time: no new connection fails. Those that the kernel carries meanwhile live on.
@@ -41,7 +43,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 func (b *bed) restartsUnderLoad(m mode) {
 	b.servePods(0, 1, 2)
 	cart := b.cart(0, 1, 2)
-	args := append(append([]string{podRanges}, handsOver...), m.args...)
+	args := append(append([]string{podRanges}, handsOver()...), m.args...)
 	d := b.start(cart, args...)
 
 	ctx, stop := context.WithCancel(b.Context())
@@ -108,13 +110,17 @@ func (b *bed) keepsAsking(ctx context.Context, from *topology.Host, to string, a
 func (b *bed) recorded(client netip.AddrPort) string {
 	time.Sleep(time.Second)
 	all, _ := os.ReadFile(b.recordFile())
-	var lines []string
-	for line := range strings.Lines(string(all)) {
-		if strings.Contains(line, client.String()) {
-			lines = append(lines, line)
+	return lines(string(all), client.String())
+}
+
+// lines are those that have a word.
+func lines(text, word string) (out string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(strings.ToLower(line), word) {
+			out += line
 		}
 	}
-	return strings.Join(lines, "")
+	return out
 }
 
 // errorList collects errors of goroutines.
@@ -195,7 +201,11 @@ func (b *bed) notAlike(m mode) {
 	if code := d.exit(); code != 0 {
 		b.Errorf("code %d", code)
 	}
-	if after := b.rules(); after != before || strings.Contains(strings.ToLower(b.ruleset()), "portald") {
-		b.Errorf("before:\n%s\nafter:\n%s\n%s", before, after, b.ruleset())
+	after := b.rules()
+	if !inGuest { // which has no nftables
+		after += lines(b.ruleset(), "portald")
+	}
+	if after != before {
+		b.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 }
