@@ -35,7 +35,7 @@ func render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	}
 	rules := &sheet{}
 	plane := dataplane.New(dataplane.Options{
-		Writer: rules, Userspace: userspace.NewPlan(cfg.ProxyPorts), Kernel: kernel.New(), Mode: cfg.Mode, Contested: func(c portal.Conflict) {
+		Writer: rules, Userspace: userspace.NewPlan(cfg.ProxyPorts), Kernel: kernel.New(kernel.Options{Node: cfg.NodeName}), Mode: cfg.Mode, Contested: func(c portal.Conflict) {
 			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
 		Aside: func(n dataplane.News) {

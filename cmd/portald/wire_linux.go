@@ -229,7 +229,7 @@ func (d *daemon) wireDataplane() {
 		Engine: d.engine, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
 	})
 	d.dataplane = dataplane.New(dataplane.Options{
-		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(), Mode: d.cfg.Mode,
+		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(kernel.Options{Node: d.cfg.NodeName, Bounded: d.bounded}), Mode: d.cfg.Mode,
 		ForgetUDP: d.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
 		Closed: d.metrics.Forget, Contested: d.contested, Serving: d.serving, Aside: d.setAside, Counted: d.metrics.SetAside,
 		Trouble: func(err error) { d.log.WithError(err).Warn("UDP clients may be held to endpoints that are gone") },
@@ -249,6 +249,14 @@ func (d *daemon) contested(c portal.Conflict) {
 		Warn("Two Services claim one address; the older one holds it")
 	d.events.Contested(c.Loser.Service(),
 		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
+}
+
+// bounded tells of a Service that has too many endpoints for what it asks.
+func (d *daemon) bounded(name service.PortName, endpoints int) {
+	text := fmt.Sprintf("spec.sessionAffinity ClientIP: %d of the %d endpoints of %s serve from a node that carries it by the kernel; "+
+		"use fewer endpoints, no affinity, or the annotation portald.io/mode=userspace", kernel.MaxBound, endpoints, name.Label())
+	d.log.WithField("service", name.Label()).Warn(text)
+	d.events.ServiceWarning(name.Service(), "AffinityBounded", "LeaveOut", text)
 }
 
 // setAside tells of a Service that cannot be served as it asks to be, and when it can again.

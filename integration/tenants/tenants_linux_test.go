@@ -130,7 +130,7 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 		ConnectTimeouts: []time.Duration{time.Second},
 	}, log)
 	b.plane = dataplane.New(dataplane.Options{
-		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(), Mode: service.ModeUserspace,
+		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Aside: func(n dataplane.News) { b.news = append(b.news, n) },
 	})
 	b.turn()

@@ -145,7 +145,7 @@ func newRig() *rig {
 	d := &diary{}
 	r := &rig{diary: d, scribe: &scribe{diary: d, leads: map[service.Frontend]portal.Portal{}}, listeners: &listeners{diary: d}}
 	r.Dataplane = New(Options{
-		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(), Mode: service.ModeUserspace,
+		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
 		Aside:     func(n News) { r.news = append(r.news, n) },
 		Counted:   func(n int) { r.aside = n },

@@ -10,8 +10,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
+// Options of a Carrier.
+type Options struct {
+	Node string // the node's name: it decides which endpoints serve from here where not all can
+	// Bounded is told of a service port of which only MaxBound endpoints of one family serve from this node. Default none.
+	Bounded func(name service.PortName, endpoints int)
+}
+
 // Carrier implements dataplane.Carrier. One goroutine calls it. The zero value is not usable.
 type Carrier struct {
+	opts  Options
 	pools map[service.PortName]pools
 }
 
@@ -19,7 +27,12 @@ type Carrier struct {
 type pools [2]*portal.Pool
 
 // New returns a Carrier that carries nothing yet.
-func New() *Carrier { return &Carrier{map[service.PortName]pools{}} }
+func New(opts Options) *Carrier {
+	if opts.Bounded == nil {
+		opts.Bounded = func(service.PortName, int) {}
+	}
+	return &Carrier{opts, map[service.PortName]pools{}}
+}
 
 // Serve returns where the portals of a service port lead.
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
@@ -31,7 +44,10 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 			continue
 		}
 		offer := p.Offer(ipv6)
-		pool := c.same(p.Name, family, poolOf(p, offer, ipv6))
+		pool := c.same(p.Name, family, c.poolOf(p, offer, ipv6))
+		if all := len(offer[service.ClusterScope]); pool != c.pools[p.Name][family] && all > len(pool.Cluster) {
+			c.opts.Bounded(p.Name, all)
+		}
 		now[family] = pool
 		for _, x := range exposures {
 			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p, offer, x.Kind, pool)})
@@ -70,9 +86,13 @@ func target(p *service.Port, o service.Offer, k service.Kind, pool *portal.Pool)
 	return portal.Spread{Pool: pool, Scope: p.Scope(k)}
 }
 
-func poolOf(p *service.Port, o service.Offer, ipv6 bool) *portal.Pool {
+func (c *Carrier) poolOf(p *service.Port, o service.Offer, ipv6 bool) *portal.Pool {
+	cluster, node := endpoints(o[service.ClusterScope]), endpoints(o[service.NodeScope])
+	if p.Affinity > 0 {
+		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)
+	}
 	return &portal.Pool{
-		Cluster: endpoints(o[service.ClusterScope]), Node: endpoints(o[service.NodeScope]), Affinity: p.Affinity,
+		Cluster: cluster, Node: node, Affinity: p.Affinity,
 		SourceRanges: ranges(p.SourceRanges, ipv6), Restricted: len(p.SourceRanges) > 0,
 	}
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestTargets(t *testing.T) {
 		{"Local policies, nobody here", func(p *service.Port) { local(p); p.Endpoints = p.Endpoints[1:] }, [5]string{"drop", "node", "node", "node", "reject"}},
 		{"nobody", func(p *service.Port) { p.Endpoints = nil }, [5]string{"reject", "reject", "reject", "reject", "reject"}},
 	} {
-		portals, err := New().Serve(port(c.change))
+		portals, err := New(Options{}).Serve(port(c.change))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func poolOfFirst(t *testing.T, c *Carrier, p *service.Port) *portal.Pool {
 
 // A pool is the same as long as it says the same.
 func TestPools(t *testing.T) {
-	c := New()
+	c := New(Options{})
 	all := func(*service.Port) {}
 	first := poolOfFirst(t, c, port(all))
 	for i, e := range first.Cluster {
@@ -105,5 +106,64 @@ func TestPools(t *testing.T) {
 	}
 	if err := c.Settle(nil, []service.Change{{Name: port(all).Name}}); err != nil || len(c.pools) != 0 {
 		t.Errorf("gone: %v, %d left", err, len(c.pools))
+	}
+}
+
+// With affinity a bounded number of endpoints serves from a node, each node has its own, and few change when one goes.
+func TestAffinityIsBounded(t *testing.T) {
+	const all = 3 * MaxBound
+	told := map[service.PortName]int{}
+	serve := func(node string, change func(*service.Port)) *portal.Pool {
+		t.Helper()
+		c := New(Options{Node: node, Bounded: func(name service.PortName, n int) { told[name] = n }})
+		p := port(func(p *service.Port) {
+			p.Affinity, p.Endpoints = time.Hour, nil
+			for i := range all {
+				at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 80)
+				p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: at, Ready: true, Serving: true, Node: "there"})
+			}
+			change(p)
+		})
+		portals, err := c.Serve(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return portals[0].Target.(portal.Spread).Pool
+	}
+	addrs := func(p *portal.Pool) map[netip.AddrPort]bool {
+		out := map[netip.AddrPort]bool{}
+		for _, e := range p.Cluster {
+			out[e.Addr] = true
+		}
+		return out
+	}
+	shared := func(a, b map[netip.AddrPort]bool) (n int) {
+		for at := range a {
+			if b[at] {
+				n++
+			}
+		}
+		return n
+	}
+	same := func(*service.Port) {}
+	a := serve("a", same)
+	if len(a.Cluster) != MaxBound || !slices.IsSortedFunc(a.Cluster, func(x, y portal.Endpoint) int { return x.Addr.Compare(y.Addr) }) {
+		t.Errorf("%d endpoints, in order: want %d", len(a.Cluster), MaxBound)
+	}
+	if len(told) != 1 || told[port(same).Name] != all {
+		t.Errorf("told of %v", told)
+	}
+	if !a.Equal(serve("a", same)) {
+		t.Error("another choice of the same endpoints")
+	}
+	less := serve("a", func(p *service.Port) { p.Endpoints = p.Endpoints[1:] })
+	if n := shared(addrs(a), addrs(less)); n < MaxBound-1 {
+		t.Errorf("one endpoint less changed %d", MaxBound-n)
+	}
+	if n := shared(addrs(a), addrs(serve("b", same))); n < MaxBound/4 || n > MaxBound/2 {
+		t.Errorf("two nodes share %d of %d endpoints drawn from three times as many: want a third or so", n, MaxBound)
+	}
+	if free := serve("a", func(p *service.Port) { p.Affinity = 0 }); len(free.Cluster) != all {
+		t.Errorf("without affinity %d endpoints serve, want %d", len(free.Cluster), all)
 	}
 }

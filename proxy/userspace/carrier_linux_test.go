@@ -99,7 +99,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
 	r.Carrier = New(Options{Engine: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
-		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(), Mode: service.ModeUserspace,
+		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Aside: func(n dataplane.News) { r.news = append(r.news, n) },
 	})
 	t.Cleanup(func() {
