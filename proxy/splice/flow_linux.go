@@ -160,6 +160,7 @@ func (f *flow) pass(l *loop, src, dst *end) (verdict, syscall.Errno) {
 		}
 	}
 	f.carried += int64(sent)
+	f.passed += int64(sent)
 	f.weigh(n)
 	return more, 0
 }

@@ -50,6 +50,11 @@ func TestUnreadDownloads(t *testing.T) {
 		}
 		c.Close()
 	}
+	for range clients {
+		if rec := r.record(t); rec.BytesFromEndpoint != size || rec.BytesToClient != size {
+			t.Fatalf("the record has %d bytes from the endpoint and %d to the client, want %d", rec.BytesFromEndpoint, rec.BytesToClient, size)
+		}
+	}
 	for deadline := time.Now().Add(10 * time.Second); account.pipes.Load() > 0 || account.buffers.Load() > 0 || account.pages.Load() > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d pipes and %d buffers were never given back", account.pipes.Load(), account.buffers.Load())
