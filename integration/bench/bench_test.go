@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 func TestEveryFigureIsMeasured(t *testing.T) {
 	topology.Require(t, "haproxy", "nginx", "iptables-restore", "nft", "go")
 	l := &lab{dir: t.TempDir(), portald: build(t), self: self(t), beds: map[string]*bed{}}
-	p := plan{competitors: competitors(), rounds: 1, span: 50 * time.Millisecond, quick: true, idleConns: 50}
+	p := plan{competitors: competitors(), rounds: 1, span: 200 * time.Millisecond, quick: true, idleConns: 50}
 	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20), memoryWorkload(20, 5),
 		kernelWorkload(20, 1), connectWorkload(1), connectWorkload(20))
 	r, err := p.run(t.Context(), l)
