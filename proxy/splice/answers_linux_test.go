@@ -125,6 +125,36 @@ func TestUDPAnswerOfLeavingEndpoint(t *testing.T) {
 	r.sessions(t, 1)
 }
 
+// Sessions that leave make room for those that wait for an answer.
+func TestUDPWaitsThroughChange(t *testing.T) {
+	r := newRig(t, Options{UDPSessions: 60})
+	old := named(t, "old")
+	pod, answer := slowNamed(t, "new")
+	f, at := r.open(t, service.UDP, "127.0.0.1", old)
+	for range 50 {
+		ask(t, dialUDP(t, at), "x")
+	}
+	f.pickers[service.ClusterScope].(*ring).set(pod)
+	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{pod}))
+	var slow []*net.UDPConn
+	for range 40 {
+		c := dialUDP(t, at)
+		c.Write([]byte("slow"))
+		slow = append(slow, c)
+	}
+	for range 50 + 40 - 54 { // one client may have 54 of 60
+		if rec := r.record(t); rec.Outcome != OutcomeLimit || !strings.Contains(rec.Endpoint.Addr.String(), old.String()) {
+			t.Fatalf("record %+v", rec)
+		}
+	}
+	answer()
+	for _, c := range slow {
+		if got := hear(t, c); got != "new slow" {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
 // A drain waits for answers that are under way, and takes no new client.
 func TestUDPDrain(t *testing.T) {
 	r := newRig(t, Options{})

@@ -104,8 +104,7 @@ func (s *session) reach(asClient bool) (o Outcome, done bool) {
 func (s *session) enter() {
 	u := s.sock
 	u.sessions[s.key] = s
-	u.byUse.row(s).append(s)
-	s.talker.byUse.row(s).append(s)
+	s.list()
 	u.front.engine.sessions.Add(1)
 	if idle := u.front.present().policy.UDPIdle; idle > 0 && u.timer.index == 0 {
 		u.l.timers.set(&u.timer, u.l.now+idle)
@@ -129,7 +128,7 @@ func (s *session) end(by Side, how How, o Outcome) {
 	u := s.sock
 	s.closeSocket()
 	if s.leaving {
-		u.leaving.remove(s)
+		s.unlist()
 	} else {
 		s.depart()
 	}
@@ -143,9 +142,19 @@ func (s *session) end(by Side, how How, o Outcome) {
 func (s *session) depart() {
 	u := s.sock
 	delete(u.sessions, s.key)
-	u.byUse.row(s).remove(s)
-	s.talker.byUse.row(s).remove(s)
+	s.unlist()
 	u.front.leave()
+}
+
+// list puts the session last in its row, of the socket and of the client.
+func (s *session) list() {
+	s.sock.byUse.row(s).append(s)
+	s.talker.byUse.row(s).append(s)
+}
+
+func (s *session) unlist() {
+	s.sock.byUse.row(s).remove(s)
+	s.talker.byUse.row(s).remove(s)
 }
 
 // lastAnswers is how long an endpoint that was taken away has for answers to what it was asked.
@@ -155,7 +164,7 @@ const lastAnswers = 3 * time.Second
 func (s *session) leave() {
 	s.depart()
 	s.leaving, s.until = true, s.sock.l.now+lastAnswers
-	s.sock.leaving.append(s)
+	s.list()
 }
 
 func (s *session) cut() {
@@ -185,14 +194,13 @@ func (s *session) closeSocket() {
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
 func (s *session) touch(waiting bool) {
 	s.last = s.sock.l.now
-	if s.leaving {
+	if s.leaving { // its place is that of when it left
+		s.waiting = waiting
 		return
 	}
-	s.sock.byUse.row(s).remove(s)
-	s.talker.byUse.row(s).remove(s)
+	s.unlist()
 	s.waiting = waiting
-	s.sock.byUse.row(s).append(s)
-	s.talker.byUse.row(s).append(s)
+	s.list()
 }
 
 // connect makes a socket that sends to one endpoint and receives from it alone.

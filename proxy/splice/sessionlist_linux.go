@@ -41,19 +41,26 @@ func (q *sessionList) remove(s *session) {
 	s.links[q.at] = sessionLinks{}
 }
 
-// byUse is sessions in two rows, least recently used first: those whose endpoint had the last word, and those who wait for it.
-type byUse struct{ answered, waiting sessionList }
+// byUse is sessions in three rows: those whose endpoint had the last word, and those who wait for it, least recently used
+// first; and those that leave, in the order in which they do.
+type byUse struct{ answered, waiting, leaving sessionList }
 
-func newByUse(at uint8) byUse { return byUse{sessionList{at: at}, sessionList{at: at}} }
-
-func (b *byUse) row(s *session) *sessionList {
-	if s.waiting {
-		return &b.waiting
-	}
-	return &b.answered
+func newByUse(at uint8) byUse {
+	return byUse{sessionList{at: at}, sessionList{at: at}, sessionList{at: at}}
 }
 
-// idlest is the least recently used of all, nil if there is none.
+func (b *byUse) row(s *session) *sessionList {
+	switch {
+	case s.leaving:
+		return &b.leaving
+	case s.waiting:
+		return &b.waiting
+	default:
+		return &b.answered
+	}
+}
+
+// idlest is the least recently used of those that stay, nil if there is none.
 func (b *byUse) idlest() *session {
 	a, w := b.answered.first, b.waiting.first
 	if a == nil || w != nil && w.last < a.last {
@@ -65,11 +72,20 @@ func (b *byUse) idlest() *session {
 // answerTime is how long an answer may be under way: who has waited for longer most likely gets none.
 const answerTime = 5 * time.Second
 
-// expendable is who makes room for another: one that has its answer goes before one that waits for it.
+// expendable is who makes room for another, nil if there is none: one that leaves goes before one that stays, and one that has
+// its answer before one that waits for it.
 func (b *byUse) expendable(now time.Duration) *session {
-	a, w := b.answered.first, b.waiting.first
-	if a == nil || w != nil && w.last+answerTime <= now {
+	l, a, w := b.leaving.first, b.answered.first, b.waiting.first
+	switch {
+	case l != nil && !l.waiting:
+		return l
+	case w != nil && w.last+answerTime <= now:
+		return w
+	case a != nil:
+		return a
+	case l != nil:
+		return l
+	default:
 		return w
 	}
-	return a
 }

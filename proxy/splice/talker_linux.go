@@ -84,8 +84,5 @@ func (u *udpSocket) expendable(t *talker) *session {
 			return s
 		}
 	}
-	if s := u.leaving.first; s != nil {
-		return s
-	}
 	return u.byUse.expendable(u.l.now)
 }

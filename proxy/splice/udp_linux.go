@@ -20,8 +20,7 @@ type udpSocket struct {
 	draining bool        // no session begins any more
 	guarded  atomic.Bool // nothing comes here but what portals lead
 	sessions map[sessionKey]*session
-	byUse    byUse       // all of sessions
-	leaving  sessionList // no longer among sessions: their endpoints may still answer; those that end first come first
+	byUse    byUse // all of sessions, and those that leave: no longer among them, but their endpoints may still answer
 	talkers  map[netip.Addr]*talker
 	n        atomic.Int64 // sessions of all talkers
 	timer    timer        // of who ends first
@@ -60,13 +59,16 @@ func (u *udpSocket) start() {
 // retarget has the sessions leave whose endpoint no longer serves, and the others wait as long as the new policy says.
 func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
-		for _, s := range u.sessions {
-			switch e, _ := v.endpoint(s.sought()); {
-			case e.Ready || e.Serving:
-			case s.parked:
-				s.gone = true
-			default:
-				s.leave()
+		for _, row := range []*sessionList{&u.byUse.answered, &u.byUse.waiting} { // who waits leaves last
+			for s, next := row.first, (*session)(nil); s != nil; s = next {
+				next = s.links[ofSocket].next
+				switch e, _ := v.endpoint(s.sought()); {
+				case e.Ready || e.Serving:
+				case s.parked:
+					s.gone = true
+				default:
+					s.leave()
+				}
 			}
 		}
 		u.sweep(u.l.now)
@@ -83,7 +85,7 @@ func (u *udpSocket) shut() {
 	}
 	u.closed = true
 	u.front.tenant.remove(u)
-	for s := u.leaving.first; s != nil; s = u.leaving.first {
+	for s := u.byUse.leaving.first; s != nil; s = u.byUse.leaving.first {
 		s.end(Proxy, Reset, OutcomeEndpointRemoved)
 	}
 	for s := u.byUse.idlest(); s != nil; s = u.byUse.idlest() {
@@ -126,7 +128,7 @@ func (u *udpSocket) expired(now time.Duration) {
 // socket have the same patience, that of the front's present policy, so the least recently used are the first to go.
 func (u *udpSocket) sweep(now time.Duration) {
 	next := time.Duration(-1)
-	for s := u.leaving.first; s != nil; s = u.leaving.first {
+	for s := u.byUse.leaving.first; s != nil; s = u.byUse.leaving.first {
 		if s.until > now {
 			next = s.until
 			break
