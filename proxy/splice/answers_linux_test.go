@@ -143,7 +143,7 @@ func TestUDPWaitsThroughChange(t *testing.T) {
 		slow = append(slow, c)
 	}
 	for range 50 + 40 - 54 { // one client may have 54 of 60
-		if rec := r.record(t); rec.Outcome != OutcomeLimit || !strings.Contains(rec.Endpoint.Addr.String(), old.String()) {
+		if rec := r.record(t); rec.Outcome != OutcomeLimit || rec.Endpoint.Addr != old {
 			t.Fatalf("record %+v", rec)
 		}
 	}
@@ -202,6 +202,66 @@ func TestUDPDrain(t *testing.T) {
 	}
 	if n := r.Stats().Descriptors; n != 0 {
 		t.Errorf("%d descriptors are left", n)
+	}
+}
+
+// A drain waits for answers of endpoints that were taken away before it.
+func TestUDPDrainAfterChange(t *testing.T) {
+	r := newRig(t, Options{})
+	pod, answer := slowNamed(t, "pod")
+	f, at := r.open(t, service.UDP, "127.0.0.1", pod)
+	waiting := dialUDP(t, at)
+	waiting.Write([]byte("slow"))
+	r.sessions(t, 1)
+	f.Retarget(viewOf(at, service.UDP, nil))
+	f.Drain()
+	time.AfterFunc(200*time.Millisecond, answer)
+	ctx, cancel := timeout(t, 30*time.Second)
+	defer cancel()
+	r.Drain(ctx)
+	r.stop()
+	if got := hear(t, waiting); got != "pod slow" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Sessions that leave make room in turn: those that have their answer, before those that were there earlier and wait.
+func TestUDPWaitsWhileLeaving(t *testing.T) {
+	r := newRig(t, Options{UDPSessions: 60})
+	old, answer := slowNamed(t, "old")
+	other := named(t, "new")
+	f, at := r.open(t, service.UDP, "127.0.0.1", old)
+	turn := func(to netip.AddrPort) {
+		f.pickers[service.ClusterScope].(*ring).set(to)
+		f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{to}))
+	}
+	var slow []*net.UDPConn
+	for range 20 {
+		c := dialUDP(t, at)
+		c.Write([]byte("slow"))
+		slow = append(slow, c)
+	}
+	r.sessions(t, 20)
+	turn(other)
+	for range 25 {
+		ask(t, dialUDP(t, at), "x")
+	}
+	turn(old)
+	for range 30 {
+		c := dialUDP(t, at)
+		c.Write([]byte("slow"))
+		slow = append(slow, c)
+	}
+	for range 20 + 25 + 30 - 54 { // one client may have 54 of 60
+		if rec := r.record(t); rec.Outcome != OutcomeLimit || rec.Endpoint.Addr != other {
+			t.Fatalf("record %+v", rec)
+		}
+	}
+	answer()
+	for _, c := range slow {
+		if got := hear(t, c); got != "old slow" {
+			t.Fatalf("got %q", got)
+		}
 	}
 }
 

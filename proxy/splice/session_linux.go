@@ -194,9 +194,8 @@ func (s *session) closeSocket() {
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
 func (s *session) touch(waiting bool) {
 	s.last = s.sock.l.now
-	if s.leaving { // its place is that of when it left
-		s.waiting = waiting
-		return
+	if s.leaving && s.waiting == waiting {
+		return // however much comes, it has left by the same time
 	}
 	s.unlist()
 	s.waiting = waiting

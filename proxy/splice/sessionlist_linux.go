@@ -1,6 +1,9 @@
 package splice
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // sessionList is a doubly linked list of sessions. Each session has two pairs of links; at tells which of them it uses.
 type sessionList struct {
@@ -41,16 +44,19 @@ func (q *sessionList) remove(s *session) {
 	s.links[q.at] = sessionLinks{}
 }
 
-// byUse is sessions in three rows: those whose endpoint had the last word, and those who wait for it, least recently used
-// first; and those that leave, in the order in which they do.
-type byUse struct{ answered, waiting, leaving sessionList }
+// byUse is sessions in rows, least recently used first: those whose endpoint had the last word, and those who wait for it.
+// Those that leave are in rows of their own, in the order in which they came there.
+type byUse struct{ answered, waiting, leaving, leavingWaiting sessionList }
 
 func newByUse(at uint8) byUse {
-	return byUse{sessionList{at: at}, sessionList{at: at}, sessionList{at: at}}
+	list := sessionList{at: at}
+	return byUse{list, list, list, list}
 }
 
 func (b *byUse) row(s *session) *sessionList {
 	switch {
+	case s.leaving && s.waiting:
+		return &b.leavingWaiting
 	case s.leaving:
 		return &b.leaving
 	case s.waiting:
@@ -59,6 +65,9 @@ func (b *byUse) row(s *session) *sessionList {
 		return &b.answered
 	}
 }
+
+// departing are the rows of those that leave.
+func (b *byUse) departing() [2]*sessionList { return [2]*sessionList{&b.leaving, &b.leavingWaiting} }
 
 // idlest is the least recently used of those that stay, nil if there is none.
 func (b *byUse) idlest() *session {
@@ -72,20 +81,12 @@ func (b *byUse) idlest() *session {
 // answerTime is how long an answer may be under way: who has waited for longer most likely gets none.
 const answerTime = 5 * time.Second
 
-// expendable is who makes room for another, nil if there is none: one that leaves goes before one that stays, and one that has
-// its answer before one that waits for it.
+// expendable is who makes room for another, nil if there is none: one that has its answer goes before one that waits for it,
+// and of those one that leaves before one that stays.
 func (b *byUse) expendable(now time.Duration) *session {
-	l, a, w := b.leaving.first, b.answered.first, b.waiting.first
-	switch {
-	case l != nil && !l.waiting:
-		return l
-	case w != nil && w.last+answerTime <= now:
-		return w
-	case a != nil:
-		return a
-	case l != nil:
-		return l
-	default:
+	w := b.waiting.first
+	if w != nil && w.last+answerTime <= now && b.leaving.first == nil {
 		return w
 	}
+	return cmp.Or(b.leaving.first, b.answered.first, b.leavingWaiting.first, w)
 }

@@ -59,16 +59,13 @@ func (u *udpSocket) start() {
 // retarget has the sessions leave whose endpoint no longer serves, and the others wait as long as the new policy says.
 func (u *udpSocket) retarget(v *View) {
 	u.l.do(func() {
-		for _, row := range []*sessionList{&u.byUse.answered, &u.byUse.waiting} { // who waits leaves last
-			for s, next := row.first, (*session)(nil); s != nil; s = next {
-				next = s.links[ofSocket].next
-				switch e, _ := v.endpoint(s.sought()); {
-				case e.Ready || e.Serving:
-				case s.parked:
-					s.gone = true
-				default:
-					s.leave()
-				}
+		for _, s := range u.sessions {
+			switch e, _ := v.endpoint(s.sought()); {
+			case e.Ready || e.Serving:
+			case s.parked:
+				s.gone = true
+			default:
+				s.leave()
 			}
 		}
 		u.sweep(u.l.now)
@@ -85,8 +82,10 @@ func (u *udpSocket) shut() {
 	}
 	u.closed = true
 	u.front.tenant.remove(u)
-	for s := u.byUse.leaving.first; s != nil; s = u.byUse.leaving.first {
-		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+	for _, row := range u.byUse.departing() {
+		for s := row.first; s != nil; s = row.first {
+			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		}
 	}
 	for s := u.byUse.idlest(); s != nil; s = u.byUse.idlest() {
 		s.end(Proxy, Reset, OutcomeServiceRemoved)
@@ -114,7 +113,7 @@ func (u *udpSocket) cut() {
 // waits tells whether a session waits for an answer that may be under way.
 func (u *udpSocket) waits() bool {
 	s := u.byUse.waiting.last
-	return s != nil && u.l.now < s.last+answerTime
+	return u.byUse.leavingWaiting.first != nil || s != nil && u.l.now < s.last+answerTime
 }
 
 func (u *udpSocket) expired(now time.Duration) {
@@ -128,21 +127,19 @@ func (u *udpSocket) expired(now time.Duration) {
 // socket have the same patience, that of the front's present policy, so the least recently used are the first to go.
 func (u *udpSocket) sweep(now time.Duration) {
 	next := time.Duration(-1)
-	for s := u.byUse.leaving.first; s != nil; s = u.byUse.leaving.first {
-		if s.until > now {
-			next = s.until
-			break
+	due := func(at time.Duration) bool {
+		if at > now && (next < 0 || at < next) {
+			next = at
 		}
-		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		return at <= now
+	}
+	for _, row := range u.byUse.departing() {
+		for s := row.first; s != nil && due(s.until); s = row.first {
+			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		}
 	}
 	idle := u.front.present().policy.UDPIdle
-	for s := u.byUse.idlest(); s != nil && idle > 0; s = u.byUse.idlest() {
-		if at := s.last + idle; at > now {
-			if next < 0 || at < next {
-				next = at
-			}
-			break
-		}
+	for s := u.byUse.idlest(); s != nil && idle > 0 && due(s.last+idle); s = u.byUse.idlest() {
 		s.end(Proxy, Timeout, OutcomeOK)
 	}
 	switch {
