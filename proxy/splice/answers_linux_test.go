@@ -56,6 +56,32 @@ func hear(t testing.TB, c *net.UDPConn) string {
 	return string(buf[:n])
 }
 
+// askSlowly has so many clients ask what is answered later.
+func askSlowly(t testing.TB, at netip.AddrPort, n int) (clients []*net.UDPConn) {
+	t.Helper()
+	for range n {
+		c := dialUDP(t, at)
+		c.Write([]byte("slow"))
+		clients = append(clients, c)
+	}
+	return clients
+}
+
+func hearAll(t testing.TB, clients []*net.UDPConn, want string) {
+	t.Helper()
+	for _, c := range clients {
+		if got := hear(t, c); got != want {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
+// turn has a UDP front have one endpoint.
+func (f *Front) turn(at, to netip.AddrPort) {
+	f.pickers[service.ClusterScope].(*ring).set(to)
+	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{to}))
+}
+
 // sessions waits until there are so many.
 func (r *rig) sessions(t testing.TB, n int64) {
 	t.Helper()
@@ -71,12 +97,7 @@ func TestUDPWaitsThroughFlood(t *testing.T) {
 	r := newRig(t, Options{UDPSessions: 60})
 	pod, answer := slowNamed(t, "pod")
 	_, at := r.open(t, service.UDP, "127.0.0.1", pod)
-	var slow []*net.UDPConn
-	for range 20 {
-		c := dialUDP(t, at)
-		c.Write([]byte("slow"))
-		slow = append(slow, c)
-	}
+	slow := askSlowly(t, at, 20)
 	r.sessions(t, 20)
 	for range 600 {
 		c := dialUDP(t, at)
@@ -84,11 +105,7 @@ func TestUDPWaitsThroughFlood(t *testing.T) {
 		c.Close()
 	}
 	answer()
-	for _, c := range slow {
-		if got := hear(t, c); got != "pod slow" {
-			t.Fatalf("got %q", got)
-		}
-	}
+	hearAll(t, slow, "pod slow")
 }
 
 // An endpoint that leaves the list still answers what it was asked; what is asked next goes elsewhere, at once.
@@ -101,8 +118,7 @@ func TestUDPAnswerOfLeavingEndpoint(t *testing.T) {
 	first.Write([]byte("slow"))
 	second.Write([]byte("slow"))
 	r.sessions(t, 2)
-	f.pickers[service.ClusterScope].(*ring).set(other)
-	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{other}))
+	f.turn(at, other)
 	for deadline := time.Now().Add(5 * time.Second); f.Active() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the sessions do not leave")
@@ -134,25 +150,15 @@ func TestUDPWaitsThroughChange(t *testing.T) {
 	for range 50 {
 		ask(t, dialUDP(t, at), "x")
 	}
-	f.pickers[service.ClusterScope].(*ring).set(pod)
-	f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{pod}))
-	var slow []*net.UDPConn
-	for range 40 {
-		c := dialUDP(t, at)
-		c.Write([]byte("slow"))
-		slow = append(slow, c)
-	}
+	f.turn(at, pod)
+	slow := askSlowly(t, at, 40)
 	for range 50 + 40 - 54 { // one client may have 54 of 60
 		if rec := r.record(t); rec.Outcome != OutcomeLimit || rec.Endpoint.Addr != old {
 			t.Fatalf("record %+v", rec)
 		}
 	}
 	answer()
-	for _, c := range slow {
-		if got := hear(t, c); got != "new slow" {
-			t.Fatalf("got %q", got)
-		}
-	}
+	hearAll(t, slow, "new slow")
 }
 
 // A drain waits for answers that are under way, and takes no new client.
@@ -231,38 +237,21 @@ func TestUDPWaitsWhileLeaving(t *testing.T) {
 	old, answer := slowNamed(t, "old")
 	other := named(t, "new")
 	f, at := r.open(t, service.UDP, "127.0.0.1", old)
-	turn := func(to netip.AddrPort) {
-		f.pickers[service.ClusterScope].(*ring).set(to)
-		f.Retarget(viewOf(at, service.UDP, []netip.AddrPort{to}))
-	}
-	var slow []*net.UDPConn
-	for range 20 {
-		c := dialUDP(t, at)
-		c.Write([]byte("slow"))
-		slow = append(slow, c)
-	}
+	slow := askSlowly(t, at, 20)
 	r.sessions(t, 20)
-	turn(other)
+	f.turn(at, other)
 	for range 25 {
 		ask(t, dialUDP(t, at), "x")
 	}
-	turn(old)
-	for range 30 {
-		c := dialUDP(t, at)
-		c.Write([]byte("slow"))
-		slow = append(slow, c)
-	}
+	f.turn(at, old)
+	slow = append(slow, askSlowly(t, at, 30)...)
 	for range 20 + 25 + 30 - 54 { // one client may have 54 of 60
 		if rec := r.record(t); rec.Outcome != OutcomeLimit || rec.Endpoint.Addr != other {
 			t.Fatalf("record %+v", rec)
 		}
 	}
 	answer()
-	for _, c := range slow {
-		if got := hear(t, c); got != "old slow" {
-			t.Fatalf("got %q", got)
-		}
-	}
+	hearAll(t, slow, "old slow")
 }
 
 // Endpoints come and go all the time, while clients ask and endpoints take a moment to answer: every answer arrives.
