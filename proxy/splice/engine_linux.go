@@ -64,6 +64,24 @@ func NewEngine(opts Options) (*Engine, error) {
 	return e, nil
 }
 
+// SetPolicy replaces the daemon's defaults, of which zero fields mean DefaultPolicy. Open connections go on as they
+// began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
+func (e *Engine) SetPolicy(p service.Policy) {
+	e.storePolicy(p)
+	for _, l := range e.loops {
+		l.do(func() {
+			for _, u := range handlers[*udpSocket](l) {
+				u.sweep(l.now)
+			}
+		})
+	}
+}
+
+func (e *Engine) storePolicy(p service.Policy) {
+	p = p.Or(DefaultPolicy())
+	e.policy.Store(&p)
+}
+
 func (e *Engine) closeLoops() {
 	for _, l := range e.loops {
 		l.close()

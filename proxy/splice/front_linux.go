@@ -3,48 +3,12 @@ package splice
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/service"
 )
-
-// View is what a front serves at one moment. It is not changed after it was handed over.
-type View struct {
-	Port      *service.Port      // never nil: scopes, source ranges, policy, all that does not depend on the family
-	Exposures []service.Exposure // the frontends whose traffic it takes, of one family
-	Endpoints []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
-}
-
-// exposure finds what a client dialled among the frontends.
-func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
-	for _, x := range v.Exposures {
-		at := x.Frontend.Addr
-		if at == dst || x.Kind == service.NodePort && at.Port() == dst.Port() {
-			return x, true
-		}
-	}
-	return service.Exposure{}, false
-}
-
-// admits tells whether the source ranges let the client use that kind of frontend.
-func (v *View) admits(client netip.Addr, kind service.Kind) bool {
-	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
-		return true
-	}
-	return service.Within(v.Port.SourceRanges, client)
-}
-
-// endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
-func (v *View) endpoint(addr netip.AddrPort) (e service.Endpoint, ok bool) {
-	i, ok := slices.BinarySearchFunc(v.Endpoints, addr, func(e service.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) })
-	if !ok {
-		return service.Endpoint{Addr: addr}, false
-	}
-	return v.Endpoints[i], true
-}
 
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and
 // closes it; what it serves may be asked for from any.
@@ -139,6 +103,27 @@ func (f *Front) Retarget(view *View) {
 		s.retarget(view)
 	}
 	f.wake()
+}
+
+// present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
+func (f *Front) present() *plan {
+	for {
+		p, defaults := f.plan.Load(), f.engine.policy.Load()
+		if p.defaults == defaults {
+			return p
+		}
+		f.plan.CompareAndSwap(p, newPlan(&p.View, defaults))
+	}
+}
+
+// endpoint finds what is known of an endpoint that was picked: by the plan that the connection began with, or by the present
+// one if it is newer than that.
+func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
+	e, ok := p.endpoint(addr)
+	if !ok {
+		e, _ = f.present().endpoint(addr)
+	}
+	return e
 }
 
 // Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions end.

@@ -1,0 +1,44 @@
+package splice
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// View is what a front serves at one moment. It is not changed after it was handed over.
+type View struct {
+	Port      *service.Port      // never nil: scopes, source ranges, policy, all that does not depend on the family
+	Exposures []service.Exposure // the frontends whose traffic it takes, of one family
+	Endpoints []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
+}
+
+// exposure finds what a client dialled among the frontends.
+func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
+	for _, x := range v.Exposures {
+		at := x.Frontend.Addr
+		if at == dst || x.Kind == service.NodePort && at.Port() == dst.Port() {
+			return x, true
+		}
+	}
+	return service.Exposure{}, false
+}
+
+// admits tells whether the source ranges let the client use that kind of frontend.
+func (v *View) admits(client netip.Addr, kind service.Kind) bool {
+	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
+		return true
+	}
+	return service.Within(v.Port.SourceRanges, client)
+}
+
+// endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
+func (v *View) endpoint(addr netip.AddrPort) (e service.Endpoint, ok bool) {
+	byAddr := func(e service.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) }
+	i, ok := slices.BinarySearchFunc(v.Endpoints, addr, byAddr)
+	if !ok {
+		return service.Endpoint{Addr: addr}, false
+	}
+	return v.Endpoints[i], true
+}
