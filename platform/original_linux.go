@@ -6,13 +6,15 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // OriginalDst returns the address that a translated TCP connection was dialled to, before REDIRECT or DNAT changed it.
 // An error means that the kernel knows of no translation. It costs one system call.
-func OriginalDst(fd int, ipv6 bool) (netip.AddrPort, error) {
+func OriginalDst(fd int, family service.IPFamily) (netip.AddrPort, error) {
 	level, name := unix.SOL_IP, unix.SO_ORIGINAL_DST
-	if ipv6 {
+	if family == service.IPv6 {
 		level, name = unix.SOL_IPV6, ip6tSoOriginalDst
 	}
 	var raw unix.RawSockaddrInet6 // the larger of the two

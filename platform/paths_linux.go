@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Paths tells which ways packets between other hosts take. It knows the routes of the namespace that it was made in: it
@@ -177,7 +179,7 @@ func (p *Paths) ask(to netip.Addr) way {
 	if !ok {
 		return way{}
 	}
-	kind, uplink := p.kind(by.LinkIndex), p.leadsOn(by.LinkIndex, to.Is6())
+	kind, uplink := p.kind(by.LinkIndex), p.leadsOn(by.LinkIndex, service.FamilyOf(to))
 	return way{
 		device: by.LinkIndex,
 		pod:    direct(by) && slices.Contains(podDevices(), kind) && !uplink,
@@ -216,9 +218,9 @@ func (p *Paths) kind(device int) string {
 
 // leadsOn tells whether a default route goes by a device: it is an uplink, which may be a veth or a bridge too. The
 // addresses asked for are nobody's (RFC 5737, RFC 3849).
-func (p *Paths) leadsOn(device int, ipv6 bool) bool {
+func (p *Paths) leadsOn(device int, family service.IPFamily) bool {
 	nobody := netip.AddrFrom4([4]byte{203, 0, 113, 1})
-	if ipv6 {
+	if family == service.IPv6 {
 		nobody = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})
 	}
 	by, ok := p.route(nobody, device)

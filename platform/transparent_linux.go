@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Divert has routing deliver marked packets to this host itself, whoever's address they are to: what endpoints answer to
@@ -29,9 +31,9 @@ const DivertRules = 3
 func DefaultDivert() Divert { return Divert{Mark: 0x1000, Table: 0x1000, Priority: 64} }
 
 // Add makes the rules and the route in one family. What is there already stays.
-func (d Divert) Add(ipv6 bool) error {
-	err := d.addRoute(ipv6)
-	for _, rule := range d.rules(ipv6) {
+func (d Divert) Add(family service.IPFamily) error {
+	err := d.addRoute(family)
+	for _, rule := range d.rules(family) {
 		if err == nil {
 			err = netlink.RuleAdd(rule)
 		}
@@ -40,23 +42,23 @@ func (d Divert) Add(ipv6 bool) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("deliver marked packets of %s here: %w", familyName(ipv6), err)
+		return fmt.Errorf("deliver marked packets of %s here: %w", family, err)
 	}
 	return nil
 }
 
 // Remove removes them in one family; it is no error that they are not there.
-func (d Divert) Remove(ipv6 bool) error {
+func (d Divert) Remove(family service.IPFamily) error {
 	var errs []error
-	for _, rule := range slices.Backward(d.rules(ipv6)) {
+	for _, rule := range slices.Backward(d.rules(family)) {
 		errs = append(errs, present(netlink.RuleDel(rule)))
 	}
-	route, err := d.route(ipv6)
+	route, err := d.route(family)
 	if err == nil {
 		err = present(netlink.RouteDel(route))
 	}
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("deliver marked packets of %s here no more: %w", familyName(ipv6), err)
+		return fmt.Errorf("deliver marked packets of %s here no more: %w", family, err)
 	}
 	return nil
 }
@@ -64,14 +66,14 @@ func (d Divert) Remove(ipv6 bool) error {
 // rules lead to the table, in the order in which to make them. The kernel may ask with a packet's mark where an answer
 // to it would go (src_valid_mark), as if that came from lo, and must not hear "here": that goes past the rule, to the
 // last, which does nothing.
-func (d Divert) rules(ipv6 bool) []*netlink.Rule {
+func (d Divert) rules(family service.IPFamily) []*netlink.Rule {
 	past, lead, end := netlink.NewRule(), netlink.NewRule(), netlink.NewRule()
 	past.Goto, past.IifName = d.Priority+2, "lo"
 	lead.Table = d.Table
 	end.Type = ruleNop
 	all := []*netlink.Rule{past, lead, end}
 	for i, rule := range all {
-		rule.Family, rule.Priority = family(ipv6), d.Priority+i
+		rule.Family, rule.Priority = netlinkFamily(family), d.Priority+i
 		rule.Mark, rule.Mask = d.Mark, &d.Mark
 	}
 	return []*netlink.Rule{end, past, lead}
@@ -80,8 +82,8 @@ func (d Divert) rules(ipv6 bool) []*netlink.Rule {
 // ruleNop is FR_ACT_NOP of linux/fib_rules.h.
 const ruleNop = 3
 
-func (d Divert) addRoute(ipv6 bool) error {
-	route, err := d.route(ipv6)
+func (d Divert) addRoute(family service.IPFamily) error {
+	route, err := d.route(family)
 	if err != nil {
 		return err
 	}
@@ -89,17 +91,17 @@ func (d Divert) addRoute(ipv6 bool) error {
 }
 
 // route is local, by lo, for every address.
-func (d Divert) route(ipv6 bool) (*netlink.Route, error) {
+func (d Divert) route(family service.IPFamily) (*netlink.Route, error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, fmt.Errorf("find the loopback interface: %w", err)
 	}
 	all := &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
-	if ipv6 {
+	if family == service.IPv6 {
 		all = &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}
 	}
 	return &netlink.Route{
-		Family: family(ipv6), Table: d.Table, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST, Dst: all,
+		Family: netlinkFamily(family), Table: d.Table, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST, Dst: all,
 		LinkIndex: lo.Attrs().Index,
 	}, nil
 }
@@ -113,18 +115,12 @@ func present(err error) error {
 	return err
 }
 
-func family(ipv6 bool) int {
-	if ipv6 {
+// netlinkFamily is a family in the kernel's words.
+func netlinkFamily(family service.IPFamily) int {
+	if family == service.IPv6 {
 		return netlink.FAMILY_V6
 	}
 	return netlink.FAMILY_V4
-}
-
-func familyName(ipv6 bool) string {
-	if ipv6 {
-		return "IPv6"
-	}
-	return "IPv4"
 }
 
 // unsupported is how a kernel without IPv6 answers for that family.

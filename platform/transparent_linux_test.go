@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // device makes a device of this namespace with addresses, upon a parent if its kind needs one. A veth's other end stays
@@ -80,11 +82,11 @@ func TestDivert(t *testing.T) {
 	inNamespace(t)
 	raise(t, "lo")
 	eth0 := device(t, "veth", "eth0", 0, "192.0.2.1/24", "fd00:9::1/64")
-	neighbour := map[bool]string{false: "192.0.2.7", true: "fd00:9::7"}
+	neighbour := map[service.IPFamily]string{service.IPv4: "192.0.2.7", service.IPv6: "fd00:9::7"}
 	d := DefaultDivert()
 	for _, step := range []struct {
 		what string
-		do   func(ipv6 bool) error
+		do   func(family service.IPFamily) error
 		want bool
 	}{
 		{"removed where it never was", d.Remove, false},
@@ -93,11 +95,11 @@ func TestDivert(t *testing.T) {
 		{"removed", d.Remove, false},
 		{"removed again", d.Remove, false},
 	} {
-		for ipv6, far := range map[bool]string{false: "203.0.113.9", true: "2001:db8::9"} {
-			if err := step.do(ipv6); err != nil {
-				t.Errorf("%s, IPv6 %t: %v", step.what, ipv6, err)
+		for family, far := range map[service.IPFamily]string{service.IPv4: "203.0.113.9", service.IPv6: "2001:db8::9"} {
+			if err := step.do(family); err != nil {
+				t.Errorf("%s, %s: %v", step.what, family, err)
 			}
-			came := netlink.RouteGetOptions{IifIndex: eth0, SrcAddr: netip.MustParseAddr(neighbour[ipv6]).AsSlice(), Mark: d.Mark | 1}
+			came := netlink.RouteGetOptions{IifIndex: eth0, SrcAddr: netip.MustParseAddr(neighbour[family]).AsSlice(), Mark: d.Mark | 1}
 			if got := local(far, came); got != step.want {
 				t.Errorf("%s: a marked packet for %s is delivered here: %t", step.what, far, got)
 			}
@@ -108,7 +110,7 @@ func TestDivert(t *testing.T) {
 			if local(far, netlink.RouteGetOptions{Mark: d.Mark}) {
 				t.Errorf("%s: what this host sends to %s with the mark is delivered here", step.what, far)
 			}
-			if n := rules(t, ipv6, d); n != 0 && n != 3 || (n == 3) != step.want {
+			if n := rules(t, family, d); n != 0 && n != 3 || (n == 3) != step.want {
 				t.Errorf("%s: %d rules", step.what, n)
 			}
 		}
@@ -121,9 +123,9 @@ func local(to string, o netlink.RouteGetOptions) bool {
 	return err == nil && found[0].Type == unix.RTN_LOCAL
 }
 
-func rules(t *testing.T, ipv6 bool, d Divert) (n int) {
+func rules(t *testing.T, family service.IPFamily, d Divert) (n int) {
 	t.Helper()
-	all, err := netlink.RuleList(family(ipv6))
+	all, err := netlink.RuleList(netlinkFamily(family))
 	if err != nil {
 		t.Fatal(err)
 	}

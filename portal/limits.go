@@ -21,10 +21,10 @@ func (l Limits) Complete() error {
 }
 
 // ProxyAddress is the one of a family that Redirects lead to, of at most one of each; the zero Addr if there is none.
-func ProxyAddress(of []netip.Addr, ipv6 bool) (netip.Addr, error) {
+func ProxyAddress(of []netip.Addr, family service.IPFamily) (netip.Addr, error) {
 	var found netip.Addr
 	for _, addr := range of {
-		if addr.Is6() != ipv6 {
+		if service.FamilyOf(addr) != family {
 			continue
 		}
 		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Settings is what a Writer is told that may change while it is in use.
@@ -19,16 +21,16 @@ type Settings struct {
 }
 
 // NodeAddresses are the NodePortAddresses of a family that rules may lead from, masked and in order.
-func (s Settings) NodeAddresses(ipv6 bool) []netip.Prefix {
+func (s Settings) NodeAddresses(family service.IPFamily) []netip.Prefix {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	if ipv6 {
+	if family == service.IPv6 {
 		loopback = netip.MustParsePrefix("::1/128")
 	}
 	var out []netip.Prefix
 	for _, p := range s.NodePortAddresses {
 		p = p.Masked()
 		inLoopback := p.Overlaps(loopback) && p.Bits() >= loopback.Bits()
-		if p.Addr().Is6() == ipv6 && !inLoopback {
+		if service.FamilyOf(p.Addr()) == family && !inLoopback {
 			out = append(out, p)
 		}
 	}

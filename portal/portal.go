@@ -81,7 +81,7 @@ type HostWriter interface {
 	// IPv6 tells whether portals of IPv6 can be held; those of IPv4 always can.
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
-	Diverts(ipv6 bool) bool
+	Diverts(family service.IPFamily) bool
 	SetInside(Inside) error
 	SetNodePortAddresses([]netip.Prefix) (changed bool)
 	SetMark(uint32)

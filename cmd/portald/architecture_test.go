@@ -14,7 +14,7 @@ const module = "github.com/portald/portald/"
 var arrows = map[string][]string{
 	"proxy/service":      {},
 	"proxy/balance":      {},
-	"platform":           {},
+	"platform":           {"proxy/service"},
 	"proxy/splice":       {"proxy/service"},
 	"portal":             {"proxy/service"},
 	"proxy":              {"proxy/service"},

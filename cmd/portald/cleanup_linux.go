@@ -30,7 +30,7 @@ func cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 		_, err := newWriter(cfg, traceOf(cfg), told{log: log})
 		return err
 	}
-	return errors.Join(append(errs, families(traceOf(cfg).divert.Remove))...)
+	return errors.Join(append(errs, forFamilies(traceOf(cfg).divert.Remove))...)
 }
 
 // clearOthers removes what runs in another mode left, once the rules of this one stand. In a kernel mode that is what

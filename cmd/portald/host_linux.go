@@ -9,6 +9,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/service"
 )
 
 // host is what is asked of the operating system while connections are carried.
@@ -52,8 +53,10 @@ func (h *host) close() {
 	h.paths.Close()
 }
 
-// families does something for IPv4 and IPv6 alike.
-func families(do func(ipv6 bool) error) error { return errors.Join(do(false), do(true)) }
+// forFamilies does something for IPv4 and IPv6 alike.
+func forFamilies(do func(service.IPFamily) error) error {
+	return errors.Join(do(service.IPv4), do(service.IPv6))
+}
 
 // firstOfEach is the first address of each family.
 func firstOfEach(addrs []netip.Addr) (out []netip.Addr) {

@@ -84,7 +84,7 @@ func (l *leave) remove(ctx context.Context) error {
 	if l.handOver {
 		return nil
 	}
-	return errors.Join(families(traceOf(l.cfg).divert.Remove), l.writer.Cleanup(ctx))
+	return errors.Join(forFamilies(traceOf(l.cfg).divert.Remove), l.writer.Cleanup(ctx))
 }
 
 // leaveTime bounds each step of changing rules at the end.

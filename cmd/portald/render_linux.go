@@ -100,7 +100,7 @@ func (s *sheet) keep(name string) {
 	s.portals = slices.DeleteFunc(s.portals, func(p portal.Portal) bool {
 		ours := p.Owner.Service().String() == name
 		if to, ok := p.Target.(portal.Redirect); ok && ours {
-			led[portal.ProxyPort{IPv6: p.Frontend.Addr.Addr().Is6(), Protocol: p.Frontend.Protocol, Port: to.Port}] = true
+			led[portal.ProxyPort{Family: service.FamilyOf(p.Frontend.Addr.Addr()), Protocol: p.Frontend.Protocol, Port: to.Port}] = true
 		}
 		return !ours
 	})

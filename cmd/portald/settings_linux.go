@@ -52,9 +52,9 @@ func (d *daemon) serving(p *service.Port) {
 // every packet, so they stand only where they are of use. They stay to the end. It takes effect when all is written anew.
 func (d *daemon) divert() {
 	divert := traceOf(d.cfg).divert
-	err := divert.Add(false)
+	err := divert.Add(service.IPv4)
 	if err == nil && d.writer.IPv6() {
-		err = divert.Add(true)
+		err = divert.Add(service.IPv6)
 	}
 	if err != nil {
 		d.log.WithError(err).Warn("Endpoints see this node's address, whatever Services ask for")

@@ -128,8 +128,8 @@ func (d *daemon) wireWriter() (err error) {
 	t := told{
 		nodePorts: nodePortAddresses(d.cfg, nil), own: own, inside: d.host.inside.rules(), log: d.log,
 		failed: d.writeFailed,
-		held:   func(ipv6 bool, table string, rules int) { m.Rules(familyName(ipv6), table, rules) },
-		wrote:  func(ipv6 bool, table string, rules int) { m.RulesLast(familyName(ipv6), table, rules) },
+		held:   func(family service.IPFamily, table string, rules int) { m.Rules(family.String(), table, rules) },
+		wrote:  func(family service.IPFamily, table string, rules int) { m.RulesLast(family.String(), table, rules) },
 	}
 	d.writer, err = newWriter(d.cfg, traceOf(d.cfg), t)
 	if err != nil && d.cfg.Writer == byIPVS && d.cfg.IPVS.Fallback != "" {
@@ -142,12 +142,12 @@ func (d *daemon) wireWriter() (err error) {
 }
 
 // writeFailed counts what the host did not take.
-func (d *daemon) writeFailed(ipv6, partial bool) {
+func (d *daemon) writeFailed(family service.IPFamily, partial bool) {
 	if d.cfg.Writer == byNFTables {
-		d.metrics.NFTablesFailed(familyName(ipv6))
+		d.metrics.NFTablesFailed(family.String())
 		return
 	}
-	d.metrics.RestoreFailed(familyName(ipv6), partial)
+	d.metrics.RestoreFailed(family.String(), partial)
 }
 
 // withoutIPVS is a configuration for a kernel that has no IPVS.
@@ -158,14 +158,6 @@ func withoutIPVS(cfg *config.Config) *config.Config {
 		out.ProxyMode = out.Writer
 	}
 	return &out
-}
-
-// familyName is the value of the metrics' label ip_family.
-func familyName(ipv6 bool) string {
-	if ipv6 {
-		return "IPv6"
-	}
-	return "IPv4"
 }
 
 func (d *daemon) wireEngine(limit uint64) error {
@@ -213,12 +205,12 @@ const spareThreads = 2
 
 // returns is splice.Options.Returns: until replies are led back, none come.
 func (d *daemon) returns(client, endpoint netip.Addr) bool {
-	return d.writer.Diverts(client.Is6()) && d.host.paths.Returns(client, endpoint)
+	return d.writer.Diverts(service.FamilyOf(client)) && d.host.paths.Returns(client, endpoint)
 }
 
 // returnsKnown is splice.Options.ReturnsKnown.
 func (d *daemon) returnsKnown(client, endpoint netip.Addr) (returns, known bool) {
-	if !d.writer.Diverts(client.Is6()) {
+	if !d.writer.Diverts(service.FamilyOf(client)) {
 		return false, true
 	}
 	return d.host.paths.ReturnsKnown(client, endpoint)
@@ -321,10 +313,10 @@ func (d *daemon) prepareHost() {
 
 // checkForwarding tells of a host that would not pass on what the kernel leads to endpoints.
 func (d *daemon) checkForwarding() {
-	for _, ipv6 := range []bool{false, true} {
-		if on, err := platform.Forwarding(ipv6); err == nil && !on {
+	for _, family := range service.IPFamilies() {
+		if on, err := platform.Forwarding(family); err == nil && !on {
 			d.log.Warnf("%s is not forwarded on this host: clients beyond it do not reach endpoints beyond it; set net.ipv%d.%s=1",
-				familyName(ipv6), map[bool]int{false: 4, true: 6}[ipv6], map[bool]string{false: "ip_forward", true: "conf.all.forwarding"}[ipv6])
+				family, [2]int{4, 6}[family], [2]string{"ip_forward", "conf.all.forwarding"}[family])
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/nftables"
+	"github.com/portald/portald/proxy/service"
 )
 
 // The facilities, as settings call them.
@@ -26,8 +27,8 @@ type told struct {
 	own         []netip.Addr // the host's addresses
 	inside      portal.Inside
 	log         logrus.FieldLogger
-	failed      func(ipv6, partial bool)
-	held, wrote func(ipv6 bool, table string, rules int)
+	failed      func(family service.IPFamily, partial bool)
+	held, wrote func(family service.IPFamily, table string, rules int)
 }
 
 // newWriter makes the writer that a configuration asks for, with these names on the host.
@@ -63,7 +64,7 @@ func newIPVS(cfg *config.Config, names trace, t told) (portal.HostWriter, error)
 // rulesBesideIPVS are the options of that writer.
 func rulesBesideIPVS(cfg *config.Config, names trace, t told) iptables.Options {
 	out, o := iptablesOptions(cfg, names, t), ipvsOptions(cfg, names, t)
-	for _, c := range append(ipvs.Chains(o, false), ipvs.Chains(o, true)...) {
+	for _, c := range append(ipvs.Chains(o, service.IPv4), ipvs.Chains(o, service.IPv6)...) {
 		out.Extra = append(out.Extra, iptables.Extra(c))
 	}
 	return out

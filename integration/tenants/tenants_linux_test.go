@@ -52,7 +52,7 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	o := ipvs.Options{Prefix: prefix, Inside: inside()}
 	if ipvs.Usable(o) == nil {
 		out["ipvs"] = func() (w portal.HostWriter, err error) {
-			if o.Rules, err = iptables.New(rules("", append(ipvs.Chains(o, false), ipvs.Chains(o, true)...))); err != nil {
+			if o.Rules, err = iptables.New(rules("", append(ipvs.Chains(o, service.IPv4), ipvs.Chains(o, service.IPv6)...))); err != nil {
 				return nil, err
 			}
 			return ipvs.New(o)

@@ -1,11 +1,15 @@
 package iptables
 
-import "github.com/coreos/go-iptables/iptables"
+import (
+	"github.com/coreos/go-iptables/iptables"
+
+	"github.com/portald/portald/proxy/service"
+)
 
 // present looks for the family's commands and runs one.
 func present(f family, variant string) error {
 	protocol := iptables.ProtocolIPv4
-	if f.v6 {
+	if f.ip == service.IPv6 {
 		protocol = iptables.ProtocolIPv6
 	}
 	_, err := iptables.New(iptables.IPFamily(protocol), iptables.Path(f.commandName(variant, "")))

@@ -17,6 +17,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
 )
 
 // The daemon dials an endpoint from a client's own address, and has the answers.
@@ -56,7 +57,7 @@ func TestTransparent(t *testing.T) {
 					}
 				}
 			}
-			s.Node.Must(func() error { return errors.Join(divert.Add(false), divert.Add(true)) })
+			s.Node.Must(func() error { return errors.Join(divert.Add(service.IPv4), divert.Add(service.IPv6)) })
 			expect("with rules and routes", "")
 			s.Node.Must(func() error { return portaltest.Sysctl("net/ipv4/conf/all/src_valid_mark", "1") })
 			expect("where marks count for the reverse path", "")
@@ -78,7 +79,7 @@ func TestTransparent(t *testing.T) {
 				}
 				return err
 			})
-			s.Node.Must(func() error { return errors.Join(divert.Remove(false), divert.Remove(true)) })
+			s.Node.Must(func() error { return errors.Join(divert.Remove(service.IPv4), divert.Remove(service.IPv6)) })
 			ways = ways[:1]
 			expect("without routes", "timeout")
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // marks tells whether the host marks replies in IPv4.
@@ -14,22 +15,22 @@ func (f *fake) marks() bool { return f.count("iptables mangle") > 0 }
 func TestDivert(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, richOptions(host.run, ""))
-	if w.Diverts(false) || host.marks() {
+	if w.Diverts(service.IPv4) || host.marks() {
 		t.Error("marks before Replace")
 	}
 	held := map[string]int{}
-	w.held = func(v6 bool, table string, rules int) { held[fmt.Sprint(table, v6)] = rules }
+	w.held = func(family service.IPFamily, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Diverts(false) || !w.Diverts(true) || !host.marks() || held["manglefalse"] != 2 || held["mangletrue"] != 2 {
-		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(false), w.Diverts(true), held)
+	if !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) || !host.marks() || held["mangleIPv4"] != 2 || held["mangleIPv6"] != 2 {
+		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(service.IPv4), w.Diverts(service.IPv6), held)
 	}
 	host.tables["iptables mangle"]["PREROUTING"] = nil
 	if err := w.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "table mangle: no rule") {
 		t.Errorf("without the jump, the audit says %v", err)
 	}
-	if err := w.Cleanup(t.Context()); err != nil || host.marks() || w.Diverts(false) {
+	if err := w.Cleanup(t.Context()); err != nil || host.marks() || w.Diverts(service.IPv4) {
 		t.Errorf("after Cleanup: %v, %d rules", err, host.count("iptables mangle"))
 	}
 }
@@ -45,7 +46,7 @@ func TestDivertIsUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWriter(t, testOptions(host.run, ""))
-		if err := undo(w); err != nil || host.marks() || w.Diverts(false) {
+		if err := undo(w); err != nil || host.marks() || w.Diverts(service.IPv4) {
 			t.Errorf("%s without a mark: %v, %d rules are left", what, err, host.count("iptables mangle"))
 		}
 	}
@@ -67,12 +68,12 @@ func TestHostThatCannotDivert(t *testing.T) {
 	if err := w.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if w.Diverts(false) || len(said) != 2 || !strings.Contains(said[0], "IPv4") || !strings.Contains(said[1], "IPv6") {
-		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(false), said)
+	if w.Diverts(service.IPv4) || len(said) != 2 || !strings.Contains(said[0], "IPv4") || !strings.Contains(said[1], "IPv6") {
+		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(service.IPv4), said)
 	}
 	host.lacks = ""
-	if err := w.Replace(t.Context(), goldenPortals()); err != nil || !w.Diverts(false) {
-		t.Errorf("with the match: %v, marks: %t", err, w.Diverts(false))
+	if err := w.Replace(t.Context(), goldenPortals()); err != nil || !w.Diverts(service.IPv4) {
+		t.Errorf("with the match: %v, marks: %t", err, w.Diverts(service.IPv4))
 	}
 }
 

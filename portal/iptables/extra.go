@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Extra is a chain of another room that this Writer writes, audits and removes with its own. Its rules are fixed.
 type Extra struct {
-	IPv6  bool
-	Table string   // nat, filter or mangle
-	Name  string   // after the prefix and a -; IPVS- and more, or one of kube-proxy's names
-	Rules []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for Options.Prefix
-	From  []Jump
+	Family service.IPFamily
+	Table  string   // nat, filter or mangle
+	Name   string   // after the prefix and a -; IPVS- and more, or one of kube-proxy's names
+	Rules  []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for Options.Prefix
+	From   []Jump
 }
 
 // Jump is a rule in a built-in chain that leads to an Extra. Both types are the same in the room that has the chains.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 func extras() []Extra {
@@ -12,7 +13,7 @@ func extras() []Extra {
 		{Table: "nat", Name: "IPVS-MARK", Rules: []string{"-j MARK --set-xmark 0x4000/0x4000"}},
 		{Table: "nat", Name: "IPVS-IN", Rules: []string{"-p tcp -m tcp --dport 9 -j {prefix}-IPVS-MARK"},
 			From: []Jump{{Chain: "POSTROUTING", Match: "-d 192.0.2.9/32", Last: true}, {Chain: "PREROUTING"}}},
-		{IPv6: true, Table: "filter", Name: "LOAD-BALANCER", From: []Jump{{Chain: "INPUT"}}},
+		{Family: service.IPv6, Table: "filter", Name: "LOAD-BALANCER", From: []Jump{{Chain: "INPUT"}}},
 	}
 }
 
@@ -62,7 +63,7 @@ func TestExtraIsRefused(t *testing.T) {
 // A room has types of its own.
 func TestExtraConverts(t *testing.T) {
 	type other struct {
-		IPv6        bool
+		Family      service.IPFamily
 		Table, Name string
 		Rules       []string
 		From        []struct {

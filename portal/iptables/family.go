@@ -11,7 +11,7 @@ import (
 type family struct {
 	name     string // as messages say it
 	command  string // the tool's name up to its variant
-	v6       bool
+	ip       service.IPFamily
 	loopback netip.Prefix
 	everyBit string                      // of an address, as a mask
 	rejected map[service.Protocol]string // the word that makes a client see "connection refused"
@@ -31,7 +31,7 @@ func ipv6() family {
 	return family{
 		name:     "IPv6",
 		command:  "ip6tables",
-		v6:       true,
+		ip:       service.IPv6,
 		loopback: netip.MustParsePrefix("::1/128"),
 		everyBit: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 		rejected: rejected("icmp6-port-unreachable"),
@@ -45,7 +45,7 @@ func rejected(unreachable string) map[service.Protocol]string {
 }
 
 // owns tells whether an address is of this family.
-func (f family) owns(addr netip.Addr) bool { return addr.Is6() == f.v6 }
+func (f family) owns(addr netip.Addr) bool { return service.FamilyOf(addr) == f.ip }
 
 // those are the addresses of the family.
 func (f family) those(all []netip.Addr) []netip.Addr {
@@ -55,7 +55,7 @@ func (f family) those(all []netip.Addr) []netip.Addr {
 // bits writes the low 16 bits of an address as an address of the family: a value or a mask to match them by.
 func (f family) bits(low uint16) string {
 	hi, lo := byte(low>>8), byte(low)
-	if f.v6 {
+	if f.ip == service.IPv6 {
 		return netip.AddrFrom16([16]byte{14: hi, 15: lo}).String()
 	}
 	return netip.AddrFrom4([4]byte{2: hi, 3: lo}).String()

@@ -29,7 +29,7 @@ type host struct {
 const probeTime = 10 * time.Second
 
 func newHost(f family, names chains, o Options) (*host, error) {
-	address, err := portal.ProxyAddress(o.ProxyAddresses, f.v6)
+	address, err := portal.ProxyAddress(o.ProxyAddresses, f.ip)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h *host) extend(extras []Extra) error {
 			return err
 		}
 		for _, t := range h.tables() {
-			if x.Table == t.name && x.IPv6 == h.v6 {
+			if x.Table == t.name && x.Family == h.ip {
 				t.extras = append(t.extras, x)
 			}
 		}
@@ -80,7 +80,7 @@ func (h *host) probe() error {
 			return err
 		}
 	}
-	if h.nat.plain = h.commands.plain; h.nat.plain && !h.v6 {
+	if h.nat.plain = h.commands.plain; h.nat.plain && h.ip == service.IPv4 {
 		h.log("%s is older than 1.6.2: of masqueraded flows that begin at once, some may get the same port and fail", h.commands.command)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (h *host) probe() error {
 // guard takes in which of the family's proxy ports are open.
 func (h *host) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
-		if p.IPv6 == h.v6 {
+		if p.Family == h.ip {
 			h.filter.guarded.set(p.Protocol, p.Port, open)
 		}
 	}
@@ -272,7 +272,7 @@ func (h *host) written() []*table {
 func (h *host) adopt(s portal.Settings) {
 	for _, t := range []*table{h.nat, h.filter, h.mangle} {
 		t.allNodeAddresses = len(s.NodePortAddresses) == 0
-		t.nodeAddresses = s.NodeAddresses(h.v6)
+		t.nodeAddresses = s.NodeAddresses(h.ip)
 		t.mark = s.Mark
 		t.pods = h.pods(s.Inside)
 	}

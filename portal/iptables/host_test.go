@@ -179,7 +179,7 @@ func goldenPorts() map[portal.ProxyPort]bool {
 	open := map[portal.ProxyPort]bool{}
 	for _, port := range []uint16{20222, 20223, 20224, 20225, 20480, 20490, 20491} {
 		open[portal.ProxyPort{Protocol: service.TCP, Port: port}] = true
-		open[portal.ProxyPort{IPv6: true, Protocol: service.TCP, Port: port}] = true
+		open[portal.ProxyPort{Family: service.IPv6, Protocol: service.TCP, Port: port}] = true
 	}
 	open[portal.ProxyPort{Protocol: service.UDP, Port: 20000}] = true
 	return open

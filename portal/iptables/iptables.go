@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // DefaultPrefix begins the names of our chains unless Options says otherwise.
@@ -55,11 +56,11 @@ type Options struct {
 	// Log is told once of each thing that the host cannot do. The default is silence.
 	Log func(format string, args ...any)
 	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
-	Failed func(ipv6, partial bool)
+	Failed func(family service.IPFamily, partial bool)
 	// Held is told how many rules of ours a table of one family holds, after each Replace and Update. Default none.
-	Held func(ipv6 bool, table string, rules int)
+	Held func(family service.IPFamily, table string, rules int)
 	// Wrote is told how many rules a Replace or Update gave a table of one family. Default none.
-	Wrote func(ipv6 bool, table string, rules int)
+	Wrote func(family service.IPFamily, table string, rules int)
 }
 
 // Writer holds portals in iptables. One goroutine uses it; Diverts and what begins with Set are for any.
@@ -67,9 +68,9 @@ type Writer struct {
 	portal.Limits
 	portal.Live
 	hosts  []*host // one for each family served
-	failed func(ipv6, partial bool)
-	held   func(ipv6 bool, table string, rules int)
-	wrote  func(ipv6 bool, table string, rules int)
+	failed func(family service.IPFamily, partial bool)
+	held   func(family service.IPFamily, table string, rules int)
+	wrote  func(family service.IPFamily, table string, rules int)
 	known  portal.Known
 }
 
@@ -106,7 +107,7 @@ func New(o Options) (*Writer, error) {
 		switch {
 		case err == nil:
 			w.hosts = append(w.hosts, h)
-		case f.v6:
+		case f.ip == service.IPv6:
 			o.Log("no portals for IPv6 on this host: %v", err)
 		default:
 			return nil, fmt.Errorf("use %s: %w", f.commandName(o.Variant, ""), err)
@@ -130,13 +131,13 @@ func (o *Options) complete() error {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Failed == nil {
-		o.Failed = func(bool, bool) {}
+		o.Failed = func(service.IPFamily, bool) {}
 	}
 	if o.Wrote == nil {
-		o.Wrote = func(bool, string, int) {}
+		o.Wrote = func(service.IPFamily, string, int) {}
 	}
 	if o.Held == nil {
-		o.Held = func(bool, string, int) {}
+		o.Held = func(service.IPFamily, string, int) {}
 	}
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)
@@ -196,12 +197,12 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 // tell says how the rules of one family took a Replace or Update.
 func (w *Writer) tell(h *host, partial bool, err error) error {
 	if err != nil {
-		w.failed(h.v6, partial)
+		w.failed(h.ip, partial)
 		return err
 	}
 	for _, t := range h.written() {
-		w.held(h.v6, t.name, t.rules)
-		w.wrote(h.v6, t.name, t.sent)
+		w.held(h.ip, t.name, t.rules)
+		w.wrote(h.ip, t.name, t.sent)
 		t.sent = 0
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // jump is a rule of ours in a built-in chain.
@@ -82,7 +84,7 @@ func (r renderer) notDialled() string {
 // guardJumps come behind the refusal of new flows: what is refused is not let through.
 func (r renderer) guardJumps() []jump {
 	all := []jump{{chain: "FORWARD", to: r.forward}}
-	if !r.v6 {
+	if r.ip == service.IPv4 {
 		for _, chain := range []string{"INPUT", "OUTPUT"} {
 			all = append(all, jump{chain: chain, match: r.fromElsewhere(), to: r.martian})
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Endpoints that are dialled from a client's own address answer to that address. Where the answer passes this node, a
@@ -51,6 +53,6 @@ func (h *host) settleMangle(err error) {
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family: with
 // Options.Mark, from the first Replace on, on a host that can.
-func (w *Writer) Diverts(ipv6 bool) bool {
-	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.v6 == ipv6 && h.diverts.Load() })
+func (w *Writer) Diverts(family service.IPFamily) bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.ip == family && h.diverts.Load() })
 }

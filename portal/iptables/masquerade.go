@@ -3,6 +3,8 @@ package iptables
 import (
 	"fmt"
 	"strings"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // What spread portals need is in the way of every packet, and so comes only with the first.
@@ -70,7 +72,7 @@ func (r renderer) fromElsewhere() string {
 // guards are the chains in filter.
 func (r renderer) guards() map[string]string {
 	all := map[string]string{r.forward: r.forwardRules()}
-	if !r.v6 { // nobody routes ::1
+	if r.ip == service.IPv4 { // nobody routes ::1
 		all[r.martian] = r.martianRules()
 	}
 	return all

@@ -3,6 +3,8 @@ package iptables
 import (
 	"bytes"
 	"context"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Trace is what Writers of a prefix left on the host, in one variant of iptables.
@@ -19,7 +21,7 @@ func Look(ctx context.Context, o Options) (found Trace, err error) {
 		if err != nil {
 			return Trace{}, err
 		}
-		if err := h.look(ctx, &found); err != nil && !f.v6 {
+		if err := h.look(ctx, &found); err != nil && f.ip == service.IPv4 {
 			return Trace{}, err
 		}
 	}

@@ -240,14 +240,14 @@ func TestFailedIsTold(t *testing.T) {
 			}
 			return nil, nil
 		},
-		Failed: func(ipv6, partial bool) { told = append(told, fmt.Sprint(ipv6, partial)) }})
+		Failed: func(family service.IPFamily, partial bool) { told = append(told, fmt.Sprint(family, partial)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Replace(t.Context(), nil); err == nil {
 		t.Error("no error")
 	}
-	if fmt.Sprint(told) != "[false false true false]" {
+	if fmt.Sprint(told) != "[IPv4 false IPv6 false]" {
 		t.Errorf("told %v", told)
 	}
 }

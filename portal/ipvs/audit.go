@@ -38,7 +38,7 @@ func (w *Writer) auditAddresses(found *portal.Findings) error {
 func (w *Writer) auditSets(found *portal.Findings) error {
 	held := map[entry]bool{}
 	for _, s := range w.names.sets() {
-		if s.v6 && !w.IPv6() {
+		if s.family == service.IPv6 && !w.IPv6() {
 			continue
 		}
 		elements, there, err := w.elementsOf(s)
@@ -50,7 +50,7 @@ func (w *Writer) auditSets(found *portal.Findings) error {
 			continue
 		}
 		for _, e := range elements {
-			held[entry{s.id, s.v6, e}] = true
+			held[entry{s.id, s.family, e}] = true
 		}
 	}
 	compareKeys(found, "sets have", w.elements.uses, held, entry.compare)

@@ -50,7 +50,7 @@ func (w *Writer) tidy() error {
 		f.add(w.removeAddress(addr))
 	}
 	for _, e := range slices.SortedFunc(slices.Values(w.elements.gone()), entry.compare) {
-		f.add(w.removeElement(w.names.set(e.id, e.v6), e.element))
+		f.add(w.removeElement(w.names.set(e.id, e.family), e.element))
 	}
 	w.uses.settle()
 	w.elements.settle()
@@ -64,7 +64,7 @@ func (w *Writer) enter(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		f.add(w.addElement(w.names.set(e.id, e.v6), e.element))
+		f.add(w.addElement(w.names.set(e.id, e.family), e.element))
 	}
 	return f.err()
 }

@@ -3,16 +3,18 @@ package ipvs
 import (
 	"fmt"
 	"strings"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Chain is a chain of iptables rules that IPVS needs beside it, for a Writer of such rules to write, audit and remove
 // with its own. Its rules are fixed.
 type Chain struct {
-	IPv6  bool
-	Table string
-	Name  string   // behind the prefix of names and a -
-	Rules []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for the prefix of names
-	From  []Jump
+	Family service.IPFamily
+	Table  string
+	Name   string   // behind the prefix of names and a -
+	Rules  []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for the prefix of names
+	From   []Jump
 }
 
 // Jump is a rule in a built-in chain that leads to a Chain.
@@ -35,11 +37,11 @@ const newFlow = "-m conntrack --ctstate NEW"
 // endpoint that is a virtual server, since IPVS asks for no marks. In filter, ports of the
 // device's addresses that no virtual server has are refused, as they would otherwise lead to the node's own listeners;
 // and answers, and flows to virtual servers on hosts that deny by default, are let in.
-func Chains(o Options, ipv6 bool) []Chain {
+func Chains(o Options, family service.IPFamily) []Chain {
 	if err := o.complete(); err != nil {
 		return nil
 	}
-	r := ruleset{Options: o, v6: ipv6, names: newNames(o.Prefix)}
+	r := ruleset{Options: o, family: family, names: newNames(o.Prefix)}
 	all := []Chain{
 		r.chain("nat", "IPVS-MARK", r.marks(), Jump{Chain: "PREROUTING"}, Jump{Chain: "OUTPUT"}),
 		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
@@ -62,16 +64,16 @@ func Chains(o Options, ipv6 bool) []Chain {
 type ruleset struct {
 	Options
 	names
-	v6 bool
+	family service.IPFamily
 }
 
 func (r ruleset) chain(table, name string, rules []string, from ...Jump) Chain {
-	return Chain{IPv6: r.v6, Table: table, Name: name, Rules: rules, From: from}
+	return Chain{Family: r.family, Table: table, Name: name, Rules: rules, From: from}
 }
 
 // in matches packets that a set has.
 func (r ruleset) in(id setID, parts string) string {
-	return fmt.Sprintf("-m set --match-set %s %s ", r.set(id, r.v6), parts)
+	return fmt.Sprintf("-m set --match-set %s %s ", r.set(id, r.family), parts)
 }
 
 const thisNode = "-m addrtype --src-type LOCAL "
@@ -145,7 +147,7 @@ func (r ruleset) ranges() []string {
 
 func (r ruleset) refusals() []string {
 	unreachable := "icmp-port-unreachable"
-	if r.v6 {
+	if r.family == service.IPv6 {
 		unreachable = "icmp6-port-unreachable"
 	}
 	unknown := r.in(addresses, "dst") + strings.Replace(r.in(served, "dst,dst"), "--match-set", "! --match-set", 1)

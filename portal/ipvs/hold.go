@@ -42,8 +42,8 @@ func (w *Writer) count(p portal.Portal, n int) {
 func (w *Writer) pods() {
 	for _, p := range w.Settings().Inside.Sources {
 		for _, half := range halves(p.Masked()) {
-			e := entry{pods, half.Addr().Is6(), element{client: half}}
-			if !w.elements.has(e) && (w.v6 || !e.v6) {
+			e := entry{pods, service.FamilyOf(half.Addr()), element{client: half}}
+			if !w.elements.has(e) && (w.v6 || e.family == service.IPv4) {
 				w.elements.add(e, 1)
 			}
 		}
@@ -68,7 +68,7 @@ func (w *Writer) use(f service.Frontend, n int) {
 		return
 	}
 	w.uses.add(addr, n)
-	w.elements.add(entry{addresses, addr.Is6(), element{addr: addr}}, n)
+	w.elements.add(entry{addresses, service.FamilyOf(addr), element{addr: addr}}, n)
 }
 
 // hold counts what a virtual server itself needs, as long as it is there.

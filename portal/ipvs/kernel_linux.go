@@ -227,7 +227,7 @@ func (h *host) removeAddress(a netip.Addr) error {
 
 func (h *host) makeSet(s set) error {
 	o := netlink.IpsetCreateOptions{Replace: true, Family: unix.AF_INET, MaxElements: maxElements}
-	if s.v6 {
+	if s.family == service.IPv6 {
 		o.Family = unix.AF_INET6
 	}
 	if s.typ == byNet {

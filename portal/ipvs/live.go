@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // SetInside changes Options.Inside, also of the Rules. It takes effect at the next Replace. Interfaces cannot change:
@@ -30,7 +31,7 @@ func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 func (w *Writer) SetMark(mark uint32) { w.Rules.SetMark(mark) }
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family.
-func (w *Writer) Diverts(ipv6 bool) bool { return w.Rules.Diverts(ipv6) }
+func (w *Writer) Diverts(family service.IPFamily) bool { return w.Rules.Diverts(family) }
 
 // IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
 func (w *Writer) IPv6() bool { return w.v6 }

@@ -37,7 +37,7 @@ func (w *Writer) prepare() error {
 	}
 	errs = append(errs, w.makeDevice())
 	for _, s := range w.names.sets() {
-		if !s.v6 || w.IPv6() {
+		if s.family == service.IPv4 || w.IPv6() {
 			errs = append(errs, w.makeSet(s))
 		}
 	}
@@ -60,7 +60,7 @@ func (w *Writer) look() error {
 			return err
 		}
 		for _, e := range elements {
-			w.elements.know(entry{s.id, s.v6, e})
+			w.elements.know(entry{s.id, s.family, e})
 		}
 	}
 	return nil

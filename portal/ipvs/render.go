@@ -55,14 +55,14 @@ func (w *Writer) renderSets(b *bytes.Buffer) {
 	b.WriteString("# ipset restore\n")
 	for _, s := range w.names.sets() {
 		switch {
-		case s.v6:
+		case s.family == service.IPv6:
 			fmt.Fprintf(b, "create %s %s family inet6 maxelem %d\n", s.name, s.typ, maxElements)
 		default:
 			fmt.Fprintf(b, "create %s %s family inet maxelem %d\n", s.name, s.typ, maxElements)
 		}
 	}
 	for _, e := range slices.SortedFunc(slices.Values(w.elements.come()), entry.compare) {
-		fmt.Fprintf(b, "add %s %s\n", w.names.set(e.id, e.v6), e.element)
+		fmt.Fprintf(b, "add %s %s\n", w.names.set(e.id, e.family), e.element)
 	}
 }
 

@@ -81,9 +81,9 @@ func newNames(prefix string) names {
 const maxSetName = 31
 
 // set is the name of a set; kube-proxy cuts names too.
-func (n names) set(id setID, v6 bool) string {
+func (n names) set(id setID, family service.IPFamily) string {
 	name := n.prefix + "-"
-	if v6 {
+	if family == service.IPv6 {
 		name += "6-"
 	}
 	if n.prefix == SolePrefix {
@@ -96,17 +96,17 @@ func (n names) set(id setID, v6 bool) string {
 
 // set is one with its name.
 type set struct {
-	name string
-	typ  string
-	id   setID
-	v6   bool
+	name   string
+	typ    string
+	id     setID
+	family service.IPFamily
 }
 
 // sets are those of both families, in order.
 func (n names) sets() (out []set) {
-	for _, v6 := range []bool{false, true} {
+	for _, family := range service.IPFamilies() {
 		for id := range setIDs {
-			out = append(out, set{n.set(id, v6), setKinds[id].typ, id, v6})
+			out = append(out, set{n.set(id, family), setKinds[id].typ, id, family})
 		}
 	}
 	return out
@@ -138,8 +138,8 @@ func (n names) cut(name string) string { return name[:min(len(name), maxSetName)
 
 // entry is an element of a set.
 type entry struct {
-	id setID
-	v6 bool
+	id     setID
+	family service.IPFamily
 	element
 }
 
@@ -157,18 +157,12 @@ func (e element) compare(o element) int {
 }
 
 func (e entry) compare(o entry) int {
-	six := func(v6 bool) int {
-		if v6 {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(six(e.v6), six(o.v6)), cmp.Compare(e.id, o.id), e.element.compare(o.element))
+	return cmp.Or(cmp.Compare(e.family, o.family), cmp.Compare(e.id, o.id), e.element.compare(o.element))
 }
 
 // atFrontend is a frontend's entry in a set of addresses and ports.
 func atFrontend(id setID, f service.Frontend) entry {
-	return entry{id, f.Addr.Addr().Is6(), element{addr: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}}
+	return entry{id, service.FamilyOf(f.Addr.Addr()), element{addr: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}}
 }
 
 // of is the entry with a client as its third part.

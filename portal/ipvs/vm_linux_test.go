@@ -54,7 +54,7 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 		edit(&o)
 	}
 	var extra []iptables.Extra
-	for _, c := range append(Chains(o, false), Chains(o, true)...) {
+	for _, c := range append(Chains(o, service.IPv4), Chains(o, service.IPv6)...) {
 		extra = append(extra, iptables.Extra(c))
 	}
 	rules, err := iptables.New(iptables.Options{

@@ -5,6 +5,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // attributes is netlink's encoding of them, growing. A Replace writes some hundred thousand.
@@ -48,7 +50,9 @@ func message(kind uint16, flags netlink.HeaderFlags, f family, a attributes) net
 	}
 }
 
-func (f family) number() byte { return choose[byte](f.v6, unix.NFPROTO_IPV6, unix.NFPROTO_IPV4) }
+func (f family) number() byte {
+	return choose[byte](f.ip == service.IPv6, unix.NFPROTO_IPV6, unix.NFPROTO_IPV4)
+}
 
 // decode calls each with the attributes of a list.
 func decode(list []byte, each func(*netlink.AttributeDecoder)) error {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Registers hold 4 bytes each from 8 on, and 16 bytes each from 1 to 4, which are the same.
@@ -122,7 +124,7 @@ func (p *program) action(s statement) {
 	case masquerade:
 		p.add(&expr.Masq{FullyRandom: true})
 	case reject:
-		unreachable := uint8(choose(p.v6, 4, 3)) // port unreachable
+		unreachable := uint8(choose(p.ip == service.IPv6, 4, 3)) // port unreachable
 		p.add(choose(s.tcp, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST},
 			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}))
 	case verdict:
@@ -148,7 +150,7 @@ func (v verdict) kind() expr.VerdictKind {
 func (p *program) load(part field, register uint32) {
 	switch part {
 	case bySource, byDestination:
-		offset := uint32(choose(p.v6, 8, 12))
+		offset := uint32(choose(p.ip == service.IPv6, 8, 12))
 		if part == byDestination {
 			offset += p.width() * 4
 		}
@@ -161,7 +163,7 @@ func (p *program) load(part field, register uint32) {
 }
 
 // width is how many registers of 4 bytes an address takes.
-func (f family) width() uint32 { return choose[uint32](f.v6, 4, 1) }
+func (f family) width() uint32 { return choose[uint32](f.ip == service.IPv6, 4, 1) }
 
 // key loads a key, and tells which register comes after.
 func (p *program) key(k key, register uint32) uint32 {
@@ -189,7 +191,7 @@ func (p *program) protocols(s protocols) {
 
 // address compares whole bytes where a prefix ends with one, as nft does.
 func (p *program) address(s address) {
-	offset := uint32(choose(p.v6, 8, 12)) + choose(s.source, 0, p.width()*4)
+	offset := uint32(choose(p.ip == service.IPv6, 8, 12)) + choose(s.source, 0, p.width()*4)
 	bits := s.prefix.Bits()
 	length := (bits + 7) / 8
 	if bits%8 != 0 {

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // DefaultTable is the name of our tables unless Options says otherwise.
@@ -47,7 +48,7 @@ type Options struct {
 	// Log is told once of each thing that the host cannot do. The default is silence.
 	Log func(format string, args ...any)
 	// Failed is told of each Replace, or Update if partial, that one family's rules did not take. Default none.
-	Failed func(ipv6, partial bool)
+	Failed func(family service.IPFamily, partial bool)
 }
 
 // Writer holds portals in nftables. One goroutine uses it; Diverts and what begins with Set are for any.
@@ -56,7 +57,7 @@ type Writer struct {
 	portal.Live
 	conn   *conn
 	tables []*table // one for each family served
-	failed func(ipv6, partial bool)
+	failed func(family service.IPFamily, partial bool)
 	known  portal.Known
 	open   map[portal.ProxyPort]bool // the proxy ports that are
 }
@@ -87,7 +88,7 @@ func New(o Options) (*Writer, error) {
 		switch {
 		case err == nil:
 			w.tables = append(w.tables, t)
-		case f.v6:
+		case f.ip == service.IPv6:
 			o.Log("no portals for IPv6 on this host: %v", err)
 		default:
 			return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.close())
@@ -110,7 +111,7 @@ func (o *Options) complete() error {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Failed == nil {
-		o.Failed = func(bool, bool) {}
+		o.Failed = func(service.IPFamily, bool) {}
 	}
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)
@@ -145,7 +146,7 @@ func (o *Options) rules(f family) (rules, error) {
 	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
 		dials: o.Dials}
 	var err error
-	if r.address, err = portal.ProxyAddress(o.ProxyAddresses, f.v6); err != nil {
+	if r.address, err = portal.ProxyAddress(o.ProxyAddresses, f.ip); err != nil {
 		return rules{}, err
 	}
 	for _, cidr := range o.ServiceCIDRs {
@@ -160,7 +161,7 @@ func (o *Options) rules(f family) (rules, error) {
 func (r *rules) adopt(s portal.Settings) {
 	r.inside, r.mark = s.Inside, s.Mark
 	r.allNodeAddresses = len(s.NodePortAddresses) == 0
-	r.nodeAddresses = s.NodeAddresses(r.v6)
+	r.nodeAddresses = s.NodeAddresses(r.ip)
 }
 
 // Guard says which proxy ports are open.
@@ -207,7 +208,7 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 
 func (w *Writer) tell(t *table, partial bool, err error) error {
 	if err != nil {
-		w.failed(t.v6, partial)
+		w.failed(t.ip, partial)
 	}
 	return err
 }
@@ -243,8 +244,8 @@ func (w *Writer) Audit(ctx context.Context) error {
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family: with
 // Options.Mark, from the first Replace on, on a host that can.
-func (w *Writer) Diverts(ipv6 bool) bool {
-	return slices.ContainsFunc(w.tables, func(t *table) bool { return t.v6 == ipv6 && t.diverts.Load() })
+func (w *Writer) Diverts(family service.IPFamily) bool {
+	return slices.ContainsFunc(w.tables, func(t *table) bool { return t.ip == family && t.diverts.Load() })
 }
 
 // wrap says what of a family went wrong.

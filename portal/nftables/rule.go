@@ -192,7 +192,7 @@ func (s redirect) text(f family) string {
 	if !s.to.IsValid() {
 		return "redirect to " + lookup
 	}
-	if f.v6 {
+	if f.ip == service.IPv6 {
 		return fmt.Sprintf("dnat to [%s] %s", s.to, lookup)
 	}
 	return fmt.Sprintf("dnat to %s %s", s.to, lookup)

@@ -6,6 +6,8 @@ import (
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Numbers by which nft knows the types of keys and data; the parts of a concatenation take typeBits each.
@@ -71,7 +73,7 @@ func (f family) keyType(k key) (kind, size uint32) {
 	for _, part := range k {
 		switch part {
 		case bySource, byDestination:
-			kind, size = kind<<typeBits|choose[uint32](f.v6, typeIPv6, typeIPv4), size+f.width()*4
+			kind, size = kind<<typeBits|choose[uint32](f.ip == service.IPv6, typeIPv6, typeIPv4), size+f.width()*4
 		case byProtocol:
 			kind, size = kind<<typeBits|typeProto, size+choose[uint32](len(k) > 1, 4, 1)
 		case byPort:
@@ -114,9 +116,9 @@ func (f family) concatenation(k key, slots int) []byte {
 		var one []byte
 		switch part {
 		case bySource:
-			one = expression(exprPayload, choose(f.v6, headerIPv6, headerIPv4), choose(f.v6, fieldIPv6, fieldIPv4)-1)
+			one = expression(exprPayload, choose(f.ip == service.IPv6, headerIPv6, headerIPv4), choose(f.ip == service.IPv6, fieldIPv6, fieldIPv4)-1)
 		case byDestination:
-			one = expression(exprPayload, choose(f.v6, headerIPv6, headerIPv4), choose(f.v6, fieldIPv6, fieldIPv4))
+			one = expression(exprPayload, choose(f.ip == service.IPv6, headerIPv6, headerIPv4), choose(f.ip == service.IPv6, fieldIPv6, fieldIPv4))
 		case byProtocol:
 			one = expression(exprMeta, unix.NFT_META_L4PROTO)
 		case byPort:

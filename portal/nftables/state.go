@@ -141,7 +141,7 @@ func (s *state) change(changes []portal.Change) *edit {
 // guard takes in which of the family's proxy ports are open; change tells what that means.
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
-		if p.IPv6 == s.v6 {
+		if p.Family == s.ip {
 			s.needs.add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
 )
 
 func newSite(t *testing.T, o Options) *portaltest.Site {
@@ -93,10 +94,10 @@ func TestTransparent(t *testing.T) {
 	for _, host := range []string{"10.244.0.2", "fd00:244::2"} {
 		pod.Must(func() error { return portaltest.Echo(t, host, 8080) })
 	}
-	if w := s.Writer.(*Writer); !w.Diverts(false) || !w.Diverts(true) {
+	if w := s.Writer.(*Writer); !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) {
 		t.Error("replies are not diverted")
 	}
-	s.Node.Must(func() error { return errors.Join(divert.Add(false), divert.Add(true)) })
+	s.Node.Must(func() error { return errors.Join(divert.Add(service.IPv4), divert.Add(service.IPv6)) })
 	for client, endpoint := range map[string]string{portaltest.ClientV4: "10.244.0.2", portaltest.ClientV6: "fd00:244::2"} {
 		for _, network := range []string{"tcp", "udp"} {
 			if err := s.Node.Do(func() error { return askAs(network, client, net.JoinHostPort(endpoint, "8080")) }); err != nil {

@@ -64,11 +64,11 @@ func (s State) changes(touched map[service.Frontend]bool) []portal.Change {
 // ProxyPorts are some open ones, of both families and protocols: neighbours, and with gaps.
 func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
 	open := map[portal.ProxyPort]bool{}
-	for _, ipv6 := range []bool{false, true} {
+	for _, family := range service.IPFamilies() {
 		for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
 			for port := range uint16(400) {
 				if port < 3 || random.IntN(40) == 0 {
-					open[portal.ProxyPort{IPv6: ipv6, Protocol: protocol, Port: FirstPort + port}] = true
+					open[portal.ProxyPort{Family: family, Protocol: protocol, Port: FirstPort + port}] = true
 				}
 			}
 		}
@@ -79,9 +79,9 @@ func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
 // Guarded is ProxyPort, open or not, in both families and protocols.
 func Guarded(open bool) map[portal.ProxyPort]bool {
 	out := map[portal.ProxyPort]bool{}
-	for _, ipv6 := range []bool{false, true} {
+	for _, family := range service.IPFamilies() {
 		for _, proto := range []service.Protocol{service.TCP, service.UDP} {
-			out[portal.ProxyPort{IPv6: ipv6, Protocol: proto, Port: ProxyPort}] = open
+			out[portal.ProxyPort{Family: family, Protocol: proto, Port: ProxyPort}] = open
 		}
 	}
 	return out
@@ -91,7 +91,7 @@ func Guarded(open bool) map[portal.ProxyPort]bool {
 func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[portal.ProxyPort]bool {
 	changed := map[portal.ProxyPort]bool{}
 	for range n {
-		p := portal.ProxyPort{IPv6: random.IntN(2) == 0, Protocol: service.TCP, Port: FirstPort + uint16(random.IntN(20)*40)}
+		p := portal.ProxyPort{Family: service.IPFamily(random.IntN(2)), Protocol: service.TCP, Port: FirstPort + uint16(random.IntN(20)*40)}
 		if random.IntN(2) == 0 {
 			p.Protocol = service.UDP
 		}

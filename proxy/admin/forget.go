@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 const reconcilerPrefix = "kubeproxy_conntrack_reconciler_"
@@ -44,7 +46,7 @@ func (m *Metrics) CountForgotten(forget ForgetUDP) ForgetUDP {
 		deleted, err := forget(ctx, func(dst, answers netip.AddrPort) bool {
 			ok := stale(dst, answers)
 			if ok {
-				matched[familyOf(dst.Addr())]++
+				matched[service.FamilyOf(dst.Addr()).String()]++
 			}
 			return ok
 		})
@@ -55,12 +57,4 @@ func (m *Metrics) CountForgotten(forget ForgetUDP) ForgetUDP {
 		}
 		return deleted, err
 	}
-}
-
-// familyOf is the value of the label ip_family.
-func familyOf(a netip.Addr) string {
-	if a.Is4() {
-		return "IPv4"
-	}
-	return "IPv6"
 }

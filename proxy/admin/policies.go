@@ -94,7 +94,7 @@ func (l *localPolicies) of(p *service.Port) (out lacks) {
 func onlyElsewhere(endpoints []service.Endpoint, family string) bool {
 	some := false
 	for _, e := range endpoints {
-		if familyOf(e.Addr.Addr()) != family || !e.Ready && !(e.Serving && e.Terminating) {
+		if service.FamilyOf(e.Addr.Addr()).String() != family || !e.Ready && !(e.Serving && e.Terminating) {
 			continue
 		}
 		if e.Local {

@@ -223,21 +223,21 @@ func TestGuardOrder(t *testing.T) {
 	dns := portOf("dns", vip, 0, "10.1.0.1:53")
 	r.listeners.opens = map[portal.ProxyPort]bool{port: true}
 	r.sync(t, dns)
-	if got := r.took(); got != "serving dns; serve dns; guard map[{false udp 11000}:true]; update 2; settle dns" {
+	if got := r.took(); got != "serving dns; serve dns; guard map[{IPv4 udp 11000}:true]; update 2; settle dns" {
 		t.Errorf("opened: %s", got)
 	}
 	r.listeners.closes = map[portal.ProxyPort]bool{port: false}
 	if err := r.Sync(t.Context(), []service.Change{{Name: dns.Name}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.took(); got != "update 2; leave dns, alive false; closed dns; guard map[{false udp 11000}:false]; update 0" {
+	if got := r.took(); got != "update 2; leave dns, alive false; closed dns; guard map[{IPv4 udp 11000}:false]; update 0" {
 		t.Errorf("closed: %s", got)
 	}
 	r.listeners.closes = map[portal.ProxyPort]bool{port: false}
 	if err := r.Audit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.took(); got != "guard map[{false udp 11000}:false]; update 0" {
+	if got := r.took(); got != "guard map[{IPv4 udp 11000}:false]; update 0" {
 		t.Errorf("closed for want of anybody: %s", got)
 	}
 }

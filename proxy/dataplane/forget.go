@@ -56,7 +56,7 @@ func (d *Dataplane) spread(changes []service.Change) (out []portal.Change) {
 // answerer is who may answer for a frontend: the daemon's proxy port, any endpoint that serves, or nobody. A traffic
 // policy or a hint that changed is no reason to break a flow: those that the portal leaves out count too.
 type answerer struct {
-	ipv6      bool
+	family    service.IPFamily
 	port      uint16 // 0 = none
 	endpoints []service.Endpoint
 }
@@ -64,7 +64,7 @@ type answerer struct {
 type answerers []answerer
 
 func (d *Dataplane) answerer(c portal.Change) answerer {
-	a := answerer{ipv6: c.Frontend.Addr.Addr().Is6()}
+	a := answerer{family: service.FamilyOf(c.Frontend.Addr.Addr())}
 	if c.Portal == nil {
 		return a
 	}
@@ -73,7 +73,7 @@ func (d *Dataplane) answerer(c portal.Change) answerer {
 		a.port = t.Port
 	case portal.Spread:
 		if p := d.ports[c.Portal.Owner]; p != nil {
-			a.endpoints = p.EndpointsOf(a.ipv6)
+			a.endpoints = p.EndpointsOf(a.family)
 		}
 	}
 	return a
@@ -81,7 +81,7 @@ func (d *Dataplane) answerer(c portal.Change) answerer {
 
 func (all answerers) has(from netip.AddrPort) bool {
 	return slices.ContainsFunc(all, func(a answerer) bool {
-		if a.port != 0 && a.port == from.Port() && a.ipv6 == from.Addr().Is6() {
+		if a.port != 0 && a.port == from.Port() && a.family == service.FamilyOf(from.Addr()) {
 			return true
 		}
 		i, ok := slices.BinarySearchFunc(a.endpoints, from, func(e service.Endpoint, at netip.AddrPort) int { return e.Addr.Compare(at) })

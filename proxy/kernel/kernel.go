@@ -38,13 +38,13 @@ func New(opts Options) *Carrier {
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	out := make([]portal.Portal, 0, len(p.Exposures))
 	var now pools
-	for family, ipv6 := range []bool{false, true} {
-		exposures := p.ExposuresOf(ipv6)
+	for _, family := range service.IPFamilies() {
+		exposures := p.ExposuresOf(family)
 		if len(exposures) == 0 {
 			continue
 		}
-		offer := p.Offer(ipv6)
-		pool := c.same(p.Name, family, c.poolOf(p, offer, ipv6))
+		offer := p.Offer(family)
+		pool := c.same(p.Name, family, c.poolOf(p, offer, family))
 		if all := len(offer[service.ClusterScope]); pool != c.pools[p.Name][family] && all > len(pool.Cluster) {
 			c.opts.Bounded(p.Name, all)
 		}
@@ -69,7 +69,7 @@ func (c *Carrier) Settle(_ []service.PortName, left []service.Change) error {
 func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return nil }
 
 // same is the pool that the service port had, when that is equal: targets are compared by it.
-func (c *Carrier) same(name service.PortName, family int, pool *portal.Pool) *portal.Pool {
+func (c *Carrier) same(name service.PortName, family service.IPFamily, pool *portal.Pool) *portal.Pool {
 	if was := c.pools[name][family]; was != nil && was.Equal(pool) {
 		return was
 	}
@@ -86,14 +86,14 @@ func target(p *service.Port, o service.Offer, k service.Kind, pool *portal.Pool)
 	return portal.Spread{Pool: pool, Scope: p.Scope(k)}
 }
 
-func (c *Carrier) poolOf(p *service.Port, o service.Offer, ipv6 bool) *portal.Pool {
+func (c *Carrier) poolOf(p *service.Port, o service.Offer, family service.IPFamily) *portal.Pool {
 	cluster, node := endpoints(o[service.ClusterScope]), endpoints(o[service.NodeScope])
 	if p.Affinity > 0 {
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)
 	}
 	return &portal.Pool{
 		Cluster: cluster, Node: node, Affinity: p.Affinity,
-		SourceRanges: ranges(p.SourceRanges, ipv6), Restricted: len(p.SourceRanges) > 0,
+		SourceRanges: ranges(p.SourceRanges, family), Restricted: len(p.SourceRanges) > 0,
 	}
 }
 
@@ -106,6 +106,6 @@ func endpoints(of []service.Endpoint) []portal.Endpoint {
 	return out
 }
 
-func ranges(all []netip.Prefix, ipv6 bool) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return p.Addr().Is6() != ipv6 })
+func ranges(all []netip.Prefix, family service.IPFamily) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return service.FamilyOf(p.Addr()) != family })
 }

@@ -141,9 +141,9 @@ func checkPort(t *testing.T, p *service.Port) {
 			t.Errorf("%s: exposures not ordered, or one twice: %v", p.Name, p.Exposures)
 		}
 	}
-	for _, ipv6 := range []bool{false, true} {
-		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Ready && e.Addr.Addr().Is6() == ipv6 })
-		if near := p.Usable(ipv6, service.ClusterScope); ready && (len(near) == 0 || !near[0].Ready) {
+	for _, family := range service.IPFamilies() {
+		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Ready && service.FamilyOf(e.Addr.Addr()) == family })
+		if near := p.Usable(family, service.ClusterScope); ready && (len(near) == 0 || !near[0].Ready) {
 			t.Errorf("%s: hints leave out all: %v", p.Name, p.Endpoints)
 		}
 	}

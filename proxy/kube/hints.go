@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // hints are the topology hints of an endpoint: whose clients it is meant for.
@@ -48,10 +50,10 @@ func (h hints) zone(name string) bool {
 // for nodes come before those for zones. They count only where every ready endpoint has one and some name this node, or
 // its zone: so they never leave a client without a ready endpoint.
 func markDistant(all []candidate, zone string) {
-	for _, ipv6 := range []bool{false, true} {
+	for _, family := range service.IPFamilies() {
 		var ready []*candidate
 		for i := range all {
-			if c := &all[i]; c.Ready && c.Addr.Addr().Is6() == ipv6 {
+			if c := &all[i]; c.Ready && service.FamilyOf(c.Addr.Addr()) == family {
 				ready = append(ready, c)
 			}
 		}

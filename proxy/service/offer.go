@@ -7,10 +7,10 @@ import "slices"
 type Offer [2][]Endpoint
 
 // Offer is what the port has in one family.
-func (p *Port) Offer(ipv6 bool) Offer {
-	o := Offer{ClusterScope: p.Usable(ipv6, ClusterScope)}
-	if slices.ContainsFunc(p.ExposuresOf(ipv6), func(x Exposure) bool { return p.Scope(x.Kind) == NodeScope }) {
-		o[NodeScope] = p.Usable(ipv6, NodeScope)
+func (p *Port) Offer(family IPFamily) Offer {
+	o := Offer{ClusterScope: p.Usable(family, ClusterScope)}
+	if slices.ContainsFunc(p.ExposuresOf(family), func(x Exposure) bool { return p.Scope(x.Kind) == NodeScope }) {
+		o[NodeScope] = p.Usable(family, NodeScope)
 	}
 	return o
 }
@@ -40,22 +40,22 @@ func (p *Port) Reach(o Offer, k Kind) Reach {
 }
 
 // ExposuresOf are the frontends of one family.
-func (p *Port) ExposuresOf(ipv6 bool) []Exposure {
-	return ofFamily(p.Exposures, ipv6, func(x Exposure) bool { return x.Frontend.Addr.Addr().Is6() })
+func (p *Port) ExposuresOf(family IPFamily) []Exposure {
+	return ofFamily(p.Exposures, family, func(x Exposure) bool { return x.Frontend.Addr.Addr().Is6() })
 }
 
 // EndpointsOf are the endpoints of one family.
-func (p *Port) EndpointsOf(ipv6 bool) []Endpoint {
-	return ofFamily(p.Endpoints, ipv6, func(e Endpoint) bool { return e.Addr.Addr().Is6() })
+func (p *Port) EndpointsOf(family IPFamily) []Endpoint {
+	return ofFamily(p.Endpoints, family, func(e Endpoint) bool { return e.Addr.Addr().Is6() })
 }
 
 // ofFamily is a part of what is sorted by address, IPv4 first, and shares its memory.
-func ofFamily[T any](sorted []T, ipv6 bool, is6 func(T) bool) []T {
+func ofFamily[T any](sorted []T, family IPFamily, is6 func(T) bool) []T {
 	first6 := slices.IndexFunc(sorted, is6)
 	if first6 < 0 {
 		first6 = len(sorted)
 	}
-	if ipv6 {
+	if family == IPv6 {
 		return sorted[first6:]
 	}
 	return sorted[:first6:first6]

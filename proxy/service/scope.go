@@ -21,8 +21,8 @@ func (p *Port) Scope(k Kind) Scope {
 // Usable returns the endpoints of one family that new connections may go to: the ready ones, or when there are none,
 // those that still serve while they terminate. Of the whole cluster's, topology hints leave out ready ones that are
 // distant; they never leave out all.
-func (p *Port) Usable(ipv6 bool, scope Scope) []Endpoint {
-	within := func(e Endpoint) bool { return e.Addr.Addr().Is6() == ipv6 && (scope == ClusterScope || e.Local) }
+func (p *Port) Usable(family IPFamily, scope Scope) []Endpoint {
+	within := func(e Endpoint) bool { return FamilyOf(e.Addr.Addr()) == family && (scope == ClusterScope || e.Local) }
 	pick := func(ok func(Endpoint) bool) []Endpoint {
 		var out []Endpoint
 		for _, e := range p.Endpoints {

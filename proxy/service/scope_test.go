@@ -36,13 +36,13 @@ func TestUsable(t *testing.T) {
 		}
 		p.Endpoints = append(p.Endpoints, endpoint("[fd00::1]:80", "RSL"))
 		var got []int
-		for _, e := range p.Usable(false, c.scope) {
+		for _, e := range p.Usable(IPv4, c.scope) {
 			got = append(got, int(e.Addr.Addr().As4()[3]))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-		if six := p.Usable(true, c.scope); len(six) != 1 {
+		if six := p.Usable(IPv6, c.scope); len(six) != 1 {
 			t.Errorf("%s: of IPv6 %v", c.name, six)
 		}
 	}

@@ -42,7 +42,7 @@ func (c *conn) admit() {
 // locate finds out whether the client is inside.
 func (c *conn) locate() {
 	o, client := &c.front.engine.opts, c.rec.Client.Addr()
-	iface := arrivedBy(c.client.fd, client.Is6())
+	iface := arrivedBy(c.client.fd, service.FamilyOf(client))
 	inside, known := o.InsideKnown(client, iface)
 	if !known {
 		c.l.park(c, func() bool { return o.Inside(client, iface) }, c.located)
@@ -63,7 +63,7 @@ func (c *conn) located(inside bool) {
 
 func (c *conn) originalDst() netip.AddrPort {
 	if ask := c.front.engine.opts.OriginalDst; ask != nil {
-		if dst, err := ask(int(c.client.fd), c.rec.Client.Addr().Is6()); err == nil {
+		if dst, err := ask(int(c.client.fd), service.FamilyOf(c.rec.Client.Addr())); err == nil {
 			return dst
 		}
 	}

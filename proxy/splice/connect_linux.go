@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // connect makes a stream socket that is connected to an endpoint, or about to be (EINPROGRESS), from one of our ports
@@ -19,7 +21,7 @@ func (e *Engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 		}
 		streamOptions(fd)
 		e.mark(fd)
-		own := try < portTries && e.bindOwn(fd, to.Addr().Is6(), as, now)
+		own := try < portTries && e.bindOwn(fd, service.FamilyOf(to.Addr()), as, now)
 		if !own && as.IsValid() {
 			e.showClient(fd, as)
 		}
@@ -45,13 +47,13 @@ func (e *Engine) mark(fd int) {
 
 // bindOwn binds a socket that is to be connected to one of our ports. False: the kernel is to choose. SO_REUSEADDR lets
 // sockets to many endpoints share a port, and servers of the host listen there that set it, as nearly all do.
-func (e *Engine) bindOwn(fd int, ipv6 bool, as netip.Addr, now time.Duration) bool {
+func (e *Engine) bindOwn(fd int, family service.IPFamily, as netip.Addr, now time.Duration) bool {
 	switch {
 	case as.IsValid():
-		if setTransparent(fd, ipv6) != 0 {
+		if setTransparent(fd, family) != 0 {
 			return false
 		}
-	case ipv6:
+	case family == service.IPv6:
 		as = netip.IPv6Unspecified()
 	default:
 		as = netip.IPv4Unspecified()

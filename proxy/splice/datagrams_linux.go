@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // batch is how many datagrams one recvmmsg or sendmmsg carries.
@@ -130,8 +132,8 @@ func (d *datagrams) flush() {
 }
 
 // datagramOptions are set on bound sockets: tell which local address a datagram was sent to.
-func datagramOptions(fd int, ipv6 bool) {
-	if ipv6 {
+func datagramOptions(fd int, family service.IPFamily) {
+	if family == service.IPv6 {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
 	} else {
 		sysSetInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)

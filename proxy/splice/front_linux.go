@@ -158,7 +158,7 @@ func bind(at netip.AddrPort, protocol service.Protocol) (int, error) {
 		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 		streamOptions(fd)
 	} else {
-		datagramOptions(fd, at.Addr().Is6())
+		datagramOptions(fd, service.FamilyOf(at.Addr()))
 	}
 	var sa sockaddr
 	sa.set(at)

@@ -119,11 +119,11 @@ func nothing() error { return nil }
 
 // expose opens a front in a namespace, at the same port of every address, for a port like that.
 func (r *rig) expose(
-	t testing.TB, ns *portaltest.Namespace, p *service.Port, protocol service.Protocol, ipv6 bool, pickers Pickers,
+	t testing.TB, ns *portaltest.Namespace, p *service.Port, protocol service.Protocol, family service.IPFamily, pickers Pickers,
 ) uint16 {
 	t.Helper()
 	any := netip.IPv4Unspecified()
-	if ipv6 {
+	if family == service.IPv6 {
 		any = netip.IPv6Unspecified()
 	}
 	at := netip.AddrPortFrom(any, uint16(21000+nextPort.Add(1)%8000))

@@ -25,7 +25,7 @@ type Options struct {
 	Trouble func(error)
 	// OriginalDst tells what address a translated TCP connection was dialled to; an error means that it was not
 	// translated. Default: nothing is translated.
-	OriginalDst func(fd int, ipv6 bool) (netip.AddrPort, error)
+	OriginalDst func(fd int, family service.IPFamily) (netip.AddrPort, error)
 	// OriginalDstUDP tells the same of a UDP flow from client to local.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
 	// Inside tells whether a client is inside the cluster: this node itself or a pod. Only externally local service ports

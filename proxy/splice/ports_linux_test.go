@@ -121,12 +121,12 @@ func TestMoreConnectionsThanPorts(t *testing.T) {
 			}
 			fewPorts(t, n)
 			r := ours(t, n, Options{Policy: policy, Returns: comesBack, Trouble: func(err error) { t.Error(err) }})
-			for i, ipv6 := range []bool{false, true} {
+			for i, family := range service.IPFamilies() {
 				endpoint := serveShort(t, n.pod, podAddrs[i])
-				port := r.expose(t, n.node, &service.Port{}, service.TCP, ipv6, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
+				port := r.expose(t, n.node, &service.Port{}, service.TCP, family, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
 				const times = 4 * (fewLast - fewFirst + 1)
 				if err := short(n, netip.AddrPortFrom(towardClient[i], port), times); err != nil {
-					t.Errorf("IPv6 %t: %v", ipv6, err)
+					t.Errorf("%s: %v", family, err)
 				}
 				for range times {
 					if rec := r.record(t); rec.Outcome != OutcomeOK || len(rec.Attempts) != 1 {
@@ -164,7 +164,7 @@ func TestPortsBesideServers(t *testing.T) {
 		listen(netip.IPv4Unspecified(), port)
 	}
 	endpoint := serveShort(t, n.pod, podAddrs[0])
-	port := r.expose(t, n.node, &service.Port{}, service.TCP, false, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
+	port := r.expose(t, n.node, &service.Port{}, service.TCP, service.IPv4, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
 	to := netip.AddrPortFrom(towardClient[0], port)
 	if err := short(n, to, 200); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestPortsRunOut(t *testing.T) {
 		said = append(said, err)
 	}})
 	endpoint := serveShort(t, n.pod, podAddrs[0])
-	port := r.expose(t, n.node, &service.Port{}, service.TCP, false, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
+	port := r.expose(t, n.node, &service.Port{}, service.TCP, service.IPv4, Pickers{&ring{list: []netip.AddrPort{endpoint}}})
 	served := 0
 	n.client.Must(func() error {
 		for {

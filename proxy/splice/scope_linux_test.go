@@ -32,13 +32,13 @@ func TestExternalScope(t *testing.T) {
 		questions <- asked{client, iface}
 		return iface != index["client0"]
 	}}, nothing)
-	for i, ipv6 := range []bool{false, true} {
+	for i, family := range service.IPFamilies() {
 		for _, protocol := range protocols {
 			anywhere := whoami(t, n.pod, protocol, podAddrs[i])
 			here := whoami(t, n.node, protocol, towardPod[i])
 			pickers := Pickers{&ring{list: []netip.AddrPort{anywhere}}, &ring{list: []netip.AddrPort{here}}}
-			port := r.expose(t, n.node, &service.Port{ExternalLocal: true}, protocol, ipv6, pickers)
-			plain := r.expose(t, n.node, &service.Port{InternalLocal: true}, protocol, ipv6, pickers)
+			port := r.expose(t, n.node, &service.Port{ExternalLocal: true}, protocol, family, pickers)
+			plain := r.expose(t, n.node, &service.Port{InternalLocal: true}, protocol, family, pickers)
 			for _, c := range []struct {
 				from  *portaltest.Namespace
 				addr  netip.Addr

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
@@ -241,8 +243,8 @@ func localAddr(fd int) netip.AddrPort {
 
 // arrivedBy is the index of the interface that an accepted connection came in by, 0 when the kernel does not say. The
 // kernel notes it for replies of multicast senders, which a connection has no use for.
-func arrivedBy(fd int, ipv6 bool) int {
-	if ipv6 {
+func arrivedBy(fd int, family service.IPFamily) int {
+	if family == service.IPv6 {
 		index, err := unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF)
 		if err != nil {
 			return 0

@@ -45,11 +45,11 @@ func TestTransparent(t *testing.T) {
 		Policy: service.Policy{ClientAddress: service.AddressTransparent}, Returns: comesBack,
 		Trouble: func(err error) { t.Error(err) },
 	}, nothing)
-	for i, ipv6 := range []bool{false, true} {
+	for i, family := range service.IPFamilies() {
 		for _, protocol := range protocols {
 			pod, here := whoami(t, n.pod, protocol, podAddrs[i]), whoami(t, n.node, protocol, towardPod[i])
-			toPod := r.expose(t, n.node, &service.Port{}, protocol, ipv6, Pickers{&ring{list: []netip.AddrPort{pod}}})
-			toNode := r.expose(t, n.node, &service.Port{}, protocol, ipv6, Pickers{&ring{list: []netip.AddrPort{here}}})
+			toPod := r.expose(t, n.node, &service.Port{}, protocol, family, Pickers{&ring{list: []netip.AddrPort{pod}}})
+			toNode := r.expose(t, n.node, &service.Port{}, protocol, family, Pickers{&ring{list: []netip.AddrPort{here}}})
 			for _, c := range []struct {
 				name string
 				from *portaltest.Namespace
@@ -75,11 +75,11 @@ func TestTransparentRetry(t *testing.T) {
 	n := newNetwork(t)
 	n.leadBack()
 	r := newRigIn(t, n.node, Options{Policy: service.Policy{ClientAddress: service.AddressTransparent}, Returns: comesBack}, nothing)
-	for i, ipv6 := range []bool{false, true} {
+	for i, family := range service.IPFamilies() {
 		for _, protocol := range protocols {
 			live := whoami(t, n.pod, protocol, podAddrs[i])
 			list := []netip.AddrPort{netip.AddrPortFrom(podAddrs[i], 9), live}
-			port := r.expose(t, n.node, &service.Port{}, protocol, ipv6, Pickers{&ring{list: list}})
+			port := r.expose(t, n.node, &service.Port{}, protocol, family, Pickers{&ring{list: list}})
 			if seen, err := askIn(n.client, protocol, netip.AddrPortFrom(towardClient[i], port)); err != nil || seen != clientAddrs[i] {
 				t.Errorf("%s: the endpoint sees %s: %v", protocol, seen, err)
 			}
@@ -94,10 +94,10 @@ func TestTransparentWithoutCapability(t *testing.T) {
 	r := newRigIn(t, n.node, Options{
 		Policy: service.Policy{ClientAddress: service.AddressTransparent}, Returns: comesBack, Trouble: func(err error) { troubles <- err },
 	}, without)
-	for i, ipv6 := range []bool{false, true} {
+	for i, family := range service.IPFamilies() {
 		for _, protocol := range protocols {
 			pod := whoami(t, n.pod, protocol, podAddrs[i])
-			port := r.expose(t, n.node, &service.Port{}, protocol, ipv6, Pickers{&ring{list: []netip.AddrPort{pod}}})
+			port := r.expose(t, n.node, &service.Port{}, protocol, family, Pickers{&ring{list: []netip.AddrPort{pod}}})
 			if seen, err := askIn(n.client, protocol, netip.AddrPortFrom(towardClient[i], port)); err != nil || seen != towardPod[i] {
 				t.Errorf("%s: the endpoint sees %s, want %s: %v", protocol, seen, towardPod[i], err)
 			}

@@ -39,7 +39,7 @@ func scarcePorts() error {
 func (r *rig) udpPorts(t *testing.T, n *network) (ports []uint16) {
 	list := []netip.AddrPort{whoami(t, n.pod, service.UDP, podAddrs[0])}
 	for range 8 {
-		ports = append(ports, r.expose(t, n.node, &service.Port{}, service.UDP, false, Pickers{&ring{list: list}}))
+		ports = append(ports, r.expose(t, n.node, &service.Port{}, service.UDP, service.IPv4, Pickers{&ring{list: list}}))
 	}
 	return ports
 }

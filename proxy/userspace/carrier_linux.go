@@ -38,7 +38,9 @@ type Carrier struct {
 	fronts map[frontKey]*front
 }
 
-func keys(name service.PortName) [2]frontKey { return [2]frontKey{{name, false}, {name, true}} }
+func keys(name service.PortName) [2]frontKey {
+	return [2]frontKey{{name, service.IPv4}, {name, service.IPv6}}
+}
 
 // New returns a Carrier that serves nothing yet.
 func New(opts Options) *Carrier {
@@ -84,7 +86,7 @@ func (c *Carrier) leave(left service.Change) error {
 		switch {
 		case left.Port == nil && f != nil:
 			c.drop(key, f)
-		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.ipv6)):
+		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.family)):
 			errs = append(errs, c.stand(key, f, left.Port))
 		}
 	}
@@ -93,8 +95,8 @@ func (c *Carrier) leave(left service.Change) error {
 
 // stand serves what is left of a service port that others carry, with the front it has, if any.
 func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
-	offer := p.Offer(key.ipv6)
-	if f == nil && len(c.loopbacks(p, offer, key.ipv6)) == 0 {
+	offer := p.Offer(key.family)
+	if f == nil && len(c.loopbacks(p, offer, key.family)) == 0 {
 		return nil
 	}
 	if f == nil {
@@ -172,7 +174,7 @@ func (c *Carrier) keep(key frontKey, f *front) {
 func (c *Carrier) unlead(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
-		f.Unlisten(proxyAddress(key.ipv6, f.port))
+		f.Unlisten(proxyAddress(key.family, f.port))
 		c.ports.give(key, f.port)
 		f.port = 0
 	}
@@ -197,9 +199,6 @@ func (c *Carrier) forget(key frontKey, f *front) {
 	delete(c.fronts, key)
 }
 
-func proxyAddress(ipv6 bool, port uint16) netip.AddrPort {
-	if ipv6 {
-		return netip.AddrPortFrom(netip.IPv6Unspecified(), port)
-	}
-	return netip.AddrPortFrom(netip.IPv4Unspecified(), port)
+func proxyAddress(family service.IPFamily, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(family.Unspecified(), port)
 }

@@ -374,7 +374,7 @@ func TestLingers(t *testing.T) {
 		p.Mode = mode
 		return p
 	}
-	key := frontKey{in(0).Name, false}
+	key := frontKey{in(0).Name, service.IPv4}
 	answers := func(port uint16) bool { // by a reset, since no portal led there
 		c, err := net.Dial("tcp", netip.AddrPortFrom(insider, port).String())
 		if err != nil {

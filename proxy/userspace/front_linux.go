@@ -37,12 +37,12 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	portals := make([]portal.Portal, 0, len(p.Exposures))
 	var errs []error
 	for _, key := range keys(p.Name) {
-		offer := p.Offer(key.ipv6)
+		offer := p.Offer(key.family)
 		proxyPort, err := c.front(key, p, offer)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, x := range p.ExposuresOf(key.ipv6) {
+		for _, x := range p.ExposuresOf(key.family) {
 			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p.Reach(offer, x.Kind), proxyPort)})
 		}
 	}
@@ -53,7 +53,7 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 // its proxy port. One that is not wanted any more stays until portals have left it, and is 0 here.
 func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (proxyPort uint16, err error) {
 	f := c.fronts[key]
-	if !wanted(p, offer, key.ipv6) {
+	if !wanted(p, offer, key.family) {
 		if f != nil {
 			f.led = false
 		}
@@ -82,7 +82,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 		b.SetAffinity(p.Affinity)
 		b.SetEndpoints(addresses(offer[scope]))
 	}
-	view := &splice.View{Port: p, Exposures: p.ExposuresOf(key.ipv6), Endpoints: p.EndpointsOf(key.ipv6)}
+	view := &splice.View{Port: p, Exposures: p.ExposuresOf(key.family), Endpoints: p.EndpointsOf(key.family)}
 	if f.Front != nil {
 		f.Retarget(view)
 	} else {
@@ -92,14 +92,14 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 		}
 		c.keep(key, f)
 	}
-	c.serveLoopback(f, c.loopbacks(p, offer, key.ipv6))
+	c.serveLoopback(f, c.loopbacks(p, offer, key.family))
 	return nil
 }
 
 // lead takes a proxy port that is free and listens there.
 func (c *Carrier) lead(key frontKey, f *front) error {
 	port, err := c.ports.take(key, func(port uint16) (retry bool, err error) {
-		err = f.Listen(proxyAddress(key.ipv6, port))
+		err = f.Listen(proxyAddress(key.family, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})
 	if err != nil {
@@ -110,20 +110,20 @@ func (c *Carrier) lead(key frontKey, f *front) error {
 }
 
 // hasLoopback tells whether a service port may have NodePorts at the loopback address, without a look at its endpoints.
-func (c *Carrier) hasLoopback(p *service.Port, ipv6 bool) bool {
-	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(ipv6), func(x service.Exposure) bool { return x.Kind == service.NodePort })
+func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
+	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(family), func(x service.Exposure) bool { return x.Kind == service.NodePort })
 }
 
 // loopbacks are the NodePorts of a service port at the loopback address, while anybody serves: real listeners, since
 // traffic to it cannot be led elsewhere without opening the loopback network to neighbours (route_localnet).
-func (c *Carrier) loopbacks(p *service.Port, offer service.Offer, ipv6 bool) map[netip.AddrPort]bool {
+func (c *Carrier) loopbacks(p *service.Port, offer service.Offer, family service.IPFamily) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
-	if !c.hasLoopback(p, ipv6) || p.Reach(offer, service.NodePort) < service.ReachInside {
+	if !c.hasLoopback(p, family) || p.Reach(offer, service.NodePort) < service.ReachInside {
 		return out
 	}
-	for _, x := range p.ExposuresOf(ipv6) {
+	for _, x := range p.ExposuresOf(family) {
 		if x.Kind == service.NodePort {
-			out[netip.AddrPortFrom(loopback(ipv6), x.Frontend.Addr.Port())] = true
+			out[netip.AddrPortFrom(loopback(family), x.Frontend.Addr.Port())] = true
 		}
 	}
 	return out
@@ -153,8 +153,8 @@ func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 	}
 }
 
-func loopback(ipv6 bool) netip.Addr {
-	if ipv6 {
+func loopback(family service.IPFamily) netip.Addr {
+	if family == service.IPv6 {
 		return netip.IPv6Loopback()
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -16,13 +16,13 @@ func NewPlan(within PortRange) *Plan { return &Plan{newProxyPorts(within)} }
 
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
-	for _, ipv6 := range []bool{false, true} {
-		offer, proxyPort := sp.Offer(ipv6), uint16(0)
-		if wanted(sp, offer, ipv6) {
-			port, none := p.ports.take(frontKey{sp.Name, ipv6}, func(uint16) (bool, error) { return false, nil })
+	for _, family := range service.IPFamilies() {
+		offer, proxyPort := sp.Offer(family), uint16(0)
+		if wanted(sp, offer, family) {
+			port, none := p.ports.take(frontKey{sp.Name, family}, func(uint16) (bool, error) { return false, nil })
 			proxyPort, err = port, errors.Join(err, none)
 		}
-		for _, x := range sp.ExposuresOf(ipv6) {
+		for _, x := range sp.ExposuresOf(family) {
 			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(sp.Reach(offer, x.Kind), proxyPort)})
 		}
 	}

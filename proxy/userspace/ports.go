@@ -11,8 +11,8 @@ import (
 
 // frontKey is a service port in one address family.
 type frontKey struct {
-	name service.PortName
-	ipv6 bool
+	name   service.PortName
+	family service.IPFamily
 }
 
 // PortRange is a range of local ports, both ends included.
@@ -98,7 +98,7 @@ func (p *proxyPorts) changes() map[portal.ProxyPort]bool {
 }
 
 func (k frontKey) proxyPort(port uint16) portal.ProxyPort {
-	return portal.ProxyPort{IPv6: k.ipv6, Protocol: k.name.Protocol, Port: port}
+	return portal.ProxyPort{Family: k.family, Protocol: k.name.Protocol, Port: port}
 }
 
 // wake has the ports that rested long enough be handed out again.

@@ -13,7 +13,7 @@ func TestProxyPorts(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := newProxyPorts(PortRange{100, 104})
 	p.now = func() time.Time { return now }
-	tcp := frontKey{service.PortName{Name: "cart", Protocol: service.TCP}, false}
+	tcp := frontKey{service.PortName{Name: "cart", Protocol: service.TCP}, service.IPv4}
 	foreign := map[uint16]bool{101: true}
 	take := func(want uint16) {
 		t.Helper()
@@ -38,13 +38,13 @@ func TestProxyPorts(t *testing.T) {
 	if _, err := p.take(tcp, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
 		t.Errorf("all are taken: %v", err)
 	}
-	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, true}, func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
+	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6}, func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
 		t.Errorf("UDP has ports of its own: %d, %v", port, err)
 	}
 	p.give(tcp, 104)
 	got := p.changes()
 	want := map[portal.ProxyPort]bool{tcp.proxyPort(100): true, tcp.proxyPort(101): true, tcp.proxyPort(102): true,
-		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {IPv6: true, Protocol: service.UDP, Port: 100}: true}
+		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {Family: service.IPv6, Protocol: service.UDP, Port: 100}: true}
 	if len(got) != len(want) || len(p.changes()) != 0 {
 		t.Errorf("changes %v, want %v once", got, want)
 	}
@@ -58,7 +58,7 @@ func TestProxyPorts(t *testing.T) {
 // Ten thousand ports are neighbours, and take no time worth speaking of.
 func TestProxyPortsHaveNoGaps(t *testing.T) {
 	p := newProxyPorts(DefaultPortRange())
-	key := frontKey{service.PortName{Protocol: service.TCP}, false}
+	key := frontKey{service.PortName{Protocol: service.TCP}, service.IPv4}
 	for n := range 10_000 {
 		port, err := p.take(key, func(uint16) (bool, error) { return false, nil })
 		if want := p.within.First + uint16(n); port != want || err != nil {

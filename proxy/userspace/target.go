@@ -19,8 +19,8 @@ func target(r service.Reach, proxyPort uint16) portal.Target {
 }
 
 // wanted tells whether any portal is to lead to a front.
-func wanted(p *service.Port, o service.Offer, ipv6 bool) bool {
-	return slices.ContainsFunc(p.ExposuresOf(ipv6), func(x service.Exposure) bool {
+func wanted(p *service.Port, o service.Offer, family service.IPFamily) bool {
+	return slices.ContainsFunc(p.ExposuresOf(family), func(x service.Exposure) bool {
 		return p.Reach(o, x.Kind) >= service.ReachInside
 	})
 }

@@ -39,7 +39,7 @@ func TestTargets(t *testing.T) {
 			all[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 		}
 		p.Exposures = all
-		offer := p.Offer(false)
+		offer := p.Offer(service.IPv4)
 		front := false
 		for _, x := range all {
 			want := c.external
@@ -52,7 +52,7 @@ func TestTargets(t *testing.T) {
 			_, redirects := want.(portal.Redirect)
 			front = front || redirects
 		}
-		if wanted(p, offer, false) != front {
+		if wanted(p, offer, service.IPv4) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
 	}
