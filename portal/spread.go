@@ -8,18 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Spread leads flows to the endpoints of a pool by the kernel alone: each new one to any of them, or with affinity to
-// the one that its client had last. What it means for a portal beside its pool:
-//
-//   - A ClusterIP leads everyone to the endpoints of its scope. Clients that are not pods are masqueraded, where it is
-//     known who is a pod, so that answers come back by way of this node; with Writers' option to masquerade all,
-//     everyone is.
-//   - Any other kind in ClusterScope leads everyone to the endpoints of the cluster, and masquerades everyone.
-//   - Any other kind in NodeScope leads clients from outside to the endpoints of this node, under their own address, or
-//     drops what they send where there is none. Clients inside the cluster (Inside) have the endpoints of the cluster,
-//     pods under their own address, this node masqueraded.
-//   - A LoadBalancerIP leads only clients that its pool admits, and drops what others send.
-//   - An endpoint that dials its own Service and is led to itself is masqueraded, or it would answer itself.
+// Spread sends new flows to the endpoints of a pool by the kernel alone: each to a random one, or with affinity to the
+// one that its client used last. Forwarding says which clients get which endpoints.
 type Spread struct {
 	Pool  *Pool // shared by all portals of a service port in one family: two Spreads are the same if they share it
 	Scope service.Scope
@@ -27,20 +17,22 @@ type Spread struct {
 
 func (Spread) target() {}
 
-// Pool is the endpoints of a service port in one address family, and who gets which. It does not change once made; a
+// Pool is the endpoints of a service port in one address family, and who may use them. It does not change once made; a
 // service port whose pool is equal to the one before keeps that one.
 type Pool struct {
-	Cluster      []Endpoint     // that the cluster offers; ordered by address
-	Node         []Endpoint     // that this node offers to clients of NodeScope; ordered by address
+	Cluster      []Endpoint     // for clients of ClusterScope; ordered by address
+	Node         []Endpoint     // for clients of NodeScope; ordered by address
 	Affinity     time.Duration  // ClientIP affinity, sliding; 0 = none
-	SourceRanges []netip.Prefix // who may use LoadBalancerIPs, of this family, as service.Merge has them; see Restricted
-	Restricted   bool           // nobody but SourceRanges may
+	SourceRanges []netip.Prefix // clients that may use LoadBalancerIPs, of this family; see Restricted
+	Restricted   bool           // no others may
 }
 
-// Endpoint is where flows may go.
+// Endpoint is a possible destination of flows.
 type Endpoint struct {
 	Addr netip.AddrPort
-	Here bool // on this node, or it is not known where: its own flows may pass here
+	// MayHairpin is set where flows of the endpoint itself may pass this node: it is here, or its node is not known. One
+	// that it sends to its own Service, and that is sent back to it, is masqueraded: otherwise it would answer itself.
+	MayHairpin bool
 }
 
 // Equal tells whether both pools say the same.
@@ -52,7 +44,7 @@ func (p *Pool) Equal(o *Pool) bool {
 		slices.Equal(p.Node, o.Node) && slices.Equal(p.SourceRanges, o.SourceRanges)
 }
 
-// Of is the endpoints for clients of a scope.
+// Of returns the endpoints for clients of a scope.
 func (p *Pool) Of(scope service.Scope) []Endpoint {
 	if scope == service.NodeScope {
 		return p.Node

@@ -8,22 +8,21 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
-// endpoints makes the chain of a scope, and those of its endpoints that need one, and returns its name. First come
-// those who were here before, then each endpoint takes its share of what the ones before it left.
+// endpoints makes the chain of a translation's endpoints, and those of endpoints that need one, and returns its name.
+// Clients with affinity come first, then each endpoint takes its share of what the ones before it left.
 //
 // The kernel remembers the last 100 clients of an endpoint, or as many as its module xt_recent is told to.
-func (s *spread) endpoints(scope service.Scope) string {
-	name := s.scoped(s.owner, scope)
+func (s *spread) endpoints(t portal.Translation) string {
+	name := s.scoped(s.owner, t.Scope)
 	if _, ok := s.made[name]; ok {
 		return name
 	}
-	all := s.pool.Of(scope)
+	all := t.Endpoints
 	var b strings.Builder
 	lead := func(match string, e portal.Endpoint) {
-		if e.Here {
+		if e.MayHairpin {
 			fmt.Fprintf(&b, "-A %s %s-j %s\n", name, match, s.one(e))
 		} else {
 			fmt.Fprintf(&b, "-A %s -p %s %s%s-j %s\n", name, s.owner.Protocol, match, s.remember(e), to(e))

@@ -83,7 +83,7 @@ func TestCrowdedScriptGoesInParts(t *testing.T) {
 	for i := range portals {
 		p, here := *spreadOf(portals[i]).Pool, []portal.Endpoint(nil)
 		for _, e := range p.Cluster {
-			here = append(here, portal.Endpoint{Addr: e.Addr, Here: true})
+			here = append(here, portal.Endpoint{Addr: e.Addr, MayHairpin: true})
 		}
 		p.Cluster = here
 		portals[i].Target = portal.Spread{Pool: &p}

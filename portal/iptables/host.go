@@ -165,10 +165,10 @@ func (h *host) put(portals []portal.Portal) {
 		if !h.owns(p.Frontend.Addr.Addr()) {
 			continue
 		}
-		if leads(p) {
+		if h.nat.leads(p) {
 			h.nat.put(p)
 		}
-		if refuses(p) {
+		if h.nat.refuses(p) {
 			h.filter.put(p)
 		}
 	}
@@ -176,7 +176,7 @@ func (h *host) put(portals []portal.Portal) {
 
 // settle has the filter refuse whom a portal in nat does not lead, and nobody else.
 func (h *host) settle(p portal.Portal) {
-	if refuses(p) {
+	if h.nat.refuses(p) {
 		h.filter.put(p)
 	} else {
 		h.filter.remove(p.Frontend)
@@ -234,7 +234,7 @@ func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone
 		case !h.owns(c.Frontend.Addr.Addr()):
 		case c.Portal == nil:
 			gone = append(gone, c.Frontend)
-		case leads(*c.Portal):
+		case h.nat.leads(*c.Portal):
 			led = append(led, *c.Portal)
 		default:
 			refused = append(refused, *c.Portal)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // renderer writes the chains of one family, rule for rule as iptables-save prints them, so that what was written and
@@ -50,22 +49,22 @@ func (r renderer) portal(chain string, p portal.Portal) string {
 }
 
 // leads and refuses tell which tables have rules of a portal: nat, filter, or both when some clients are led.
-func leads(p portal.Portal) bool {
-	switch target := p.Target.(type) {
+func (r renderer) leads(p portal.Portal) bool {
+	switch p.Target.(type) {
 	case portal.Redirect:
 		return true
 	case portal.Spread:
-		return len(target.Pool.Of(target.Scope)) > 0 || p.Kind != service.ClusterIP && len(target.Pool.Cluster) > 0
+		return r.forwarding(p).Forwards()
 	}
 	return false
 }
 
-func refuses(p portal.Portal) bool {
+func (r renderer) refuses(p portal.Portal) bool {
 	switch target := p.Target.(type) {
 	case portal.Redirect:
 		return target.Inside
 	case portal.Spread:
-		return len(target.Pool.Of(target.Scope)) == 0 || restricted(p)
+		return r.forwarding(p).Drops()
 	}
 	return true
 }

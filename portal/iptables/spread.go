@@ -25,6 +25,11 @@ type spread struct {
 	made  map[string]string // chain → rules
 }
 
+// forwarding is what a portal that spreads means with the writer's options.
+func (r renderer) forwarding(p portal.Portal) portal.Forwarding {
+	return spreadOf(p).Forwarding(p.Kind, r.masquerade, len(r.pods) > 0)
+}
+
 // ownerChains are the chains of an owner, given its portals in order.
 func (r renderer) ownerChains(portals []portal.Portal) map[string]string {
 	if len(portals) == 0 {
@@ -32,13 +37,14 @@ func (r renderer) ownerChains(portals []portal.Portal) map[string]string {
 	}
 	s := &spread{r, portals[0].Owner, spreadOf(portals[0]).Pool, map[string]string{}}
 	for _, p := range portals {
+		f := s.forwarding(p)
 		if p.Kind == service.ClusterIP {
-			s.internal(p.Frontend.Addr.Addr(), spreadOf(p).Scope)
+			s.internal(p.Frontend.Addr.Addr(), f)
 			continue
 		}
-		s.external(spreadOf(p).Scope)
-		if restricted(p) {
-			s.firewall(p.Frontend.Addr.Addr())
+		s.external(f)
+		if f.Restricted {
+			s.firewall(p.Frontend.Addr.Addr(), f)
 		}
 	}
 	return s.made
@@ -47,15 +53,10 @@ func (r renderer) ownerChains(portals []portal.Portal) map[string]string {
 // spreadOf is the target of a portal that has one of this type.
 func spreadOf(p portal.Portal) portal.Spread { return p.Target.(portal.Spread) }
 
-// restricted tells whether not everyone may use a portal that spreads.
-func restricted(p portal.Portal) bool {
-	return p.Kind == service.LoadBalancerIP && spreadOf(p).Pool.Restricted
-}
-
 // entry is the chain that the rule of a portal leads to.
 func (c chains) entry(p portal.Portal) string {
 	switch {
-	case restricted(p):
+	case spreadOf(p).Restricted(p.Kind):
 		return c.owned(fromRanges, p.Owner, "")
 	case p.Kind != service.ClusterIP:
 		return c.owned(fromOthers, p.Owner, "")
@@ -71,60 +72,60 @@ func (c chains) scoped(owner service.PortName, scope service.Scope) string {
 	return c.owned(toCluster, owner, "")
 }
 
-// internal is SVC or SVL, with a rule in front that marks clients of a ClusterIP who have to be seen with this node's
-// address. It names the ClusterIP: those who come by way of EXT are marked there or not at all.
-func (s *spread) internal(addr netip.Addr, scope service.Scope) {
-	name := s.endpoints(scope)
+// internal is SVC or SVL, with a rule in front that marks clients of a ClusterIP who are masqueraded. It names the
+// ClusterIP: those who come by way of EXT are marked there or not at all.
+func (s *spread) internal(addr netip.Addr, f portal.Forwarding) {
+	name := s.endpoints(f.Outside)
 	dst := exactly("-d", addr)
 	rule := ""
 	switch stranger, one := strangers(s.pods); {
-	case s.masquerade.All:
+	case f.Pods.Masquerade:
 		rule = fmt.Sprintf("-A %s %s-j %s\n", name, dst, s.markMasq)
-	case one:
+	case f.Outside.Masquerade && one:
 		rule = fmt.Sprintf("-A %s %s%s%s-j %s\n", name, stranger.source, dst, stranger.device, s.markMasq)
-	case len(s.pods) > 0:
+	case f.Outside.Masquerade:
 		rule = fmt.Sprintf("-A %s %s-j %s\n", name, dst, s.markOutside)
 	}
 	s.made[name] = rule + s.made[name]
 }
 
-// external is EXT. Whom its rules for NodeScope lead nowhere is dropped in filter.
-func (s *spread) external(scope service.Scope) {
+// external is EXT. Clients without endpoints pass, and are dropped in filter.
+func (s *spread) external(f portal.Forwarding) {
 	name := s.owned(fromOthers, s.owner, "")
 	if _, ok := s.made[name]; ok {
 		return
 	}
 	var b strings.Builder
-	rule := func(match, to string) { fmt.Fprintf(&b, "-A %s %s-j %s\n", name, match, to) }
-	cluster := s.endpoints(service.ClusterScope)
-	if scope == service.ClusterScope {
-		rule("", s.markMasq)
-		rule("", cluster)
-	} else {
-		for _, c := range s.pods {
-			rule(c.source+c.device, cluster)
+	translate := func(match string, t portal.Translation) {
+		if len(t.Endpoints) == 0 {
+			return
 		}
-		rule(fromHere, s.markMasq)
-		rule(fromHere, cluster)
-		if len(s.pool.Node) > 0 {
-			rule("", s.endpoints(service.NodeScope))
+		if t.Masquerade {
+			fmt.Fprintf(&b, "-A %s %s-j %s\n", name, match, s.markMasq)
 		}
+		fmt.Fprintf(&b, "-A %s %s-j %s\n", name, match, s.endpoints(t))
 	}
+	if !f.Uniform() {
+		for _, c := range s.pods {
+			translate(c.source+c.device, f.Pods)
+		}
+		translate(fromHere, f.Node)
+	}
+	translate("", f.Outside)
 	s.made[name] = b.String()
 }
 
-// firewall is FW, with one more address. Of an address of its own this node is the client under that address, and has
-// the right that its other addresses have.
-func (s *spread) firewall(addr netip.Addr) {
+// firewall is FW, with one more address. Of an address of its own this node is the client under that address, and is
+// admitted if one of its other addresses is.
+func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
-	ranges := s.merged(s.pool.SourceRanges)
 	var b strings.Builder
 	if s.made[name] == "" {
-		for _, p := range ranges {
+		for _, p := range f.SourceRanges {
 			fmt.Fprintf(&b, "-A %s %s-j %s\n", name, within("-s", p), to)
 		}
 	}
-	if slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return slices.ContainsFunc(s.here, p.Contains) }) {
+	if slices.ContainsFunc(s.here, f.Admits) {
 		fmt.Fprintf(&b, "-A %s %s-j %s\n", name, exactly("-s", addr), to)
 	}
 	s.made[name] += b.String()

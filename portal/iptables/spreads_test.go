@@ -17,7 +17,7 @@ import (
 func endpointsOf(text string) (out []portal.Endpoint) {
 	for at := range strings.FieldsSeq(text) {
 		addr, here := strings.CutSuffix(at, "!")
-		out = append(out, portal.Endpoint{Addr: netip.MustParseAddrPort(addr), Here: here})
+		out = append(out, portal.Endpoint{Addr: netip.MustParseAddrPort(addr), MayHairpin: here})
 	}
 	return out
 }

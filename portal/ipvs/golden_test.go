@@ -37,7 +37,7 @@ func endpointsOf(texts ...string) (out []portal.Endpoint) {
 		if here {
 			text = text[1:]
 		}
-		out = append(out, portal.Endpoint{Addr: netip.MustParseAddrPort(text), Here: here})
+		out = append(out, portal.Endpoint{Addr: netip.MustParseAddrPort(text), MayHairpin: here})
 	}
 	return out
 }

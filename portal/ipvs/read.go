@@ -70,7 +70,8 @@ func (w *Writer) look() error {
 func (w *Writer) adopt(host []netip.Addr) {
 	s := w.Settings()
 	w.at = newPlace(host, s.NodePortAddresses)
-	w.at.strangers = w.Masquerade.All || len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
+	w.at.masquerade = w.Masquerade
+	w.at.podsKnown = len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
 }
 
 // readServers finds the virtual servers that are ours, which a set or the device's addresses tell, or are wanted, once

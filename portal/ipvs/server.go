@@ -51,11 +51,11 @@ func (w *Writer) want(f service.Frontend) (server, bool) {
 	if !ok || !spreads(p) || w.foreign[f] {
 		return server{}, false
 	}
-	return w.server(p), true
+	return w.server(p, w.at.forwarding(p)), true
 }
 
 // server is the virtual server of a portal.
-func (o *Options) server(p portal.Portal) server {
+func (o *Options) server(p portal.Portal, f portal.Forwarding) server {
 	pool := p.Target.(portal.Spread).Pool
 	s := server{settings: settings{scheduler: o.Scheduler}, weights: map[netip.AddrPort]int{}}
 	if o.Scheduler == "mh" {
@@ -65,25 +65,20 @@ func (o *Options) server(p portal.Portal) server {
 		s.flags |= persistent
 		s.timeout = uint32((pool.Affinity + time.Second - 1) / time.Second)
 	}
-	for _, e := range led(p) {
+	used, _ := endpoints(f)
+	for _, e := range used {
 		s.weights[e.Addr] = sharing
 	}
 	return s
 }
 
-// led are the endpoints that clients of a portal have.
-func led(p portal.Portal) []portal.Endpoint {
-	spread := p.Target.(portal.Spread)
-	if insideOnly(p) {
-		return spread.Pool.Cluster
+// endpoints are those of a virtual server, which knows no classes of clients: those of clients outside, or if there are
+// none, those of clients inside only.
+func endpoints(f portal.Forwarding) (used []portal.Endpoint, insideOnly bool) {
+	if len(f.Outside.Endpoints) > 0 {
+		return f.Outside.Endpoints, false
 	}
-	return spread.Pool.Of(spread.Scope)
-}
-
-// insideOnly tells whether a portal has endpoints for clients inside and none for those outside.
-func insideOnly(p portal.Portal) bool {
-	spread, ok := p.Target.(portal.Spread)
-	return ok && p.Kind != service.ClusterIP && spread.Scope == service.NodeScope && len(spread.Pool.Node) == 0
+	return f.Pods.Endpoints, len(f.Pods.Endpoints) > 0
 }
 
 func spreads(p portal.Portal) bool {
@@ -104,7 +99,14 @@ func anyAddress(f service.Frontend) service.Frontend {
 type place struct {
 	own       map[netip.Addr]bool
 	nodePorts []netip.Addr
-	strangers bool // clients of ClusterIPs are masqueraded unless they are pods
+
+	masquerade portal.Masquerade
+	podsKnown  bool // there are rules that tell pods from other clients
+}
+
+// forwarding is what a portal that spreads means on the host.
+func (at place) forwarding(p portal.Portal) portal.Forwarding {
+	return p.Target.(portal.Spread).Forwarding(p.Kind, at.masquerade, at.podsKnown)
 }
 
 // newPlace takes addresses in order.
@@ -155,14 +157,4 @@ func (at place) servers(f service.Frontend) []service.Frontend {
 		}
 	}
 	return out
-}
-
-// anyIn tells whether the host has an address in a prefix.
-func (at place) anyIn(prefixes []netip.Prefix) bool {
-	for a := range at.own {
-		if contained(a, prefixes) {
-			return true
-		}
-	}
-	return false
 }

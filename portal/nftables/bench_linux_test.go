@@ -30,7 +30,7 @@ func pool(i, n int, sticky time.Duration) *portal.Pool {
 	p := &portal.Pool{Affinity: sticky}
 	for k := range n {
 		addr := netip.AddrFrom4([4]byte{10, 128 + byte(i>>16), byte(i >> 8), byte(i)})
-		p.Cluster = append(p.Cluster, portal.Endpoint{Addr: netip.AddrPortFrom(addr, 8000+uint16(k)), Here: k == 0})
+		p.Cluster = append(p.Cluster, portal.Endpoint{Addr: netip.AddrPortFrom(addr, 8000+uint16(k)), MayHairpin: k == 0})
 	}
 	return p
 }

@@ -105,10 +105,10 @@ func allSpreads() []portal.Portal {
 }
 
 func pools(v6 bool) []*portal.Pool {
-	all := []portal.Endpoint{{Addr: netip.MustParseAddrPort("10.244.0.2:8080"), Here: true}, {Addr: netip.MustParseAddrPort("10.244.1.3:8081")}}
+	all := []portal.Endpoint{{Addr: netip.MustParseAddrPort("10.244.0.2:8080"), MayHairpin: true}, {Addr: netip.MustParseAddrPort("10.244.1.3:8081")}}
 	ranges := prefixes("192.0.2.0/24", "203.0.113.7/32", "203.0.113.6/32", "10.0.1.0/24", "10.0.2.0/24", "255.255.255.0/24", "10.0.2.9/32")
 	if v6 {
-		all = []portal.Endpoint{{Addr: netip.MustParseAddrPort("[fd00:244::2]:8080"), Here: true}, {Addr: netip.MustParseAddrPort("[fd00:244::3]:8081")}}
+		all = []portal.Endpoint{{Addr: netip.MustParseAddrPort("[fd00:244::2]:8080"), MayHairpin: true}, {Addr: netip.MustParseAddrPort("[fd00:244::3]:8081")}}
 		ranges = prefixes("fd00:7::/32", "fd00:8::8/128", "fd00:7:1::/64", "ff00::/8")
 	}
 	return []*portal.Pool{

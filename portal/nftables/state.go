@@ -106,7 +106,7 @@ func (s *state) count(n int, p portal.Portal) {
 		s.used.add(n, class{s.scopeOf(p).name, len(some)})
 	}
 	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
-		if addr := endpoint.Addr.Addr(); endpoint.Here {
+		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
 			s.needs.add(n, entry{s.hairpins, element{source: addr, destination: addr}})
 		}
 	}

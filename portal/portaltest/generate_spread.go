@@ -134,12 +134,12 @@ func Pool(random *rand.Rand, v6 bool) *portal.Pool {
 	pool := &portal.Pool{Affinity: []time.Duration{0, 0, time.Minute, 3 * time.Hour}[random.IntN(4)]}
 	size := 1 + random.IntN(4)
 	for _, n := range random.Perm(8)[:size+1] {
-		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, v6), 8080+uint16(n%2)), Here: random.IntN(2) == 0}
+		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, v6), 8080+uint16(n%2)), MayHairpin: random.IntN(2) == 0}
 		drains := len(pool.Cluster) == size // and serves NodeScope alone
 		if !drains {
 			pool.Cluster = append(pool.Cluster, e)
 		}
-		if e.Here && (!drains || len(pool.Node) == 0) {
+		if e.MayHairpin && (!drains || len(pool.Node) == 0) {
 			pool.Node = append(pool.Node, e)
 		}
 	}

@@ -154,7 +154,7 @@ func (s *spreading) party(name string) *Party {
 
 // endpoint is where a party answers.
 func (s *spreading) endpoint(p *Party, v6 bool) portal.Endpoint {
-	return portal.Endpoint{Addr: netip.AddrPortFrom(p.Addrs.Of(v6), podPort), Here: p != s.c}
+	return portal.Endpoint{Addr: netip.AddrPortFrom(p.Addrs.Of(v6), podPort), MayHairpin: p != s.c}
 }
 
 // pool has these endpoints, by their names; those of the node are offered to NodeScope.
@@ -163,7 +163,7 @@ func (s *spreading) pool(v6 bool, names string) *portal.Pool {
 	for _, name := range names {
 		e := s.endpoint(s.party(string(name)), v6)
 		pool.Cluster = append(pool.Cluster, e)
-		if e.Here {
+		if e.MayHairpin {
 			pool.Node = append(pool.Node, e)
 		}
 	}

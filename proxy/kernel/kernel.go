@@ -101,7 +101,7 @@ func (c *Carrier) poolOf(p *service.Port, o service.Offer, family service.IPFami
 func endpoints(of []service.Endpoint) []portal.Endpoint {
 	var out []portal.Endpoint
 	for _, e := range of {
-		out = append(out, portal.Endpoint{Addr: e.Addr, Here: e.Local || e.Node == ""})
+		out = append(out, portal.Endpoint{Addr: e.Addr, MayHairpin: e.Local || e.Node == ""})
 	}
 	return out
 }

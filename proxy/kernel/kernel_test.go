@@ -78,8 +78,8 @@ func TestPools(t *testing.T) {
 	all := func(*service.Port) {}
 	first := poolOfFirst(t, c, port(all))
 	for i, e := range first.Cluster {
-		if want := i != 1; e.Here != want {
-			t.Errorf("%s may dial itself through this node: %t", e.Addr, e.Here)
+		if want := i != 1; e.MayHairpin != want {
+			t.Errorf("%s may dial itself through this node: %t", e.Addr, e.MayHairpin)
 		}
 	}
 	if poolOfFirst(t, c, port(all)) != first {
