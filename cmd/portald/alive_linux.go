@@ -20,7 +20,7 @@ const (
 // next process would be refused as well.
 func (d *daemon) hung() error {
 	var err error
-	if t := d.engine.Silent(); t > turnTime {
+	if t := d.core.Silent(); t > turnTime {
 		err = fmt.Errorf("an event loop has not turned for %s", t.Round(time.Second))
 	}
 	if t := d.stopwatch.Running(); t > syncTime {

@@ -52,7 +52,7 @@ const arriveTime = 1200 * time.Millisecond
 // drain lets open connections end, for the drain timeout or until another signal comes, and answers to UDP sessions that are
 // under way come, for some seconds of it.
 func (l *leave) drain() {
-	stats, drain := l.engine.Stats(), l.settings.Load().Drain
+	stats, drain := l.core.Stats(), l.settings.Load().Drain
 	live := stats.Connections
 	if drain == 0 || live+stats.Sessions == 0 && l.moved == 0 {
 		return
@@ -73,7 +73,7 @@ func (l *leave) drain() {
 		case <-time.After(arriveTime):
 		}
 	}
-	if left := l.engine.Drain(ctx); left > 0 {
+	if left := l.core.Drain(ctx); left > 0 {
 		l.log.Warnf("%d connections did not end in time and are cut", left)
 	}
 }

@@ -45,7 +45,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	defer failed(nil)
 	show := begin(failed, d.servers[0].Run, d.servers[1].Run, d.services.Run, d.eventsRun)
 	record := begin(failed, d.recordRun, d.trouble.run)
-	carry := begin(failed, append(d.host.follow(d.log), d.engine.Run)...)
+	carry := begin(failed, append(d.host.follow(d.log), d.core.Run)...)
 	control := begin(failed,
 		d.source.Run,
 		func(ctx context.Context) error { return d.loop.Run(ctx, d.source.Synced()) },

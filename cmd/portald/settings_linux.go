@@ -16,7 +16,7 @@ import (
 func (d *daemon) apply(s config.Settings) {
 	d.settings.Store(&s)
 	d.log.SetLevel(s.LogLevel)
-	d.engine.SetPolicy(s.Policy)
+	d.core.SetPolicy(s.Policy)
 	if s.Policy.ClientAddress == service.AddressTransparent {
 		d.diverted.Do(func() {
 			d.divert()

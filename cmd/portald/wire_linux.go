@@ -36,7 +36,7 @@ type daemon struct {
 	events    *kube.Recorder // nil without an API server
 	host      *host
 	account   *splice.Account
-	engine    *splice.Engine
+	core      *splice.Core
 	writer    portal.HostWriter
 	fellBack  error // why it is another than was asked for
 	listeners *userspace.Carrier
@@ -175,14 +175,14 @@ func (d *daemon) wireEngine(limit uint64) error {
 			"an endpoint that is a Service's own address has it dial itself, up to the limit of open descriptors")
 		mark = 0
 	}
-	engine, err := splice.NewEngine(splice.Options{
-		Loops: loops, Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Account: d.account,
+	core, err := splice.New(splice.Options{
+		Policy: d.cfg.Settings.Policy, UDPSessions: d.cfg.UDPSessions, Account: d.account,
 		SourcePorts: splice.PortSpan(d.cfg.ProxyPorts), SpareSource: d.reservedPorts(), Mark: mark,
 		Observe: func(name service.PortName) splice.Observer { return d.metrics.Observer(name, log) },
 		Trouble: d.trouble.tell, OriginalDst: platform.OriginalDst, OriginalDstUDP: d.host.flows.OriginalDstUDP,
 		Inside: d.host.inside.has, InsideKnown: d.host.inside.hasKnown, Returns: d.returns, ReturnsKnown: d.returnsKnown,
-	})
-	d.engine = engine
+	}, splice.OpenEpoll(loops))
+	d.core = core
 	return err
 }
 
@@ -218,7 +218,7 @@ func (d *daemon) returnsKnown(client, endpoint netip.Addr) (returns, known bool)
 
 func (d *daemon) wireDataplane() {
 	d.listeners = userspace.New(userspace.Options{
-		Engine: d.engine, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
+		Core: d.core, Ports: d.cfg.ProxyPorts, Log: d.log, Localhost: d.cfg.LocalhostNodePorts,
 	})
 	d.dataplane = dataplane.New(dataplane.Options{
 		Writer: d.writer, Userspace: d.listeners, Kernel: kernel.New(kernel.Options{Node: d.cfg.NodeName, Bounded: d.bounded}), Mode: d.cfg.Mode,
@@ -230,8 +230,8 @@ func (d *daemon) wireDataplane() {
 	d.loop.Dataplane, d.loop.Due = d.stopwatch, d.dataplane.Due()
 	d.health.Watch(d.hung)
 	d.metrics.WatchActive(d.listeners.Active)
-	d.metrics.WatchDatagrams(func() uint64 { return d.engine.Stats().UDPDropped })
-	d.metrics.WatchPorts(func() uint64 { return d.engine.Stats().PortsCrowded })
+	d.metrics.WatchDatagrams(func() uint64 { return d.core.Stats().UDPDropped })
+	d.metrics.WatchPorts(func() uint64 { return d.core.Stats().PortsCrowded })
 	d.cache.WatchNode(d.nodeChanged)
 }
 

@@ -23,8 +23,7 @@ type listener struct {
 	acceptors []*acceptor
 }
 
-func openTCP(f *Front, fd int) *listener {
-	e := f.engine
+func openTCP(e *epollEngine, f *Front, fd int) *listener {
 	n := &listener{front: f, fd: fd}
 	first := int(e.turn.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
@@ -38,13 +37,12 @@ func openTCP(f *Front, fd int) *listener {
 	return n
 }
 
-func (n *listener) retarget(*View) {}
+// Drain implements Socket.
+func (n *listener) Drain() { n.Close() }
 
-func (n *listener) drain() { n.close() }
-
-// close takes the listener from its loops, one after the other on their own goroutines; the last one serves what the
+// Close takes the listener from its loops, one after the other on their own goroutines; the last one serves what the
 // kernel has accepted already.
-func (n *listener) close() {
+func (n *listener) Close() {
 	last := len(n.acceptors) - 1
 	var next func(i int)
 	next = func(i int) {

@@ -19,17 +19,17 @@ var ErrTransparent = errors.New("the kernel grants no transparent socket, so end
 
 // showsClient tells whether an endpoint is to see the client's address: if the policy is so, and the answer would come
 // back. Where that is not known, Options.Returns has to be asked.
-func (e *Engine) showsClient(p *plan, client, endpoint netip.Addr) (shows, known bool) {
+func (c *Core) showsClient(p *plan, client, endpoint netip.Addr) (shows, known bool) {
 	if p.policy.ClientAddress != service.AddressTransparent {
 		return false, true
 	}
-	return e.opts.ReturnsKnown(client, endpoint)
+	return c.opts.ReturnsKnown(client, endpoint)
 }
 
 // showClient gives a socket that is to be connected to an endpoint the client's address.
-func (e *Engine) showClient(fd int, client netip.Addr) {
+func (e *epollEngine) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {
-		e.opaque(errno)
+		e.core.opaque(errno)
 	}
 }
 
@@ -55,9 +55,9 @@ func setTransparent(fd int, family service.IPFamily) syscall.Errno {
 	return sysSetInt(fd, unix.IPPROTO_IP, unix.IP_TRANSPARENT, 1)
 }
 
-func (e *Engine) opaque(errno syscall.Errno) {
-	if e.opaqueTold.now(time.Since(e.start)) {
-		e.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, errno))
+func (c *Core) opaque(errno error) {
+	if c.opaqueTold.now(time.Since(c.start)) {
+		c.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, errno))
 	}
 }
 

@@ -88,7 +88,7 @@ func TestProxyV2UDP(t *testing.T) {
 
 // A header that the endpoint takes later, or piece by piece, still comes whole and before the client's bytes.
 func TestPrefaceWaits(t *testing.T) {
-	l, err := newLoop(&Engine{start: time.Now(), account: NewAccount(Budget{})})
+	l, err := newLoop(&epollEngine{core: &Core{start: time.Now()}, account: NewAccount(Budget{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (c *conn) fail(by Side, how How, o Outcome) {
 func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	c.stage = over
 	c.l.timers.stop(&c.timer)
-	c.l.forgo(c)
+	c.forgo()
 	c.up.drop(c.l)
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)

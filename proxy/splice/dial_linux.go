@@ -52,7 +52,7 @@ func (c *conn) reach(asClient bool) bool {
 	case unix.EINPROGRESS:
 	default:
 		c.failed(e.Error())
-		if !c.front.engine.short(e) {
+		if !c.l.engine.short(e) {
 			return false
 		}
 		c.refuse(OutcomeResources)
@@ -78,7 +78,7 @@ func (c *conn) try(addr netip.AddrPort, asClient bool) syscall.Errno {
 	if asClient {
 		as = c.rec.Client.Addr()
 	}
-	fd, e := c.front.engine.connect(addr, as, c.l.now)
+	fd, e := c.l.engine.connect(addr, as, c.l.now)
 	c.endpoint = end{fd: fd}
 	if e != 0 && e != unix.EINPROGRESS {
 		return e

@@ -52,14 +52,14 @@ func TestNoLeak(t *testing.T) {
 	const rounds, workers = 10000, 50
 	var outcomes sync.Map
 	policy := service.Policy{HalfClose: 30 * time.Millisecond, ConnectTimeouts: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}}
-	opts := Options{Loops: runtime.NumCPU(), Policy: policy,
+	opts := Options{Policy: policy,
 		Observe: func(service.PortName) Observer {
 			return ObserverFunc(func(r *Record) {
 				n, _ := outcomes.LoadOrStore(r.Outcome, new(atomic.Int64))
 				n.(*atomic.Int64).Add(1)
 			})
 		}}
-	e, err := NewEngine(opts)
+	e, err := New(opts, OpenEpoll(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestNoLeak(t *testing.T) {
 	defer cancel()
 	var run sync.WaitGroup
 	run.Go(func() { e.Run(ctx) })
-	r := &rig{Engine: e}
+	r := &rig{Core: e}
 
 	live := serveTCP(t, "127.0.0.1", echo)
 	moody := serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
@@ -145,7 +145,7 @@ func TestNoLeak(t *testing.T) {
 		after = measure(t)
 	}
 	t.Logf("before %+v, after %+v", before, after)
-	pooled := 2 * pipesKept * len(e.loops)
+	pooled := 2 * pipesKept * len(e.engine.(*epollEngine).loops)
 	if after.goroutines > before.goroutines+5 || after.descriptors > before.descriptors+pooled+5 || after.heap > before.heap+4<<20 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}

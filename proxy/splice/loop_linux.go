@@ -35,7 +35,7 @@ type handler interface {
 // loop is one epoll instance and the goroutine that waits on it. What it watches is owned by that goroutine: handlers
 // and timers need no locks. Others reach it through do, and hand it connections through watch.
 type loop struct {
-	engine *Engine
+	engine *epollEngine
 	ep     int
 	wakeFd int // an eventfd: work was queued by do
 	start  time.Time
@@ -46,16 +46,16 @@ type loop struct {
 	slots []slot
 	free  []uint32
 	queue []func()
+	ended bool // nothing is queued any more
 
 	// owned by the loop's goroutine
 	now     time.Duration // since the engine's start, read once a round
 	timers  timers
-	turns   turns[*conn]                  // bulk, and who has more to do than one turn allows
-	long    bool                          // the last round took long
-	leaving []*conn                       // to lighter loops
-	waiting map[*Front]map[*conn]struct{} // for another round of dials
-	parked  map[liver]struct{}            // waiting for an answer of the host: not watched, perhaps
-	bulk    bool                          // a splice carried something in this round, and the next load should grow: fewer and larger segments
+	turns   turns[*conn]       // bulk, and who has more to do than one turn allows
+	long    bool               // the last round took long
+	leaving []*conn            // to lighter loops
+	parked  map[liver]struct{} // waiting for an answer of the host: not watched, perhaps
+	bulk    bool               // a splice carried something in this round, and the next load should grow: fewer and larger segments
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
@@ -75,7 +75,7 @@ type readiness struct {
 	tag    uint8
 }
 
-func newLoop(e *Engine) (*loop, error) {
+func newLoop(e *epollEngine) (*loop, error) {
 	if err := e.account.Open(loopDescriptors); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func newLoop(e *Engine) (*loop, error) {
 // loopDescriptors are the epoll set and the eventfd.
 const loopDescriptors = 2
 
-func openLoop(e *Engine) (*loop, error) {
+func openLoop(e *epollEngine) (*loop, error) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll: %w", err)
@@ -99,7 +99,7 @@ func openLoop(e *Engine) (*loop, error) {
 		sysClose(ep)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	l := &loop{engine: e, ep: ep, wakeFd: wake, start: e.start}
+	l := &loop{engine: e, ep: ep, wakeFd: wake, start: e.core.start}
 	l.pipes.l = l
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		sysClose(wake)
@@ -110,6 +110,9 @@ func openLoop(e *Engine) (*loop, error) {
 }
 
 func (l *loop) close() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
 	l.pipes.close()
 	sysClose(l.wakeFd)
 	sysClose(l.ep)
@@ -165,17 +168,20 @@ func (l *loop) unwatch(fd int, id uint32) {
 	l.forget(id)
 }
 
-// do runs f on the loop's goroutine, soon.
-func (l *loop) do(f func()) {
+// do runs f on the loop's goroutine, soon. False: the loop has ended.
+func (l *loop) do(f func()) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
 	l.queue = append(l.queue, f)
-	first := len(l.queue) == 1
-	l.mu.Unlock()
-	if first {
+	if len(l.queue) == 1 {
 		var one [8]byte
 		binary.NativeEndian.PutUint64(one[:], 1)
 		unix.Write(l.wakeFd, one[:]) //nolint:errcheck // an eventfd that is full wakes the loop too
 	}
+	return true
 }
 
 type waker struct{ l *loop }

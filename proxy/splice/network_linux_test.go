@@ -78,13 +78,13 @@ func (n *network) run(ns *portaltest.Namespace, commands ...string) {
 func newRigIn(t testing.TB, ns *portaltest.Namespace, opts Options, prepare func() error) *rig {
 	t.Helper()
 	r := &rig{records: make(chan *Record, 1<<16)}
-	opts.Loops = 2
 	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
-	e, err := NewEngine(opts)
+	c, err := New(opts, OpenEpoll(2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Engine = e
+	e := c.engine.(*epollEngine)
+	r.Core, r.loops = c, e.loops
 	var loops sync.WaitGroup
 	stops := make([]bool, len(e.loops))
 	for i, l := range e.loops {

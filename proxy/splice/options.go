@@ -2,15 +2,13 @@ package splice
 
 import (
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
 
-// Options of an Engine. Zero values mean the defaults that each field names.
+// Options of a Core. Zero values mean the defaults that each field names.
 type Options struct {
-	Loops       int            // event loops, each of which keeps one of GOMAXPROCS busy or nearly so; default one less
 	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
@@ -68,9 +66,6 @@ func DefaultPolicy() service.Policy {
 }
 
 func (o *Options) setDefaults() {
-	if o.Loops == 0 {
-		o.Loops = max(1, runtime.GOMAXPROCS(0)-1)
-	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
 	}

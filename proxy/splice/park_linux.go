@@ -13,7 +13,7 @@ func (l *loop) park(who liver, ask func() bool, then func(answer bool)) {
 		l.parked = map[liver]struct{}{}
 	}
 	l.parked[who] = struct{}{}
-	l.engine.asker.ask(func() {
+	l.engine.core.asker.ask(func() {
 		answer := ask()
 		l.do(func() {
 			delete(l.parked, who)

@@ -33,8 +33,7 @@ func (h *slowHost) waitFor(t *testing.T, asked int32) {
 // slow is an engine of one loop whose host takes its time for every question.
 func slow(t *testing.T) (*rig, *slowHost) {
 	h := &slowHost{let: make(chan struct{})}
-	r := newRig(t, Options{
-		Loops:  1,
+	r := newRigOf(t, 1, Options{
 		Inside: func(netip.Addr, int) bool { return h.wait() }, Returns: func(_, _ netip.Addr) bool { return h.wait() },
 	})
 	return r, h

@@ -186,11 +186,11 @@ func TestUDPConnectionLimit(t *testing.T) {
 
 // Defaults are complete: nothing is left open, whatever is set.
 func TestPolicyIsComplete(t *testing.T) {
-	e, err := NewEngine(Options{Loops: 1, Policy: service.Policy{HalfClose: time.Second}})
+	e, err := New(Options{Policy: service.Policy{HalfClose: time.Second}}, OpenEpoll(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.closeLoops()
+	defer e.engine.(*epollEngine).closeLoops()
 	got := newPlan(&View{Port: &service.Port{Policy: service.Policy{MaxConnections: 5}}}, e.policy.Load()).policy
 	if !slices.Equal(got.ConnectTimeouts, DefaultConnectTimeouts()) || got.HalfClose != time.Second || got.Idle != service.Never ||
 		got.UDPIdle != DefaultUDPIdle || got.MaxConnections != 5 || got.ClientAddress != service.AddressNode {

@@ -7,7 +7,7 @@ import (
 
 // A loop that hangs is found by the answer that it owes, and one that sleeps without timers is not taken for one.
 func TestSilentLoop(t *testing.T) {
-	r := newRig(t, Options{Loops: 3})
+	r := newRigOf(t, 3, Options{})
 	answered := func() {
 		t.Helper()
 		for began := time.Now(); r.owes() > 0; time.Sleep(time.Millisecond) {
@@ -44,8 +44,8 @@ func TestSilentLoop(t *testing.T) {
 }
 
 // owes counts the loops that owe an answer.
-func (e *Engine) owes() (n int) {
-	for _, l := range e.loops {
+func (r *rig) owes() (n int) {
+	for _, l := range r.loops {
 		if l.pulse.owes.Load() > 0 {
 			n++
 		}

@@ -13,7 +13,8 @@ func (c *conn) await(allTried bool) {
 		c.refuse(OutcomeDialFailed)
 	case c.watchClient():
 		pause := c.retry.next(allTried)
-		c.l.await(c)
+		c.retry.waiting = true
+		c.front.await(c)
 		if c.news() {
 			pause = 0
 		}
@@ -34,7 +35,7 @@ func (c *conn) news() bool {
 
 // redial begins the next round.
 func (c *conn) redial() {
-	c.l.forgo(c)
+	c.forgo()
 	c.dial()
 }
 
@@ -51,46 +52,20 @@ func (c *conn) dialExpired(now time.Duration) {
 	}
 }
 
-// await keeps a connection among those that wake wakes.
-func (l *loop) await(c *conn) {
-	c.retry.waiting = true
-	c.front.waiting.Add(1)
-	if l.waiting == nil {
-		l.waiting = map[*Front]map[*conn]struct{}{}
-	}
-	if l.waiting[c.front] == nil {
-		l.waiting[c.front] = map[*conn]struct{}{}
-	}
-	l.waiting[c.front][c] = struct{}{}
+// endpointsChanged implements waiter.
+func (c *conn) endpointsChanged() {
+	c.l.do(func() {
+		if c.stage != over && c.retry != nil && c.retry.waiting {
+			c.news()
+			c.redial()
+		}
+	})
 }
 
-// forgo is for whoever waits no longer.
-func (l *loop) forgo(c *conn) {
-	if c.retry == nil || !c.retry.waiting {
-		return
-	}
-	c.retry.waiting = false
-	c.front.waiting.Add(-1)
-	if delete(l.waiting[c.front], c); len(l.waiting[c.front]) == 0 {
-		delete(l.waiting, c.front)
-	}
-}
-
-// wake has the connections of a front dial now that wait for another round: its endpoints have changed.
-func (l *loop) wake(f *Front) {
-	waiting := l.waiting[f]
-	delete(l.waiting, f)
-	for c := range waiting {
-		c.news()
-		c.redial()
-	}
-}
-
-func (f *Front) wake() {
-	if f.waiting.Load() == 0 {
-		return
-	}
-	for _, l := range f.engine.loops {
-		l.do(func() { l.wake(f) })
+// forgo ends the wait for another round.
+func (c *conn) forgo() {
+	if c.retry != nil && c.retry.waiting {
+		c.retry.waiting = false
+		c.front.forgo(c)
 	}
 }

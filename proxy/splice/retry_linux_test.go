@@ -74,7 +74,7 @@ func TestEndpointInPlaceOfThoseThatRefuse(t *testing.T) {
 			t.Errorf("reached %v after the change: %+v", took, rec)
 		}
 	}
-	if n := f.waiting.Load(); n != 0 {
+	if n := f.awaiting(); n != 0 {
 		t.Errorf("%d connections are said to wait", n)
 	}
 }
@@ -95,13 +95,13 @@ func TestClientLeavesBetweenDials(t *testing.T) {
 	r := newRig(t, Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{20 * time.Second, 20 * time.Second}}})
 	f, at := r.open(t, service.TCP, "127.0.0.1", refusing(t))
 	c := dialTCP(t, at)
-	eventually(t, func() bool { return f.waiting.Load() == 1 }, "the connection waits")
+	eventually(t, func() bool { return f.awaiting() == 1 }, "the connection waits")
 	c.SetLinger(0)
 	c.Close()
 	if rec := r.record(t); rec.Outcome != OutcomeClientReset || rec.ClosedBy != Client {
 		t.Errorf("record %+v", rec)
 	}
-	if n := f.waiting.Load(); n != 0 {
+	if n := f.awaiting(); n != 0 {
 		t.Errorf("%d connections are said to wait", n)
 	}
 }
@@ -114,4 +114,11 @@ func TestNoRetries(t *testing.T) {
 	if rec := r.record(t); rec.Outcome != OutcomeDialFailed || len(rec.Attempts) != 1 || rec.Attempts[0].Times != 1 {
 		t.Errorf("record %+v", rec)
 	}
+}
+
+// awaiting counts the connections that wait for another round of dials.
+func (f *Front) awaiting() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.waiting)
 }

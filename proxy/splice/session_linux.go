@@ -94,7 +94,7 @@ func (s *session) reach(asClient bool) (o Outcome, done bool) {
 		return "", true
 	}
 	s.failed(errno)
-	if s.sock.front.engine.short(errno) {
+	if s.sock.l.engine.short(errno) {
 		return OutcomeResources, true
 	}
 	return "", false
@@ -209,9 +209,9 @@ func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
 		return e
 	}
 	s.fd = fd
-	s.sock.front.engine.mark(fd)
+	s.sock.l.engine.mark(fd)
 	if asClient {
-		s.sock.front.engine.showClient(fd, s.key.client.Addr())
+		s.sock.l.engine.showClient(fd, s.key.client.Addr())
 	}
 	var sa sockaddr
 	sa.set(addr)

@@ -78,9 +78,6 @@ func (b *byUse) idlest() *session {
 	return a
 }
 
-// answerTime is how long an answer may be under way: who has waited for longer most likely gets none.
-const answerTime = 5 * time.Second
-
 // expendable is who makes room for another, nil if there is none: one that has its answer goes before one that waits for it,
 // and of those one that leaves before one that stays.
 func (b *byUse) expendable(now time.Duration) *session {

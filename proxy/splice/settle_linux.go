@@ -17,7 +17,7 @@ func (c *conn) settle() {
 		return
 	}
 	c.l.load.Add(1)
-	if to := c.front.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
+	if to := c.l.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
 		c.leaving = true
 		c.l.leaving = append(c.l.leaving, c)
 	}

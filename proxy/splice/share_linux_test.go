@@ -153,7 +153,7 @@ func TestSessionsOfAll(t *testing.T) {
 // A listener for which there is no descriptor is an error that says so, and all is given back in the end.
 func TestListenerWithoutDescriptor(t *testing.T) {
 	account := NewAccount(Budget{Descriptors: 2*loopDescriptors + 1})
-	r := newRig(t, Options{Loops: 2, Account: account})
+	r := newRigOf(t, 2, Options{Account: account})
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
 		f, _ := r.open(t, protocol, "127.0.0.1")
 		if err := f.Listen(netip.MustParseAddrPort("127.0.0.1:0")); !errors.Is(err, unix.EMFILE) {

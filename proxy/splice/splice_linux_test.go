@@ -47,25 +47,29 @@ func (r *ring) set(list ...netip.AddrPort) {
 	r.list = list
 }
 
-// rig is an engine with what it reported.
+// rig is a core on event loops, with what it reported.
 type rig struct {
-	*Engine
+	*Core
+	loops   []*loop
 	records chan *Record
 	stop    func()
 }
 
 func newRig(t testing.TB, opts Options) *rig {
 	t.Helper()
+	return newRigOf(t, runtime.NumCPU(), opts)
+}
+
+// newRigOf is newRig with so many loops.
+func newRigOf(t testing.TB, loops int, opts Options) *rig {
+	t.Helper()
 	r := &rig{records: make(chan *Record, 1<<16)}
-	if opts.Loops == 0 {
-		opts.Loops = runtime.NumCPU()
-	}
 	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
-	e, err := NewEngine(opts)
+	e, err := New(opts, OpenEpoll(loops))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Engine = e
+	r.Core, r.loops = e, e.engine.(*epollEngine).loops
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

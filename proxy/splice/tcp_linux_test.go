@@ -268,7 +268,7 @@ func TestLoneEndpoint(t *testing.T) {
 
 // Clients that wait for an endpoint that does not answer hold nobody up.
 func TestNoHeadOfLineBlocking(t *testing.T) {
-	r := newRig(t, Options{Loops: 1, Policy: service.Policy{ConnectTimeouts: []time.Duration{2 * time.Second}}})
+	r := newRigOf(t, 1, Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{2 * time.Second}}})
 	live := serveTCP(t, "127.0.0.1", echo)
 	_, at := r.open(t, service.TCP, "127.0.0.1", silent(t), live)
 	dialTCP(t, at) // waits two seconds
@@ -384,7 +384,7 @@ func TestDrainAndCut(t *testing.T) {
 
 // Long connections are spread evenly over the loops, however they were accepted.
 func TestEvenLoops(t *testing.T) {
-	r := newRig(t, Options{Loops: 4})
+	r := newRigOf(t, 4, Options{})
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", echo))
 	for range 32 {
 		c := dialTCP(t, at)

@@ -17,7 +17,7 @@ import (
 // not one or two of each.
 func TestSmallExchangesBesideUploads(t *testing.T) {
 	const uploads, exchanges, most = 128, 30, 64 << 20
-	r := newRig(t, Options{Loops: 1})
+	r := newRigOf(t, 1, Options{})
 	var carried atomic.Int64
 	sink := serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
 		buf := make([]byte, 256<<10)
@@ -53,7 +53,7 @@ func TestSmallExchangesBesideUploads(t *testing.T) {
 
 // Bulk that stays is spread over the loops too, although it always waits for a turn.
 func TestEvenLoopsOfBulk(t *testing.T) {
-	r := newRig(t, Options{Loops: 2})
+	r := newRigOf(t, 2, Options{})
 	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
 	stop := uploadTo(t, at, 8)
 	defer stop()

@@ -32,8 +32,7 @@ type sessionKey struct {
 	local  netip.Addr
 }
 
-func openUDP(f *Front, fd int, port uint16) *udpSocket {
-	e := f.engine
+func openUDP(e *epollEngine, f *Front, fd int, port uint16) *udpSocket {
 	u := &udpSocket{
 		front: f, l: e.loops[int(e.turn.Add(1))%len(e.loops)], fd: fd, port: port,
 		sessions: map[sessionKey]*session{}, byUse: newByUse(ofSocket), talkers: map[netip.Addr]*talker{},
@@ -72,9 +71,21 @@ func (u *udpSocket) retarget(v *View) {
 	})
 }
 
-func (u *udpSocket) drain() { u.l.do(func() { u.draining = true }) }
+func (u *udpSocket) setGuarded(on bool) { u.guarded.Store(on) }
 
-func (u *udpSocket) close() { u.l.do(u.shut) }
+func (u *udpSocket) sweepSoon() { u.l.do(func() { u.sweep(u.l.now) }) }
+
+func (u *udpSocket) answerPending(reply chan<- bool) {
+	if !u.l.do(func() { reply <- u.waits() }) {
+		reply <- false
+	}
+}
+
+// Drain implements Socket.
+func (u *udpSocket) Drain() { u.l.do(func() { u.draining = true }) }
+
+// Close implements Socket.
+func (u *udpSocket) Close() { u.l.do(u.shut) }
 
 func (u *udpSocket) shut() {
 	if u.closed {

@@ -17,7 +17,7 @@ import (
 
 // Options of a Carrier.
 type Options struct {
-	Engine    *splice.Engine
+	Core      *splice.Core
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
 	Localhost bool          // serve NodePorts at the loopback addresses too

@@ -84,7 +84,7 @@ var insider = netip.MustParseAddr("127.0.0.2")
 
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
-	engine, err := splice.NewEngine(splice.Options{Loops: 2, Inside: func(client netip.Addr, _ int) bool { return client == insider }})
+	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }}, splice.OpenEpoll(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	log, hook := test.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
-	r.Carrier = New(Options{Engine: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
+	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
 		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Aside: func(n dataplane.News) { r.news = append(r.news, n) },

@@ -87,7 +87,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 		f.Retarget(view)
 	} else {
 		pickers := splice.Pickers{f.balancers[service.ClusterScope], f.balancers[service.NodeScope]}
-		if f.Front, err = c.opts.Engine.Open(p.Name, pickers, view); err != nil {
+		if f.Front, err = c.opts.Core.Open(p.Name, pickers, view); err != nil {
 			return fmt.Errorf("serve %s: %w", p.Name, err)
 		}
 		c.keep(key, f)

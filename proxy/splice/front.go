@@ -3,44 +3,50 @@ package splice
 import (
 	"fmt"
 	"net/netip"
+	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/service"
 )
 
-// Front is the listeners of one service port in one address family. One goroutine opens, changes and
-// closes it; what it serves may be asked for from any.
+// Front is the listeners of one service port in one address family. One goroutine opens, changes and closes it; engines
+// read it from any.
 type Front struct {
-	engine   *Engine
+	engine   *Core
 	name     service.PortName
 	pickers  Pickers
 	observer Observer
-	plan     atomic.Pointer[plan]
-	sockets  map[netip.AddrPort]socket
-	active   atomic.Int64
-	waiting  atomic.Int64 // connections that wait for another round of dials
 	tenant   *tenant
+	plan     atomic.Pointer[plan]
+	active   atomic.Int64
+
+	mu      sync.Mutex
+	sockets map[netip.AddrPort]Socket // guarded by mu
+	waiting map[waiter]struct{}       // guarded by mu: connections that wait for another round of dials
 }
 
-// socket is one listening socket of a front.
-type socket interface {
+// waiter is a connection that waits for another round of dials. endpointsChanged starts that round, soon.
+type waiter interface{ endpointsChanged() }
+
+// sessionTable is a UDP socket with its sessions. Its methods return at once.
+type sessionTable interface {
 	retarget(*View)
-	drain()
-	close()
+	setGuarded(bool)
+	sweepSoon()                      // the idle timeout has changed
+	answerPending(reply chan<- bool) // whether a session waits for an answer that may be under way
 }
 
 // Open listens at the addresses, all of one family, for one service port; the other family is another front, and a limit
 // of connections holds for each. The first address is the proxy port that portals lead to; others are served alike. An
 // address in use is an error that wraps EADDRINUSE, and nothing is left open.
-func (e *Engine) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
+func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
 	pickers.setDefaults()
 	f := &Front{
-		engine: e, name: name, pickers: pickers, observer: e.opts.Observe(name), sockets: map[netip.AddrPort]socket{},
-		tenant: e.account.tenant(name.Service()),
+		engine: c, name: name, pickers: pickers, observer: c.opts.Observe(name), tenant: c.account.tenant(name.Service()),
+		sockets: map[netip.AddrPort]Socket{}, waiting: map[waiter]struct{}{},
 	}
-	f.plan.Store(newPlan(view, e.policy.Load()))
+	f.plan.Store(newPlan(view, c.policy.Load()))
+	c.addFront(f)
 	for _, addr := range at {
 		if err := f.Listen(addr); err != nil {
 			f.Close()
@@ -57,35 +63,44 @@ func (f *Front) Listen(at netip.AddrPort) error {
 	if err != nil {
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
-	fd, err := bind(at, f.name.Protocol)
+	s, err := f.engine.engine.Listen(f, at)
 	if err != nil {
 		account.Close(1)
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
-	if f.name.Protocol == service.UDP {
-		f.sockets[at] = openUDP(f, fd, at.Port())
-	} else {
-		f.sockets[at] = openTCP(f, fd)
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sockets[at] = s
 	return nil
 }
 
 // Unlisten closes the socket that Listen opened at that address.
 func (f *Front) Unlisten(at netip.AddrPort) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if s := f.sockets[at]; s != nil {
-		s.close()
+		s.Close()
 		delete(f.sockets, at)
 	}
 }
 
-// SetGuarded tells whether nothing comes to the sockets that are open but what portals lead. Until that is said, or while it
-// is not so, the kernel is asked of each UDP client.
+// SetGuarded sets whether rules let nothing but portals' traffic reach the sockets that are open now. Until that is set,
+// the kernel is asked for the original destination of each UDP client.
 func (f *Front) SetGuarded(on bool) {
+	for _, t := range f.sessionTables() {
+		t.setGuarded(on)
+	}
+}
+
+func (f *Front) sessionTables() (all []sessionTable) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, s := range f.sockets {
-		if u, ok := s.(*udpSocket); ok {
-			u.guarded.Store(on)
+		if t, ok := s.(sessionTable); ok {
+			all = append(all, t)
 		}
 	}
+	return all
 }
 
 // Name is the service port.
@@ -99,10 +114,31 @@ func (f *Front) Active() int64 { return f.active.Load() }
 // their clients, whose next datagram picks anew; what the endpoint still answers is passed on for some seconds.
 func (f *Front) Retarget(view *View) {
 	f.plan.Store(newPlan(view, f.engine.policy.Load()))
-	for _, s := range f.sockets {
-		s.retarget(view)
+	for _, t := range f.sessionTables() {
+		t.retarget(view)
 	}
 	f.wake()
+}
+
+// await has a connection be told when the endpoints change, until forgo.
+func (f *Front) await(w waiter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[w] = struct{}{}
+}
+
+func (f *Front) forgo(w waiter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.waiting, w)
+}
+
+func (f *Front) wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.waiting {
+		w.endpointsChanged()
+	}
 }
 
 // present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
@@ -131,64 +167,15 @@ func (f *Front) Close() {
 	for at := range f.sockets {
 		f.Unlisten(at)
 	}
+	f.engine.removeFront(f)
 	f.engine.account.leaveTenant(f.tenant)
 }
 
 // Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use then.
 func (f *Front) Drain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, s := range f.sockets {
-		s.drain()
+		s.Drain()
 	}
-}
-
-// bind makes a listening or bound socket whose options accepted sockets inherit.
-func bind(at netip.AddrPort, protocol service.Protocol) (int, error) {
-	kind := unix.SOCK_STREAM
-	if protocol == service.UDP {
-		kind = unix.SOCK_DGRAM
-	}
-	fd, e := sysSocket(family(at.Addr()), kind)
-	if e != 0 {
-		return 0, e
-	}
-	if at.Addr().Is6() {
-		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
-	}
-	if kind == unix.SOCK_STREAM {
-		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-		streamOptions(fd)
-	} else {
-		datagramOptions(fd, service.FamilyOf(at.Addr()))
-	}
-	var sa sockaddr
-	sa.set(at)
-	if err := sysBind(fd, &sa); err != 0 {
-		sysClose(fd)
-		return 0, err
-	}
-	if kind == unix.SOCK_STREAM {
-		if err := unix.Listen(fd, backlog); err != nil {
-			sysClose(fd)
-			return 0, err
-		}
-	}
-	return fd, nil
-}
-
-// backlog is asked for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).
-const backlog = 4096
-
-// Keepalive of both sides, in seconds: a peer that is gone is noticed within some three minutes.
-const (
-	keepIdle     = 60
-	keepInterval = 15
-)
-
-// streamOptions are set on listeners, from which accepted sockets inherit them, and on sockets to endpoints.
-func streamOptions(fd int) {
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // an urgent byte stays in the stream
-	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle)
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval)
 }

@@ -1,0 +1,153 @@
+package splice
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Core is what all connections and sessions of a daemon have in common. Safe for concurrent use.
+type Core struct {
+	opts     Options
+	account  *Account
+	start    time.Time // of the engine's clock
+	engine   Engine
+	policy   atomic.Pointer[service.Policy] // the defaults, complete
+	asker    asker
+	nextID   atomic.Uint64
+	conns    atomic.Int64
+	sessions atomic.Int64
+	counters
+	opaqueTold seldom
+
+	mu     sync.Mutex
+	fronts map[*Front]struct{} // guarded by mu
+}
+
+// counters are what an engine counts for Stats.
+type counters struct{ acceptErrors, udpDropped, portsCrowded atomic.Uint64 }
+
+// Stats are figures of a Core at one moment.
+type Stats struct {
+	Connections  int64  // TCP connections that are open
+	Sessions     int64  // UDP sessions that are open
+	Descriptors  int64  // held, pipes and listeners and all
+	Pipes        int64  // held
+	AcceptErrors uint64 // accepts that failed for want of something, since the start
+	UDPDropped   uint64 // datagrams the kernel would not take, since the start
+	PortsCrowded uint64 // dials that found most of our ports towards the endpoint in use, since the start: see PortsError
+}
+
+// New returns a Core that serves once Run is called. open makes the engine that moves its bytes.
+func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
+	opts.setDefaults()
+	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{}}
+	c.storePolicy(opts.Policy)
+	e, err := open(c)
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	c.engine = e
+	return c, nil
+}
+
+// Run serves until ctx ends, then cuts what is still alive and returns when all of it has ended and was reported.
+// It is called once, and no front may be opened after ctx has ended.
+func (c *Core) Run(ctx context.Context) error {
+	err := c.engine.Run(ctx)
+	c.asker.end()
+	return err
+}
+
+// Silent is the engine's.
+func (c *Core) Silent() time.Duration { return c.engine.Silent() }
+
+// answerTime is how long an answer of UDP may be under way: a session that has waited for longer most likely gets none.
+const answerTime = 5 * time.Second
+
+// Drain waits until no TCP connection is left and no UDP session waits for an answer, or ctx ends, and returns how many
+// connections are. It waits for answers for answerTime at most, since some protocols have none.
+func (c *Core) Drain(ctx context.Context) int64 {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	answers := time.Now().Add(answerTime)
+	for c.conns.Load() > 0 || time.Now().Before(answers) && c.answerPending(ctx) {
+		select {
+		case <-ctx.Done():
+			return c.conns.Load()
+		case <-tick.C:
+		}
+	}
+	return 0
+}
+
+// answerPending tells whether any UDP session waits for an answer that may be under way.
+func (c *Core) answerPending(ctx context.Context) bool {
+	tables := c.sessionTables()
+	replies := make(chan bool, len(tables))
+	for _, t := range tables {
+		t.answerPending(replies)
+	}
+	pending := false
+	for range tables {
+		select {
+		case <-ctx.Done():
+			return false
+		case one := <-replies:
+			pending = pending || one
+		}
+	}
+	return pending
+}
+
+// Stats returns current figures.
+func (c *Core) Stats() Stats {
+	a := c.account
+	return Stats{
+		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
+		Pipes: a.pipes.Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		PortsCrowded: c.portsCrowded.Load(),
+	}
+}
+
+// SetPolicy replaces the daemon's defaults, of which zero fields mean DefaultPolicy. Open connections go on as they
+// began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
+func (c *Core) SetPolicy(p service.Policy) {
+	c.storePolicy(p)
+	for _, t := range c.sessionTables() {
+		t.sweepSoon()
+	}
+}
+
+func (c *Core) storePolicy(p service.Policy) {
+	p = p.Or(DefaultPolicy())
+	c.policy.Store(&p)
+}
+
+func (c *Core) sessionTables() (all []sessionTable) {
+	c.mu.Lock()
+	fronts := slices.Collect(maps.Keys(c.fronts))
+	c.mu.Unlock()
+	for _, f := range fronts {
+		all = append(all, f.sessionTables()...)
+	}
+	return all
+}
+
+func (c *Core) addFront(f *Front) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fronts[f] = struct{}{}
+}
+
+func (c *Core) removeFront(f *Front) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fronts, f)
+}
