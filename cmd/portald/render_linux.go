@@ -18,8 +18,7 @@ import (
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/kube/manifests"
-	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/kube"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -108,23 +107,23 @@ func (s *sheet) keep(name string) {
 	maps.DeleteFunc(s.open, func(p portal.ProxyPort, _ bool) bool { return !led[p] })
 }
 
-// cluster is what manifests describe.
-type cluster struct {
+// manifests are what was read.
+type manifests struct {
 	ports []*service.Port
-	node  translate.Node
+	node  kube.Node
 }
 
-func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (m cluster, err error) {
+func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (m manifests, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	store := service.NewStore()
-	cache := translate.NewCache(store, translateOptions(cfg, true), log)
-	cache.WatchNode(func(n translate.Node, known bool) {
+	cache := kube.NewCache(store, translateOptions(cfg, true), log)
+	cache.WatchNode(func(n kube.Node, known bool) {
 		if known {
 			m.node = n
 		}
 	})
-	source, ended := manifests.New(cfg.Manifests, cache, log), make(chan error, 1)
+	source, ended := kube.NewManifests(cfg.Manifests, cache, log), make(chan error, 1)
 	go func() { ended <- source.Run(ctx) }()
 	select {
 	case err = <-ended:
@@ -140,7 +139,7 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 }
 
 // inside is who is inside the cluster.
-func (m cluster) inside(cfg *config.Config) portal.Inside {
+func (m manifests) inside(cfg *config.Config) portal.Inside {
 	in := newInsiders(cfg.Inside, nil)
 	in.setNode(m.node.PodCIDRs)
 	return in.rules()

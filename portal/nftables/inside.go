@@ -1,10 +1,5 @@
 package nftables
 
-import (
-	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
-)
-
 // insiders lets clients inside the cluster go one way and others another.
 func (r rules) insiders(inside, outside verdict) []rule {
 	out := []rule{{local{source: true}, inside}}
@@ -33,12 +28,12 @@ func (r rules) pods(not bool) []statement {
 
 // clientMarks mark the clients of ClusterIPs that are to be masqueraded.
 func (r rules) clientMarks() []rule {
-	f := r.forwarding(service.ClusterIP, portal.Spread{Pool: &portal.Pool{}})
-	switch {
-	case f.Pods.Masquerade:
+	if r.masquerade.All {
 		return []rule{{mark{r.masquerade.Mark}}}
-	case f.Outside.Masquerade:
-		return []rule{append(rule(r.pods(true)), mark{r.masquerade.Mark})}
 	}
-	return nil
+	others := r.pods(true)
+	if len(others) == 0 {
+		return nil // nobody knows who is a pod
+	}
+	return []rule{append(rule(others), mark{r.masquerade.Mark})}
 }
