@@ -6,12 +6,12 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/kube/translate"
 )
 
 // nodeChanged takes in what the Node object says of this node. Nothing of it stops traffic: a Node that is gone was served
 // a moment ago.
-func (d *daemon) nodeChanged(n kube.Node, known bool) {
+func (d *daemon) nodeChanged(n translate.Node, known bool) {
 	if !known {
 		return
 	}

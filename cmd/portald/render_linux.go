@@ -18,7 +18,8 @@ import (
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/kube/manifests"
+	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -107,23 +108,23 @@ func (s *sheet) keep(name string) {
 	maps.DeleteFunc(s.open, func(p portal.ProxyPort, _ bool) bool { return !led[p] })
 }
 
-// manifests are what was read.
-type manifests struct {
+// cluster is what manifests describe.
+type cluster struct {
 	ports []*service.Port
-	node  kube.Node
+	node  translate.Node
 }
 
-func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (m manifests, err error) {
+func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (m cluster, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	store := service.NewStore()
-	cache := kube.NewCache(store, translateOptions(cfg, true), log)
-	cache.WatchNode(func(n kube.Node, known bool) {
+	cache := translate.NewCache(store, translateOptions(cfg, true), log)
+	cache.WatchNode(func(n translate.Node, known bool) {
 		if known {
 			m.node = n
 		}
 	})
-	source, ended := kube.NewManifests(cfg.Manifests, cache, log), make(chan error, 1)
+	source, ended := manifests.New(cfg.Manifests, cache, log), make(chan error, 1)
 	go func() { ended <- source.Run(ctx) }()
 	select {
 	case err = <-ended:
@@ -139,7 +140,7 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 }
 
 // inside is who is inside the cluster.
-func (m manifests) inside(cfg *config.Config) portal.Inside {
+func (m cluster) inside(cfg *config.Config) portal.Inside {
 	in := newInsiders(cfg.Inside, nil)
 	in.setNode(m.node.PodCIDRs)
 	return in.rules()

@@ -6,7 +6,9 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/kube/manifests"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -22,7 +24,7 @@ func (d *daemon) wireSource() error {
 		Store: store, Log: d.log, MinSync: d.cfg.MinSync, AuditPeriod: d.cfg.SyncPeriod, Again: d.again,
 		Watcher: proxy.Watcher{Queued: d.queued, Synced: d.synced},
 	}
-	d.cache = kube.NewCache(store, translateOptions(d.cfg, d.writer.IPv6()), d.log)
+	d.cache = translate.NewCache(store, translateOptions(d.cfg, d.writer.IPv6()), d.log)
 	d.cache.SetOwn(d.host.addresses.Contains)
 	d.metrics.WatchChanges(func() admin.Changes {
 		services, endpoints := d.cache.Changes()
@@ -30,26 +32,26 @@ func (d *daemon) wireSource() error {
 		return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
 	})
 	if len(d.cfg.Manifests) > 0 {
-		d.source = kube.NewManifests(d.cfg.Manifests, d.cache, d.log)
+		d.source = manifests.New(d.cfg.Manifests, d.cache, d.log)
 		return nil
 	}
-	kube.QuietLibraries(d.log)
+	watch.QuietLibraries(d.log)
 	api := d.cfg.API
-	client, err := kube.NewClient(kube.ClientOptions{
+	client, err := watch.NewClient(watch.ClientOptions{
 		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,
 		ContentType: api.ContentType, AcceptContentTypes: api.AcceptContentTypes,
 	})
 	if err != nil {
 		return err
 	}
-	d.events = kube.NewRecorder(client, d.cache, d.log)
+	d.events = watch.NewRecorder(client, d.cache, d.log)
 	d.cache.Report = d.events.Problem
-	d.source = kube.NewWatch(client, d.cache, d.log)
+	d.source = watch.New(client, d.cache, d.log)
 	return nil
 }
 
-func translateOptions(cfg *config.Config, ipv6 bool) kube.TranslateOptions {
-	return kube.TranslateOptions{
+func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
+	return translate.Options{
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
 		NoIPv6: !ipv6, ConnectTimeouts: cfg.Settings.Policy.ConnectTimeouts,
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
@@ -31,9 +32,9 @@ type daemon struct {
 	settings atomic.Pointer[config.Settings] // those of the last reload
 	log      *logrus.Logger
 
-	cache     *kube.Cache
+	cache     *translate.Cache
 	source    source
-	events    *kube.Recorder // nil without an API server
+	events    *watch.Recorder // nil without an API server
 	host      *host
 	account   *splice.Account
 	core      *splice.Core

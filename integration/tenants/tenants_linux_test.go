@@ -21,7 +21,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/kube"
+	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -99,7 +99,7 @@ func (l *listeners) ProxyPorts() map[portal.ProxyPort]bool             { return 
 // bed is a node with two Services beside those of a tenant: one that a listener serves, and one that the kernel does.
 type bed struct {
 	*portaltest.Site
-	cache *kube.Cache
+	cache *translate.Cache
 	store *service.Store
 	plane *dataplane.Dataplane
 	news  []dataplane.News
@@ -125,7 +125,7 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 	for i := range 2 {
 		b.Node.Must(func() error { return portaltest.Echo(t, portaltest.NodeV4, firstEcho+i) })
 	}
-	b.cache = kube.NewCache(b.store, kube.TranslateOptions{
+	b.cache = translate.NewCache(b.store, translate.Options{
 		NodeName: "here", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, NoIPv6: !w.IPv6(),
 		ConnectTimeouts: []time.Duration{time.Second},
 	}, log)
@@ -197,7 +197,7 @@ func (b *bed) live(seed uint64, services, endpoints int) {
 			b.cache.Set(other)
 		}
 		if t.one(4) {
-			b.cache.Delete(kube.Key{Kind: kube.KindService, Namespace: svc.Namespace, Name: svc.Name})
+			b.cache.Delete(translate.Key{Kind: translate.KindService, Namespace: svc.Namespace, Name: svc.Name})
 		}
 		if t.one(2) {
 			b.sync()

@@ -24,6 +24,7 @@ type rules struct {
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	dials            uint32         // the mark of the daemon's own; 0 = none
 	inside           portal.Inside
+	podsKnown        bool // there are matches for pods of this family
 }
 
 // Names of chains.

@@ -1,5 +1,10 @@
 package nftables
 
+import (
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
 // insiders lets clients inside the cluster go one way and others another.
 func (r rules) insiders(inside, outside verdict) []rule {
 	out := []rule{{local{source: true}, inside}}
@@ -28,12 +33,12 @@ func (r rules) pods(not bool) []statement {
 
 // clientMarks mark the clients of ClusterIPs that are to be masqueraded.
 func (r rules) clientMarks() []rule {
-	if r.masquerade.All {
+	f := r.forwarding(service.ClusterIP, portal.Spread{Pool: &portal.Pool{}})
+	switch {
+	case f.Pods.Masquerade:
 		return []rule{{mark{r.masquerade.Mark}}}
+	case f.Outside.Masquerade:
+		return []rule{append(rule(r.pods(true)), mark{r.masquerade.Mark})}
 	}
-	others := r.pods(true)
-	if len(others) == 0 {
-		return nil // nobody knows who is a pod
-	}
-	return []rule{append(rule(others), mark{r.masquerade.Mark})}
+	return nil
 }

@@ -28,6 +28,22 @@ const (
 var roleNames = [...]string{"clusterip", "clusterip-local", "external", "external-local", "firewall", "firewall-local",
 	"service", "local"}
 
+// frontends are those of a service port that have an entry in common.
+type frontends struct {
+	kind  service.Kind // NodePorts, and LoadBalancerIPs that everyone may use, are as ExternalIPs
+	scope service.Scope
+}
+
+// entryRoles are the roles of entries, by the frontends that lead there.
+var entryRoles = [...]frontends{
+	entryCluster:       {service.ClusterIP, service.ClusterScope},
+	entryNode:          {service.ClusterIP, service.NodeScope},
+	entryExternal:      {service.ExternalIP, service.ClusterScope},
+	entryLocal:         {service.ExternalIP, service.NodeScope},
+	entryFirewall:      {service.LoadBalancerIP, service.ClusterScope},
+	entryFirewallLocal: {service.LoadBalancerIP, service.NodeScope},
+}
+
 // chainID says whose chain it is, and which.
 type chainID struct {
 	owner service.PortName

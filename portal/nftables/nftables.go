@@ -160,6 +160,7 @@ func (o *Options) rules(f family) (rules, error) {
 // adopt has what is live take effect.
 func (r *rules) adopt(s portal.Settings) {
 	r.inside, r.mark = s.Inside, s.Mark
+	r.podsKnown = len(r.pods(false)) > 0
 	r.allNodeAddresses = len(s.NodePortAddresses) == 0
 	r.nodeAddresses = s.NodeAddresses(r.ip)
 }

@@ -1,101 +1,102 @@
 package nftables
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-// plain tells whether a portal that spreads needs no chain of its own.
-func plain(p portal.Portal, to portal.Spread) bool {
-	external := p.Kind != service.ClusterIP
-	return to.Pool.Affinity == 0 && !(external && to.Scope == service.NodeScope) && !restricted(p, to)
+// forwarding is what s means for a frontend of a kind with the table's options.
+func (r rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding {
+	return s.Forwarding(kind, r.masquerade, r.podsKnown)
 }
 
-func restricted(p portal.Portal, to portal.Spread) bool {
-	return p.Kind == service.LoadBalancerIP && to.Pool.Restricted
+// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints.
+func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
+	f := r.forwarding(p.Kind, to)
+	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
 }
 
-// entryRole is that of the chain that a portal leads to.
-func entryRole(p portal.Portal, to portal.Spread) role {
-	switch local := to.Scope == service.NodeScope; {
-	case p.Kind == service.ClusterIP:
-		return choose(local, entryNode, entryCluster)
-	case restricted(p, to):
-		return choose(local, entryFirewallLocal, entryFirewall)
-	default:
-		return choose(local, entryLocal, entryExternal)
+// scopes are those whose endpoints any clients have.
+func scopes(f portal.Forwarding) []service.Scope {
+	all := []service.Scope{f.Pods.Scope, f.Node.Scope, f.Outside.Scope}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// entryOf is the role of the chain that a portal leads to.
+func entryOf(p portal.Portal, to portal.Spread) role {
+	kind := p.Kind
+	if kind != service.ClusterIP && !to.Restricted(kind) {
+		kind = service.ExternalIP // as are all others
 	}
+	return role(slices.Index(entryRoles[:], frontends{kind, to.Scope}))
 }
 
 // chainsOf are the chains that a portal needs, its own first.
-func chainsOf(p portal.Portal, to portal.Spread) []chainID {
-	entry := entryRole(p, to)
-	all := []chainID{{p.Owner, entry}}
-	for _, pick := range entry.picks() {
-		all = append(all, chainID{p.Owner, pick})
+func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
+	all := []chainID{{p.Owner, entryOf(p, to)}}
+	for _, scope := range scopes(r.forwarding(p.Kind, to)) {
+		all = append(all, chainID{p.Owner, pickFrom(scope)})
 	}
 	return all
 }
 
-// picks are the roles of chains that one of an entry's role leads to.
-func (r role) picks() []role {
-	switch r {
-	case entryNode:
-		return []role{pickNode}
-	case entryLocal, entryFirewallLocal:
-		return []role{pickCluster, pickNode}
-	}
-	return []role{pickCluster}
+// pickFrom is the role of the chain that picks from the endpoints of a scope.
+func pickFrom(scope service.Scope) role {
+	return choose(scope == service.NodeScope, pickNode, pickCluster)
 }
 
 // scope is that of the endpoints that a chain picks from.
 func (r role) scope() service.Scope {
-	if r == pickNode {
-		return service.NodeScope
-	}
-	return service.ClusterScope
+	return choose(r == pickNode, service.NodeScope, service.ClusterScope)
 }
 
 // chain writes the chain of a service port.
 func (r rules) chain(id chainID, pool *portal.Pool) chain {
-	c := chain{name: id.name()}
-	toPick := func(pick role) verdict { return goTo(chainID{id.owner, pick}.name()) }
-	marking := rule{mark{r.masquerade.Mark}}
-	if id.role == entryFirewall || id.role == entryFirewallLocal {
-		c.rules = r.outsiders(pool)
+	if id.role == pickCluster || id.role == pickNode {
+		return chain{name: id.name(), rules: r.pick(id, pool)}
 	}
-	switch id.role {
-	case entryCluster:
-		c.rules = append(c.rules, rule{jump(markClients)}, rule{toPick(pickCluster)})
-	case entryNode:
-		c.rules = append(c.rules, rule{jump(markClients)}, rule{toPick(pickNode)})
-	case entryExternal, entryFirewall:
-		c.rules = append(c.rules, marking, rule{toPick(pickCluster)})
-	case entryLocal, entryFirewallLocal:
-		c.rules = append(c.rules, rule{local{source: true}, mark{r.masquerade.Mark}, toPick(pickCluster)})
-		for _, match := range r.pods(false) {
-			c.rules = append(c.rules, rule{match, toPick(pickCluster)})
-		}
-		c.rules = append(c.rules, rule{toPick(pickNode)})
-	case pickCluster, pickNode:
-		c.rules = r.pick(id, pool)
-	}
-	return c
+	return chain{name: id.name(), rules: r.entry(id, pool)}
 }
 
-// outsiders drops what comes from none of the sources that a pool admits.
-func (r rules) outsiders(pool *portal.Pool) []rule {
-	ranges := slices.DeleteFunc(service.Merge(pool.SourceRanges), func(p netip.Prefix) bool { return !r.owns(p.Addr()) })
+// entry admits clients, and translates the flows of each class.
+func (r rules) entry(id chainID, pool *portal.Pool) []rule {
+	of := entryRoles[id.role]
+	f := r.forwarding(of.kind, portal.Spread{Pool: pool, Scope: of.scope})
+	out := outsiders(f)
+	to := func(t portal.Translation) verdict { return goTo(chainID{id.owner, pickFrom(t.Scope)}.name()) }
 	switch {
-	case len(ranges) == 0:
-		return []rule{{drop()}}
-	case ranges[0].Bits() == 0:
-		return nil
+	case of.kind == service.ClusterIP:
+		return append(out, rule{jump(markClients)}, rule{to(f.Outside)})
+	case f.Uniform():
+		return append(out, rule{mark{r.masquerade.Mark}}, rule{to(f.Outside)})
 	}
-	return []rule{{outside(ranges), drop()}}
+	out = append(out, r.translate(local{source: true}, f.Node, to(f.Node)))
+	for _, match := range r.pods(false) {
+		out = append(out, r.translate(match, f.Pods, to(f.Pods)))
+	}
+	return append(out, rule{to(f.Outside)})
+}
+
+// translate sends the clients that match on.
+func (r rules) translate(match statement, t portal.Translation, to verdict) rule {
+	if t.Masquerade {
+		return rule{match, mark{r.masquerade.Mark}, to}
+	}
+	return rule{match, to}
+}
+
+// outsiders drops the flows of clients that are not admitted.
+func outsiders(f portal.Forwarding) []rule {
+	switch {
+	case f.AdmitsAll():
+		return nil
+	case len(f.SourceRanges) == 0:
+		return []rule{{drop()}}
+	}
+	return []rule{{outside(f.SourceRanges), drop()}}
 }
 
 // pick leads to any endpoint, or the one that the client had.

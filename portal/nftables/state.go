@@ -52,8 +52,8 @@ func (s *state) entries(p portal.Portal) map[entry]value {
 }
 
 func (s *state) spreadEntries(scope scope, e element, v value, p portal.Portal, to portal.Spread) map[entry]value {
-	if !plain(p, to) {
-		v.verdict = goTo(chainsOf(p, to)[0].name())
+	if !s.isPlain(p, to) {
+		v.verdict = goTo(s.chainsOf(p, to)[0].name())
 		return map[entry]value{{scope.chains, e}: v}
 	}
 	some := to.Pool.Of(to.Scope)
@@ -95,8 +95,8 @@ func (s *state) count(n int, p portal.Portal) {
 	if !ok {
 		return
 	}
-	if !plain(p, to) {
-		for _, id := range chainsOf(p, to) {
+	if !s.isPlain(p, to) {
+		for _, id := range s.chainsOf(p, to) {
 			s.needs.add(n, id)
 		}
 		if to.Pool.Affinity > 0 {
@@ -131,7 +131,7 @@ func (s *state) change(changes []portal.Change) *edit {
 		maps.Copy(is, s.entries(p))
 		s.count(1, p)
 		s.held[c.Frontend] = p
-		if to, ok := p.Target.(portal.Spread); ok && !plain(p, to) && s.pools[p.Owner] != to.Pool {
+		if to, ok := p.Target.(portal.Spread); ok && !s.isPlain(p, to) && s.pools[p.Owner] != to.Pool {
 			turned[p.Owner], s.pools[p.Owner] = s.pools[p.Owner], to.Pool
 		}
 	}

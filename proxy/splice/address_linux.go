@@ -17,15 +17,6 @@ import (
 // policy says that they are to see the client's.
 var ErrTransparent = errors.New("the kernel grants no transparent socket, so endpoints see this node's address")
 
-// showsClient tells whether an endpoint is to see the client's address: if the policy is so, and the answer would come
-// back. Where that is not known, Options.Returns has to be asked.
-func (c *Core) showsClient(p *plan, client, endpoint netip.Addr) (shows, known bool) {
-	if p.policy.ClientAddress != service.AddressTransparent {
-		return false, true
-	}
-	return c.opts.ReturnsKnown(client, endpoint)
-}
-
 // showClient gives a socket that is to be connected to an endpoint the client's address.
 func (e *epollEngine) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {

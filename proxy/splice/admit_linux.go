@@ -6,59 +6,44 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// admit lets a connection in that was dialled at one of this service port's frontends, from where that is allowed, as
-// long as there are not too many. Anything else came straight at the proxy port, or was led here by somebody else: it is
-// reset.
+// admit begins to dial for a connection that is let in, and resets any other.
 func (c *conn) admit() {
-	c.rec.OriginalDst = c.originalDst()
-	exposed, ok := c.plan.exposure(c.rec.OriginalDst)
-	if !ok {
-		c.refuse(OutcomeNotPortal)
+	o := c.life.admit(c.originalDst())
+	if o == "" {
+		o = c.take()
+	}
+	if o != "" {
+		c.refuse(o)
 		return
 	}
-	c.rec.Portal = exposed.Kind
-	client := c.rec.Client.Addr()
-	if !c.plan.admits(client, exposed.Kind) {
-		c.refuse(OutcomeSourceRange)
-		return
+	iface := 0
+	if c.located() {
+		iface = arrivedBy(c.client.fd, service.FamilyOf(c.clientAddr()))
 	}
-	if c.surplus {
-		c.refuse(OutcomeLimit)
-		return
-	}
-	if c.short {
-		c.front.engine.opts.Trouble(ErrDescriptors)
-		c.refuse(OutcomeResources)
-		return
-	}
-	var depends bool
-	if c.scope, depends = c.plan.scope(exposed.Kind); depends {
-		c.locate()
-		return
-	}
-	c.dial()
+	c.advance(c.start(iface, c.l.clock()))
 }
 
-// locate finds out whether the client is inside.
-func (c *conn) locate() {
-	o, client := &c.front.engine.opts, c.rec.Client.Addr()
-	iface := arrivedBy(c.client.fd, service.FamilyOf(client))
-	inside, known := o.InsideKnown(client, iface)
-	if !known {
-		c.l.park(c, func() bool { return o.Inside(client, iface) }, c.located)
-		return
+// take takes what a connection needs, until giveBack.
+func (c *conn) take() Outcome {
+	e := c.front.engine
+	h := e.account.holder(c.front.tenant, c.clientAddr())
+	if !e.account.takeConnection(h) {
+		e.account.leaveHolder(h)
+		e.opts.Trouble(ErrDescriptors)
+		return OutcomeResources
 	}
-	c.located(inside)
+	c.holder = h
+	return ""
 }
 
-func (c *conn) located(inside bool) {
-	if c.stage == over {
-		return
+func (c *conn) giveBack() {
+	e := c.front.engine
+	if c.holder != nil {
+		e.account.giveConnection(c.holder)
+		e.account.leaveHolder(c.holder)
 	}
-	if inside {
-		c.scope = service.ClusterScope
-	}
-	c.dial()
+	c.uncount()
+	e.conns.Add(-1)
 }
 
 func (c *conn) originalDst() netip.AddrPort {
@@ -74,7 +59,7 @@ func (c *conn) originalDst() netip.AddrPort {
 func (u *udpSocket) admit(key sessionKey, name sockaddr, iface uint32) *session {
 	s := newSession(u, key, name, iface)
 	if o := s.admit(); o != "" {
-		s.report(Proxy, Reset, o)
+		s.report(Proxy, Reset, o, u.l.clock())
 		return nil
 	}
 	s.enter()
@@ -84,53 +69,21 @@ func (u *udpSocket) admit(key sessionKey, name sockaddr, iface uint32) *session 
 // admit does for a session what it does for a connection. The outcome is empty when an endpoint was found, or is being
 // looked for.
 func (s *session) admit() Outcome {
-	u, client := s.sock, s.key.client.Addr()
-	s.rec.OriginalDst = u.originalDst(s.key, s.plan)
-	exposed, ok := s.plan.exposure(s.rec.OriginalDst)
-	if !ok {
-		return OutcomeNotPortal
-	}
-	s.rec.Portal = exposed.Kind
-	if !s.plan.admits(client, exposed.Kind) {
-		return OutcomeSourceRange
-	}
-	if !u.front.join(s.plan) {
-		u.front.leave()
-		return OutcomeLimit
+	u := s.sock
+	if o := s.life.admit(u.originalDst(s.key, s.plan)); o != "" {
+		return o
 	}
 	o := OutcomeResources
-	s.talker = u.talker(client)
+	s.talker = u.talker(s.clientAddr())
 	if u.makeRoom(s.talker) {
-		if o = s.begin(exposed.Kind); o == "" {
+		if o = s.advance(s.start(int(s.iface), u.l.clock())); o == "" {
 			return ""
 		}
 		u.front.engine.account.giveSession(s.talker.holder)
 	}
 	u.hangUp(s.talker)
-	u.front.leave()
+	s.uncount()
 	return o
-}
-
-// begin finds an endpoint, once it is known for whom.
-func (s *session) begin(kind service.Kind) Outcome {
-	var depends bool
-	if s.scope, depends = s.plan.scope(kind); !depends {
-		return s.dial()
-	}
-	o, client, iface := &s.sock.front.engine.opts, s.key.client.Addr(), int(s.iface)
-	inside, known := o.InsideKnown(client, iface)
-	if !known {
-		s.park(func() bool { return o.Inside(client, iface) }, s.located)
-		return ""
-	}
-	return s.located(inside)
-}
-
-func (s *session) located(inside bool) Outcome {
-	if inside {
-		s.scope = service.ClusterScope
-	}
-	return s.dial()
 }
 
 // originalDst tells what the client wrote to. Once a rule guards the port only translated flows get here, so where the front
@@ -150,12 +103,3 @@ func (u *udpSocket) originalDst(key sessionKey, p *plan) netip.AddrPort {
 	}
 	return local
 }
-
-// join counts a connection or session among the live ones of the front, until leave. False: it is one more than there may
-// be.
-func (f *Front) join(p *plan) bool {
-	n, most := f.active.Add(1), p.policy.MaxConnections
-	return most <= 0 || n <= int64(most)
-}
-
-func (f *Front) leave() { f.active.Add(-1) }

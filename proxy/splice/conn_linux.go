@@ -3,39 +3,23 @@ package splice
 import (
 	"net/netip"
 	"time"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // conn is one TCP connection from its accept to its record. One loop owns it at a time.
 type conn struct {
-	l     *loop
-	front *Front
-	plan  *plan
-	timer timer
-	stage stage
-
-	surplus bool          // one more than there may be
-	short   bool          // there are no descriptors for it
-	holder  *holder       // who has what it takes
-	scope   service.Scope // which endpoints are for the client
+	life
+	l      *loop
+	timer  timer
+	stage  stage
+	holder *holder // who has what it takes; nil: it was refused
 
 	client, endpoint end
 	up, down         flow // client to endpoint, endpoint to client
 
-	lease    Lease         // of the current attempt, and then of the connection
-	retry    *retries      // nil: no dial has failed
-	seen     *plan         // that dials knew of: a newer one may bring endpoints
-	dialled  time.Duration // when the current attempt began
-	accepted time.Duration
-	last     time.Duration // when bytes last moved
-	queued   bool          // for a turn among bulk
-	leaving  bool          // to another loop
-	turns    uint8         // up to settledAfter
-	ended    Side          // who ended first
-
-	rec     Record
-	attempt [1]Attempt // room for the usual single attempt
+	queued  bool  // for a turn among bulk
+	leaving bool  // to another loop
+	turns   uint8 // up to settledAfter
+	ended   Side  // who ended first
 }
 
 type stage uint8
@@ -47,16 +31,10 @@ const (
 )
 
 func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
-	c := &conn{l: l, front: f, plan: f.present(), accepted: l.now, last: l.now}
-	c.seen, c.timer.owner = c.plan, c
+	c := &conn{l: l}
+	c.life.begin(f, client, l.now)
+	c.rounds, c.timer.owner = true, c
 	c.client.fd, c.endpoint.fd = fd, -1
-	c.rec = Record{
-		ID: f.engine.nextID.Add(1), Start: time.Now(), Service: f.name, Client: client,
-		Connect: -1, FirstByte: -1, Attempts: c.attempt[:0],
-	}
-	c.surplus = !f.join(c.plan)
-	c.holder = f.engine.account.holder(f.tenant, client.Addr())
-	c.short = !f.engine.account.takeConnection(c.holder)
 	f.engine.conns.Add(1)
 	return c
 }
@@ -111,29 +89,14 @@ func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
-	e := c.front.engine
-	if !c.short {
-		e.account.giveConnection(c.holder)
-	}
-	e.account.leaveHolder(c.holder)
-	c.front.leave()
-	e.conns.Add(-1)
+	c.giveBack()
 	if c.turns == settledAfter {
 		c.l.load.Add(-1)
 	}
-
 	r := &c.rec
-	if r.pending() {
-		took := c.l.clock() - c.dialled
-		c.lease.GiveUp(took)
-		r.failed(givenUp, took)
-	}
-	r.ClosedBy, r.How, r.Outcome = by, how, o
 	r.BytesFromClient, r.BytesToEndpoint = c.up.carried, max(0, c.up.passed)
 	r.BytesFromEndpoint, r.BytesToClient = c.down.carried, c.down.passed
-	c.lease.Ended(!r.brokenByEndpoint(), r.BytesToEndpoint, r.BytesFromEndpoint)
-	r.Duration = c.l.clock() - c.accepted
-	c.front.observer.Observe(r)
+	c.report(by, how, o, c.l.clock())
 }
 
 // shut closes one end. A closed descriptor leaves the epoll set by itself.

@@ -13,77 +13,44 @@ import (
 // watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
 const watchedAfter = 20 * time.Millisecond
 
-// dial tries one endpoint after the other, each for the timeout of its place in the round, until one is connected or the
-// round is over. An attempt that has no answer yet goes on in dialReady or dialExpired.
-func (c *conn) dial() {
-	for c.retry.left(len(c.plan.policy.ConnectTimeouts)) {
-		if !c.pick() {
-			c.await(true)
+// advance takes the steps that come next, until there is something to wait for: an answer of the endpoint (dialReady,
+// dialExpired) or of the host, another round of dials, or bytes.
+func (c *conn) advance(s step) {
+	for s.kind == stepDial {
+		switch e := c.try(s.endpoint, s.as); {
+		case e == 0:
+			c.connected()
 			return
-		}
-		addr := c.lease.Endpoint
-		c.dialled = c.l.clock()
-		c.rec.Attempts = append(c.rec.Attempts, Attempt{Endpoint: addr, Times: 1})
-		e, client := c.front.engine, c.rec.Client.Addr()
-		asClient, known := e.showsClient(c.plan, client, addr.Addr())
-		if !known {
-			c.l.park(c, func() bool { return e.opts.Returns(client, addr.Addr()) }, c.resume)
+		case e == unix.EINPROGRESS:
 			return
-		}
-		if c.reach(asClient) {
-			return
+		default:
+			s = c.failed(e, c.l.engine.short(e))
 		}
 	}
-	c.await(false)
-}
-
-// resume goes on with the attempt that had to wait for Options.Returns.
-func (c *conn) resume(asClient bool) {
-	if c.stage != over && !c.reach(asClient) {
-		c.dial()
+	switch s.kind {
+	case stepAsk:
+		c.l.park(c, s.ask, c.answered)
+	case stepWait:
+		c.await(s.until)
+	case stepRefuse:
+		c.refuse(s.outcome)
 	}
 }
 
-// reach makes the current attempt. False: it failed, and another may be made.
-func (c *conn) reach(asClient bool) bool {
-	switch e := c.try(c.rec.Attempts[len(c.rec.Attempts)-1].Endpoint, asClient); e {
-	case 0:
-		c.connected()
-	case unix.EINPROGRESS:
-	default:
-		c.failed(e)
-		if !c.l.engine.short(e) {
-			return false
-		}
-		c.refuse(OutcomeResources)
+func (c *conn) answered(yes bool) {
+	if c.stage != over {
+		c.advance(c.life.answered(yes, c.l.clock()))
 	}
-	return true
-}
-
-// pick asks for an endpoint that was not tried in this round. When all were, those that only did not answer in time may
-// have another, longer try; those that refused may not.
-func (c *conn) pick() (ok bool) {
-	client, picker := c.rec.Client.Addr(), c.front.pickers[c.scope]
-	c.lease, ok = picker.Pick(client, c.retry.without())
-	if !ok && c.retry.slow() {
-		c.lease, ok = picker.Pick(client, c.retry.without())
-	}
-	c.rec.Affinity = c.lease.Affinity
-	return ok
 }
 
 // try connects to an endpoint. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
-func (c *conn) try(addr netip.AddrPort, asClient bool) syscall.Errno {
-	var as netip.Addr
-	if asClient {
-		as = c.rec.Client.Addr()
-	}
+func (c *conn) try(addr netip.AddrPort, as netip.Addr) syscall.Errno {
 	fd, e := c.l.engine.connect(addr, as, c.l.now)
 	c.endpoint = end{fd: fd}
 	if e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
-	c.rec.Attempts[len(c.rec.Attempts)-1].Proxy = localAddr(fd)
+	c.current().Proxy = localAddr(fd)
 	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
 		return we
 	}
@@ -102,29 +69,18 @@ func (c *conn) awaitDial() {
 	c.l.timers.set(&c.timer, at)
 }
 
-func (c *conn) dialEnds() time.Duration {
-	return c.dialled + c.plan.policy.ConnectTimeouts[c.retry.place()]
-}
-
-// failed notes the end of the current attempt and closes its socket.
-func (c *conn) failed(why error) {
-	if c.retry == nil {
-		c.retry = &retries{}
-	}
-	took := c.l.clock() - c.dialled
-	c.lease.Dialled(ofEndpoint(why), took)
-	c.retry.failed(c.lease.Endpoint, why == errTimedOut)
-	c.rec.failed(why.Error(), took)
+// failed ends the current attempt and closes its socket.
+func (c *conn) failed(err error, shortage bool) step {
 	c.l.timers.stop(&c.timer)
 	c.shut(&c.endpoint, sysClose)
+	return c.life.failed(err, shortage, c.l.clock())
 }
 
 // dialReady is told that the endpoint answered: a socket that is still connecting is never reported ready.
 func (c *conn) dialReady(events uint32) {
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		if e := sysError(c.endpoint.fd); e != 0 {
-			c.failed(e)
-			c.dial()
+			c.advance(c.failed(e, false))
 			return
 		}
 	}
@@ -154,12 +110,7 @@ func (c *conn) clientReady(events uint32) {
 
 // connected ends the dial: from here on bytes are carried.
 func (c *conn) connected() {
-	now := c.l.clock()
-	a := &c.rec.Attempts[len(c.rec.Attempts)-1]
-	a.Took = now - c.dialled
-	c.lease.Dialled(nil, a.Took)
-	c.rec.Connect = now - c.accepted
-	c.rec.Endpoint = c.front.endpoint(c.plan, a.Endpoint)
+	c.life.connected(c.l.clock())
 	c.l.timers.stop(&c.timer)
 	c.retry = nil
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {

@@ -83,15 +83,6 @@ func (e *epollEngine) short(err syscall.Errno) bool {
 	return false
 }
 
-// ofEndpoint is what an error of a dial says of the endpoint: context.Canceled if it is for want of something here.
-func ofEndpoint(err error) error {
-	switch err {
-	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ENOSPC, unix.EAGAIN, unix.EADDRNOTAVAIL:
-		return context.Canceled
-	}
-	return err
-}
-
 // lightest is the loop with the fewest connections.
 func (e *epollEngine) lightest() *loop {
 	best := e.loops[0]

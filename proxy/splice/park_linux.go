@@ -1,10 +1,6 @@
 package splice
 
-import (
-	"bytes"
-
-	"golang.org/x/sys/unix"
-)
+import "bytes"
 
 // park has a connection or session wait for an answer of the host that is not at hand. then is told on the loop, whether
 // who is still alive or not. A connection that is parked does not move to another loop.
@@ -25,15 +21,13 @@ func (l *loop) park(who liver, ask func() bool, then func(answer bool)) {
 // mostHeld bounds the datagrams that a session keeps while it is parked. A resolver asks for two addresses at once.
 const mostHeld = 8
 
-// park has a session wait, with what its client sends meanwhile.
-func (s *session) park(ask func() bool, then func(answer bool) Outcome) {
-	s.parked, s.gone = true, false
-	s.sock.l.park(s, ask, func(answer bool) {
+// park has a session wait for the host, with what its client sends meanwhile.
+func (s *session) park(ask func() bool) {
+	s.sock.l.park(s, ask, func(yes bool) {
 		if s.over {
 			return
 		}
-		s.parked = false
-		if o := then(answer); o != "" {
+		if o := s.advance(s.answered(yes, s.sock.l.clock())); o != "" {
 			s.end(Proxy, Reset, o)
 			return
 		}
@@ -61,19 +55,3 @@ func (s *session) hold(data []byte) {
 	}
 	s.held = append(s.held, bytes.Clone(data))
 }
-
-// resume goes on with the attempt that had to wait for Options.Returns, unless its endpoint went meanwhile.
-func (s *session) resume(asClient bool) Outcome {
-	if s.gone {
-		s.lease.GiveUp(0)
-		s.failed(errGone)
-		return s.dial()
-	}
-	if o, done := s.reach(asClient); done {
-		return o
-	}
-	return s.dial()
-}
-
-// errGone is the error of an attempt whose endpoint went before it was made.
-const errGone = unix.EHOSTUNREACH

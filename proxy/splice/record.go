@@ -40,15 +40,6 @@ func (r *Record) Proxy() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// pending tells whether the last attempt has no result yet.
-func (r *Record) pending() bool {
-	n := len(r.Attempts)
-	return n > 0 && r.Attempts[n-1].Err == "" && r.Connect < 0
-}
-
-// brokenByEndpoint tells whether the endpoint reset the connection or stopped answering.
-func (r *Record) brokenByEndpoint() bool { return r.ClosedBy == Endpoint && r.How != FIN }
-
 // Attempt is one dial of one endpoint, or several that failed alike.
 type Attempt struct {
 	Endpoint netip.AddrPort

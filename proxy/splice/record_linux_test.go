@@ -87,7 +87,7 @@ func TestClientLeavesDuringTheDial(t *testing.T) {
 	c.Close()
 	rec := r.record(t)
 	if rec.Client != c.LocalAddr().(*net.TCPAddr).AddrPort() || rec.Outcome != OutcomeClientReset || rec.ClosedBy != Client ||
-		rec.How != Reset || rec.Connect >= 0 || len(rec.Attempts) != 1 || rec.Attempts[0].Err != givenUp {
+		rec.How != Reset || rec.Connect >= 0 || len(rec.Attempts) != 1 || rec.Attempts[0].Err != errGivenUp.Error() {
 		t.Errorf("record %+v", rec)
 	}
 	if f.Active() != 1 {

@@ -54,7 +54,7 @@ func (c *conn) relay() {
 	had := c.down.carried
 	down, e := c.down.turn(c.l, &c.endpoint, &c.client)
 	if had == 0 && c.down.carried > 0 {
-		c.rec.FirstByte = c.l.clock() - c.accepted
+		c.firstByte(c.l.clock())
 	}
 	if down >= srcGone {
 		c.gone(down == dstGone, e)

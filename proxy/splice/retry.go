@@ -1,7 +1,6 @@
 package splice
 
 import (
-	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -90,15 +89,6 @@ func sum(timeouts []time.Duration) (all time.Duration) {
 	return all
 }
 
-// Errors of attempts that are not the kernel's.
-const (
-	timedOut = "timeout"  // no answer in its time
-	givenUp  = "given up" // whoever ended the connection did not wait for the answer
-)
-
-// errTimedOut is the error of a dial that had no answer in its time.
-var errTimedOut = errors.New(timedOut)
-
 // maxAttempts bounds the attempts of a record that failed. The last of so many stands for all that came after it.
 const maxAttempts = 32
 
@@ -108,7 +98,7 @@ func (r *Record) failed(why string, took time.Duration) {
 	last := r.Attempts[at]
 	last.Err, last.Took = why, took
 	same := slices.IndexFunc(r.Attempts[:at], func(a Attempt) bool {
-		return a.Endpoint == last.Endpoint && a.Err == why && why != timedOut
+		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error()
 	})
 	if same < 0 && at == maxAttempts {
 		same = at - 1

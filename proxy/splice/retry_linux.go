@@ -2,41 +2,23 @@ package splice
 
 import "time"
 
-// await waits for another round of dials as long as there is time: endpoints that refuse cost none, and one may be back soon.
-func (c *conn) await(allTried bool) {
-	timeouts := c.plan.policy.ConnectTimeouts
-	now, end := c.l.clock(), c.accepted+sum(timeouts)
-	switch {
-	case c.retry == nil:
-		c.refuse(OutcomeNoEndpoint)
-	case len(timeouts) == 1, c.retry.silent >= len(timeouts), now >= end:
-		c.refuse(OutcomeDialFailed)
-	case c.watchClient():
-		pause := c.retry.next(allTried)
-		c.retry.waiting = true
-		c.front.await(c)
-		if c.news() {
-			pause = 0
-		}
-		c.l.timers.set(&c.timer, min(now+pause, end))
+// await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
+func (c *conn) await(until time.Duration) {
+	if !c.watchClient() {
+		return
 	}
-}
-
-// news tells whether endpoints have changed since the connection was last told, and if so has it begin anew.
-func (c *conn) news() bool {
-	plan := c.front.present()
-	if plan == c.seen {
-		return false
+	c.retry.waiting = true
+	c.front.await(c)
+	if c.refreshed() {
+		until = c.l.now
 	}
-	c.seen = plan
-	c.retry.anew()
-	return true
+	c.l.timers.set(&c.timer, until)
 }
 
 // redial begins the next round.
 func (c *conn) redial() {
 	c.forgo()
-	c.dial()
+	c.advance(c.next(c.l.clock()))
 }
 
 // dialExpired is told that the next round is due, or that an attempt takes its time or has no more of it.
@@ -45,8 +27,7 @@ func (c *conn) dialExpired(now time.Duration) {
 	case c.retry != nil && c.retry.waiting:
 		c.redial()
 	case now >= c.dialEnds():
-		c.failed(errTimedOut)
-		c.dial()
+		c.advance(c.failed(errTimeout, false))
 	case c.watchClient():
 		c.awaitDial()
 	}
@@ -56,7 +37,7 @@ func (c *conn) dialExpired(now time.Duration) {
 func (c *conn) endpointsChanged() {
 	c.l.do(func() {
 		if c.stage != over && c.retry != nil && c.retry.waiting {
-			c.news()
+			c.refreshed()
 			c.redial()
 		}
 	})

@@ -62,7 +62,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	fail(1, "no route to host")
 	for range 2 {
-		fail(3, timedOut)
+		fail(3, errTimeout.Error())
 	}
 	var got []string
 	for _, a := range r.Attempts {

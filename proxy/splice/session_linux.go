@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // keptUnanswered bounds the first datagram that a session keeps for another endpoint, in bytes. Questions are short.
@@ -16,91 +14,46 @@ const keptUnanswered = 4096
 
 // session is a UDP client, or rather its address, and its socket to an endpoint.
 type session struct {
+	life
 	sock       *udpSocket
 	key        sessionKey
 	name       sockaddr // of the client
-	plan       *plan
 	fd         int
 	id         uint32
 	iface      uint32 // index of the interface that the client came in by
 	watched    bool
 	over       bool
-	scope      service.Scope // which endpoints are for the client
-	began      time.Duration
-	dialled    time.Duration // when the current attempt began
-	last       time.Duration
 	talker     *talker
 	waiting    bool          // its last datagram was the client's
 	leaving    bool          // its client's next datagram is another session's
 	until      time.Duration // when it has left
 	links      [2]sessionLinks
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
-	parked     bool     // until the host has answered a question
-	gone       bool     // the endpoint to be dialled, meanwhile
-	held       [][]byte // what the client sent meanwhile
-	lease      Lease    // of the current attempt, and then of the session
-	tried      []netip.AddrPort
-	rec        Record
-	attempt    [1]Attempt
+	held       [][]byte // what the client sent while the host was asked
 }
 
 func newSession(u *udpSocket, key sessionKey, name sockaddr, iface uint32) *session {
-	s := &session{
-		sock: u, key: key, name: name, iface: iface, plan: u.front.present(), fd: -1, began: u.l.now, last: u.l.now,
-		waiting: true,
-	}
-	s.rec = Record{
-		ID: u.front.engine.nextID.Add(1), Start: time.Now(), Service: u.front.name, Client: key.client,
-		Connect: -1, FirstByte: -1, Attempts: s.attempt[:0],
-	}
+	s := &session{sock: u, key: key, name: name, iface: iface, fd: -1, waiting: true}
+	s.life.begin(u.front, key.client, u.l.now)
 	return s
 }
 
-// dial picks an endpoint and connects a socket to it. The outcome is empty when that worked, or has to wait.
-func (s *session) dial() Outcome {
-	e := s.sock.front.engine
-	for len(s.rec.Attempts) < len(s.plan.policy.ConnectTimeouts) {
-		var ok bool
-		if s.lease, ok = s.sock.front.pickers[s.scope].Pick(s.key.client.Addr(), s.tried); !ok {
-			break
-		}
-		addr := s.lease.Endpoint
-		s.rec.Affinity = s.lease.Affinity
-		s.dialled = s.sock.l.clock()
-		s.rec.Attempts = append(s.rec.Attempts, Attempt{Endpoint: addr, Times: 1})
-		client := s.key.client.Addr()
-		asClient, known := e.showsClient(s.plan, client, addr.Addr())
-		if !known {
-			s.park(func() bool { return e.opts.Returns(client, addr.Addr()) }, s.resume)
+// advance takes the steps that come next. The outcome is empty when an endpoint was connected, or the host was asked.
+func (s *session) advance(next step) Outcome {
+	for next.kind == stepDial {
+		errno := s.connect(next.endpoint, next.as)
+		if errno == 0 {
+			s.current().Proxy = localAddr(s.fd)
+			s.connected(s.sock.l.clock())
 			return ""
 		}
-		if o, done := s.reach(asClient); done {
-			return o
-		}
+		next = s.failed(errno, s.sock.l.engine.short(errno))
 	}
-	if len(s.rec.Attempts) == 0 {
-		return OutcomeNoEndpoint
+	if next.kind == stepAsk {
+		s.park(next.ask)
+		return ""
 	}
-	return OutcomeDialFailed
-}
-
-// reach makes the current attempt. Not done: it failed, and another may be made.
-func (s *session) reach(asClient bool) (o Outcome, done bool) {
-	a := &s.rec.Attempts[len(s.rec.Attempts)-1]
-	errno := s.connect(a.Endpoint, asClient)
-	if errno == 0 {
-		now := s.sock.l.clock()
-		a.Proxy, a.Took = localAddr(s.fd), now-s.dialled
-		s.lease.Dialled(nil, a.Took)
-		s.rec.Endpoint = s.sock.front.endpoint(s.plan, a.Endpoint)
-		s.rec.Connect = now - s.began
-		return "", true
-	}
-	s.failed(errno)
-	if s.sock.l.engine.short(errno) {
-		return OutcomeResources, true
-	}
-	return "", false
+	return next.outcome
 }
 
 // enter makes the session known.
@@ -116,8 +69,8 @@ func (s *session) enter() {
 
 // sought is the endpoint that the session has, or is to be connected to.
 func (s *session) sought() netip.AddrPort {
-	if n := len(s.rec.Attempts); s.parked && n > 0 {
-		return s.rec.Attempts[n-1].Endpoint
+	if s.dialing {
+		return s.current().Endpoint
 	}
 	return s.rec.Endpoint.Addr
 }
@@ -138,7 +91,7 @@ func (s *session) end(by Side, how How, o Outcome) {
 	u.front.engine.account.giveSession(s.talker.holder)
 	u.hangUp(s.talker)
 	u.front.engine.sessions.Add(-1)
-	s.report(by, how, o)
+	s.report(by, how, o, u.l.clock())
 }
 
 // depart undoes enter, as far as it is for the client.
@@ -146,7 +99,7 @@ func (s *session) depart() {
 	u := s.sock
 	delete(u.sessions, s.key)
 	s.unlist()
-	u.front.leave()
+	s.uncount()
 }
 
 // list puts the session last in its row, of the socket and of the client.
@@ -176,15 +129,6 @@ func (s *session) cut() {
 	}
 }
 
-func (s *session) report(by Side, how How, o Outcome) {
-	s.rec.ClosedBy, s.rec.How, s.rec.Outcome = by, how, o
-	now := s.sock.l.clock()
-	s.rec.Duration = now - s.began
-	s.lease.GiveUp(now - s.dialled)
-	s.lease.Ended(!s.rec.brokenByEndpoint(), s.rec.BytesToEndpoint, s.rec.BytesFromEndpoint)
-	s.sock.front.observer.Observe(&s.rec)
-}
-
 func (s *session) closeSocket() {
 	if s.fd < 0 {
 		return
@@ -209,15 +153,15 @@ func (s *session) touch(waiting bool) {
 }
 
 // connect makes a socket that sends to one endpoint and receives from it alone.
-func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
+func (s *session) connect(addr netip.AddrPort, as netip.Addr) syscall.Errno {
 	fd, e := sysSocket(family(addr.Addr()), unix.SOCK_DGRAM)
 	if e != 0 {
 		return e
 	}
 	s.fd = fd
 	s.sock.l.engine.mark(fd)
-	if asClient {
-		s.sock.l.engine.showClient(fd, s.key.client.Addr())
+	if as.IsValid() {
+		s.sock.l.engine.showClient(fd, as)
 	}
 	var sa sockaddr
 	sa.set(addr)
@@ -229,17 +173,10 @@ func (s *session) connect(addr netip.AddrPort, asClient bool) syscall.Errno {
 	return e
 }
 
-// failed notes that the current endpoint is of no use and closes the socket to it.
-func (s *session) failed(e syscall.Errno) {
-	a := &s.rec.Attempts[len(s.rec.Attempts)-1]
-	a.Err, a.Took = e.Error(), s.sock.l.clock()-s.dialled
-	if s.lease.connected {
-		s.lease.Ended(false, 0, 0) // what was sent is lost
-	} else {
-		s.lease.Dialled(ofEndpoint(e), a.Took)
-	}
-	s.tried = append(s.tried, a.Endpoint)
+// failed closes the socket to the current endpoint, which is of no use.
+func (s *session) failed(err error, shortage bool) step {
 	s.closeSocket()
+	return s.life.failed(err, shortage, s.sock.l.clock())
 }
 
 // send passes a datagram of the client on.
@@ -254,7 +191,7 @@ func (s *session) send(data []byte) {
 
 // forward sends a datagram to the endpoint, or to another when this one is found gone.
 func (s *session) forward(data []byte) {
-	if s.parked {
+	if s.waitsForHost() {
 		s.hold(data)
 		return
 	}
@@ -286,12 +223,11 @@ func (s *session) refused(e syscall.Errno) bool {
 		s.end(Endpoint, Reset, OutcomeEndpointReset)
 		return false
 	}
-	s.failed(e)
-	if o := s.dial(); o != "" {
+	if o := s.advance(s.failed(e, false)); o != "" {
 		s.end(Endpoint, Reset, o)
 		return false
 	}
-	if s.parked {
+	if s.waitsForHost() {
 		s.hold(s.unanswered)
 	} else {
 		sysSend(s.fd, s.unanswered)
@@ -313,7 +249,7 @@ func (s *session) ready(uint32, uint8) {
 		s.refused(e)
 	case n > 0:
 		if s.rec.FirstByte < 0 {
-			s.rec.FirstByte = s.sock.l.clock() - s.began
+			s.firstByte(s.sock.l.clock())
 			s.unanswered = nil
 		}
 		s.touch(false)

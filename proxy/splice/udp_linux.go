@@ -61,8 +61,8 @@ func (u *udpSocket) retarget(v *View) {
 		for _, s := range u.sessions {
 			switch e, _ := v.endpoint(s.sought()); {
 			case e.Ready || e.Serving:
-			case s.parked:
-				s.gone = true
+			case s.waitsForHost():
+				s.removed = true
 			default:
 				s.leave()
 			}

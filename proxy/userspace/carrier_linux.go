@@ -11,7 +11,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/balance"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -32,7 +31,6 @@ const defaultLinger = 10 * time.Second
 // Carrier implements dataplane.Carrier. One goroutine calls it.
 type Carrier struct {
 	opts      Options
-	endpoints *balance.Endpoints
 	ports     *proxyPorts
 	lingering map[frontKey]time.Time // fronts whose proxy port is closed then
 
@@ -53,7 +51,7 @@ func New(opts Options) *Carrier {
 		opts.Linger = defaultLinger
 	}
 	return &Carrier{
-		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
+		opts: opts, ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
 	}
 }
 
@@ -102,7 +100,7 @@ func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
 		return nil
 	}
 	if f == nil {
-		f = c.newFront(key.name)
+		f = newFront()
 	}
 	if err := c.refresh(key, f, p, offer); err != nil {
 		return err
@@ -196,7 +194,6 @@ func (c *Carrier) forget(key frontKey, f *front) {
 	if f.port != 0 {
 		c.ports.give(key, f.port)
 	}
-	f.closeBalancers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fronts, key)

@@ -1,0 +1,157 @@
+package manifests
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+// decoded is what one object in a file turned out to be.
+type decoded struct {
+	item     int              // number in its list, where the fragment was a whole list
+	key      translate.Key    // zero when not even that can be told
+	object   metav1.Object    // nil when it is refused, or not of a kind that is read
+	kept     translate.Object // what stays of the object, once it is trimmed
+	other    string           // the kind, when it is none that is read
+	warnings []string         // served all the same
+	err      error            // why it is refused
+	broken   bool             // … because the text is no YAML
+}
+
+// header is the part of an object that says which it is, or of a list what is in it.
+type header struct {
+	typeMeta
+	Metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	Items json.RawMessage `json:"items"`
+}
+
+// decode reads the objects of a fragment: one, or those of a list that was not taken apart before. The result is never
+// empty.
+func decode(f fragment) []decoded {
+	text, warnings, err := f.toJSON()
+	if err != nil {
+		return []decoded{{err: err, broken: true}}
+	}
+	head, err := headerOf(text)
+	if err != nil {
+		return []decoded{{err: err, warnings: warnings}}
+	}
+	var out []decoded
+	if f.item > 0 || !head.isList() {
+		out = []decoded{decodeObject(text, head, f.list)}
+	} else {
+		out = decodeList(head)
+	}
+	out[0].warnings = slices.Concat(warnings, out[0].warnings)
+	return out
+}
+
+// decodeTrimmed reads them as decode does, and keeps of them what is needed.
+func decodeTrimmed(f fragment, opts translate.Options) []decoded {
+	out := decode(f)
+	for i := range out {
+		if d := &out[i]; d.object != nil {
+			d.kept, d.object = translate.Trim(d.object, opts), nil
+		}
+	}
+	return out
+}
+
+// headerOf reads which object text is.
+func headerOf(text []byte) (head header, err error) {
+	err = plainError(kjson.UnmarshalCaseSensitivePreserveInts(text, &head))
+	return head, err
+}
+
+// decodeList reads the items of a list. The result is never empty.
+func decodeList(list header) []decoded {
+	var items []json.RawMessage
+	if len(list.Items) > 0 {
+		if err := json.Unmarshal(list.Items, &items); err != nil {
+			return []decoded{{err: fmt.Errorf("items: %w", plainError(err))}}
+		}
+	}
+	if len(items) == 0 {
+		return []decoded{{}}
+	}
+	out := make([]decoded, len(items))
+	for i, text := range items {
+		head, err := headerOf(text)
+		if err != nil {
+			out[i].err = err
+		} else {
+			out[i] = decodeObject(text, head, list.typeMeta)
+		}
+		out[i].item = i + 1
+	}
+	return out
+}
+
+// decodeObject reads one object; list is the kind of the list around it, whose items may lack their own.
+func decodeObject(text []byte, head header, list typeMeta) (out decoded) {
+	meta := head.typeMeta
+	if meta.Kind == "" && list.Kind != "List" {
+		meta = typeMeta{list.APIVersion, strings.TrimSuffix(list.Kind, "List")}
+	}
+	object, err := newObject(meta)
+	if err != nil {
+		return decoded{key: unclearKey(head.Metadata.Namespace, head.Metadata.Name), err: err}
+	}
+	if object == nil {
+		return decoded{other: schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind().String()}
+	}
+	if out.key, out.err = keyOf(translate.Kind(meta.Kind), head); out.err != nil {
+		return out
+	}
+	strict, err := kjson.UnmarshalStrict(text, object)
+	if err != nil {
+		out.err = fmt.Errorf("%s: %w", out.key, plainError(err))
+		return out
+	}
+	for _, w := range strict {
+		out.warnings = append(out.warnings, fmt.Sprintf("%s: %s; it has no effect", out.key, w))
+	}
+	if out.key.Kind == translate.KindEndpointSlice && object.GetLabels()[discoveryv1.LabelServiceName] == "" {
+		out.warnings = append(out.warnings, fmt.Sprintf("%s: metadata.labels: without %s it belongs to no Service",
+			out.key, discoveryv1.LabelServiceName))
+	}
+	object.SetNamespace(out.key.Namespace)
+	out.object = object
+	return out
+}
+
+// plainError says which field has the wrong type, without Go's names.
+func plainError(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: is a %s; write a %s", cmp.Or(wrong.Field, "the document"), wrong.Value, yamlType(wrong.Type))
+	}
+	return err
+}
+
+func yamlType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "mapping"
+	case reflect.Slice:
+		return "list"
+	case reflect.Bool:
+		return "bool"
+	case reflect.String:
+		return "string"
+	}
+	return "number"
+}

@@ -1,0 +1,70 @@
+package manifests
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+// FuzzDecode: no file makes the reader panic or loop, and what it takes in has a name.
+func FuzzDecode(f *testing.F) {
+	cluster, err := os.ReadFile("testdata/cluster.yaml")
+	check(f, err)
+	f.Add(cluster[:3000])
+	for _, seed := range []string{
+		`{"apiVersion":"v1","kind":"List","items":[{"kind":"Service","apiVersion":"v1","metadata":{"name":"a"}},`, `{"items":[`,
+		"apiVersion: v1\nkind: List\nitems:\n- a: \"x\n- y\"\n", "--- {a: b}\n...\n---\n[]", "{a: '}'}", "items:\n  - - 1\n", "- \n", "{}{}x",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, fragment := range split(text) {
+			for _, d := range decode(fragment) {
+				if d.object != nil && (d.object.GetName() == "" || d.object.GetName() != d.key.Name || d.err != nil) {
+					t.Errorf("taken in: %+v", d)
+				}
+			}
+		}
+	})
+}
+
+// FuzzSplitYAML: what is read of a document's parts is what is in it as a whole.
+func FuzzSplitYAML(f *testing.F) {
+	cluster, err := os.ReadFile("testdata/cluster.yaml")
+	check(f, err)
+	f.Add(cluster[:3000])
+	const list = "kind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: a}}\n"
+	for _, more := range []string{
+		"- &x {apiVersion: v1, kind: Node, metadata: {name: b}}\n- *x\n", "- \"\n- \"\n", "- a: |\n   b\n# c\n\n- 1\n", "items: []\n",
+		"- 1\r- 2\n", "kind: Pod\n", "metadata: \"\nitems:\n- x\n\"\n", "- - 1\n  - 2\n", "-\n- {a: [\n- 1]}\n",
+	} {
+		f.Add([]byte(list + more))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, doc := range documents(text) {
+			whole := decode(doc)
+			if broken(whole) || doc.trimLeft().text[0] == '{' {
+				continue
+			}
+			r := reading{file: &file{}, fragments: split(doc.text)}
+			r.digests = make([]digest, len(r.fragments))
+			r.results = make([][]decoded, len(r.fragments))
+			decodeNew([]*reading{&r}, translate.Options{})
+			if diff := cmp.Diff(outline(whole), outline(slices.Concat(r.results...))); diff != "" {
+				t.Errorf("%q (-whole +parts)\n%s", doc.text, diff)
+			}
+		}
+	})
+}
+
+func outline(of []decoded) (out []string) {
+	for _, d := range of {
+		out = append(out, fmt.Sprintf("%s %s %v", d.key, d.other, d.err))
+	}
+	return out
+}

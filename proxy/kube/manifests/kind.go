@@ -1,0 +1,74 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+// typeMeta is what says which kind an object is of.
+type typeMeta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+func (t typeMeta) isList() bool { return strings.HasSuffix(t.Kind, "List") }
+
+// newObject returns an empty object of the kind, nil without an error for a kind that is not read.
+func newObject(meta typeMeta) (metav1.Object, error) {
+	if meta.Kind == "" {
+		return nil, errors.New("kind: is missing; write one, such as Service")
+	}
+	if meta.APIVersion == "" {
+		return nil, fmt.Errorf("apiVersion: is missing on a %s; write one, such as v1", meta.Kind)
+	}
+	kind := schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind)
+	switch version, read := versionRead(kind.GroupKind()); {
+	case read && meta.APIVersion == version:
+		object, err := scheme.Scheme.New(kind)
+		if err != nil {
+			return nil, err
+		}
+		return object.(metav1.Object), nil
+	case read:
+		return nil, fmt.Errorf("apiVersion: %q of kind %s is not read; convert it to %s", meta.APIVersion, meta.Kind, version)
+	case misspelt(kind):
+		return nil, fmt.Errorf("kind: no %q is in apiVersion %q of Kubernetes; check the spelling of both", meta.Kind, meta.APIVersion)
+	}
+	return nil, nil
+}
+
+// versionRead is the apiVersion in which a kind is read, and false for the kinds that are not.
+func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
+	switch {
+	case kind.Group == corev1.GroupName && (kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode)):
+		return corev1.SchemeGroupVersion.String(), true
+	case kind.Group == discoveryv1.GroupName && kind.Kind == string(translate.KindEndpointSlice):
+		return discoveryv1.SchemeGroupVersion.String(), true
+	}
+	return "", false
+}
+
+// misspelt tells whether nobody knows a kind: its group is one of Kubernetes' own and has no such kind in any version,
+// or looks like one and the kind is one that is read. Other groups may be anybody's, *.k8s.io included: Kubernetes'
+// add-ons, as the Gateway API, have theirs there.
+func misspelt(kind schema.GroupVersionKind) bool {
+	switch {
+	case scheme.Scheme.Recognizes(kind):
+		return false
+	case scheme.Scheme.IsGroupRegistered(kind.Group):
+		return len(scheme.Scheme.VersionsForGroupKind(kind.GroupKind())) == 0
+	case strings.HasSuffix(kind.Group, ".k8s.io"):
+		return slices.Contains([]translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode}, translate.Kind(kind.Kind))
+	}
+	return false
+}

@@ -1,0 +1,165 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+// reading is a file on its way from the disk into the file's state.
+type reading struct {
+	*file
+	info      fs.FileInfo // nil: it is gone
+	data      []byte
+	err       error
+	fragments []fragment
+	digests   []digest    // zero where the result is not that of the fragment alone
+	results   [][]decoded // of each fragment, nil where it is not decoded yet
+}
+
+// load reads the text and cuts it. The identity is taken first, so that a later write makes the file stale.
+func (r *reading) load(seed maphash.Seed) {
+	if r.data == nil {
+		if r.info, r.err = statFile(r.path); r.err != nil || r.info == nil {
+			return
+		}
+		if r.data, r.err = os.ReadFile(r.path); errors.Is(r.err, fs.ErrNotExist) {
+			r.info, r.err = nil, nil
+		}
+	}
+	r.fragments = split(r.data)
+	r.digests = make([]digest, len(r.fragments))
+	r.results = make([][]decoded, len(r.fragments))
+	for i, f := range r.fragments {
+		r.digests[i] = digest{maphash.Bytes(seed, f.text), len(f.text), f.list, f.item > 0}
+		r.results[i] = r.known[r.digests[i]]
+	}
+}
+
+// settle makes what was read the state of the file and returns what there is to say that was not said before. Objects
+// that cannot be read, or may be among what cannot, stay as they were.
+func (r *reading) settle(now time.Time) (warnings []string, note string) {
+	c := contents{}
+	switch {
+	case r.err != nil:
+		c.problems = []string{fmt.Sprintf("%s: %v; its %d objects stay as they were", r.path, r.err, len(r.objects))}
+		r.file.info = nil
+	case r.emptied(now):
+		r.file.info = nil
+	default:
+		c = r.contents()
+		note = c.note(r.path)
+		r.replace(c)
+	}
+	said := map[string]struct{}{}
+	for _, p := range c.problems {
+		if _, has := r.said[p]; !has {
+			warnings = append(warnings, p)
+		}
+		said[p] = struct{}{}
+	}
+	if _, has := r.said[note]; has {
+		said[note], note = struct{}{}, ""
+	} else if note != "" {
+		said[note] = struct{}{}
+	}
+	r.said = said
+	return warnings, note
+}
+
+// emptied tells whether the file was emptied so lately that it may be about to be filled.
+func (r *reading) emptied(now time.Time) bool {
+	if r.info == nil || len(r.fragments) > 0 || len(r.objects) == 0 {
+		return false
+	}
+	age := now.Sub(r.info.ModTime())
+	return age >= 0 && age < emptyGrace
+}
+
+func (r *reading) replace(c contents) {
+	for key, object := range r.objects {
+		if _, has := c.objects[key]; !has && c.refuses(key) {
+			c.objects[key] = object
+		}
+	}
+	r.file.info, r.file.objects = r.info, c.objects
+	r.known = make(map[digest][]decoded, len(r.digests))
+	for i, d := range r.digests {
+		if d != (digest{}) {
+			r.known[d] = r.results[i]
+		}
+	}
+}
+
+// rejoin reads documents whole that were cut into items by their looks, where an item turned out to be no YAML by itself
+// and the whole is.
+func (r *reading) rejoin(opts translate.Options) {
+	tried := 0
+	for i, f := range r.fragments {
+		if f.whole == nil || f.doc == tried || !broken(r.results[i]) {
+			continue
+		}
+		tried = f.doc
+		joined := decodeTrimmed(*f.whole, opts)
+		if broken(joined) {
+			continue
+		}
+		for j := range r.fragments {
+			if r.fragments[j].doc == f.doc {
+				r.results[j], r.digests[j] = []decoded{}, digest{}
+			}
+		}
+		r.fragments[i], r.results[i] = *f.whole, joined
+	}
+}
+
+// broken tells whether the fragment with these results is no YAML.
+func broken(results []decoded) bool { return len(results) == 1 && results[0].broken }
+
+// decodeNew decodes the fragments whose result is not known.
+func decodeNew(readings []*reading, opts translate.Options) {
+	type job struct {
+		fragment fragment
+		result   *[]decoded
+	}
+	var jobs []job
+	for _, r := range readings {
+		for i := range r.fragments {
+			if r.results[i] == nil {
+				jobs = append(jobs, job{r.fragments[i], &r.results[i]})
+			}
+		}
+	}
+	parallel(len(jobs), func(i int) { *jobs[i].result = decodeTrimmed(jobs[i].fragment, opts) })
+	for _, r := range readings {
+		r.rejoin(opts)
+	}
+}
+
+// parallel calls f for 0 … n-1 on all processors.
+func parallel(n int, f func(i int)) {
+	if n <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,64 @@
+package manifests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// splitJSON takes a document apart that begins like JSON and may hold several values. A list becomes its items. From
+// the first text that is no JSON on (a YAML flow mapping begins like JSON) the rest stays one fragment.
+func splitJSON(doc fragment) (out []fragment) {
+	values := json.NewDecoder(bytes.NewReader(doc.text))
+	for rest := doc.trimLeft(); !blank(rest.text); rest = rest.trimLeft() {
+		var found list
+		err := values.Decode(&found)
+		if _, otherShape := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !otherShape {
+			rest.open = errors.Is(err, io.ErrUnexpectedEOF)
+			return append(out, rest)
+		}
+		var one fragment
+		one, rest = rest.cutAt(int(values.InputOffset()) - (len(doc.text) - len(rest.text)))
+		one.json = true
+		if err == nil && found.isList() && len(found.Items) > 0 {
+			out = append(out, found.cutOutOf(one)...)
+		} else {
+			out = append(out, one)
+		}
+		rest.doc++
+	}
+	return out
+}
+
+// list is a list with its items as they are written.
+type list struct {
+	typeMeta
+	Items []json.RawMessage `json:"items"`
+}
+
+// cutOutOf returns a fragment for each item, whose text it looks up in doc for the lines.
+func (l list) cutOutOf(doc fragment) []fragment {
+	out := make([]fragment, len(l.Items))
+	rest := doc
+	for i, text := range l.Items {
+		_, rest = rest.cutAt(bytes.Index(rest.text, text))
+		out[i], rest = rest.cutAt(len(text))
+		out[i].item, out[i].list = i+1, l.typeMeta
+	}
+	return out
+}
+
+// cutAt cuts the text of f in two.
+func (f fragment) cutAt(at int) (before, after fragment) {
+	before, after = f, f
+	before.text, after.text = f.text[:at], f.text[at:]
+	after.line += bytes.Count(before.text, []byte("\n"))
+	return before, after
+}
+
+// trimLeft is f without the white space before it.
+func (f fragment) trimLeft() fragment {
+	_, after := f.cutAt(len(f.text) - len(bytes.TrimLeft(f.text, " \t\r\n")))
+	return after
+}

@@ -1,0 +1,32 @@
+package translate
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Key names an object. A Node has no namespace.
+type Key struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// String is "service shop/cart", or "node n1".
+func (k Key) String() string {
+	kind := strings.ToLower(string(k.Kind))
+	if k.Namespace == "" {
+		return kind + " " + k.Name
+	}
+	return kind + " " + k.Namespace + "/" + k.Name
+}
+
+// Compare orders keys by kind, namespace, name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
+
+func compareNames(a, b service.Name) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,113 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// servicePort is a port of a Service that can be served.
+type servicePort struct {
+	name     service.PortName
+	number   uint16
+	nodePort uint16 // 0 = none
+}
+
+// servicePorts returns the ports that can be served. Names are unique, and so are number and protocol.
+func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
+	out := make([]servicePort, 0, len(svc.Spec.Ports))
+	for i, p := range svc.Spec.Ports {
+		field := fmt.Sprintf("spec.ports[%d]", i)
+		protocol, advice := protocolOf(p.Protocol)
+		switch {
+		case advice != "":
+			on.add(field+".protocol", string(p.Protocol), advice)
+			continue
+		case !isPort(p.Port):
+			on.add(field+".port", p.Port, "must be 1 to 65535")
+			continue
+		case p.Name != "" && len(validation.IsDNS1123Label(p.Name)) > 0:
+			on.add(field+".name", p.Name, "is no port name; use lower-case letters, digits and dashes, at most 63")
+			continue
+		case p.Name == "" && len(svc.Spec.Ports) > 1:
+			on.add(field+".name", p.Name, "is needed where a Service has several ports; give each port a name")
+			continue
+		}
+		sp := servicePort{
+			name:   service.PortName{Namespace: svc.Namespace, Name: svc.Name, Port: p.Name, Protocol: protocol},
+			number: uint16(p.Port),
+		}
+		if taken := slices.IndexFunc(out, sp.collides); taken >= 0 {
+			on.add(field, p.Name, fmt.Sprintf("has the name, or the number and protocol, of port %q; the first is served",
+				out[taken].name.Port))
+			continue
+		}
+		sp.nodePort = nodePortOf(svc, p.NodePort, field, on)
+		out = append(out, sp)
+	}
+	return out
+}
+
+// collides tells whether both ports cannot be in one Service.
+func (p servicePort) collides(o servicePort) bool {
+	return p.name.Port == o.name.Port || p.number == o.number && p.name.Protocol == o.name.Protocol
+}
+
+func nodePortOf(svc *corev1.Service, port int32, field string, on objectReport) uint16 {
+	if port == 0 {
+		return 0
+	}
+	if t := svc.Spec.Type; t != corev1.ServiceTypeNodePort && t != corev1.ServiceTypeLoadBalancer {
+		on.add(field+".nodePort", port, "needs spec.type NodePort or LoadBalancer; set it, or remove the node port")
+		return 0
+	}
+	if !isPort(port) {
+		on.add(field+".nodePort", port, "must be 1 to 65535")
+		return 0
+	}
+	return uint16(port)
+}
+
+func isPort(n int32) bool { return n >= 1 && n <= 65535 }
+
+// protocolOf reads a protocol; an empty one is TCP, as the API server has it. The second result is as in parseAddr.
+func protocolOf(p corev1.Protocol) (service.Protocol, string) {
+	switch p {
+	case corev1.ProtocolTCP, "":
+		return service.TCP, ""
+	case corev1.ProtocolUDP:
+		return service.UDP, ""
+	case corev1.ProtocolSCTP:
+		return service.SCTP, "cannot be carried in userspace mode; this port is not served, use TCP or UDP"
+	}
+	return 0, "is no protocol of a Service; write TCP or UDP"
+}
+
+// affinityOf is how long a client stays bound to its endpoint, 0 without affinity. The bounds are the API server's.
+func affinityOf(svc *corev1.Service, on objectReport) time.Duration {
+	const fallback = time.Duration(corev1.DefaultClientIPServiceAffinitySeconds) * time.Second
+	switch svc.Spec.SessionAffinity {
+	case corev1.ServiceAffinityClientIP:
+	case corev1.ServiceAffinityNone, "":
+		return 0
+	default:
+		on.add("spec.sessionAffinity", string(svc.Spec.SessionAffinity), "is no affinity, none is used; write None or ClientIP")
+		return 0
+	}
+	config := svc.Spec.SessionAffinityConfig
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		return fallback
+	}
+	seconds := *config.ClientIP.TimeoutSeconds
+	if seconds < 1 || seconds > 86400 {
+		on.add("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds,
+			fmt.Sprintf("must be 1 to 86400; %d is used", corev1.DefaultClientIPServiceAffinitySeconds))
+		return fallback
+	}
+	return time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,179 @@
+package watch
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/service"
+)
+
+// controllerName is who writes events, in their words.
+const controllerName = "portald"
+
+// Bounds of events. Many Services may have a problem at once, and writing must not keep the API server, nor our own
+// other requests to it, from anything: what does not fit is left out. It stands in the log too.
+const (
+	eventQueue     = 256
+	eventsASecond  = 1
+	eventsAtOnce   = 25
+	eventNoteLimit = 1024 // the API's, as the next
+	eventNameLimit = 128
+)
+
+// Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server is away
+// events are lost. Nil records nothing. Safe for concurrent use.
+type Recorder struct {
+	client *Client
+	cache  *translate.Cache
+	log    logrus.FieldLogger
+	sink   *eventSink
+	queue  chan event // those of this node
+	common chan event // those that are the same on every node
+}
+
+// event is one that waits to be written.
+type event struct {
+	regarding                      corev1.ObjectReference
+	severity, reason, action, note string
+	key                            string // of one that is the same on every node: what tells it from others
+}
+
+// NewRecorder returns a Recorder for the node and the Services of cache.
+func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Recorder {
+	sink := &eventSink{EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log}
+	return &Recorder{client: client, cache: cache, log: log, sink: sink,
+		queue: make(chan event, eventQueue), common: make(chan event, eventQueue)}
+}
+
+// Starting says that the daemon started on this node.
+func (r *Recorder) Starting() {
+	r.node(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "portald serves the Services of this node")
+}
+
+// NodeWarning says that something on this node needs somebody's attention. Reason and action are single words in
+// CamelCase, as kube-proxy's; the note is for people.
+func (r *Recorder) NodeWarning(reason, action, note string) {
+	r.node(corev1.EventTypeWarning, reason, action, note)
+}
+
+// ServiceWarning says the same of a Service, as far as this node is concerned.
+func (r *Recorder) ServiceWarning(svc service.Name, reason, action, note string) {
+	if r != nil {
+		r.add(r.queue, event{r.cache.Reference(svc), corev1.EventTypeWarning, reason, action, note, ""})
+	}
+}
+
+// Contested says that a Service does not have an address, on no node.
+func (r *Recorder) Contested(svc service.Name, note string) {
+	if r != nil {
+		r.add(r.common, event{r.cache.Reference(svc), corev1.EventTypeWarning, "AddressTaken", "LeaveOut", note, note})
+	}
+}
+
+// Refused says that a Service in the state that it is in cannot be served as it asks to be, and Served that it can. One node
+// says it for all where that is so.
+func (r *Recorder) Refused(svc service.Name, port, why string) {
+	r.state(corev1.EventTypeWarning, svc, "NotServed", "SetAside", port, port+": "+why)
+}
+
+// Served is the opposite of Refused.
+func (r *Recorder) Served(svc service.Name, port string) {
+	r.state(corev1.EventTypeNormal, svc, "Served", "Serve", port, port+" is served again")
+}
+
+func (r *Recorder) state(severity string, svc service.Name, reason, action, port, note string) {
+	if r != nil {
+		ref := r.cache.Reference(svc)
+		r.add(r.common, event{ref, severity, reason, action, note, port + " " + ref.ResourceVersion})
+	}
+}
+
+// Problem says what of a Service cannot be served as it is written: what Cache.Report calls for.
+func (r *Recorder) Problem(svc service.Name, p translate.Problem) {
+	if r == nil {
+		return
+	}
+	reason, action := "InvalidField", "LeaveOut"
+	if strings.HasPrefix(p.Field, "metadata.annotations[") {
+		reason, action = "InvalidSetting", "UseDefault"
+	}
+	ref := r.cache.Reference(svc)
+	ref.FieldPath = p.Field
+	r.add(r.common, event{ref, corev1.EventTypeWarning, reason, action, p.Error(), p.Error()})
+}
+
+func (r *Recorder) node(severity, reason, action, note string) {
+	if r == nil {
+		return
+	}
+	name := r.cache.Options().NodeName
+	// kubectl looks for the events of a node by this UID, as kubelets write it.
+	ref := corev1.ObjectReference{APIVersion: "v1", Kind: string(translate.KindNode), Name: name, UID: types.UID(name)}
+	r.add(r.queue, event{ref, severity, reason, action, note, ""})
+}
+
+func (r *Recorder) add(to chan<- event, e event) {
+	select {
+	case to <- e:
+	default: // it stands in the log
+	}
+}
+
+// Run writes events until ctx ends. What was recorded before waits for it.
+func (r *Recorder) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, libraryLog(r.log))
+	broadcaster := events.NewBroadcaster(r.sink)
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return err
+	}
+	write := broadcaster.NewRecorder(scheme.Scheme, controllerName).WithLogger(klog.FromContext(ctx)).Eventf
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { r.shared(ctx) })
+	pace := flowcontrol.NewTokenBucketRateLimiter(eventsASecond, eventsAtOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-r.queue:
+			if pace.Wait(ctx) != nil {
+				return nil // ctx has ended
+			}
+			write(&e.regarding, nil, e.severity, e.reason, e.action, "%s", translate.Truncate(e.note, eventNoteLimit))
+		}
+	}
+}
+
+// eventSink names this node as the one that writes, where the library has the host's name.
+type eventSink struct {
+	events.EventSinkImpl
+	node string
+	log  logrus.FieldLogger
+	once sync.Once
+}
+
+// Create writes an event.
+func (s *eventSink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	e.ReportingInstance = translate.Truncate(s.node, eventNameLimit)
+	out, err := s.EventSinkImpl.Create(ctx, e)
+	if apierrors.IsForbidden(err) {
+		s.once.Do(func() {
+			s.log.Warnf("The API server refuses events: %v; let a ClusterRole grant this account the verbs create and "+
+				"patch on events.events.k8s.io", err)
+		})
+	}
+	return out, err
+}

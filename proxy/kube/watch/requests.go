@@ -1,0 +1,66 @@
+package watch
+
+import (
+	"context"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientcache "k8s.io/client-go/tools/cache"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+// lister is client-go's access to the objects of one kind, of which L is a list.
+type lister[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// requests are those for the objects of one kind.
+type requests struct {
+	kind       translate.Kind
+	labels     string // selectors
+	fields     string
+	labelsOnly atomic.Bool // the server knows no such fields
+	contact    *contact
+}
+
+// send sends a request and notes how it went. Servers before Kubernetes 1.33 cannot select Services by ClusterIP; of
+// them all are asked for, and those without one are dropped here.
+func (r *requests) send(verb string, o metav1.ListOptions, send func(metav1.ListOptions) error) error {
+	o.LabelSelector = r.labels
+	if !r.labelsOnly.Load() {
+		o.FieldSelector = r.fields
+	}
+	err := send(o)
+	if r.kind == translate.KindService && o.FieldSelector != "" && apierrors.IsBadRequest(err) {
+		r.labelsOnly.Store(true)
+		o.FieldSelector = ""
+		err = send(o)
+	}
+	r.contact.result(request{r.kind, verb}, err)
+	return err
+}
+
+// listWatch has client-go's reflector send requests.
+func listWatch[L runtime.Object](r *requests, api lister[L]) *clientcache.ListWatch {
+	return &clientcache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+			err = r.send(verbList, o, func(o metav1.ListOptions) (err error) {
+				list, err = api.List(ctx, o)
+				return err
+			})
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (events watch.Interface, err error) {
+			err = r.send(verbWatch, o, func(o metav1.ListOptions) (err error) {
+				events, err = api.Watch(ctx, o)
+				return err
+			})
+			return events, err
+		},
+	}
+}

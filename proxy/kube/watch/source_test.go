@@ -1,0 +1,375 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/service"
+)
+
+// TestMain takes out what the library has errors wait for: it goes by a clock that all tests share, and in synctest's
+// bubbles time begins anew.
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	m.Run()
+}
+
+// apiServer is a fake one. It runs in a synctest bubble, so that time does not matter.
+type apiServer struct {
+	*fake.Clientset
+	t     *testing.T
+	cache *translate.Cache
+	store *service.Store
+	log   *logrus.Logger
+	hook  *logtest.Hook
+
+	mu      sync.Mutex
+	refuse  func(verb, resource, fields string) error // nil: nothing is
+	streams []watch.Interface
+}
+
+func newAPIServer(t *testing.T, opts translate.Options, objects ...runtime.Object) *apiServer {
+	log, hook := logtest.NewNullLogger()
+	s := &apiServer{Clientset: fake.NewClientset(objects...), t: t, store: service.NewStore(), log: log, hook: hook}
+	s.cache = translate.NewCache(s.store, opts, log)
+	s.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		err := s.refused(a.GetVerb(), a.GetResource().Resource, a.(clienttesting.ListAction).GetListRestrictions().Fields.String())
+		return err != nil, nil, err
+	})
+	s.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		w := a.(clienttesting.WatchAction)
+		if err := s.refused(a.GetVerb(), a.GetResource().Resource, w.GetWatchRestrictions().Fields.String()); err != nil {
+			return true, nil, err
+		}
+		stream, err := s.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.streams = append(s.streams, stream)
+		return true, stream, err
+	})
+	return s
+}
+
+func (s *apiServer) refused(verb, resource, fields string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse == nil {
+		return nil
+	}
+	return s.refuse(verb, resource, fields)
+}
+
+// refuseWith has all requests from now on answered by an error, nil for none, and breaks the watches that stand.
+func (s *apiServer) refuseWith(refuse func(verb, resource, fields string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = refuse
+	for _, w := range s.streams {
+		w.Stop()
+	}
+	s.streams = nil
+}
+
+// away is how it is when nobody listens.
+func away(string, string, string) error {
+	return &url.Error{Op: "Get", URL: "https://api/?very=long", Err: fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)}
+}
+
+// start watches until the test ends.
+func (s *apiServer) start() *Source {
+	w := New(&Client{Interface: s.Clientset, Server: "https://api:6443"}, s.cache, s.log)
+	ctx, stop := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		check(s.t, <-done)
+	})
+	return w
+}
+
+// serves fails unless this is what the store holds once everything has settled.
+func (s *apiServer) serves(what, want string) {
+	s.t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, fixture.All(s.store)); diff != "" {
+		s.t.Errorf("%s (-want +got)\n%s", what, diff)
+	}
+}
+
+// said are the lines of the log since the last time.
+func (s *apiServer) said() (out []string) {
+	for _, e := range s.hook.AllEntries() {
+		out = append(out, e.Level.String()+": "+e.Message)
+	}
+	s.hook.Reset()
+	return out
+}
+
+func (s *apiServer) update(objects ...any) {
+	s.t.Helper()
+	for _, o := range objects {
+		var err error
+		switch o := o.(type) {
+		case *corev1.Service:
+			_, err = s.CoreV1().Services(o.Namespace).Update(s.t.Context(), o, metav1.UpdateOptions{})
+		case *discoveryv1.EndpointSlice:
+			_, err = s.DiscoveryV1().EndpointSlices(o.Namespace).Update(s.t.Context(), o, metav1.UpdateOptions{})
+		case *corev1.Node:
+			_, err = s.CoreV1().Nodes().Update(s.t.Context(), o, metav1.UpdateOptions{})
+		}
+		check(s.t, err)
+	}
+}
+
+// cartAt is Service cart with a ClusterIP, and its slice with an endpoint.
+func cartAt(t *testing.T, addr string) (*corev1.Service, *discoveryv1.EndpointSlice) {
+	svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
+		fixture.Slice("cart-x", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"], hints: {forZones: [{name: z1}]}}, "+
+			"{addresses: [10.244.9.9], hints: {forZones: [{name: z2}]}}]"))
+	svc.ResourceVersion, back[0].ResourceVersion = "1", "2"
+	return svc, back[0]
+}
+
+const (
+	cartFront = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n"
+	cartNine  = "  -> 10.244.9.9:80 ready serving distant\n"
+)
+
+func TestWatchFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, slice := cartAt(t, "10.244.0.1")
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, fixture.Node("z1"))
+		s.refuseWith(func(_, resource, _ string) error {
+			if resource == "endpointslices" {
+				return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("in a moment"))
+			}
+			return nil
+		})
+		w := s.start()
+		time.Sleep(10 * time.Second)
+		if s.store.Pending() > 0 {
+			t.Error("a Service is served without its slices")
+		}
+		s.refuseWith(nil)
+		<-w.Synced()
+		s.serves("at first", cartFront+"  -> 10.244.0.1:80 ready serving\n"+cartNine)
+
+		_, slice = cartAt(t, "10.244.0.2")
+		s.update(slice)
+		s.serves("a changed slice", cartFront+"  -> 10.244.0.2:80 ready serving\n"+cartNine)
+		s.update(fixture.Node("z2"))
+		s.serves("another zone", cartFront+"  -> 10.244.0.2:80 ready serving distant\n  -> 10.244.9.9:80 ready serving\n")
+		s.update(fixture.Node("z1"))
+
+		other := svc.DeepCopy()
+		other.Name, other.Spec.ClusterIP = "other", "10.96.0.8"
+		_, err := s.CoreV1().Services("shop").Create(t.Context(), other, metav1.CreateOptions{})
+		check(t, err)
+		moved := slice.DeepCopy()
+		moved.Labels[discoveryv1.LabelServiceName] = "other"
+		s.update(moved)
+		s.serves("a slice that moved", cartFront+"shop/other/tcp\n  ClusterIP 10.96.0.8:80/tcp\n  -> 10.244.0.2:80 ready serving\n"+cartNine)
+		check(t, s.CoreV1().Services("shop").Delete(t.Context(), "other", metav1.DeleteOptions{}))
+		s.serves("a Service that is gone", cartFront)
+
+		theirs := svc.DeepCopy()
+		theirs.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
+		s.update(theirs)
+		s.serves("another proxy's", "")
+		s.update(svc)
+		s.serves("ours again", cartFront)
+
+		check(t, s.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
+		s.serves("without a Node", cartFront)
+		want := []string{
+			"info: watching API server https://api:6443", "info: API server https://api:6443: 1 Services and 1 EndpointSlices read",
+			"warning: node n1: its Node object is gone; what is served stays as it is",
+		}
+		if diff := cmp.Diff(want, s.said()); diff != "" {
+			t.Errorf("said (-want +got)\n%s", diff)
+		}
+	})
+}
+
+// While the server was away its objects changed, and its history is gone: what is missing afterwards is gone.
+func TestRelistLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, slice := cartAt(t, "10.244.0.1")
+		gone := svc.DeepCopy()
+		gone.Name, gone.Spec.ClusterIP = "gone", "10.96.0.8"
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, gone, fixture.Node("z1"))
+		<-s.start().Synced()
+		synctest.Wait()
+		s.said()
+		s.refuseWith(away)
+		synctest.Wait()
+		check(t, s.CoreV1().Services("shop").Delete(t.Context(), "gone", metav1.DeleteOptions{}))
+		check(t, s.DiscoveryV1().EndpointSlices("shop").Delete(t.Context(), "cart-x", metav1.DeleteOptions{}))
+		check(t, s.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
+		fresh := svc.DeepCopy()
+		fresh.Name, fresh.Spec.ClusterIP = "new", "10.96.0.9"
+		_, err := s.CoreV1().Services("shop").Create(t.Context(), fresh, metav1.CreateOptions{})
+		check(t, err)
+		time.Sleep(10 * time.Minute)
+		s.serves("while it is away", cartFront+"  -> 10.244.0.1:80 ready serving\n"+cartNine+"shop/gone/tcp\n  ClusterIP 10.96.0.8:80/tcp\n")
+
+		expired := map[string]bool{}
+		s.refuseWith(func(verb, resource, _ string) error {
+			if verb == "watch" && !expired[resource] {
+				expired[resource] = true
+				return apierrors.NewResourceExpired("too old resource version")
+			}
+			return nil
+		})
+		time.Sleep(2 * time.Minute)
+		s.serves("when it is back", cartFront+"shop/new/tcp\n  ClusterIP 10.96.0.9:80/tcp\n")
+		if len(expired) != 3 {
+			t.Error("not all was listed anew:", expired)
+		}
+		want := []string{ // in any order
+			"info: API server https://api:6443 answers again",
+			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. What is served stays as it is until it does",
+			"warning: node n1: its Node object is gone; what is served stays as it is",
+		}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(s.said()))); diff != "" {
+			t.Errorf("said (-want +got)\n%s", diff)
+		}
+		if _, known := s.cache.Node(); known {
+			t.Error("kept a Node that is gone")
+		}
+	})
+}
+
+func TestStartWithoutServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, slice := cartAt(t, "10.244.0.1")
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice)
+		s.refuseWith(away)
+		w := s.start()
+		time.Sleep(10*time.Minute + time.Second)
+		waits := s.said()[1:]
+		if n := len(waits); n < 5 || n > 11 {
+			t.Errorf("said %d times in ten minutes: %v", n, waits)
+		}
+		for _, line := range waits {
+			if line != "warning: API server https://api:6443 does not answer: dial tcp: connection refused. Waiting for it" {
+				t.Error("said:", line)
+			}
+		}
+		s.refuseWith(nil)
+		began := time.Now()
+		<-w.Synced()
+		if took := time.Since(began); took > 2*lastWait {
+			t.Errorf("noticed after %v that it is there", took)
+		}
+		s.serves("when it is there", cartFront+"  -> 10.244.0.1:80 ready serving\n  -> 10.244.9.9:80 ready serving\n")
+		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") || !strings.Contains(said, "1 Services and 1 EndpointSlices read") {
+			t.Error("said:", said)
+		}
+	})
+}
+
+// A server that just started refuses what it allows a moment later; one that goes on lacks a rule.
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, slice := cartAt(t, "10.244.0.1")
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice)
+		forbid := func(verbs ...string) {
+			s.refuseWith(func(verb, resource, _ string) error {
+				for _, v := range verbs {
+					if v == verb && resource == "endpointslices" {
+						return apierrors.NewForbidden(schema.GroupResource{Group: "discovery.k8s.io", Resource: resource}, "", errors.New("no rule"))
+					}
+				}
+				return nil
+			})
+		}
+		forbid("list", "watch")
+		w := s.start()
+		time.Sleep(10 * time.Second)
+		forbid()
+		<-w.Synced()
+		if said := fmt.Sprint(s.said()); strings.Contains(said, "refuses") || strings.Contains(said, "error") {
+			t.Error("said of a moment:", said)
+		}
+		forbid("watch")
+		time.Sleep(30 * time.Minute)
+		said := s.said()
+		if len(said) != 1 || !strings.HasPrefix(said[0], "error: API server https://api:6443 refuses to watch endpointslices.discovery.k8s.io: ") ||
+			!strings.HasSuffix(said[0], "; let a ClusterRole grant this account the verb watch on endpointslices.discovery.k8s.io") {
+			t.Errorf("said %q", said)
+		}
+		forbid()
+		time.Sleep(2 * time.Minute)
+		if said := s.said(); len(said) != 1 || !strings.Contains(said[0], "answers again") {
+			t.Errorf("said %q", said)
+		}
+	})
+}
+
+func TestSelectors(t *testing.T) {
+	for _, c := range []struct {
+		proxyName string
+		old       bool // the server cannot select by ClusterIP
+		want      string
+	}{
+		{"", false, "services !service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name spec.clusterIP!=None"},
+		{"ours", false, "services !service.kubernetes.io/headless,service.kubernetes.io/service-proxy-name=ours spec.clusterIP!=None"},
+		{"", true, "services !service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name "},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newAPIServer(t, translate.Options{NodeName: "n1", ServiceProxyName: c.proxyName})
+				s.refuseWith(func(_, _, fields string) error {
+					if c.old && strings.Contains(fields, "clusterIP") {
+						return apierrors.NewBadRequest("field label not supported: spec.clusterIP")
+					}
+					return nil
+				})
+				<-s.start().Synced()
+				synctest.Wait()
+				asked := map[string]string{}
+				for _, a := range s.Actions() {
+					if w, ok := a.(clienttesting.WatchAction); ok {
+						asked[a.GetResource().Resource] = fmt.Sprintf("%s %s %s", a.GetResource().Resource, w.GetWatchRestrictions().Labels, w.GetWatchRestrictions().Fields)
+					}
+				}
+				want := map[string]string{
+					"services": c.want, "endpointslices": "endpointslices !service.kubernetes.io/headless ", "nodes": "nodes  metadata.name=n1",
+				}
+				if diff := cmp.Diff(want, asked); diff != "" {
+					t.Errorf("asked (-want +got)\n%s", diff)
+				}
+				if said := fmt.Sprint(s.said()); strings.Contains(said, "warn") {
+					t.Error("said:", said)
+				}
+			})
+		})
+	}
+}
