@@ -55,12 +55,12 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
 test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/testdata/guest/portald ./cmd/portald
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
 	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) -short ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration
-	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration/modes
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration/modes
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)

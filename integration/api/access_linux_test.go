@@ -1,0 +1,160 @@
+package api
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
+
+	eventsv1 "k8s.io/api/events/v1"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/integration/topology"
+)
+
+// TestAPIAccess has portald run as somebody whose rights are what they are.
+func TestAPIAccess(t *testing.T) {
+	topology.Require(t, "setpriv")
+	b := apibed.New(t, 2, 1, "--user=jane")
+	t.Run("in part", func(t *testing.T) { t.Parallel(); allowedInPart(b.As(t)) })
+	t.Run("as deployed", func(t *testing.T) { t.Parallel(); asDeployed(b.As(t)) })
+}
+
+// How long a right may be missing before that is said, and how long all may take until it is: tries are far apart by then.
+const (
+	refusalGrace = 20 * time.Second
+	refusalSaid  = refusalGrace + 35*time.Second
+)
+
+var refusal = regexp.MustCompile(`level=error msg="API server \S+ refuses to (list|watch) (\S+): ` +
+	`.*grant this account the verb (list|watch) on (\S+)"`)
+
+// allowedInPart is a user who may see all that a service proxy sees, but for EndpointSlices. What is missing is said, and
+// nothing else, and not while it may come yet; once it has, Services are served.
+func allowedInPart(b *apibed.Bed) {
+	s, o := b.Sites[1], newObjects(b, "in-part")
+	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)
+	allow(b, "jane", "services", "nodes")
+	began := time.Now()
+	d := s.Launch(nil, b.Flags(s, "--kubeconfig="+b.Api.Kubeconfig("jane"))...)
+	time.Sleep(refusalGrace - time.Since(began) - time.Second)
+	if refusal.MatchString(d.Log.String()) {
+		b.Error("the right was missed before its time")
+	}
+	if !bed.Within(refusalSaid-time.Since(began), func() bool { return refusal.MatchString(d.Log.String()) }) {
+		b.Fatalf("waited %v for the missing right to be named", refusalSaid)
+	}
+	b.Logf("said after %v", since(began))
+	allow(b, "jane", "services", "nodes", "endpointslices")
+	began = time.Now()
+	if !bed.Within(refusalSaid, func() bool { return apibed.Meets(apibed.APISilence, s.Client, "tcp", to) == "b0" }) {
+		b.Errorf("not served %v after the right was granted", refusalSaid)
+	}
+	b.Logf("served %v after the right was granted", since(began))
+	for _, said := range refusal.FindAllStringSubmatch(d.Log.String(), -1) {
+		if verb, what := said[1], said[2]; what != "endpointslices.discovery.k8s.io" || said[3] != verb || said[4] != what {
+			b.Errorf("said %q", said[0])
+		}
+	}
+	strikeOut(d.Log, refusal)
+}
+
+// allow strikes out what is said at the level of errors and expected.
+func strikeOut(t *bed.Output, said *regexp.Regexp) {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	rest := said.ReplaceAllString(t.Buf.String(), "(expected)")
+	t.Buf.Reset()
+	t.Buf.WriteString(rest)
+}
+
+// allow lets a user list and watch these and no others. What there is not yet, the API server makes.
+func allow(b *apibed.Bed, user string, resources ...string) {
+	b.Helper()
+	rbac, name := b.Api.Admin.RbacV1(), metav1.ObjectMeta{Name: "portald-of-" + user}
+	_, err := rbac.ClusterRoles().Update(b.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "discovery.k8s.io"}, Resources: resources, Verbs: []string{"list", "watch"}},
+	}}, metav1.UpdateOptions{})
+	b.Sites[0].Must(err)
+	_, err = rbac.ClusterRoleBindings().Update(b.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.UpdateOptions{})
+	b.Sites[0].Must(err)
+}
+
+// deployed are the folders of deploy, and the namespaces that they put everything in.
+const (
+	replaceFolder, replaceIn = "../../deploy/kustomize/replace", "kube-system"
+	besideFolder, besideIn   = "../../deploy/kustomize/beside", "portald"
+)
+
+// asDeployed has the API server take what deploy has, and portald run by that: with its configuration, in the way of a
+// pod, as its ServiceAccount, and with its capabilities.
+func asDeployed(b *apibed.Bed) {
+	b.Api.Namespace(b, besideIn) // a dry run does not make it, and the rest would be refused for that
+	for _, folder := range []string{replaceFolder, besideFolder} {
+		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
+	}
+	kubectl(b, "apply", "-k", replaceFolder)
+	inPod(b, kubectl(b, "create", "token", "portald", "--namespace="+replaceIn))
+
+	s := b.Sites[0]
+	d := s.Exec("env", "KUBERNETES_SERVICE_HOST="+b.Api.Host.IPv4.String(), "KUBERNETES_SERVICE_PORT=6443",
+		"setpriv", "--no-new-privs", "--bounding-set=-all,+net_admin", "--",
+		bed.Portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.Name, "--on-exit=remove")
+	d.WaitReady()
+	o := newObjects(b, "deployed")
+	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)
+	b.Answers(s.Client, "tcp", to, "a0")
+	kubectl(b, "annotate", "service", "cart", "--namespace=deployed", "portald.io/idle-timeout=soon")
+	event(b, "of the start", "default", func(e *eventsv1.Event) bool {
+		return e.Reason == "Starting" && e.Regarding.Name == s.Name
+	})
+	event(b, "of the annotation", "deployed", func(e *eventsv1.Event) bool {
+		return e.Reason == "InvalidSetting" && e.Regarding.Name == "cart" && strings.Contains(e.Note, "idle-timeout")
+	})
+	if code := d.Stop(); code != 0 {
+		b.Errorf("portald ended with code %d", code)
+	}
+	if said := d.Log.String(); strings.Contains(said, "refuses") {
+		b.Errorf("it may not do all that it does:\n%s", said)
+	}
+	if rules := s.Rules(); strings.Contains(rules, "PORTALD") {
+		b.Errorf("it could not remove its rules:\n%s", rules)
+	}
+}
+
+// kubectl is for what is in no namespace, or names its own.
+func kubectl(b *apibed.Bed, args ...string) string {
+	b.Helper()
+	cmd := b.Api.Kubectl(b.Context(), args...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return out.String()
+}
+
+// inPod puts a token where the kubelet would, on the file system that these tests have for themselves.
+func inPod(b *apibed.Bed, token string) {
+	b.Helper()
+	const folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+	ca, err := os.ReadFile(b.Api.CA)
+	b.Sites[0].Must(err)
+	b.Sites[0].Must(os.MkdirAll(folder, 0o700))
+	for name, content := range map[string]string{"token": token, "ca.crt": string(ca), "namespace": replaceIn} {
+		b.Sites[0].Must(os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+	}
+}

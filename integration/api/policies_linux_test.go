@@ -1,0 +1,186 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
+
+	corev1 "k8s.io/api/core/v1"
+
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/portald/portald/integration/cluster"
+	"github.com/portald/portald/integration/topology"
+)
+
+// internalPolicy Local leads each node's clients, and the node itself, to its own endpoints alone; where there are none,
+// nobody answers. It does not say anything of node ports.
+func internalPolicy(b *apibed.Bed, n *cluster.Namespace) {
+	here, there := b.Sites[0], b.Sites[1]
+	local := corev1.ServiceInternalTrafficPolicyLocal
+	s := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, InternalTrafficPolicy: &local, Ports: apibed.Web()})
+	b.AddPods(n, "cart", "a0", "a1", "b0")
+	ip := apibed.On80(s.Spec.ClusterIP)
+	from := func(s *apibed.Site) []*topology.Host { return []*topology.Host{s.Client, s.Node, s.Net.Pod(2)} }
+	for _, client := range from(here) {
+		b.AnswersBoth(client, ip, "a0", "a1")
+	}
+	n.Remove("b0")
+	for _, client := range from(there) {
+		b.AnswersBoth(client, ip, apibed.Silence)
+	}
+	b.Answers(there.Client, "tcp", bed.HostPort(there.Node.IPv4.String(), nodePortOf(s, "tcp")), "a0", "a1")
+	n.Remove("a0")
+	n.Remove("a1")
+	b.AnswersBoth(there.Client, ip, apibed.Refused) // there are none anywhere
+	b.AddPods(n, "cart", "b1")
+	b.AnswersBoth(there.Client, ip, "b1")
+	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = nil })
+	b.AnswersBoth(here.Client, ip, "b1")
+}
+
+// externalPolicy Local leads clients outside to this node's endpoints alone; those inside have all, at the same
+// addresses.
+func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
+	here, there := b.Sites[0], b.Sites[1]
+	const balancer = "203.0.113.10"
+	s := n.Service("shop", corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+	})
+	n.SetIngress("shop", balancer)
+	b.AddPods(n, "shop", "a0", "b0")
+	at := func(client *topology.Host, node *apibed.Site, want ...string) {
+		b.Helper()
+		b.AnswersBoth(client, apibed.On80(balancer), want...)
+		for _, network := range []string{"tcp", "udp"} {
+			b.Answers(client, network, bed.HostPort(node.Node.IPv4.String(), nodePortOf(s, network)), want...)
+		}
+	}
+	inside := func(want ...string) {
+		b.Helper()
+		for _, s := range []*apibed.Site{here, there} {
+			at(s.Node, s, want...)
+			at(s.Net.Pod(2), s, want...)
+		}
+		b.Answers(b.Pod("a2"), "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), want...) // a pod of the other node
+	}
+	at(here.Client, here, "a0")
+	at(there.Client, there, "b0")
+	inside("a0", "b0")
+	b.AnswersBoth(here.Client, apibed.On80(s.Spec.ClusterIP), "a0", "b0")
+	n.Remove("b0")
+	at(there.Client, there, apibed.Silence)
+	b.Answers(here.Client, "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), apibed.Silence) // by way of both nodes
+	inside("a0")
+	policy := func(p corev1.ServiceExternalTrafficPolicy) {
+		n.ChangeService("shop", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = p })
+	}
+	policy(corev1.ServiceExternalTrafficPolicyCluster)
+	at(there.Client, there, "a0")
+	policy(corev1.ServiceExternalTrafficPolicyLocal)
+	at(there.Client, there, apibed.Silence)
+	n.Remove("a0")
+	at(there.Client, there, apibed.Refused) // there are none anywhere
+	at(here.Client, here, apibed.Refused)
+}
+
+func joinPort(h *topology.Host, port int) string { return bed.HostPort(h.IPv4.String(), port) }
+
+// healthCheckPort tells load balancers which nodes have endpoints that are ready.
+func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
+	s := n.Service("shop", corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+	})
+	port := int(s.Spec.HealthCheckNodePort)
+	says := func(endpointsHere, endpointsThere int) {
+		b.Helper()
+		checks(b, b.Sites[0], port, endpointsHere)
+		checks(b, b.Sites[1], port, endpointsThere)
+	}
+	says(0, 0)
+	b.AddPods(n, "shop", "a0", "a1", "b0")
+	says(2, 1)
+	n.SetReady("a1", false)
+	says(1, 1)
+	n.Terminate("b0") // it serves, and is not to get more
+	n.Terminate("a0")
+	says(0, 0)
+	n.SetReady("a1", true)
+	says(1, 0)
+	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster })
+	b.Eventually("the health check port to be closed", func() bool {
+		_, _, err := bed.Fetch(b.Sites[0].Client, joinPort(b.Sites[0].Node, port), "/")
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+}
+
+// healthCheckPortTaken is an event while somebody else has the port, and serves when it is free.
+func healthCheckPortTaken(b *apibed.Bed, n *cluster.Namespace) {
+	const port = 32555
+	node := b.Sites[1]
+	l, err := node.Node.Listen("tcp", fmt.Sprint("0.0.0.0:", port))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	n.Service("shop", corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		HealthCheckNodePort: port, Ports: apibed.Web(),
+	})
+	b.AddPods(n, "shop", "a0", "b0")
+	checks(b, b.Sites[0], port, 1)
+	event(b, "of the port that is taken", "health-check-port-taken", func(e *eventsv1.Event) bool {
+		return e.Reason == "FailedToStartServiceHealthcheck" && e.Action == "Listen" && e.Regarding.Name == "shop" && e.ReportingInstance == "b"
+	})
+	l.Close()
+	checks(b, node, port, 1)
+}
+
+// checks waits until a load balancer that asks a node is told this number of endpoints.
+func checks(b *apibed.Bed, s *apibed.Site, port, want int) {
+	b.Helper()
+	status := http.StatusOK
+	if want == 0 {
+		status = http.StatusServiceUnavailable
+	}
+	body := fmt.Sprintf(`"name":"shop"},"localEndpoints":%d,"serviceProxyHealthy":true`, want)
+	var code int
+	var said string
+	var err error
+	ok := bed.Within(apibed.ApiPatience, func() bool {
+		code, said, err = bed.Fetch(s.Client, joinPort(s.Node, port), "/any/path")
+		return err == nil && code == status && strings.Contains(said, body)
+	})
+	if !ok {
+		b.Fatalf("node %s says %d %s (%v) to a load balancer, want %d %s", s.Name, code, said, err, status, body)
+	}
+}
+
+// sourceRanges say which clients may use a load balancer's address, by the address they really have.
+func sourceRanges(b *apibed.Bed, n *cluster.Namespace) {
+	const balancer = "203.0.113.11"
+	here, there := b.Sites[0], b.Sites[1]
+	other := here.Net.Client(1)
+	n.Service("shop", corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: apibed.Web(),
+		LoadBalancerSourceRanges: []string{here.Client.IPv4.String() + "/32", "10.244.1.0/24"},
+	})
+	n.SetIngress("shop", balancer)
+	b.AddPods(n, "shop", "a0", "b0")
+	b.AnswersBoth(here.Client, apibed.On80(balancer), "a0", "b0")
+	b.AnswersBoth(there.Net.Pod(2), apibed.On80(balancer), "a0", "b0")
+	for _, client := range []*topology.Host{other, there.Client, here.Net.Pod(1)} {
+		b.Answers(client, "tcp", apibed.On80(balancer), apibed.Reset)
+		b.Answers(client, "udp", apibed.On80(balancer), apibed.Silence)
+	}
+	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{other.IPv4.String() + "/32"} })
+	b.AnswersBoth(other, apibed.On80(balancer), "a0", "b0")
+	b.Answers(here.Client, "tcp", apibed.On80(balancer), apibed.Reset)
+	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
+	b.AnswersBoth(here.Client, apibed.On80(balancer), "a0", "b0")
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
+)
+
+// TestAPIScale has many Services, changes of which come one upon the other, and then a rolling update beside them.
+func TestAPIScale(t *testing.T) {
+	began := time.Now()
+	m := newMany(apibed.New(t, 1, 9))
+	t.Logf("%d Services with %d endpoints each were written %v after the start", manyServices, manyEndpoints, since(began))
+	began = time.Now()
+	d := m.bed.ServeOn(m.site)
+	t.Logf("portald was ready after %v; %s", since(began), memory(d))
+	m.roll()
+	m.servedAtLast()
+	m.rulesAtLast()
+	programmed(d, manyChanges)
+	syncs(d)
+	t.Logf("after the changes %s", memory(d))
+	t.Run("rolling update", func(t *testing.T) { rollout(m.bed.As(t)) })
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+
+// servedAtLast waits until every Service is served at its port as it was written last, and looks at some more closely.
+func (m *many) servedAtLast() {
+	m.bed.Helper()
+	began := time.Now()
+	left := slices.DeleteFunc(slices.Clone(m.all), func(s *scaled) bool { return s.deleted })
+	total := len(left)
+	for len(left) > 0 && time.Since(began) < 2*apibed.ApiPatience {
+		left = m.stale(left)
+	}
+	for _, s := range left[:min(10, len(left))] {
+		a, err := bed.Ask(m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
+		m.bed.Errorf("%s is served by %s, %v, want an endpoint since change %d", s.name(), a.Pod, err, s.generation)
+	}
+	m.bed.Logf("%d of %d Services are served as they were written last, found in %v", total-len(left), total, since(began))
+	for _, s := range []*scaled{m.all[0], m.all[changing-1], m.all[deletedTo], m.all[manyServices-1]} {
+		m.servedByAll(s)
+	}
+}
+
+// stale are those of the Services that are served by something else, or not at all.
+func (m *many) stale(all []*scaled) (left []*scaled) {
+	is := make([]bool, len(all))
+	each(m.bed, len(all), func(i int) error {
+		s := all[i]
+		a, err := bed.Ask(m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
+		is[i] = err != nil || !s.has(a.Pod)
+		return nil
+	})
+	for i, s := range all {
+		if is[i] {
+			left = append(left, s)
+		}
+	}
+	return left
+}
+
+// servedByAll sees that a Service has all of its endpoints and no others.
+func (m *many) servedByAll(s *scaled) {
+	m.bed.Helper()
+	count := m.site.Tally(2*manyEndpoints, 1, m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
+	for _, a := range s.endpoints() {
+		if count[a.String()] != 2 {
+			m.bed.Errorf("%s: %s answered %d times of %d, want twice: %v", s.name(), a, count[a.String()], 2*manyEndpoints, count)
+		}
+	}
+}
+
+var manyRule = regexp.MustCompile(`-d ([0-9.]+)/32 .*"many/(s\d+):http ClusterIP" .*--dport (\d+) .*-j REDIRECT`)
+
+// rulesAtLast compares the portals on the host with the Services that there are.
+func (m *many) rulesAtLast() {
+	m.bed.Helper()
+	want := map[string]string{}
+	for _, s := range m.all {
+		if !s.deleted {
+			want[s.name()] = bed.HostPort(s.ip, s.port)
+		}
+	}
+	got := 0
+	for line := range strings.Lines(m.site.On(m.site.Node, "iptables-save", "-t", "nat")) {
+		rule := manyRule.FindStringSubmatch(line)
+		if rule == nil {
+			continue
+		}
+		number, _ := strconv.Atoi(rule[3])
+		if to := bed.HostPort(rule[1], number); want[rule[2]] != to {
+			m.bed.Errorf("%s has a portal at %s, want %q", rule[2], to, want[rule[2]])
+		}
+		got++
+	}
+	if got != len(want) {
+		m.bed.Errorf("%d portals on the host, want %d", got, len(want))
+	}
+}
+
+// programmed sees that each change of endpoints was timed, from the moment that its slice tells.
+func programmed(d *bed.Daemon, changes int) {
+	d.Helper()
+	h := readHistogram(d, "kubeproxy_network_programming_duration_seconds")
+	if h.count != changes {
+		d.Errorf("%d changes of endpoints were timed, want %d", h.count, changes)
+	}
+	if slow := h.quantile(0.99); slow > 10 {
+		d.Errorf("one change in a hundred took more than %g s", slow)
+	}
+	d.Logf("network programming: mean %v, p50 ≤ %g s, p99 ≤ %g s", h.mean(), h.quantile(0.5), h.quantile(0.99))
+	for _, what := range []string{"service", "endpoint"} {
+		if n := d.Metric("kubeproxy_sync_proxy_rules_" + what + "_changes_pending"); n != 0 {
+			d.Errorf("%g %s changes wait when all is done", n, what)
+		}
+	}
+}
+
+// syncs sees that changes were applied as such, each in its time, and that none failed.
+func syncs(d *bed.Daemon) {
+	d.Helper()
+	part := readHistogram(d, "kubeproxy_sync_partial_proxy_rules_duration_seconds")
+	full := readHistogram(d, "kubeproxy_sync_full_proxy_rules_duration_seconds")
+	d.Logf("%d syncs of changes, mean %v, p99 ≤ %g s; %d of everything, mean %v",
+		part.count, part.mean(), part.quantile(0.99), full.count, full.mean())
+	if part.count == 0 || part.mean() > time.Second || part.quantile(1) > 5 {
+		d.Errorf("%d syncs of changes took %v in the mean, the longest %g s at most", part.count, part.mean(), part.quantile(1))
+	}
+	if full.count > 2 { // the Node may tell something new after the first
+		d.Errorf("everything was applied %d times", full.count)
+	}
+	for _, family := range []string{"IPv4", "IPv6"} {
+		if n := d.Metric(`kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="` + family + `"}`); n != 0 {
+			d.Errorf("%g writes of %s rules failed", n, family)
+		}
+	}
+}

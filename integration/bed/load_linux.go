@@ -1,0 +1,77 @@
+package bed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Open connects to cart and returns the connection when the pod has said its name.
+func (b *Bed) Open(to string) (*net.TCPConn, *bufio.Reader, Answer) {
+	b.Helper()
+	c, err := Dial(time.Minute, b.Client, "tcp", to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	r := bufio.NewReader(c)
+	name, err := r.ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c.(*net.TCPConn), r, Answer{name[:len(name)-1], LocalAddr(c)}
+}
+
+// Echoes tells whether what goes in comes back.
+func Echoes(c net.Conn, r io.Reader) error {
+	const text = "are you still there?"
+	if _, err := io.WriteString(c, text); err != nil {
+		return err
+	}
+	buf := make([]byte, len(text))
+	if _, err := io.ReadFull(r, buf); err != nil {
+		return err
+	}
+	if string(buf) != text {
+		return errors.New("other bytes came back")
+	}
+	return nil
+}
+
+// Load connects again and again, a few at once, until the returned func is called, which returns who answered how
+// often and what failed.
+func (b *Bed) Load(to string) (stop func() (map[string]int, []error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	count, failed := map[string]int{}, []error(nil)
+	for range 6 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				a, err := Ask(b.Client, "tcp", to)
+				mu.Lock()
+				if count[a.Pod]++; err != nil {
+					failed = append(failed, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	return func() (map[string]int, []error) {
+		cancel()
+		wg.Wait()
+		return count, failed
+	}
+}
+
+// Refuse has a pod take no new connections, as one that is about to end, and finish those it has.
+func (b *Bed) Refuse(pod int) {
+	b.Helper()
+	for _, command := range []string{"iptables", "ip6tables"} {
+		b.On(b.Net.Pod(pod), command, "-I", "INPUT", "-p", "tcp", "--syn", "-j", "REJECT", "--reject-with", "tcp-reset")
+	}
+}

@@ -1,0 +1,133 @@
+package bed
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Service is a Service of the namespace shop with its slices, as a test writes it. Its String is YAML.
+type Service struct {
+	Name     string
+	Created  string   // RFC 3339
+	Kind     string   // default ClusterIP
+	Ips      []string // clusterIPs
+	Ports    []Port
+	Affinity int // seconds; 0 = none
+	External []string
+	Balancer []string
+	Pods     []Endpoint
+	Mode     string // of its annotation; empty = none
+}
+
+// Port is one of a Service, and what number it has in the pods.
+type Port struct {
+	Name, Protocol       string
+	Number, Node, Target int
+}
+
+// NewPort is a port with a node port unless node is 0, and with another number in the pods.
+func NewPort(name, protocol string, number, node, target int) Port {
+	return Port{Name: name, Protocol: protocol, Number: number, Node: node, Target: target}
+}
+
+// Endpoint is a pod in a slice, or without a name only an address. The zero address leaves a family out.
+type Endpoint struct {
+	Pod        string
+	V4, V6     netip.Addr
+	Conditions string // default ready: true
+}
+
+func (s Service) String() string {
+	return s.Service() + s.Slice("IPv4", Endpoint.Addr4) + s.Slice("IPv6", Endpoint.addr6)
+}
+
+func (e Endpoint) Addr4() netip.Addr { return e.V4 }
+func (e Endpoint) addr6() netip.Addr { return e.V6 }
+
+func Parse(addr string) netip.Addr { return netip.MustParseAddr(addr) }
+
+func (s Service) Service() string {
+	var b strings.Builder
+	kind := s.Kind
+	if kind == "" {
+		kind = "ClusterIP"
+	}
+	fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\n", s.Name)
+	if s.Created != "" {
+		fmt.Fprintf(&b, "  creationTimestamp: %q\n", s.Created)
+	}
+	if s.Mode != "" {
+		fmt.Fprintf(&b, "  annotations: {portald.io/mode: %s}\n", s.Mode)
+	}
+	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
+	if len(s.Ips) > 0 {
+		fmt.Fprintf(&b, "  clusterIP: %q\n  clusterIPs: %s\n", s.Ips[0], list(s.Ips))
+	}
+	if len(s.External) > 0 {
+		fmt.Fprintf(&b, "  externalIPs: %s\n", list(s.External))
+	}
+	if s.Affinity > 0 {
+		fmt.Fprintf(&b, "  sessionAffinity: ClientIP\n  sessionAffinityConfig: {clientIP: {timeoutSeconds: %d}}\n", s.Affinity)
+	}
+	b.WriteString("  ports:\n")
+	for _, p := range s.Ports {
+		fmt.Fprintf(&b, "  - {name: %q, protocol: %s, port: %d, targetPort: %q", p.Name, p.Protocol, p.Number, "in-"+p.Name)
+		if p.Node > 0 {
+			fmt.Fprintf(&b, ", nodePort: %d", p.Node)
+		}
+		b.WriteString("}\n")
+	}
+	if len(s.Balancer) > 0 {
+		b.WriteString("status:\n  loadBalancer:\n    ingress:\n")
+		for _, ip := range s.Balancer {
+			fmt.Fprintf(&b, "    - ip: %q\n", ip)
+		}
+	}
+	return b.String()
+}
+
+func list(words []string) string { return `["` + strings.Join(words, `", "`) + `"]` }
+
+func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s-%s\n  namespace: shop\n",
+		s.Name, strings.ToLower(family))
+	fmt.Fprintf(&b, "  labels:\n    kubernetes.io/service-name: %s\naddressType: %s\nports:\n", s.Name, family)
+	for _, p := range s.Ports {
+		fmt.Fprintf(&b, "- {name: %q, protocol: %s, port: %d}\n", p.Name, p.Protocol, p.Target)
+	}
+	found := 0
+	var endpoints strings.Builder
+	for _, e := range s.Pods {
+		if !addr(e).IsValid() {
+			continue
+		}
+		found++
+		conditions := e.Conditions
+		if conditions == "" {
+			conditions = "ready: true"
+		}
+		fmt.Fprintf(&endpoints, "- addresses: [%q]\n  conditions: {%s}\n  nodeName: here\n", addr(e), conditions)
+		if e.Pod != "" {
+			fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: shop, name: %s}\n", e.Pod)
+		}
+	}
+	if found == 0 {
+		return b.String() + "endpoints: []\n"
+	}
+	return b.String() + "endpoints:\n" + endpoints.String()
+}
+
+// Simple is a TCP Service of one address and one pod.
+func (b *Bed) Simple(name, ip string, pod int) Service {
+	return Service{Name: name, Ips: []string{ip}, Ports: []Port{NewPort("http", "TCP", 80, 0, PodPort)}, Pods: b.Endpoints(pod)}
+}
+
+// Clients' addresses, and those of load balancers.
+const (
+	Allowed4, Allowed6 = "203.0.113.10", "fd00:203::10"
+	Outside4, Outside6 = "198.51.100.7", "fd00:51::7"
+	Balancer4          = "198.51.100.100"
+	Balancer6          = "fd00:51::100"
+)

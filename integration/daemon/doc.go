@@ -1,0 +1,2 @@
+// Package daemon tests the process: start, stop, flags, manifests, records, health and metrics.
+package daemon

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+// Nothing else on the node tracks connections, so that the open one hangs on portald's own rules to the end.
+func TestTermDrains(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	before := b.Rules()
+	d := b.Start(b.Cart(0), "--drain-timeout=20s")
+	c, r, a := b.Open(bed.HostPort(bed.IP4, 80))
+	d.Signal(syscall.SIGTERM)
+	b.Eventually("portals to go", func() bool { return !strings.Contains(b.Rules(), "--to-ports") })
+	if code, body, _ := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"nodeEligible":false`) {
+		t.Errorf("/healthz says %d %s while draining", code, body)
+	}
+	if code, _, _ := d.Get("127.0.0.1:10256", "/livez"); code != http.StatusOK {
+		t.Errorf("/livez says %d while draining", code)
+	}
+	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err == nil {
+		t.Errorf("a new connection was served by %s while draining", a.Pod)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := bed.Echoes(c, r); err != nil {
+		t.Errorf("the open connection: %v", err)
+	}
+	_ = c.CloseWrite()
+	ended := time.Now()
+	if code := d.Exit(); code != 0 || time.Since(ended) > 5*time.Second {
+		t.Errorf("code %d, %v after the last connection ended", code, time.Since(ended))
+	}
+	if after := b.Rules(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	if r := d.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
+		t.Errorf("recorded as %s", r)
+	}
+	leftNothing(b)
+}
+
+// leftNothing looks for processes of the bed's folder that still run.
+func leftNothing(b *bed.Bed) {
+	b.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(procs) == 0 {
+		b.Fatalf("list processes: %v", err)
+	}
+	for _, p := range procs {
+		if line, _ := os.ReadFile(p); strings.Contains(string(line), b.Dir) {
+			b.Errorf("still runs: %q", line)
+		}
+	}
+}
+
+func TestSecondTermCuts(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0))
+	c, _, a := b.Open(bed.HostPort(bed.IP4, 80))
+	d.Signal(syscall.SIGTERM)
+	b.Eventually("the drain", func() bool { return strings.Contains(d.Log.String(), "Draining") })
+	select {
+	case <-d.Ended:
+		t.Error("it ended at the first signal, with a connection open")
+	case <-time.After(300 * time.Millisecond):
+	}
+	d.Signal(syscall.SIGTERM)
+	if code := d.Exit(); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection still lives")
+	}
+	if r := d.RecordOf(a); r.Outcome != "cut" || r.ClosedBy != "proxy" || r.How != "reset" {
+		t.Errorf("recorded as %s", r)
+	}
+}
+
+func TestDrainTimeout(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0), "--drain-timeout=500ms")
+	_, _, a := b.Open(bed.HostPort(bed.IP4, 80))
+	began := time.Now()
+	d.Signal(syscall.SIGTERM)
+	code := d.Exit()
+	if took := time.Since(began); code != 0 || took < 500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("code %d after %v, want 0 after some 500ms", code, took)
+	}
+	if r := d.RecordOf(a); r.Outcome != "cut" {
+		t.Errorf("recorded as %s", r)
+	}
+}
+
+// One client wants more connections than there are descriptors: those that are its share are served, the rest are reset at
+// once, and the daemon, and whoever else comes, go on.
+func TestOutOfDescriptors(t *testing.T) {
+	b := bed.New(t, "prlimit")
+	b.ServePods(0)
+	b.WriteManifest(bed.Manifest, b.Cart(0))
+	d := b.Launch([]string{"prlimit", "--nofile=600:600", "--"}, "--manifests", filepath.Join(b.Dir, bed.Manifest))
+	b.Eventually("portald to serve", b.Served)
+	var conns []net.Conn
+	for range 400 {
+		c, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+		if errors.Is(err, syscall.ECONNRESET) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	const short = `portald_accept_errors_total{reason="descriptors"}`
+	b.Eventually("the shortage to be counted", func() bool { return d.Metric(short) > 0 })
+	if code, _, err := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz says %d, %v", code, err)
+	}
+	d.Apply(b.Cart(0).String() + b.Simple("more", "10.96.7.7", 0).String())
+	if n := strings.Count(d.Log.String(), "for want of something"); n < 1 || n > 3 {
+		t.Errorf("the shortage was said %d times, want once in a while", n)
+	}
+	served := 0
+	for i, c := range conns { // all are still open
+		name := make([]byte, len("pod0\n"))
+		switch _, err := c.Read(name); {
+		case errors.Is(err, syscall.ECONNRESET):
+		case err != nil || string(name) != "pod0\n":
+			t.Fatalf("connection %d: %q, %v", i, name, err)
+		default:
+			served++
+		}
+	}
+	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP6, 80)); err != nil || a.Pod != "pod0" {
+		t.Errorf("from another address: answered by %q, %v", a.Pod, err)
+	}
+	if served < 80 || served > 150 {
+		t.Errorf("%d connections were served from 300 descriptors", served)
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	b.Eventually("all to be served after the shortage", b.Served)
+}

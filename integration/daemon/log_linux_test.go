@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+// The fields of a record, those and no others.
+var fields = []string{
+	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "closed_by", "connect_ms", "duration_ms", "endpoint",
+	"error", "first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy", "service", "time",
+}
+
+func TestRecordsAsJSON(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0))
+	before := time.Now().Add(-time.Second)
+	for _, network := range []string{"tcp", "udp"} {
+		if _, err := bed.Ask(b.Client, network, bed.HostPort(bed.IP4, 80)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Stop()
+	data, err := os.ReadFile(d.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var all map[string]any
+		if err := json.Unmarshal(line, &all); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, fields) {
+			t.Errorf("fields %v, want %v", got, fields)
+		}
+	}
+	rs := d.Records()
+	if len(rs) != 2 || rs[0].ID == rs[1].ID {
+		t.Fatalf("records %v, want two of different ids", rs)
+	}
+	for _, r := range rs {
+		if r.Time.Before(before) || time.Since(r.Time) < 0 || r.ConnectMS == nil || r.FirstByteMS == nil || *r.FirstByteMS < *r.ConnectMS ||
+			r.DurationMS < *r.FirstByteMS || r.Endpoint != bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort) {
+			t.Errorf("recorded as %s at %v", r, r.Time)
+		}
+	}
+}
+
+func TestRecordsAsText(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0), "--connection-log=-", "--connection-log-format=text")
+	a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`shop/cart:http tcp %s → 10\.96\.0\.10:80 \(ClusterIP\) → [0-9.]+:\d+ → %s shop/pod0 on here  ok  fin by client`,
+		a.Client, bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort))
+	line := regexp.MustCompile(want)
+	b.Eventually("the line "+want, func() bool { return line.MatchString(d.Log.String()) })
+}
+
+func TestRecordsFollowRotation(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0))
+	old := d.File + ".1"
+	b.Tally(5, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	b.Eventually("5 records", func() bool { return len(d.Records()) == 5 })
+	b.Must(os.Rename(d.File, old))
+	b.Eventually("a new file", func() bool { _, err := os.Stat(d.File); return err == nil })
+	b.Tally(5, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	b.Eventually("10 records in two files", func() bool { return len(d.Records())+len(bed.ReadRecords(t, old)) == 10 })
+	if n := len(bed.ReadRecords(t, old)); n != 5 {
+		t.Errorf("the old file has %d records, want 5", n)
+	}
+}
+
+// A disk that is full stops no traffic. What was lost is counted, and records go on when there is room.
+func TestRecordsOnAFullDisk(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	disk := filepath.Join(b.Dir, "disk")
+	b.Must(os.Mkdir(disk, 0o700))
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(disk, unix.MNT_DETACH) }()
+	filler, file := filepath.Join(disk, "filler"), filepath.Join(disk, "records")
+	d := b.Start(b.Cart(0), "--connection-log="+file)
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk takes a megabyte")
+	}
+	b.Tally(50, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	b.Eventually("the errors to be counted", func() bool { return d.Metric("portald_connection_log_errors_total") > 0 })
+	if got := b.Tally(50, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 50 {
+		t.Errorf("on a full disk %v were served, want 50", got)
+	}
+	if n := strings.Count(d.Log.String(), "cannot write connection log"); n != 1 {
+		t.Errorf("the trouble was said %d times, want once", n)
+	}
+	b.Must(os.Remove(filler))
+	b.Eventually("all records", func() bool { return len(bed.ReadRecords(t, file)) == 100 })
+}
+
+// Whoever should read standard error does not: traffic goes on, and changes are followed.
+func TestNobodyReadsStandardError(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	b.WriteManifest(bed.Manifest, b.Cart(0))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	cmd := b.Node.Command(t.Context(), bed.Portald, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--connection-log=-")
+	cmd.Stderr = w
+	b.Must(cmd.Start())
+	w.Close()
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL) // it could not write what is left, and waits for that
+		_ = cmd.Wait()
+	}()
+	b.Eventually("portald to serve", b.Served)
+	if got := b.Tally(500, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 500 {
+		t.Errorf("%v were served, want 500", got)
+	}
+	b.WriteManifest(bed.Manifest, b.Cart(1))
+	b.ServedBy(bed.IP4, "pod1")
+}

@@ -1,0 +1,241 @@
+package modes
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/topology"
+)
+
+// switches is how often a Service is flipped to the other mode and back.
+func switches() int {
+	if bed.InVM {
+		return 5 // each takes seconds there
+	}
+	return 50
+}
+
+// A Service goes from one mode to the other and back, a hundred times, while clients connect all the time: none is refused,
+// no open connection breaks, and a UDP client that keeps its port is served by the mode of the moment.
+func TestSwitchUnderLoad(t *testing.T) { bed.EachMode(t, switchUnderLoad) }
+
+func switchUnderLoad(b *bed.Bed, m bed.Mode) {
+	b.ServePods(0, 1, 2)
+	cart, other := b.Cart(0, 1, 2), map[bool]string{true: "userspace", false: "kernel"}[m.Kernel]
+	d := b.Start(cart, m.Args...)
+
+	ctx, stop := context.WithCancel(b.Context())
+	var load sync.WaitGroup
+	var asked, heard atomic.Int64
+	failed := make(chan error, 100)
+	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(), bed.NodePort)} {
+		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
+			load.Go(func() { failed <- connects(ctx, from, to, &asked) })
+		}
+	}
+	load.Go(func() { failed <- datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &heard) })
+	talks := []*talk{converse(b, bed.HostPort(bed.IP4, 80))}
+
+	for range switches() {
+		for _, mode := range []string{other, ""} {
+			cart.Mode = mode
+			d.Apply(cart)
+			hears(b, &heard)
+			if len(talks) < 5 {
+				talks = append(talks, converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)))
+			}
+			for _, talk := range talks {
+				talk.goesOn(b)
+			}
+		}
+	}
+	stop()
+	load.Wait()
+	for range cap(failed) {
+		select {
+		case err := <-failed:
+			if err != nil {
+				b.Error(err)
+			}
+		default:
+		}
+	}
+	b.Logf("%d connections over %d flips", asked.Load(), 2*switches())
+	if asked.Load() < int64(2*switches()) {
+		b.Errorf("only %d connections in all that time", asked.Load())
+	}
+}
+
+// connects asks which pod serves, one connection after the other, until ctx ends.
+func connects(ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
+	for ctx.Err() == nil {
+		if _, err := bed.AskWithin(bed.AnswerTimeout, from, "tcp", to); err != nil {
+			return fmt.Errorf("connection %d to %s from %s: %w", asked.Load(), to, from.Name, err)
+		}
+		asked.Add(1)
+	}
+	return nil
+}
+
+// lost is how long a datagram's answer may take. Between the new rules and the end of a flow that they would not make any
+// more a datagram may fall; the next must not.
+const lost = 500 * time.Millisecond
+
+// datagrams asks from one port, over and over, and counts the answers: no two datagrams in a row stay without.
+func datagrams(b *bed.Bed, ctx context.Context, to string, heard *atomic.Int64) error {
+	c, err := bed.Dial(bed.AnswerTimeout, b.Client, "udp", to)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	missed, buf := 0, make([]byte, 100)
+	for n := 0; ctx.Err() == nil; n++ {
+		_ = c.SetDeadline(time.Now().Add(bed.VMTimeout(lost)))
+		if _, err = io.WriteString(c, bed.WhoAreYou); err == nil {
+			_, err = c.Read(buf)
+		}
+		if err == nil {
+			missed = 0
+			heard.Add(1)
+		} else if missed++; missed > 1 {
+			return fmt.Errorf("datagram %d, and the one before it: %w", n, err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return nil
+}
+
+// hears waits for one more answer, so that each flip is over for UDP too when the next comes.
+func hears(b *bed.Bed, heard *atomic.Int64) {
+	b.Helper()
+	for before, began := heard.Load(), time.Now(); heard.Load() == before; time.Sleep(time.Millisecond) {
+		if time.Since(began) > bed.AnswerTimeout {
+			b.Fatal("no datagram is answered any more")
+		}
+	}
+}
+
+// talk is a connection that stays open.
+type talk struct {
+	net.Conn
+	lines *bufio.Reader
+	said  int
+}
+
+func converse(b *bed.Bed, to string) *talk {
+	b.Helper()
+	c, err := bed.Dial(bed.AnswerTimeout, b.Client, "tcp", to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	t := &talk{Conn: c, lines: bufio.NewReader(c)}
+	if _, err := t.lines.ReadString('\n'); err != nil {
+		b.Fatal(err)
+	}
+	return t
+}
+
+// goesOn says something and hears it back.
+func (t *talk) goesOn(b *bed.Bed) {
+	b.Helper()
+	t.said++
+	line := fmt.Sprintf("line %d\n", t.said)
+	_ = t.SetDeadline(time.Now().Add(bed.AnswerTimeout))
+	if _, err := io.WriteString(t, line); err != nil {
+		b.Fatalf("connection %s: %v", t.LocalAddr(), err)
+	}
+	if got, err := t.lines.ReadString('\n'); err != nil || got != line {
+		b.Fatalf("connection %s, line %d: %q, %v", t.LocalAddr(), t.said, got, err)
+	}
+}
+
+// The Services that say so are carried by the other mode, and records tell which are carried in userspace.
+func TestModeOfAService(t *testing.T) {
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		b.ServePods(0)
+		cart := b.Cart(0)
+		d := b.Start(cart, m.Args...)
+		for _, c := range []struct {
+			mode    string
+			records bool
+		}{{"", !m.Kernel}, {"kernel", false}, {"userspace", true}, {"sideways", !m.Kernel}} {
+			if cart.Mode = c.mode; c.mode != "" {
+				d.Apply(cart)
+			}
+			a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+			if err != nil {
+				b.Fatalf("mode %q: %v", c.mode, err)
+			}
+			recorded := bed.Within(time.Second, func() bool {
+				for _, r := range d.Records() {
+					if r.Client == a.Client.String() {
+						return true
+					}
+				}
+				return false
+			})
+			if recorded != c.records {
+				b.Errorf("mode %q: a record: %t", c.mode, recorded)
+			}
+		}
+		if said := d.Log.String(); !strings.Contains(said, "sideways") {
+			b.Error("nothing is said of a mode that there is not")
+		}
+	})
+}
+
+// In a kernel mode the rules stay when the daemon ends, those of Services in userspace led to the kernel meanwhile, and
+// connections live through a restart in another kernel mode, whose rules alone are left after it.
+func TestModeOfTheDaemonChanges(t *testing.T) {
+	b := bed.New(t, "nft")
+	b.ServePods(0, 1)
+	cart, flipped := b.Cart(0, 1), b.Cart(0)
+	flipped.Name, flipped.Mode = "flipped", "userspace"
+	flipped.Ips, flipped.Ports = []string{"10.96.0.11"}, []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}
+	all := cart.String() + flipped.String()
+	served := func(when string) {
+		b.Helper()
+		for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort("10.96.0.11", 80)} {
+			if _, err := bed.Ask(b.Client, "tcp", to); err != nil {
+				b.Errorf("%s, %s: %v", when, to, err)
+			}
+		}
+	}
+	kernel := bed.Modes()[2:]
+	before := b.Rules()
+	var open *talk
+	for _, m := range []bed.Mode{kernel[0], kernel[1], kernel[0]} {
+		d := b.Start(all, m.Args...)
+		if open == nil {
+			open = converse(b, bed.HostPort(bed.IP4, 80))
+		}
+		open.goesOn(b)
+		served("in mode " + m.Name)
+		d.Eventually("the rules of the other mode to go", func() bool {
+			rules := b.Ruleset()
+			return strings.Contains(rules, "PORTALD-SVC-") == (m.Name == "iptables") &&
+				strings.Contains(rules, "table ip portald") == (m.Name == "nftables")
+		})
+		d.Signal(syscall.SIGTERM)
+		if code := d.Exit(); code != 0 {
+			b.Fatalf("portald ended with code %d", code)
+		}
+		open.goesOn(b)
+		served("after mode " + m.Name)
+	}
+	b.On(b.Node, bed.Portald, "cleanup")
+	if after := b.Rules(); after != before || strings.Contains(b.Ruleset(), "portald") {
+		b.Errorf("cleanup leaves\n%s\n%s", after, b.Ruleset())
+	}
+}

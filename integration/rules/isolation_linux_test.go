@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+// fussy has a daemon's iptables-restore refuse what matches a pattern, and everything while a file "fail" is there.
+func fussy(b *bed.Bed, pattern string) (wrapper []string, fail string) {
+	b.Helper()
+	real := b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")
+	dir := filepath.Join(b.Dir, "bin")
+	fail = filepath.Join(dir, "fail")
+	b.WriteFile(filepath.Join(dir, "iptables-restore"), fmt.Sprintf(`#!/bin/sh
+script=$(mktemp %[1]s/script.XXXXXX); cat > $script
+if [ -e %[2]s ] || grep -q '%[3]s' $script; then echo "iptables-restore: line 3 failed" >&2; rm $script; exit 1; fi
+%[4]s "$@" < $script; code=$?
+rm $script; exit $code
+`, dir, fail, pattern, real))
+	b.Must(os.Chmod(filepath.Join(dir, "iptables-restore"), 0o700))
+	return []string{"env", "PATH=" + dir + ":" + os.Getenv("PATH")}, fail
+}
+
+func healthy(d *bed.Daemon, path string, code int) {
+	d.Helper()
+	d.Eventually(fmt.Sprintf("%s to say %d", path, code), func() bool {
+		got, _, err := d.Get("127.0.0.1:10256", path)
+		return err == nil && got == code
+	})
+}
+
+// isRefused asks a Service that is set aside.
+func isRefused(b *bed.Bed, ip string) {
+	b.Helper()
+	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(ip, 80)); !errors.Is(err, syscall.ECONNREFUSED) {
+		b.Errorf("%s: %v, %v, want a refusal", ip, a, err)
+	}
+}
+
+// servedAgain waits until nothing is set aside any more, which may take twice as long as the last try is ago.
+func servedAgain(b *bed.Bed, d *bed.Daemon, ip, pod string) {
+	b.Helper()
+	for deadline := time.Now().Add(time.Minute); d.Metric(setAside) > 0 && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.ServedBy(ip, pod)
+}
+
+const setAside = "portald_service_ports_set_aside"
+
+// A Service that the host refuses is refused alone: from the first sync on the daemon is ready, and what comes and goes
+// beside it is one small change each. When the host takes it, it is served by itself.
+func TestOneServiceIsRefused(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	const evil, good, later = "10.96.1.1", "10.96.1.2", "10.96.1.3"
+	wrapper, _ := fussy(b, "shop/evil.*REDIRECT")
+	b.WriteManifest(bed.Manifest, b.Simple("evil", evil, 0).String()+b.Simple("good", good, 0).String())
+	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest))
+	d.Errors = true
+	d.WaitReady()
+	b.ServedBy(good, "pod0")
+	isRefused(b, evil)
+	if d.Metric(setAside) != 1 || d.Metric(`portald_service_ports_refused_total{reason="rules"}`) != 1 {
+		t.Errorf("%s %v, and counted as %v", setAside, d.Metric(setAside), d.Metric(`portald_service_ports_refused_total{reason="rules"}`))
+	}
+	full := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`)
+	d.Apply(b.Simple("evil", evil, 0).String() + b.Simple("good", good, 1).String() + b.Simple("later", later, 0).String())
+	b.ServedBy(good, "pod1")
+	b.ServedBy(later, "pod0")
+	healthy(d, "/healthz", http.StatusOK)
+	if now := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`); now != full {
+		t.Errorf("everything was written %v times more", now-full)
+	}
+	b.WriteFile(filepath.Join(b.Dir, "bin", "iptables-restore"), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n",
+		b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")))
+	servedAgain(b, d, evil, "pod0")
+	if n := d.Metric(setAside); n != 0 {
+		t.Errorf("%s %v, and everything is served", setAside, n)
+	}
+}
+
+// Proxy ports that are used up are the trouble of who comes last. It has the next one that is free.
+func TestNoProxyPortIsLeft(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	const first, second = "10.96.1.1", "10.96.1.2"
+	one, two := b.Simple("a", first, 0), b.Simple("b", second, 1)
+	d := b.Start(one.String()+two.String(), "--proxy-port-range=20000-20000")
+	d.Errors = true
+	b.ServedBy(first, "pod0")
+	isRefused(b, second)
+	if d.Metric(setAside) != 1 {
+		t.Errorf("%s %v", setAside, d.Metric(setAside))
+	}
+	d.Apply(two)
+	servedAgain(b, d, second, "pod1")
+}
+
+// Rules that are gone and cannot be written again are an illness, whoever found that out, and no reason for a restart.
+func TestHealthWhileHostRefuses(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	wrapper, fail := fussy(b, "nothing at all")
+	b.WriteManifest(bed.Manifest, b.Cart(0))
+	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--iptables-sync-period=1s")
+	d.Errors = true
+	d.WaitReady()
+	b.WriteFile(fail, "")
+	b.On(b.Node, "iptables", "-t", "nat", "-F")
+	healthy(d, "/healthz", http.StatusServiceUnavailable)
+	healthy(d, "/livez", http.StatusOK)
+	if n := d.Metric(setAside); n != 0 {
+		t.Errorf("%v Services have the blame", n)
+	}
+	b.Must(os.Remove(fail))
+	healthy(d, "/healthz", http.StatusOK)
+	b.ServedBy(bed.IP4, "pod0")
+}

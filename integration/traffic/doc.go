@@ -1,0 +1,2 @@
+// Package traffic tests connections and sessions as clients see them: choice of endpoints, endings, UDP, real programs, leaks.
+package traffic

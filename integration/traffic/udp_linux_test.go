@@ -1,0 +1,230 @@
+package traffic
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+// steady is a UDP client that keeps its port, and whom it hears from.
+type steady struct {
+	*bed.Bed
+	net.Conn
+}
+
+// steadyClient connects a UDP socket to an address: it hears only replies from there.
+func steadyClient(b *bed.Bed, to string) steady {
+	b.Helper()
+	c, err := b.Client.Dial(b.Context(), "udp", to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return steady{b, c}
+}
+
+// ask sends one question and returns who answered it, "" if nobody did within a moment.
+func (s steady) ask() string {
+	_ = s.SetDeadline(time.Now().Add(time.Second))
+	_, _ = s.Write([]byte(bed.WhoAreYou)) // a refusal of the last one may be told here
+	buf := make([]byte, 100)
+	n, err := s.Read(buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+func TestUDPSessionMovesFromARemovedEndpoint(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	d := b.Start(b.Cart(0))
+	for _, addr := range []string{bed.IP4, bed.IP6} {
+		c := steadyClient(b, bed.HostPort(addr, 80))
+		for range 3 {
+			if got := c.ask(); got != "pod0" {
+				t.Fatalf("%s: answered by %q, want pod0", addr, got)
+			}
+		}
+		d.Apply(b.Cart(0, 1))
+		if got := c.ask(); got != "pod0" {
+			t.Errorf("%s: with another endpoint beside, answered by %q, want pod0 still", addr, got)
+		}
+		d.Apply(b.Cart(1))
+		if got := c.ask(); got != "pod1" {
+			t.Errorf("%s: after pod0 went, answered by %q, want pod1", addr, got)
+		}
+		r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
+		if r.Outcome != "endpoint_removed" || r.Pod != "shop/pod0" || r.BytesFromEndpoint != 4*int64(len("pod0")) {
+			t.Errorf("%s: recorded as %s", addr, r)
+		}
+		d.Apply(b.Cart(0))
+	}
+}
+
+// The pod's port is closed, and no slice says so: the session moves when the kernel tells.
+func TestUDPSessionMovesFromADeadEndpoint(t *testing.T) {
+	b := bed.New(t)
+	stop := b.ServePods(0, 1)
+	b.Start(b.Cart(0, 1))
+	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
+	first := c.ask()
+	if first == "" {
+		t.Fatal("no answer at first")
+	}
+	stop[first[3]-'0']()
+	b.Eventually("the other pod to answer", func() bool { got := c.ask(); return got != "" && got != first })
+}
+
+func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart())
+	c4, c6, node := steadyClient(b, bed.HostPort(bed.IP4, 80)), steadyClient(b, bed.HostPort(bed.IP6, 80)), steadyClient(b, bed.HostPort(b.Node.IPv4.String(), bed.NodePort))
+	for range 2 {
+		for _, c := range []steady{c4, c6, node} {
+			if got := c.ask(); got != "" {
+				t.Errorf("answered by %q, and there is none", got)
+			}
+		}
+		d.Apply(b.Cart(0))
+		for _, c := range []steady{c4, c6, node} {
+			b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+		}
+		d.Apply(b.Cart())
+	}
+}
+
+// The Service comes after the client, whose datagrams went out untranslated so far.
+func TestUDPClientWasThereFirst(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	other := bed.Service{Name: "other", Ips: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]}
+	d := b.Start(other)
+	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
+	for range 3 {
+		c.ask()
+	}
+	d.Apply(b.Cart(0))
+	b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+}
+
+func TestUDPClientOutlastsPortald(t *testing.T) {
+	for name, end := range map[string]syscall.Signal{"stopped": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			b := bed.New(t)
+			b.ServePods(0)
+			d := b.Start(b.Cart(0))
+			c := steadyClient(b, bed.HostPort(bed.IP4, 80))
+			b.Eventually("an answer", func() bool { return c.ask() == "pod0" })
+			d.Signal(end)
+			for ended := false; !ended; {
+				select {
+				case <-d.Ended:
+					ended = true
+				default:
+					c.ask()
+				}
+			}
+			for range 3 {
+				if got := c.ask(); got != "" {
+					t.Errorf("answered by %q, and portald has ended", got)
+				}
+			}
+			other := bed.Service{Name: "a-first", Ips: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
+			b.Start(other.String() + b.Cart(0).String()) // the ports it listens on are others than before
+			b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+		})
+	}
+}
+
+// Datagrams of every size up to the largest pass whole, in fragments over the wire.
+func TestLargeDatagrams(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	b.Start(b.Cart(0))
+	for _, addr := range []string{bed.IP4, bed.IP6} {
+		c := steadyClient(b, bed.HostPort(addr, 80))
+		largest := 65535 - 8 - 20
+		if addr == bed.IP6 {
+			largest = 65535 - 8
+		}
+		for _, size := range []int{1, 1472, 1473, 9000, 32 << 10, largest} {
+			sent, got := make([]byte, size), make([]byte, 1<<16)
+			_, _ = rand.Read(sent)
+			_ = c.SetDeadline(time.Now().Add(bed.AnswerTimeout))
+			if _, err := c.Write(sent); err != nil {
+				t.Fatalf("%s: send %d bytes: %v", addr, size, err)
+			}
+			if n, err := c.Read(got); err != nil || !bytes.Equal(got[:n], sent) {
+				t.Errorf("%s: of %d bytes came back %d, %v", addr, size, n, err)
+			}
+		}
+	}
+}
+
+func TestUDPIdleSessionEnds(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0), "--udp-timeout=500ms")
+	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
+	for range 4 {
+		if got := c.ask(); got != "pod0" {
+			t.Fatalf("answered by %q", got)
+		}
+		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram begins anew
+	}
+	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
+	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.How != "timeout" || r.BytesFromClient != 4*int64(len(bed.WhoAreYou)) {
+		t.Errorf("recorded as %s, %d bytes", r, r.BytesFromClient)
+	}
+	if got := c.ask(); got != "pod0" {
+		t.Errorf("after the session's end, answered by %q", got)
+	}
+}
+
+// An answer that is under way when the daemon is told to end arrives, whoever carries Services then, and a new client is not
+// waited for.
+func TestTermWaitsForUDPAnswer(t *testing.T) {
+	for _, exit := range []string{"kernel", "remove"} {
+		t.Run(exit, func(t *testing.T) {
+			b := bed.New(t)
+			pc, err := b.Net.Pod(0).ListenPacket("udp", fmt.Sprintf("[::]:%d", bed.PodPort))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pc.Close()
+			d := b.Start(b.Cart(0), "--on-exit="+exit)
+			c := steadyClient(b, bed.HostPort(bed.IP4, 80))
+			if _, err := c.Write([]byte("slow")); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 100)
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Signal(syscall.SIGTERM)
+			b.Eventually("the drain", func() bool { return strings.Contains(d.Log.String(), "Draining") })
+			time.Sleep(500 * time.Millisecond)
+			if _, err := pc.WriteTo(buf[:n], from); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetReadDeadline(time.Now().Add(bed.AnswerTimeout))
+			if n, err := c.Read(buf); err != nil || string(buf[:n]) != "slow" {
+				t.Errorf("got %q, %v", buf[:n], err)
+			}
+			answered := time.Now()
+			if code := d.Exit(); code != 0 || time.Since(answered) > 4*time.Second {
+				t.Errorf("code %d, %v after the last answer", code, time.Since(answered))
+			}
+		})
+	}
+}
