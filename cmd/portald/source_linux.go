@@ -53,6 +53,6 @@ func (d *daemon) wireSource() error {
 func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
 	return translate.Options{
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
-		NoIPv6: !ipv6, ConnectTimeouts: cfg.Settings.Policy.ConnectTimeouts,
+		NoIPv6: !ipv6,
 	}
 }

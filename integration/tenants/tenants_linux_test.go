@@ -127,7 +127,6 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 	}
 	b.cache = translate.NewCache(b.store, translate.Options{
 		NodeName: "here", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, NoIPv6: !w.IPv6(),
-		ConnectTimeouts: []time.Duration{time.Second},
 	}, log)
 	b.plane = dataplane.New(dataplane.Options{
 		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,

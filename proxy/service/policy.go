@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Policy is how the connections of a service port are carried in userspace mode, as far as its Service says so itself:
-// a zero field leaves it to the daemon's own settings.
+// Policy is how the connections of a service port are carried in userspace mode, as far as its Service sets it: a zero
+// field leaves it to the daemon. Settings says how each field is written.
 type Policy struct {
 	ConnectTimeouts []time.Duration // one dial each
+	Dials           int             // how many, where that is set apart from ConnectTimeouts
 	HalfClose       time.Duration   // silence after one direction ended; Never
 	Idle            time.Duration   // silence of an open TCP connection; Never
 	UDPIdle         time.Duration   // silence of a UDP session; Never
@@ -19,16 +20,29 @@ type Policy struct {
 // Never is a timeout that does not come.
 const Never time.Duration = -1
 
-// Equal tells whether both say the same.
-func (p Policy) Equal(o Policy) bool {
-	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.HalfClose == o.HalfClose && p.Idle == o.Idle &&
-		p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.ClientAddress == o.ClientAddress
+// DefaultPolicy is the daemon's policy where neither its configuration nor a flag sets it.
+func DefaultPolicy() Policy {
+	var p Port
+	for _, s := range Settings() {
+		s.Value.setDefault(&p)
+	}
+	return p.Policy
 }
 
-// Or fills in what p leaves open from the defaults.
+// Equal tells whether both say the same.
+func (p Policy) Equal(o Policy) bool {
+	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
+		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.ClientAddress == o.ClientAddress
+}
+
+// Or fills in what p leaves open from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial: the
+// last is repeated where there are more dials.
 func (p Policy) Or(defaults Policy) Policy {
 	if len(p.ConnectTimeouts) == 0 {
 		p.ConnectTimeouts = defaults.ConnectTimeouts
+	}
+	if p.Dials > 0 && len(p.ConnectTimeouts) > 0 {
+		p.ConnectTimeouts, p.Dials = resized(p.ConnectTimeouts, p.Dials), 0
 	}
 	fill(&p.HalfClose, defaults.HalfClose)
 	fill(&p.Idle, defaults.Idle)
@@ -36,6 +50,14 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.MaxConnections, defaults.MaxConnections)
 	fill(&p.ClientAddress, defaults.ClientAddress)
 	return p
+}
+
+func resized(times []time.Duration, n int) []time.Duration {
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = times[min(i, len(times)-1)]
+	}
+	return out
 }
 
 func fill[T comparable](field *T, fallback T) {

@@ -116,7 +116,7 @@ func (c *Core) Stats() Stats {
 	}
 }
 
-// SetPolicy replaces the daemon's defaults, of which zero fields mean DefaultPolicy. Open connections go on as they
+// SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as they
 // began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
 func (c *Core) SetPolicy(p service.Policy) {
 	c.storePolicy(p)
@@ -126,7 +126,7 @@ func (c *Core) SetPolicy(p service.Policy) {
 }
 
 func (c *Core) storePolicy(p service.Policy) {
-	p = p.Or(DefaultPolicy())
+	p = p.Or(service.DefaultPolicy())
 	c.policy.Store(&p)
 }
 

@@ -2,14 +2,13 @@ package splice
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
 
 // Options of a Core. Zero values mean the defaults that each field names.
 type Options struct {
-	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean DefaultPolicy
+	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean service.DefaultPolicy
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
@@ -44,26 +43,8 @@ type Options struct {
 // PortSpan is some local ports in a row, both ends included.
 type PortSpan struct{ First, Last uint16 }
 
-// DefaultConnectTimeouts are those of the original userspace proxy.
-func DefaultConnectTimeouts() []time.Duration {
-	return []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}
-}
-
-// The defaults. The half-close timeout is kube-proxy's tcpCloseWaitTimeout; the UDP idle timeout lies between those of
-// the kernel for a flow without an answer (30 s) and for a stream (120 s).
-const (
-	DefaultHalfClose   = time.Hour
-	DefaultUDPIdle     = 60 * time.Second
-	DefaultUDPSessions = 4096
-)
-
-// DefaultPolicy has the default timeouts, no idle timeout for TCP and no limit, and endpoints see this node.
-func DefaultPolicy() service.Policy {
-	return service.Policy{
-		ConnectTimeouts: DefaultConnectTimeouts(), HalfClose: DefaultHalfClose, Idle: service.Never, UDPIdle: DefaultUDPIdle,
-		MaxConnections: -1, ClientAddress: service.AddressNode,
-	}
-}
+// DefaultUDPSessions is the limit of UDP sessions of one socket where Options set none.
+const DefaultUDPSessions = 4096
 
 func (o *Options) setDefaults() {
 	if o.UDPSessions == 0 {

@@ -192,8 +192,8 @@ func TestPolicyIsComplete(t *testing.T) {
 	}
 	defer e.engine.(*epollEngine).closeLoops()
 	got := newPlan(&View{Port: &service.Port{Policy: service.Policy{MaxConnections: 5}}}, e.policy.Load()).policy
-	if !slices.Equal(got.ConnectTimeouts, DefaultConnectTimeouts()) || got.HalfClose != time.Second || got.Idle != service.Never ||
-		got.UDPIdle != DefaultUDPIdle || got.MaxConnections != 5 || got.ClientAddress != service.AddressNode {
+	if !slices.Equal(got.ConnectTimeouts, service.DefaultPolicy().ConnectTimeouts) || got.HalfClose != time.Second || got.Idle != service.Never ||
+		got.UDPIdle != time.Minute || got.MaxConnections != 5 || got.ClientAddress != service.AddressNode {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,19 +97,11 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	p.TypeMeta = portald.typeMeta()
 	fill(&p.Writer, writerOf(string(k.Mode)))
 	fill(&p.ConnectionLog.Format, "text")
-	if len(p.ConnectTimeouts) == 0 {
-		for _, t := range splice.DefaultConnectTimeouts() {
-			p.ConnectTimeouts = append(p.ConnectTimeouts, metav1.Duration{Duration: t})
-		}
+	if udp := p.serviceField("udpTimeout"); k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 && udp.IsZero() {
+		udp.Set(reflect.ValueOf(&k.UDPIdleTimeout))
 	}
-	fillOptional(&p.IdleTimeout, metav1.Duration{})
-	fillOptional(&p.HalfCloseTimeout, metav1.Duration{Duration: splice.DefaultHalfClose})
-	if k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 {
-		fillOptional(&p.UDPTimeout, k.UDPIdleTimeout)
-	}
-	fillOptional(&p.UDPTimeout, metav1.Duration{Duration: splice.DefaultUDPIdle})
+	p.setServiceDefaults()
 	fillOptional(&p.UDPMaxSessions, splice.DefaultUDPSessions)
-	fill(&p.ClientAddress, "node")
 	fillOptional(&p.DrainTimeout, metav1.Duration{Duration: 30 * time.Second})
 	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
 		fill(&p.OnExit, onExitRemove)

@@ -1,42 +1,52 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 const (
 	manual = "../../../docs/configuration.md"
-	begin  = "<!-- made from the settings: UPDATE_GOLDEN=1 go test ./cmd/portald/config -->\n"
 	end    = "<!-- end of what is made -->\n"
 )
+
+// made begins the part of the manual that a test makes.
+func made(of string) string {
+	return "<!-- made from the " + of + ": UPDATE_GOLDEN=1 go test ./cmd/portald/config -->\n"
+}
 
 // The tables of the manual are made from the settings. UPDATE_GOLDEN=1 writes them anew.
 func TestManualHasEverySetting(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	check(t, err)
-	before, rest, ok1 := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s has no place for the tables", manual)
+	want := string(text)
+	for of, table := range map[string]string{"annotations": annotationTable(), "settings": tables()} {
+		before, rest, ok1 := strings.Cut(want, made(of))
+		_, after, ok2 := strings.Cut(rest, end)
+		if !ok1 || !ok2 {
+			t.Fatalf("%s has no place for the %s", manual, of)
+		}
+		want = before + made(of) + table + end + after
 	}
-	want := before + begin + tables() + end + after
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		check(t, os.WriteFile(manual, []byte(want), 0o644))
 		return
 	}
-	if d := cmp.Diff(want, string(text)); d != "" {
+	if d := gocmp.Diff(want, string(text)); d != "" {
 		t.Errorf("the tables are not those of the settings (-want +got)\n%s", d)
 	}
 }
 
-// What is no setting, and stands in the manual nevertheless.
-func TestManualHasEveryFlagAndAnnotation(t *testing.T) {
+// Flags that are no settings are in the manual nevertheless.
+func TestManualHasEveryFlag(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	check(t, err)
 	for _, s := range NewFlags().Sections() {
@@ -46,11 +56,16 @@ func TestManualHasEveryFlagAndAnnotation(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"mode", "connect-timeouts", "retries", "idle-timeout", "half-close-timeout", "udp-timeout", "max-connections", "client-address"} {
-		if !strings.Contains(string(text), "| `portald.io/"+name+"` |") {
-			t.Errorf("the annotation portald.io/%s is not there", name)
-		}
+}
+
+// annotationTable is what a Service may set.
+func annotationTable() string {
+	var out strings.Builder
+	out.WriteString("\n| annotation | value | default | what it is |\n|---|---|---|---|\n")
+	for _, s := range service.Settings() {
+		fmt.Fprintf(&out, "| `portald.io/%s` | %s | `%s` | %s |\n", s.Name, s.Value.Form(), cmp.Or(s.Field, s.Name), s.About)
 	}
+	return out.String() + "\n"
 }
 
 // tables are the settings by topic.

@@ -60,10 +60,15 @@ func (d *documents) at(s setting) reflect.Value {
 	return v
 }
 
-// fieldOf is the field of a struct that JSON calls name, invalid if there is none.
+// fieldOf is the field of a document, or of a struct in one, that JSON calls name; invalid if there is none.
 func fieldOf(v reflect.Value, name string) reflect.Value {
+	if p, ok := v.Addr().Interface().(*PortaldConfiguration); ok {
+		if field := p.serviceField(name); field.IsValid() {
+			return field
+		}
+	}
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && !f.Anonymous {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && !f.Anonymous && f.IsExported() {
 			return v.FieldByIndex(f.Index)
 		}
 	}

@@ -5,12 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // resolve makes the configuration of documents that were checked.
@@ -56,42 +53,9 @@ func (d *draft) api() API {
 // live are the settings that a reload may change.
 func (d *draft) live() Settings {
 	p := &d.portald
-	way, _ := service.ParseClientAddress(p.ClientAddress) // checked
 	return Settings{
-		LogLevel: d.logLevel(), Drain: p.DrainTimeout.Duration, HandOver: p.OnExit == onExitKernel,
-		Policy: service.Policy{
-			ConnectTimeouts: dials(p.ConnectTimeouts, p.Retries), HalfClose: p.HalfCloseTimeout.Duration,
-			Idle: orNever(p.IdleTimeout.Duration), UDPIdle: p.UDPTimeout.Duration,
-			MaxConnections: orUnlimited(int(p.MaxConnections)), ClientAddress: way,
-		},
+		LogLevel: d.logLevel(), Policy: p.policy(), Drain: p.DrainTimeout.Duration, HandOver: p.OnExit == onExitKernel,
 	}
-}
-
-func orNever(t time.Duration) time.Duration {
-	if t == 0 {
-		return service.Never
-	}
-	return t
-}
-
-func orUnlimited(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
-
-// dials are the times of the dials of one connection: the last one stands for those that are missing.
-func dials(times []metav1.Duration, retries *int32) []time.Duration {
-	n := len(times)
-	if retries != nil {
-		n = int(*retries) + 1
-	}
-	out := make([]time.Duration, n)
-	for i := range out {
-		out[i] = times[min(i, len(times)-1)].Duration
-	}
-	return out
 }
 
 // logLevel is the level said in portald's words, or else in kube-proxy's.

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // leaves are the paths of the fields that hold values.
 func leaves(t reflect.Type, under string) (out []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || name == "kind" || name == "apiVersion" {
+		if f.Anonymous || !f.IsExported() || name == "kind" || name == "apiVersion" {
 			continue
 		}
 		path := strings.TrimPrefix(under+"."+name, ".")
@@ -40,6 +42,11 @@ func TestEveryFieldIsASetting(t *testing.T) {
 			}
 		}
 		fields := leaves(d.root(which).Type(), "")
+		for _, s := range service.Settings() {
+			if which == portald && s.Field != "" {
+				fields = append(fields, s.Field)
+			}
+		}
 		if len(fields) < 20 {
 			t.Fatalf("%v: only %d fields were found", which, len(fields))
 		}

@@ -62,24 +62,14 @@ func sourceSettings() []setting {
 }
 
 func connectionSettings() []setting {
-	return []setting{
-		{portald, "connectTimeouts", "connect-timeouts", live, moreThanZero, "`TIMES` that the dials of one connection may take, each to another endpoint"},
-		{portald, "retries", "retries", live, between(0, maxRetries), "`NUMBER` of dials after the first; times that connect-timeouts lacks are its last. Default: as many as it has times for"},
-		{portald, "halfCloseTimeout", "half-close-timeout", live, moreThanZero, "end a connection after this `TIME` without a byte, once one side has ended its direction"},
-		{portald, "idleTimeout", "idle-timeout", live, notNegative, "end a connection after this `TIME` without a byte; 0: never"},
-		{portald, "udpTimeout", "udp-timeout", live, moreThanZero, "end a UDP session after this `TIME` without a datagram"},
+	return append(serviceSettings(), []setting{
 		{kubeProxy, "udpIdleTimeout", "", live, notNegative, "the same as udpTimeout, where that is left out (kube-proxy up to 1.25)"},
 		{portald, "udpMaxSessions", "udp-max-sessions", atStart, moreThanZero, "`NUMBER` of UDP sessions that one service port may have at a time; one that has its answer makes room"},
 		{portald, "udpMaxSessionsTotal", "udp-max-sessions-total", atStart, notNegative, "`NUMBER` of UDP sessions that all service ports together may have at a time, each with a port of this node; one of the Service that has the most makes room; 0: half the ports of net.ipv4.ip_local_port_range"},
-		{portald, "maxConnections", "max-connections", live, notNegative, "`NUMBER` of connections, or UDP sessions, that one service port may have at a time, further ones are refused; 0: any number"},
-		{portald, "clientAddress", "client-address", live, oneOf("node", "transparent", "proxy-v2"), "`HOW` endpoints learn who the client is: node (not at all: they see this node), transparent (its address is kept), proxy-v2 (a PROXY protocol header)"},
 		{portald, "drainTimeout", "drain-timeout", live, notNegative, "`TIME` that open connections have to end by themselves after SIGTERM; a second signal cuts them at once"},
 		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove), "`WHAT` the end of the daemon leaves on the host: kernel (rules by which the kernel carries all Services until the next start, or for ever) or remove (nothing). Default: kernel, but remove with manifests in mode userspace"},
-	}
+	}...)
 }
-
-// maxRetries is a bound on mistakes, the same as for Services: more dials than one more help nobody.
-const maxRetries = 15
 
 func periodSettings() []setting {
 	const (

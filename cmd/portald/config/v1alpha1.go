@@ -1,6 +1,10 @@
 package config
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // PortaldConfiguration is what kube-proxy never had: the second document of a configuration file, apiVersion
 // portald.io/v1alpha1. A field that is left out has the default that docs/configuration.md names.
@@ -21,27 +25,14 @@ type PortaldConfiguration struct {
 	// log is the daemon's own log.
 	Log LogConfiguration `json:"log,omitzero"`
 
-	// connectTimeouts are how long the dials of one connection may take, each to another endpoint. Each more than 0.
-	ConnectTimeouts []metav1.Duration `json:"connectTimeouts,omitempty"`
-	// retries is the number of dials after the first. Times that connectTimeouts lacks for them are the last it has.
-	// Left out: as many as connectTimeouts has times for.
-	Retries *int32 `json:"retries,omitempty"`
-	// idleTimeout ends a TCP connection after this time without a byte; 0: never.
-	IdleTimeout *metav1.Duration `json:"idleTimeout,omitempty"`
-	// halfCloseTimeout ends a TCP connection after this time without a byte, once one side has ended its direction.
-	HalfCloseTimeout *metav1.Duration `json:"halfCloseTimeout,omitempty"`
-	// udpTimeout ends a UDP session after this time without a datagram.
-	UDPTimeout *metav1.Duration `json:"udpTimeout,omitempty"`
+	// settings are the fields that service.Settings declares, by name: the daemon's values of what a Service may override.
+	settings map[string]reflect.Value
+
 	// udpMaxSessions is how many UDP sessions one service port may have at a time; one that has its answer makes room.
 	UDPMaxSessions *int32 `json:"udpMaxSessions,omitempty"`
 	// udpMaxSessionsTotal is how many UDP sessions all service ports together may have at a time; one of the Service that
 	// has the most makes room. 0: half the ports of net.ipv4.ip_local_port_range.
 	UDPMaxSessionsTotal int32 `json:"udpMaxSessionsTotal,omitempty"`
-	// maxConnections is how many connections, or UDP sessions, one service port may have at a time; further ones are
-	// refused. 0: any number.
-	MaxConnections int32 `json:"maxConnections,omitempty"`
-	// clientAddress is how endpoints learn who the client is: node (not at all), transparent or proxy-v2.
-	ClientAddress string `json:"clientAddress,omitempty"`
 	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until the

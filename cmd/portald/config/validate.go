@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // check names what is wrong with the values, each by itself and with each other.
@@ -27,7 +29,7 @@ func (d *draft) check() {
 	d.checkInside()
 	d.checkPorts()
 	d.checkNodeIPs()
-	d.checkDials()
+	d.checkLists()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
@@ -168,8 +170,12 @@ func (d *draft) checkNodeIPs() {
 	}
 }
 
-func (d *draft) checkDials() {
-	if times := d.portald.ConnectTimeouts; len(times) > maxRetries+1 {
-		d.fail(settingOf("connectTimeouts"), shown(times), fmt.Sprintf("must be at most %d times", maxRetries+1))
+// checkLists: some lists have a maximum length.
+func (d *draft) checkLists() {
+	for _, s := range service.Settings() {
+		times, ok := s.Value.(service.Times)
+		if field := d.portald.serviceField(s.Field); ok && field.Len() > times.Most {
+			d.fail(settingOf(s.Field), shown(field.Interface()), fmt.Sprintf("must be at most %d times", times.Most))
+		}
 	}
 }

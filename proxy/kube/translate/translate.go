@@ -6,7 +6,6 @@ package translate
 
 import (
 	"net/netip"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,8 +31,6 @@ type Options struct {
 	ExternalIPs []netip.Prefix
 	// NoIPv4 and NoIPv6 leave out a family that this host cannot carry. What a Service has in it is passed over silently.
 	NoIPv4, NoIPv6 bool
-	// ConnectTimeouts are the daemon's, for Services that say how often to retry and not how long. Empty: 1 s each.
-	ConnectTimeouts []time.Duration
 }
 
 func (o Options) carries(addr netip.Addr) bool {

@@ -80,11 +80,10 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 		Created: svc.CreationTimestamp.Time, Affinity: affinityOf(svc, on), SourceRanges: fronts.sourceRanges,
 	}
 	readTraffic(svc, &common, on)
-	says := annotationsOf(svc.Annotations, opts, on)
-	common.Mode = says.mode
+	readAnnotations(svc.Annotations, &common, on)
 	for _, sp := range servicePorts(svc, on) {
 		port := common
-		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, says.policy, on)
+		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, common.Policy, on)
 		if len(port.Exposures) > 0 {
 			out.ports = append(out.ports, &port)
 		}

@@ -87,11 +87,10 @@ func testEvents(t *testing.T) {
 		"Normal Node default/n1 uid=n1 version= field=: Starting StartKubeProxy" + by + "portald serves the Services of this node",
 		"Warning Node default/n1 uid=n1 version= field=: ReadOnlyConntrack WriteConntrack" + by + "100% sure",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting UseDefault" + by +
-			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is no setting and has no effect; known are client-address, ` +
+			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is unknown and has no effect; known are client-address, ` +
 			"connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting UseDefault" + by +
-			`service shop/cart: metadata.annotations[portald.io/retries]: "often": is no number from 0 to 15, the daemon's setting is used; ` +
-			"write how many retries after the first dial, such as 2",
+			`service shop/cart: metadata.annotations[portald.io/retries]: "often": must be a number from 0 to 15; the daemon's setting is used`,
 		"Warning Service shop/cart uid=u1 version=1 field=spec.healthCheckNodePort: InvalidField LeaveOut" + by +
 			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; set them, or remove the port",
 		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by + strings.Repeat("é", 510) + "…",

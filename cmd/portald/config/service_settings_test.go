@@ -1,0 +1,54 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// sample is a value that is not the default, as a flag and an annotation write it, and as a file does.
+func sample(value service.Value) (text, yaml string) {
+	switch v := value.(type) {
+	case service.Times:
+		return "300ms,7s", "[300ms, 7s]"
+	case service.Timeout:
+		return "7s", "7s"
+	case service.Count:
+		return "7", "7"
+	case service.Choice:
+		last := v.Words[len(v.Words)-1]
+		return last, last
+	}
+	return "", ""
+}
+
+// One entry of the table makes a field, a flag and an annotation, which all set the same, and which is written out again.
+func TestServiceSettings(t *testing.T) {
+	for _, s := range service.Settings() {
+		if s.Field == "" {
+			continue
+		}
+		text, yaml := sample(s.Value)
+		var annotated service.Port
+		if !s.Value.Read(text, &annotated) {
+			t.Errorf("%s: an annotation of %s is refused", s.Name, text)
+		}
+		want := annotated.Policy.Or(service.DefaultPolicy())
+		if want.Equal(service.DefaultPolicy()) {
+			t.Errorf("%s sets nothing", s.Name)
+		}
+		written := inFile(t, "")
+		for _, args := range [][]string{
+			{"--" + s.Name + "=" + text},
+			{"--config=" + inFile(t, portaldHead+s.Field+": "+yaml+"\n")},
+			{"--config=" + written},
+		} {
+			cfg, _, err := complete(t, append(args, "--master=https://192.0.2.1")...)
+			check(t, err)
+			if !cfg.Settings.Policy.Equal(want) {
+				t.Errorf("%v: %+v, want %+v", args, cfg.Settings.Policy, want)
+			}
+			check(t, cfg.Write(written))
+		}
+	}
+}

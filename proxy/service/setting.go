@@ -1,0 +1,162 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is one property of how a Service is carried. The daemon has a value for all Services, from a field of the
+// PortaldConfiguration or a flag, and a Service overrides it by an annotation. Annotations, fields, flags, checks and the
+// tables of docs/configuration.md all come from Settings, so a new setting is one entry there.
+type Setting struct {
+	Name  string // of the annotation, portald.io/NAME, and of the flag, --NAME
+	Field string // of the PortaldConfiguration; empty: the daemon's value is no setting of this table
+	Value Value
+	Help  string // what the daemon's value does, with its placeholder in backquotes
+	About string // what the annotation does
+}
+
+// Value is how a setting is written, and which part of a Port it sets: a Times, a Timeout, a Count or a Choice.
+type Value interface {
+	// Form says what may be written.
+	Form() string
+	// Read sets what text says in a port. False: text is not of the form, and the port is as it was.
+	Read(text string, port *Port) bool
+	setDefault(*Port)
+}
+
+// Times is a list of times, such as 250ms,1s. The zero value of the part stands for "not set", as for all kinds of Value.
+type Times struct {
+	Default []time.Duration
+	Most    int // in the list
+	Part    func(*Port) *[]time.Duration
+}
+
+// Timeout is one time.
+type Timeout struct {
+	Default time.Duration
+	Never   bool // 0 may be written, and means Never
+	Needed  bool // though Never is allowed for a Service, the daemon's value must be above 0
+	Part    func(*Port) *time.Duration
+}
+
+// Count is a number from 0.
+type Count struct {
+	Default *int // nil: none
+	Most    int  // 0: no maximum
+	Set     func(*Port, int)
+}
+
+// Choice is one of some words.
+type Choice struct {
+	Default string
+	Words   []string
+	Set     func(*Port, string)
+}
+
+// maxTimeout is the longest time that an annotation may ask for, as a bound on mistakes: the daemon's own has no maximum.
+const maxTimeout = 1000 * time.Hour
+
+// Form implements Value.
+func (v Times) Form() string {
+	return fmt.Sprintf("1 to %d times above 0 with commas between, such as 250ms,1s", v.Most)
+}
+
+// Form implements Value.
+func (v Timeout) Form() string {
+	form := "a time above 0 and up to 1000h, such as 90s or 5m"
+	if v.Never {
+		form += ", or 0 for never"
+	}
+	return form
+}
+
+// Form implements Value.
+func (v Count) Form() string {
+	if v.Most == 0 {
+		return "a number, 0 for no limit"
+	}
+	return fmt.Sprintf("a number from 0 to %d", v.Most)
+}
+
+// Form implements Value.
+func (v Choice) Form() string {
+	last := len(v.Words) - 1
+	return strings.Join(v.Words[:last], ", ") + " or " + v.Words[last]
+}
+
+// Read implements Value.
+func (v Times) Read(text string, port *Port) bool {
+	var times []time.Duration
+	for part := range strings.SplitSeq(text, ",") {
+		t, ok := readTime(strings.TrimSpace(part))
+		if !ok || t == 0 || len(times) == v.Most {
+			return false
+		}
+		times = append(times, t)
+	}
+	*v.Part(port) = times
+	return true
+}
+
+// Read implements Value.
+func (v Timeout) Read(text string, port *Port) bool {
+	t, ok := readTime(text)
+	if !ok || t == 0 && !v.Never {
+		return false
+	}
+	v.Set(port, t)
+	return true
+}
+
+// Set sets a time that is not negative.
+func (v Timeout) Set(port *Port, t time.Duration) {
+	if t == 0 {
+		t = Never
+	}
+	*v.Part(port) = t
+}
+
+// Read implements Value.
+func (v Count) Read(text string, port *Port) bool {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 || v.Most > 0 && n > int64(v.Most) {
+		return false
+	}
+	v.Set(port, int(n))
+	return true
+}
+
+// Read implements Value.
+func (v Choice) Read(text string, port *Port) bool {
+	if !slices.Contains(v.Words, text) {
+		return false
+	}
+	v.Set(port, text)
+	return true
+}
+
+func (v Times) setDefault(port *Port) { *v.Part(port) = v.Default }
+
+func (v Timeout) setDefault(port *Port) { v.Set(port, v.Default) }
+
+func (v Count) setDefault(port *Port) {
+	if v.Default != nil {
+		v.Set(port, *v.Default)
+	}
+}
+
+func (v Choice) setDefault(port *Port) {
+	if v.Default != "" {
+		v.Set(port, v.Default)
+	}
+}
+
+// readTime reads a time from 0 to maxTimeout.
+func readTime(text string) (time.Duration, bool) {
+	t, err := time.ParseDuration(text)
+	return t, err == nil && t >= 0 && t <= maxTimeout
+}
