@@ -13,7 +13,7 @@ const module = "github.com/portald/portald/"
 // decision, and is made here.
 var arrows = map[string][]string{
 	"proxy/service":        {},
-	"proxy/balance":        {},
+	"proxy/balance":        {"proxy/service"},
 	"platform":             {"proxy/service"},
 	"proxy/splice":         {"proxy/service"},
 	"portal":               {"proxy/service"},

@@ -31,7 +31,7 @@ type bindings struct {
 // comes back or its time is up, so that an endpoint can go without a walk over all clients.
 type binding struct {
 	client netip.Addr
-	to     *endpoint
+	to     *member
 	used   time.Duration // since epoch
 }
 
@@ -60,7 +60,7 @@ func (t *bindings) clear() {
 }
 
 // find returns the endpoint the client is bound to, nil when there is none that still counts.
-func (t *bindings) find(client netip.Addr, now time.Duration) *endpoint {
+func (t *bindings) find(client netip.Addr, now time.Duration) *member {
 	el := t.byClient[client]
 	if el == nil {
 		return nil
@@ -74,7 +74,7 @@ func (t *bindings) find(client netip.Addr, now time.Duration) *endpoint {
 func (t *bindings) expired(b *binding, now time.Duration) bool { return now-b.used >= t.timeout }
 
 // bind makes e the client's endpoint, used now. The least recently used binding makes room when there is none.
-func (t *bindings) bind(client netip.Addr, e *endpoint, now time.Duration) {
+func (t *bindings) bind(client netip.Addr, e *member, now time.Duration) {
 	el := t.byClient[client]
 	if el == nil {
 		if len(t.byClient) >= t.max {
@@ -120,7 +120,7 @@ func (t *bindings) expire(now time.Duration, n int) {
 }
 
 // forget makes all bindings to e stale, which must be gone.
-func (t *bindings) forget(e *endpoint) {
+func (t *bindings) forget(e *member) {
 	t.stale += int(e.bound)
 	if t.live() == 0 {
 		t.clear()

@@ -20,7 +20,7 @@ func bound(timeout time.Duration, addrs []netip.AddrPort) *Balancer {
 
 func pick(t *testing.T, b *Balancer, c netip.Addr, tried []netip.AddrPort, want netip.AddrPort, affinity string) {
 	t.Helper()
-	e, word, ok := b.Pick(c, tried)
+	e, word, ok := pickAddr(b, c, tried)
 	if !ok || e != want || word != affinity {
 		t.Fatalf("picked %v %q %v, want %v %q", e, word, ok, want, affinity)
 	}
@@ -50,7 +50,7 @@ func TestAffinityMovesWhenItsEndpointFailed(t *testing.T) {
 	pick(t, b, address(1), a[:1], a[1], Moved)
 	pick(t, b, address(1), nil, a[1], Hit)
 	pick(t, b, address(1), a[:1], a[1], Hit) // another connection of the client had failed at the old one
-	if _, _, ok := b.Pick(address(1), a); ok {
+	if _, _, ok := pickAddr(b, address(1), a); ok {
 		t.Fatal("picked one although all were tried")
 	}
 	pick(t, b, address(1), nil, a[1], Hit) // nothing took its place
@@ -130,7 +130,7 @@ func TestExpiredBindingsGo(t *testing.T) {
 
 func TestBindingsAreBounded(t *testing.T) {
 	a := endpoints(2)
-	b := New(Options{Start: atFirst, MaxBindings: 3})
+	b := newBalancer(Options{Start: atFirst, MaxBindings: 3})
 	b.SetEndpoints(a)
 	b.SetAffinity(time.Hour)
 	for i := range 3 {
@@ -145,7 +145,7 @@ func TestBindingsAreBounded(t *testing.T) {
 
 func TestAffinityUnderConcurrency(t *testing.T) {
 	a := endpoints(4)
-	b := New(Options{MaxBindings: 50})
+	b := newBalancer(Options{MaxBindings: 50})
 	b.SetEndpoints(a)
 	b.SetAffinity(time.Hour)
 	var wg sync.WaitGroup
@@ -170,7 +170,7 @@ func TestAffinityUnderConcurrency(t *testing.T) {
 // check tells whether what the balancer keeps about bindings agrees with itself.
 func check(t *testing.T, b *Balancer) {
 	t.Helper()
-	held := map[*endpoint]int{}
+	held := map[*member]int{}
 	stale := 0
 	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
 		at := el.Value.(*binding)
@@ -196,7 +196,7 @@ func check(t *testing.T, b *Balancer) {
 func BenchmarkPickBound(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := New(Options{})
+			r := newBalancer(Options{})
 			r.SetEndpoints(endpoints(10))
 			r.SetAffinity(time.Hour)
 			clients := make([]netip.Addr, n)

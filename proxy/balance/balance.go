@@ -1,13 +1,14 @@
-// Package balance chooses which endpoint of a service port a client goes to: in turn, or by ClientIP affinity. It does
-// not know what an endpoint is behind its address, and never dials one.
+// Package balance chooses which endpoint of a service port a client goes to: in turn, or by ClientIP affinity. It keeps
+// what connections report of endpoints. It does not know what an endpoint is behind its address, and never dials one.
 package balance
 
 import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Options tune a Balancer. The zero value is right outside tests.
@@ -17,30 +18,34 @@ type Options struct {
 }
 
 // Balancer hands out the endpoints of one front in turn, each as often as the others, and binds clients to them when
-// affinity is on. It is safe for concurrent use; no call waits for anything but the others' short critical sections.
+// affinity is on. It is safe for concurrent use; no call waits for anything but short critical sections of the same
+// service port.
 type Balancer struct {
 	start func(n int) int
+	port  *port
 
-	mu       sync.Mutex
-	ring     []*endpoint // sorted by address
-	next     int         // index in ring of the endpoint whose turn it is
+	// guarded by port.mu
+	closed   bool
+	ring     []*member // sorted by address
+	next     int       // index in ring of the member whose turn it is
 	bindings bindings
 }
 
-// endpoint is one place in the ring. One that left and came back is a new one: what was bound to it stays forgotten.
-// There may be a million, so the fields stand as closely as they can.
-type endpoint struct {
-	addr  netip.Addr
-	port  uint16
-	gone  bool
-	bound int32 // bindings that point here
+// member is an endpoint in the ring. One that left and came back is a new member: what was bound to it stays forgotten.
+// There may be a million, so the fields are packed.
+type member struct {
+	endpoint *Endpoint // from its first pick on
+	addr     netip.Addr
+	port     uint16
+	gone     bool
+	bound    int32 // bindings that point here
 }
 
-func (e *endpoint) addrPort() netip.AddrPort { return netip.AddrPortFrom(e.addr, e.port) }
+func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m.port) }
 
-// New returns a Balancer without endpoints and without affinity.
-func New(o Options) *Balancer {
-	b := &Balancer{start: o.Start}
+// New returns a Balancer of a service port, without endpoints and without affinity.
+func New(all *Endpoints, name service.PortName, o Options) *Balancer {
+	b := &Balancer{start: o.Start, port: all.join(name)}
 	if b.start == nil {
 		b.start = rand.IntN // so that nodes do not all begin with the same endpoint
 	}
@@ -48,27 +53,68 @@ func New(o Options) *Balancer {
 	return b
 }
 
-// Pick returns the endpoint whose turn it is, leaving out those tried, or the one the client is bound to. The turn of
-// one left out is lost, which is what it takes for the others to be used evenly when it is dead. Affinity is "" when
-// it is off, otherwise Fresh, Hit or Moved. False: no endpoint is left. Without tried it costs the same for any number
-// of endpoints, and without affinity it allocates nothing.
-func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (addr netip.AddrPort, affinity string, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var e *endpoint
+// Close drops what the balancer keeps of its endpoints. A client that is picked for later is still served, from the last list.
+func (b *Balancer) Close() {
+	b.port.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		b.port.balancers--
+		for _, m := range b.ring {
+			m.release()
+		}
+	}
+	unused := b.port.unused()
+	b.port.mu.Unlock()
+	if unused {
+		b.port.all.dropUnused(b.port)
+	}
+}
+
+// Pick opens a lease of the endpoint whose turn it is, leaving out those tried, or of the one the client is bound to. The
+// turn of one left out is lost, which is what it takes for the others to be used evenly when it is dead. Affinity is ""
+// when it is off, otherwise Fresh, Hit or Moved. Nil: no endpoint is left. Without tried it costs the same for any number
+// of endpoints, and without affinity it allocates only what is known of an endpoint, once.
+func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (e *Endpoint, affinity string) {
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
+	var m *member
 	if b.bindings.on() {
-		e, affinity = b.pickBound(client.Unmap(), tried)
+		m, affinity = b.pickBound(client.Unmap(), tried)
 	} else {
-		e = b.turn(tried)
+		m = b.turn(tried)
 	}
-	if e == nil {
-		return netip.AddrPort{}, "", false
+	if m == nil {
+		return nil, ""
 	}
-	return e.addrPort(), affinity, true
+	e = b.endpoint(m)
+	e.open++
+	return e, affinity
+}
+
+// endpoint returns what is known of a member, which is kept while the member is listed.
+func (b *Balancer) endpoint(m *member) *Endpoint {
+	if m.endpoint != nil {
+		return m.endpoint
+	}
+	e := b.port.endpoint(m.addrPort())
+	if !b.closed {
+		m.endpoint = e
+		e.lists++
+	}
+	return e
+}
+
+// release drops what is known of a member that is not listed any more.
+func (m *member) release() {
+	if e := m.endpoint; e != nil {
+		m.endpoint = nil
+		e.lists--
+		e.dropUnused()
+	}
 }
 
 // turn gives the next endpoint that was not tried its turn; nil when all were.
-func (b *Balancer) turn(tried []netip.AddrPort) *endpoint {
+func (b *Balancer) turn(tried []netip.AddrPort) *member {
 	for range b.ring {
 		e := b.ring[b.next]
 		if b.next++; b.next == len(b.ring) {
@@ -82,7 +128,7 @@ func (b *Balancer) turn(tried []netip.AddrPort) *endpoint {
 }
 
 // pickBound returns the client's endpoint, binding the client when it has none or when that one was tried.
-func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort) (*endpoint, string) {
+func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort) (*member, string) {
 	now := b.bindings.now()
 	b.bindings.expire(now, 2) // more than one bind adds, so the table shrinks to what is alive
 	bound := b.bindings.find(client, now)
@@ -109,9 +155,9 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	addrs = slices.Compact(addrs)
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if slices.EqualFunc(b.ring, addrs, func(e *endpoint, a netip.AddrPort) bool { return e.addrPort() == a }) {
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
+	if slices.EqualFunc(b.ring, addrs, func(e *member, a netip.AddrPort) bool { return e.addrPort() == a }) {
 		return
 	}
 	old := b.ring
@@ -119,30 +165,31 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	b.next = b.resume(old)
 	for _, e := range old {
 		if e.gone {
+			e.release()
 			b.bindings.forget(e)
 		}
 	}
 }
 
 // merge returns the ring of addrs, with those endpoints of old that stay, and marks the others gone.
-func merge(old []*endpoint, addrs []netip.AddrPort) []*endpoint {
+func merge(old []*member, addrs []netip.AddrPort) []*member {
 	for _, e := range old {
 		e.gone = true
 	}
-	ring := make([]*endpoint, len(addrs))
+	ring := make([]*member, len(addrs))
 	for i, addr := range addrs {
 		if at, ok := search(old, addr); ok {
 			ring[i] = old[at]
 			ring[i].gone = false
 		} else {
-			ring[i] = &endpoint{addr: addr.Addr(), port: addr.Port()}
+			ring[i] = &member{addr: addr.Addr(), port: addr.Port()}
 		}
 	}
 	return ring
 }
 
 // resume returns whose turn it is in the new ring; b.next is still of the old one.
-func (b *Balancer) resume(old []*endpoint) int {
+func (b *Balancer) resume(old []*member) int {
 	for i := range old {
 		if e := old[(b.next+i)%len(old)]; !e.gone {
 			at, _ := search(b.ring, e.addrPort())
@@ -155,15 +202,15 @@ func (b *Balancer) resume(old []*endpoint) int {
 	return b.start(len(b.ring))
 }
 
-func search(ring []*endpoint, addr netip.AddrPort) (int, bool) {
-	return slices.BinarySearchFunc(ring, addr, func(e *endpoint, a netip.AddrPort) int { return e.addrPort().Compare(a) })
+func search(ring []*member, addr netip.AddrPort) (int, bool) {
+	return slices.BinarySearchFunc(ring, addr, func(e *member, a netip.AddrPort) int { return e.addrPort().Compare(a) })
 }
 
 // SetAffinity binds clients by address for as long as they come back within timeout; 0 ends that and forgets them. A
 // new timeout holds at once for those who are bound already.
 func (b *Balancer) SetAffinity(timeout time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
 	b.bindings.timeout = max(timeout, 0)
 	if !b.bindings.on() {
 		b.bindings.clear()
@@ -172,8 +219,8 @@ func (b *Balancer) SetAffinity(timeout time.Duration) {
 
 // Bindings returns how many clients are bound. It costs O(those that expired since the last call).
 func (b *Balancer) Bindings() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
 	b.bindings.expire(b.bindings.now(), b.bindings.size())
 	return b.bindings.live()
 }

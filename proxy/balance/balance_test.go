@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 var client = netip.MustParseAddr("192.0.2.1")
@@ -22,8 +24,22 @@ func endpoints(n int) []netip.AddrPort {
 // atFirst begins the turn at the first endpoint.
 func atFirst(int) int { return 0 }
 
+var cart = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
+
+func newBalancer(o Options) *Balancer { return New(NewEndpoints(), cart, o) }
+
+// pickAddr picks as a connection does that ends at once.
+func pickAddr(b *Balancer, client netip.Addr, tried []netip.AddrPort) (addr netip.AddrPort, affinity string, ok bool) {
+	e, affinity := b.Pick(client, tried)
+	if e == nil {
+		return netip.AddrPort{}, affinity, false
+	}
+	e.Ended(true, 0, 0)
+	return e.Addr(), affinity, true
+}
+
 func balancer(addrs []netip.AddrPort) *Balancer {
-	b := New(Options{Start: atFirst})
+	b := newBalancer(Options{Start: atFirst})
 	b.SetEndpoints(addrs)
 	return b
 }
@@ -32,7 +48,7 @@ func balancer(addrs []netip.AddrPort) *Balancer {
 func connect(b *Balancer, client netip.Addr, dead []netip.AddrPort) (netip.AddrPort, bool) {
 	var tried []netip.AddrPort
 	for {
-		e, _, ok := b.Pick(client, tried)
+		e, _, ok := pickAddr(b, client, tried)
 		if !ok || !slices.Contains(dead, e) {
 			return e, ok
 		}
@@ -43,7 +59,7 @@ func connect(b *Balancer, client netip.Addr, dead []netip.AddrPort) (netip.AddrP
 func picks(b *Balancer, n int) []netip.AddrPort {
 	var out []netip.AddrPort
 	for range n {
-		e, _, _ := b.Pick(client, nil)
+		e, _, _ := pickAddr(b, client, nil)
 		out = append(out, e)
 	}
 	return out
@@ -57,9 +73,9 @@ func expect(t *testing.T, got []netip.AddrPort, want ...netip.AddrPort) {
 }
 
 func TestPickWithoutEndpoints(t *testing.T) {
-	b := New(Options{})
-	if e, affinity, ok := b.Pick(client, nil); ok || affinity != "" || e.IsValid() {
-		t.Fatalf("picked %v %q %v from nothing", e, affinity, ok)
+	b := newBalancer(Options{})
+	if e, affinity := b.Pick(client, nil); e != nil || affinity != "" {
+		t.Fatalf("picked %v %q from nothing", e.Addr(), affinity)
 	}
 }
 
@@ -72,7 +88,7 @@ func TestPickTakesTurns(t *testing.T) {
 func TestPickStartsAnywhere(t *testing.T) {
 	first := map[netip.AddrPort]bool{}
 	for range 200 {
-		b := New(Options{})
+		b := newBalancer(Options{})
 		b.SetEndpoints(endpoints(4))
 		first[picks(b, 1)[0]] = true
 	}
@@ -84,9 +100,9 @@ func TestPickStartsAnywhere(t *testing.T) {
 func TestPickLeavesOutTried(t *testing.T) {
 	a := endpoints(4)
 	b := balancer(a)
-	e, _, _ := b.Pick(client, []netip.AddrPort{a[0], a[1]})
+	e, _, _ := pickAddr(b, client, []netip.AddrPort{a[0], a[1]})
 	expect(t, append([]netip.AddrPort{e}, picks(b, 2)...), a[2], a[3], a[0])
-	if _, _, ok := b.Pick(client, a); ok {
+	if _, _, ok := pickAddr(b, client, a); ok {
 		t.Fatal("picked one although all were tried")
 	}
 	expect(t, picks(b, 1), a[1]) // that took nobody's turn
@@ -97,7 +113,7 @@ func TestEveryLiveEndpointGetsTheSame(t *testing.T) {
 	for _, tc := range []struct{ all, dead int }{{1, 0}, {3, 0}, {7, 0}, {3, 1}, {5, 2}, {16, 3}} {
 		t.Run(fmt.Sprintf("%d with %d dead", tc.all, tc.dead), func(t *testing.T) {
 			a := endpoints(tc.all)
-			b := New(Options{})
+			b := newBalancer(Options{})
 			b.SetEndpoints(a)
 			var dead []netip.AddrPort
 			for _, i := range rand.Perm(tc.all)[:tc.dead] {
@@ -165,7 +181,7 @@ func TestUpdateKeepsTheTurn(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			restarts := 0
-			b := New(Options{Start: func(int) int { restarts++; return 0 }})
+			b := newBalancer(Options{Start: func(int) int { restarts++; return 0 }})
 			b.SetEndpoints(tc.old)
 			picks(b, tc.picked)
 			b.SetEndpoints(tc.new)

@@ -14,7 +14,7 @@ func FuzzBalancer(f *testing.F) {
 	f.Add([]byte{1, 5, 0, 0xff, 2, 1, 4, 6, 2, 1, 1, 0, 2, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			m := model{b: New(Options{MaxBindings: 5}), bound: map[netip.Addr]tie{}}
+			m := model{b: newBalancer(Options{MaxBindings: 5}), bound: map[netip.Addr]tie{}}
 			for ; len(ops) >= 2; ops = ops[2:] {
 				m.step(t, ops[0]%5, ops[1])
 				check(t, m.b)
@@ -65,7 +65,7 @@ func (m *model) step(t *testing.T, op, arg byte) {
 }
 
 func (m *model) pick(t *testing.T, c netip.Addr, tried []netip.AddrPort) {
-	e, affinity, ok := m.b.Pick(c, tried)
+	e, affinity, ok := pickAddr(m.b, c, tried)
 	left := slices.ContainsFunc(m.addrs, func(a netip.AddrPort) bool { return !slices.Contains(tried, a) })
 	if ok != left {
 		t.Fatalf("ok %v with %v, tried %v", ok, m.addrs, tried)

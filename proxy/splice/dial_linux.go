@@ -70,17 +70,17 @@ func (c *conn) awaitDial() {
 }
 
 // failed ends the current attempt and closes its socket.
-func (c *conn) failed(err error, shortage bool) step {
+func (c *conn) failed(err error, lack shortage) step {
 	c.l.timers.stop(&c.timer)
 	c.shut(&c.endpoint, sysClose)
-	return c.life.failed(err, shortage, c.l.clock())
+	return c.life.failed(err, lack, c.l.clock())
 }
 
 // dialReady is told that the endpoint answered: a socket that is still connecting is never reported ready.
 func (c *conn) dialReady(events uint32) {
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		if e := sysError(c.endpoint.fd); e != 0 {
-			c.advance(c.failed(e, false))
+			c.advance(c.failed(e, enough))
 			return
 		}
 	}

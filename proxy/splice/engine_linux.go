@@ -70,17 +70,18 @@ func (e *epollEngine) Run(ctx context.Context) error {
 	return nil
 }
 
-// short reports an error of a socket to an endpoint that means a shortage here. True: another endpoint would fail alike.
-func (e *epollEngine) short(err syscall.Errno) bool {
+// short reports an error of a socket to an endpoint that means a shortage on this host.
+func (e *epollEngine) short(err syscall.Errno) shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket
 		e.core.opts.Trouble(err)
-		return true
+		return noResources
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
 		e.core.opts.Trouble(err)
+		return noPort
 	}
-	return false
+	return enough
 }
 
 // lightest is the loop with the fewest connections.

@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"time"
@@ -21,6 +22,7 @@ type life struct {
 	rounds  bool          // when all endpoints have failed they are dialled again after a pause
 	dialing bool          // the last attempt has no result yet
 	removed bool          // the endpoint of that attempt was taken away meanwhile
+	lease   Lease         // of the current attempt, and then of the connection
 	asked   question      // that the host has not answered yet
 	retry   *retries      // nil: no dial has failed
 	seen    *plan         // the plan that dials went by: a newer one may bring endpoints
@@ -141,7 +143,7 @@ func (f *life) answered(yes bool, now time.Duration) step {
 	case q == isInside:
 		return f.locate(yes, now)
 	case removed:
-		return f.failed(errRemoved, false, now)
+		return f.failed(errRemoved, enough, now)
 	default:
 		return f.dial(yes)
 	}
@@ -155,10 +157,10 @@ func (f *life) next(now time.Duration) step {
 	if !f.retry.left(len(f.plan.policy.ConnectTimeouts)) {
 		return f.exhausted(false, now)
 	}
-	endpoint, ok := f.pick()
-	if !ok {
+	if !f.pick() {
 		return f.exhausted(true, now)
 	}
+	endpoint := f.lease.Endpoint
 	f.dialled, f.dialing = now, true
 	f.rec.Attempts = append(f.rec.Attempts, Attempt{Endpoint: endpoint, Times: 1})
 	o, client, to := &f.front.engine.opts, f.clientAddr(), endpoint.Addr()
@@ -185,14 +187,14 @@ func (f *life) current() *Attempt { return &f.rec.Attempts[len(f.rec.Attempts)-1
 
 // pick asks for an endpoint that was not tried in this round. When all were, those that only did not answer in time may
 // have another, longer try; those that refused may not.
-func (f *life) pick() (netip.AddrPort, bool) {
+func (f *life) pick() (ok bool) {
 	client, picker := f.clientAddr(), f.front.pickers[f.scope]
-	endpoint, affinity, ok := picker.Pick(client, f.retry.without())
+	f.lease, ok = picker.Pick(client, f.retry.without())
 	if !ok && f.retry.slow() {
-		endpoint, affinity, ok = picker.Pick(client, f.retry.without())
+		f.lease, ok = picker.Pick(client, f.retry.without())
 	}
-	f.rec.Affinity = affinity
-	return endpoint, ok
+	f.rec.Affinity = f.lease.Affinity
+	return ok
 }
 
 // exhausted ends a round of dials that all failed.
@@ -226,16 +228,32 @@ var (
 	errRemoved = errors.New("endpoint removed") // it was taken away before it was dialled
 )
 
-// failed ends the current attempt, or the one that had worked so far, and begins another. Where it failed for a shortage on
-// this host every other would fail alike, and none is made.
-func (f *life) failed(err error, shortage bool, now time.Duration) step {
+// shortage is what this host lacked for a dial. The endpoint is not to blame.
+type shortage uint8
+
+const (
+	enough      shortage = iota
+	noPort               // none of ours is left towards this endpoint: another may be reached
+	noResources          // every dial would fail alike
+)
+
+// failed ends the current attempt, or the one that had worked so far, and begins another, but without resources.
+func (f *life) failed(err error, lack shortage, now time.Duration) step {
+	switch {
+	case !f.dialing:
+		f.lease.Ended(false, 0, 0) // what was sent is lost
+	case lack != enough, err == errRemoved:
+		f.lease.Dialled(context.Canceled, now-f.dialled)
+	default:
+		f.lease.Dialled(err, now-f.dialled)
+	}
 	f.dialing = false
 	if f.retry == nil {
 		f.retry = &retries{}
 	}
 	f.retry.failed(f.current().Endpoint, err == errTimeout)
 	f.rec.failed(err.Error(), now-f.dialled)
-	if shortage {
+	if lack == noResources {
 		return step{kind: stepRefuse, outcome: OutcomeResources}
 	}
 	return f.next(now)
@@ -251,6 +269,7 @@ func (f *life) connected(now time.Duration) {
 	f.dialing = false
 	a := f.current()
 	a.Took = now - f.dialled
+	f.lease.Dialled(nil, a.Took)
 	f.rec.Connect = now - f.began
 	f.rec.Endpoint = f.front.endpoint(f.plan, a.Endpoint)
 }
@@ -262,10 +281,13 @@ func (f *life) firstByte(now time.Duration) { f.rec.FirstByte = now - f.began }
 func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 	if f.dialing {
 		f.dialing = false
+		f.lease.Dialled(context.Canceled, now-f.dialled)
 		f.rec.failed(errGivenUp.Error(), now-f.dialled)
 	}
 	f.rec.ClosedBy, f.rec.How, f.rec.Outcome = by, how, o
 	f.rec.Duration = now - f.began
+	broken := by == Endpoint && how != FIN
+	f.lease.Ended(!broken, f.rec.BytesToEndpoint, f.rec.BytesFromEndpoint)
 	f.front.observer.Observe(&f.rec)
 }
 

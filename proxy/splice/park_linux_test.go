@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"context"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -147,4 +148,6 @@ func TestEndpointGoesWhileAsked(t *testing.T) {
 	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "live x" {
 		t.Errorf("got %q, %v", buf[:n], err)
 	}
+	r.stop()
+	endpoints.wantLeases(t, []error{context.Canceled, nil}, true)
 }

@@ -27,7 +27,7 @@ func (c *conn) dialExpired(now time.Duration) {
 	case c.retry != nil && c.retry.waiting:
 		c.redial()
 	case now >= c.dialEnds():
-		c.advance(c.failed(errTimeout, false))
+		c.advance(c.failed(errTimeout, enough))
 	case c.watchClient():
 		c.awaitDial()
 	}

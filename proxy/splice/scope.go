@@ -21,9 +21,7 @@ func (p *Pickers) setDefaults() {
 // emptyPicker has no endpoints.
 type emptyPicker struct{}
 
-func (emptyPicker) Pick(netip.Addr, []netip.AddrPort) (netip.AddrPort, string, bool) {
-	return netip.AddrPort{}, "", false
-}
+func (emptyPicker) Pick(netip.Addr, []netip.AddrPort) (Lease, bool) { return Lease{}, false }
 
 // scope is which endpoints the client of a frontend of that kind may be led to. Depends: those of the cluster if the client
 // is inside, since an external traffic policy Local is for clients from outside.

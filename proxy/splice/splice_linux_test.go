@@ -23,22 +23,25 @@ import (
 
 // ring is the simplest Picker: round robin over a list that can be swapped.
 type ring struct {
-	mu   sync.Mutex
-	list []netip.AddrPort
-	next int
+	mu     sync.Mutex
+	list   []netip.AddrPort
+	next   int
+	leases []*lease
 }
 
-func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort) (netip.AddrPort, string, bool) {
+func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for range r.list {
 		a := r.list[r.next%len(r.list)]
 		r.next++
 		if !slices.Contains(tried, a) {
-			return a, "", true
+			l := &lease{endpoint: a}
+			r.leases = append(r.leases, l)
+			return Lease{Endpoint: a, State: l}, true
 		}
 	}
-	return netip.AddrPort{}, "", false
+	return Lease{}, false
 }
 
 func (r *ring) set(list ...netip.AddrPort) {
@@ -52,6 +55,7 @@ type rig struct {
 	*Core
 	loops   []*loop
 	records chan *Record
+	rings   []*ring
 	stop    func()
 }
 
@@ -80,7 +84,12 @@ func newRigOf(t testing.TB, loops int, opts Options) *rig {
 		cancel()
 		<-done
 	})
-	t.Cleanup(r.stop)
+	t.Cleanup(func() {
+		r.stop()
+		for _, list := range r.rings {
+			list.checkLeases(t)
+		}
+	})
 	return r
 }
 
@@ -115,6 +124,9 @@ func (r *rig) openAt(t testing.TB, protocol service.Protocol, host string, p Pic
 	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: protocol}
 	for {
 		at := netip.AddrPortFrom(netip.MustParseAddr(host), uint16(21000+nextPort.Add(1)%8000))
+		if list, ok := p.(*ring); ok {
+			r.rings = append(r.rings, list)
+		}
 		f, err := r.Open(name, Pickers{p}, viewOf(at, protocol, endpoints), at)
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/balance"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -31,6 +32,7 @@ const defaultLinger = 10 * time.Second
 // Carrier implements dataplane.Carrier. One goroutine calls it.
 type Carrier struct {
 	opts      Options
+	endpoints *balance.Endpoints
 	ports     *proxyPorts
 	lingering map[frontKey]time.Time // fronts whose proxy port is closed then
 
@@ -51,7 +53,7 @@ func New(opts Options) *Carrier {
 		opts.Linger = defaultLinger
 	}
 	return &Carrier{
-		opts: opts, ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
+		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
 	}
 }
 
@@ -100,7 +102,7 @@ func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
 		return nil
 	}
 	if f == nil {
-		f = newFront()
+		f = c.newFront(key.name)
 	}
 	if err := c.refresh(key, f, p, offer); err != nil {
 		return err
@@ -194,6 +196,7 @@ func (c *Carrier) forget(key frontKey, f *front) {
 	if f.port != 0 {
 		c.ports.give(key, f.port)
 	}
+	f.closeBalancers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fronts, key)

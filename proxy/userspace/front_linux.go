@@ -22,10 +22,17 @@ type front struct {
 	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: not to be had
 }
 
-func newFront() *front {
-	return &front{
-		balancers: [2]*balance.Balancer{balance.New(balance.Options{}), balance.New(balance.Options{})},
-		loopback:  map[netip.AddrPort]bool{},
+func (c *Carrier) newFront(name service.PortName) *front {
+	f := &front{loopback: map[netip.AddrPort]bool{}}
+	for scope := range f.balancers {
+		f.balancers[scope] = balance.New(c.endpoints, name, balance.Options{})
+	}
+	return f
+}
+
+func (f *front) closeBalancers() {
+	for _, b := range f.balancers {
+		b.Close()
 	}
 }
 
@@ -60,7 +67,7 @@ func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (pro
 		return 0, nil
 	}
 	if f == nil {
-		f = newFront()
+		f = c.newFront(key.name)
 	}
 	if err := c.refresh(key, f, p, offer); err != nil {
 		return 0, err
@@ -86,8 +93,9 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 	if f.Front != nil {
 		f.Retarget(view)
 	} else {
-		pickers := splice.Pickers{f.balancers[service.ClusterScope], f.balancers[service.NodeScope]}
+		pickers := splice.Pickers{picker{f.balancers[service.ClusterScope]}, picker{f.balancers[service.NodeScope]}}
 		if f.Front, err = c.opts.Core.Open(p.Name, pickers, view); err != nil {
+			f.closeBalancers()
 			return fmt.Errorf("serve %s: %w", p.Name, err)
 		}
 		c.keep(key, f)

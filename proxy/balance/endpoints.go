@@ -1,0 +1,67 @@
+package balance
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Endpoints keeps the state of the endpoints that were picked, by service port and address. An endpoint is kept while a
+// balancer lists it or a lease of it is open, and a service port while it has a balancer or an endpoint that is kept. Safe
+// for concurrent use.
+type Endpoints struct {
+	mu    sync.Mutex // is taken before that of a port
+	ports map[service.PortName]*port
+}
+
+// NewEndpoints returns an Endpoints that knows none.
+func NewEndpoints() *Endpoints { return &Endpoints{ports: map[service.PortName]*port{}} }
+
+// port is what the balancers of a service port share: both address families and both scopes.
+type port struct {
+	all  *Endpoints
+	name service.PortName
+
+	mu        sync.Mutex // guards the balancers and the endpoints too, so that a pick takes one lock
+	balancers int
+	endpoints map[netip.AddrPort]*Endpoint // from their first pick on
+}
+
+// join returns the port of a service port, for one balancer more.
+func (all *Endpoints) join(name service.PortName) *port {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	p := all.ports[name]
+	if p == nil {
+		p = &port{all: all, name: name, endpoints: map[netip.AddrPort]*Endpoint{}}
+		all.ports[name] = p
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.balancers++
+	return p
+}
+
+// dropUnused drops a port that has neither a balancer nor an endpoint. The caller holds no lock.
+func (all *Endpoints) dropUnused(p *port) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unused() && all.ports[p.name] == p {
+		delete(all.ports, p.name)
+	}
+}
+
+func (p *port) unused() bool { return p.balancers == 0 && len(p.endpoints) == 0 }
+
+// endpoint returns the endpoint at an address. The caller holds p.mu and refers to it before it lets go of that.
+func (p *port) endpoint(addr netip.AddrPort) *Endpoint {
+	e := p.endpoints[addr]
+	if e == nil {
+		e = &Endpoint{port: p, addr: addr}
+		p.endpoints[addr] = e
+	}
+	return e
+}
