@@ -3,12 +3,8 @@ package platform
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 )
-
-// PortSpan is some local ports in a row, both ends included.
-type PortSpan struct{ First, Last uint16 }
 
 // ReservedPorts are those that the host's administrator keeps from sockets that ask for no certain one
 // (net.ipv4.ip_local_reserved_ports, for both families), for servers to be started there.
@@ -18,24 +14,4 @@ func ReservedPorts() ([]PortSpan, error) {
 		return nil, fmt.Errorf("read reserved ports: %w", err)
 	}
 	return parseSpans(strings.TrimSpace(string(text)))
-}
-
-// parseSpans reads a list such as 8080,9000-9010.
-func parseSpans(list string) (spans []PortSpan, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isSpan := strings.Cut(part, "-")
-		if !isSpan {
-			last = first
-		}
-		a, err1 := strconv.ParseUint(first, 10, 16)
-		b, err2 := strconv.ParseUint(last, 10, 16)
-		if err1 != nil || err2 != nil || b < a {
-			return nil, fmt.Errorf("read reserved ports: %q is no port, nor some in a row", part)
-		}
-		spans = append(spans, PortSpan{uint16(a), uint16(b)})
-	}
-	return spans, nil
 }

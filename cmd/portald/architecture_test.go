@@ -31,8 +31,12 @@ var arrows = map[string][]string{
 	"portal/ipvs":          {"portal", "proxy/service", "platform"},
 	"portal/portaltest":    {"portal", "proxy/service"},
 	"cmd/portald/config":   {"platform", "portal", "proxy/service", "proxy/splice", "proxy/userspace"},
-	"cmd/portald": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs", "portal/nftables", "proxy", "proxy/admin",
-		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch", "proxy/service", "proxy/splice", "proxy/userspace"},
+	"cmd/portald/writers": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs", "portal/nftables",
+		"proxy/service"},
+	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "portal", "proxy", "proxy/admin",
+		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
+		"proxy/service", "proxy/splice", "proxy/userspace"},
+	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers"},
 }
 
 // rooms is where each third-party module may be imported. Tests, and integration, which is not part of the product, are
@@ -46,8 +50,8 @@ var rooms = map[string][]string{
 	"github.com/mdlayher/netlink":         {"portal/nftables"},
 	"github.com/moby/ipvs":                {"portal/ipvs"},
 	"github.com/prometheus/client_golang": {"proxy/admin"},
-	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "proxy", "proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests",
-		"proxy/kube/translate", "proxy/kube/watch", "proxy/userspace"},
+	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers", "proxy",
+		"proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch", "proxy/userspace"},
 	"github.com/spf13/cobra":         {"cmd/portald"},
 	"github.com/spf13/pflag":         {"cmd/portald/config"},
 	"github.com/vishvananda/netlink": {"platform", "portal/ipvs", "portal/portaltest"},

@@ -1,4 +1,4 @@
-package main
+package writers
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 
 // A portald for a proxy name leaves the rules of the one without alone, and stays before those of others.
 func TestTraces(t *testing.T) {
-	plain := traceOf(&config.Config{})
-	if plain.chains != ownChains || plain.table != ownTable || plain.divert != platform.DefaultDivert() {
+	plain := NamesOf(&config.Config{})
+	if plain.Chains != ownChains || plain.Table != ownTable || plain.Divert != platform.DefaultDivert() {
 		t.Errorf("without a name: %+v", plain)
 	}
 	for i := range 1000 {
-		named := traceOf(&config.Config{ServiceProxyName: fmt.Sprint("proxy-", i), Mode: service.ModeKernel})
-		first, last := named.divert.Priority, named.divert.Priority+platform.DivertRules-1
-		if named.chains == plain.chains || named.table == plain.table || named.divert.Table == plain.divert.Table ||
-			first < plain.divert.Priority+platform.DivertRules || last >= 512 {
+		named := NamesOf(&config.Config{ServiceProxyName: fmt.Sprint("proxy-", i), Mode: service.ModeKernel})
+		first, last := named.Divert.Priority, named.Divert.Priority+platform.DivertRules-1
+		if named.Chains == plain.Chains || named.Table == plain.Table || named.Divert.Table == plain.Divert.Table ||
+			first < plain.Divert.Priority+platform.DivertRules || last >= 512 {
 			t.Fatalf("%d: %+v beside %+v", i, named, plain)
 		}
 	}
@@ -36,7 +36,7 @@ func TestKubeNames(t *testing.T) {
 		{config.Config{Mode: service.ModeKernel, Manifests: []string{"-"}}, false},
 		{config.Config{Mode: service.ModeKernel, ServiceProxyName: "other"}, false},
 	} {
-		if got := traceOf(&c.cfg); (got.chains == kubeChains) != c.kube || (got.table == kubeTable) != c.kube {
+		if got := NamesOf(&c.cfg); (got.Chains == kubeChains) != c.kube || (got.Table == kubeTable) != c.kube {
 			t.Errorf("%+v: %+v", c.cfg, got)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // RaiseDescriptors cannot raise anything here.
@@ -36,4 +38,29 @@ func LocalAddresses() ([]netip.Addr, error) {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out), nil
+}
+
+// Add cannot route marked packets here.
+func (Divert) Add(service.IPFamily) error {
+	return fmt.Errorf("deliver marked packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+// Remove has nothing to remove here.
+func (Divert) Remove(service.IPFamily) error { return nil }
+
+// dynamicPorts is the size of IANA's range of dynamic ports, from 49152 to 65535: the default of Windows.
+const dynamicPorts = 16384
+
+// LocalPorts is how many ports the system may choose from by default for sockets that ask for none.
+func LocalPorts() (int, error) { return dynamicPorts, nil }
+
+// PipePages is 0: pipes are not used to carry bytes here.
+func PipePages() (int, error) { return 0, nil }
+
+// ReservedPorts are none that are known here.
+func ReservedPorts() ([]PortSpan, error) { return nil, nil }
+
+// MayMark says that packets cannot be marked here.
+func MayMark(uint32) error {
+	return fmt.Errorf("mark what a socket sends on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -1,0 +1,117 @@
+// Package daemon makes the parts of a running portald out of a configuration, starts them in order, and stops them in reverse.
+// It knows how parts depend on each other, and does the work of none.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// daemon is the parts, in the order in which they start.
+type daemon struct {
+	log        *logrus.Logger
+	settings   atomic.Pointer[config.Settings] // of the last reload
+	servers    *servers
+	telemetry  *telemetry
+	host       *host
+	rules      *hostRules
+	path       *dataPath
+	reconciler *reconciler
+	source     *source
+	reload     *stage
+}
+
+// Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It returns an error
+// if the daemon cannot start.
+func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) error {
+	if err := checkRuntime(); err != nil {
+		return err
+	}
+	d, err := newDaemon(flags, cfg, log, version)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+// newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
+func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
+	d = &daemon{log: log}
+	d.settings.Store(&cfg.Settings)
+	limit := raiseNoFile(log, version)
+	if d.telemetry, err = newTelemetry(cfg, log); err != nil {
+		return nil, err
+	}
+	if d.host, err = newHost(cfg.Inside, log); err != nil {
+		return nil, err
+	}
+	if d.rules, err = newHostRules(cfg, &d.settings, d.host, d.telemetry.metrics, log); err != nil {
+		return nil, err
+	}
+	cfg = d.rules.cfg
+	account := splice.NewAccount(budgetOf(cfg, limit, log))
+	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, log); err != nil {
+		return nil, err
+	}
+	if d.source, err = newSource(cfg, d.rules.writer.IPv6(), d.host.addresses.Contains, log); err != nil {
+		return nil, err
+	}
+	metrics, events := d.telemetry.metrics, d.source.events
+	metrics.WatchChanges(d.source.changes)
+	d.servers = newServers(cfg, metrics, events, account, log)
+	report := &reporter{log: log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs()}
+	d.reconciler = newReconciler(d, report)
+	d.source.cache.WatchNode(d.nodeChanged)
+	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
+	if d.rules.fellBack != nil {
+		events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
+	}
+	prepareNode(cfg, events, log)
+	return d, nil
+}
+
+// parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones drained,
+// the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that show it.
+func (d *daemon) parts() []part {
+	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.reconciler, d.source, d.reload}
+}
+
+func (d *daemon) run(ctx context.Context) error {
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	for _, p := range d.parts() {
+		p.start(failed)
+	}
+	<-ctx.Done()
+	d.servers.health.Draining()
+	var errs []error
+	for _, p := range slices.Backward(d.parts()) {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// nodeChanged applies what the Node object says of this node. A Node that is gone changes nothing: traffic goes on.
+func (d *daemon) nodeChanged(n translate.Node, known bool) {
+	if !known {
+		return
+	}
+	d.servers.health.SetEligible(n.Eligible)
+	if d.rules.setNode(n) {
+		d.reconciler.resyncs.requestIfReady()
+	}
+}
+
+// applySettings applies settings that changed while the daemon runs.
+func (d *daemon) applySettings(s config.Settings) {
+	d.log.SetLevel(s.LogLevel)
+	d.reconciler.applySettings(s)
+}

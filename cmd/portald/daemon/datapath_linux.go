@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"runtime"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// dataPath carries connections in userspace: the core, its engine, and the listeners. While it is stopped it cuts what is still open.
+type dataPath struct {
+	*stage
+	core      *splice.Core
+	listeners *userspace.Carrier
+}
+
+func newDataPath(
+	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, log *logrus.Logger,
+) (*dataPath, error) {
+	core, err := splice.New(splice.Options{
+		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
+		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
+		Observe: to.observer, Trouble: to.shortages.report,
+		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.flows.OriginalDstUDP,
+		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
+		Returns: rules.returns, ReturnsKnown: rules.returnsKnown,
+	}, splice.OpenEpoll(eventLoops(log)))
+	if err != nil {
+		return nil, err
+	}
+	to.metrics.WatchDatagrams(func() uint64 { return core.Stats().UDPDropped })
+	to.metrics.WatchPorts(func() uint64 { return core.Stats().PortsCrowded })
+	listeners := userspace.New(userspace.Options{
+		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts,
+	})
+	to.metrics.WatchActive(listeners.Active)
+	return &dataPath{newStage(core.Run), core, listeners}, nil
+}
+
+// spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.
+const spareThreads = 2
+
+// eventLoops returns the number of event loops: one for each CPU that the Go runtime found at start, which are the host's,
+// or fewer by CPU affinity, the CPU limit of cgroups, or the environment's GOMAXPROCS.
+func eventLoops(log logrus.FieldLogger) int {
+	loops := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(loops + spareThreads)
+	log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
+	return loops
+}
+
+// dialMark returns the mark of packets to endpoints, 0 where this process may not set it.
+func dialMark(log logrus.FieldLogger) uint32 {
+	mark := uint32(portal.DefaultDials)
+	if err := platform.MayMark(mark); err != nil {
+		log.WithError(err).Warn("Connections to endpoints are not marked, which takes the capability NET_ADMIN: an endpoint " +
+			"that is a Service's own address makes portald dial itself, up to the limit of open descriptors")
+		return 0
+	}
+	return mark
+}

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+)
+
+// host answers what is asked of the operating system while connections are carried. While it runs it follows changes of
+// addresses, interfaces and routes.
+type host struct {
+	*stage
+	addresses  *platform.LocalSet
+	interfaces *platform.Interfaces
+	paths      *platform.Paths
+	flows      *platform.FlowTable
+	detector   *localDetector
+}
+
+func newHost(local config.Inside, log logrus.FieldLogger) (h *host, err error) {
+	h = &host{flows: platform.NewFlowTable()}
+	if h.addresses, err = platform.NewLocalSet(); err != nil {
+		return nil, err
+	}
+	if h.interfaces, err = platform.NewInterfaces(); err != nil {
+		return nil, err
+	}
+	if h.paths, err = platform.NewPaths(h.interfaces); err != nil {
+		return nil, err
+	}
+	h.detector = newLocalDetector(local, h)
+	h.stage = newStage(h.follow(log)...)
+	return h, nil
+}
+
+// follow returns what keeps up with the host, each until ctx ends.
+func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
+	addresses := func(err error) {
+		log.WithError(err).Warn("Changes of this host's addresses are not noticed for now")
+	}
+	links := func(err error) {
+		log.WithError(err).Warn("Interfaces and routes are looked up for each connection for now")
+	}
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return h.addresses.Run(ctx, addresses) },
+		func(ctx context.Context) error { return h.interfaces.Run(ctx, links) },
+		func(ctx context.Context) error { return h.paths.Run(ctx, links) },
+	}
+}
+
+// stop also closes the sockets that answers are asked for by: nothing is carried any more.
+func (h *host) stop() error {
+	err := h.stage.stop()
+	h.flows.Close()
+	h.interfaces.Close()
+	h.paths.Close()
+	return err
+}

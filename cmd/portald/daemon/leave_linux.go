@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// stop ends the loop, takes portals off this daemon, and drains.
+func (r *reconciler) stop() error {
+	errs := []error{r.stage.stop()}
+	moved := 0
+	errs = append(errs, withTimeout(func(ctx context.Context) (err error) {
+		moved, err = r.withdraw(ctx)
+		return err
+	}))
+	r.drain(moved)
+	errs = append(errs, withTimeout(r.dataplane.Forget))
+	r.path.listeners.Close()
+	return errors.Join(errs...)
+}
+
+// withdraw leads no new connection here, and returns how many service ports it handed over to the kernel.
+func (r *reconciler) withdraw(ctx context.Context) (moved int, err error) {
+	if r.settings.Load().HandOver {
+		return r.handOver(ctx)
+	}
+	err = r.dataplane.Close(ctx)
+	r.path.listeners.Close()
+	return 0, errors.Join(err, r.dataplane.Unguard(ctx))
+}
+
+// handOver makes the kernel carry all service ports. Listeners stay open for connections that are under way.
+func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
+	moved, err = r.dataplane.HandOver(ctx, r.carriedAlike)
+	r.path.listeners.Withdraw()
+	err = errors.Join(err, r.dataplane.Unguard(ctx))
+	if moved > 0 {
+		r.log.Infof("The kernel carries %d service ports until the next start (onExit: kernel)", moved)
+		checkForwarding(r.log)
+	}
+	return moved, err
+}
+
+// carriedAlike tells whether clients and endpoints of a service port understand each other without the daemon between.
+func (r *reconciler) carriedAlike(p *service.Port) bool {
+	policy := p.Policy.Or(r.settings.Load().Policy)
+	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == service.TCP
+	if header {
+		r.log.WithField("service", p.Name.Label()).Warn("The service port refuses its clients until the next start: its endpoints " +
+			"expect a PROXY protocol header, which the kernel does not send")
+	}
+	return !header
+}
+
+// handshakeTime is how long after a hand-over connections may still arrive: a listener completes handshakes that it began,
+// and a lost segment of one is sent again after a second.
+const handshakeTime = 1200 * time.Millisecond
+
+// drain waits until open connections have ended, and outstanding answers to UDP sessions have come, until the drain timeout
+// or another signal.
+func (r *reconciler) drain(moved int) {
+	stats, timeout := r.path.core.Stats(), r.settings.Load().Drain
+	live := stats.Connections
+	if timeout == 0 || live+stats.Sessions == 0 && moved == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if live > 0 {
+		r.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, timeout)
+	}
+	if stats.Sessions > 0 {
+		r.log.Infof("Draining: waiting a few seconds for answers to %d UDP sessions", stats.Sessions)
+	}
+	if moved > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(handshakeTime):
+		}
+	}
+	if left := r.path.core.Drain(ctx); left > 0 {
+		r.log.Warnf("%d connections did not end in time and are cut", left)
+	}
+}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"net"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// reserved is the number of descriptors left to rules, watches, manifests and logs, whatever arrives from the network.
+const reserved = 256
+
+// raiseNoFile raises the limit of open descriptors and returns it.
+func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
+	soft, hard, err := platform.RaiseDescriptors()
+	if err != nil {
+		log.WithError(err).Warn("The limit of open descriptors is not raised")
+	}
+	log.Infof("portald %s: up to %d open descriptors (hard limit %d), two for each connection", version, soft, hard)
+	return soft
+}
+
+// budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the admin
+// servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
+func budgetOf(cfg *config.Config, limit uint64, log logrus.FieldLogger) splice.Budget {
+	b := splice.Budget{
+		Descriptors: max(int(limit)-reserved-admin.MaxConnections, int(limit/2)), Sessions: cfg.UDPTotal,
+	}
+	if b.Sessions == 0 {
+		ports, err := platform.LocalPorts()
+		if err != nil {
+			log.WithError(err).Warn("UDP sessions may use up the host's ports; set udpMaxSessionsTotal")
+		}
+		b.Sessions = ports / 2
+	}
+	pages, err := platform.PipePages()
+	if err != nil {
+		log.WithError(err).Debug("Pipes keep to the kernel's default limit")
+	}
+	b.PipePages = pages / 4
+	log.Debugf("Up to %d descriptors for connections, %d UDP sessions", b.Descriptors, b.Sessions)
+	return b
+}
+
+// reservedPorts returns the local ports that the host reserves for servers.
+func reservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
+	found, err := platform.ReservedPorts()
+	if err != nil {
+		log.WithError(err).Warn("Connections to endpoints may use local ports that the host reserves")
+	}
+	for _, s := range found {
+		spans = append(spans, splice.PortSpan(s))
+	}
+	return spans
+}
+
+// listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows with
+// that of Services.
+func listenWithin(account *splice.Account) func(ctx context.Context, network, address string) (net.Listener, error) {
+	return func(ctx context.Context, network, address string) (net.Listener, error) {
+		if err := account.Open(1); err != nil {
+			return nil, err
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, network, address)
+		if err != nil {
+			account.Close(1)
+			return nil, err
+		}
+		return &accountedListener{l, account}, nil
+	}
+}
+
+// accountedListener returns its descriptor to the account when it is closed.
+type accountedListener struct {
+	net.Listener
+	account *splice.Account
+}
+
+func (a *accountedListener) Close() error {
+	err := a.Listener.Close()
+	if err == nil { // the first time
+		a.account.Close(1)
+	}
+	return err
+}

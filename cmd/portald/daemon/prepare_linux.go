@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"errors"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/kube/watch"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Prepare sets the kernel's settings that need all of root's rights: all that --init-only does.
+func Prepare(cfg *config.Config, log logrus.FieldLogger) error {
+	return errors.Join(setConntrack(cfg, log), disableEarlyDemux(log))
+}
+
+func setConntrack(cfg *config.Config, log logrus.FieldLogger) error {
+	c := cfg.Conntrack
+	changed, err := platform.Conntrack{
+		Max:            platform.ConntrackMax(c.MaxPerCore, c.Min, platform.CPUs()),
+		TCPEstablished: c.TCPEstablished, TCPCloseWait: c.TCPCloseWait,
+		UDP: c.UDP, UDPStream: c.UDPStream, TCPBeLiberal: c.TCPBeLiberal,
+	}.Apply()
+	for _, what := range changed {
+		log.Infof("Set %s", what)
+	}
+	return err
+}
+
+// disableEarlyDemux makes redirected segments find the right sockets.
+func disableEarlyDemux(log logrus.FieldLogger) error {
+	changed, err := platform.SpareEarlyDemux()
+	if changed != "" {
+		log.Infof("Set %s: this kernel may deliver a redirected connection to the socket of another one of that client", changed)
+	}
+	return err
+}
+
+// prepareNode does the same as far as this process may, and protects the process from the OOM killer. A host that serves
+// manifests need be no node: nothing of it is changed.
+func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLogger) {
+	if cfg.Mode == service.ModeKernel {
+		checkForwarding(log)
+	}
+	if len(cfg.Manifests) > 0 {
+		return
+	}
+	if err := platform.SetOOMScore(cfg.OOMScoreAdj); err != nil {
+		log.WithError(err).Warn("The OOM score is not set: when memory runs out the kernel may kill portald as any other process")
+	}
+	if err := setConntrack(cfg, log); err != nil {
+		log.WithError(err).Warn("The conntrack table is not configured; run portald --init-only with the rights to do so")
+		events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
+	}
+	if err := disableEarlyDemux(log); err != nil {
+		log.WithError(err).Warn("Of two connections from one client port to two addresses of a Service this kernel may lose one; " +
+			"run portald --init-only with the rights to prevent that")
+	}
+}
+
+// checkForwarding warns if the host does not forward what the kernel leads to endpoints.
+func checkForwarding(log logrus.FieldLogger) {
+	for _, family := range service.IPFamilies() {
+		if on, err := platform.Forwarding(family); err == nil && !on {
+			log.Warnf("%s forwarding is off: clients on other hosts cannot reach endpoints on other hosts; set net.ipv%d.%s=1",
+				family, [2]int{4, 6}[family], [2]string{"ip_forward", "conf.all.forwarding"}[family])
+		}
+	}
+}

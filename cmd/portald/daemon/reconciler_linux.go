@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/service"
+)
+
+// reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next start,
+// or no portal is left; then open connections are drained.
+type reconciler struct {
+	*stage
+	log       logrus.FieldLogger
+	settings  *atomic.Pointer[config.Settings] // of the last reload
+	rules     *hostRules
+	path      *dataPath
+	resyncs   *resyncs
+	dataplane *dataplane.Dataplane
+}
+
+func newReconciler(d *daemon, report *reporter) *reconciler {
+	cfg := d.rules.cfg
+	r := &reconciler{log: d.log, settings: &d.settings, rules: d.rules, path: d.path, resyncs: report.resyncs}
+	r.dataplane = dataplane.New(dataplane.Options{
+		Writer: d.rules.writer, Mode: cfg.Mode, Userspace: d.path.listeners,
+		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
+		ForgetUDP: report.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
+		Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
+		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
+	})
+	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane}
+	report.servers.health.Watch((&liveness{core: d.path.core, stopwatch: stopwatch, log: d.log}).check)
+	loop := &proxy.Loop{
+		Store: d.source.store, Dataplane: stopwatch, Log: d.log, Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
+		Again: r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
+	}
+	r.stage = newStage(
+		func(ctx context.Context) error { return loop.Run(ctx, d.source.synced) },
+		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
+	)
+	return r
+}
+
+// serving implements dataplane.Options.Serving. Before the first resync nothing is requested: it writes all rules anyway.
+func (r *reconciler) serving(p *service.Port) {
+	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.divertReplies() {
+		r.resyncs.requestIfReady()
+	}
+}
+
+// removeLeftovers removes the rules of earlier runs in other modes once the rules of this one are written. It runs beside
+// the loop, since it executes commands that changes of Services must not wait for.
+func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) error {
+	select {
+	case <-ctx.Done():
+	case <-r.resyncs.ready:
+		writers.CleanupOthers(ctx, cfg, r.log)
+	}
+	return nil
+}
+
+// applySettings applies settings that changed while the daemon runs.
+func (r *reconciler) applySettings(s config.Settings) {
+	r.settings.Store(&s)
+	r.path.core.SetPolicy(s.Policy)
+	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.divertReplies() {
+		r.resyncs.request()
+	}
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/kube/manifests"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// Render writes the rules that a daemon of this configuration would write for its manifests, or only those of one Service
+// (NAMESPACE/NAME) unless that is empty. It touches no host.
+func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only string, out io.Writer) error {
+	if len(cfg.Manifests) == 0 {
+		return errors.New("--manifests is missing: name a file or folder of manifests, or - for standard input")
+	}
+	c, err := readManifests(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	want := &desired{}
+	if err := newPlan(cfg, want, log).Resync(ctx, c.ports); err != nil {
+		return err
+	}
+	if only != "" {
+		if want.keep(only); len(want.portals) == 0 {
+			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
+		}
+	}
+	detector := newLocalDetector(cfg.Inside, nil)
+	detector.setPodCIDRs(c.node.PodCIDRs)
+	text, err := writers.Render(cfg, writers.Deps{
+		Log: log, Inside: detector.rules(),
+		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
+	}, want.portals, want.open)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// newPlan returns a dataplane that listens nowhere.
+func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *dataplane.Dataplane {
+	return dataplane.New(dataplane.Options{
+		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts), Mode: cfg.Mode,
+		Kernel: kernel.New(kernel.Options{Node: cfg.NodeName}),
+		Contested: func(c portal.Conflict) {
+			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
+		},
+		Aside: func(n dataplane.News) {
+			log.WithError(n.Err).Warnf("%s cannot be served as configured", n.Name.Label())
+		},
+	})
+}
+
+// desired is a portal.Writer that keeps what it is to write.
+type desired struct {
+	portals []portal.Portal
+	open    map[portal.ProxyPort]bool
+}
+
+func (d *desired) Guard(open map[portal.ProxyPort]bool) { d.open = open }
+
+func (d *desired) Replace(_ context.Context, portals []portal.Portal) error {
+	d.portals = portals
+	return nil
+}
+
+func (d *desired) Update(context.Context, []portal.Change) error { return errors.ErrUnsupported }
+func (d *desired) Cleanup(context.Context) error                 { return nil }
+
+// keep removes all but the portals of one Service, and the proxy ports that they lead to.
+func (d *desired) keep(name string) {
+	used := map[portal.ProxyPort]bool{}
+	d.portals = slices.DeleteFunc(d.portals, func(p portal.Portal) bool {
+		ours := p.Owner.Service().String() == name
+		if to, ok := p.Target.(portal.Redirect); ok && ours {
+			family := service.FamilyOf(p.Frontend.Addr.Addr())
+			used[portal.ProxyPort{Family: family, Protocol: p.Frontend.Protocol, Port: to.Port}] = true
+		}
+		return !ours
+	})
+	maps.DeleteFunc(d.open, func(p portal.ProxyPort, _ bool) bool { return !used[p] })
+}
+
+// cluster is what manifests describe: service ports, and the node if they have it.
+type cluster struct {
+	ports []*service.Port
+	node  translate.Node
+}
+
+// readManifests reads all manifests once.
+func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (c cluster, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	store := service.NewStore()
+	cache := translate.NewCache(store, translateOptions(cfg, true), log)
+	cache.WatchNode(func(n translate.Node, known bool) {
+		if known {
+			c.node = n
+		}
+	})
+	from, ended := manifests.New(cfg.Manifests, cache, log), make(chan error, 1)
+	go func() { ended <- from.Run(ctx) }()
+	select {
+	case err = <-ended:
+	case <-from.Synced():
+		cancel()
+		err = <-ended
+	}
+	if err != nil {
+		return c, err
+	}
+	c.ports, _ = store.All()
+	return c, nil
+}

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/kube/watch"
+	"github.com/portald/portald/proxy/service"
+)
+
+// reporter publishes what the reconcile loop and the dataplane did: in the log, events, metrics and health.
+type reporter struct {
+	log     logrus.FieldLogger
+	events  *watch.Recorder
+	metrics *admin.Metrics
+	servers *servers
+	resyncs *resyncs
+}
+
+// queued implements proxy.Watcher.Queued.
+func (r *reporter) queued(at time.Time) {
+	r.metrics.Queued(at)
+	r.servers.health.QueuedUpdate()
+}
+
+// synced implements proxy.Watcher.Synced.
+func (r *reporter) synced(s proxy.Sync) {
+	r.servers.health.Updated()
+	r.metrics.Synced(s.Full, s.Start, s.End)
+	r.metrics.Programmed(s.Triggered, s.End)
+	if s.Full {
+		r.servers.services.Replace(s.Ports)
+		r.metrics.ReplacePolicies(s.Ports)
+	} else {
+		r.servers.services.Update(s.Changes)
+		r.metrics.UpdatePolicies(s.Changes)
+	}
+	r.logSync(s, r.log.WithField("took", s.End.Sub(s.Start).Round(time.Microsecond)))
+}
+
+func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
+	switch {
+	case !s.Full:
+		entry.Debug("Changes were applied")
+	case !r.resyncs.isReady():
+		close(r.resyncs.ready)
+		entry.Info("Ready: all service ports are served")
+		r.events.Starting()
+	default:
+		entry.Info("All was applied anew")
+	}
+}
+
+// contested reports a Service that lost one of its addresses to another.
+func (r *reporter) contested(c portal.Conflict) {
+	r.log.WithFields(logrus.Fields{
+		"frontend": c.Frontend.String(), "holder": c.Holder.Label(), "service": c.Loser.Label(),
+	}).Warn("Two Services claim one address; the older one holds it")
+	r.events.Contested(c.Loser.Service(),
+		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
+}
+
+// bounded reports a Service with more endpoints than ClientIP affinity by the kernel can serve.
+func (r *reporter) bounded(name service.PortName, endpoints int) {
+	text := fmt.Sprintf("spec.sessionAffinity ClientIP: only %d of the %d endpoints of %s serve on a node that carries it by the "+
+		"kernel; use fewer endpoints, no affinity, or the annotation portald.io/mode=userspace",
+		kernel.MaxBound, endpoints, name.Label())
+	r.log.WithField("service", name.Label()).Warn(text)
+	r.events.ServiceWarning(name.Service(), "AffinityBounded", "LeaveOut", text)
+}
+
+// setAside reports a service port that cannot be served as asked, or that is served again.
+func (r *reporter) setAside(n dataplane.News) {
+	log := r.log.WithField("service", n.Name.Label())
+	if n.Err == nil {
+		log.Info("The service port is served again")
+		r.events.Served(n.Name.Service(), n.Name.Label())
+		return
+	}
+	r.metrics.Refused(string(n.Reason))
+	log.WithError(n.Err).WithField("reason", n.Reason).
+		Error("The service port cannot be served as configured and refuses its clients; all others are served")
+	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
+}
+
+// auditFailed reports UDP flows that could not be looked through.
+func (r *reporter) auditFailed(err error) {
+	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone")
+}

@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/kube/watch"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop last,
+// so that a drain can be watched.
+type servers struct {
+	*stage
+	health   *admin.Health
+	services *admin.ServiceHealth
+}
+
+func newServers(
+	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account, log *logrus.Logger,
+) *servers {
+	health := admin.NewHealth(cfg.SyncPeriod, metrics)
+	options := func(name, address, failed string) admin.ServerOptions {
+		return admin.ServerOptions{
+			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: log,
+			Failed: func(err error) { events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
+		}
+	}
+	healthz := admin.NewHealthServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), health)
+	metricsz := admin.NewMetricsServer(options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, admin.Pages{
+		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
+		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
+	})
+	services := admin.NewServiceHealth(admin.ServiceHealthOptions{
+		Addresses: healthCheckAddresses(cfg, log), Log: log, Listen: listenWithin(account),
+		Failed: func(svc service.Name, err error) {
+			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
+		},
+	}, health)
+	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run}
+	if events != nil {
+		runs = append(runs, events.Run)
+	}
+	return &servers{newStage(runs...), health, services}
+}
+
+// setVerbosity sets the log level by a number as --v takes.
+func setVerbosity(log *logrus.Logger, text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q: must be a number from 0 on", text)
+	}
+	log.SetLevel(config.LevelOf(n))
+	return nil
+}
+
+// healthCheckAddresses returns where the health-check ports of Services are served: at the addresses of NodePorts, as far as
+// they are known at start; empty means all.
+func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) (out []netip.Addr) {
+	if cfg.NodePorts.All || cfg.NodePorts.Primary {
+		return nil
+	}
+	addrs, err := platform.LocalAddresses()
+	if err != nil {
+		log.WithError(err).Warn("Health checks of Services are served at every address")
+		return nil
+	}
+	for _, a := range addrs {
+		if slices.ContainsFunc(cfg.NodePorts.CIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// shortagePeriod is the time between two log lines while a shortage lasts.
+const shortagePeriod = 10 * time.Second
+
+// shortages counts all shortages of the data path, and logs one each period. Logging may block, which the data path may
+// not, so a goroutine of its own does that.
+type shortages struct {
+	log     logrus.FieldLogger
+	metrics *admin.Metrics
+	next    chan error
+}
+
+func newShortages(log logrus.FieldLogger, metrics *admin.Metrics) *shortages {
+	return &shortages{log, metrics, make(chan error, 1)}
+}
+
+// report implements splice.Options.Trouble. It never blocks.
+func (s *shortages) report(err error) {
+	var crowded *splice.PortsError
+	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &crowded) {
+		s.metrics.AcceptError(shortageLabel(err))
+	}
+	select {
+	case s.next <- err:
+	default:
+	}
+}
+
+func (s *shortages) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.next:
+			s.warn(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(shortagePeriod):
+		}
+	}
+}
+
+func (s *shortages) warn(err error) {
+	log := s.log.WithError(err)
+	var crowded *splice.PortsError
+	switch {
+	case errors.Is(err, splice.ErrTransparent):
+		log.Warn("Endpoints see this node's address instead of the client's")
+	case errors.As(err, &crowded):
+		log.Warn("Local ports towards an endpoint are running out: new connections to it may soon fail. Add endpoints, or " +
+			"enable TCP timestamps there so that ports can be reused sooner; see portald_crowded_dials_total")
+	default:
+		log.Warn("Connections wait or are refused for want of something; see portald_accept_errors_total")
+	}
+}
+
+// shortageLabel is the metric label of a shortage.
+func shortageLabel(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "descriptors"
+	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return "memory"
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAGAIN):
+		return "ports"
+	case errors.Is(err, splice.ErrSessions):
+		return "sessions"
+	}
+	return "other"
+}

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/kube/manifests"
+	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/kube/watch"
+	"github.com/portald/portald/proxy/service"
+)
+
+// source delivers Services from the API server or from manifests to the store.
+type source struct {
+	*stage
+	store  *service.Store
+	cache  *translate.Cache
+	events *watch.Recorder // nil without an API server
+	synced <-chan struct{} // closed once the store has the first complete state
+}
+
+// feed is where objects come from.
+type feed interface {
+	Run(ctx context.Context) error
+	Synced() <-chan struct{}
+}
+
+// newSource returns a source of the families that the writer serves; own tells the addresses of this host.
+func newSource(
+	cfg *config.Config, ipv6 bool, own func(netip.Addr) bool, log *logrus.Logger,
+) (*source, error) {
+	s := &source{store: service.NewStore()}
+	s.cache = translate.NewCache(s.store, translateOptions(cfg, ipv6), log)
+	s.cache.SetOwn(own)
+	from, err := s.open(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	s.stage, s.synced = newStage(from.Run), from.Synced()
+	return s, nil
+}
+
+func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
+	if len(cfg.Manifests) > 0 {
+		return manifests.New(cfg.Manifests, s.cache, log), nil
+	}
+	watch.QuietLibraries(log)
+	api := cfg.API
+	client, err := watch.NewClient(watch.ClientOptions{
+		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,
+		ContentType: api.ContentType, AcceptContentTypes: api.AcceptContentTypes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.events = watch.NewRecorder(client, s.cache, log)
+	s.cache.Report = s.events.Problem
+	return watch.New(client, s.cache, log), nil
+}
+
+// changes implements what metrics show of changes.
+func (s *source) changes() admin.Changes {
+	services, endpoints := s.cache.Changes()
+	pending := s.store.Pending()
+	return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
+}
+
+func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
+	return translate.Options{
+		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
+		NoIPv6: !ipv6,
+	}
+}

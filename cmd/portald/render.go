@@ -1,0 +1,36 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon"
+)
+
+func renderCommand() *cobra.Command {
+	flags := config.NewFlags()
+	var only string
+	cmd := &cobra.Command{
+		Use:   "render --manifests PATH [--service NAMESPACE/NAME] [flags]",
+		Short: "Print the rules for manifests, in the syntax of iptables-restore, nft or ipvsadm",
+		Long: `Write the rules that portald with these flags would write for these manifests to standard output, in the syntax of
+iptables-restore, of nft -f, or of ipvsadm, ipset and iptables-restore. It needs no privileges and no cluster, changes
+nothing, and prints the same for the same input. Listeners of userspace mode are assumed at the first free proxy ports.`,
+		Example: `  # What would be written for a cluster in nftables mode, from a dump of it.
+  kubectl get services,endpointslices,nodes -A -o yaml | portald render --manifests - --proxy-mode nftables
+
+  # The rules of one Service.
+  portald render --manifests cluster.yaml --proxy-mode iptables --service kube-system/kube-dns`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, log, err := complete(flags)
+			if err != nil {
+				return err
+			}
+			return daemon.Render(cmd.Context(), cfg, log, only, cmd.OutOrStdout())
+		},
+	}
+	addFlags(cmd, flags.Sections())
+	cmd.Flags().StringVar(&only, "service", "", "only the rules of this Service, `NAMESPACE/NAME`")
+	return cmd
+}

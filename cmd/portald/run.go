@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon"
+	"github.com/portald/portald/cmd/portald/writers"
+)
+
+func runCommand() *cobra.Command {
+	flags := config.NewFlags()
+	cmd := &cobra.Command{
+		Use:           "portald [--config FILE] [flags]",
+		Short:         "A Kubernetes service proxy that you can see into",
+		Long:          long,
+		Example:       example,
+		Args:          cobra.NoArgs,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), flags) },
+	}
+	addFlags(cmd, flags.Sections())
+	return cmd
+}
+
+// run runs the daemon, unless flags ask for something else.
+func run(ctx context.Context, flags *config.Flags) error {
+	cfg, log, err := complete(flags)
+	if err != nil {
+		return err
+	}
+	switch {
+	case flags.WriteTo != "":
+		return cfg.Write(flags.WriteTo)
+	case flags.Cleanup:
+		return writers.Cleanup(ctx, cfg, log)
+	case flags.InitOnly:
+		return initOnly(cfg, log)
+	}
+	return daemon.Run(ctx, flags, cfg, log, version())
+}
+
+// initOnly prepares the host for a daemon with fewer rights. A kernel without a conntrack table yet has nothing to set: the
+// daemon's own rules load it.
+func initOnly(cfg *config.Config, log *logrus.Logger) error {
+	err := daemon.Prepare(cfg, log)
+	if errors.Is(err, fs.ErrNotExist) {
+		log.WithError(err).Warn("Not all settings of the kernel could be set")
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package writers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Cleanup removes the rules that any run of portald left on the host, in whatever mode.
+func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
+	commands := commandVariants()
+	if cfg.IPTablesVariant != "" {
+		commands = []string{cfg.IPTablesVariant}
+	}
+	found := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commands...))
+	if len(found) == 0 {
+		_, err := New(cfg, Deps{Log: log}) // its error says why there is nothing that could be looked at
+		return err
+	}
+	var errs []error
+	for _, r := range found {
+		errs = append(errs, r.clear(ctx, cfg))
+	}
+	return errors.Join(append(errs, NamesOf(cfg).RemoveDivert())...)
+}
+
+// CleanupOthers removes rules that runs in other modes left, and in a kernel mode those of kube-proxy in another mode too:
+// this portald takes its names and its place. It executes some commands.
+func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogger) {
+	current := variantOf(ctx, cfg, cfg.IPTablesVariant)
+	for _, r := range findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...)) {
+		if r.isWrittenBy(cfg, current) {
+			continue
+		}
+		if err := r.clear(ctx, cfg); err != nil && ctx.Err() == nil {
+			log.WithError(err).Warnf("Rules of an earlier run in another mode remain: %s", r.description)
+		}
+	}
+}
+
+// RemoveDivert removes the routing of replies to clients' addresses, in both families.
+func (n Names) RemoveDivert() error {
+	return errors.Join(n.Divert.Remove(service.IPv4), n.Divert.Remove(service.IPv6))
+}
+
+// isWrittenBy tells whether a daemon of that configuration, whose iptables is of that variant, writes this rule set or a
+// part of it.
+func (r ruleSet) isWrittenBy(cfg *config.Config, variant string) bool {
+	return r.names == NamesOf(cfg) && (r.writer == cfg.Writer || r.writer == IPTables && cfg.Writer == IPVS) &&
+		(r.variant == variant || r.writer != IPTables)
+}
+
+// clear removes the rule set. What has kube-proxy's names is removed only if portald wrote it, or takes kube-proxy's
+// place.
+func (r ruleSet) clear(ctx context.Context, cfg *config.Config) error {
+	ours := r.names.Chains != kubeChains || alone(cfg) && cfg.Mode == service.ModeKernel
+	if !ours {
+		written, err := r.written(ctx)
+		if err != nil || !written {
+			return err
+		}
+	}
+	if err := r.remove(ctx); err != nil {
+		return fmt.Errorf("%s: %w", r.description, err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package writers
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/portal/ipvs"
+	"github.com/portald/portald/portal/nftables"
+)
+
+// Render returns the rules for these portals and open proxy ports as text, in the syntax of the host's own commands for the
+// writer that the configuration asks for. It touches no host.
+func Render(cfg *config.Config, d Deps, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
+	switch names := NamesOf(cfg); cfg.Writer {
+	case NFTables:
+		return nftables.Render(nftablesOptions(cfg, names, d), portals, open)
+	case IPVS:
+		servers, err := ipvs.Render(ipvsOptions(cfg, names, d), portals)
+		others := slices.DeleteFunc(slices.Clone(portals), isSpread)
+		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, d), others, open)
+		return append(servers, rules...), errors.Join(err, err2)
+	default:
+		return iptables.Render(iptablesOptions(cfg, names, d), portals, open)
+	}
+}
+
+// isSpread tells whether IPVS itself holds a portal, and not the iptables rules beside it.
+func isSpread(p portal.Portal) bool {
+	_, ok := p.Target.(portal.Spread)
+	return ok
+}

@@ -1,0 +1,114 @@
+// Package writers makes the portal.Writer that a configuration asks for, with the names that a portald owns on the host. It
+// renders rules as text, and removes rules that earlier runs left. It does not know what runs.
+package writers
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/iptables"
+	"github.com/portald/portald/portal/ipvs"
+	"github.com/portald/portald/portal/nftables"
+	"github.com/portald/portald/proxy/service"
+)
+
+// The writers, by the values of config.Config.Writer.
+const (
+	IPTables = "iptables"
+	NFTables = "nftables"
+	IPVS     = "ipvs"
+)
+
+// Deps are what a writer needs beside the configuration: facts about the node, a log and metrics. Each func may be nil.
+type Deps struct {
+	NodePorts     []netip.Prefix // addresses that NodePorts are served on; empty means all
+	NodeAddresses []netip.Addr   // the host's addresses
+	Inside        portal.Inside
+	Log           logrus.FieldLogger
+
+	Failed func(family service.IPFamily, partial bool)            // the kernel refused a transaction, or a part of it
+	Held   func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
+	Wrote  func(family service.IPFamily, table string, rules int) // rules of the last transaction
+}
+
+// New returns the writer that a configuration asks for.
+func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
+	w, err := newWriter(cfg, NamesOf(cfg), d)
+	if errors.Is(err, errors.ErrUnsupported) && runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: portald has no writer of rules for %s yet", err, runtime.GOOS)
+	}
+	return w, err
+}
+
+func newWriter(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error) {
+	switch cfg.Writer {
+	case NFTables:
+		w, err := nftables.New(nftablesOptions(cfg, names, d))
+		if err != nil {
+			return nil, fmt.Errorf("%w: portald needs the capability NET_ADMIN (root has it), and a kernel with nftables", err)
+		}
+		return w, nil
+	case IPVS:
+		return newIPVS(cfg, names, d)
+	}
+	w, err := iptables.New(iptablesOptions(cfg, names, d))
+	if err != nil {
+		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
+	}
+	return w, nil
+}
+
+// newIPVS returns an IPVS writer with an iptables writer for what IPVS cannot hold.
+func newIPVS(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error) {
+	o := ipvsOptions(cfg, names, d)
+	rules, err := iptables.New(rulesBesideIPVS(cfg, names, d))
+	if err != nil {
+		return nil, err
+	}
+	o.Rules = rules
+	return ipvs.New(o)
+}
+
+// rulesBesideIPVS are the options of that iptables writer.
+func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
+	out, o := iptablesOptions(cfg, names, d), ipvsOptions(cfg, names, d)
+	for _, c := range append(ipvs.Chains(o, service.IPv4), ipvs.Chains(o, service.IPv6)...) {
+		out.Extra = append(out.Extra, iptables.Extra(c))
+	}
+	return out
+}
+
+func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
+	return iptables.Options{
+		Prefix: names.Chains, Variant: cfg.IPTablesVariant,
+		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
+		NodePortAddresses: d.NodePorts, NodeIPs: d.NodeAddresses, Inside: d.Inside,
+		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Liberal: cfg.Conntrack.TCPBeLiberal,
+		Log: d.Log.Warnf, Failed: d.Failed, Held: d.Held, Wrote: d.Wrote,
+	}
+}
+
+func nftablesOptions(cfg *config.Config, names Names, d Deps) nftables.Options {
+	return nftables.Options{
+		Table:      names.Table,
+		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
+		NodePortAddresses: d.NodePorts, Inside: d.Inside, ServiceCIDRs: cfg.ServiceCIDRs,
+		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
+	}
+}
+
+func ipvsOptions(cfg *config.Config, names Names, d Deps) ipvs.Options {
+	c := cfg.IPVS
+	return ipvs.Options{
+		Prefix: names.Chains, Scheduler: c.Scheduler, ExcludeCIDRs: c.ExcludeCIDRs, StrictARP: c.StrictARP,
+		TCPTimeout: c.TCPTimeout, TCPFinTimeout: c.TCPFinTimeout, UDPTimeout: c.UDPTimeout,
+		NodePortAddresses: d.NodePorts, NodeAddresses: d.NodeAddresses, Inside: d.Inside,
+		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf,
+	}
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+func errNoTranslation() error {
+	return fmt.Errorf("ask for the original destination on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+// OriginalDst knows of no translation here.
+func OriginalDst(int, service.IPFamily) (netip.AddrPort, error) {
+	return netip.AddrPort{}, errNoTranslation()
+}
+
+// FlowTable knows of no translation here.
+type FlowTable struct{}
+
+// NewFlowTable returns a FlowTable.
+func NewFlowTable() *FlowTable { return &FlowTable{} }
+
+// OriginalDstUDP knows of no translation here.
+func (*FlowTable) OriginalDstUDP(_, _ netip.AddrPort) (netip.AddrPort, error) {
+	return netip.AddrPort{}, errNoTranslation()
+}
+
+// Close has nothing to close.
+func (*FlowTable) Close() {}
