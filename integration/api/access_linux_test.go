@@ -29,7 +29,8 @@ func TestAPIAccess(t *testing.T) {
 	t.Run("as deployed", func(t *testing.T) { t.Parallel(); asDeployed(b.As(t)) })
 }
 
-// How long a right may be missing before that is said, and how long all may take until it is: tries are far apart by then.
+// How long a right may be missing before that is said, and how long all may take until it is: tries are far apart by
+// then.
 const (
 	refusalGrace = 20 * time.Second
 	refusalSaid  = refusalGrace + 35*time.Second
@@ -38,14 +39,14 @@ const (
 var refusal = regexp.MustCompile(`level=error msg="API server \S+ refuses to (list|watch) (\S+): ` +
 	`.*grant this account the verb (list|watch) on (\S+)"`)
 
-// allowedInPart is a user who may see all that a service proxy sees, but for EndpointSlices. What is missing is said, and
-// nothing else, and not while it may come yet; once it has, Services are served.
+// allowedInPart is a user who may see all that a service proxy sees, but for EndpointSlices. What is missing is said,
+// and nothing else, and not while it may come yet; once it has, Services are served.
 func allowedInPart(b *apibed.Bed) {
 	s, o := b.Sites[1], newObjects(b, "in-part")
 	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)
 	allow(b, "jane", "services", "nodes")
 	began := time.Now()
-	d := s.Launch(nil, b.Flags(s, "--kubeconfig="+b.Api.Kubeconfig("jane"))...)
+	d := s.Launch(nil, b.Flags(s, "--kubeconfig="+b.API.Kubeconfig("jane"))...)
 	time.Sleep(refusalGrace - time.Since(began) - time.Second)
 	if refusal.MatchString(d.Log.String()) {
 		b.Error("the right was missed before its time")
@@ -80,7 +81,7 @@ func strikeOut(t *bed.Output, said *regexp.Regexp) {
 // allow lets a user list and watch these and no others. What there is not yet, the API server makes.
 func allow(b *apibed.Bed, user string, resources ...string) {
 	b.Helper()
-	rbac, name := b.Api.Admin.RbacV1(), metav1.ObjectMeta{Name: "portald-of-" + user}
+	rbac, name := b.API.Admin.RbacV1(), metav1.ObjectMeta{Name: "portald-of-" + user}
 	_, err := rbac.ClusterRoles().Update(b.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "discovery.k8s.io"}, Resources: resources, Verbs: []string{"list", "watch"}},
 	}}, metav1.UpdateOptions{})
@@ -102,7 +103,7 @@ const (
 // asDeployed has the API server take what deploy has, and portald run by that: with its configuration, in the way of a
 // pod, as its ServiceAccount, and with its capabilities.
 func asDeployed(b *apibed.Bed) {
-	b.Api.Namespace(b, besideIn) // a dry run does not make it, and the rest would be refused for that
+	b.API.Namespace(b, besideIn) // a dry run does not make it, and the rest would be refused for that
 	for _, folder := range []string{replaceFolder, besideFolder} {
 		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
 	}
@@ -110,9 +111,10 @@ func asDeployed(b *apibed.Bed) {
 	inPod(b, kubectl(b, "create", "token", "portald", "--namespace="+replaceIn))
 
 	s := b.Sites[0]
-	d := s.Exec("env", "KUBERNETES_SERVICE_HOST="+b.Api.Host.IPv4.String(), "KUBERNETES_SERVICE_PORT=6443",
+	d := s.Exec("env", "KUBERNETES_SERVICE_HOST="+b.API.Host.IPv4.String(), "KUBERNETES_SERVICE_PORT=6443",
 		"setpriv", "--no-new-privs", "--bounding-set=-all,+net_admin", "--",
-		bed.Portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.Name, "--on-exit=remove")
+		bed.Portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.Name,
+		"--on-exit=remove")
 	d.WaitReady()
 	o := newObjects(b, "deployed")
 	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)
@@ -138,7 +140,7 @@ func asDeployed(b *apibed.Bed) {
 // kubectl is for what is in no namespace, or names its own.
 func kubectl(b *apibed.Bed, args ...string) string {
 	b.Helper()
-	cmd := b.Api.Kubectl(b.Context(), args...)
+	cmd := b.API.Kubectl(b.Context(), args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
@@ -151,7 +153,7 @@ func kubectl(b *apibed.Bed, args ...string) string {
 func inPod(b *apibed.Bed, token string) {
 	b.Helper()
 	const folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-	ca, err := os.ReadFile(b.Api.CA)
+	ca, err := os.ReadFile(b.API.CA)
 	b.Sites[0].Must(err)
 	b.Sites[0].Must(os.MkdirAll(folder, 0o700))
 	for name, content := range map[string]string{"token": token, "ca.crt": string(ca), "namespace": replaceIn} {

@@ -33,10 +33,11 @@ func seesClient(b *apibed.Bed, n *cluster.Namespace) {
 		tellsClient(b, pod)
 	}
 	both := corev1.IPFamilyPolicyRequireDualStack
-	s := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both, Ports: []corev1.ServicePort{
-		{Name: "tcp", Port: 80, TargetPort: intstr.FromInt32(seesPort)},
-		{Name: "udp", Port: 80, TargetPort: intstr.FromInt32(seesPort), Protocol: corev1.ProtocolUDP},
-	}})
+	s := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both,
+		Ports: []corev1.ServicePort{
+			{Name: "tcp", Port: 80, TargetPort: intstr.FromInt32(seesPort)},
+			{Name: "udp", Port: 80, TargetPort: intstr.FromInt32(seesPort), Protocol: corev1.ProtocolUDP},
+		}})
 	b.AddPods(n, "cart", "a1", "b1")
 	ip, ip6 := s.Spec.ClusterIPs[0], s.Spec.ClusterIPs[1]
 	if netip.MustParseAddr(ip).Is6() {
@@ -53,8 +54,10 @@ func seesClient(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Client, bed.HostPort(ip, 81), "a1 "+here.Client.IPv4.String(), "b1 "+here.Client.IPv4.String())
 	// What a pod of another node answers to a client there does not pass this node, so that pod sees the node.
 	elsewhere := b.Sites[1].Client
-	b.Answers(elsewhere, "tcp", bed.HostPort(here.Node.IPv4.String(), nodePortOf(s, "tcp")), "a1 "+elsewhere.IPv4.String(), "b1 "+here.Node.IPv4.String())
-	b.Answers(elsewhere, "udp", bed.HostPort(here.Node.IPv6.String(), nodePortOf(s, "udp")), "a1 "+elsewhere.IPv6.String(), "b1 "+here.Node.IPv6.String())
+	b.Answers(elsewhere, "tcp", bed.HostPort(here.Node.IPv4.String(), nodePortOf(s, "tcp")),
+		"a1 "+elsewhere.IPv4.String(), "b1 "+here.Node.IPv4.String())
+	b.Answers(elsewhere, "udp", bed.HostPort(here.Node.IPv6.String(), nodePortOf(s, "udp")),
+		"a1 "+elsewhere.IPv6.String(), "b1 "+here.Node.IPv6.String())
 	// And a pod believes no packet that seems to come from itself.
 	b.AnswersBoth(b.Pod("a1"), bed.HostPort(ip, 81), "a1 "+gateway(here).String(), "b1 "+b.Pod("a1").IPv4.String())
 	annotated(n, "cart", 82, nil)
@@ -108,8 +111,8 @@ func proxyHeader(b *apibed.Bed, n *cluster.Namespace) {
 	})
 }
 
-// readsHeader has a pod take connections that begin with a header of the PROXY protocol's version 2, and tell clients its
-// name and what the header says.
+// readsHeader has a pod take connections that begin with a header of the PROXY protocol's version 2, and tell clients
+// its name and what the header says.
 func readsHeader(b *apibed.Bed, pod string) {
 	b.Helper()
 	b.Sites[pod[0]-'a'].Serve(b.Pod(pod), headerPort, func(c *net.TCPConn) {
@@ -121,8 +124,8 @@ func readsHeader(b *apibed.Bed, pod string) {
 	})
 }
 
-// header reads one for TCP over IPv4: a signature, version and command, family and protocol, the length of what follows,
-// two addresses and two ports. It may have more, of which nothing is said here.
+// header reads one for TCP over IPv4: a signature, version and command, family and protocol, the length of what
+// follows, two addresses and two ports. It may have more, of which nothing is said here.
 func header(c io.Reader) (string, error) {
 	start := make([]byte, 16)
 	if _, err := io.ReadFull(c, start); err != nil {

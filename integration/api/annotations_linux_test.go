@@ -18,8 +18,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// annotated sets portald's settings of a Service, and moves the first two of its ports to another number, which tells that
-// the settings are in force as soon as clients are answered there.
+// annotated sets portald's settings of a Service, and moves the first two of its ports to another number, which tells
+// that the settings are in force as soon as clients are answered there.
 func annotated(n *cluster.Namespace, service string, port int32, settings map[string]string) {
 	n.Helper()
 	n.ChangeService(service, func(s *corev1.Service) {
@@ -71,7 +71,8 @@ func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 	s := n.Service("cart", corev1.ServiceSpec{Ports: append(apibed.Web(),
 		corev1.ServicePort{Name: "held", Port: 90, TargetPort: intstr.FromInt32(holds(b, "a0"))})})
 	b.AddPods(n, "cart", "a0")
-	annotated(n, "cart", 81, map[string]string{"idle-timeout": "700ms", "half-close-timeout": "400ms", "udp-timeout": "600ms"})
+	annotated(n, "cart", 81, map[string]string{"idle-timeout": "700ms", "half-close-timeout": "400ms",
+		"udp-timeout": "600ms"})
 	address := bed.HostPort(s.Spec.ClusterIP, 81)
 	b.AnswersBoth(site.Client, address, "a0")
 

@@ -27,15 +27,17 @@ func (f *faults) linkCut() {
 	}, m.known)
 }
 
-// noticed is how long the daemon may take to see that nothing comes any more: silence, a question, and tries at intervals.
+// noticed is how long the daemon may take to see that nothing comes any more: silence, a question, and tries at
+// intervals.
 const noticed = 30 * time.Second
 
 // link inserts or deletes rules by which no packet goes between the node and the control plane's host.
 func (f *faults) link(verb string) {
 	f.Helper()
-	control := f.Api.Host.IPv4.String()
+	control := f.API.Host.IPv4.String()
 	f.site.On(f.site.Node, "iptables", verb, "INPUT", "-s", control, "-j", "DROP")
-	f.site.On(f.site.Node, "iptables", verb, "OUTPUT", "-d", control, "-j", "REJECT", "--reject-with", "icmp-net-unreachable")
+	f.site.On(f.site.Node, "iptables", verb, "OUTPUT", "-d", control, "-j", "REJECT", "--reject-with",
+		"icmp-net-unreachable")
 }
 
 // standsStill has the daemon miss changes, and then meet another API server that cannot tell it which they were: it
@@ -44,8 +46,8 @@ func (f *faults) standsStill() {
 	m := f.newMissed()
 	f.site.D.Signal(syscall.SIGSTOP)
 	m.happen()
-	f.site.Must(f.Api.Kill(cluster.APIServer))
-	f.site.Must(f.Api.Start(cluster.APIServer))
+	f.site.Must(f.API.Kill(cluster.APIServer))
+	f.site.Must(f.API.Start(cluster.APIServer))
 	f.site.D.Signal(syscall.SIGCONT)
 	m.known()
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// goingBack takes a node from each mode back to kube-proxy, by the steps of the README. In the end there is nothing on it
-// that would not be there had portald never been.
+// goingBack takes a node from each mode back to kube-proxy, by the steps of the README. In the end there is nothing
+// on it that would not be there had portald never been.
 func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[9]
 	cart := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: apibed.Web()})
@@ -61,14 +61,17 @@ func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 		answers(name + ", ended")
 		d := run(name + " to userspace")
 		b.Eventually(name+" the rules of the mode before to go", func() bool {
-			return !strings.Contains(strings.ReplaceAll(everything(s.Bed), "KUBE-KUBELET", ""), "KUBE-SVC-") && !strings.Contains(everything(s.Bed), "KUBE-GUARD") &&
-				!strings.Contains(s.Ruleset(), "kube-proxy") && !strings.Contains(s.Ruleset(), "table ip portald") && !strings.Contains(s.Rules("legacy"), "PORTALD")
+			return !strings.Contains(strings.ReplaceAll(everything(s.Bed), "KUBE-KUBELET", ""), "KUBE-SVC-") &&
+				!strings.Contains(everything(s.Bed), "KUBE-GUARD") &&
+				!strings.Contains(s.Ruleset(), "kube-proxy") && !strings.Contains(s.Ruleset(), "table ip portald") &&
+				!strings.Contains(s.Rules("legacy"), "PORTALD")
 		})
 		restore(s.Bed, kubeProxy, "iptables-nft", "ip6tables-nft")
 		end(d)
 		end(run(name+", ready to leave", "--on-exit=remove"))
 		if got := everything(s.Bed); got != want {
-			b.Errorf("%s: (-a node where portald never was +this one)\n%s", name, cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+			b.Errorf("%s: (-a node where portald never was +this one)\n%s", name, cmp.Diff(strings.Split(want, "\n"),
+				strings.Split(got, "\n")))
 		}
 		restore(s.Bed, undone(kubeProxy), "iptables-nft", "ip6tables-nft")
 		if legacy := legacyTables(s.Bed); !strings.Contains(name, "legacy") && legacy != "" {
@@ -85,7 +88,8 @@ func restore(b *bed.Bed, rules string, commands ...string) {
 	for _, c := range commands {
 		text := rules
 		if strings.HasPrefix(c, "ip6") {
-			text = strings.NewReplacer("127.0.0.0/8", "::1/128", "10.96.99.1/32", "fd00:10:96::99/128", "10.244.9.9:80", "[fd00:10:244:9::9]:80").Replace(rules)
+			text = strings.NewReplacer("127.0.0.0/8", "::1/128", "10.96.99.1/32", "fd00:10:96::99/128", "10.244.9.9:80",
+				"[fd00:10:244:9::9]:80").Replace(rules)
 		}
 		b.On(b.Node, c+"-restore", "--noflush", b.WriteManifest("rules", text))
 	}
@@ -109,8 +113,8 @@ func undone(rules string) string {
 	return strings.Join(out, "")
 }
 
-// emptyChain is a base chain of nftables without rules, which iptables makes of a table that it looks at; emptyTable one with
-// nothing else.
+// emptyChain is a base chain of nftables without rules, which iptables makes of a table that it looks at; emptyTable
+// one with nothing else.
 var (
 	emptyChain = regexp.MustCompile(`(?m)^\tchain [A-Z]+ \{\n\t\ttype .* policy accept;\n\t\}\n\n?`)
 	emptyTable = regexp.MustCompile(`(?m)^(# Warning: .*\n)?table \w+ \w+ \{\n\n?\}\n`)
@@ -124,7 +128,8 @@ func everything(b *bed.Bed) string {
 	ruleset := counts.ReplaceAllString(b.Ruleset(), "counter")
 	ruleset = emptyTable.ReplaceAllString(emptyChain.ReplaceAllString(ruleset, ""), "")
 	all := []string{b.Rules("nft"), b.Rules("legacy"), inOrder(ruleset)}
-	for _, command := range []string{"ip rule", "ip -6 rule", "ip route show table all", "ip -6 route show table all", "ip -o link"} {
+	for _, command := range []string{"ip rule", "ip -6 rule", "ip route show table all", "ip -6 route show table all",
+		"ip -o link"} {
 		words := strings.Fields(command)
 		all = append(all, "# "+command, hostsOwn.ReplaceAllString(b.On(b.Node, words[0], words[1:]...), ""))
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// kubeadmFile is the configuration that kubeadm gives kube-proxy, but for where the kubeconfig is, and a document of our
-// own behind it.
+// kubeadmFile is the configuration that kubeadm gives kube-proxy, but for where the kubeconfig is, and a document of
+// our own behind it.
 func kubeadmFile(b *apibed.Bed, own string) string {
 	b.Helper()
 	text, err := os.ReadFile("../../cmd/portald/config/testdata/kubeadm-1.36.yaml")
@@ -26,7 +26,7 @@ func kubeadmFile(b *apibed.Bed, own string) string {
 	if !strings.Contains(string(text), where) {
 		b.Fatalf("no %s in kubeadm's file", where)
 	}
-	return strings.ReplaceAll(string(text), where, b.Api.Kubeconfig(cluster.Proxy)) +
+	return strings.ReplaceAll(string(text), where, b.API.Kubeconfig(cluster.Proxy)) +
 		"---\napiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n" + own
 }
 
@@ -37,10 +37,12 @@ func configFile(b *apibed.Bed, n *cluster.Namespace) {
 	text := kubeadmFile(b, records)
 	path := s.WriteManifest("config.yaml", text)
 
-	if said := s.On(s.Node, bed.Portald, "config", "check", path); !strings.Contains(said, "clusterCIDR") || !strings.Contains(said, "connectionLog.path") {
+	if said := s.On(s.Node, bed.Portald, "config", "check", path); !strings.Contains(said, "clusterCIDR") ||
+		!strings.Contains(said, "connectionLog.path") {
 		b.Errorf("portald config check says\n%s", said)
 	}
-	if said, err := s.Try(s.Node, bed.Portald, "config", "check", s.WriteManifest("bad.yaml", text+"retries: 77\nretry: 1\n")); err == nil ||
+	if said, err := s.Try(s.Node, bed.Portald, "config", "check",
+		s.WriteManifest("bad.yaml", text+"retries: 77\nretry: 1\n")); err == nil ||
 		!strings.Contains(said, "retries: 77") || !strings.Contains(said, "retry: there is no such field") {
 		b.Errorf("portald config check of a bad file: %v\n%s", err, said)
 	}

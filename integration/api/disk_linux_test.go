@@ -26,7 +26,9 @@ func (f *faults) diskFull() {
 	service, slice := serviceOf("flood"), sliceOf("flood", bed.PodPort, f.pods(0)...)
 	service.Spec.Ports[0].Protocol, slice.Ports[0].Protocol = corev1.ProtocolUDP, new(corev1.ProtocolUDP)
 	to := f.write(service, slice)
-	f.site.Eventually("datagrams to be answered", func() bool { return apibed.Meets(apibed.APISilence, f.site.Client, "udp", to) == "a0" })
+	f.site.Eventually("datagrams to be answered", func() bool {
+		return apibed.Meets(apibed.APISilence, f.site.Client, "udp", to) == "a0"
+	})
 
 	d, t := f.site.D, startTraffic(f.site.Bed, f.cart)
 	began := time.Now()

@@ -1,2 +1,3 @@
-// Package api tests what the daemon makes of an API server: objects as they come, change and go, faults, access, figures.
+// Package api tests what the daemon makes of an API server: objects as they come, change and go, faults, access,
+// figures.
 package api

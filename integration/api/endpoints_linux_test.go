@@ -11,12 +11,13 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// topologyHints keep clients to endpoints of their zone, or of their node, as long as it has any. A third node changes its
-// zone while it is served.
+// topologyHints keep clients to endpoints of their zone, or of their node, as long as it has any. A third node
+// changes its zone while it is served.
 func topologyHints(b *apibed.Bed, n *cluster.Namespace) {
 	here, there, third := b.Sites[0], b.Sites[1], b.Sites[2]
 	b.ServeOn(third)
-	s := n.Service("cart", corev1.ServiceSpec{TrafficDistribution: new(corev1.ServiceTrafficDistributionPreferSameZone), Ports: apibed.Web()})
+	s := n.Service("cart", corev1.ServiceSpec{TrafficDistribution: new(corev1.ServiceTrafficDistributionPreferSameZone),
+		Ports: apibed.Web()})
 	ip := apibed.On80(s.Spec.ClusterIP)
 	b.AddPods(n, "cart", "a0", "a1", "b0")
 	b.AnswersBoth(here.Client, ip, "a0", "a1")
@@ -42,13 +43,14 @@ func topologyHints(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Client, ip, "a0", "a1", "b0")
 }
 
-// terminating endpoints are asked while they serve and there are no others: in the cluster, or on the node where a Local
-// policy binds clients to it.
+// terminating endpoints are asked while they serve and there are no others: in the cluster, or on the node where a
+// Local policy binds clients to it.
 func terminating(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	const balancer = "203.0.113.12"
 	s := n.Service("shop", corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: apibed.Web(),
 	})
 	n.SetIngress("shop", balancer)
 	b.AddPods(n, "shop", "a0", "a1", "b0")

@@ -21,7 +21,8 @@ import (
 func nodeEvents(b *apibed.Bed, _ *cluster.Namespace) {
 	for _, s := range b.Sites[:2] {
 		e := event(b, "of the start of "+s.Name, "default", func(e *eventsv1.Event) bool {
-			return e.Reason == "Starting" && e.Regarding.Kind == "Node" && e.Regarding.Name == s.Name && e.ReportingController == "portald"
+			return e.Reason == "Starting" && e.Regarding.Kind == "Node" && e.Regarding.Name == s.Name &&
+				e.ReportingController == "portald"
 		})
 		if e.Type != corev1.EventTypeNormal || e.Action != "StartKubeProxy" || e.ReportingInstance != s.Name {
 			b.Errorf("node %s: event %s", s.Name, describe(e))
@@ -36,7 +37,8 @@ func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 	n.Service("b-younger", corev1.ServiceSpec{ExternalIPs: []string{contested}, Ports: apibed.Web()})
 	b.AddPods(n, "a-older", "a0")
 	b.AddPods(n, "b-younger", "b0")
-	n.Kubectl("", "annotate", "service", "a-older", "portald.io/retries=many", "portald.io/idle-timout=5s", "portald.io/udp-timeout=10s")
+	n.Kubectl("", "annotate", "service", "a-older", "portald.io/retries=many", "portald.io/idle-timout=5s",
+		"portald.io/udp-timeout=10s")
 	for _, want := range []struct{ service, reason, says string }{
 		{"a-older", "InvalidField", "spec.externalIPs[1]: \"" + other + "\""},
 		{"a-older", "InvalidSetting", "portald.io/retries]: \"many\""},
@@ -46,7 +48,8 @@ func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 		e := event(b, "that says "+want.says, "service-events", func(e *eventsv1.Event) bool {
 			return e.Regarding.Name == want.service && e.Reason == want.reason && strings.Contains(e.Note, want.says)
 		})
-		if e.Type != corev1.EventTypeWarning || e.Regarding.Kind != "Service" || e.Regarding.UID == "" || e.ReportingController != "portald" {
+		if e.Type != corev1.EventTypeWarning || e.Regarding.Kind != "Service" || e.Regarding.UID == "" ||
+			e.ReportingController != "portald" {
 			b.Errorf("event %s", describe(e))
 		}
 	}
@@ -62,8 +65,8 @@ func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 	toldOnce(b, "service-events")
 }
 
-// toldOnce waits until a node has found that another one told of something already, and that nothing was told of twice: what
-// is wrong with a Service is so on every node.
+// toldOnce waits until a node has found that another one told of something already, and that nothing was told of
+// twice: what is wrong with a Service is so on every node.
 func toldOnce(b *apibed.Bed, namespace string) {
 	b.Helper()
 	b.Eventually("a node to find that another one has told", func() bool {
@@ -111,7 +114,7 @@ func event(b *apibed.Bed, what, namespace string, is func(*eventsv1.Event) bool)
 
 func events(b *apibed.Bed, namespace string) []eventsv1.Event {
 	b.Helper()
-	list, err := b.Api.Admin.EventsV1().Events(namespace).List(b.Context(), metav1.ListOptions{})
+	list, err := b.API.Admin.EventsV1().Events(namespace).List(b.Context(), metav1.ListOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -119,6 +122,7 @@ func events(b *apibed.Bed, namespace string) []eventsv1.Event {
 }
 
 func describe(e *eventsv1.Event) string {
-	return fmt.Sprintf("%s %s of %s %s, %s, by %s on %s: %s", e.Type, e.Reason, e.Regarding.Kind, e.Regarding.Name, e.Action,
+	return fmt.Sprintf("%s %s of %s %s, %s, by %s on %s: %s", e.Type, e.Reason, e.Regarding.Kind, e.Regarding.Name,
+		e.Action,
 		e.ReportingController, e.ReportingInstance, e.Note)
 }

@@ -70,8 +70,8 @@ func (f *faults) serves(args ...string) {
 	f.meet(f.cart, "a0")
 }
 
-// meet waits until clients meet this at an address: longer than it takes to hear of changes after a fault, for which the
-// daemon tries again at growing intervals.
+// meet waits until clients meet this at an address: longer than it takes to hear of changes after a fault, for which
+// the daemon tries again at growing intervals.
 func (f *faults) meet(to, want string) {
 	f.Helper()
 	const patience = time.Minute
@@ -94,7 +94,7 @@ const (
 
 // startsWithout starts the daemon while the API server is away: it waits, and says so.
 func (f *faults) startsWithout() {
-	f.site.Must(f.Api.Kill(cluster.APIServer))
+	f.site.Must(f.API.Kill(cluster.APIServer))
 	d := f.start()
 	f.site.Eventually("the daemon to say what it waits for", func() bool { return said(d, isAway) > 0 })
 	time.Sleep(away)
@@ -104,7 +104,7 @@ func (f *faults) startsWithout() {
 	if code, _, err := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable {
 		f.Errorf("/healthz says %d, %v before anything is known", code, err)
 	}
-	f.site.Must(f.Api.Start(cluster.APIServer))
+	f.site.Must(f.API.Start(cluster.APIServer))
 	f.meet(f.cart, "a0")
 	f.site.Eventually("the daemon to say that the server is there", func() bool { return said(d, isBack) == 1 })
 }
@@ -118,10 +118,10 @@ func outage(p cluster.Program, begin, end func(*cluster.Cluster, cluster.Program
 	return func(f *faults) {
 		f.serves()
 		f.underTraffic(func() {
-			f.site.Must(begin(f.Api, p))
+			f.site.Must(begin(f.API, p))
 			time.Sleep(away)
 			f.healthy()
-			f.site.Must(end(f.Api, p))
+			f.site.Must(end(f.API, p))
 		}, func() {
 			f.lead("cart", f.pods(1)...)
 			began := time.Now()
@@ -173,7 +173,7 @@ func (f *faults) healthy() {
 func (f *faults) nodeDeleted() {
 	const gone = "its Node object is gone"
 	f.serves()
-	d, nodes := f.site.D, f.Api.Admin.CoreV1().Nodes()
+	d, nodes := f.site.D, f.API.Admin.CoreV1().Nodes()
 	f.underTraffic(func() {
 		f.site.Must(nodes.Delete(f.Context(), f.site.Name, metav1.DeleteOptions{}))
 		f.site.Eventually("the loss to be said", func() bool { return said(d, gone) == 1 })
@@ -181,7 +181,7 @@ func (f *faults) nodeDeleted() {
 		f.healthy()
 	}, func() {
 		f.changesArrive()
-		f.Api.Node(f, f.site.Name, f.site.Net, nil)
+		f.API.Node(f, f.site.Name, f.site.Net, nil)
 		f.changesArrive()
 	})
 	if n := said(d, gone); n != 1 {

@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// How many Services there are, and what becomes of them: those before changing get other endpoints again and again, those
-// before deletedTo are deleted, and those before movedTo get another port.
+// How many Services there are, and what becomes of them: those before changing get other endpoints again and again,
+// those before deletedTo are deleted, and those before movedTo get another port.
 const (
 	manyServices  = 2000
 	manyEndpoints = 10
@@ -67,7 +67,7 @@ func newMany(b *apibed.Bed) *many {
 	m.site.On(pod, "ip", "route", "add", "local", manyRange, "dev", "lo")
 	m.site.On(m.site.Node, "ip", "route", "add", manyRange, "via", pod.IPv4.String())
 	m.site.Bed.Serve(pod, manyPort, func(c *net.TCPConn) { bed.NamesItself(bed.LocalAddr(c).Addr().String())(c) })
-	b.Api.Namespace(b, "many")
+	b.API.Namespace(b, "many")
 	for i := range manyServices {
 		m.all = append(m.all, &scaled{number: i, port: 80})
 	}
@@ -123,8 +123,9 @@ func (s *scaled) since(endpoint string) (generation int, ok bool) {
 }
 
 func (m *many) create(s *scaled) (err error) {
-	ctx, admin := m.bed.Context(), m.bed.Api.Admin
-	if s.service, err = admin.CoreV1().Services("many").Create(ctx, serviceOf(s.name()), metav1.CreateOptions{}); err != nil {
+	ctx, admin := m.bed.Context(), m.bed.API.Admin
+	if s.service, err = admin.CoreV1().Services("many").Create(ctx, serviceOf(s.name()),
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	s.ip = s.service.Spec.ClusterIP
@@ -139,12 +140,13 @@ func (m *many) change(s *scaled) (err error) {
 	slice := s.slice.DeepCopy()
 	slice.Endpoints = endpointsOf(s.endpoints()...)
 	slice.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: time.Now().Format(time.RFC3339Nano)}
-	s.slice, err = m.bed.Api.Admin.DiscoveryV1().EndpointSlices("many").Update(m.bed.Context(), slice, metav1.UpdateOptions{})
+	s.slice, err = m.bed.API.Admin.DiscoveryV1().EndpointSlices("many").Update(m.bed.Context(), slice,
+		metav1.UpdateOptions{})
 	return err
 }
 
 func (m *many) remove(s *scaled) error {
-	ctx, admin := m.bed.Context(), m.bed.Api.Admin
+	ctx, admin := m.bed.Context(), m.bed.API.Admin
 	s.deleted = true
 	return errors.Join(admin.CoreV1().Services("many").Delete(ctx, s.name(), metav1.DeleteOptions{}),
 		admin.DiscoveryV1().EndpointSlices("many").Delete(ctx, s.name(), metav1.DeleteOptions{}))
@@ -153,7 +155,7 @@ func (m *many) remove(s *scaled) error {
 func (m *many) move(s *scaled) (err error) {
 	s.port++
 	s.service.Spec.Ports[0].Port = int32(s.port)
-	s.service, err = m.bed.Api.Admin.CoreV1().Services("many").Update(m.bed.Context(), s.service, metav1.UpdateOptions{})
+	s.service, err = m.bed.API.Admin.CoreV1().Services("many").Update(m.bed.Context(), s.service, metav1.UpdateOptions{})
 	return err
 }
 

@@ -68,7 +68,8 @@ func metrics(b *apibed.Bed, n *cluster.Namespace) {
 			s.D.Metric(`kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"}`) > 0
 	})
 	_, _, _ = s.Get("127.0.0.1:10249", "/healthz")
-	if _, body, err := s.Get("127.0.0.1:10249", "/metrics/slis"); err != nil || !strings.Contains(body, "kubernetes_healthcheck") {
+	if _, body, err := s.Get("127.0.0.1:10249", "/metrics/slis"); err != nil ||
+		!strings.Contains(body, "kubernetes_healthcheck") {
 		b.Errorf("/metrics/slis says %q, %v", body, err)
 	}
 }

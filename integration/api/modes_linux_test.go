@@ -10,8 +10,9 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// kernelModes has the daemon of one node go through all modes. As the only service proxy it has kube-proxy's names in those
-// of the kernel. Its rules carry on without it, unless it is told otherwise; the rules of the mode before go once those of the next stand.
+// kernelModes has the daemon of one node go through all modes. As the only service proxy it has kube-proxy's names in
+// those of the kernel. Its rules carry on without it, unless it is told otherwise; the rules of the mode before go
+// once those of the next stand.
 func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[8]
 	cart := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: apibed.Web()})
@@ -31,8 +32,10 @@ func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 	}{
 		{"iptables", "iptables", nil, map[string]bool{"KUBE-SVC-": true, "PORTALD": false, "kube-proxy": false}, true},
 		{"nftables", "nftables", nil, map[string]bool{"KUBE-SVC-": false, "table ip kube-proxy": true}, true},
-		{"ipvs", "iptables", []string{"--ipvs-fallback=iptables"}, map[string]bool{"KUBE-SVC-": true, "table ip kube-proxy": false}, true},
-		{"userspace", "userspace", nil, map[string]bool{"KUBE-": false, "PORTALD-IP": true, "table ip kube-proxy": false}, true},
+		{"ipvs", "iptables", []string{"--ipvs-fallback=iptables"}, map[string]bool{"KUBE-SVC-": true,
+			"table ip kube-proxy": false}, true},
+		{"userspace", "userspace", nil, map[string]bool{"KUBE-": false, "PORTALD-IP": true, "table ip kube-proxy": false},
+			true},
 		{"userspace", "userspace", []string{"--on-exit=remove"}, map[string]bool{"KUBE-": false, "PORTALD-IP": true}, false},
 	} {
 		s.D = nil

@@ -39,11 +39,12 @@ func nodeToBeDeleted(b *apibed.Bed, n *cluster.Namespace) {
 	says(http.StatusOK, "true")
 }
 
-// startSettings are in force once portald has started: the kernel's, which every node has for itself but for the size of
-// the table, and profiles.
+// startSettings are in force once portald has started: the kernel's, which every node has for itself but for the size
+// of the table, and profiles.
 func startSettings(b *apibed.Bed, _ *cluster.Namespace) {
 	s := b.Sites[7]
-	d := b.ServeOn(s, "--conntrack-tcp-timeout-established=5h", "--conntrack-udp-timeout=25s", "--conntrack-udp-timeout-stream=99s",
+	d := b.ServeOn(s, "--conntrack-tcp-timeout-established=5h", "--conntrack-udp-timeout=25s",
+		"--conntrack-udp-timeout-stream=99s",
 		"--conntrack-tcp-be-liberal", "--oom-score-adj=321", "--profiling")
 	for name, want := range map[string]string{
 		"tcp_timeout_established": "18000", "tcp_timeout_close_wait": "3600", "tcp_be_liberal": "1",
@@ -57,13 +58,14 @@ func startSettings(b *apibed.Bed, _ *cluster.Namespace) {
 	if got := strings.TrimSpace(string(score)); got != "321" {
 		b.Errorf("oom_score_adj is %s, %v", got, err)
 	}
-	if code, body, err := s.Get("127.0.0.1:10249", "/debug/pprof/cmdline"); code != http.StatusOK || !strings.Contains(body, "--profiling") {
+	if code, body, err := s.Get("127.0.0.1:10249", "/debug/pprof/cmdline"); code != http.StatusOK ||
+		!strings.Contains(body, "--profiling") {
 		b.Errorf("/debug/pprof/cmdline says %d %q, %v", code, body, err)
 	}
 }
 
-// byNodeCIDR has the addresses of this node's own pods, as its Node tells them, be inside the cluster, and node ports at
-// the addresses of the Node alone.
+// byNodeCIDR has the addresses of this node's own pods, as its Node tells them, be inside the cluster, and node ports
+// at the addresses of the Node alone.
 func byNodeCIDR(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[3]
 	b.ServeOn(s, "--detect-local-mode=NodeCIDR", "--cluster-cidr=", "--nodeport-addresses=primary")
@@ -73,7 +75,8 @@ func byNodeCIDR(b *apibed.Bed, n *cluster.Namespace) {
 	})
 }
 
-// byInterface has those be inside who come in by an interface with such a name, and node ports at one of the node's ranges.
+// byInterface has those be inside who come in by an interface with such a name, and node ports at one of the node's
+// ranges.
 func byInterface(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[4]
 	b.ServeOn(s, "--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=pod", "--cluster-cidr=",
@@ -84,13 +87,15 @@ func byInterface(b *apibed.Bed, n *cluster.Namespace) {
 	})
 }
 
-// insideIsTold tells who is led to endpoints of other nodes in spite of a Local policy: this node and its pods, and no pods
-// of others, who come to a node port. It is the rules that tell where this node has no endpoint, and portald where it has.
+// insideIsTold tells who is led to endpoints of other nodes in spite of a Local policy: this node and its pods, and
+// no pods of others, who come to a node port. It is the rules that tell where this node has no endpoint, and portald
+// where it has.
 func insideIsTold(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
 	b.Helper()
 	balancer := map[string]string{"d": "203.0.113.13", "e": "203.0.113.14"}[s.Name]
 	shop := n.Service("shop", corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: apibed.Web(),
 	})
 	n.SetIngress("shop", balancer)
 	b.AddPods(n, "shop", "a0")
@@ -116,7 +121,8 @@ func insideIsTold(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
 func nodePortsAt(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site, served map[string]bool) {
 	b.Helper()
 	both := corev1.IPFamilyPolicyRequireDualStack
-	open := n.Service("open", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both, Ports: apibed.Web()})
+	open := n.Service("open", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both,
+		Ports: apibed.Web()})
 	b.AddPods(n, "open", "b1")
 	for addr, yes := range served {
 		want := apibed.Refused

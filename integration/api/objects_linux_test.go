@@ -25,7 +25,7 @@ type objects struct {
 // newObjects makes the namespace.
 func newObjects(b *apibed.Bed, namespace string) *objects {
 	b.Helper()
-	b.Api.Namespace(b, namespace)
+	b.API.Namespace(b, namespace)
 	return &objects{b, namespace}
 }
 
@@ -48,7 +48,7 @@ func (o *objects) service(name string, port int32, endpoints ...netip.Addr) stri
 // write makes a Service and its slice, and returns where clients dial it.
 func (o *objects) write(service *corev1.Service, slice *discoveryv1.EndpointSlice) string {
 	o.bed.Helper()
-	ctx, admin := o.bed.Context(), o.bed.Api.Admin
+	ctx, admin := o.bed.Context(), o.bed.API.Admin
 	var made *corev1.Service
 	o.tries("make Service "+service.Name, func() (err error) {
 		all := admin.CoreV1().Services(o.namespace)
@@ -67,7 +67,7 @@ func (o *objects) write(service *corev1.Service, slice *discoveryv1.EndpointSlic
 // lead makes others the endpoints of a Service.
 func (o *objects) lead(name string, endpoints ...netip.Addr) {
 	o.bed.Helper()
-	ctx, all := o.bed.Context(), o.bed.Api.Admin.DiscoveryV1().EndpointSlices(o.namespace)
+	ctx, all := o.bed.Context(), o.bed.API.Admin.DiscoveryV1().EndpointSlices(o.namespace)
 	o.tries("change slice "+name, func() error {
 		s, err := all.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -83,7 +83,7 @@ func (o *objects) lead(name string, endpoints ...netip.Addr) {
 func (o *objects) remove(name string) {
 	o.bed.Helper()
 	o.tries("delete Service "+name, func() error {
-		return o.bed.Api.Admin.CoreV1().Services(o.namespace).Delete(o.bed.Context(), name, metav1.DeleteOptions{})
+		return o.bed.API.Admin.CoreV1().Services(o.namespace).Delete(o.bed.Context(), name, metav1.DeleteOptions{})
 	})
 	o.removeSlice(name)
 }
@@ -91,7 +91,7 @@ func (o *objects) remove(name string) {
 func (o *objects) removeSlice(name string) {
 	o.bed.Helper()
 	o.tries("delete slice "+name, func() error {
-		return o.bed.Api.Admin.DiscoveryV1().EndpointSlices(o.namespace).Delete(o.bed.Context(), name, metav1.DeleteOptions{})
+		return o.bed.API.Admin.DiscoveryV1().EndpointSlices(o.namespace).Delete(o.bed.Context(), name, metav1.DeleteOptions{})
 	})
 }
 

@@ -18,12 +18,13 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// internalPolicy Local leads each node's clients, and the node itself, to its own endpoints alone; where there are none,
-// nobody answers. It does not say anything of node ports.
+// internalPolicy Local leads each node's clients, and the node itself, to its own endpoints alone; where there are
+// none, nobody answers. It does not say anything of node ports.
 func internalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	local := corev1.ServiceInternalTrafficPolicyLocal
-	s := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, InternalTrafficPolicy: &local, Ports: apibed.Web()})
+	s := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, InternalTrafficPolicy: &local,
+		Ports: apibed.Web()})
 	b.AddPods(n, "cart", "a0", "a1", "b0")
 	ip := apibed.On80(s.Spec.ClusterIP)
 	from := func(s *apibed.Site) []*topology.Host { return []*topology.Host{s.Client, s.Node, s.Net.Pod(2)} }
@@ -50,7 +51,8 @@ func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	const balancer = "203.0.113.10"
 	s := n.Service("shop", corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: apibed.Web(),
 	})
 	n.SetIngress("shop", balancer)
 	b.AddPods(n, "shop", "a0", "b0")
@@ -94,7 +96,8 @@ func joinPort(h *topology.Host, port int) string { return bed.HostPort(h.IPv4.St
 // healthCheckPort tells load balancers which nodes have endpoints that are ready.
 func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 	s := n.Service("shop", corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: apibed.Web(),
+		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: apibed.Web(),
 	})
 	port := int(s.Spec.HealthCheckNodePort)
 	says := func(endpointsHere, endpointsThere int) {
@@ -112,7 +115,9 @@ func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 	says(0, 0)
 	n.SetReady("a1", true)
 	says(1, 0)
-	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster })
+	n.ChangeService("shop", func(s *corev1.Service) {
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	})
 	b.Eventually("the health check port to be closed", func() bool {
 		_, _, err := bed.Fetch(b.Sites[0].Client, joinPort(b.Sites[0].Node, port), "/")
 		return errors.Is(err, syscall.ECONNREFUSED)
@@ -135,7 +140,8 @@ func healthCheckPortTaken(b *apibed.Bed, n *cluster.Namespace) {
 	b.AddPods(n, "shop", "a0", "b0")
 	checks(b, b.Sites[0], port, 1)
 	event(b, "of the port that is taken", "health-check-port-taken", func(e *eventsv1.Event) bool {
-		return e.Reason == "FailedToStartServiceHealthcheck" && e.Action == "Listen" && e.Regarding.Name == "shop" && e.ReportingInstance == "b"
+		return e.Reason == "FailedToStartServiceHealthcheck" && e.Action == "Listen" && e.Regarding.Name == "shop" &&
+			e.ReportingInstance == "b"
 	})
 	l.Close()
 	checks(b, node, port, 1)
@@ -178,7 +184,9 @@ func sourceRanges(b *apibed.Bed, n *cluster.Namespace) {
 		b.Answers(client, "tcp", apibed.On80(balancer), apibed.Reset)
 		b.Answers(client, "udp", apibed.On80(balancer), apibed.Silence)
 	}
-	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{other.IPv4.String() + "/32"} })
+	n.ChangeService("shop", func(s *corev1.Service) {
+		s.Spec.LoadBalancerSourceRanges = []string{other.IPv4.String() + "/32"}
+	})
 	b.AnswersBoth(other, apibed.On80(balancer), "a0", "b0")
 	b.Answers(here.Client, "tcp", apibed.On80(balancer), apibed.Reset)
 	n.ChangeService("shop", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })

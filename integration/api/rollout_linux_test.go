@@ -38,10 +38,10 @@ type held struct {
 	reader *bufio.Reader
 }
 
-// rollout replaces all Pods of a Service as a Deployment does, one by one, while clients connect as fast as they can: the
-// new one is ready, the old one is told to end, takes no connection any more, and is gone after those it had.
+// rollout replaces all Pods of a Service as a Deployment does, one by one, while clients connect as fast as they can:
+// the new one is ready, the old one is told to end, takes no connection any more, and is gone after those it had.
 func rollout(b *apibed.Bed) {
-	s, n := b.Sites[0], b.Api.Namespace(b, "rollout")
+	s, n := b.Sites[0], b.API.Namespace(b, "rollout")
 	port := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(rolloutPort)}
 	to := apibed.On80(n.Service("web", corev1.ServiceSpec{Ports: []corev1.ServicePort{port}}).Spec.ClusterIP)
 	var old []*replica

@@ -73,7 +73,8 @@ func (m *many) servedByAll(s *scaled) {
 	count := m.site.Tally(2*manyEndpoints, 1, m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
 	for _, a := range s.endpoints() {
 		if count[a.String()] != 2 {
-			m.bed.Errorf("%s: %s answered %d times of %d, want twice: %v", s.name(), a, count[a.String()], 2*manyEndpoints, count)
+			m.bed.Errorf("%s: %s answered %d times of %d, want twice: %v", s.name(), a, count[a.String()], 2*manyEndpoints,
+				count)
 		}
 	}
 }
@@ -132,7 +133,8 @@ func syncs(d *bed.Daemon) {
 	d.Logf("%d syncs of changes, mean %v, p99 ≤ %g s; %d of everything, mean %v",
 		part.count, part.mean(), part.quantile(0.99), full.count, full.mean())
 	if part.count == 0 || part.mean() > time.Second || part.quantile(1) > 5 {
-		d.Errorf("%d syncs of changes took %v in the mean, the longest %g s at most", part.count, part.mean(), part.quantile(1))
+		d.Errorf("%d syncs of changes took %v in the mean, the longest %g s at most", part.count, part.mean(),
+			part.quantile(1))
 	}
 	if full.count > 2 { // the Node may tell something new after the first
 		d.Errorf("everything was applied %d times", full.count)

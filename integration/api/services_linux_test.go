@@ -33,7 +33,8 @@ func byHand(b *apibed.Bed, n *cluster.Namespace) {
 	each("a0", "b0", "b1")
 	n.Kubectl("", "delete", "pod", "a0", "b1", "--force", "--grace-period=0")
 	each("b0")
-	n.Kubectl("", "patch", "service", "cart", "--type=json", "--patch", `[{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]`)
+	n.Kubectl("", "patch", "service", "cart", "--type=json", "--patch",
+		`[{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]`)
 	b.Answers(b.Sites[1].Node, "tcp", ip, apibed.Silence)
 	ip = ip[:len(ip)-1] + "1"
 	each("b0")
@@ -47,14 +48,16 @@ func namedPorts(b *apibed.Bed, n *cluster.Namespace) {
 	b.Sites[1].Serve(b.Pod("b1"), other, bed.NamesItself("b1 at the other port"))
 	n.Pod("first", "cart", "a", b.Pod("a1"), corev1.ContainerPort{Name: "web", ContainerPort: bed.PodPort})
 	n.Pod("second", "cart", "b", b.Pod("b1"), corev1.ContainerPort{Name: "web", ContainerPort: other})
-	s := n.Service("cart", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromString("web")}}})
+	s := n.Service("cart", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80,
+		TargetPort: intstr.FromString("web")}}})
 	b.Answers(b.Sites[0].Client, "tcp", apibed.On80(s.Spec.ClusterIP), "a1", "b1 at the other port")
 }
 
 // bothFamilies has a Service of two families, and then one of IPv6 alone.
 func bothFamilies(b *apibed.Bed, n *cluster.Namespace) {
 	both := corev1.IPFamilyPolicyRequireDualStack
-	dual := n.Service("dual", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both, Ports: apibed.Web()})
+	dual := n.Service("dual", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both,
+		Ports: apibed.Web()})
 	b.AddPods(n, "dual", "a0", "b0")
 	for _, s := range b.Sites[:2] {
 		for _, ip := range dual.Spec.ClusterIPs {
@@ -96,13 +99,14 @@ func labels(b *apibed.Bed, n *cluster.Namespace) {
 
 // apiServer is itself behind a Service, which pods and nodes reach it by.
 func apiServer(b *apibed.Bed, n *cluster.Namespace) {
-	ca, err := os.ReadFile(b.Api.CA)
+	ca, err := os.ReadFile(b.API.CA)
 	if err != nil {
 		b.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	address := bed.HostPort(n.Kubectl("", "get", "--namespace=default", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"), 443)
+	address := bed.HostPort(n.Kubectl("", "get", "--namespace=default", "service", "kubernetes", "-o",
+		"jsonpath={.spec.clusterIP}"), 443)
 	for _, s := range b.Sites[:2] {
 		c, err := bed.Dial(apibed.ApiPatience, s.Net.Pod(0), "tcp", address)
 		if err != nil {

@@ -15,11 +15,12 @@ import (
 )
 
 // Bed is a control plane and its nodes: "a", "b" and so on, each in a zone of its own, "zone-a". All pods serve TCP and
-// UDP at podPort, and call themselves by their node and number: "a0". Parts of a test share it, each with a view of its own.
+// UDP at podPort, and call themselves by their node and number: "a0". Parts of a test share it, each with a view of
+// its own.
 type Bed struct {
 	*testing.T
 	net   *topology.Cluster
-	Api   *cluster.Cluster
+	API   *cluster.Cluster
 	Sites []*Site
 }
 
@@ -46,7 +47,7 @@ func New(t *testing.T, nodes, pods int, flags ...string) *Bed {
 			t.Error(err)
 		}
 	})
-	b := &Bed{T: t, net: net, Api: cluster.New(t, net.Control, flags...)}
+	b := &Bed{T: t, net: net, API: cluster.New(t, net.Control, flags...)}
 	for i, n := range net.Nets {
 		b.Sites = append(b.Sites, b.newSite(string(rune('a'+i)), n, pods))
 	}
@@ -57,7 +58,7 @@ func (b *Bed) newSite(name string, n *topology.Net, pods int) *Site {
 	b.Helper()
 	s := &Site{Name: name, Bed: &bed.Bed{T: b.T, Net: n, Node: n.Node, Client: n.Client(0), Dir: b.TempDir()}}
 	s.RouteOut()
-	b.Api.Node(b, name, n, map[string]string{corev1.LabelTopologyZone: "zone-" + name})
+	b.API.Node(b, name, n, map[string]string{corev1.LabelTopologyZone: "zone-" + name})
 	for i := range pods {
 		s.Serve(n.Pod(i), bed.PodPort, bed.NamesItself(fmt.Sprint(name, i)))
 		s.ServeUDP(n.Pod(i), bed.PodPort, fmt.Sprint(name, i))
@@ -70,7 +71,7 @@ func (b *Bed) Part(name string, part func(*Bed, *cluster.Namespace)) {
 	b.Run(name, func(t *testing.T) {
 		t.Parallel()
 		view := b.As(t)
-		part(view, b.Api.Namespace(t, strings.ReplaceAll(name, " ", "-")))
+		part(view, b.API.Namespace(t, strings.ReplaceAll(name, " ", "-")))
 	})
 }
 
@@ -121,7 +122,8 @@ func (b *Bed) ServeOn(s *Site, args ...string) *bed.Daemon {
 
 // Flags are those by which portald takes the place of kube-proxy on a node.
 func (b *Bed) Flags(s *Site, args ...string) []string {
-	return append([]string{"--kubeconfig=" + b.Api.Kubeconfig(cluster.Proxy), "--hostname-override=" + s.Name, clusterCIDR}, args...)
+	return append([]string{"--kubeconfig=" + b.API.Kubeconfig(cluster.Proxy), "--hostname-override=" + s.Name,
+		clusterCIDR}, args...)
 }
 
 // Pod is the host that is called so: "b1".

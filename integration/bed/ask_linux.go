@@ -43,9 +43,9 @@ func AskWithin(limit time.Duration, from *topology.Host, network, to string) (An
 	return AskTCP(c.(*net.TCPConn))
 }
 
-// Dial connects from a port that no client had lately, and gives what follows the same time limit. A UDP client that had
-// it would meet its session; one of TCP that dialled another address of the same Service would have another port in its
-// record, for the kernel gives it one.
+// Dial connects from a port that no client had lately, and gives what follows the same time limit. A UDP client that
+// had it would meet its session; one of TCP that dialled another address of the same Service would have another port
+// in its record, for the kernel gives it one.
 func Dial(limit time.Duration, from *topology.Host, network, to string) (c net.Conn, err error) {
 	d := net.Dialer{Timeout: limit, Control: reuse}
 	err = from.Do(func() error {
@@ -72,7 +72,8 @@ func reuse(_, _ string, c syscall.RawConn) (err error) {
 // ports counts those of clients.
 var ports struct{ tcp, udp atomic.Uint32 }
 
-// FreshPort is the next above all proxy ports: of UDP those that the kernel does not hand out, of TCP the many that it does.
+// FreshPort is the next above all proxy ports: of UDP those that the kernel does not hand out, of TCP the many that
+// it does.
 func FreshPort(network string) net.Addr {
 	const firstTCP, firstUDP, end = 32768, 61000, 1 << 16
 	if network == "udp" {
@@ -177,7 +178,8 @@ func (b *Bed) Served() bool {
 
 // Places are the addresses of cart, by who asks there.
 func (b *Bed) Places() map[*topology.Host][]string {
-	all := []string{HostPort(IP4, 80), HostPort(IP6, 80), HostPort(b.Node.IPv4.String(), NodePort), HostPort(b.Node.IPv6.String(), NodePort)}
+	all := []string{HostPort(IP4, 80), HostPort(IP6, 80), HostPort(b.Node.IPv4.String(), NodePort),
+		HostPort(b.Node.IPv6.String(), NodePort)}
 	return map[*topology.Host][]string{
 		b.Client: all, b.Net.Pod(0): all,
 		b.Node: append([]string{HostPort("127.0.0.1", NodePort), HostPort("::1", NodePort)}, all...),

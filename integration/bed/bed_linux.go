@@ -137,7 +137,7 @@ func PodName(i int) string { return fmt.Sprint("pod", i) }
 // Cart is a Service of both families and protocols, one port number for both, behind which are these pods.
 func (b *Bed) Cart(pods ...int) Service {
 	return Service{
-		Name: "cart", Kind: "NodePort", Ips: []string{IP4, IP6}, Pods: b.Endpoints(pods...),
+		Name: "cart", Kind: "NodePort", IPs: []string{IP4, IP6}, Pods: b.Endpoints(pods...),
 		Ports: []Port{NewPort("http", "TCP", 80, NodePort, PodPort), NewPort("talk", "UDP", 80, NodePort, PodPort)},
 	}
 }

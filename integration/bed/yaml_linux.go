@@ -11,7 +11,7 @@ type Service struct {
 	Name     string
 	Created  string   // RFC 3339
 	Kind     string   // default ClusterIP
-	Ips      []string // clusterIPs
+	IPs      []string // clusterIPs
 	Ports    []Port
 	Affinity int // seconds; 0 = none
 	External []string
@@ -61,14 +61,15 @@ func (s Service) Service() string {
 		fmt.Fprintf(&b, "  annotations: {portald.io/mode: %s}\n", s.Mode)
 	}
 	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
-	if len(s.Ips) > 0 {
-		fmt.Fprintf(&b, "  clusterIP: %q\n  clusterIPs: %s\n", s.Ips[0], list(s.Ips))
+	if len(s.IPs) > 0 {
+		fmt.Fprintf(&b, "  clusterIP: %q\n  clusterIPs: %s\n", s.IPs[0], list(s.IPs))
 	}
 	if len(s.External) > 0 {
 		fmt.Fprintf(&b, "  externalIPs: %s\n", list(s.External))
 	}
 	if s.Affinity > 0 {
-		fmt.Fprintf(&b, "  sessionAffinity: ClientIP\n  sessionAffinityConfig: {clientIP: {timeoutSeconds: %d}}\n", s.Affinity)
+		fmt.Fprintf(&b, "  sessionAffinity: ClientIP\n  sessionAffinityConfig: {clientIP: {timeoutSeconds: %d}}\n",
+			s.Affinity)
 	}
 	b.WriteString("  ports:\n")
 	for _, p := range s.Ports {
@@ -121,7 +122,8 @@ func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 
 // Simple is a TCP Service of one address and one pod.
 func (b *Bed) Simple(name, ip string, pod int) Service {
-	return Service{Name: name, Ips: []string{ip}, Ports: []Port{NewPort("http", "TCP", 80, 0, PodPort)}, Pods: b.Endpoints(pod)}
+	return Service{Name: name, IPs: []string{ip}, Ports: []Port{NewPort("http", "TCP", 80, 0, PodPort)},
+		Pods: b.Endpoints(pod)}
 }
 
 // Clients' addresses, and those of load balancers.

@@ -90,24 +90,28 @@ func (v inventory) all(one func(i int, name string, address netip.Addr) runtime.
 func (v inventory) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "production", Name: name, ResourceVersion: "1",
-		Labels:        map[string]string{"app": name, discoveryv1.LabelServiceName: name},
-		Annotations:   map[string]string{"example.org/what-others-wrote": strings.Repeat("x", 500)},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 800))}},
+		Labels:      map[string]string{"app": name, discoveryv1.LabelServiceName: name},
+		Annotations: map[string]string{"example.org/what-others-wrote": strings.Repeat("x", 500)},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl",
+			FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 800))}},
 	}
 }
 
 func (v inventory) service(_ int, name string, address netip.Addr) runtime.Object {
 	return &corev1.Service{TypeMeta: typeOf("v1", "Service"), ObjectMeta: v.meta(name), Spec: corev1.ServiceSpec{
 		ClusterIP: address.String(), ClusterIPs: []string{address.String()}, Selector: map[string]string{"app": name},
-		Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+		Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Name: "http", Port: 80,
+			Protocol: corev1.ProtocolTCP}},
 	}}
 }
 
 // slice has endpoints on 500 nodes in three zones.
 func (v inventory) slice(i int, name string, _ netip.Addr) runtime.Object {
 	s := &discoveryv1.EndpointSlice{
-		TypeMeta: typeOf("discovery.k8s.io/v1", "EndpointSlice"), ObjectMeta: v.meta(name), AddressType: discoveryv1.AddressTypeIPv4,
-		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+		TypeMeta: typeOf("discovery.k8s.io/v1", "EndpointSlice"), ObjectMeta: v.meta(name),
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)),
+			Protocol: new(corev1.ProtocolTCP)}},
 	}
 	for e := range v.endpoints {
 		s.Endpoints = append(s.Endpoints, v.endpoint(name, i*v.endpoints+e))

@@ -82,7 +82,8 @@ func self(t *testing.T) string {
 
 func build(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "portald")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/portald").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path,
+		"../../cmd/portald").CombinedOutput(); err != nil {
 		t.Fatalf("build portald: %v\n%s", err, out)
 	}
 	return path
@@ -120,7 +121,8 @@ func TestCPUOfAnotherProcess(t *testing.T) {
 func TestManifestsAreReadable(t *testing.T) {
 	var w strings.Builder
 	addrs := drawn(1000)
-	object(&w, "x", addrs[0], []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}}, []endpoint{{addrs[1], "a"}, {addrs[2], "b"}, {addrs[3], "c"}})
+	object(&w, "x", addrs[0], []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}},
+		[]endpoint{{addrs[1], "a"}, {addrs[2], "b"}, {addrs[3], "c"}})
 	var service corev1.Service
 	var slice discoveryv1.EndpointSlice
 	read := json.NewDecoder(strings.NewReader(w.String()))

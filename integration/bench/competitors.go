@@ -46,10 +46,13 @@ func competitors() []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
 	return []competitor{
 		portaldIn(userspace, 0),
-		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(true)},
-		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy", start: haproxy(false)},
-		{name: "nginx", label: "nginx stream", program: "nginx", from: "Debian packages nginx, libnginx-mod-stream", file: stream,
-			udp: true, start: func(b *bed) ([]string, error) { return startNginx(b, stream) }},
+		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",
+			start: haproxy(true)},
+		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy",
+			start: haproxy(false)},
+		{name: "nginx", label: "nginx stream", program: "nginx", from: "Debian packages nginx, libnginx-mod-stream",
+			file: stream,
+			udp:  true, start: func(b *bed) ([]string, error) { return startNginx(b, stream) }},
 		{name: "dnat", label: "kernel DNAT", udp: true, start: startDNAT},
 		portaldIn("iptables", 0),
 		portaldIn("nftables", 0),

@@ -67,8 +67,10 @@ func syncWorkload(n int) workload {
 		name: fmt.Sprint("sync", n), label: fmt.Sprintf("sync of %d Services", n), among: portaldAlone, most: 3,
 		figures: []figure{
 			{"first", at + "first sync, ms", 0}, {"start", at + "from start to healthy, ms", 0},
-			{"endpoints", at + "a change of endpoints, ms", 3}, {"endpoints-seen", at + "a change of endpoints until seen by clients, ms", 1},
-			{"service", at + "a change of a Service, ms", 1}, {"service-seen", at + "a change of a Service until seen by clients, ms", 1},
+			{"endpoints", at + "a change of endpoints, ms", 3},
+			{"endpoints-seen", at + "a change of endpoints until seen by clients, ms", 1},
+			{"service", at + "a change of a Service, ms", 1},
+			{"service-seen", at + "a change of a Service until seen by clients, ms", 1},
 		},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
 			many, err := b.lab.bed(ctx, portaldIn(userspace, n))

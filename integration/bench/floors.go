@@ -103,7 +103,8 @@ func (f floor) holds(v float64) bool {
 }
 
 func (f floor) String() string {
-	sign := map[[2]bool]string{{false, false}: "≥", {false, true}: ">", {true, false}: "≤", {true, true}: "<"}[[2]bool{f.most, f.strict}]
+	sign := map[[2]bool]string{{false, false}: "≥", {false, true}: ">", {true, false}: "≤",
+		{true, true}: "<"}[[2]bool{f.most, f.strict}]
 	if !f.ratio() {
 		return fmt.Sprintf("%s %g", sign, f.bound)
 	}

@@ -41,9 +41,9 @@ func (w workload) left() workload {
 	return w
 }
 
-// kernelWorkload times the first sync of n Services and changes of one of them, from inside and from outside, and what the
-// host's own command needs for the same rules at once and for one more. All endpoints change. Each time the daemon is a
-// new one on a new node: in these modes rules outlive it.
+// kernelWorkload times the first sync of n Services and changes of one of them, from inside and from outside, and
+// what the host's own command needs for the same rules at once and for one more. All endpoints change. Each time the
+// daemon is a new one on a new node: in these modes rules outlive it.
 func kernelWorkload(n, rounds int) workload {
 	return workload{
 		name: fmt.Sprint("kernel", n), label: fmt.Sprintf("kernel modes, %d Services", n), among: kernelModes,
@@ -52,7 +52,8 @@ func kernelWorkload(n, rounds int) workload {
 			{"first", "first sync, ms", 0}, {"restore", "the same rules by one restore, ms", 0},
 			{"times", "first sync, times that restore", 2}, {"start", "from start to healthy, ms", 0},
 			{"MB", "memory, MB", 0}, {"live", "memory in use on the heap, MB", 0},
-			{"endpoints", "a change of endpoints, ms", 2}, {"endpoints-seen", "a change of endpoints until seen by clients, ms", 1},
+			{"endpoints", "a change of endpoints, ms", 2},
+			{"endpoints-seen", "a change of endpoints until seen by clients, ms", 1},
 			{"service", "a change of a Service, ms", 2}, {"service-seen", "a change of a Service until seen by clients, ms", 1},
 			{"one", "one rule more by the host's command, ms", 1},
 		},
@@ -96,7 +97,8 @@ func (b *bed) scale(ctx context.Context) (figures, error) {
 // connectWorkload makes new connections to addresses drawn at random among n Services.
 func connectWorkload(n int) workload {
 	return workload{
-		name: fmt.Sprint("connect", n), label: fmt.Sprintf("new connections in kernel modes, %d Services", n), among: kernelModes,
+		name: fmt.Sprint("connect", n), label: fmt.Sprintf("new connections in kernel modes, %d Services", n),
+		among:    kernelModes,
 		services: n, group: "connect",
 		figures: []figure{
 			{"rate", "new connections per second; 16 at once", 0},
@@ -117,8 +119,8 @@ func connectWorkload(n int) workload {
 	}
 }
 
-// endpoints are those of a Service when they are at one of the pods. In kernel modes they are spread over the nodes of a
-// large cluster: one that is on the node where the rules are needs more of them than others.
+// endpoints are those of a Service when they are at one of the pods. In kernel modes they are spread over the nodes
+// of a large cluster: one that is on the node where the rules are needs more of them than others.
 func (b *bed) endpoints(service, pod int) []endpoint {
 	if b.mode == userspace {
 		return []endpoint{{b.net.Pod(pod).IPv4, thisNode}}
@@ -145,7 +147,8 @@ func (b *bed) crowds() error {
 	for i := range pods {
 		pod := b.net.Pod(i)
 		there := netlink.Route{Dst: prefix(crowd(i)), Gw: pod.IPv4.AsSlice()}
-		here := netlink.Route{Dst: prefix(crowd(i)), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST}
+		here := netlink.Route{Dst: prefix(crowd(i)), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL,
+			Scope: netlink.SCOPE_HOST}
 		if err := errors.Join(route(b.net.Node, fmt.Sprint("pod", i), there), route(pod, "lo", here)); err != nil {
 			return fmt.Errorf("give pod %d more addresses: %w", i, err)
 		}

@@ -1,9 +1,9 @@
 //go:build linux
 
 // Bench measures portald side by side with HAProxy, nginx and kernel DNAT: the same client, node and pod, the same
-// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all alike. Its
-// kernel modes are measured by the number of Services, against one restore of the same rules. It needs root or user
-// namespaces, and leaves nothing behind on the host.
+// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all
+// alike. Its kernel modes are measured by the number of Services, against one restore of the same rules. It needs
+// root or user namespaces, and leaves nothing behind on the host.
 //
 //	go run ./integration/bench -portald bin/portald          all of it, under half an hour
 //	go run ./integration/bench -portald bin/portald -quick   less of everything, under five
@@ -98,8 +98,10 @@ func parse() (settings, error) {
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "where the report goes, as `path`.md and path.json")
 	flag.Parse()
-	held := haproxyConns() - 100                                                            // of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
-	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(7500, held)} // portald lets one client have four fifths
+	// of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
+	held := haproxyConns() - 100
+	// portald lets one client have four fifths
+	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(7500, held)}
 	if *quick {
 		s.rounds, s.idleConns = 3, min(5000, held)
 	}

@@ -34,22 +34,23 @@ func memoryWorkload(services, endpoints int) workload {
 
 // portaldOf is portald that follows an API server with these objects.
 func portaldOf(v inventory) competitor {
-	return competitor{name: "portald-watch", label: "portald, watching", program: "portald", start: func(b *bed) ([]string, error) {
-		listener, err := b.net.Node.Listen("tcp", apiAt)
-		if err != nil {
-			return nil, err
-		}
-		server := &http.Server{Handler: v}
-		go func() { _ = server.Serve(listener) }() // until it is closed
-		context.AfterFunc(b.ctx, func() { _ = server.Close() })
-		return []string{b.lab.portald,
-			"--master", "http://" + apiAt,
-			"--hostname-override", "node-000.example.org",
-			"--healthz-bind-address", healthAt,
-			"--metrics-bind-address", metricsAt,
-			"--profiling",
-		}, nil
-	}}
+	return competitor{name: "portald-watch", label: "portald, watching", program: "portald",
+		start: func(b *bed) ([]string, error) {
+			listener, err := b.net.Node.Listen("tcp", apiAt)
+			if err != nil {
+				return nil, err
+			}
+			server := &http.Server{Handler: v}
+			go func() { _ = server.Serve(listener) }() // until it is closed
+			context.AfterFunc(b.ctx, func() { _ = server.Close() })
+			return []string{b.lab.portald,
+				"--master", "http://" + apiAt,
+				"--hostname-override", "node-000.example.org",
+				"--healthz-bind-address", healthAt,
+				"--metrics-bind-address", metricsAt,
+				"--profiling",
+			}, nil
+		}}
 }
 
 // weigh starts portald and returns what it has and holds when it is ready and knows of that many slices.

@@ -13,8 +13,9 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// tune sets what all beds should have alike, and keeps the client, who closes first, from running out of ports. So would
-// the node of another proxy, which their manuals have one set; portald's has a node's defaults, and what it sets itself.
+// tune sets what all beds should have alike, and keeps the client, who closes first, from running out of ports. So
+// would the node of another proxy, which their manuals have one set; portald's has a node's defaults, and what it
+// sets itself.
 func (b *bed) tune() error {
 	if err := b.congestion(); err != nil {
 		return err

@@ -54,8 +54,8 @@ func portaldIn(mode string, services int) competitor {
 	return c
 }
 
-// asDeployed starts a program with the rights that deploy/ gives and no more: without CAP_SYS_RESOURCE the kernel bounds the
-// pipes of all of root's processes together, for one.
+// asDeployed starts a program with the rights that deploy/ gives and no more: without CAP_SYS_RESOURCE the kernel
+// bounds the pipes of all of root's processes together, for one.
 func asDeployed() []string {
 	return []string{"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", "--no-new-privs"}
 }

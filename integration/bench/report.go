@@ -48,7 +48,8 @@ func thisMachine(ctx context.Context, s settings) machine {
 	if unix.Uname(&u) == nil {
 		m.Kernel = unix.ByteSliceToString(u.Release[:])
 	}
-	for _, v := range [][]string{{s.portald, "--version"}, {"haproxy", "-v"}, {"nginx", "-v"}, {"iptables", "-V"}, {"nft", "-v"}} {
+	for _, v := range [][]string{{s.portald, "--version"}, {"haproxy", "-v"}, {"nginx", "-v"}, {"iptables", "-V"},
+		{"nft", "-v"}} {
 		out, err := exec.CommandContext(ctx, v[0], v[1:]...).CombinedOutput()
 		if line, _, _ := strings.Cut(string(out), "\n"); err == nil && line != "" {
 			m.Versions = append(m.Versions, line)

@@ -46,8 +46,8 @@ type Cluster struct {
 	answers *bufio.Scanner
 }
 
-// Start runs a control plane and returns when it is ready: some four seconds, and 0.7 GB of memory until Close or the end
-// of ctx. A ClusterIP is from the ranges of topology.
+// Start runs a control plane and returns when it is ready: some four seconds, and 0.7 GB of memory until Close or the
+// end of ctx. A ClusterIP is from the ranges of topology.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	binary, err := kubetest()
 	if err != nil {

@@ -74,7 +74,8 @@ func followPods(t *testing.T, c *Cluster, net *topology.Cluster) {
 
 func kubectl(t *testing.T, c *Cluster) {
 	n := c.Namespace(t, "by-hand")
-	n.Kubectl(`{apiVersion: v1, kind: Service, metadata: {name: written}, spec: {ports: [{port: 80}]}}`, "apply", "-f", "-")
+	n.Kubectl(`{apiVersion: v1, kind: Service, metadata: {name: written}, spec: {ports: [{port: 80}]}}`, "apply", "-f",
+		"-")
 	n.ChangeService("written", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
 	if got := n.Kubectl("", "get", "service", "written", "-o", "jsonpath={.spec.ports[0].port}"); got != "81" {
 		t.Errorf("kubectl sees port %q, want 81", got)

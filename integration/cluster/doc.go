@@ -1,7 +1,7 @@
-// Package cluster runs a real Kubernetes control plane for tests on a host of a topology, and makes the objects there that
-// a service proxy follows: Nodes, Services, and Pods that stand for hosts. It plays scheduler and kubelet; EndpointSlices
-// are the control plane's own work. The binary is integration/kubetest, named by the variable KUBETEST. It knows nothing
-// of portald.
+// Package cluster runs a real Kubernetes control plane for tests on a host of a topology, and makes the objects there
+// that a service proxy follows: Nodes, Services, and Pods that stand for hosts. It plays scheduler and kubelet;
+// EndpointSlices are the control plane's own work. The binary is integration/kubetest, named by the variable
+// KUBETEST. It knows nothing of portald.
 //
 //	func TestX(t *testing.T) {
 //		net, err := topology.NewCluster(t.Context(), 2, topology.Options{Pods: 2})

@@ -50,7 +50,8 @@ func (n *Namespace) WaitEndpoints(service string, want ...string) {
 	defer func() {
 		n.Helper()
 		if n.Failed() {
-			n.Logf("%s/%s has endpoints %s (%v), want %s", n.name, service, strings.Join(got, ", "), err, strings.Join(want, ", "))
+			n.Logf("%s/%s has endpoints %s (%v), want %s", n.name, service, strings.Join(got, ", "), err,
+				strings.Join(want, ", "))
 		}
 	}()
 	eventually(n, "the endpoints of "+service, func() bool {

@@ -43,7 +43,8 @@ func setReady(s *corev1.PodStatus, ready bool) {
 	s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
 }
 
-// Terminate asks a Pod to end, which stays, terminating, until it is removed. Its endpoint serves as long as it is ready.
+// Terminate asks a Pod to end, which stays, terminating, until it is removed. Its endpoint serves as long as it is
+// ready.
 func (n *Namespace) Terminate(pod string) { n.Helper(); n.deletePod(pod, 600) }
 
 // Remove has a Pod gone.

@@ -9,8 +9,8 @@ import (
 // appKey is the label by which a Service finds its Pods.
 const appKey = "app"
 
-// Service makes a Service and returns what became of it, with its addresses. Without a selector it selects the Pods that
-// are of the app of its name; with an empty one, nothing: the test makes the EndpointSlices.
+// Service makes a Service and returns what became of it, with its addresses. Without a selector it selects the Pods
+// that are of the app of its name; with an empty one, nothing: the test makes the EndpointSlices.
 func (n *Namespace) Service(name string, spec corev1.ServiceSpec) *corev1.Service {
 	n.Helper()
 	if spec.Selector == nil {

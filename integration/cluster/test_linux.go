@@ -11,8 +11,8 @@ import (
 // patience is how long the control plane may take to do something, on a machine that does much else.
 const patience = 30 * time.Second
 
-// Require skips the test, naming what is missing, unless networks can be made here, the commands are in PATH and there is
-// a control plane to run. Under REQUIRE_ALL=1 the test fails instead.
+// Require skips the test, naming what is missing, unless networks can be made here, the commands are in PATH and
+// there is a control plane to run. Under REQUIRE_ALL=1 the test fails instead.
 func Require(t topology.TB, commands ...string) {
 	t.Helper()
 	topology.Require(t, commands...)

@@ -20,12 +20,16 @@ func TestBadFlags(t *testing.T) {
 		}
 		return fmt.Sprint(out, err)
 	}
-	said := run("--connection-log-format=xml", "--nodeport-addresses=here", "--external-ip-cidrs=10.0.0.0/99", "--half-close-timeout=0s",
-		"--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables", "--log-level=loud", "--log-format=xml",
+	said := run("--connection-log-format=xml", "--nodeport-addresses=here", "--external-ip-cidrs=10.0.0.0/99",
+		"--half-close-timeout=0s",
+		"--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables", "--log-level=loud",
+		"--log-format=xml",
 		"--healthz-bind-address=nowhere", "--udp-max-sessions=0", "--drain-timeout=-1s")
 	for _, flag := range []string{
-		"--manifests", "--connection-log-format xml", "--nodeport-addresses here", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s",
-		"--connect-timeouts 0s", "--proxy-port-range 9-8", "--iptables-variant ebtables", "--log-level loud", "--log-format xml",
+		"--manifests", "--connection-log-format xml", "--nodeport-addresses here", "--external-ip-cidrs 10.0.0.0/99",
+		"--half-close-timeout 0s",
+		"--connect-timeouts 0s", "--proxy-port-range 9-8", "--iptables-variant ebtables", "--log-level loud",
+		"--log-format xml",
 		"--healthz-bind-address nowhere", "--udp-max-sessions 0", "--drain-timeout -1s",
 	} {
 		if !strings.Contains(said, flag) {
@@ -55,7 +59,8 @@ func TestMissingOnTheHost(t *testing.T) {
 		"iptables":  {"env", "PATH=/nowhere", bed.Portald},
 		"NET_ADMIN": {"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", bed.Portald},
 	} {
-		_, err := b.Try(b.Node, line[0], append(line[1:], "--manifests", path, "--metrics-bind-address=", "--healthz-bind-address=")...)
+		_, err := b.Try(b.Node, line[0], append(line[1:], "--manifests", path, "--metrics-bind-address=",
+			"--healthz-bind-address=")...)
 		if err == nil {
 			t.Errorf("it ran without %s", what)
 			continue

@@ -23,7 +23,8 @@ func TestTermDrains(t *testing.T) {
 	c, r, a := b.Open(bed.HostPort(bed.IP4, 80))
 	d.Signal(syscall.SIGTERM)
 	b.Eventually("portals to go", func() bool { return !strings.Contains(b.Rules(), "--to-ports") })
-	if code, body, _ := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"nodeEligible":false`) {
+	if code, body, _ := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"nodeEligible":false`) {
 		t.Errorf("/healthz says %d %s while draining", code, body)
 	}
 	if code, _, _ := d.Get("127.0.0.1:10256", "/livez"); code != http.StatusOK {
@@ -104,8 +105,8 @@ func TestDrainTimeout(t *testing.T) {
 	}
 }
 
-// One client wants more connections than there are descriptors: those that are its share are served, the rest are reset at
-// once, and the daemon, and whoever else comes, go on.
+// One client wants more connections than there are descriptors: those that are its share are served, the rest are
+// reset at once, and the daemon, and whoever else comes, go on.
 func TestOutOfDescriptors(t *testing.T) {
 	b := bed.New(t, "prlimit")
 	b.ServePods(0)
@@ -144,7 +145,8 @@ func TestOutOfDescriptors(t *testing.T) {
 			served++
 		}
 	}
-	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP6, 80)); err != nil || a.Pod != "pod0" {
+	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP6, 80)); err != nil ||
+		a.Pod != "pod0" {
 		t.Errorf("from another address: answered by %q, %v", a.Pod, err)
 	}
 	if served < 80 || served > 150 {

@@ -21,8 +21,10 @@ import (
 
 // The fields of a record, those and no others.
 var fields = []string{
-	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "closed_by", "connect_ms", "duration_ms", "endpoint",
-	"error", "first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy", "service", "time",
+	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "closed_by", "connect_ms",
+	"duration_ms", "endpoint",
+	"error", "first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy",
+	"service", "time",
 }
 
 func TestRecordsAsJSON(t *testing.T) {
@@ -54,7 +56,8 @@ func TestRecordsAsJSON(t *testing.T) {
 		t.Fatalf("records %v, want two of different ids", rs)
 	}
 	for _, r := range rs {
-		if r.Time.Before(before) || time.Since(r.Time) < 0 || r.ConnectMS == nil || r.FirstByteMS == nil || *r.FirstByteMS < *r.ConnectMS ||
+		if r.Time.Before(before) || time.Since(r.Time) < 0 || r.ConnectMS == nil || r.FirstByteMS == nil ||
+			*r.FirstByteMS < *r.ConnectMS ||
 			r.DurationMS < *r.FirstByteMS || r.Endpoint != bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort) {
 			t.Errorf("recorded as %s at %v", r, r.Time)
 		}
@@ -131,7 +134,8 @@ func TestNobodyReadsStandardError(t *testing.T) {
 	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
 		t.Fatal(err)
 	}
-	cmd := b.Node.Command(t.Context(), bed.Portald, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--connection-log=-")
+	cmd := b.Node.Command(t.Context(), bed.Portald, "--manifests", filepath.Join(b.Dir, bed.Manifest),
+		"--connection-log=-")
 	cmd.Stderr = w
 	b.Must(cmd.Start())
 	w.Close()

@@ -117,8 +117,9 @@ func TestManifestIsMissing(t *testing.T) {
 	}
 }
 
-// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in. Those in
-// both lead clients inside the cluster alone, since this node has no endpoint of theirs and their policy is Local.
+// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in.
+// Those in both lead clients inside the cluster alone, since this node has no endpoint of theirs and their policy is
+// Local.
 var clusterPortals = []string{
 	`nat 10.96.0.1/32 tcp 443 default/kubernetes:https ClusterIP`,
 	`filter 10.96.0.10/32 udp 53 kube-system/kube-dns:dns ClusterIP`,

@@ -53,7 +53,8 @@ func TestHealthAndMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"kubeproxy_sync_proxy_rules_last_timestamp_seconds", "kubeproxy_sync_proxy_rules_duration_seconds_bucket", "kubeproxy_proxy_healthz_total",
+		"kubeproxy_sync_proxy_rules_last_timestamp_seconds", "kubeproxy_sync_proxy_rules_duration_seconds_bucket",
+		"kubeproxy_proxy_healthz_total",
 		"kubeproxy_sync_proxy_rules_service_changes_total", "process_open_fds", "go_goroutines",
 		`kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"}`,
 	} {
@@ -95,7 +96,8 @@ func TestHostname(t *testing.T) {
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil || a.Pod != "pod0" {
 		t.Errorf("%q, %v", a.Pod, err)
 	}
-	if out, err := b.Try(b.Node, bed.Portald, "--manifests=x", "--hostname-override= "); err == nil || !strings.Contains(err.Error(), "--hostname-override") {
+	if out, err := b.Try(b.Node, bed.Portald, "--manifests=x", "--hostname-override= "); err == nil ||
+		!strings.Contains(err.Error(), "--hostname-override") {
 		t.Errorf("a blank name: %s, %v", out, err)
 	}
 }

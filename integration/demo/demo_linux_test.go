@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "portald")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/portald/portald/cmd/portald").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program,
+		"github.com/portald/portald/cmd/portald").CombinedOutput(); err != nil {
 		t.Fatalf("build portald: %v\n%s", err, out)
 	}
 	return program
@@ -57,7 +58,8 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	text := out.String()
-	if proved, want := strings.Count(text, "✓"), len(scenes()); proved != want || !strings.Contains(text, "as promised, in") {
+	if proved, want := strings.Count(text, "✓"), len(scenes()); proved != want ||
+		!strings.Contains(text, "as promised, in") {
 		t.Errorf("%d of %d scenes were proved:\n%s", proved, want, text)
 	}
 	if strings.Contains(text, "\x1b") {
@@ -75,7 +77,8 @@ func TestDemoFailsWithoutPortald(t *testing.T) {
 	topology.Require(t, "iptables")
 	var out bytes.Buffer
 	err := command(t, "/bin/false", &out).Run()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.Contains(out.String(), "portald has ended") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.Contains(out.String(),
+		"portald has ended") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -121,7 +124,8 @@ func running(t *testing.T, program string) []string {
 
 func TestFold(t *testing.T) {
 	got := fold("t a/b:c tcp 1 → 2 (ClusterIP) → 3 p  ok  fin by client  1 B up  [tried 4: refused 1 ms]  [tried 5: timeout 2 ms]")
-	want := []string{"t a/b:c tcp 1 →\u00a02 (ClusterIP) →\u00a03 p", "ok  fin by client  1 B up", "[tried 4: refused 1 ms]", "[tried 5: timeout 2 ms]"}
+	want := []string{"t a/b:c tcp 1 →\u00a02 (ClusterIP) →\u00a03 p", "ok  fin by client  1 B up",
+		"[tried 4: refused 1 ms]", "[tried 5: timeout 2 ms]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

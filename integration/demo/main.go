@@ -70,7 +70,8 @@ func demo(ctx context.Context, program string, p *page) error {
 // needs returns the absolute path of the program, or an error that names what is missing and where it comes from.
 func needs(program string) (string, error) {
 	if err := topology.Check(); err != nil {
-		return "", fmt.Errorf("%s: run it as root, or where users may make user namespaces", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return "", fmt.Errorf("%s: run it as root, or where users may make user namespaces", strings.ReplaceAll(err.Error(),
+			"\n", "; "))
 	}
 	var missing []string
 	for _, c := range []string{"iptables", "iptables-save", "iptables-restore", "nsenter"} {

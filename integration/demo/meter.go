@@ -65,7 +65,8 @@ func (m *meter) draw(state string) {
 		fmt.Fprintf(m.page.out, "\x1b[%dA", len(m.pods)+1)
 	}
 	m.drawn = true
-	m.page.line("%s: %s connections, %d failed%s", m.page.ink.bold(state), thousands(m.load.total()), m.load.failures(), clear)
+	m.page.line("%s: %s connections, %d failed%s", m.page.ink.bold(state), thousands(m.load.total()), m.load.failures(),
+		clear)
 	for i, name := range m.pods {
 		m.page.line("%s  %s %4.0f/s  %6s in all%s", name, m.bar(i), m.rates[i], thousands(m.seen[i]), clear)
 	}

@@ -34,7 +34,8 @@ func flip(ctx context.Context, s *show) error {
 	if unseen := l.total() - recorded; unseen < silent {
 		return fmt.Errorf("%d connections of the %d while the kernel carried have no record", unseen, silent)
 	}
-	s.check("%s connections, 0 failed: %s with a record, %s by the kernel without one", thousands(l.total()), thousands(recorded),
+	s.check("%s connections, 0 failed: %s with a record, %s by the kernel without one", thousands(l.total()),
+		thousands(recorded),
 		thousands(l.total()-recorded))
 	return nil
 }

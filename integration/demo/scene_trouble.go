@@ -138,6 +138,7 @@ func (s *show) proveLoad(ctx context.Context, l *load) error {
 	if ok := containing(records, "  ok  fin by client"); ok != total {
 		return fmt.Errorf("%d of %d records say ok", ok, total)
 	}
-	s.check("%s connections, 0 failed, %s records, all ok; no iptables rule was touched", thousands(total), thousands(len(records)))
+	s.check("%s connections, 0 failed, %s records, all ok; no iptables rule was touched", thousands(total),
+		thousands(len(records)))
 	return nil
 }

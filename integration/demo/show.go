@@ -174,7 +174,8 @@ func (s *show) edit(ctx context.Context, what string, change func(*shop)) error 
 	if err != nil {
 		return err
 	}
-	s.line("%s %s  %s", s.ink.bold("shop.yaml"), what, s.ink.dim(fmt.Sprintf("followed within %d ms", took.Milliseconds())))
+	s.line("%s %s  %s", s.ink.bold("shop.yaml"), what,
+		s.ink.dim(fmt.Sprintf("followed within %d ms", took.Milliseconds())))
 	s.rest(ctx, lineRest)
 	return nil
 }

@@ -30,6 +30,7 @@ func etcd() int {
 }
 
 func ctl() int {
-	kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())) // says an error in kubectl's words, and exits
+	// says an error in kubectl's words, and exits
+	kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
 	return 0
 }

@@ -145,7 +145,8 @@ func (b *bulk) counts(ctx context.Context) error {
 		if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
 			return err
 		}
-		if err := unix.EpollCtl(b.poll.fd, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)}); err != nil {
+		if err := unix.EpollCtl(b.poll.fd, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: unix.EPOLLIN,
+			Fd: int32(i)}); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Command runs the package as a program: the servers "serve" and "sink", the clients "rr", "churn" and "bulk" with flags
-// named as the fields of RR, Churn and Bulk. A client writes its result to out as a line of JSON.
+// Command runs the package as a program: the servers "serve" and "sink", the clients "rr", "churn" and "bulk" with
+// flags named as the fields of RR, Churn and Bulk. A client writes its result to out as a line of JSON.
 func Command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("load: want serve, sink, rr, churn or bulk")
@@ -36,7 +36,8 @@ func Command(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("load: %q: want serve, sink, rr, churn or bulk", args[0])
 }
 
-func serverCommand(ctx context.Context, f *flag.FlagSet, args []string, run func(context.Context, netip.AddrPort) error) error {
+func serverCommand(ctx context.Context, f *flag.FlagSet, args []string,
+	run func(context.Context, netip.AddrPort) error) error {
 	var at netip.AddrPort
 	f.TextVar(&at, "at", netip.MustParseAddrPort("0.0.0.0:9000"), "`address:port`")
 	if err := f.Parse(args); err != nil {

@@ -136,7 +136,8 @@ func TestLostDatagramsAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, err := RR{Proto: "udp", To: netip.MustParseAddrPort(l.LocalAddr().String()), Conns: 2, For: 700 * time.Millisecond}.Run(t.Context())
+	r, err := RR{Proto: "udp", To: netip.MustParseAddrPort(l.LocalAddr().String()), Conns: 2,
+		For: 700 * time.Millisecond}.Run(t.Context())
 	if err != nil || r.Exchanges != 0 || r.Failed < 2 {
 		t.Errorf("silent server: %+v, %v", r, err)
 	}
@@ -145,7 +146,8 @@ func TestLostDatagramsAreSentAgain(t *testing.T) {
 func TestCommandWritesItsResult(t *testing.T) {
 	at := serveHere(t)
 	var out bytes.Buffer
-	err := Command(t.Context(), []string{"churn", "-proto", "udp", "-to", at.String(), "-from", "127.0.0.4,127.0.0.5", "-for", "20ms"}, &out)
+	err := Command(t.Context(), []string{"churn", "-proto", "udp", "-to", at.String(), "-from", "127.0.0.4,127.0.0.5",
+		"-for", "20ms"}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

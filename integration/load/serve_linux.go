@@ -89,7 +89,8 @@ func (s *server) datagrams() {
 	var from unix.RawSockaddrAny
 	for {
 		size := uint32(unsafe.Sizeof(from))
-		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.udp), uintptr(unsafe.Pointer(&s.buf[0])), uintptr(len(s.buf)),
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.udp), uintptr(unsafe.Pointer(&s.buf[0])),
+			uintptr(len(s.buf)),
 			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&size)))
 		if e != 0 {
 			return

@@ -1,2 +1,3 @@
-// Package modes tests what holds in each mode: the matrix of frontends, servers of the host, switches and restarts under load.
+// Package modes tests what holds in each mode: the matrix of frontends, servers of the host, switches and restarts
+// under load.
 package modes

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Servers of the host in the range of proxy ports, at the first ports that portald would take too, are reached by everybody
-// while portald serves and when it has ended.
+// Servers of the host in the range of proxy ports, at the first ports that portald would take too, are reached by
+// everybody while portald serves and when it has ended.
 func TestServersOfTheHost(t *testing.T) { bed.EachMode(t, serversOfTheHost) }
 
 const hostName = "the host's own"
@@ -20,7 +20,8 @@ const hostName = "the host's own"
 func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 	b.ServePods(0)
 	wildcard, v4, v6 := "[::]", b.Node.IPv4.String(), b.Node.IPv6.String()
-	places := map[int]string{11000: wildcard, 11001: "127.0.0.1", 11002: "::1", 11003: v4, 11004: v6, 16443: wildcard, 29999: wildcard}
+	places := map[int]string{11000: wildcard, 11001: "127.0.0.1", 11002: "::1", 11003: v4, 11004: v6, 16443: wildcard,
+		29999: wildcard}
 	for port, host := range places {
 		address := bed.HostPort(strings.Trim(host, "[]"), port)
 		b.ServeAt(b.Node, address, bed.NamesItself(hostName))
@@ -42,7 +43,8 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 							continue // it would answer from another address
 						}
 						if a, err := bed.Ask(from, network, bed.HostPort(to, port)); err != nil || a.Pod != hostName {
-							b.Errorf("%s: %s %s from %s: %q, %v, want the server of the host", when, network, bed.HostPort(to, port), from.Name, a.Pod, err)
+							b.Errorf("%s: %s %s from %s: %q, %v, want the server of the host", when, network, bed.HostPort(to, port),
+								from.Name, a.Pod, err)
 						}
 					}
 				}
@@ -65,18 +67,19 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 	serves("the mode's own Service", bed.IP4, bed.IP6)
 
 	flipped := b.Cart(0)
-	flipped.Name, flipped.Kind, flipped.Ips, flipped.Mode = "flipped", "", []string{"10.96.0.11", "fd00:10:96::11"}, "userspace"
+	flipped.Name, flipped.Kind, flipped.IPs, flipped.Mode = "flipped", "", []string{"10.96.0.11", "fd00:10:96::11"},
+		"userspace"
 	for i := range flipped.Ports {
 		flipped.Ports[i].Node = 0
 	}
 	d.Apply(b.Cart(0).String() + flipped.String())
 	hear("while a Service is in userspace")
-	serves("the Service in userspace", flipped.Ips...)
+	serves("the Service in userspace", flipped.IPs...)
 	refusedStraight(b, v4)
 	d.Stop()
 	hear("after the end")
 	if m.Kernel {
-		serves("by what the daemon left", bed.IP4, bed.IP6, flipped.Ips[0], flipped.Ips[1])
+		serves("by what the daemon left", bed.IP4, bed.IP6, flipped.IPs[0], flipped.IPs[1])
 	}
 }
 

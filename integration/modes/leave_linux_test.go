@@ -28,11 +28,12 @@ func restarts() int {
 
 // handsOver are flags of a daemon whose restart nobody notices.
 func handsOver() []string {
-	return []string{"--on-exit=kernel", "--drain-timeout=" + bed.VMTimeout(250*time.Millisecond).String(), "--iptables-min-sync-period=0s"}
+	return []string{"--on-exit=kernel", "--drain-timeout=" + bed.VMTimeout(250*time.Millisecond).String(),
+		"--iptables-min-sync-period=0s"}
 }
 
-// A daemon in userspace is stopped and started again and again while clients connect all the time, and some connections are
-// open each time: no new connection fails. Those that the kernel carries meanwhile live on.
+// A daemon in userspace is stopped and started again and again while clients connect all the time, and some
+// connections are open each time: no new connection fails. Those that the kernel carries meanwhile live on.
 func TestRestartsUnderLoad(t *testing.T) {
 	for _, m := range bed.Modes() {
 		if !m.Kernel {
@@ -51,7 +52,8 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 	var load sync.WaitGroup
 	var asked, heard atomic.Int64
 	var failed errorList
-	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(), bed.NodePort)} {
+	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
+		bed.NodePort)} {
 		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
 			load.Go(func() { failed.add(keepsAsking(b, ctx, from, to, &asked)) })
 		}
@@ -60,7 +62,8 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 	var kernels []*talk // begun while no daemon ran
 	began, times := time.Now(), restarts()
 	for n := range times {
-		mine := []*talk{converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)), converse(b, bed.HostPort(b.Node.IPv4.String(), bed.NodePort))}
+		mine := []*talk{converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)),
+			converse(b, bed.HostPort(b.Node.IPv4.String(), bed.NodePort))}
 		for _, talk := range mine {
 			talk.goesOn(b)
 		}
@@ -87,10 +90,12 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 	if err := failed.first(); err != nil {
 		b.Error(err)
 	}
-	b.Logf("%d restarts in %v, %d connections, %d datagrams answered", times, took.Round(time.Second), asked.Load(), heard.Load())
+	b.Logf("%d restarts in %v, %d connections, %d datagrams answered", times, took.Round(time.Second), asked.Load(),
+		heard.Load())
 }
 
-// keepsAsking is connects at a pace that leaves processors to the daemons, and says how a connection that failed was recorded.
+// keepsAsking is connects at a pace that leaves processors to the daemons, and says how a connection that failed was
+// recorded.
 func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
 	for ctx.Err() == nil {
 		c, err := bed.Dial(bed.AnswerTimeout, from, "tcp", to)
@@ -98,7 +103,8 @@ func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string
 			return fmt.Errorf("connect %d to %s from %s: %w", asked.Load(), to, from.Name, err)
 		}
 		if a, err := bed.AskTCP(c.(*net.TCPConn)); err != nil {
-			return fmt.Errorf("connection %d to %s from %s: %w; recorded: %s", asked.Load(), to, a.Client, err, recorded(b, a.Client))
+			return fmt.Errorf("connection %d to %s from %s: %w; recorded: %s", asked.Load(), to, a.Client, err,
+				recorded(b, a.Client))
 		}
 		c.Close()
 		asked.Add(1)
@@ -147,8 +153,8 @@ func (l *errorList) first() error {
 	return fmt.Errorf("%d failures, the first: %w", len(l.all), l.all[0])
 }
 
-// What the kernel would carry wrongly is refused until the next start, and named. A daemon that is told so while it runs
-// leaves nothing, not even of those before it.
+// What the kernel would carry wrongly is refused until the next start, and named. A daemon that is told so while it
+// runs leaves nothing, not even of those before it.
 func TestKernelDoesNotCarryAlike(t *testing.T) {
 	for _, m := range bed.Modes() {
 		if !m.Kernel {
@@ -164,7 +170,8 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 	config := func(what string) string {
 		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\ndrainTimeout: 150ms\nonExit: "+what+"\n")
 	}
-	headed := strings.Replace(header.String(), "  namespace: shop\n", "  namespace: shop\n  annotations: {portald.io/client-address: proxy-v2}\n", 1)
+	headed := strings.Replace(header.String(), "  namespace: shop\n",
+		"  namespace: shop\n  annotations: {portald.io/client-address: proxy-v2}\n", 1)
 	args := append([]string{"--config", config("kernel")}, m.Args...)
 	d := b.Start(cart.String()+headed, args...)
 	d.Signal(syscall.SIGTERM)
@@ -188,7 +195,8 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 			b.Errorf("after the end, what waits for a header, from %s: %q, %v, want a refusal", from.Name, a.Pod, err)
 		}
 	}
-	if n := strings.Count(d.Log.String(), `service="shop/header:http"`); n != 1 || strings.Contains(d.Log.String(), `service="shop/cart`) {
+	if n := strings.Count(d.Log.String(), `service="shop/header:http"`); n != 1 || strings.Contains(d.Log.String(),
+		`service="shop/cart`) {
 		b.Errorf("what is refused is named %d times, want once and nothing else", n)
 	}
 
@@ -197,7 +205,9 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 		b.Errorf("after the next start: %q, %v", a.Pod, err)
 	}
 	config("remove")
-	b.Eventually("the change to be taken in", func() bool { return strings.Contains(d.Log.String(), "onExit changed from kernel to remove") })
+	b.Eventually("the change to be taken in", func() bool {
+		return strings.Contains(d.Log.String(), "onExit changed from kernel to remove")
+	})
 	d.Signal(syscall.SIGTERM)
 	if code := d.Exit(); code != 0 {
 		b.Errorf("code %d", code)

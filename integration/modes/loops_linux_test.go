@@ -12,15 +12,16 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// An endpoint may be any address that a tenant writes: its own Service's, another's that leads back, or a node port of this
-// node. One client of such a Service costs as many tries as there are, and others are served meanwhile.
+// An endpoint may be any address that a tenant writes: its own Service's, another's that leads back, or a node port
+// of this node. One client of such a Service costs as many tries as there are, and others are served meanwhile.
 func TestEndpointsThatAreFrontends(t *testing.T) { bed.EachMode(t, endpointsThatAreFrontends) }
 
 func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 	b.ServePods(0)
 	loop := func(name string, n, node int, endpoint4, endpoint6 string, target int) bed.Service {
 		return bed.Service{
-			Name: name, Kind: "NodePort", Mode: "userspace", Ips: []string{fmt.Sprintf("10.96.0.%d", n), fmt.Sprintf("fd00:10:96::%d", n)},
+			Name: name, Kind: "NodePort", Mode: "userspace", IPs: []string{fmt.Sprintf("10.96.0.%d", n),
+				fmt.Sprintf("fd00:10:96::%d", n)},
 			Ports: []bed.Port{bed.NewPort("http", "TCP", 80, node, target), bed.NewPort("talk", "UDP", 80, node, target)},
 			Pods:  []bed.Endpoint{{V4: netip.MustParseAddr(endpoint4), V6: netip.MustParseAddr(endpoint6)}},
 		}
@@ -39,7 +40,7 @@ func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 	d := b.Start(text, m.Args...)
 	var asked sync.WaitGroup
 	for _, s := range services {
-		for _, ip := range s.Ips {
+		for _, ip := range s.IPs {
 			for _, network := range []string{"tcp", "udp"} {
 				for _, from := range []*topology.Host{b.Client, b.Net.Pod(1)} {
 					asked.Go(func() {

@@ -130,7 +130,8 @@ func checkRecord(b *bed.Bed, w way, a bed.Answer, r bed.Record) {
 	switch {
 	case r.ID == 0:
 		b.Errorf("%s: no record of %s", w, a.Client)
-	case r.Service != service, r.Portal != w.portal, r.Pod != "shop/"+a.Pod, r.Node != "here", r.Outcome != ended, len(r.Attempts) != 1:
+	case r.Service != service, r.Portal != w.portal, r.Pod != "shop/"+a.Pod, r.Node != "here", r.Outcome != ended,
+		len(r.Attempts) != 1:
 		b.Errorf("%s: answered by %s, recorded as %s", w, a.Pod, r)
 	}
 }

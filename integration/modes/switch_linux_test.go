@@ -25,8 +25,8 @@ func switches() int {
 	return 50
 }
 
-// A Service goes from one mode to the other and back, a hundred times, while clients connect all the time: none is refused,
-// no open connection breaks, and a UDP client that keeps its port is served by the mode of the moment.
+// A Service goes from one mode to the other and back, a hundred times, while clients connect all the time: none is
+// refused, no open connection breaks, and a UDP client that keeps its port is served by the mode of the moment.
 func TestSwitchUnderLoad(t *testing.T) { bed.EachMode(t, switchUnderLoad) }
 
 func switchUnderLoad(b *bed.Bed, m bed.Mode) {
@@ -38,7 +38,8 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 	var load sync.WaitGroup
 	var asked, heard atomic.Int64
 	failed := make(chan error, 100)
-	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(), bed.NodePort)} {
+	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
+		bed.NodePort)} {
 		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
 			load.Go(func() { failed <- connects(ctx, from, to, &asked) })
 		}
@@ -87,8 +88,8 @@ func connects(ctx context.Context, from *topology.Host, to string, asked *atomic
 	return nil
 }
 
-// lost is how long a datagram's answer may take. Between the new rules and the end of a flow that they would not make any
-// more a datagram may fall; the next must not.
+// lost is how long a datagram's answer may take. Between the new rules and the end of a flow that they would not make
+// any more a datagram may fall; the next must not.
 const lost = 500 * time.Millisecond
 
 // datagrams asks from one port, over and over, and counts the answers: no two datagrams in a row stay without.
@@ -202,7 +203,7 @@ func TestModeOfTheDaemonChanges(t *testing.T) {
 	b.ServePods(0, 1)
 	cart, flipped := b.Cart(0, 1), b.Cart(0)
 	flipped.Name, flipped.Mode = "flipped", "userspace"
-	flipped.Ips, flipped.Ports = []string{"10.96.0.11"}, []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}
+	flipped.IPs, flipped.Ports = []string{"10.96.0.11"}, []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}
 	all := cart.String() + flipped.String()
 	served := func(when string) {
 		b.Helper()

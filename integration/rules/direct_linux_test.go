@@ -41,8 +41,9 @@ func TestStraightAtTheProxyPort(t *testing.T) {
 	for _, network := range []string{"tcp", "udp"} {
 		v4, v6 := proxyPort(b, network)
 		for from, addresses := range map[*topology.Host][]string{
-			b.Client:     {bed.HostPort(b.Node.IPv4.String(), v4), bed.HostPort(b.Node.IPv6.String(), v6)},
-			b.Node:       {bed.HostPort("127.0.0.1", v4), bed.HostPort("::1", v6), bed.HostPort(b.Node.IPv4.String(), v4), bed.HostPort(b.Node.IPv6.String(), v6)},
+			b.Client: {bed.HostPort(b.Node.IPv4.String(), v4), bed.HostPort(b.Node.IPv6.String(), v6)},
+			b.Node: {bed.HostPort("127.0.0.1", v4), bed.HostPort("::1", v6), bed.HostPort(b.Node.IPv4.String(), v4),
+				bed.HostPort(b.Node.IPv6.String(), v6)},
 			b.Net.Pod(1): {bed.HostPort(b.Node.IPv4.String(), v4), bed.HostPort(b.Node.IPv6.String(), v6)},
 		} {
 			for _, to := range addresses {
@@ -62,7 +63,8 @@ func TestLedToTheProxyPortByOthers(t *testing.T) {
 	for _, network := range []string{"tcp", "udp"} {
 		v4, v6 := proxyPort(b, network)
 		for command, port := range map[string]int{"iptables": v4, "ip6tables": v6} {
-			b.On(b.Node, command, "-t", "nat", "-I", "PREROUTING", "-p", network, "--dport", "7777", "-j", "REDIRECT", "--to-ports", strconv.Itoa(port))
+			b.On(b.Node, command, "-t", "nat", "-I", "PREROUTING", "-p", network, "--dport", "7777", "-j", "REDIRECT",
+				"--to-ports", strconv.Itoa(port))
 		}
 		for _, addr := range []string{b.Node.IPv4.String(), b.Node.IPv6.String()} {
 			a, err := bed.AskWithin(time.Second, b.Client, network, bed.HostPort(addr, 7777))
@@ -73,7 +75,8 @@ func TestLedToTheProxyPortByOthers(t *testing.T) {
 				t.Errorf("tcp %s: %v, want a reset", addr, err)
 			}
 			d.RecordWhere(fmt.Sprint("of a flow led here by others: ", network, addr), func(r bed.Record) bool {
-				return r.Outcome == "not_a_portal" && r.Protocol == network && r.OriginalDst == bed.HostPort(addr, 7777) && r.Portal == "" && r.Endpoint == ""
+				return r.Outcome == "not_a_portal" && r.Protocol == network && r.OriginalDst == bed.HostPort(addr, 7777) &&
+					r.Portal == "" && r.Endpoint == ""
 			})
 		}
 	}

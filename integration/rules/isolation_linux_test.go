@@ -70,7 +70,8 @@ func TestOneServiceIsRefused(t *testing.T) {
 	b.ServedBy(good, "pod0")
 	isRefused(b, evil)
 	if d.Metric(setAside) != 1 || d.Metric(`portald_service_ports_refused_total{reason="rules"}`) != 1 {
-		t.Errorf("%s %v, and counted as %v", setAside, d.Metric(setAside), d.Metric(`portald_service_ports_refused_total{reason="rules"}`))
+		t.Errorf("%s %v, and counted as %v", setAside, d.Metric(setAside),
+			d.Metric(`portald_service_ports_refused_total{reason="rules"}`))
 	}
 	full := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`)
 	d.Apply(b.Simple("evil", evil, 0).String() + b.Simple("good", good, 1).String() + b.Simple("later", later, 0).String())

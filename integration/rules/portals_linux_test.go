@@ -16,7 +16,8 @@ func foreign(b *bed.Bed, command string) {
 	b.Helper()
 	for _, rule := range []string{
 		"-t nat -N OTHER", "-t nat -A PREROUTING -j OTHER", "-t nat -A OTHER -p tcp --dport 5555 -j REDIRECT --to-ports 5556",
-		"-t nat -A POSTROUTING -p tcp --dport 5555 -j MASQUERADE", "-N OTHER", "-A INPUT -j OTHER", "-A FORWARD -p udp --dport 5555 -j DROP",
+		"-t nat -A POSTROUTING -p tcp --dport 5555 -j MASQUERADE", "-N OTHER", "-A INPUT -j OTHER",
+		"-A FORWARD -p udp --dport 5555 -j DROP",
 		"-A OTHER -p tcp --dport 5557 -j REJECT", "-N PORTALD-SERVICES-OF-OTHERS", "-A OUTPUT -j PORTALD-SERVICES-OF-OTHERS",
 	} {
 		b.On(b.Node, command, append([]string{"-w"}, strings.Fields(rule)...)...)
@@ -33,7 +34,8 @@ func TestPortalsComeBackAndLeaveNoTrace(t *testing.T) {
 			foreign(b, v4)
 			foreign(b, v6)
 			before := b.Rules(variant)
-			d := b.Start(b.Cart(0).String()+b.Simple("empty", "10.96.7.7", 0).Service(), "--iptables-variant", variant, "--iptables-sync-period=1s")
+			d := b.Start(b.Cart(0).String()+b.Simple("empty", "10.96.7.7", 0).Service(), "--iptables-variant", variant,
+				"--iptables-sync-period=1s")
 			standing := b.Rules(variant)
 			if !b.Served() {
 				t.Error("not served at first")
@@ -76,7 +78,9 @@ func TestPortalsComeBackAfterAFlush(t *testing.T) {
 			b.On(b.Node, command, "-t", table, "-X")
 		}
 	}
-	b.Eventually("the flush to be noticed", func() bool { return strings.Contains(d.Log.String(), "Somebody changed the host's rules") })
+	b.Eventually("the flush to be noticed", func() bool {
+		return strings.Contains(d.Log.String(), "Somebody changed the host's rules")
+	})
 	b.Eventually("portals to come back", b.Served)
 }
 
@@ -145,7 +149,8 @@ func TestManyWritersOfRules(t *testing.T) {
 					for range 15 {
 						chain := fmt.Sprint("WRITER-", i)
 						for _, args := range [][]string{{"-N", chain}, {"-A", chain, "-j", "RETURN"}, {"-F", chain}, {"-X", chain}} {
-							if _, err := b.Try(b.Node, "iptables-"+variant, append([]string{"-w", "20", "-t", "nat"}, args...)...); err != nil {
+							if _, err := b.Try(b.Node, "iptables-"+variant, append([]string{"-w", "20", "-t", "nat"},
+								args...)...); err != nil {
 								b.Error(err)
 							}
 						}
@@ -173,10 +178,12 @@ func TestNodePortAddresses(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	b.Start(b.Cart(0), "--nodeport-addresses", b.Node.IPv4.String()+"/32", "--iptables-localhost-nodeports=false")
-	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(b.Node.IPv4.String(), bed.NodePort)); err != nil || a.Pod != "pod0" {
+	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(b.Node.IPv4.String(), bed.NodePort)); err != nil ||
+		a.Pod != "pod0" {
 		t.Errorf("at the address asked for: %q, %v", a.Pod, err)
 	}
-	for _, to := range []string{bed.HostPort("10.244.0.1", bed.NodePort), bed.HostPort(b.Node.IPv6.String(), bed.NodePort)} {
+	for _, to := range []string{bed.HostPort("10.244.0.1", bed.NodePort), bed.HostPort(b.Node.IPv6.String(),
+		bed.NodePort)} {
 		if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", to); err == nil {
 			t.Errorf("at %s: answered by %q, want nobody", to, a.Pod)
 		}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// tenant writes Services as an API server takes them (pkg/apis/core/validation of Kubernetes), and the status that a cloud
-// gives them; their addresses and node ports are handed out by that server, so that no two are the same.
+// tenant writes Services as an API server takes them (pkg/apis/core/validation of Kubernetes), and the status that a
+// cloud gives them; their addresses and node ports are handed out by that server, so that no two are the same.
 type tenant struct {
 	*rand.Rand
 	namespace string
@@ -52,10 +52,12 @@ func (t *tenant) label(most int) string {
 // service is number n of the tenant's.
 func (t *tenant) service(n int) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Namespace: t.namespace, Name: fmt.Sprintf("s%d-%s", n, t.label(50)), UID: types.UID(fmt.Sprint(n)), ResourceVersion: fmt.Sprint(t.Uint64()),
+		Namespace: t.namespace, Name: fmt.Sprintf("s%d-%s", n, t.label(50)), UID: types.UID(fmt.Sprint(n)),
+		ResourceVersion:   fmt.Sprint(t.Uint64()),
 		CreationTimestamp: metav1.NewTime(time.Unix(1000+int64(n), 0)), Annotations: t.annotations(),
 	}}
-	svc.Spec.Type = pick(t, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeLoadBalancer)
+	svc.Spec.Type = pick(t, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
+		corev1.ServiceTypeLoadBalancer)
 	svc.Spec.ClusterIPs = []string{fmt.Sprintf("10.96.%d.%d", 1+n/200, 1+n%200)}
 	if t.one(2) {
 		svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, fmt.Sprintf("fd00:96::%x", 1+n))
@@ -69,9 +71,11 @@ func (t *tenant) service(n int) *corev1.Service {
 		svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(pick[int32](t, 1, 10800, 86400))}}
 	}
-	svc.Spec.InternalTrafficPolicy = new(pick(t, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal))
+	svc.Spec.InternalTrafficPolicy = new(pick(t, corev1.ServiceInternalTrafficPolicyCluster,
+		corev1.ServiceInternalTrafficPolicyLocal))
 	if svc.Spec.Type != corev1.ServiceTypeClusterIP {
-		svc.Spec.ExternalTrafficPolicy = pick(t, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
+		svc.Spec.ExternalTrafficPolicy = pick(t, corev1.ServiceExternalTrafficPolicyCluster,
+			corev1.ServiceExternalTrafficPolicyLocal)
 	}
 	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		t.balance(svc)
@@ -96,7 +100,8 @@ func (t *tenant) ports(nodePorts bool) (out []corev1.ServicePort) {
 	seen := map[key]bool{}
 	n := pick(t, 1, 1, 2, 5, 40)
 	for i := range n {
-		p := corev1.ServicePort{Protocol: pick(t, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP), Port: pick(t, 1, 80, 53, 65535, int32(1+t.IntN(65535)))}
+		p := corev1.ServicePort{Protocol: pick(t, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP),
+			Port: pick(t, 1, 80, 53, 65535, int32(1+t.IntN(65535)))}
 		if k := (key{p.Protocol, p.Port}); seen[k] {
 			continue
 		} else {
@@ -120,8 +125,10 @@ func (t *tenant) ports(nodePorts bool) (out []corev1.ServicePort) {
 
 // address is one that a Service may have as external IP: no loopback, no link-local one, not "any".
 func (t *tenant) address() string {
-	return pick(t, "10.96.0.1", "10.96.0.2", "239.1.2.3", "255.255.255.255", "240.0.0.1", "0.0.0.1", "::ffff:198.51.100.7", "ff05::1", "fd00:96::1", "64:ff9b::c633:6407",
-		"2001:db8::"+fmt.Sprintf("%x", t.IntN(1<<16)), fmt.Sprintf("198.51.100.%d", t.IntN(256)), fmt.Sprintf("198.51.100.%d", t.IntN(256)))
+	return pick(t, "10.96.0.1", "10.96.0.2", "239.1.2.3", "255.255.255.255", "240.0.0.1", "0.0.0.1",
+		"::ffff:198.51.100.7", "ff05::1", "fd00:96::1", "64:ff9b::c633:6407",
+		"2001:db8::"+fmt.Sprintf("%x", t.IntN(1<<16)), fmt.Sprintf("198.51.100.%d", t.IntN(256)),
+		fmt.Sprintf("198.51.100.%d", t.IntN(256)))
 }
 
 // balance has a cloud give the Service an address, which only some may use.
@@ -143,8 +150,8 @@ func (t *tenant) balance(svc *corev1.Service) {
 	}
 }
 
-// slices are endpoints of a Service, up to a thousand a slice. Of many there are fewer where the Service has many ports, and
-// with affinity, by which each has rules of its own: ten thousand take iptables 5 s for each port.
+// slices are endpoints of a Service, up to a thousand a slice. Of many there are fewer where the Service has many
+// ports, and with affinity, by which each has rules of its own: ten thousand take iptables 5 s for each port.
 func (t *tenant) slices(svc *corev1.Service, many int) (out []*discoveryv1.EndpointSlice) {
 	if many /= len(svc.Spec.Ports); svc.Spec.SessionAffinity != "" {
 		many /= 10
@@ -159,7 +166,8 @@ func (t *tenant) slices(svc *corev1.Service, many int) (out []*discoveryv1.Endpo
 			s.AddressType = discoveryv1.AddressTypeIPv6
 		}
 		for _, p := range svc.Spec.Ports {
-			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new(p.Name), Protocol: new(p.Protocol), Port: new(pick(t, 1, 8080, 65535, p.Port))})
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new(p.Name), Protocol: new(p.Protocol),
+				Port: new(pick(t, 1, 8080, 65535, p.Port))})
 		}
 		for range min(left, 1000) {
 			s.Endpoints = append(s.Endpoints, t.endpoint(s.AddressType))
@@ -180,6 +188,7 @@ func (t *tenant) endpoint(of discoveryv1.AddressType) discoveryv1.Endpoint {
 	}
 	return discoveryv1.Endpoint{
 		Addresses: []string{addr}, NodeName: pick(t, nil, new("here"), new("elsewhere")), Zone: pick(t, nil, new("z1")),
-		Conditions: discoveryv1.EndpointConditions{Ready: new(t.one(2)), Serving: pick(t, nil, new(true)), Terminating: pick(t, nil, new(true))},
+		Conditions: discoveryv1.EndpointConditions{Ready: new(t.one(2)), Serving: pick(t, nil, new(true)),
+			Terminating: pick(t, nil, new(true))},
 	}
 }

@@ -32,7 +32,8 @@ const prefix = "TENANTS"
 func proxyPorts() [2]uint16 { return [2]uint16{portaltest.FirstPort, portaltest.LastPort} }
 
 func inside() portal.Inside {
-	return portal.Inside{Sources: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:244::/64")}}
+	return portal.Inside{Sources: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"),
+		netip.MustParsePrefix("fd00:244::/64")}}
 }
 
 // writers are all that the host can have.
@@ -52,7 +53,8 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	o := ipvs.Options{Prefix: prefix, Inside: inside()}
 	if ipvs.Usable(o) == nil {
 		out["ipvs"] = func() (w portal.HostWriter, err error) {
-			if o.Rules, err = iptables.New(rules("", append(ipvs.Chains(o, service.IPv4), ipvs.Chains(o, service.IPv6)...))); err != nil {
+			if o.Rules, err = iptables.New(rules("", append(ipvs.Chains(o, service.IPv4),
+				ipvs.Chains(o, service.IPv6)...))); err != nil {
 				return nil, err
 			}
 			return ipvs.New(o)
@@ -126,10 +128,12 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 		b.Node.Must(func() error { return portaltest.Echo(t, portaltest.NodeV4, firstEcho+i) })
 	}
 	b.cache = translate.NewCache(b.store, translate.Options{
-		NodeName: "here", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, NoIPv6: !w.IPv6(),
+		NodeName: "here", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
+		NoIPv6: !w.IPv6(),
 	}, log)
 	b.plane = dataplane.New(dataplane.Options{
-		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
+		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}),
+		Mode:  service.ModeUserspace,
 		Aside: func(n dataplane.News) { b.news = append(b.news, n) },
 	})
 	b.turn()
@@ -148,10 +152,12 @@ func (b *bed) turn() {
 		meta := metav1.ObjectMeta{Namespace: "witness", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1, 0)),
 			Annotations: map[string]string{"portald.io/mode": name}}
 		svc := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			ClusterIP: ip, ClusterIPs: []string{ip}, Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: 443, Protocol: corev1.ProtocolTCP}}}}
+			ClusterIP: ip, ClusterIPs: []string{ip}, Type: corev1.ServiceTypeClusterIP,
+			Ports: []corev1.ServicePort{{Port: 443, Protocol: corev1.ProtocolTCP}}}}
 		meta.Labels = map[string]string{discoveryv1.LabelServiceName: name}
 		b.cache.Set(svc, &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:     []discoveryv1.EndpointPort{{Name: new(""), Protocol: new(corev1.ProtocolTCP), Port: new(int32(firstEcho + b.turns%2))}},
+			Ports: []discoveryv1.EndpointPort{{Name: new(""), Protocol: new(corev1.ProtocolTCP),
+				Port: new(int32(firstEcho + b.turns%2))}},
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{portaltest.NodeV4}}}})
 	}
 }
@@ -238,7 +244,8 @@ func FuzzTenants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, which uint8) {
 		all := writers(t)
 		for _, name := range []string{"nftables", "iptables-nft", "iptables-legacy", "ipvs"} {
-			if open, ok := all[name]; ok && (which%4 == 0 && name == "nftables" || which%4 == 1 && name == "iptables-nft" || which%4 == 2 && name == "iptables-legacy" || which%4 == 3 && name == "ipvs") {
+			if open, ok := all[name]; ok && (which%4 == 0 && name == "nftables" || which%4 == 1 && name == "iptables-nft" ||
+				which%4 == 2 && name == "iptables-legacy" || which%4 == 3 && name == "ipvs") {
 				newBed(t, open).live(seed, 12, 10_000)
 			}
 		}

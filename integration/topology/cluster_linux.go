@@ -114,7 +114,8 @@ func routeBy(name string, neighbour []netip.Addr, ranges []netip.Prefix) error {
 		if r.Addr().Is6() {
 			gw = neighbour[1]
 		}
-		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r), Gw: gw.AsSlice()}); err != nil {
+		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r),
+			Gw: gw.AsSlice()}); err != nil {
 			return fmt.Errorf("add route to %s by %s: %w", r, gw, err)
 		}
 	}

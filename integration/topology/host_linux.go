@@ -22,7 +22,8 @@ func (h *Host) Path() string { return filepath.Join("/run/netns", h.Name) }
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	args = append([]string{"--net=" + h.Path(), "--", name}, args...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // and no Pdeathsig: Do throws threads away that have started others
+	// and no Pdeathsig: Do throws threads away that have started others
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	return cmd

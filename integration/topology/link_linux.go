@@ -81,7 +81,8 @@ func attachOne(link netlink.Link, own, other netip.Addr, all bool) error {
 		return fmt.Errorf("add address %s: %w", own, err)
 	}
 	index := link.Attrs().Index
-	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Dst: single(other), Scope: netlink.SCOPE_LINK}); err != nil {
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Dst: single(other),
+		Scope: netlink.SCOPE_LINK}); err != nil {
 		return fmt.Errorf("add route to %s: %w", other, err)
 	}
 	if !all {

@@ -71,7 +71,8 @@ func TestServiceRangeLeadsToNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pod.Close()
-	args := strings.Fields("-w -t nat -A PREROUTING -d 10.96.0.7 -p tcp --dport 80 -j DNAT --to-destination " + pod.Addr().String())
+	args := strings.Fields("-w -t nat -A PREROUTING -d 10.96.0.7 -p tcp --dport 80 -j DNAT --to-destination " +
+		pod.Addr().String())
 	if out, err := n.Node.Command(t.Context(), "iptables", args...).CombinedOutput(); err != nil {
 		t.Fatalf("iptables: %v\n%s", err, out)
 	}
@@ -155,7 +156,8 @@ func TestCommandOutlivesThreads(t *testing.T) {
 	}
 	time.Sleep(20 * time.Millisecond) // for a signal to do its work
 	for i, cmd := range cmds {
-		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)); err != nil || bytes.Contains(b, []byte(") Z ")) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)); err != nil ||
+			bytes.Contains(b, []byte(") Z ")) {
 			t.Errorf("command %d has ended: %s %v", i, b, err)
 		}
 	}

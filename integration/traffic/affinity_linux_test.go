@@ -35,7 +35,8 @@ func TestAffinitySticks(t *testing.T) {
 			t.Errorf("the first connection of %s: affinity %q, want new", from.Name, how)
 		}
 		for _, network := range []string{"tcp", "udp"} { // each service port binds for itself
-			if got := b.Tally(9, 3, from, network, bed.HostPort(bed.IP4, 80)); len(got) != 1 || network == "tcp" && got[first] != 9 {
+			if got := b.Tally(9, 3, from, network, bed.HostPort(bed.IP4, 80)); len(got) != 1 || network == "tcp" &&
+				got[first] != 9 {
 				t.Errorf("%s from %s: %v, want one pod alone, over TCP %s", network, from.Name, got, first)
 			}
 		}

@@ -96,7 +96,8 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	b.On(b.Net.Pod(2), "iptables", "-P", "INPUT", "DROP")
-	slow := bed.Service{Name: "slow", Ips: []string{"10.96.7.7"}, Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(2)}
+	slow := bed.Service{Name: "slow", IPs: []string{"10.96.7.7"},
+		Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(2)}
 	b.Start(slow.String() + b.Cart(0).String())
 	stuck := make(chan error, 20)
 	for range cap(stuck) {
@@ -107,7 +108,8 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 	}
 	for range 50 {
 		began := time.Now()
-		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil || time.Since(began) > 200*time.Millisecond {
+		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil ||
+			time.Since(began) > 200*time.Millisecond {
 			t.Errorf("beside slow dials: %v after %v", err, time.Since(began))
 		}
 	}
@@ -130,7 +132,8 @@ func TestEveryPodIsDead(t *testing.T) {
 	for _, a := range r.Attempts {
 		seen[a.Endpoint] = true
 	}
-	if len(r.Attempts) != 3 || len(seen) != 3 || r.Endpoint != "" || r.ConnectMS != nil || r.ClosedBy != "proxy" || r.How != "reset" {
+	if len(r.Attempts) != 3 || len(seen) != 3 || r.Endpoint != "" || r.ConnectMS != nil || r.ClosedBy != "proxy" ||
+		r.How != "reset" {
 		t.Errorf("recorded as %s, want three attempts at three pods and a reset by the proxy", r)
 	}
 }

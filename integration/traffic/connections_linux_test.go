@@ -46,7 +46,8 @@ func TestConnectionsOutliveServiceAndEndpoint(t *testing.T) {
 	var still []*bufio.Reader
 	var conns []*net.TCPConn
 	var answers []bed.Answer
-	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(), bed.NodePort)} {
+	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
+		bed.NodePort)} {
 		c, r, a := b.Open(to)
 		conns, still, answers = append(conns, c), append(still, r), append(answers, a)
 	}
@@ -63,13 +64,14 @@ func TestConnectionsOutliveServiceAndEndpoint(t *testing.T) {
 	alive("after its endpoint went")
 	d.Apply(b.Cart())
 	alive("after all endpoints went")
-	d.Apply(bed.Service{Name: "other", Ips: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]})
+	d.Apply(bed.Service{Name: "other", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]})
 	alive("after its Service went")
 	for i, c := range conns {
 		if err := c.CloseWrite(); err != nil {
 			t.Error(err)
 		}
-		if r := d.RecordOf(answers[i]); r.Outcome != "ok" || r.Pod != "shop/pod0" || r.Service != "shop/cart:http" || r.BytesFromClient == 0 {
+		if r := d.RecordOf(answers[i]); r.Outcome != "ok" || r.Pod != "shop/pod0" || r.Service != "shop/cart:http" ||
+			r.BytesFromClient == 0 {
 			t.Errorf("recorded as %s", r)
 		}
 	}

@@ -1,2 +1,3 @@
-// Package traffic tests connections and sessions as clients see them: choice of endpoints, endings, UDP, real programs, leaks.
+// Package traffic tests connections and sessions as clients see them: choice of endpoints, endings, UDP, real
+// programs, leaks.
 package traffic

@@ -43,7 +43,8 @@ func TestHalfClose(t *testing.T) {
 		t.Errorf("after the client's end came %q, %v", got, err)
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.ClosedBy != "client" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 5 || r.BytesFromEndpoint != 14 {
+	if r.ClosedBy != "client" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 5 ||
+		r.BytesFromEndpoint != 14 {
 		t.Errorf("recorded as %s, %d and %d bytes", r, r.BytesFromClient, r.BytesFromEndpoint)
 	}
 
@@ -61,7 +62,8 @@ func TestHalfClose(t *testing.T) {
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
 	r = d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.ClosedBy != "endpoint" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 1000 || r.BytesFromEndpoint != 11 {
+	if r.ClosedBy != "endpoint" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 1000 ||
+		r.BytesFromEndpoint != 11 {
 		t.Errorf("recorded as %s, %d and %d bytes", r, r.BytesFromClient, r.BytesFromEndpoint)
 	}
 }
@@ -118,7 +120,8 @@ func TestResetsArePassedOn(t *testing.T) {
 	if _, err := io.ReadAll(rude); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the endpoint reset, and the client saw %v", err)
 	}
-	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(rude)}); r.ClosedBy != "endpoint" || r.How != "reset" || r.Outcome != "endpoint_reset" {
+	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(rude)}); r.ClosedBy != "endpoint" || r.How != "reset" ||
+		r.Outcome != "endpoint_reset" {
 		t.Errorf("recorded as %s", r)
 	}
 }
@@ -156,7 +159,8 @@ func TestUpload(t *testing.T) {
 	if want := hex.EncodeToString(sum.Sum(nil)); string(answered) != want || err != nil || got.Load() != uploadSize {
 		t.Errorf("the endpoint has %d bytes with sum %s, %v, want %d with %s", got.Load(), answered, err, uploadSize, want)
 	}
-	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)}); r.BytesFromClient != uploadSize || r.BytesFromEndpoint != 64 {
+	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)}); r.BytesFromClient != uploadSize ||
+		r.BytesFromEndpoint != 64 {
 		t.Errorf("recorded %d bytes from the client and %d from the endpoint", r.BytesFromClient, r.BytesFromEndpoint)
 	}
 }

@@ -98,7 +98,8 @@ func TestNothingLeaks(t *testing.T) {
 			d.Metric(`portald_connections_active{protocol="udp",service="shop/cart:talk"}`) == 0
 	}
 	b.Eventually("the first ones to end", idle)
-	descriptors, routines, memory := d.Metric("process_open_fds"), d.Metric("go_goroutines"), d.Metric("process_resident_memory_bytes")
+	descriptors, routines, memory := d.Metric("process_open_fds"), d.Metric("go_goroutines"),
+		d.Metric("process_resident_memory_bytes")
 	churn(b, 10_000)
 	b.Eventually("all to end", idle)
 	// The question itself takes a descriptor and some goroutines, now as before.

@@ -8,9 +8,9 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// From manifests, on a host whose settings are the kernel's defaults and are left alone: one endpoint is served more short
-// connections than the node has ports towards it, the host's own programs keep theirs, and servers can be started on
-// the ports that ours were.
+// From manifests, on a host whose settings are the kernel's defaults and are left alone: one endpoint is served more
+// short connections than the node has ports towards it, the host's own programs keep theirs, and servers can be
+// started on the ports that ours were.
 func TestShortConnectionsOutnumberPorts(t *testing.T) {
 	const first, last, spared = 12000, 12047, 12040 // from there on
 	b := bed.New(t)
@@ -28,7 +28,8 @@ func TestShortConnectionsOutnumberPorts(t *testing.T) {
 			}
 		}
 	}
-	for _, addr := range []string{bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort), bed.HostPort(b.Net.Pod(0).IPv6.String(), bed.PodPort)} {
+	for _, addr := range []string{bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort),
+		bed.HostPort(b.Net.Pod(0).IPv6.String(), bed.PodPort)} {
 		for i := range 32 {
 			c, err := b.Node.Dial(t.Context(), "tcp", addr)
 			if err != nil {

@@ -45,7 +45,7 @@ func run(b *bed.Bed, h *topology.Host, port int, name string, args ...string) {
 
 // alone is a Service of one pod, one number on both protocols and the same number in the pod.
 func alone(b *bed.Bed, number int) bed.Service {
-	return bed.Service{Name: "alone", Ips: []string{bed.IP4, bed.IP6}, Pods: b.Endpoints(0), Ports: []bed.Port{
+	return bed.Service{Name: "alone", IPs: []string{bed.IP4, bed.IP6}, Pods: b.Endpoints(0), Ports: []bed.Port{
 		bed.NewPort("stream", "TCP", number, 0, number), bed.NewPort("datagram", "UDP", number, 0, number),
 	}}
 }
@@ -82,7 +82,8 @@ func TestIperf(t *testing.T) {
 	b := bed.New(t, "iperf3")
 	run(b, b.Net.Pod(0), 5201, "iperf3", "--server")
 	b.Start(alone(b, 5201))
-	for _, how := range [][]string{{"-n", "500M"}, {"-n", "200M", "-P", "4"}, {"-n", "200M", "--reverse"}, {"-u", "-b", "50M", "-t", "1"}} {
+	for _, how := range [][]string{{"-n", "500M"}, {"-n", "200M", "-P", "4"}, {"-n", "200M", "--reverse"},
+		{"-u", "-b", "50M", "-t", "1"}} {
 		for _, addr := range []string{bed.IP4, bed.IP6} {
 			out, err := b.Try(b.Client, "iperf3", append([]string{"--client", addr}, how...)...)
 			if err != nil || !strings.Contains(out, "receiver") {
@@ -103,7 +104,8 @@ func TestRedis(t *testing.T) {
 		if got := cli("set", "cart", "full") + " " + cli("get", "cart"); got != "OK full" {
 			t.Errorf("%s: redis-cli says %q", addr, got)
 		}
-		out := b.On(b.Client, "redis-benchmark", "-h", addr, "-n", "20000", "-c", "50", "-P", "4", "-t", "set,get", "-d", "2000", "--csv")
+		out := b.On(b.Client, "redis-benchmark", "-h", addr, "-n", "20000", "-c", "50", "-P", "4", "-t", "set,get", "-d",
+			"2000", "--csv")
 		if strings.Count(out, "\n") < 3 {
 			t.Errorf("%s: redis-benchmark says %s", addr, out)
 		}

@@ -21,7 +21,8 @@ func refusedAtOnce(b *bed.Bed, places map[*topology.Host][]string) {
 				began := time.Now()
 				a, err := bed.Ask(from, network, to)
 				if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > time.Second {
-					b.Errorf("%s %s from %s: %v, %v after %v, want a refusal at once", network, to, from.Name, a, err, time.Since(began))
+					b.Errorf("%s %s from %s: %v, %v after %v, want a refusal at once", network, to, from.Name, a, err,
+						time.Since(began))
 				}
 			}
 		}
@@ -73,7 +74,7 @@ func TestPortsOfOneService(t *testing.T) {
 	b.Serve(b.Net.Pod(0), 9001, bed.NamesItself("first"))
 	b.Serve(b.Net.Pod(0), 9002, bed.NamesItself("second"))
 	b.ServeUDP(b.Net.Pod(0), 9003, "third")
-	many := bed.Service{Name: "many", Ips: []string{"10.96.7.7"}, Pods: b.Endpoints(0), Ports: []bed.Port{
+	many := bed.Service{Name: "many", IPs: []string{"10.96.7.7"}, Pods: b.Endpoints(0), Ports: []bed.Port{
 		bed.NewPort("a", "TCP", 80, 0, 9001), bed.NewPort("b", "TCP", 81, 0, 9002), bed.NewPort("c", "UDP", 81, 0, 9003),
 	}}
 	twice := strings.Replace(many.Slice("IPv4", bed.Endpoint.Addr4), "name: many-ipv4", "name: many-again", 1)
@@ -94,11 +95,14 @@ func TestPortsOfOneService(t *testing.T) {
 func TestServicesThatAreNotServed(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	headless := bed.Service{Name: "headless", Ips: []string{"None"}, Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
+	headless := bed.Service{Name: "headless", IPs: []string{"None"},
+		Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
 	elsewhere := "---\napiVersion: v1\nkind: Service\nmetadata: {name: elsewhere, namespace: shop}\n" +
 		"spec: {type: ExternalName, externalName: example.org}\n"
-	sctp := bed.Service{Name: "sctp", Ips: []string{"10.96.7.8"}, Ports: []bed.Port{bed.NewPort("s", "SCTP", 80, 0, 1), bed.NewPort("t", "TCP", 81, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
-	bad := bed.Service{Name: "bad", Ips: []string{"10.96.7.9"}, Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
+	sctp := bed.Service{Name: "sctp", IPs: []string{"10.96.7.8"}, Ports: []bed.Port{bed.NewPort("s", "SCTP", 80, 0, 1),
+		bed.NewPort("t", "TCP", 81, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
+	bad := bed.Service{Name: "bad", IPs: []string{"10.96.7.9"},
+		Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(0)}
 	for _, addr := range []string{"127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0"} {
 		e := b.Endpoints(0)[0]
 		e.V4 = bed.Parse(addr)
@@ -117,21 +121,23 @@ func TestServicesThatAreNotServed(t *testing.T) {
 	if rules := b.Rules(); strings.Contains(rules, "headless") || strings.Contains(rules, "elsewhere") {
 		t.Errorf("rules for a Service that is not served:\n%s", rules)
 	}
-	for _, want := range []string{"service shop/sctp: spec.ports[0].protocol", "endpointslice shop/bad-ipv4: endpoints[1].addresses[0]"} {
+	for _, want := range []string{"service shop/sctp: spec.ports[0].protocol",
+		"endpointslice shop/bad-ipv4: endpoints[1].addresses[0]"} {
 		if !strings.Contains(d.Log.String(), want) {
 			t.Errorf("the log does not say %q", want)
 		}
 	}
 }
 
-// loadBalancerSourceRanges say who may use the load balancer's address; the others are reset. They say nothing about the
-// other addresses.
+// loadBalancerSourceRanges say who may use the load balancer's address; the others are reset. They say nothing about
+// the other addresses.
 func TestSourceRanges(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	cart := b.Cart(0)
 	cart.Kind, cart.Balancer = "LoadBalancer", []string{bed.Balancer4}
-	docs := strings.Replace(cart.String(), "spec:\n", "spec:\n  loadBalancerSourceRanges: ["+b.Net.Pod(0).IPv4.String()+"/32]\n", 1)
+	docs := strings.Replace(cart.String(), "spec:\n",
+		"spec:\n  loadBalancerSourceRanges: ["+b.Net.Pod(0).IPv4.String()+"/32]\n", 1)
 	d := b.Start(docs)
 	if a, err := bed.Ask(b.Net.Pod(0), "tcp", bed.HostPort(bed.Balancer4, 80)); err != nil || a.Pod != "pod0" {
 		t.Errorf("from inside the ranges: %q, %v", a.Pod, err)
@@ -139,7 +145,8 @@ func TestSourceRanges(t *testing.T) {
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.Balancer4, 80)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("from outside the ranges: %q, %v, want a reset", a.Pod, err)
 	}
-	if r := d.RecordWhere("of the refusal", func(r bed.Record) bool { return r.Outcome == "source_range" }); r.Portal != "LoadBalancerIP" || r.Endpoint != "" {
+	if r := d.RecordWhere("of the refusal",
+		func(r bed.Record) bool { return r.Outcome == "source_range" }); r.Portal != "LoadBalancerIP" || r.Endpoint != "" {
 		t.Errorf("recorded as %s", r)
 	}
 	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "udp", bed.HostPort(bed.Balancer4, 80)); err == nil {
@@ -155,7 +162,8 @@ func TestTwoServicesClaimOneAddress(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
 	one := func(name, created string, pod int) bed.Service {
-		return bed.Service{Name: name, Created: created, Ips: []string{bed.IP4}, Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(pod)}
+		return bed.Service{Name: name, Created: created, IPs: []string{bed.IP4},
+			Ports: []bed.Port{bed.NewPort("http", "TCP", 80, 0, bed.PodPort)}, Pods: b.Endpoints(pod)}
 	}
 	young, old := one("a-young", "2026-02-02T00:00:00Z", 0), one("z-old", "2026-01-01T00:00:00Z", 1)
 	serves := func(want string) {
@@ -168,7 +176,8 @@ func TestTwoServicesClaimOneAddress(t *testing.T) {
 	serves("pod0")
 	d.Apply(young.String() + old.String())
 	serves("pod1")
-	if said := d.Log.String(); !strings.Contains(said, "claim one address") || !strings.Contains(said, "service=\"shop/a-young:http\"") {
+	if said := d.Log.String(); !strings.Contains(said, "claim one address") ||
+		!strings.Contains(said, "service=\"shop/a-young:http\"") {
 		t.Errorf("the log does not name who lost the address:\n%s", said)
 	}
 	d.Apply(young)

@@ -87,7 +87,8 @@ func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	d := b.Start(b.Cart())
-	c4, c6, node := steadyClient(b, bed.HostPort(bed.IP4, 80)), steadyClient(b, bed.HostPort(bed.IP6, 80)), steadyClient(b, bed.HostPort(b.Node.IPv4.String(), bed.NodePort))
+	c4, c6, node := steadyClient(b, bed.HostPort(bed.IP4, 80)), steadyClient(b, bed.HostPort(bed.IP6, 80)),
+		steadyClient(b, bed.HostPort(b.Node.IPv4.String(), bed.NodePort))
 	for range 2 {
 		for _, c := range []steady{c4, c6, node} {
 			if got := c.ask(); got != "" {
@@ -106,7 +107,7 @@ func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
 func TestUDPClientWasThereFirst(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	other := bed.Service{Name: "other", Ips: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]}
+	other := bed.Service{Name: "other", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]}
 	d := b.Start(other)
 	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
 	for range 3 {
@@ -138,7 +139,7 @@ func TestUDPClientOutlastsPortald(t *testing.T) {
 					t.Errorf("answered by %q, and portald has ended", got)
 				}
 			}
-			other := bed.Service{Name: "a-first", Ips: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
+			other := bed.Service{Name: "a-first", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
 			b.Start(other.String() + b.Cart(0).String()) // the ports it listens on are others than before
 			b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
 		})
@@ -182,7 +183,8 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram begins anew
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.How != "timeout" || r.BytesFromClient != 4*int64(len(bed.WhoAreYou)) {
+	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.How != "timeout" ||
+		r.BytesFromClient != 4*int64(len(bed.WhoAreYou)) {
 		t.Errorf("recorded as %s, %d bytes", r, r.BytesFromClient)
 	}
 	if got := c.ask(); got != "pod0" {
@@ -190,8 +192,8 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 	}
 }
 
-// An answer that is under way when the daemon is told to end arrives, whoever carries Services then, and a new client is not
-// waited for.
+// An answer that is under way when the daemon is told to end arrives, whoever carries Services then, and a new client
+// is not waited for.
 func TestTermWaitsForUDPAnswer(t *testing.T) {
 	for _, exit := range []string{"kernel", "remove"} {
 		t.Run(exit, func(t *testing.T) {

@@ -35,8 +35,8 @@ func places(o Options) (place, error) {
 	return at, nil
 }
 
-// The range is below the ports that the kernel gives to clients, so that a program which comes back finds its port free,
-// and below node ports.
+// The range is below the ports that the kernel gives to clients, so that a program which comes back finds its port
+// free, and below node ports.
 const firstPort, lastPort = 20000, 29999
 
 func listenSomewhere(addr netip.Addr) (l net.Listener, err error) {

@@ -30,7 +30,8 @@ type plane struct {
 }
 
 // Run starts a control plane, tells out "ready FILE" when it is, and lets it run until ctx ends, or one of its programs
-// does, or with Options.Console, in does. None of its processes is left when it returns, nor when this program is killed.
+// does, or with Options.Console, in does. None of its processes is left when it returns, nor when this program is
+// killed.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	runtime.LockOSThread() // the children die with the thread that starts them: it must be there to the end
 	defer runtime.UnlockOSThread()

@@ -45,8 +45,8 @@ func apiserver(o Options, at place) *program {
 	}, o.APIServerArgs...)}
 }
 
-// advertised is the endpoint of the Service default/kubernetes. An endpoint is never a loopback address: one of those for
-// documentation, which leads nowhere, stands for it.
+// advertised is the endpoint of the Service default/kubernetes. An endpoint is never a loopback address: one of those
+// for documentation, which leads nowhere, stands for it.
 func advertised(at place) string {
 	if at.apiserver.Addr().IsLoopback() {
 		return "192.0.2.1"
