@@ -7,54 +7,6 @@ import (
 )
 
 // admit begins to dial for a connection that is let in, and resets any other.
-func (c *conn) admit() {
-	o := c.life.admit(c.originalDst())
-	if o == "" {
-		o = c.take()
-	}
-	if o != "" {
-		c.refuse(o)
-		return
-	}
-	iface := 0
-	if c.located() {
-		iface = arrivedBy(c.client.fd, service.FamilyOf(c.clientAddr()))
-	}
-	c.advance(c.start(iface, c.l.clock()))
-}
-
-// take takes what a connection needs, until giveBack.
-func (c *conn) take() Outcome {
-	e := c.front.engine
-	h := e.account.holder(c.front.tenant, c.clientAddr())
-	if !e.account.takeConnection(h) {
-		e.account.leaveHolder(h)
-		e.opts.Trouble(ErrDescriptors)
-		return OutcomeResources
-	}
-	c.holder = h
-	return ""
-}
-
-func (c *conn) giveBack() {
-	e := c.front.engine
-	if c.holder != nil {
-		e.account.giveConnection(c.holder)
-		e.account.leaveHolder(c.holder)
-	}
-	c.uncount()
-	e.conns.Add(-1)
-}
-
-func (c *conn) originalDst() netip.AddrPort {
-	if ask := c.front.engine.opts.OriginalDst; ask != nil {
-		if dst, err := ask(int(c.client.fd), service.FamilyOf(c.rec.Client.Addr())); err == nil {
-			return dst
-		}
-	}
-	return localAddr(int(c.client.fd))
-}
-
 // admit opens a session for a client that wrote to one of this service port's frontends, nil if there can be none.
 func (u *udpSocket) admit(key sessionKey, name sockaddr, iface uint32) *session {
 	s := newSession(u, key, name, iface)

@@ -2,16 +2,23 @@ package splice
 
 import (
 	"net/netip"
+	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
-// conn is one TCP connection from its accept to its record. One loop owns it at a time.
+// conn is a Conn with its sockets. One loop owns it at a time.
 type conn struct {
-	life
-	l      *loop
-	timer  timer
-	stage  stage
-	holder *holder // who has what it takes; nil: it was refused
+	Conn
+	l     *loop                // that owns it
+	at    atomic.Pointer[loop] // the same, or the loop that it moves to
+	timer timer
+	until time.Duration // when the attempt under way has had its time; 0: there is none
+	stage stage
 
 	client, endpoint end
 	up, down         flow // client to endpoint, endpoint to client
@@ -19,7 +26,6 @@ type conn struct {
 	queued  bool  // for a turn among bulk
 	leaving bool  // to another loop
 	turns   uint8 // up to settledAfter
-	ended   Side  // who ended first
 }
 
 type stage uint8
@@ -32,14 +38,70 @@ const (
 
 func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 	c := &conn{l: l}
-	c.life.begin(f, client, l.now)
-	c.rounds, c.timer.owner = true, c
+	c.at.Store(l)
+	c.timer.owner = c
 	c.client.fd, c.endpoint.fd = fd, -1
-	f.engine.conns.Add(1)
+	c.Accept(f, c, client, l.now)
 	return c
 }
 
-// ready is told by the loop which end can do what.
+func (c *conn) admit() { c.perform(c.Admit(c.originalDst(), c.l.clock())) }
+
+func (c *conn) originalDst() netip.AddrPort {
+	if ask := c.l.engine.core.opts.OriginalDst; ask != nil {
+		if dst, err := ask(c.client.fd, service.FamilyOf(c.rec.Client.Addr())); err == nil {
+			return dst
+		}
+	}
+	return localAddr(c.client.fd)
+}
+
+// Interface implements Owner.
+func (c *conn) Interface() int { return arrivedBy(c.client.fd, service.FamilyOf(c.rec.Client.Addr())) }
+
+// Post implements Owner.
+func (c *conn) Post(next func(now time.Duration) Step) {
+	l := c.at.Load()
+	l.do(func() {
+		if c.at.Load() != l || c.l != l { // it has moved to another loop, or is on its way
+			c.Post(next)
+			return
+		}
+		c.perform(next(l.clock()))
+	})
+}
+
+// perform does what the core has decided.
+func (c *conn) perform(s Step) {
+	for s.Kind == StepDial {
+		s = c.dial(s)
+	}
+	switch s.Kind {
+	case StepWait:
+		c.await(s.Until)
+	case StepCarry:
+		c.begin(s)
+	case StepEnd:
+		c.close(s.Reset)
+	}
+}
+
+// await has the timer fire at the end of a wait.
+func (c *conn) await(until time.Duration) {
+	if c.watchClient() {
+		c.setTimer(until)
+	}
+}
+
+func (c *conn) setTimer(until time.Duration) {
+	if until < 0 {
+		c.l.timers.stop(&c.timer)
+	} else {
+		c.l.timers.set(&c.timer, until)
+	}
+}
+
+// ready is called by the loop with what one of the sockets is ready for.
 func (c *conn) ready(events uint32, tag uint8) {
 	switch {
 	case c.stage == over:
@@ -56,50 +118,53 @@ func (c *conn) ready(events uint32, tag uint8) {
 	}
 }
 
-// expired is told by the loop when the timer of the current stage fired.
+// expired is called by the loop when the timer fired.
 func (c *conn) expired(now time.Duration) {
-	if c.stage == dialing {
-		c.dialExpired(now)
+	if now < c.until { // a dial that takes long: the client may leave meanwhile
+		c.await(c.until)
 		return
 	}
-	c.checkSilence(now)
+	c.hangUp()
+	c.perform(c.Expired(now))
 }
 
-// cut ends the connection by force.
-func (c *conn) cut() {
-	if c.stage != over {
-		c.fail(Proxy, Reset, OutcomeCut)
+// gone ends a connection one side of which is no more.
+func (c *conn) gone(side Side, e syscall.Errno) {
+	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
+	var err error
+	if e != 0 {
+		err = e
 	}
+	c.perform(c.Broken(side, err, lost))
 }
 
-// refuse ends a connection that never reached an endpoint.
-func (c *conn) refuse(o Outcome) { c.fail(Proxy, Reset, o) }
-
-// fail ends the connection with a reset to whoever is still there.
-func (c *conn) fail(by Side, how How, o Outcome) {
-	c.finish(by, how, o, sysReset)
-}
-
-// finish is the last stage: both sockets are closed, what was borrowed is given back, and the record goes out.
-func (c *conn) finish(by Side, how How, o Outcome, closeFd func(int)) {
+// close closes both sockets and gives back what was borrowed.
+func (c *conn) close(reset bool) {
 	c.stage = over
+	closeFd := sysClose
+	if reset {
+		closeFd = sysReset
+	}
 	c.l.timers.stop(&c.timer)
-	c.forgo()
 	c.up.drop(c.l)
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
-	c.giveBack()
 	if c.turns == settledAfter {
 		c.l.load.Add(-1)
 	}
-	r := &c.rec
-	r.BytesFromClient, r.BytesToEndpoint = c.up.carried, max(0, c.up.passed)
-	r.BytesFromEndpoint, r.BytesToClient = c.down.carried, c.down.passed
-	c.report(by, how, o, c.l.clock())
+	c.publish()
+	c.Closed(c.l.clock())
 }
 
-// shut closes one end. A closed descriptor leaves the epoll set by itself.
+// publish has others see what was carried so far.
+func (c *conn) publish() {
+	t := c.Traffic()
+	c.up.publish(&t.FromClient, &t.ToEndpoint)
+	c.down.publish(&t.FromEndpoint, &t.ToClient)
+}
+
+// shut closes one socket. A closed descriptor leaves the epoll set by itself.
 func (c *conn) shut(s *end, closeFd func(int)) {
 	if s.fd < 0 {
 		return

@@ -21,6 +21,7 @@ type Core struct {
 	policy   atomic.Pointer[service.Policy] // the defaults, complete
 	asker    asker
 	nextID   atomic.Uint64
+	registry registry
 	conns    atomic.Int64
 	sessions atomic.Int64
 	counters
@@ -48,6 +49,7 @@ type Stats struct {
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
 	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{}}
+	c.registry.init()
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
 	if err != nil {
@@ -64,6 +66,9 @@ func (c *Core) Run(ctx context.Context) error {
 	c.asker.end()
 	return err
 }
+
+// Now is the time on the core's clock.
+func (c *Core) Now() time.Duration { return time.Since(c.start) }
 
 // Silent is the engine's.
 func (c *Core) Silent() time.Duration { return c.engine.Silent() }

@@ -1,122 +1,91 @@
 package splice
 
 import (
-	"net/netip"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
 const watchedAfter = 20 * time.Millisecond
 
-// advance takes the steps that come next, until there is something to wait for: an answer of the endpoint (dialReady,
-// dialExpired) or of the host, another round of dials, or bytes.
-func (c *conn) advance(s step) {
-	for s.kind == stepDial {
-		switch e := c.try(s.endpoint, s.as); {
-		case e == 0:
-			c.connected()
-			return
-		case e == unix.EINPROGRESS:
-			return
-		default:
-			s = c.failed(e, c.l.engine.short(e))
+// dial connects to an endpoint and returns what comes next: nothing as long as there is no answer.
+func (c *conn) dial(s Step) Step {
+	switch e := c.connect(s); e {
+	case 0:
+		return c.Connected(c.l.clock())
+	case unix.EINPROGRESS:
+		first := s.Until
+		if !c.client.watched {
+			first = min(first, c.l.now+watchedAfter)
 		}
-	}
-	switch s.kind {
-	case stepAsk:
-		c.l.park(c, s.ask, c.answered)
-	case stepWait:
-		c.await(s.until)
-	case stepRefuse:
-		c.refuse(s.outcome)
+		c.until = s.Until
+		c.l.timers.set(&c.timer, first)
+		return Step{}
+	default:
+		return c.failed(e, c.l.engine.short(e))
 	}
 }
 
-func (c *conn) answered(yes bool) {
-	if c.stage != over {
-		c.advance(c.life.answered(yes, c.l.clock()))
-	}
-}
-
-// try connects to an endpoint. 0: connected already, EINPROGRESS: wait for the answer, else it failed.
-func (c *conn) try(addr netip.AddrPort, as netip.Addr) syscall.Errno {
-	fd, e := c.l.engine.connect(addr, as, c.l.now)
+// connect makes the socket to the endpoint. 0: it is connected already, EINPROGRESS: the answer will come, else it failed.
+func (c *conn) connect(s Step) syscall.Errno {
+	fd, e := c.l.engine.connect(s.Endpoint, s.As, c.l.now)
 	c.endpoint = end{fd: fd}
 	if e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
-	c.current().Proxy = localAddr(fd)
+	c.Dialling(localAddr(fd))
 	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
 		return we
-	}
-	if e == unix.EINPROGRESS {
-		c.awaitDial()
 	}
 	return e
 }
 
-// awaitDial sets the timer for the end of the current attempt, or before that for when the client is to be watched.
-func (c *conn) awaitDial() {
-	at := c.dialEnds()
-	if !c.client.watched {
-		at = min(at, c.dialled+watchedAfter)
-	}
-	c.l.timers.set(&c.timer, at)
-}
-
-// failed ends the current attempt and closes its socket.
-func (c *conn) failed(err error, lack shortage) step {
+// failed ends the attempt under way.
+func (c *conn) failed(err error, lack Shortage) Step {
 	c.l.timers.stop(&c.timer)
-	c.shut(&c.endpoint, sysClose)
-	return c.life.failed(err, lack, c.l.clock())
+	c.hangUp()
+	return c.Failed(err, lack, c.l.clock())
 }
 
-// dialReady is told that the endpoint answered: a socket that is still connecting is never reported ready.
+// hangUp closes the socket of an attempt that has failed, if there is one.
+func (c *conn) hangUp() {
+	if c.stage == dialing {
+		c.until = 0
+		c.shut(&c.endpoint, sysClose)
+	}
+}
+
+// dialReady is called when the endpoint has answered: a socket that is still connecting is never reported ready.
 func (c *conn) dialReady(events uint32) {
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		if e := sysError(c.endpoint.fd); e != 0 {
-			c.advance(c.failed(e, enough))
+			c.perform(c.failed(e, Enough))
 			return
 		}
 	}
 	c.endpoint.note(events)
-	c.connected()
+	c.perform(c.Connected(c.l.clock()))
 }
 
-// watchClient has the loop tell when the client leaves during a dial. False: that cannot be, and the connection has ended.
+// watchClient has the loop report when the client leaves during a dial. False: that cannot be, and the connection has ended.
 func (c *conn) watchClient() bool {
 	if c.client.watched {
 		return true
 	}
 	if e := c.l.watchEnd(c, &c.client, tagClient, streamEvents); e != 0 {
-		c.refuse(OutcomeResources)
+		c.perform(c.Exhausted())
 		return false
 	}
 	return true
 }
 
-// clientReady is told of the client during a dial. A FIN alone is the end of its direction: it may wait for an answer.
+// clientReady is called for an event of the client during a dial. A FIN alone is the end of its stream: it may wait for an
+// answer.
 func (c *conn) clientReady(events uint32) {
 	c.client.note(events)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-		c.gone(true, sysError(c.client.fd))
+		c.gone(Client, sysError(c.client.fd))
 	}
-}
-
-// connected ends the dial: from here on bytes are carried.
-func (c *conn) connected() {
-	c.life.connected(c.l.clock())
-	c.l.timers.stop(&c.timer)
-	c.retry = nil
-	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
-		c.up.rest = proxyHeader(c.rec.Client, c.rec.OriginalDst) // which goes first, and is not counted
-		c.up.passed = -int64(len(c.up.rest))
-	}
-	c.stage = relaying
-	c.begin()
 }

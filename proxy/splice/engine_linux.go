@@ -55,6 +55,7 @@ func (e *epollEngine) Run(ctx context.Context) error {
 		wg.Go(func() { l.run(&stops[i]) })
 	}
 	<-ctx.Done()
+	e.core.CutAll()
 	for i, l := range e.loops {
 		l.do(func() {
 			l.cut()
@@ -62,26 +63,36 @@ func (e *epollEngine) Run(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	for _, l := range e.loops { // what moved from loop to loop meanwhile
-		waker{l}.ready(0, 0)
+	e.core.CutAll() // what was accepted meanwhile
+	for e.runQueued() {
+	}
+	for _, l := range e.loops {
 		l.cut()
 	}
 	e.closeLoops()
 	return nil
 }
 
+// runQueued runs what is queued for loops that have stopped. False: there was nothing.
+func (e *epollEngine) runQueued() (any bool) {
+	for _, l := range e.loops {
+		any = l.runQueued() || any
+	}
+	return any
+}
+
 // short reports an error of a socket to an endpoint that means a shortage on this host.
-func (e *epollEngine) short(err syscall.Errno) shortage {
+func (e *epollEngine) short(err syscall.Errno) Shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket
 		e.core.opts.Trouble(err)
-		return noResources
+		return NoResources
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
 		e.core.opts.Trouble(err)
-		return noPort
+		return NoPort
 	}
-	return enough
+	return Enough
 }
 
 // lightest is the loop with the fewest connections.

@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -235,6 +236,16 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 		}
 	}
 	return 0
+}
+
+// publish stores what the flow has read and written so far, as far as that is new: a load costs less than a store.
+func (f *flow) publish(carried, passed *atomic.Int64) {
+	if carried.Load() != f.carried {
+		carried.Store(f.carried)
+	}
+	if p := max(0, f.passed); passed.Load() != p {
+		passed.Store(p)
+	}
 }
 
 func (f *flow) borrow(l *loop) {

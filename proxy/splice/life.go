@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -29,6 +30,8 @@ type life struct {
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
 	last    time.Duration // when bytes last moved
+	traffic Traffic
+	mu      sync.Mutex // guards what Live shows of rec after it was registered
 	rec     Record
 	attempt [1]Attempt // room for the usual single attempt
 }
@@ -143,7 +146,7 @@ func (f *life) answered(yes bool, now time.Duration) step {
 	case q == isInside:
 		return f.locate(yes, now)
 	case removed:
-		return f.failed(errRemoved, enough, now)
+		return f.failed(errRemoved, Enough, now)
 	default:
 		return f.dial(yes)
 	}
@@ -228,21 +231,22 @@ var (
 	errRemoved = errors.New("endpoint removed") // it was taken away before it was dialled
 )
 
-// shortage is what this host lacked for a dial. The endpoint is not to blame.
-type shortage uint8
+// Shortage is what this host lacked for a dial. The endpoint is not to blame.
+type Shortage uint8
 
+// The shortages.
 const (
-	enough      shortage = iota
-	noPort               // none of ours is left towards this endpoint: another may be reached
-	noResources          // every dial would fail alike
+	Enough      Shortage = iota // none: it is the endpoint that failed
+	NoPort                      // no local port is left towards this endpoint: another may be reached
+	NoResources                 // every dial would fail alike
 )
 
 // failed ends the current attempt, or the one that had worked so far, and begins another, but without resources.
-func (f *life) failed(err error, lack shortage, now time.Duration) step {
+func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	switch {
 	case !f.dialing:
 		f.lease.Ended(false, 0, 0) // what was sent is lost
-	case lack != enough, err == errRemoved:
+	case lack != Enough, err == errRemoved:
 		f.lease.Dialled(context.Canceled, now-f.dialled)
 	default:
 		f.lease.Dialled(err, now-f.dialled)
@@ -253,7 +257,7 @@ func (f *life) failed(err error, lack shortage, now time.Duration) step {
 	}
 	f.retry.failed(f.current().Endpoint, err == errTimeout)
 	f.rec.failed(err.Error(), now-f.dialled)
-	if lack == noResources {
+	if lack == NoResources {
 		return step{kind: stepRefuse, outcome: OutcomeResources}
 	}
 	return f.next(now)
@@ -271,7 +275,10 @@ func (f *life) connected(now time.Duration) {
 	a.Took = now - f.dialled
 	f.lease.Dialled(nil, a.Took)
 	f.rec.Connect = now - f.began
-	f.rec.Endpoint = f.front.endpoint(f.plan, a.Endpoint)
+	e := f.front.endpoint(f.plan, a.Endpoint)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rec.Endpoint = e
 }
 
 // firstByte notes that the endpoint has sent something.

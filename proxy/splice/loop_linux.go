@@ -189,13 +189,19 @@ type waker struct{ l *loop }
 func (w waker) ready(uint32, uint8) {
 	var b [8]byte
 	unix.Read(w.l.wakeFd, b[:]) //nolint:errcheck // nothing to read is fine: the queue tells
-	w.l.mu.Lock()
-	queue := w.l.queue
-	w.l.queue = nil
-	w.l.mu.Unlock()
+	w.l.runQueued()
+}
+
+// runQueued runs what do has queued. False: there was nothing.
+func (l *loop) runQueued() bool {
+	l.mu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
 	for _, f := range queue {
 		f()
 	}
+	return len(queue) > 0
 }
 
 // run serves until stop is set by a function that do brought.

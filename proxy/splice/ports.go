@@ -1,32 +1,10 @@
 package splice
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync/atomic"
 	"time"
 )
-
-// seldom keeps what may happen with every connection from being told as often. Safe for concurrent use.
-type seldom struct{ due atomic.Int64 }
-
-// seldomEvery is how often it is told.
-const seldomEvery = 10 * time.Second
-
-// now tells whether it is time, on the loops' clocks.
-func (s *seldom) now(clock time.Duration) bool {
-	due := s.due.Load()
-	return int64(clock) >= due && s.due.CompareAndSwap(due, int64(clock+seldomEvery))
-}
-
-// PortsError is what Options.Trouble is told, once in a while, before connections fail for it: most of the local ports
-// towards an endpoint are in use.
-type PortsError struct{ Endpoint netip.AddrPort }
-
-func (e *PortsError) Error() string {
-	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
-}
 
 // sourcePorts is the range of local ports that sockets to endpoints are bound to. The kernel gives a port away again that
 // was used towards an endpoint within the last minute (TIME_WAIT) if it is asked for that very port, and has not to search

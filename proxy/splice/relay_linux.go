@@ -1,17 +1,14 @@
 package splice
 
-import (
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // begin gives a connection its first turn. The client's first bytes are in most likely, so they are passed on before the
 // client is watched: its first event is then about something new.
-func (c *conn) begin() {
+func (c *conn) begin(s Step) {
+	c.stage, c.until = relaying, 0
+	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
-	c.awaitSilence()
+	c.setTimer(s.Until)
 	c.relay()
 	if c.stage == relaying {
 		c.watchBoth()
@@ -33,7 +30,7 @@ func (c *conn) watchBoth() {
 			continue
 		}
 		if e := c.l.watchEnd(c, w.end, w.tag, w.events); e != 0 {
-			c.refuse(OutcomeResources)
+			c.perform(c.Exhausted())
 			return
 		}
 	}
@@ -48,27 +45,28 @@ func (c *conn) relay() {
 	moved := c.up.carried + c.down.carried
 	up, e := c.up.turn(c.l, &c.client, &c.endpoint)
 	if up >= srcGone {
-		c.gone(up == srcGone, e)
+		c.gone(sideOf(up == srcGone), e)
 		return
 	}
 	had := c.down.carried
 	down, e := c.down.turn(c.l, &c.endpoint, &c.client)
 	if had == 0 && c.down.carried > 0 {
-		c.firstByte(c.l.clock())
+		c.FirstByte(c.l.clock())
 	}
 	if down >= srcGone {
-		c.gone(down == dstGone, e)
+		c.gone(sideOf(down == dstGone), e)
 		return
 	}
 	if c.up.carried+c.down.carried != moved {
-		c.last = c.l.now
+		c.Moved(c.l.now)
 	}
+	c.publish()
 	// An end that broke while nothing is read from it: its direction is over already, or stuck at the other end.
 	switch {
 	case c.client.broken && up != more:
-		c.gone(true, sysError(c.client.fd))
+		c.gone(Client, sysError(c.client.fd))
 	case c.endpoint.broken && down != more:
-		c.gone(false, sysError(c.endpoint.fd))
+		c.gone(Endpoint, sysError(c.endpoint.fd))
 	default:
 		c.after(up, down)
 	}
@@ -76,15 +74,30 @@ func (c *conn) relay() {
 
 // after settles what comes next once neither end is gone.
 func (c *conn) after(up, down verdict) {
-	if c.ended == "" && (up == ended || down == ended) {
-		c.halfClose(up == ended, down == ended)
-	}
 	switch {
 	case up == ended && down == ended:
-		c.finish(c.ended, FIN, OutcomeOK, sysClose) // which passes the second FIN on
-	case up == more || down == more:
+		if !c.HalfClosed() {
+			c.EOF(Client, c.l.now) // both at once: no side is left to be half-closed
+		}
+		c.perform(c.EOF(Endpoint, c.l.now)) // which passes the second FIN on
+		return
+	case c.HalfClosed():
+	case up == ended:
+		c.halfClose(Client, &c.endpoint)
+	case down == ended:
+		c.halfClose(Endpoint, &c.client)
+	}
+	if up == more || down == more {
 		c.queue()
 	}
+}
+
+// sideOf is the client's side or the endpoint's.
+func sideOf(client bool) Side {
+	if client {
+		return Client
+	}
+	return Endpoint
 }
 
 // queue has the connection wait for a turn among bulk.
@@ -104,64 +117,9 @@ func (c *conn) wake() {
 	c.relay()
 }
 
-// halfClose passes the first FIN on and starts the clock for the other direction.
-func (c *conn) halfClose(up, down bool) {
-	c.ended = Endpoint
-	to := &c.client
-	if up {
-		c.ended, to = Client, &c.endpoint
-	}
-	if !up || !down {
-		sysShutdownWrite(to.fd)
-	}
-	c.last = c.l.now
-	c.awaitSilence()
-}
-
-// gone ends a connection one end of which is no more; the other end sees a reset.
-func (c *conn) gone(client bool, e syscall.Errno) {
-	if e != 0 {
-		c.rec.Error = e.Error()
-	}
-	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
-	switch {
-	case client && lost:
-		c.fail(Client, Timeout, OutcomeClientLost)
-	case client:
-		c.fail(Client, Reset, OutcomeClientReset)
-	case lost:
-		c.fail(Endpoint, Timeout, OutcomeEndpointLost)
-	default:
-		c.fail(Endpoint, Reset, OutcomeEndpointReset)
-	}
-}
-
-// patience is how long the connection may be silent in its present state; negative = for ever.
-func (c *conn) patience() time.Duration {
-	if c.ended != "" {
-		return c.plan.policy.HalfClose
-	}
-	return c.plan.policy.Idle
-}
-
-// awaitSilence starts the clock of the present state.
-func (c *conn) awaitSilence() {
-	if patience := c.patience(); patience > 0 {
-		c.l.timers.set(&c.timer, c.l.now+patience)
-	} else {
-		c.l.timers.stop(&c.timer)
-	}
-}
-
-func (c *conn) checkSilence(now time.Duration) {
-	patience := c.patience()
-	switch {
-	case patience < 0:
-	case now < c.last+patience:
-		c.l.timers.set(&c.timer, c.last+patience)
-	case c.ended != "":
-		c.fail(Proxy, Timeout, OutcomeHalfClosed)
-	default:
-		c.fail(Proxy, Timeout, OutcomeIdle)
-	}
+// halfClose passes the first FIN on.
+func (c *conn) halfClose(from Side, to *end) {
+	s := c.EOF(from, c.l.now)
+	sysShutdownWrite(to.fd)
+	c.setTimer(s.Until)
 }

@@ -174,7 +174,7 @@ func (s *session) connect(addr netip.AddrPort, as netip.Addr) syscall.Errno {
 }
 
 // failed closes the socket to the current endpoint, which is of no use.
-func (s *session) failed(err error, lack shortage) step {
+func (s *session) failed(err error, lack Shortage) step {
 	s.closeSocket()
 	return s.life.failed(err, lack, s.sock.l.clock())
 }
@@ -223,7 +223,7 @@ func (s *session) refused(e syscall.Errno) bool {
 		s.end(Endpoint, Reset, OutcomeEndpointReset)
 		return false
 	}
-	if o := s.advance(s.failed(e, enough)); o != "" {
+	if o := s.advance(s.failed(e, Enough)); o != "" {
 		s.end(Endpoint, Reset, o)
 		return false
 	}

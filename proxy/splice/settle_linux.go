@@ -44,6 +44,7 @@ func (l *loop) handOver() {
 		c.unwatch(&c.client)
 		c.unwatch(&c.endpoint)
 		timed := c.timer.index != 0
+		c.at.Store(to)
 		l.timers.stop(&c.timer)
 		l.load.Add(-1)
 		to.load.Add(1)

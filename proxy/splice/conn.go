@@ -1,0 +1,289 @@
+package splice
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
+// connection of its own, calls the method that names what has happened, and does the Step that it returns before it calls
+// another: Accept, Admit, then Connected or Failed for each StepDial, then EOF and Broken, and Closed after StepEnd.
+// Expired and Exhausted are called whenever they are due.
+//
+// One goroutine at a time owns a Conn and calls its methods. now is the time on the core's clock: Core.Now.
+type Conn struct {
+	life
+	owner   Owner
+	holder  *holder // who has what it takes; nil: it was refused
+	waiting bool    // for another round of dials
+	ended   bool    // StepEnd was returned
+	eof     Side    // whose stream ended first
+}
+
+// Owner is the engine's connection that a Conn is part of.
+type Owner interface {
+	// Post calls next on the goroutine that owns the connection, soon, and does the Step that it returns. Any goroutine may
+	// call it, at any time: what is posted after the engine has ended is dropped.
+	Post(next func(now time.Duration) Step)
+	// Interface is the index of the interface that the client came in by, 0 when it is not known.
+	Interface() int
+}
+
+// Step is what the engine has to do next for a connection.
+type Step struct {
+	Kind     StepKind
+	Endpoint netip.AddrPort // of StepDial
+	As       netip.Addr     // of StepDial: the client's address if the endpoint is to see it, else zero
+	Until    time.Duration  // when to call Expired, unless something else is called before; negative: never
+	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
+	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
+}
+
+// StepKind is which step it is.
+type StepKind uint8
+
+// The steps.
+const (
+	StepNone      StepKind = iota // wait for what was posted or asked before
+	StepDial                      // connect to the endpoint, then call Connected or Failed
+	StepWait                      // call Expired; meanwhile tell by Broken if the client leaves
+	StepCarry                     // carry bytes both ways
+	StepHalfClose                 // close the other side for writing, and go on with the other direction
+	StepEnd                       // close both sockets, then call Closed
+)
+
+// Accept begins a connection that a socket of a front has accepted.
+func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
+	c.begin(f, client, now)
+	c.owner, c.rounds = owner, true
+	f.engine.conns.Add(1)
+}
+
+// Admit lets the connection in, or refuses it, by what its client has dialled.
+func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
+	o := c.admit(dst)
+	if o == "" {
+		o = c.take()
+	}
+	if o != "" {
+		return c.end(Proxy, Reset, o)
+	}
+	iface := 0
+	if c.located() {
+		iface = c.owner.Interface()
+	}
+	c.front.engine.registry.add(c)
+	return c.advance(c.start(iface, now), now)
+}
+
+// take takes what a connection needs. The outcome is empty when it is there.
+func (c *Conn) take() Outcome {
+	e := c.front.engine
+	h := e.account.holder(c.front.tenant, c.clientAddr())
+	if !e.account.takeConnection(h) {
+		e.account.leaveHolder(h)
+		e.opts.Trouble(ErrDescriptors)
+		return OutcomeResources
+	}
+	c.holder = h
+	return ""
+}
+
+// advance turns a step of its life into one for the engine.
+func (c *Conn) advance(s step, now time.Duration) Step {
+	switch s.kind {
+	case stepAsk:
+		c.ask(s.ask)
+		return Step{}
+	case stepDial:
+		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Until: c.dialEnds()}
+	case stepWait:
+		return c.await(s.until, now)
+	default:
+		return c.end(Proxy, Reset, s.outcome)
+	}
+}
+
+// ask puts a question to the host and goes on with the answer.
+func (c *Conn) ask(question func() bool) {
+	c.front.engine.asker.ask(func() {
+		yes := question()
+		c.post(func(now time.Duration) Step { return c.advance(c.answered(yes, now), now) })
+	})
+}
+
+// post has the owner call next, unless the connection has ended by then.
+func (c *Conn) post(next func(now time.Duration) Step) {
+	c.owner.Post(func(now time.Duration) Step {
+		if c.ended {
+			return Step{}
+		}
+		return next(now)
+	})
+}
+
+// Dialling notes our own address of the attempt under way.
+func (c *Conn) Dialling(proxy netip.AddrPort) { c.current().Proxy = proxy }
+
+// Failed ends the attempt under way. The engine has told Core.Trouble of a shortage.
+func (c *Conn) Failed(err error, lack Shortage, now time.Duration) Step {
+	return c.advance(c.failed(err, lack, now), now)
+}
+
+// await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
+func (c *Conn) await(until, now time.Duration) Step {
+	c.waiting = true
+	c.front.await(c)
+	if c.refreshed() {
+		until = now
+	}
+	return Step{Kind: StepWait, Until: until}
+}
+
+// endpointsChanged begins the round that the connection waits for.
+func (c *Conn) endpointsChanged() {
+	c.post(func(now time.Duration) Step {
+		if !c.waiting {
+			return Step{}
+		}
+		c.refreshed()
+		return c.redial(now)
+	})
+}
+
+func (c *Conn) redial(now time.Duration) Step {
+	c.forgo()
+	return c.advance(c.next(now), now)
+}
+
+// forgo ends the wait for another round.
+func (c *Conn) forgo() {
+	if c.waiting {
+		c.waiting = false
+		c.front.forgo(c)
+	}
+}
+
+// Connected ends the attempt under way: its endpoint is reached.
+func (c *Conn) Connected(now time.Duration) Step {
+	c.connected(now)
+	c.retry, c.last = nil, now
+	s := Step{Kind: StepCarry, Until: c.silentUntil()}
+	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
+		s.Header = proxyHeader(c.rec.Client, c.rec.OriginalDst)
+	}
+	return s
+}
+
+// Traffic is what the engine has carried so far.
+func (c *Conn) Traffic() *Traffic { return &c.traffic }
+
+// Moved notes that bytes have moved.
+func (c *Conn) Moved(now time.Duration) { c.last = now }
+
+// FirstByte notes that the endpoint has sent something. It is called once.
+func (c *Conn) FirstByte(now time.Duration) { c.firstByte(now) }
+
+// HalfClosed tells whether one of the streams has ended.
+func (c *Conn) HalfClosed() bool { return c.eof != "" }
+
+// EOF ends the stream from one side, all of which was passed on. It is called once for each side.
+func (c *Conn) EOF(from Side, now time.Duration) Step {
+	if c.eof != "" {
+		return c.end(c.eof, FIN, OutcomeOK)
+	}
+	c.eof, c.last = from, now
+	return Step{Kind: StepHalfClose, Until: c.silentUntil()}
+}
+
+// Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
+// stopped answering, else it sent a reset.
+func (c *Conn) Broken(side Side, err error, lost bool) Step {
+	if err != nil {
+		c.rec.Error = err.Error()
+	}
+	switch {
+	case side == Client && lost:
+		return c.end(Client, Timeout, OutcomeClientLost)
+	case side == Client:
+		return c.end(Client, Reset, OutcomeClientReset)
+	case lost:
+		return c.end(Endpoint, Timeout, OutcomeEndpointLost)
+	default:
+		return c.end(Endpoint, Reset, OutcomeEndpointReset)
+	}
+}
+
+// Exhausted ends a connection for which the engine lacks something, such as descriptors or memory.
+func (c *Conn) Exhausted() Step { return c.end(Proxy, Reset, OutcomeResources) }
+
+// Cut ends the connection by force.
+func (c *Conn) Cut() Step { return c.end(Proxy, Reset, OutcomeCut) }
+
+// Expired is called at Until of the last step that had one. An attempt under way has failed then.
+func (c *Conn) Expired(now time.Duration) Step {
+	switch until := c.silentUntil(); {
+	case c.waiting:
+		return c.redial(now)
+	case c.waitsForHost():
+		return Step{}
+	case c.dialing:
+		return c.Failed(errTimeout, Enough, now)
+	case until < 0:
+		return Step{}
+	case now < until:
+		return Step{Kind: StepWait, Until: until}
+	case c.eof != "":
+		return c.end(Proxy, Timeout, OutcomeHalfClosed)
+	default:
+		return c.end(Proxy, Timeout, OutcomeIdle)
+	}
+}
+
+// silentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
+// ever.
+func (c *Conn) silentUntil() time.Duration {
+	timeout := c.plan.policy.Idle
+	if c.eof != "" {
+		timeout = c.plan.policy.HalfClose
+	}
+	if timeout <= 0 {
+		return -1
+	}
+	return c.last + timeout
+}
+
+// end decides how the connection ends. The first decision counts.
+func (c *Conn) end(by Side, how How, o Outcome) Step {
+	if c.ended {
+		return Step{}
+	}
+	c.ended = true
+	c.forgo()
+	c.rec.ClosedBy, c.rec.How, c.rec.Outcome = by, how, o
+	return Step{Kind: StepEnd, Reset: how != FIN}
+}
+
+// cutSoon implements member.
+func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
+
+// Ended tells whether StepEnd was returned.
+func (c *Conn) Ended() bool { return c.ended }
+
+// Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
+func (c *Conn) Closed(now time.Duration) {
+	e := c.front.engine
+	if c.holder != nil {
+		e.registry.remove(c.rec.ID)
+		e.account.giveConnection(c.holder)
+		e.account.leaveHolder(c.holder)
+	}
+	c.uncount()
+	e.conns.Add(-1)
+	r, t := &c.rec, &c.traffic
+	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
+	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
+	c.report(c.rec.ClosedBy, c.rec.How, c.rec.Outcome, now)
+}

@@ -1,0 +1,126 @@
+package splice
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Live is an open connection or UDP session at one moment.
+type Live struct {
+	ID          uint64 // the record's
+	Start       time.Time
+	Service     service.PortName
+	Client      netip.AddrPort
+	OriginalDst netip.AddrPort
+	Portal      service.Kind
+	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
+
+	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
+}
+
+// Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and anybody reads it.
+type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64 }
+
+// Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.
+func (c *Core) Snapshot() []Live {
+	members := c.registry.all()
+	all := make([]Live, 0, len(members))
+	for _, m := range members {
+		all = append(all, m.live())
+	}
+	return all
+}
+
+// Cut ends a connection or session by force, soon: its record has OutcomeCut. False: there is none with that id.
+func (c *Core) Cut(id uint64) bool {
+	m := c.registry.find(id)
+	if m != nil {
+		m.cutSoon()
+	}
+	return m != nil
+}
+
+// CutAll ends all of them. An engine calls it when it ends, until none is left.
+func (c *Core) CutAll() {
+	for _, m := range c.registry.all() {
+		m.cutSoon()
+	}
+}
+
+// registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard.
+type registry struct{ shards [registryShards]registryShard }
+
+const registryShards = 64
+
+type registryShard struct {
+	mu      sync.Mutex
+	members map[uint64]member // guarded by mu
+	_       [48]byte          // a cache line each
+}
+
+// member is a connection or session. Any goroutine may call it, also when it has ended.
+type member interface {
+	live() Live
+	cutSoon()
+	id() uint64
+}
+
+func (r *registry) init() {
+	for i := range r.shards {
+		r.shards[i].members = map[uint64]member{}
+	}
+}
+
+func (r *registry) shard(id uint64) *registryShard { return &r.shards[id%registryShards] }
+
+func (r *registry) add(m member) {
+	s := r.shard(m.id())
+	s.mu.Lock()
+	s.members[m.id()] = m
+	s.mu.Unlock()
+}
+
+func (r *registry) remove(id uint64) {
+	s := r.shard(id)
+	s.mu.Lock()
+	delete(s.members, id)
+	s.mu.Unlock()
+}
+
+func (r *registry) find(id uint64) member {
+	s := r.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.members[id]
+}
+
+func (r *registry) all() (all []member) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for _, m := range s.members {
+			all = append(all, m)
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+// live shows a connection or session that is registered, from any goroutine: what else it reads does not change any more.
+func (f *life) live() Live {
+	f.mu.Lock()
+	endpoint := f.rec.Endpoint
+	f.mu.Unlock()
+	r, t := &f.rec, &f.traffic
+	return Live{
+		ID: r.ID, Start: r.Start, Service: r.Service, Client: r.Client, OriginalDst: r.OriginalDst, Portal: r.Portal,
+		Endpoint: endpoint, BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
+		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
+	}
+}
+
+func (f *life) id() uint64 { return f.rec.ID }
