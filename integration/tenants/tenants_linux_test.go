@@ -19,6 +19,7 @@ import (
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kube/translate"
@@ -53,8 +54,7 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	o := ipvs.Options{Prefix: prefix, Inside: inside()}
 	if ipvs.Usable(o) == nil {
 		out["ipvs"] = func() (w portal.HostWriter, err error) {
-			if o.Rules, err = iptables.New(rules("", append(ipvs.Chains(o, service.IPv4),
-				ipvs.Chains(o, service.IPv6)...))); err != nil {
+			if o.Rules, err = iptables.New(rules("", ipvs.Chains(o))); err != nil {
 				return nil, err
 			}
 			return ipvs.New(o)
@@ -63,12 +63,10 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	return out
 }
 
-func rules(variant string, more []ipvs.Chain) iptables.Options {
-	o := iptables.Options{Prefix: prefix, Variant: variant, ProxyPorts: proxyPorts(), Inside: inside()}
-	for _, c := range more {
-		o.Extra = append(o.Extra, iptables.Extra(c))
+func rules(variant string, extra []writer.Chain) iptables.Options {
+	return iptables.Options{
+		Prefix: prefix, Variant: variant, ProxyPorts: proxyPorts(), Inside: inside(), Extra: extra, ExtraNames: ipvs.ChainNames,
 	}
-	return o
 }
 
 // listeners is a carrier with a listener for each service port, as far as ports reach, that is not there.

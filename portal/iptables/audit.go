@@ -50,11 +50,11 @@ func (h *host) glances(ctx context.Context) error {
 
 // glance compares the jumps, the chain that they lead to and the canary.
 func (h *host) glance(ctx context.Context, t *table) error {
-	written := map[string]string{}
+	written := ruleset{}
 	var chains []string
 	for _, name := range []string{t.services, t.canary} {
-		if rules, ok := t.written[name]; ok {
-			written[name] = rules
+		if c, ok := t.written[name]; ok {
+			written[name] = c
 			chains = append(chains, name)
 		}
 	}

@@ -34,25 +34,60 @@ const (
 
 var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 
-// Names after the prefix: ours, those of chains of other rooms, and with the prefix that says so what a kube-proxy may
-// have left. Names of kubelet's chains (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
+// depth is how far below a built-in chain one of ours may stand: rules lead from lower depths to higher ones, but within
+// atTop anywhere.
+type depth int
+
+// The depths.
 const (
-	ownNames = `SERVICES|NODEPORTS|GUARD|ACCEPT|PROXYPORTS|PP-(TCP|UDP)-[0-9]+|LISTENER|DIVERT|` +
-		`IP|IP-[01][0-9A-F](-[01][0-9A-F])?|NP-(TCP|UDP|SCTP)-[0-9]+|` +
-		`MARK-MASQ|MARK-OUTSIDE|POSTROUTING|FORWARD|MARTIAN|PROXY-CANARY|(SVC|SVL|EXT|FW|SEP)-[A-Z2-7]+`
-	extraNames     = `IPVS-[A-Z0-9-]+|NODE-PORT|LOAD-BALANCER|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL`
-	kubeProxyNames = `EXTERNAL-SERVICES|XLB-[A-Z2-7]+`
+	atTop depth = iota
+	atNodes
+	atGroup
+	atLeaf
+	atFirewall
+	atExternal
+	atService
+	atEndpoint
+	atMark
+)
+
+// chain is the content of one of our chains.
+type chain struct {
+	depth depth
+	rules string // each a line
+}
+
+// nameForms are the names of our chains behind the prefix, by depth.
+var nameForms = [...]string{
+	atTop:      `SERVICES|GUARD|ACCEPT|DIVERT|POSTROUTING|FORWARD|MARTIAN|PROXY-CANARY`,
+	atNodes:    `NODEPORTS|IP|PROXYPORTS`,
+	atGroup:    `IP-[01][0-9A-F]`,
+	atLeaf:     `IP-[01][0-9A-F]-[01][0-9A-F]|NP-(?:TCP|UDP|SCTP)-[0-9]+|PP-(?:TCP|UDP)-[0-9]+`,
+	atFirewall: `FW-[A-Z2-7]+`,
+	atExternal: `EXT-[A-Z2-7]+`,
+	atService:  `(?:SVC|SVL)-[A-Z2-7]+`,
+	atEndpoint: `SEP-[A-Z2-7]+|MARK-OUTSIDE`,
+	atMark:     `MARK-MASQ|LISTENER`,
+}
+
+// Names that a kube-proxy may have left, behind its prefix. Names of kubelet's chains (KUBE-FIREWALL, KUBE-KUBELET-CANARY,
+// KUBE-IPTABLES-HINT) are not among them.
+const (
+	kubeProxyTop = `EXTERNAL-SERVICES|NODE-PORT|LOAD-BALANCER|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL|` +
+		`IPVS-FILTER|IPVS-OUT-FILTER`
+	kubeProxyExternal = `XLB-[A-Z2-7]+`
 )
 
 const kubePrefix = "KUBE"
 
-func newChains(prefix string) (chains, error) {
+// newChains returns the names with a prefix. Extra is Options.ExtraNames.
+func newChains(prefix, extra string) (chains, error) {
 	if !prefixForm.MatchString(prefix) || len(prefix) > maxPrefix {
 		return chains{}, fmt.Errorf("chain prefix %q: want at most %d of A-Z, 0-9 and -, a letter first", prefix, maxPrefix)
 	}
-	names := ownNames + "|" + extraNames
-	if prefix == kubePrefix {
-		names += "|" + kubeProxyNames
+	ours, err := oursForm(prefix, extra)
+	if err != nil {
+		return chains{}, fmt.Errorf("extra names of chains: %w", err)
 	}
 	return chains{
 		prefix:      prefix,
@@ -70,48 +105,34 @@ func newChains(prefix string) (chains, error) {
 		forward:     prefix + "-FORWARD",
 		martian:     prefix + "-MARTIAN",
 		canary:      prefix + "-PROXY-CANARY",
-		ours:        regexp.MustCompile(`^` + prefix + `-(` + names + `)$`),
+		ours:        ours,
 	}, nil
 }
 
-// own tells whether a chain is one of ours, be it of an earlier run.
-func (c chains) own(name string) bool { return c.ours.MatchString(name) }
-
-// The depths of chains below a built-in one: rules lead from lower depths to higher ones, but within atTop anywhere.
-const (
-	atTop = iota
-	atNodes
-	atGroup
-	atLeaf
-	atFirewall
-	atExternal
-	atService
-	atEndpoint
-	atMark
-)
-
-// depth tells how far below a built-in chain one of ours may stand.
-func depth(name string) int {
-	words := strings.Split(name, "-")
-	last := words[len(words)-1]
-	before := func(n int) string { return words[max(0, len(words)-n)] }
-	switch {
-	case last == "MASQ", last == "LISTENER":
-		return atMark
-	case last == "OUTSIDE", before(2) == "SEP":
-		return atEndpoint
-	case before(2) == "SVC", before(2) == "SVL":
-		return atService
-	case before(2) == "EXT", before(2) == "XLB":
-		return atExternal
-	case before(2) == "FW":
-		return atFirewall
-	case before(3) == "IP", before(3) == "NP", before(3) == "PP":
-		return atLeaf
-	case before(2) == "IP":
-		return atGroup
-	case last == "IP", last == "NODEPORTS", last == "PROXYPORTS":
-		return atNodes
+// oursForm matches the names of our chains, with a group for each depth. Names of extra chains are atTop.
+func oursForm(prefix, extra string) (*regexp.Regexp, error) {
+	forms := nameForms
+	if prefix == kubePrefix {
+		forms[atTop] += "|" + kubeProxyTop
+		forms[atExternal] += "|" + kubeProxyExternal
 	}
-	return atTop
+	if extra != "" {
+		forms[atTop] += "|" + extra
+	}
+	return regexp.Compile(`^` + prefix + `-(?:(` + strings.Join(forms[:], ")|(") + `))$`)
+}
+
+// depthOf returns the depth of a chain that is one of ours, be it of an earlier run.
+func (c chains) depthOf(name string) (at depth, ours bool) {
+	for i, start := range c.ours.FindStringSubmatchIndex(name) {
+		if i > 1 && i%2 == 0 && start >= 0 {
+			return depth(i/2 - 1), true
+		}
+	}
+	return 0, false
+}
+
+// own tells whether a chain is one of ours.
+func (c chains) own(name string) bool {
+	return strings.HasPrefix(name, c.prefix) && c.ours.MatchString(name)
 }

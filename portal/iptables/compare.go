@@ -10,17 +10,17 @@ import (
 )
 
 // compare tells how what a host holds differs from what was written, of which these chains are asked for.
-func (t *table) compare(written map[string]string, held saved) error {
+func (t *table) compare(written ruleset, held saved) error {
 	var found portal.Findings
 	for _, name := range slices.Sorted(maps.Keys(written)) {
-		rules, ok := held.rules[name]
-		if !ok {
+		is, ok := held.chains[name]
+		if want := written[name].rules; !ok {
 			found.Add("chain %s is missing", name)
-		} else if rules != written[name] {
-			found.Add("%s", difference(name, written[name], rules))
+		} else if is.rules != want {
+			found.Add("%s", difference(name, want, is.rules))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(held.rules)) {
+	for _, name := range slices.Sorted(maps.Keys(held.chains)) {
 		if _, ok := written[name]; !ok {
 			found.Add("chain %s is not ours any more", name)
 		}

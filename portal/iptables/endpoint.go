@@ -36,7 +36,7 @@ func (s *spread) endpoints(t portal.Translation) string {
 	for i, e := range all {
 		lead(share(len(all)-i), e)
 	}
-	s.made[name] = b.String()
+	s.made.add(name, atService, b.String())
 	return name
 }
 
@@ -45,8 +45,8 @@ func (s *spread) endpoints(t portal.Translation) string {
 // with affinity would take iptables a quarter of a minute.
 func (s *spread) one(e portal.Endpoint) string {
 	name := s.endpoint(s.owner, e.Addr)
-	s.made[name] = fmt.Sprintf("-A %s %s-j %s\n-A %s -p %s %s-j %s\n", name, exactly("-s", e.Addr.Addr()), s.markMasq,
-		name, s.owner.Protocol, s.remember(e), to(e))
+	s.made[name] = chain{atEndpoint, fmt.Sprintf("-A %s %s-j %s\n-A %s -p %s %s-j %s\n", name,
+		exactly("-s", e.Addr.Addr()), s.markMasq, name, s.owner.Protocol, s.remember(e), to(e))}
 	return name
 }
 

@@ -5,56 +5,45 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/writer"
 )
 
-// Extra is a chain of another room that this Writer writes, audits and removes with its own. Its rules are fixed.
-type Extra struct {
-	Family service.IPFamily
-	Table  string   // nat, filter or mangle
-	Name   string   // after the prefix and a -; IPVS- and more, or one of kube-proxy's names
-	Rules  []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for Options.Prefix
-	From   []Jump
-}
-
-// Jump is a rule in a built-in chain that leads to an Extra. Both types are the same in the room that has the chains.
-type Jump = struct {
-	Chain string // PREROUTING, …
-	Match string // as iptables-save prints it; empty = everything
-	Last  bool   // behind the rules of others instead of before them
-}
-
-// placeholder stands for the prefix in rules of Extras.
-const placeholder = "{prefix}"
-
-func (x Extra) chain(prefix string) string { return prefix + "-" + x.Name }
-
-func (x Extra) check(names chains) error {
+// checkExtra refuses a chain of another Writer that a later run would not take for ours.
+func (c chains) checkExtra(x writer.Chain) error {
+	_, ours := c.depthOf(x.Name)
 	switch {
 	case !slices.Contains([]string{natTable, filterTable, mangleTable}, x.Table):
 		return fmt.Errorf("extra chain %s: table %q: want nat, filter or mangle", x.Name, x.Table)
-	case !names.own(x.chain(names.prefix)) || len(x.chain(names.prefix)) > maxName:
-		return fmt.Errorf("extra chain %s: want IPVS- and more, or a name of kube-proxy's, of %d characters with the prefix", x.Name, maxName)
+	case !ours || len(x.Name) > maxName:
+		return fmt.Errorf("extra chain %s: want a name of Options.ExtraNames, of at most %d characters", x.Name, maxName)
 	}
 	return nil
 }
 
-func (x Extra) rules(prefix string) string {
+func extraDepth(x writer.Chain) depth {
+	if x.First {
+		return atMark
+	}
+	return atTop
+}
+
+// extraRules are the rules of such a chain.
+func extraRules(x writer.Chain) string {
 	var b strings.Builder
 	for _, rule := range x.Rules {
-		b.WriteString("-A " + x.chain(prefix) + " " + strings.ReplaceAll(rule, placeholder, prefix) + "\n")
+		b.WriteString("-A " + x.Name + " " + rule + "\n")
 	}
 	return b.String()
 }
 
-func (x Extra) jumps(prefix string) []jump {
+func extraJumps(x writer.Chain) []jump {
 	var all []jump
 	for _, from := range x.From {
-		match := strings.ReplaceAll(from.Match, placeholder, prefix)
+		match := from.Match
 		if match != "" {
 			match += " "
 		}
-		all = append(all, jump{from.Chain, match, x.chain(prefix), from.Last})
+		all = append(all, jump{from.Chain, match, x.Name, from.Last})
 	}
 	return all
 }

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
-func extras() []Extra {
-	return []Extra{
-		{Table: "nat", Name: "IPVS-MARK", Rules: []string{"-j MARK --set-xmark 0x4000/0x4000"}},
-		{Table: "nat", Name: "IPVS-IN", Rules: []string{"-p tcp -m tcp --dport 9 -j {prefix}-IPVS-MARK"},
-			From: []Jump{{Chain: "POSTROUTING", Match: "-d 192.0.2.9/32", Last: true}, {Chain: "PREROUTING"}}},
-		{Family: service.IPv6, Table: "filter", Name: "LOAD-BALANCER", From: []Jump{{Chain: "INPUT"}}},
+func extras(prefix string) []writer.Chain {
+	return []writer.Chain{
+		{Table: "nat", Name: prefix + "-IPVS-MARK", Rules: []string{"-j MARK --set-xmark 0x4000/0x4000"}},
+		{Table: "nat", Name: prefix + "-IPVS-IN", Rules: []string{"-p tcp -m tcp --dport 9 -j " + prefix + "-IPVS-MARK"},
+			From: []writer.Jump{{Chain: "POSTROUTING", Match: "-d 192.0.2.9/32", Last: true}, {Chain: "PREROUTING"}}},
+		{Family: service.IPv6, Table: "filter", Name: prefix + "-IPVS-BALANCER", From: []writer.Jump{{Chain: "INPUT"}}},
 	}
 }
 
@@ -21,7 +22,7 @@ func extras() []Extra {
 func TestExtra(t *testing.T) {
 	host := newFake()
 	o := testOptions(host.run, "")
-	o.Extra = extras()
+	o.Extra = extras(DefaultPrefix)
 	w := newWriter(t, o)
 	must(t, w.Replace(t.Context(), goldenPortals()))
 	must(t, w.Audit(t.Context()))
@@ -34,7 +35,7 @@ func TestExtra(t *testing.T) {
 			t.Errorf("%s has %s, want %s", chain, got, want)
 		}
 	}
-	if _, ok := host.tables["ip6tables filter"]["PORTALD-LOAD-BALANCER"]; !ok {
+	if _, ok := host.tables["ip6tables filter"]["PORTALD-IPVS-BALANCER"]; !ok {
 		t.Error("no chain in IPv6")
 	}
 	nat["PORTALD-IPVS-IN"] = nil
@@ -48,31 +49,15 @@ func TestExtra(t *testing.T) {
 }
 
 func TestExtraIsRefused(t *testing.T) {
-	for what, x := range map[string]Extra{
-		"table": {Table: "raw", Name: "IPVS-A"}, "no name that is known later": {Table: "nat", Name: "MINE"},
-		"28 characters": {Table: "nat", Name: "IPVS-" + strings.Repeat("A", 20)},
+	for what, x := range map[string]writer.Chain{
+		"table": {Table: "raw", Name: "PORTALD-IPVS-A"}, "no name that is known later": {Table: "nat", Name: "PORTALD-MINE"},
+		"28 characters": {Table: "nat", Name: "PORTALD-IPVS-" + strings.Repeat("A", 20)},
 	} {
 		o := testOptions(newFake().run, "")
-		o.Extra = []Extra{x}
+		o.Extra = []writer.Chain{x}
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "extra chain "+x.Name) {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// A room has types of its own.
-func TestExtraConverts(t *testing.T) {
-	type other struct {
-		Family      service.IPFamily
-		Table, Name string
-		Rules       []string
-		From        []struct {
-			Chain, Match string
-			Last         bool
-		}
-	}
-	if x := Extra(other{Name: "IPVS-A"}); x.Name != "IPVS-A" {
-		t.Error(x)
 	}
 }
 

@@ -20,7 +20,7 @@ const leafPorts = 256
 // guarded are the proxy ports that are open, in one family.
 type guarded struct {
 	tcp, udp ports
-	chains   map[string]string // the rules; nil since the last change
+	chains   ruleset // nil since the last change
 }
 
 // ports is a set of ports.
@@ -71,12 +71,19 @@ func joined(all []span, next span) []span {
 	return append(all, next)
 }
 
+// ruleset is chains by name.
+type ruleset map[string]chain
+
+// add puts rules at the end of a chain.
+func (s ruleset) add(name string, at depth, rules string) { s[name] = chain{at, s[name].rules + rules} }
+
 // guardChains are the chains in filter that guard proxy ports. The first is there while none is open too, and nothing leads
 // to it then: it tells our rules from those of others with the same names (Present), and it asks for the tracking of
 // connections, without which the kernel would translate no open one any more once the last portal has gone.
-func (r renderer) guardChains(g *guarded) map[string]string {
+func (r renderer) guardChains(g *guarded) ruleset {
 	if g.chains == nil {
-		g.chains = map[string]string{r.guard: fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard)}
+		g.chains = ruleset{}
+		g.chains.add(r.guard, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard))
 		if !g.tcp.empty() || !g.udp.empty() {
 			r.guardRules(g.chains)
 			r.portRules(g.chains, service.TCP, &g.tcp)
@@ -88,16 +95,16 @@ func (r renderer) guardChains(g *guarded) map[string]string {
 
 // guardRules lead to the listener, past it, or into it. The jumps bring nothing but SYNs and datagrams of new flows: a client
 // socket of this host may use a proxy port, and hears its answers.
-func (r renderer) guardRules(to map[string]string) {
-	to[r.guard] += fmt.Sprintf("-A %s -j %s\n", r.guard, r.proxyPorts)
-	to[r.accept] = fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts)
-	to[r.listener] = fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j ACCEPT\n"+
+func (r renderer) guardRules(to ruleset) {
+	to.add(r.guard, atTop, fmt.Sprintf("-A %s -j %s\n", r.guard, r.proxyPorts))
+	to.add(r.accept, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts))
+	to.add(r.listener, atMark, fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j ACCEPT\n"+
 		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp -j REJECT --reject-with %[3]s\n",
-		r.listener, r.rejected[service.TCP], r.rejected[service.UDP])
+		r.listener, r.rejected[service.TCP], r.rejected[service.UDP]))
 }
 
 // portRules lead from the ports of a protocol to the listener. A leaf has a chain of its own where it has gaps.
-func (r renderer) portRules(to map[string]string, p service.Protocol, open *ports) {
+func (r renderer) portRules(to ruleset, p service.Protocol, open *ports) {
 	var direct []span
 	var top strings.Builder
 	write := func(b *strings.Builder, chain string, all []span, target string) {
@@ -117,11 +124,11 @@ func (r renderer) portRules(to map[string]string, p service.Protocol, open *port
 		name := r.portLeaf(p, first)
 		var leaf strings.Builder
 		write(&leaf, name, found, r.listener)
-		to[name] = leaf.String()
+		to.add(name, atLeaf, leaf.String())
 		write(&top, r.proxyPorts, []span{{first, first + leafPorts - 1}}, name)
 	}
 	write(&top, r.proxyPorts, direct, r.listener)
-	to[r.proxyPorts] += top.String()
+	to.add(r.proxyPorts, atNodes, top.String())
 }
 
 func (c chains) portLeaf(p service.Protocol, first int) string {

@@ -38,12 +38,12 @@ func TestGuardRulesWalked(t *testing.T) {
 		}
 		chains := r.guardChains(g)
 		longest := 0
-		for name, rules := range chains {
+		for name, c := range chains {
 			if strings.HasPrefix(name, "PORTALD-PP-") {
-				longest = max(longest, count(rules))
+				longest = max(longest, count(c.rules))
 			}
 		}
-		if walked := count(chains[r.proxyPorts]) + longest; walked > most {
+		if walked := count(chains[r.proxyPorts].rules) + longest; walked > most {
 			t.Errorf("10,000 ports, every %d: %d rules walked, want at most %d", step, walked, most)
 		}
 	}

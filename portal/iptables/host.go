@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -52,9 +53,9 @@ func newHost(f family, names chains, o Options) (*host, error) {
 }
 
 // extend gives the tables what another room has in them.
-func (h *host) extend(extras []Extra) error {
+func (h *host) extend(extras []writer.Chain) error {
 	for _, x := range extras {
-		if err := x.check(h.nat.chains); err != nil {
+		if err := h.nat.checkExtra(x); err != nil {
 			return err
 		}
 		for _, t := range h.tables() {
@@ -155,7 +156,7 @@ func (h *host) inherit(held map[*table]saved) {
 	if h.nat.written != nil {
 		return
 	}
-	if _, spread := held[h.nat].rules[h.nat.postrouting]; spread {
+	if _, spread := held[h.nat].chains[h.nat.postrouting]; spread {
 		h.nat.spreading, h.filter.spreading = true, true
 	}
 }

@@ -113,7 +113,10 @@ func (h testHost) Unhook(ctx context.Context) error {
 }
 
 func testOptions(run runner, variant string) Options {
-	return Options{Run: run, Variant: variant, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
+	return Options{
+		Run: run, Variant: variant, ExtraNames: "IPVS-[A-Z]+",
+		ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort},
+	}
 }
 
 // richOptions ask for all that testOptions do without.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -49,8 +50,11 @@ type Options struct {
 	// NodeIPs are this node's addresses. With one of them in the source ranges of a LoadBalancerIP that this node has
 	// itself, it may dial it.
 	NodeIPs []netip.Addr
-	// Extra are chains of another room.
-	Extra []Extra
+	// Extra are chains that the Writer of another facility needs.
+	Extra []writer.Chain
+	// ExtraNames is a regular expression for the names of such chains behind Prefix and a -. Those that Extra does not have
+	// are removed, as left by an earlier run. Empty: there never were any.
+	ExtraNames string
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
 	// Log is told once of each thing that the host cannot do. The default is silence.
@@ -89,7 +93,7 @@ func New(o Options) (*Writer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	names, err := newChains(o.Prefix)
+	names, err := newChains(o.Prefix, o.ExtraNames)
 	if err != nil {
 		return nil, err
 	}

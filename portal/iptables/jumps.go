@@ -24,7 +24,7 @@ const newFlow = "-m conntrack --ctstate NEW "
 func (t *table) jumps() []jump {
 	all := t.ownJumps()
 	for _, x := range t.extras {
-		all = append(all, x.jumps(t.prefix)...)
+		all = append(all, extraJumps(x)...)
 	}
 	slices.SortStableFunc(all, func(a, b jump) int { return cmp.Compare(rank(a), rank(b)) })
 	return all

@@ -10,13 +10,13 @@ import (
 // What spread portals need is in the way of every packet, and so comes only with the first.
 
 // marks are the chains in nat that say who is to be seen with this node's address.
-func (r renderer) marks() map[string]string {
-	all := map[string]string{
-		r.markMasq:    fmt.Sprintf("-A %s -j MARK --set-xmark %#[2]x/%#[2]x\n", r.markMasq, r.masquerade.Mark),
-		r.postrouting: r.postroutingRules(),
+func (r renderer) marks() ruleset {
+	all := ruleset{
+		r.markMasq:    {atMark, fmt.Sprintf("-A %s -j MARK --set-xmark %#[2]x/%#[2]x\n", r.markMasq, r.masquerade.Mark)},
+		r.postrouting: {atTop, r.postroutingRules()},
 	}
 	if _, one := strangers(r.pods); !one && len(r.pods) > 0 && !r.masquerade.All {
-		all[r.markOutside] = r.outsideRules()
+		all[r.markOutside] = chain{atEndpoint, r.outsideRules()}
 	}
 	return all
 }
@@ -70,10 +70,10 @@ func (r renderer) fromElsewhere() string {
 }
 
 // guards are the chains in filter.
-func (r renderer) guards() map[string]string {
-	all := map[string]string{r.forward: r.forwardRules()}
+func (r renderer) guards() ruleset {
+	all := ruleset{r.forward: {atTop, r.forwardRules()}}
 	if r.ip == service.IPv4 { // nobody routes ::1
-		all[r.martian] = r.martianRules()
+		all[r.martian] = chain{atTop, r.martianRules()}
 	}
 	return all
 }

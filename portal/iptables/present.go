@@ -48,7 +48,7 @@ func bare(f family, o Options) (*host, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	names, err := newChains(o.Prefix)
+	names, err := newChains(o.Prefix, o.ExtraNames)
 	if err != nil {
 		return nil, err
 	}

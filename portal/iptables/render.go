@@ -112,17 +112,17 @@ func comment(p portal.Portal) string {
 	return text[:min(len(text), maxComment-len(kind))] + kind
 }
 
-// chain returns the name of a chain and its rules; it is not wanted when nothing leads to it.
-func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
+// chain returns the name of a chain and what is in it; it is not wanted when nothing leads to it.
+func (r renderer) chain(t *tree, id chainID) (name string, c chain, wanted bool) {
 	switch id.level {
 	case top:
-		return r.services, r.top(t), true
+		return r.services, chain{atTop, r.top(t)}, true
 	case nodes:
-		return r.nodes, r.nodePorts(t), t.nodes > 0
+		return r.nodes, chain{atNodes, r.nodePorts(t)}, t.nodes > 0
 	case byAddress:
-		return r.addresses, r.groups(t), len(t.blocks) > 0
+		return r.addresses, chain{atNodes, r.groups(t)}, len(t.blocks) > 0
 	case group:
-		return r.group(id.shard.group), r.leaves(t, id.shard.group), t.used[id.shard.group] != 0
+		return r.group(id.shard.group), chain{atGroup, r.leaves(t, id.shard.group)}, t.used[id.shard.group] != 0
 	}
 	name = r.leaf(id.shard)
 	portals := slices.SortedFunc(maps.Values(t.leaves[id.shard]), func(a, b portal.Portal) int {
@@ -132,7 +132,7 @@ func (r renderer) chain(t *tree, id chainID) (name, rules string, wanted bool) {
 	for _, p := range portals {
 		b.WriteString(r.portal(name, p))
 	}
-	return name, b.String(), len(portals) > 0
+	return name, chain{atLeaf, b.String()}, len(portals) > 0
 }
 
 // top leads to the portals by address, and at last to the node ports.

@@ -14,7 +14,7 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	names, err := newChains(o.Prefix)
+	names, err := newChains(o.Prefix, o.ExtraNames)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 
 // saved is what a host holds of one table, as iptables-save printed it.
 type saved struct {
-	rules map[string]string // of our chains, each rule a line
-	jumps []foreign         // rules in chains of others that lead to ours, in order
+	chains ruleset   // ours
+	jumps  []foreign // rules in chains of others that lead to ours, in order
 }
 
 // foreign is a rule as printed, in a chain that is not ours.
@@ -16,14 +16,14 @@ type foreign struct{ chain, rule string }
 
 // parseSaved reads the text of one table. Rules of others that do not lead to our chains are passed over.
 func (c chains) parseSaved(text []byte) saved {
-	s := saved{rules: map[string]string{}}
+	s := saved{chains: ruleset{}}
 	grown := map[string]*strings.Builder{}
 	for line := range bytes.Lines(text) {
 		line := string(bytes.TrimRight(line, "\n"))
 		if name, ok := strings.CutPrefix(line, ":"); ok {
 			name, _, _ = strings.Cut(name, " ")
-			if c.own(name) {
-				grown[name] = &strings.Builder{}
+			if at, ours := c.depthOf(name); ours {
+				grown[name], s.chains[name] = &strings.Builder{}, chain{depth: at}
 			}
 			continue
 		}
@@ -31,16 +31,16 @@ func (c chains) parseSaved(text []byte) saved {
 		if !ok {
 			continue
 		}
-		chain, _, _ := strings.Cut(rest, " ")
-		if b := grown[chain]; b != nil {
+		name, _, _ := strings.Cut(rest, " ")
+		if b := grown[name]; b != nil {
 			b.WriteString(line)
 			b.WriteByte('\n')
 		} else if strings.Contains(line, c.prefix) && c.own(destination(line)) {
-			s.jumps = append(s.jumps, foreign{chain, line})
+			s.jumps = append(s.jumps, foreign{name, line})
 		}
 	}
 	for name, b := range grown {
-		s.rules[name] = b.String()
+		s.chains.add(name, s.chains[name].depth, b.String())
 	}
 	return s
 }

@@ -10,10 +10,14 @@ import (
 // script is what one iptables-restore is to do: it takes effect as a whole or not at all.
 type script struct {
 	table   string
-	chains  map[string]string // chains to make, or to empty and fill
-	unlink  []string          // rules to delete from chains of others, as printed
-	link    []string          // rules to put into chains of others, "-I CHAIN 1 …" or "-A CHAIN …", in order
-	discard []string          // chains to remove
+	chains  ruleset          // chains to make, or to empty and fill
+	unlink  []string         // rules to delete from chains of others, as printed
+	link    []string         // rules to put into chains of others, "-I CHAIN 1 …" or "-A CHAIN …", in order
+	discard map[string]depth // chains to remove
+}
+
+func newScript(table string) *script {
+	return &script{table: table, chains: ruleset{}, discard: map[string]depth{}}
 }
 
 func (s *script) empty() bool { return s.size() == 0 }
@@ -21,8 +25,8 @@ func (s *script) empty() bool { return s.size() == 0 }
 // size counts what there is to do.
 func (s *script) size() int {
 	lines := len(s.unlink) + len(s.link) + 2*len(s.discard)
-	for _, rules := range s.chains {
-		lines += 1 + count(rules)
+	for _, c := range s.chains {
+		lines += 1 + count(c.rules)
 	}
 	return lines
 }
@@ -31,11 +35,10 @@ func (s *script) size() int {
 // comes after it, and goes before it; and a chain of one name holds the same part of the portals at any time, so that
 // nothing is interrupted between the two. Chains at the top stay together: those of other rooms may lead to each other.
 func (s *script) halves() (first, second *script, ok bool) {
-	first = &script{table: s.table, chains: map[string]string{}}
-	second = &script{table: s.table, chains: map[string]string{}}
+	first, second = newScript(s.table), newScript(s.table)
 	names := s.deepestFirst()
 	cut := len(names) / 2
-	for cut > 0 && depth(names[cut-1]) == atTop {
+	for cut > 0 && s.chains[names[cut-1]].depth == atTop {
 		cut--
 	}
 	switch {
@@ -51,9 +54,13 @@ func (s *script) halves() (first, second *script, ok bool) {
 	case len(s.discard) > 0 && s.size() > 2*len(s.discard):
 		first.chains, first.unlink, first.link, second.discard = s.chains, s.unlink, s.link, s.discard
 	case len(s.discard) > 1:
-		byDepth(s.discard, 1)
-		half := len(s.discard) / 2
-		first.discard, second.discard = s.discard[:half:half], s.discard[half:]
+		for i, name := range s.shallowestFirst() {
+			half := first
+			if i >= len(s.discard)/2 {
+				half = second
+			}
+			half.discard[name] = s.discard[name]
+		}
 	default:
 		return nil, nil, false
 	}
@@ -62,19 +69,16 @@ func (s *script) halves() (first, second *script, ok bool) {
 
 // deepestFirst are the chains to write, those that lead nowhere first, and of one depth the last name first.
 func (s *script) deepestFirst() []string {
-	names := slices.Sorted(maps.Keys(s.chains))
-	slices.Reverse(names)
-	return byDepth(names, -1)
+	return slices.SortedFunc(maps.Keys(s.chains), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.chains[b].depth, s.chains[a].depth), cmp.Compare(b, a))
+	})
 }
 
-// byDepth orders names by depth, ascending or descending, and else leaves their order.
-func byDepth(names []string, direction int) []string {
-	depths := make(map[string]int, len(names))
-	for _, name := range names {
-		depths[name] = direction * depth(name)
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(depths[a], depths[b]) })
-	return names
+// shallowestFirst are the chains to remove, before those that they lead to.
+func (s *script) shallowestFirst() []string {
+	return slices.SortedFunc(maps.Keys(s.discard), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.discard[a], s.discard[b]), cmp.Compare(a, b))
+	})
 }
 
 // text orders the parts so that a chain is there before a rule leads to it, and none leads to it when it goes.
@@ -83,15 +87,15 @@ func byDepth(names []string, direction int) []string {
 // the chains of owners, by far the most, are written one after the other, the last name first, which keeps the walks
 // short: with all of them declared first, ten thousand Services took twice the time, and more of them far more.
 func (s *script) text() []byte {
-	names, discard := s.deepestFirst(), slices.Sorted(slices.Values(s.discard))
-	shallow := slices.IndexFunc(names, func(name string) bool { return depth(name) <= atLeaf })
+	names, discard := s.deepestFirst(), slices.Sorted(maps.Keys(s.discard))
+	shallow := slices.IndexFunc(names, func(name string) bool { return s.chains[name].depth <= atLeaf })
 	if shallow < 0 {
 		shallow = len(names)
 	}
 	var b strings.Builder
 	b.WriteString("*" + s.table + "\n")
 	for _, name := range names[:shallow] {
-		b.WriteString(":" + name + " - [0:0]\n" + s.chains[name])
+		b.WriteString(":" + name + " - [0:0]\n" + s.chains[name].rules)
 	}
 	names = names[shallow:]
 	slices.Sort(names)
@@ -105,7 +109,7 @@ func (s *script) text() []byte {
 		b.WriteString("-D " + strings.TrimPrefix(rule, "-A ") + "\n")
 	}
 	for _, name := range names {
-		b.WriteString(s.chains[name])
+		b.WriteString(s.chains[name].rules)
 	}
 	for _, rule := range s.link {
 		b.WriteString(rule + "\n")
@@ -126,8 +130,8 @@ const (
 
 func (s *script) crowded() bool {
 	endpoints := 0
-	for name := range s.chains {
-		if depth(name) == atEndpoint {
+	for _, c := range s.chains {
+		if c.depth == atEndpoint {
 			endpoints++
 		}
 	}

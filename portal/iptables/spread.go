@@ -22,7 +22,7 @@ type spread struct {
 	renderer
 	owner service.PortName
 	pool  *portal.Pool
-	made  map[string]string // chain → rules
+	made  ruleset
 }
 
 // forwarding is what a portal that spreads means with the writer's options.
@@ -31,11 +31,11 @@ func (r renderer) forwarding(p portal.Portal) portal.Forwarding {
 }
 
 // ownerChains are the chains of an owner, given its portals in order.
-func (r renderer) ownerChains(portals []portal.Portal) map[string]string {
+func (r renderer) ownerChains(portals []portal.Portal) ruleset {
 	if len(portals) == 0 {
 		return nil
 	}
-	s := &spread{r, portals[0].Owner, spreadOf(portals[0]).Pool, map[string]string{}}
+	s := &spread{r, portals[0].Owner, spreadOf(portals[0]).Pool, ruleset{}}
 	for _, p := range portals {
 		f := s.forwarding(p)
 		if p.Kind == service.ClusterIP {
@@ -86,7 +86,7 @@ func (s *spread) internal(addr netip.Addr, f portal.Forwarding) {
 	case f.Outside.Masquerade:
 		rule = fmt.Sprintf("-A %s %s-j %s\n", name, dst, s.markOutside)
 	}
-	s.made[name] = rule + s.made[name]
+	s.made[name] = chain{atService, rule + s.made[name].rules}
 }
 
 // external is EXT. Clients without endpoints pass, and are dropped in filter.
@@ -112,7 +112,7 @@ func (s *spread) external(f portal.Forwarding) {
 		translate(fromHere, f.Node)
 	}
 	translate("", f.Outside)
-	s.made[name] = b.String()
+	s.made.add(name, atExternal, b.String())
 }
 
 // firewall is FW, with one more address. Of an address of its own this node is the client under that address, and is
@@ -120,7 +120,7 @@ func (s *spread) external(f portal.Forwarding) {
 func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
 	var b strings.Builder
-	if s.made[name] == "" {
+	if s.made[name].rules == "" {
 		for _, p := range f.SourceRanges {
 			fmt.Fprintf(&b, "-A %s %s-j %s\n", name, within("-s", p), to)
 		}
@@ -128,5 +128,5 @@ func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	if slices.ContainsFunc(s.here, f.Admits) {
 		fmt.Fprintf(&b, "-A %s %s-j %s\n", name, exactly("-s", addr), to)
 	}
-	s.made[name] += b.String()
+	s.made.add(name, atFirewall, b.String())
 }

@@ -38,7 +38,7 @@ func TestKernelPrintsSpreads(t *testing.T) {
 			t.Run(variant+"/"+who, func(t *testing.T) {
 				portaltest.Enter(t)
 				o := spreadOptions(nil, variant)
-				o.Inside, o.Extra = inside, extras()
+				o.Inside, o.Extra = inside, extras(o.Prefix)
 				w := newWriter(t, o)
 				for what, portals := range spreadCases() {
 					if err := w.Replace(t.Context(), portals); err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -27,7 +29,7 @@ func TestOwnerChainNames(t *testing.T) {
 		{"KUBE", api, "KUBE-SVC-NPX46M4PTMTKRN6Y"},
 		{"PORTALD-00FF0F", api, "PORTALD-00FF0F-SVC-NPX46M4PTM"},
 	} {
-		names, err := newChains(test.prefix)
+		names, err := newChains(test.prefix, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,19 +40,29 @@ func TestOwnerChainNames(t *testing.T) {
 	}
 }
 
+// The depth of a chain that is found on the host is the one that it has when written.
 func TestDepths(t *testing.T) {
-	names := "KUBE-SERVICES KUBE-NODEPORTS KUBE-IP-0A KUBE-IP-0A-1F KUBE-FW-A KUBE-EXT-A KUBE-SVL-A KUBE-SEP-A KUBE-MARK-MASQ"
-	for want, name := range strings.Fields(names) {
-		if got := depth(name); got != want {
-			t.Errorf("%s is at depth %d, want %d", name, got, want)
+	host := newFake()
+	o := spreadOptions(host.run, "")
+	o.Inside.Sources = prefixes("10.244.0.0/16", "10.245.0.0/16")
+	o.Extra = extras(o.Prefix)
+	w := newWriter(t, o)
+	w.Guard(map[portal.ProxyPort]bool{{Protocol: service.TCP, Port: portaltest.FirstPort}: true,
+		{Protocol: service.TCP, Port: portaltest.FirstPort + 2}: true})
+	found := map[depth]bool{}
+	for _, portals := range spreadCases() {
+		must(t, w.Replace(t.Context(), portals))
+		for _, table := range slices.Concat(w.hosts[0].tables(), w.hosts[1].tables()) {
+			for name, c := range table.written {
+				if got, ours := table.depthOf(name); !ours || got != c.depth {
+					t.Errorf("%s is ours: %t, at depth %d, want %d", name, ours, got, c.depth)
+				}
+				found[c.depth] = true
+			}
 		}
 	}
-	for name, want := range map[string]int{
-		"P-NP-UDP-64": atLeaf, "P-IP": atNodes, "P-MARK-OUTSIDE": atEndpoint, "P-IPVS-X": atTop, "P": atTop,
-	} {
-		if got := depth(name); got != want {
-			t.Errorf("%s is at depth %d, want %d", name, got, want)
-		}
+	if len(found) != len(nameForms) {
+		t.Errorf("chains of %d depths were written, want %d", len(found), len(nameForms))
 	}
 }
 
@@ -262,7 +274,7 @@ func TestCommandsWithoutRandomFully(t *testing.T) {
 		said := 0
 		o := spreadOptions(host.run, "")
 		o.Log = func(string, ...any) { said++ }
-		o.Extra = []Extra{{Table: natTable, Name: "IPVS-MASQ", Rules: []string{"-j MASQUERADE --random-fully"}}}
+		o.Extra = []writer.Chain{{Table: natTable, Name: "KUBE-IPVS-MASQ", Rules: []string{"-j MASQUERADE --random-fully"}}}
 		w := newWriter(t, o)
 		if err := w.Replace(t.Context(), spreadCases()["kinds"]); err != nil {
 			t.Errorf("%s: %v", version, err)

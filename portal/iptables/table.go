@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -22,10 +23,10 @@ type table struct {
 	tree      *tree   // nil in mangle, which holds no portals
 	owners    *owners // in nat alone
 	spreading bool    // there is a portal that spreads, or was
-	extras    []Extra
+	extras    []writer.Chain
 	guarded   *guarded // in filter alone
 
-	written map[string]string             // chain → rules
+	written ruleset
 	groups  map[service.PortName][]string // which of these chains an owner has; without a name, the fixed ones
 	linked  []jump                        // and the jumps to them
 	rules   int                           // in all of written and linked
@@ -54,7 +55,7 @@ func (t *table) empty() {
 
 // sync is the script that makes what a host holds into what is wanted, and records it as written.
 func (t *table) sync(host saved) *script {
-	t.written, t.groups, t.linked, t.rules = map[string]string{}, map[service.PortName][]string{}, nil, 0
+	t.written, t.groups, t.linked, t.rules = ruleset{}, map[service.PortName][]string{}, nil, 0
 	if t.tree != nil {
 		t.tree.touchAll()
 	}
@@ -62,12 +63,12 @@ func (t *table) sync(host saved) *script {
 		t.owners.touchAll()
 	}
 	s := t.update()
-	for name, rules := range host.rules {
+	for name, held := range host.chains {
 		if wanted, ok := t.written[name]; !ok {
-			s.discard = append(s.discard, name)
-		} else if wanted == rules {
+			s.discard[name] = held.depth
+		} else if wanted.rules == held.rules {
 			delete(s.chains, name)
-			t.sent -= count(rules)
+			t.sent -= count(held.rules)
 		}
 	}
 	s.unlink, s.link = relink(t.linked, host.jumps)
@@ -76,11 +77,11 @@ func (t *table) sync(host saved) *script {
 
 // update is the script for what changed since the last sync or update, and records it as written.
 func (t *table) update() *script {
-	s := &script{table: t.name, chains: map[string]string{}}
+	s := newScript(t.name)
 	if t.tree != nil {
 		for _, id := range t.tree.takeDirty() {
-			if name, rules, wanted := t.chain(t.tree, id); wanted {
-				t.write(s, name, rules)
+			if name, c, wanted := t.chain(t.tree, id); wanted {
+				t.write(s, name, c)
 			} else {
 				t.discard(s, name)
 			}
@@ -100,14 +101,14 @@ func (t *table) update() *script {
 	return s
 }
 
-func (t *table) write(s *script, name, rules string) {
+func (t *table) write(s *script, name string, c chain) {
 	held, there := t.written[name]
-	if there && held == rules {
+	if there && held == c {
 		return
 	}
-	s.chains[name], t.written[name] = rules, rules
-	t.rules += count(rules) - count(held)
-	t.sent += count(rules)
+	s.chains[name], t.written[name] = c, c
+	t.rules += count(c.rules) - count(held.rules)
+	t.sent += count(c.rules)
 }
 
 func (t *table) discard(s *script, name string) {
@@ -115,20 +116,20 @@ func (t *table) discard(s *script, name string) {
 	if !there {
 		return
 	}
-	s.discard = append(s.discard, name)
+	s.discard[name] = held.depth
 	delete(t.written, name)
-	t.rules -= count(held)
+	t.rules -= count(held.rules)
 }
 
 // regroup writes the chains of one owner, and discards those that it had before.
-func (t *table) regroup(s *script, owner service.PortName, chains map[string]string) {
+func (t *table) regroup(s *script, owner service.PortName, chains ruleset) {
 	for _, name := range t.groups[owner] {
 		if _, ok := chains[name]; !ok {
 			t.discard(s, name)
 		}
 	}
-	for name, rules := range chains {
-		t.write(s, name, rules)
+	for name, c := range chains {
+		t.write(s, name, c)
 	}
 	t.groups[owner] = slices.Collect(maps.Keys(chains))
 	if len(chains) == 0 {
@@ -140,7 +141,10 @@ func count(rules string) int { return strings.Count(rules, "\n") }
 
 // removal is the script that leaves nothing of ours on a host.
 func removal(table string, host saved) *script {
-	s := &script{table: table, discard: slices.Collect(maps.Keys(host.rules))}
+	s := newScript(table)
+	for name, c := range host.chains {
+		s.discard[name] = c.depth
+	}
 	for _, j := range host.jumps {
 		s.unlink = append(s.unlink, j.rule)
 	}
@@ -148,16 +152,16 @@ func removal(table string, host saved) *script {
 }
 
 // fixed are the chains that do not depend on which portals there are.
-func (t *table) fixed() map[string]string {
-	all := map[string]string{}
+func (t *table) fixed() ruleset {
+	all := ruleset{}
 	switch {
 	case t.name == filterTable:
 		maps.Copy(all, t.guardChains(t.guarded))
 	case t.name == mangleTable && t.mark != 0:
-		all[t.divert] = t.divertRules()
+		all[t.divert] = chain{rules: t.divertRules()}
 	}
 	if t.spreading {
-		all[t.canary] = ""
+		all[t.canary] = chain{}
 		switch t.name {
 		case natTable:
 			maps.Copy(all, t.marks())
@@ -166,7 +170,7 @@ func (t *table) fixed() map[string]string {
 		}
 	}
 	for _, x := range t.extras {
-		all[x.chain(t.prefix)] = t.known(x.rules(t.prefix))
+		all[x.Name] = chain{extraDepth(x), t.known(extraRules(x))}
 	}
 	return all
 }

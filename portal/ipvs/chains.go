@@ -4,58 +4,50 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
-// Chain is a chain of iptables rules that IPVS needs beside it, for a Writer of such rules to write, audit and remove
-// with its own. Its rules are fixed.
-type Chain struct {
-	Family service.IPFamily
-	Table  string
-	Name   string   // behind the prefix of names and a -
-	Rules  []string // each as iptables-save prints it, without "-A CHAIN "; {prefix} stands for the prefix of names
-	From   []Jump
-}
-
-// Jump is a rule in a built-in chain that leads to a Chain.
-type Jump = struct {
-	Chain string // PREROUTING, …
-	Match string // as iptables-save prints it; empty = everything
-	Last  bool   // behind the rules of others instead of before them
-}
-
-// placeholder stands for the prefix of chains' names.
-const placeholder = "{prefix}"
+// ChainNames is a regular expression for the names of Chains behind the prefix and a -.
+const ChainNames = `IPVS-[A-Z]+`
 
 // newFlow matches the first packet of a flow.
 const newFlow = "-m conntrack --ctstate NEW"
 
-// Chains are those of one family. They name sets, which are there once a Writer's Replace asks for the rules.
+// Chains are those of both families. They name sets, which are there once a Writer's Replace asks for the rules.
 //
 // In nat, flows that are to be masqueraded are marked before IPVS has them, and masqueraded after. In mangle, flows that
 // nobody admits are dropped, since IPVS has this node's own before the filter table sees them; so is what the daemon sends to an
 // endpoint that is a virtual server, since IPVS asks for no marks. In filter, ports of the
 // device's addresses that no virtual server has are refused, as they would otherwise lead to the node's own listeners;
 // and answers, and flows to virtual servers on hosts that deny by default, are let in.
-func Chains(o Options, family service.IPFamily) []Chain {
+func Chains(o Options) (all []writer.Chain) {
 	if err := o.complete(); err != nil {
 		return nil
 	}
-	r := ruleset{Options: o, family: family, names: newNames(o.Prefix)}
-	all := []Chain{
-		r.chain("nat", "IPVS-MARK", r.marks(), Jump{Chain: "PREROUTING"}, Jump{Chain: "OUTPUT"}),
+	for _, family := range service.IPFamilies() {
+		all = append(all, ruleset{Options: o, family: family, names: newNames(o.Prefix)}.chains()...)
+	}
+	return all
+}
+
+func (r ruleset) chains() []writer.Chain {
+	masquerading := r.chain("nat", "IPVS-MASQ", r.masquerades(), writer.Jump{Chain: "POSTROUTING"})
+	masquerading.First = true // no flow is marked before
+	all := []writer.Chain{
+		r.chain("nat", "IPVS-MARK", r.marks(), writer.Jump{Chain: "PREROUTING"}, writer.Jump{Chain: "OUTPUT"}),
 		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
-		r.chain("nat", "IPVS-MASQ", r.masquerades(), Jump{Chain: "POSTROUTING"}),
-		r.chain("mangle", "IPVS-DROP", r.drops(), Jump{Chain: "INPUT", Match: newFlow}, Jump{Chain: "OUTPUT", Match: newFlow}),
+		masquerading,
+		r.chain("mangle", "IPVS-DROP", r.drops(), writer.Jump{Chain: "INPUT", Match: newFlow}, writer.Jump{Chain: "OUTPUT", Match: newFlow}),
 		r.chain("mangle", "IPVS-INSIDE", r.outsiders()),
 		r.chain("mangle", "IPVS-SOURCES", r.ranges()),
-		r.chain("filter", "IPVS-FILTER", r.refusals(), Jump{Chain: "INPUT", Match: newFlow}, Jump{Chain: "OUTPUT", Match: newFlow}),
-		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}, Jump{Chain: "FORWARD"}),
-		r.chain("filter", "IPVS-ACCEPT", []string{r.in(served, "dst,dst") + "-j ACCEPT"}, Jump{Chain: "INPUT", Last: true}),
+		r.chain("filter", "IPVS-FILTER", r.refusals(), writer.Jump{Chain: "INPUT", Match: newFlow}, writer.Jump{Chain: "OUTPUT", Match: newFlow}),
+		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}, writer.Jump{Chain: "FORWARD"}),
+		r.chain("filter", "IPVS-ACCEPT", []string{r.in(served, "dst,dst") + "-j ACCEPT"}, writer.Jump{Chain: "INPUT", Last: true}),
 	}
 	if r.Dials != 0 {
 		dialled := fmt.Sprintf("-m mark --mark %#[1]x/%#[1]x", r.Dials)
-		all = append(all, r.chain("mangle", "IPVS-DIALS", []string{r.in(served, "dst,dst") + "-j DROP"}, Jump{Chain: "OUTPUT", Match: dialled}))
+		all = append(all, r.chain("mangle", "IPVS-DIALS", []string{r.in(served, "dst,dst") + "-j DROP"}, writer.Jump{Chain: "OUTPUT", Match: dialled}))
 	}
 	return all
 }
@@ -67,9 +59,11 @@ type ruleset struct {
 	family service.IPFamily
 }
 
-func (r ruleset) chain(table, name string, rules []string, from ...Jump) Chain {
-	return Chain{Family: r.family, Table: table, Name: name, Rules: rules, From: from}
+func (r ruleset) chain(table, name string, rules []string, from ...writer.Jump) writer.Chain {
+	return writer.Chain{Family: r.family, Table: table, Name: r.prefixed(name), Rules: rules, From: from}
 }
+
+func (r ruleset) prefixed(name string) string { return r.prefix + "-" + name }
 
 // in matches packets that a set has.
 func (r ruleset) in(id setID, parts string) string {
@@ -87,7 +81,7 @@ func (r ruleset) mark() string {
 func (r ruleset) marks() []string {
 	rules := []string{
 		thisNode + r.in(served, "dst,dst") + r.mark(),
-		r.in(clusterIPs, "dst,dst") + "-j " + placeholder + "-IPVS-CLUSTER",
+		r.in(clusterIPs, "dst,dst") + "-j " + r.prefixed("IPVS-CLUSTER"),
 	}
 	for _, id := range []setID{externalIPs, loadBalancers, nodePorts} {
 		rules = append(rules, r.in(id, "dst,dst")+r.mark())
@@ -127,8 +121,8 @@ func (r ruleset) masquerades() []string {
 
 func (r ruleset) drops() []string {
 	return []string{
-		r.in(insiders, "dst,dst") + "-j " + placeholder + "-IPVS-INSIDE",
-		r.in(restricted, "dst,dst") + "-j " + placeholder + "-IPVS-SOURCES",
+		r.in(insiders, "dst,dst") + "-j " + r.prefixed("IPVS-INSIDE"),
+		r.in(restricted, "dst,dst") + "-j " + r.prefixed("IPVS-SOURCES"),
 	}
 }
 

@@ -53,12 +53,9 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 	if edit != nil {
 		edit(&o)
 	}
-	var extra []iptables.Extra
-	for _, c := range append(Chains(o, service.IPv4), Chains(o, service.IPv6)...) {
-		extra = append(extra, iptables.Extra(c))
-	}
 	rules, err := iptables.New(iptables.Options{
-		Prefix: o.Prefix, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Log: t.Logf, Extra: extra,
+		Prefix: o.Prefix, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Log: t.Logf,
+		Extra: Chains(o), ExtraNames: ChainNames,
 		Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Masquerade: o.Masquerade, Dials: o.Dials,
 	})
 	if err != nil {

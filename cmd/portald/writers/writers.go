@@ -77,16 +77,14 @@ func newIPVS(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error)
 
 // rulesBesideIPVS are the options of that iptables writer.
 func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
-	out, o := iptablesOptions(cfg, names, d), ipvsOptions(cfg, names, d)
-	for _, c := range append(ipvs.Chains(o, service.IPv4), ipvs.Chains(o, service.IPv6)...) {
-		out.Extra = append(out.Extra, iptables.Extra(c))
-	}
+	out := iptablesOptions(cfg, names, d)
+	out.Extra = ipvs.Chains(ipvsOptions(cfg, names, d))
 	return out
 }
 
 func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	return iptables.Options{
-		Prefix: names.Chains, Variant: cfg.IPTablesVariant,
+		Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
 		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
 		NodePortAddresses: d.NodePorts, NodeIPs: d.NodeAddresses, Inside: d.Inside,
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Liberal: cfg.Conntrack.TCPBeLiberal,
