@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"runtime"
-
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
@@ -29,7 +27,7 @@ func newDataPath(
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.flows.OriginalDstUDP,
 		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
 		Returns: rules.returns, ReturnsKnown: rules.returnsKnown,
-	}, splice.OpenEpoll(eventLoops(log)))
+	}, openEngine(log))
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +38,6 @@ func newDataPath(
 	})
 	to.metrics.WatchActive(listeners.Active)
 	return &dataPath{newStage(core.Run), core, listeners}, nil
-}
-
-// spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.
-const spareThreads = 2
-
-// eventLoops returns the number of event loops: one for each CPU that the Go runtime found at start, which are the host's,
-// or fewer by CPU affinity, the CPU limit of cgroups, or the environment's GOMAXPROCS.
-func eventLoops(log logrus.FieldLogger) int {
-	loops := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(loops + spareThreads)
-	log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
-	return loops
 }
 
 // dialMark returns the mark of packets to endpoints, 0 where this process may not set it.

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"runtime"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// openEngine returns what opens the engine of a core: event loops.
+func openEngine(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+	return splice.OpenEpoll(eventLoops(log))
+}
+
+// spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.
+const spareThreads = 2
+
+// eventLoops returns the number of event loops: one for each CPU that the Go runtime found at start, which are the host's,
+// or fewer by CPU affinity, the CPU limit of cgroups, or the environment's GOMAXPROCS.
+func eventLoops(log logrus.FieldLogger) int {
+	loops := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(loops + spareThreads)
+	log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
+	return loops
+}
