@@ -56,6 +56,10 @@ type Writer interface {
 	// Update applies changes to what the last Replace and Updates left, at a cost that does not grow with the number
 	// of portals. After an error the host's state is unknown, and only Replace may follow.
 	Update(ctx context.Context, changes []Change) error
+}
+
+// Cleaner is a Writer that can remove what it wrote.
+type Cleaner interface {
 	// Cleanup removes every trace of ours and nothing else.
 	Cleanup(ctx context.Context) error
 }
@@ -72,17 +76,28 @@ type Checker interface {
 	Check(Portal) error
 }
 
-// HostWriter is what the Writers of this host's facilities are beside that. What begins with Set takes effect at the next
-// Replace, and may be called from any goroutine, as may Diverts.
-type HostWriter interface {
-	Writer
-	Auditor
-	Checker
+// Capabilities are what a Writer finds that this host can do. They may be asked for from any goroutine.
+type Capabilities interface {
 	// IPv6 tells whether portals of IPv6 can be held; those of IPv4 always can.
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
 	Diverts(family service.IPFamily) bool
+}
+
+// Adjustable is a Writer whose Settings change while it is in use. A change takes effect at the next Replace, and may be made
+// from any goroutine.
+type Adjustable interface {
 	SetInside(Inside) error
 	SetNodePortAddresses([]netip.Prefix) (changed bool)
 	SetMark(uint32)
+}
+
+// HostWriter is the whole of a Writer of this host's facilities.
+type HostWriter interface {
+	Writer
+	Cleaner
+	Auditor
+	Checker
+	Capabilities
+	Adjustable
 }

@@ -102,9 +102,9 @@ func cleanupLeavesNoTrace(t *trial) {
 	if t.dump() == before {
 		t.Fatal("60 portals left no mark on the host")
 	}
-	t.must(w.Cleanup(t.Context()))
+	t.cleanup(w)
 	t.same("after Cleanup", before, t.dump())
-	t.must(t.writer().Cleanup(t.Context()))
+	t.cleanup(t.writer())
 	t.same("after another Cleanup", before, t.dump())
 }
 
@@ -119,7 +119,7 @@ func leftoversGo(t *trial) {
 	t.must(t.audit(w))
 	after := t.dump()
 	t.same("after another daemon's portals", t.fresh(portals[90:]), after)
-	t.must(t.writer().Cleanup(t.Context()))
+	t.cleanup(t.writer())
 	t.same("after Cleanup by another daemon", clean, t.dump())
 }
 
@@ -134,7 +134,7 @@ func foreignRulesStay(t *trial) {
 	t.must(w.Update(t.Context(), t.change(state, random, 40)))
 	t.must(w.Replace(t.Context(), state.Portals()))
 	t.must(t.audit(w))
-	t.must(w.Cleanup(t.Context()))
+	t.cleanup(w)
 	t.same("the rules of others", before, t.dump())
 }
 

@@ -46,6 +46,11 @@ func (t *trial) audit(w portal.Writer) error {
 	return nil
 }
 
+func (t *trial) cleanup(w portal.Writer) {
+	t.Helper()
+	t.must(w.(portal.Cleaner).Cleanup(t.Context()))
+}
+
 func (t *trial) same(what, want, got string) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -75,7 +80,7 @@ func (t *trial) clean() string {
 	t.Helper()
 	w := t.writer()
 	t.must(w.Replace(t.Context(), nil))
-	t.must(w.Cleanup(t.Context()))
+	t.cleanup(w)
 	return t.dump()
 }
 
@@ -83,7 +88,7 @@ func (t *trial) clean() string {
 func (t *trial) fresh(portals []portal.Portal) string {
 	t.Helper()
 	w := t.writer()
-	t.must(w.Cleanup(t.Context()))
+	t.cleanup(w)
 	t.must(w.Replace(t.Context(), portals))
 	return t.dump()
 }

@@ -87,8 +87,6 @@ func (s *scribe) Check(p portal.Portal) error {
 
 func (s *scribe) Guard(ports map[portal.ProxyPort]bool) { s.add("guard %v", ports) }
 
-func (s *scribe) Cleanup(context.Context) error { return nil }
-
 // listeners is a Carrier whose proxy port is always the same.
 type listeners struct {
 	*diary

@@ -58,11 +58,6 @@ func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
 	return s.fail
 }
 
-func (s *scribe) Cleanup(context.Context) error {
-	clear(s.leads)
-	return s.fail
-}
-
 func (s *scribe) took() string {
 	defer func() { s.calls = nil }()
 	return strings.Join(s.calls, ", ")

@@ -81,7 +81,6 @@ func (d *desired) Replace(_ context.Context, portals []portal.Portal) error {
 }
 
 func (d *desired) Update(context.Context, []portal.Change) error { return errors.ErrUnsupported }
-func (d *desired) Cleanup(context.Context) error                 { return nil }
 
 // keep removes all but the portals of one Service, and the proxy ports that they lead to.
 func (d *desired) keep(name string) {
