@@ -18,13 +18,13 @@ const listenLoops = 4
 
 // listener is a listening TCP socket, shared by some loops.
 type listener struct {
-	front     *Front
+	engine    *epollEngine
 	fd        int
 	acceptors []*acceptor
 }
 
 func openTCP(e *epollEngine, f *Front, fd int) *listener {
-	n := &listener{front: f, fd: fd}
+	n := &listener{engine: e, fd: fd}
 	first := int(e.turn.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
 		a := &acceptor{front: f, fd: fd, l: e.loops[(first+i)%len(e.loops)]}
@@ -56,7 +56,7 @@ func (n *listener) Close() {
 			for a.accept() {
 			}
 			sysClose(n.fd)
-			n.front.engine.account.Close(1)
+			n.engine.account.Close(1)
 		})
 	}
 	next(0)
@@ -105,8 +105,7 @@ func (a *acceptor) accept() bool {
 
 // shortage leaves the listener alone for a while: it stays readable, and would spin.
 func (a *acceptor) shortage(err error) {
-	a.front.engine.acceptErrors.Add(1)
-	a.front.engine.opts.Trouble(err)
+	a.l.engine.core.AcceptFailed(err)
 	if a.closed {
 		return
 	}

@@ -184,17 +184,16 @@ func (a *Account) heaviest() *tenant {
 // fewSessions are not worth taking away.
 const fewSessions = 8
 
-// The sizes of pipes, in pages of memory: the first are large, and those that come when many are held smaller.
-const (
-	mostPages  = 256
-	leastPages = 16
-)
+// MaxPipePages is the size of a pipe while few are held, in pages of memory. When many are held new ones are smaller.
+const MaxPipePages = 256
 
-// takePipe takes two descriptors and some pages for a pipe, none where connections need them or the pages are used up: it
-// only saves work. It is given back with what it has got in the end.
-func (a *Account) takePipe() (pages int64, ok bool) {
+const minPipePages = 16
+
+// TakePipe takes two descriptors and some pages of memory for a pipe, none where connections need them or the pages are
+// used up: a pipe only saves work.
+func (a *Account) TakePipe() (pages int64, ok bool) {
 	left := int64(a.budget.PipePages) - a.pages.Load()
-	for pages = mostPages; pages > leastPages && pages*8 > left; pages /= 2 {
+	for pages = MaxPipePages; pages > minPipePages && pages*8 > left; pages /= 2 {
 	}
 	most := a.most[descriptors]
 	switch {
@@ -209,14 +208,24 @@ func (a *Account) takePipe() (pages int64, ok bool) {
 	return 0, false
 }
 
-func (a *Account) givePipe(pages int64) {
+// ResizePipe corrects what TakePipe took by so many pages: those that the kernel granted in the end.
+func (a *Account) ResizePipe(by int64) { a.pages.Add(by) }
+
+// GivePipe gives back a pipe of so many pages.
+func (a *Account) GivePipe(pages int64) {
 	a.pages.Add(-pages)
 	a.Close(2)
 	a.pipes.Add(-1)
 }
 
-// noBuffers tells whether as many buffers hold bytes as may.
-func (a *Account) noBuffers() bool { return a.buffers.Load() >= int64(a.budget.Buffers) }
+// BuffersExhausted tells whether as many buffers hold bytes as may.
+func (a *Account) BuffersExhausted() bool { return a.buffers.Load() >= int64(a.budget.Buffers) }
+
+// TakeBuffer counts a buffer that holds bytes, until GiveBuffer. It may be one more than there may be.
+func (a *Account) TakeBuffer() { a.buffers.Add(1) }
+
+// GiveBuffer ends what TakeBuffer began.
+func (a *Account) GiveBuffer() { a.buffers.Add(-1) }
 
 // tenant is a Service, and what its clients hold.
 type tenant struct {

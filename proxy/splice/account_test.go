@@ -74,8 +74,8 @@ func TestAccountGivesBack(t *testing.T) {
 				if a.takeSession(h, 0) == nil {
 					a.giveSession(h)
 				}
-				if pages, ok := a.takePipe(); ok {
-					a.givePipe(pages)
+				if pages, ok := a.TakePipe(); ok {
+					a.GivePipe(pages)
 				}
 				a.leaveHolder(h)
 			}
@@ -102,7 +102,7 @@ func TestAccountPipes(t *testing.T) {
 	a := NewAccount(Budget{})
 	var pipes, last, sum int64
 	for {
-		pages, ok := a.takePipe()
+		pages, ok := a.TakePipe()
 		if !ok {
 			break
 		}
@@ -116,7 +116,7 @@ func TestAccountPipes(t *testing.T) {
 	}
 	scarce := NewAccount(Budget{Descriptors: 100})
 	fill(scarce, scarce.holder(scarce.tenant(service.Name{}), address(1)))
-	if _, ok := scarce.takePipe(); ok {
+	if _, ok := scarce.TakePipe(); ok {
 		t.Error("a pipe was granted while descriptors were short")
 	}
 }

@@ -12,7 +12,7 @@ import (
 // showClient gives a socket that is to be connected to an endpoint the client's address.
 func (e *epollEngine) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {
-		e.core.opaque(errno)
+		e.core.NotTransparent(errno)
 	}
 }
 

@@ -124,6 +124,9 @@ func (c *Conn) post(next func(now time.Duration) Step) {
 	})
 }
 
+// Client is the address that the connection came from.
+func (c *Conn) Client() netip.AddrPort { return c.rec.Client }
+
 // Dialling notes our own address of the attempt under way.
 func (c *Conn) Dialling(proxy netip.AddrPort) { c.current().Proxy = proxy }
 

@@ -48,8 +48,8 @@ func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
 func (c *conn) admit() { c.perform(c.Admit(c.originalDst(), c.l.clock())) }
 
 func (c *conn) originalDst() netip.AddrPort {
-	if ask := c.l.engine.core.opts.OriginalDst; ask != nil {
-		if dst, err := ask(c.client.fd, service.FamilyOf(c.rec.Client.Addr())); err == nil {
+	if ask := c.l.engine.core.Options().OriginalDst; ask != nil {
+		if dst, err := ask(c.client.fd, service.FamilyOf(c.Client().Addr())); err == nil {
 			return dst
 		}
 	}
@@ -57,7 +57,7 @@ func (c *conn) originalDst() netip.AddrPort {
 }
 
 // Interface implements Owner.
-func (c *conn) Interface() int { return arrivedBy(c.client.fd, service.FamilyOf(c.rec.Client.Addr())) }
+func (c *conn) Interface() int { return arrivedBy(c.client.fd, service.FamilyOf(c.Client().Addr())) }
 
 // Post implements Owner.
 func (c *conn) Post(next func(now time.Duration) Step) {

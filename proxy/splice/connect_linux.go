@@ -27,7 +27,7 @@ func (e *epollEngine) connect(to netip.AddrPort, as netip.Addr, now time.Duratio
 		}
 		errno = sysConnect(fd, &sa)
 		if try == portTries && errno != unix.EADDRNOTAVAIL { // else there is no address to dial from, or no port at all
-			e.tellCrowded(to, now)
+			e.core.PortsCrowded(to, now)
 		}
 		if !own || errno != unix.EADDRNOTAVAIL {
 			return fd, errno
@@ -76,12 +76,4 @@ func (e *epollEngine) bindOwn(fd int, family service.IPFamily, as netip.Addr, no
 		}
 	}
 	return false
-}
-
-// tellCrowded says what will keep connections from being made if it goes on.
-func (e *epollEngine) tellCrowded(to netip.AddrPort, now time.Duration) {
-	e.core.portsCrowded.Add(1)
-	if e.crowdedTold.now(now) {
-		e.core.opts.Trouble(&PortsError{to})
-	}
 }

@@ -20,19 +20,17 @@ type Core struct {
 	engine   Engine
 	policy   atomic.Pointer[service.Policy] // the defaults, complete
 	asker    asker
-	nextID   atomic.Uint64
 	registry registry
-	conns    atomic.Int64
-	sessions atomic.Int64
-	counters
-	opaqueTold seldom
+
+	_                                      [64]byte // what follows is written for each connection
+	nextID                                 atomic.Uint64
+	conns, sessions                        atomic.Int64
+	acceptErrors, udpDropped, portsCrowded atomic.Uint64
+	transparentTold, crowdedTold           seldom
 
 	mu     sync.Mutex
 	fronts map[*Front]struct{} // guarded by mu
 }
-
-// counters are what an engine counts for Stats.
-type counters struct{ acceptErrors, udpDropped, portsCrowded atomic.Uint64 }
 
 // Stats are figures of a Core at one moment.
 type Stats struct {
@@ -66,6 +64,9 @@ func (c *Core) Run(ctx context.Context) error {
 	c.asker.end()
 	return err
 }
+
+// Options are those of New, complete. They do not change, but for the policy: see SetPolicy.
+func (c *Core) Options() *Options { return &c.opts }
 
 // Now is the time on the core's clock.
 func (c *Core) Now() time.Duration { return time.Since(c.start) }

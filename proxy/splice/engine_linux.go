@@ -13,12 +13,11 @@ import (
 
 // epollEngine carries connections on a few event loops. Safe for concurrent use.
 type epollEngine struct {
-	core        *Core
-	account     *Account
-	loops       []*loop
-	turn        atomic.Uint32 // spreads fronts over loops
-	ports       *sourcePorts
-	crowdedTold seldom
+	core    *Core
+	account *Account
+	loops   []*loop
+	turn    atomic.Uint32 // spreads fronts over loops
+	ports   *sourcePorts
 }
 
 // OpenEpoll returns an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or nearly so; 0 means one
@@ -28,7 +27,7 @@ func OpenEpoll(loops int) func(*Core) (Engine, error) {
 		loops = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	return func(c *Core) (Engine, error) {
-		e := &epollEngine{core: c, account: c.account, ports: newSourcePorts(c.opts.SourcePorts, c.opts.SpareSource)}
+		e := &epollEngine{core: c, account: c.opts.Account, ports: newSourcePorts(c.opts.SourcePorts, c.opts.SpareSource)}
 		for range loops {
 			l, err := newLoop(e)
 			if err != nil {
@@ -86,10 +85,10 @@ func (e *epollEngine) short(err syscall.Errno) Shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket
-		e.core.opts.Trouble(err)
+		e.core.Options().Trouble(err)
 		return NoResources
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
-		e.core.opts.Trouble(err)
+		e.core.Options().Trouble(err)
 		return NoPort
 	}
 	return Enough

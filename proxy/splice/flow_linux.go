@@ -88,7 +88,7 @@ func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
-	if l.engine.account.noBuffers() && !src.urgent {
+	if l.engine.account.BuffersExhausted() && !src.urgent {
 		return f.pass(l, src, dst)
 	}
 	return f.copy(l, src, dst)
@@ -249,14 +249,14 @@ func (f *flow) publish(carried, passed *atomic.Int64) {
 }
 
 func (f *flow) borrow(l *loop) {
-	l.engine.account.buffers.Add(1)
+	l.engine.account.TakeBuffer()
 	f.buf = buffers.Get().(*[bufferSize]byte)
 }
 
 func (f *flow) release(l *loop) {
 	if f.buf != nil {
 		buffers.Put(f.buf)
-		l.engine.account.buffers.Add(-1)
+		l.engine.account.GiveBuffer()
 		f.buf = nil
 	}
 	f.rest, f.flags = nil, 0

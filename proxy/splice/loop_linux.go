@@ -38,7 +38,7 @@ type loop struct {
 	engine *epollEngine
 	ep     int
 	wakeFd int // an eventfd: work was queued by do
-	start  time.Time
+	core   *Core
 	load   atomic.Int32 // settled connections
 	pulse  pulse
 
@@ -99,7 +99,7 @@ func openLoop(e *epollEngine) (*loop, error) {
 		sysClose(ep)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	l := &loop{engine: e, ep: ep, wakeFd: wake, start: e.core.start}
+	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core}
 	l.pipes.l = l
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		sysClose(wake)
@@ -263,7 +263,7 @@ func (l *loop) sleep() int {
 }
 
 // clock is the time since start, read anew.
-func (l *loop) clock() time.Duration { return time.Since(l.start) }
+func (l *loop) clock() time.Duration { return l.core.Now() }
 
 // patience is how long the loop may sleep, in milliseconds rounded up; -1 = until something happens.
 func (l *loop) patience() int {

@@ -12,7 +12,7 @@ import (
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe (F_SETPIPE_SZ) while there are few.
-const pipeSize = mostPages << 12
+const pipeSize = MaxPipePages << 12
 
 // worthSplicing is how many bytes at a time are cheaper to splice(2) through a pipe than to copy.
 const worthSplicing = 16 << 10
@@ -55,17 +55,17 @@ func (p *pipePool) take() (pipe, bool) {
 		return pipe{}, false
 	}
 	account := p.l.engine.account
-	pages, ok := account.takePipe()
+	pages, ok := account.TakePipe()
 	if !ok {
 		return pipe{}, false
 	}
 	q, ok := newPipe(pages)
 	if !ok {
-		account.givePipe(pages)
+		account.GivePipe(pages)
 		p.barren = p.l.now + pipesIdle
 		return pipe{}, false
 	}
-	account.pages.Add(q.pages - pages)
+	account.ResizePipe(q.pages - pages)
 	return q, true
 }
 
@@ -105,7 +105,7 @@ func (p *pipePool) give(q pipe) {
 // drop closes a pipe: one that may hold bytes is of no use to another connection.
 func (p *pipePool) drop(q pipe) {
 	q.close()
-	p.l.engine.account.givePipe(q.pages)
+	p.l.engine.account.GivePipe(q.pages)
 }
 
 // expired closes the pipes that were of no use for a while: others of this user want the pages.

@@ -26,7 +26,7 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if account.pipes.Load() > 0 && account.noBuffers() && r.Stats().Connections == clients {
+			if account.pipes.Load() > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
 				return clients
 			}
 		}

@@ -32,8 +32,26 @@ func (e *PortsError) Error() string {
 	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
 }
 
-func (c *Core) opaque(errno error) {
-	if c.opaqueTold.now(time.Since(c.start)) {
-		c.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, errno))
+// AcceptFailed counts an accept that failed for a shortage, and reports it.
+func (c *Core) AcceptFailed(err error) {
+	c.acceptErrors.Add(1)
+	c.opts.Trouble(err)
+}
+
+// DatagramDropped counts a datagram that the kernel did not take.
+func (c *Core) DatagramDropped() { c.udpDropped.Add(1) }
+
+// PortsCrowded counts a dial that found most of our ports towards the endpoint in use, and reports it once in a while.
+func (c *Core) PortsCrowded(endpoint netip.AddrPort, now time.Duration) {
+	c.portsCrowded.Add(1)
+	if c.crowdedTold.now(now) {
+		c.opts.Trouble(&PortsError{endpoint})
+	}
+}
+
+// NotTransparent reports, once in a while, that a socket could not be bound to a client's address.
+func (c *Core) NotTransparent(err error) {
+	if c.transparentTold.now(c.Now()) {
+		c.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, err))
 	}
 }
