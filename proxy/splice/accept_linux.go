@@ -37,6 +37,9 @@ func openTCP(e *epollEngine, f *Front, fd int) *listener {
 	return n
 }
 
+// Sessions implements Socket.
+func (n *listener) Sessions() *Sessions { return nil }
+
 // Drain implements Socket.
 func (n *listener) Drain() { n.Close() }
 

@@ -285,8 +285,5 @@ func (c *Conn) Closed(now time.Duration) {
 	}
 	c.uncount()
 	e.conns.Add(-1)
-	r, t := &c.rec, &c.traffic
-	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
-	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
 	c.report(c.rec.ClosedBy, c.rec.How, c.rec.Outcome, now)
 }

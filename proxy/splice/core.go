@@ -136,14 +136,17 @@ func (c *Core) storePolicy(p service.Policy) {
 	c.policy.Store(&p)
 }
 
-func (c *Core) sessionTables() (all []sessionTable) {
-	c.mu.Lock()
-	fronts := slices.Collect(maps.Keys(c.fronts))
-	c.mu.Unlock()
-	for _, f := range fronts {
-		all = append(all, f.sessionTables()...)
+func (c *Core) sessionTables() (all []*Sessions) {
+	for _, f := range c.openFronts() {
+		all = append(all, f.sessions()...)
 	}
 	return all
+}
+
+func (c *Core) openFronts() []*Front {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.fronts))
 }
 
 func (c *Core) addFront(f *Front) {

@@ -85,30 +85,29 @@ func (d *datagrams) datagram(i int) (data []byte, client *sockaddr, local netip.
 // repliesAtOnce bounds what one session may put into the batch in one turn.
 const repliesAtOnce = 8
 
-// reply takes what the endpoint of a session sent and queues it for the client.
-func (d *datagrams) reply(s *session) (int, syscall.Errno) {
-	if d.owner != s.sock || d.wait == batch {
+// reply takes what the endpoint of a session sent, n datagrams of so many bytes together, and queues it for the client.
+func (d *datagrams) reply(s *session) (n int, size int64, errno syscall.Errno) {
+	if d.owner != s.u || d.wait == batch {
 		d.flush()
-		d.owner = s.sock
+		d.owner = s.u
 	}
 	v := &d.out
 	first, last := d.wait, min(batch, d.wait+repliesAtOnce)
-	n, e := sysRecvmmsg(s.fd, v.plain[first:last])
-	if e != 0 {
-		return 0, e
+	n, errno = sysRecvmmsg(s.fd, v.plain[first:last])
+	if errno != 0 {
+		return 0, 0, errno
 	}
 	for i := first; i < first+n; i++ {
-		size := int(v.plain[i].n)
-		s.rec.BytesFromEndpoint += int64(size)
-		s.rec.BytesToClient += int64(size) // or lost on the way, as datagrams may be
-		v.iovs[i].SetLen(size)
+		bytes := int(v.plain[i].n)
+		size += int64(bytes)
+		v.iovs[i].SetLen(bytes)
 		v.names[i] = s.name
 		h := &v.msgs[i].hdr
 		h.Namelen = s.name.size
-		h.SetControllen(putPktinfo(v.control[i][:], s.key.local))
+		h.SetControllen(putPktinfo(v.control[i][:], s.local))
 	}
 	d.wait += n
-	return n, 0
+	return n, size, 0
 }
 
 // flush sends the queued replies. One that cannot be sent is passed over and counted; the rest is sent.
@@ -124,7 +123,7 @@ func (d *datagrams) flush() {
 		}
 		if e != 0 {
 			n = 1
-			u.front.engine.udpDropped.Add(1)
+			u.l.engine.core.udpDropped.Add(1)
 		}
 		from += n
 	}

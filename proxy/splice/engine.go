@@ -23,4 +23,6 @@ type Engine interface {
 type Socket interface {
 	Drain() // no new connections or sessions; those that the kernel had accepted already are served
 	Close() // no new connections, and sessions end
+	// Sessions are those of a UDP socket, nil for any other.
+	Sessions() *Sessions
 }

@@ -56,17 +56,11 @@ func (e *epollEngine) Run(ctx context.Context) error {
 	<-ctx.Done()
 	e.core.CutAll()
 	for i, l := range e.loops {
-		l.do(func() {
-			l.cut()
-			stops[i] = true
-		})
+		l.do(func() { stops[i] = true })
 	}
 	wg.Wait()
 	e.core.CutAll() // what was accepted meanwhile
 	for e.runQueued() {
-	}
-	for _, l := range e.loops {
-		l.cut()
 	}
 	e.closeLoops()
 	return nil

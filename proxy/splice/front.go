@@ -22,19 +22,12 @@ type Front struct {
 
 	mu      sync.Mutex
 	sockets map[netip.AddrPort]Socket // guarded by mu
+	drained bool                      // guarded by mu
 	waiting map[waiter]struct{}       // guarded by mu: connections that wait for another round of dials
 }
 
 // waiter is a connection that waits for another round of dials. endpointsChanged starts that round, soon.
 type waiter interface{ endpointsChanged() }
-
-// sessionTable is a UDP socket with its sessions. Its methods return at once.
-type sessionTable interface {
-	retarget(*View)
-	setGuarded(bool)
-	sweepSoon()                      // the idle timeout has changed
-	answerPending(reply chan<- bool) // whether a session waits for an answer that may be under way
-}
 
 // Open listens at the addresses, all of one family, for one service port; the other family is another front, and a limit
 // of connections holds for each. The first address is the proxy port that portals lead to; others are served alike. An
@@ -87,16 +80,17 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 // SetGuarded sets whether rules let nothing but portals' traffic reach the sockets that are open now. Until that is set,
 // the kernel is asked for the original destination of each UDP client.
 func (f *Front) SetGuarded(on bool) {
-	for _, t := range f.sessionTables() {
+	for _, t := range f.sessions() {
 		t.setGuarded(on)
 	}
 }
 
-func (f *Front) sessionTables() (all []sessionTable) {
+// sessions are those of each UDP socket.
+func (f *Front) sessions() (all []*Sessions) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sockets {
-		if t, ok := s.(sessionTable); ok {
+		if t := s.Sessions(); t != nil {
 			all = append(all, t)
 		}
 	}
@@ -114,7 +108,7 @@ func (f *Front) Active() int64 { return f.active.Load() }
 // their clients, whose next datagram picks anew; what the endpoint still answers is passed on for some seconds.
 func (f *Front) Retarget(view *View) {
 	f.plan.Store(newPlan(view, f.engine.policy.Load()))
-	for _, t := range f.sessionTables() {
+	for _, t := range f.sessions() {
 		t.retarget(view)
 	}
 	f.wake()
@@ -175,7 +169,23 @@ func (f *Front) Close() {
 func (f *Front) Drain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.drained = true
 	for _, s := range f.sockets {
 		s.Drain()
+	}
+}
+
+// cutSessions ends the UDP sessions by force, soon. The sockets of a front that was drained are closed, others are still its
+// owner's to close.
+func (f *Front) cutSessions() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sockets {
+		if t := s.Sessions(); t != nil {
+			t.cutSoon()
+			if f.drained {
+				s.Close()
+			}
+		}
 	}
 }

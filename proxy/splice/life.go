@@ -291,11 +291,13 @@ func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 		f.lease.Dialled(context.Canceled, now-f.dialled)
 		f.rec.failed(errGivenUp.Error(), now-f.dialled)
 	}
-	f.rec.ClosedBy, f.rec.How, f.rec.Outcome = by, how, o
-	f.rec.Duration = now - f.began
+	r, t := &f.rec, &f.traffic
+	r.ClosedBy, r.How, r.Outcome, r.Duration = by, how, o, now-f.began
+	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
+	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
 	broken := by == Endpoint && how != FIN
-	f.lease.Ended(!broken, f.rec.BytesToEndpoint, f.rec.BytesFromEndpoint)
-	f.front.observer.Observe(&f.rec)
+	f.lease.Ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
+	f.front.observer.Observe(r)
 }
 
 // join counts a connection or session among the live ones of the front, until leave. False: it is one more than there may

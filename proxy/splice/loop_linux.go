@@ -51,11 +51,10 @@ type loop struct {
 	// owned by the loop's goroutine
 	now     time.Duration // since the engine's start, read once a round
 	timers  timers
-	turns   turns[*conn]       // bulk, and who has more to do than one turn allows
-	long    bool               // the last round took long
-	leaving []*conn            // to lighter loops
-	parked  map[liver]struct{} // waiting for an answer of the host: not watched, perhaps
-	bulk    bool               // a splice carried something in this round, and the next load should grow: fewer and larger segments
+	turns   turns[*conn] // bulk, and who has more to do than one turn allows
+	long    bool         // the last round took long
+	leaving []*conn      // to lighter loops
+	bulk    bool         // a splice carried something in this round, and the next load should grow: fewer and larger segments
 	pipes   pipePool
 	scratch [bufferSize]byte
 	dgrams  *datagrams // made at the first UDP front
@@ -309,30 +308,4 @@ func (l *loop) giveTurns() {
 			return
 		}
 	}
-}
-
-// liver is what a cut ends by force.
-type liver interface{ cut() }
-
-// cut ends every connection and session of the loop.
-func (l *loop) cut() {
-	for _, c := range handlers[liver](l) {
-		c.cut()
-	}
-	for c := range l.parked {
-		c.cut()
-	}
-}
-
-// handlers are all of one kind that the loop watches for; a connection may be among them twice.
-func handlers[T any](l *loop) []T {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []T
-	for _, s := range l.slots {
-		if h, ok := s.h.(T); ok {
-			all = append(all, h)
-		}
-	}
-	return all
 }

@@ -102,11 +102,9 @@ func newRigIn(t testing.TB, ns *portaltest.Namespace, opts Options, prepare func
 		})
 	}
 	r.stop = sync.OnceFunc(func() {
+		c.CutAll()
 		for i, l := range e.loops {
-			l.do(func() {
-				l.cut()
-				stops[i] = true
-			})
+			l.do(func() { stops[i] = true })
 		}
 		loops.Wait()
 		e.closeLoops()

@@ -46,8 +46,13 @@ func (c *Core) Cut(id uint64) bool {
 
 // CutAll ends all of them. An engine calls it when it ends, until none is left.
 func (c *Core) CutAll() {
+	for _, f := range c.openFronts() {
+		f.cutSessions()
+	}
 	for _, m := range c.registry.all() {
-		m.cutSoon()
+		if conn, ok := m.(*Conn); ok {
+			conn.cutSoon()
+		}
 	}
 }
 

@@ -1,0 +1,273 @@
+package splice
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+)
+
+// SessionConn is an engine's session: the socket to the endpoint, which embeds the Session. It is owned as the Sessions are.
+type SessionConn interface {
+	// Dial makes a socket that sends to one endpoint and receives from it alone, and sends first on it unless that is nil.
+	// The endpoint sees the client's address if as is valid. It returns our own address and port, or an error, after which
+	// nothing is open, and what this host lacked.
+	Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (proxy netip.AddrPort, lack Shortage, err error)
+	// Forward sends a datagram of the client, as the engine does with one that has just come.
+	Forward(data []byte)
+	// Close closes the socket, if there is one. Nothing is received from then on.
+	Close()
+}
+
+// Session is a UDP client address and its socket to an endpoint, apart from that socket. An engine embeds it by value and
+// opens it with Sessions.Open.
+//
+// For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and one of
+// Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
+type Session struct {
+	life
+	table      *Sessions
+	conn       SessionConn
+	key        SessionKey
+	client     *sessionClient
+	over       bool
+	waiting    bool          // its last datagram was the client's
+	detached   bool          // its client's next datagram is another session's
+	until      time.Duration // when a detached session ends
+	links      [2]sessionLinks
+	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
+	held       [][]byte // what the client sent while the host was asked
+}
+
+// maxUnanswered bounds the first datagram that a session keeps for another endpoint, in bytes. Questions are short.
+const maxUnanswered = 4096
+
+// maxHeld bounds the datagrams that a session keeps while the host is asked. A resolver asks for two addresses at once.
+const maxHeld = 8
+
+// detachedTime is how long an endpoint that was taken away has for answers to what it was asked.
+const detachedTime = 3 * time.Second
+
+// Over tells whether the session has ended.
+func (s *Session) Over() bool { return s.over }
+
+// admit finds an endpoint for a client that may have one. The outcome is empty when it was found, or the host is asked.
+func (s *Session) admit(iface int) Outcome {
+	t := s.table
+	if o := s.life.admit(t.originalDst(s.key, s.plan)); o != "" {
+		return o
+	}
+	o := OutcomeResources
+	s.client = t.client(s.clientAddr())
+	if t.makeRoom(s.client) {
+		if o = s.advance(s.start(iface, t.core().Now())); o == "" {
+			return ""
+		}
+		t.core().account.giveSession(s.client.holder)
+	}
+	t.releaseClient(s.client)
+	s.uncount()
+	return o
+}
+
+// advance takes the steps that come next. The outcome is empty when an endpoint was reached, or the host is asked.
+func (s *Session) advance(next step) Outcome {
+	for next.kind == stepDial {
+		proxy, lack, err := s.conn.Dial(next.endpoint, next.as, s.lost())
+		now := s.table.core().Now()
+		if err == nil {
+			s.current().Proxy = proxy
+			s.connected(now)
+			return ""
+		}
+		next = s.failed(err, lack, now)
+	}
+	if next.kind == stepAsk {
+		s.ask(next.ask)
+		return ""
+	}
+	return next.outcome
+}
+
+// lost is the first datagram if an endpoint was sent it that is gone, else nil.
+func (s *Session) lost() []byte {
+	if s.rec.Connect < 0 {
+		return nil
+	}
+	return s.unanswered
+}
+
+// ask has a question put to the host. What the client sends meanwhile is held.
+func (s *Session) ask(put func() bool) {
+	t := s.table
+	t.core().asker.ask(func() {
+		yes := put()
+		t.socket.Do(func() { s.answered(yes) })
+	})
+}
+
+func (s *Session) answered(yes bool) {
+	if s.over {
+		return
+	}
+	if o := s.advance(s.life.answered(yes, s.table.core().Now())); o != "" {
+		s.end(Proxy, Reset, o)
+		return
+	}
+	held := s.held
+	s.held = nil
+	for _, data := range held {
+		if s.over {
+			s.table.socket.Deliver(data, s.conn)
+		} else {
+			s.conn.Forward(data) // and it is held anew if the host is asked again
+		}
+	}
+}
+
+// target is the endpoint that the session has, or is about to be connected to.
+func (s *Session) target() netip.AddrPort {
+	if s.dialing {
+		return s.current().Endpoint
+	}
+	return s.rec.Endpoint.Addr
+}
+
+// Received counts a datagram of the client.
+func (s *Session) Received(data []byte, now time.Duration) {
+	s.traffic.FromClient.Add(int64(len(data)))
+	s.touch(true, now)
+	if s.rec.FirstByte < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
+		s.unanswered = bytes.Clone(data)
+	}
+}
+
+// Hold keeps a datagram of the client until the session has an endpoint. False: it has one, the datagram is to be sent.
+func (s *Session) Hold(data []byte) bool {
+	switch {
+	case !s.waitsForHost():
+		return false
+	case len(s.held) == maxHeld:
+		s.Dropped()
+	default:
+		s.held = append(s.held, bytes.Clone(data))
+	}
+	return true
+}
+
+// Sent counts a datagram of so many bytes that the kernel took for the endpoint.
+func (s *Session) Sent(n int) { s.traffic.ToEndpoint.Add(int64(n)) }
+
+// Dropped counts a datagram that the kernel did not take: a full queue, one too large, no route.
+func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
+
+// Replied counts datagrams of the endpoint, of so many bytes together, that were sent to the client, or are about to be.
+func (s *Session) Replied(n int64, now time.Duration) {
+	s.traffic.FromEndpoint.Add(n)
+	s.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
+	if s.rec.FirstByte < 0 {
+		s.firstByte(s.table.core().Now())
+		s.unanswered = nil
+	}
+	s.touch(false, now)
+}
+
+// Refused is called when nobody listens at the endpoint's port, or it cannot be reached, with a datagram of the client that
+// was not sent for that, nil if there is none. A session that never had an answer moves to another endpoint. Any other is
+// over, and the client's next datagram, which that one is, picks anew.
+func (s *Session) Refused(err error, unsent []byte) {
+	var again []byte // what a detached session was asked without an answer
+	if s.detached {
+		again = s.unanswered
+	}
+	if s.moved(err) {
+		if unsent != nil {
+			s.conn.Forward(unsent)
+		}
+		return
+	}
+	for _, data := range [][]byte{again, unsent} {
+		if data != nil {
+			s.table.socket.Deliver(data, s.conn)
+		}
+	}
+}
+
+// moved tells whether another endpoint was found in place of one that refuses. If not, the session has ended.
+func (s *Session) moved(err error) bool {
+	switch {
+	case s.detached:
+		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+	case s.unanswered == nil:
+		s.rec.Error = err.Error()
+		s.end(Endpoint, Reset, OutcomeEndpointReset)
+	default:
+		s.conn.Close()
+		o := s.advance(s.failed(err, Enough, s.table.core().Now()))
+		if o == "" {
+			return true
+		}
+		s.end(Endpoint, Reset, o)
+	}
+	return false
+}
+
+// touch makes the session the most recently used of those that wait for their endpoint, or of the others.
+func (s *Session) touch(waiting bool, now time.Duration) {
+	s.last = now
+	if s.detached && s.waiting == waiting {
+		return // however much comes, it ends at the same time
+	}
+	s.delist()
+	s.waiting = waiting
+	s.enlist()
+}
+
+// enlist puts the session last in its lists, of the socket and of the client.
+func (s *Session) enlist() {
+	s.table.lists.of(s).append(s)
+	s.client.lists.of(s).append(s)
+}
+
+func (s *Session) delist() {
+	s.table.lists.of(s).remove(s)
+	s.client.lists.of(s).remove(s)
+}
+
+// detach has the client's next datagram begin another session. This one passes on what its endpoint still answers.
+func (s *Session) detach(now time.Duration) {
+	s.depart()
+	s.detached, s.until = true, now+detachedTime
+	s.enlist()
+}
+
+// depart takes the session from its client.
+func (s *Session) depart() {
+	delete(s.table.attached, s.key)
+	s.delist()
+	s.uncount()
+}
+
+// cutSoon implements member.
+func (s *Session) cutSoon() {
+	s.table.socket.Do(func() { s.end(Proxy, Reset, OutcomeCut) })
+}
+
+// end closes a session that was opened.
+func (s *Session) end(by Side, how How, o Outcome) {
+	if s.over {
+		return
+	}
+	s.over = true
+	s.conn.Close()
+	if s.detached {
+		s.delist()
+	} else {
+		s.depart()
+	}
+	t := s.table
+	t.core().account.giveSession(s.client.holder)
+	t.releaseClient(s.client)
+	t.core().sessions.Add(-1)
+	t.core().registry.remove(s.rec.ID)
+	s.report(by, how, o, t.core().Now())
+}

@@ -1,0 +1,90 @@
+package splice
+
+import "net/netip"
+
+// sessionClient is a client address of a UDP socket with its sessions.
+type sessionClient struct {
+	holder *holder
+	lists  sessionLists
+	n      int // sessions, with those that are being admitted
+}
+
+// client finds a client address, or adds it, for one session more, until releaseClient.
+func (t *Sessions) client(addr netip.Addr) *sessionClient {
+	c := t.clients[addr]
+	if c == nil {
+		c = &sessionClient{holder: t.core().account.holder(t.front.tenant, addr), lists: newSessionLists(ofClient)}
+		t.clients[addr] = c
+	}
+	c.n++
+	t.n.Add(1)
+	return c
+}
+
+func (t *Sessions) releaseClient(c *sessionClient) {
+	t.n.Add(-1)
+	if c.n--; c.n == 0 {
+		delete(t.clients, c.holder.addr)
+		t.core().account.leaveHolder(c.holder)
+	}
+}
+
+// maxEvicted is how many sessions at the most are evicted for a new one: a client or Service whose share has become less
+// since it took its own shrinks to it.
+const maxEvicted = 2
+
+// makeRoom takes what a session of a client needs from the account, and evicts others where there is too little. False:
+// there still is.
+func (t *Sessions) makeRoom(c *sessionClient) bool {
+	for evicted := 0; ; evicted++ {
+		if !t.full(c) {
+			err := t.core().account.takeSession(c.holder, int(t.n.Load())-1)
+			if err == nil {
+				return true
+			}
+			t.core().opts.Trouble(err)
+		}
+		s := t.victim(c)
+		if s == nil || evicted == maxEvicted {
+			return false
+		}
+		s.end(Proxy, Timeout, OutcomeLimit)
+	}
+}
+
+// live implements yielder.
+func (t *Sessions) live() int64 { return t.n.Load() }
+
+// yield implements yielder: it makes room for sessions of other Services.
+func (t *Sessions) yield() {
+	t.socket.Do(func() {
+		for range maxEvicted {
+			if s := t.victim(nil); s != nil {
+				s.end(Proxy, Timeout, OutcomeLimit)
+			}
+		}
+	})
+}
+
+// full tells whether one session more of a client, which is counted already, is too many for this socket. The client has
+// its share of what the socket may have, as Services have of the Account.
+func (t *Sessions) full(c *sessionClient) bool {
+	rest := t.core().opts.UDPSessions - int(t.n.Load())
+	return rest < 0 || c.n > share*(rest+1)
+}
+
+// heavyClient is the part of a socket's sessions from which on a client makes room for its next one by its own: one in so
+// many.
+const heavyClient = 16
+
+// victim is the session to evict for a client's next, nil if there is none: one of its own where it has many, else the
+// least useful of the socket, as for nil.
+func (t *Sessions) victim(c *sessionClient) *Session {
+	now := t.core().Now()
+	if c != nil && (c.n-1)*heavyClient >= int(t.n.Load()) {
+		if s := c.lists.victim(now); s != nil {
+			return s
+		}
+	}
+	return t.lists.victim(now)
+}

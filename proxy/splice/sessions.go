@@ -1,0 +1,206 @@
+package splice
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// SessionSocket is the bound UDP socket that Sessions belong to, as far as they need it.
+type SessionSocket interface {
+	// Do calls f soon, but not before it returns, on the goroutine that owns the Sessions, or while it holds the lock that
+	// guards them. False: f is never called, since the engine has ended.
+	Do(f func()) bool
+	// SetTimer has Sweep called at that time, in place of any time set before; a negative time means never.
+	SetTimer(at time.Duration)
+	// Deliver takes a datagram as if the client of that session had just sent it.
+	Deliver(data []byte, of SessionConn)
+}
+
+// SessionKey is what makes a session: who writes, and to which local address.
+type SessionKey struct {
+	Client netip.AddrPort
+	Local  netip.Addr
+}
+
+// Sessions are the sessions of the clients that write to one bound UDP socket. They are owned by one goroutine, or guarded by
+// a lock of the engine: every method is called by that owner, but for Drain. Times are on the core's clock.
+type Sessions struct {
+	front    *Front
+	port     uint16
+	socket   SessionSocket
+	guarded  atomic.Bool  // rules let nothing but portals' traffic reach the socket
+	n        atomic.Int64 // sessions of all clients
+	closed   bool
+	draining bool // no session begins any more
+	attached map[SessionKey]*Session
+	lists    sessionLists // attached sessions, and detached ones, whose endpoints may still answer
+	clients  map[netip.Addr]*sessionClient
+	sweepAt  time.Duration // when the next session ends by itself; negative: none does
+}
+
+// NewSessions returns the sessions of a socket that is bound to a port, until Close.
+func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
+	t := &Sessions{
+		front: f, port: port, socket: socket, attached: map[SessionKey]*Session{}, lists: newSessionLists(ofSocket),
+		clients: map[netip.Addr]*sessionClient{}, sweepAt: -1,
+	}
+	f.tenant.add(t)
+	return t
+}
+
+func (t *Sessions) core() *Core { return t.front.engine }
+
+// Find returns the session that takes a client's datagrams, as it was opened; nil: none does.
+func (t *Sessions) Find(key SessionKey) SessionConn {
+	if s := t.attached[key]; s != nil {
+		return s.conn
+	}
+	return nil
+}
+
+// Open begins a session, in place, for a client that came in by the interface with that index (0: not known). False: there
+// can be none, and it was reported, unless the socket takes no clients any more.
+func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int, now time.Duration) bool {
+	if t.draining || t.closed {
+		return false
+	}
+	s.table, s.conn, s.key, s.waiting = t, conn, key, true
+	s.begin(t.front, key.Client, now)
+	if o := s.admit(iface); o != "" {
+		s.report(Proxy, Reset, o, t.core().Now())
+		return false
+	}
+	t.attached[key] = s
+	s.enlist()
+	t.core().sessions.Add(1)
+	t.core().registry.add(s)
+	if idle := t.front.present().policy.UDPIdle; idle > 0 && t.sweepAt < 0 {
+		t.setTimer(now + idle)
+	}
+	return true
+}
+
+// Drain has no more sessions begin. It may be called by any goroutine.
+func (t *Sessions) Drain() { t.socket.Do(func() { t.draining = true }) }
+
+// Close ends all sessions, whose service port went away. No other begins. It may be called more than once.
+func (t *Sessions) Close() {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	t.front.tenant.remove(t)
+	t.endDetached()
+	for s := t.lists.leastRecent(); s != nil; s = t.lists.leastRecent() {
+		s.end(Proxy, Reset, OutcomeServiceRemoved)
+	}
+	t.setTimer(-1)
+}
+
+func (t *Sessions) endDetached() {
+	for _, list := range t.lists.allDetached() {
+		for s := list.first; s != nil; s = list.first {
+			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		}
+	}
+}
+
+// Sweep ends the sessions that were silent or have been detached for too long, and sets the timer for the next. All sessions
+// of a socket have the same idle timeout, that of the front's present policy, so the least recently used end first.
+func (t *Sessions) Sweep(now time.Duration) {
+	next := time.Duration(-1)
+	due := func(at time.Duration) bool {
+		if at > now && (next < 0 || at < next) {
+			next = at
+		}
+		return at <= now
+	}
+	for _, list := range t.lists.allDetached() {
+		for s := list.first; s != nil && due(s.until); s = list.first {
+			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		}
+	}
+	idle := t.front.present().policy.UDPIdle
+	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.last+idle); s = t.lists.leastRecent() {
+		s.end(Proxy, Timeout, OutcomeOK)
+	}
+	t.setTimer(next)
+}
+
+func (t *Sessions) setTimer(at time.Duration) {
+	t.sweepAt = at
+	t.socket.SetTimer(at)
+}
+
+// retarget detaches the sessions whose endpoint no longer serves, and gives the others the idle timeout of the new policy.
+// It may be called by any goroutine, as may the methods that follow.
+func (t *Sessions) retarget(v *View) {
+	t.socket.Do(func() {
+		now := t.core().Now()
+		for _, s := range t.attached {
+			switch e, _ := v.endpoint(s.target()); {
+			case e.Ready || e.Serving:
+			case s.waitsForHost():
+				s.removed = true
+			default:
+				s.detach(now)
+			}
+		}
+		t.Sweep(now)
+	})
+}
+
+// setGuarded sets whether rules let nothing but portals' traffic reach the socket.
+func (t *Sessions) setGuarded(on bool) { t.guarded.Store(on) }
+
+// sweepSoon has another idle timeout take effect.
+func (t *Sessions) sweepSoon() { t.socket.Do(func() { t.Sweep(t.core().Now()) }) }
+
+// cutSoon ends all sessions by force. Of a socket that was drained only those that wait for an answer are cut.
+func (t *Sessions) cutSoon() {
+	t.socket.Do(func() {
+		lists := []*sessionList{&t.lists.waiting}
+		if !t.draining {
+			lists = append(lists, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
+		}
+		for _, list := range lists {
+			for s := list.first; s != nil; s = list.first {
+				s.end(Proxy, Reset, OutcomeCut)
+			}
+		}
+	})
+}
+
+// answerPending replies whether a session waits for an answer that may be under way.
+func (t *Sessions) answerPending(reply chan<- bool) {
+	pending := func() { reply <- t.waits(t.core().Now()) }
+	if !t.socket.Do(pending) {
+		reply <- false
+	}
+}
+
+func (t *Sessions) waits(now time.Duration) bool {
+	s := t.lists.waiting.last
+	return t.lists.detachedWaiting.first != nil || s != nil && now < s.last+answerTime
+}
+
+// originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front has
+// a single frontend it was that one; to ask the kernel is an eighth of a short session's cost. A NodePort stands for several
+// addresses, of which the kernel knows the one.
+func (t *Sessions) originalDst(key SessionKey, p *plan) netip.AddrPort {
+	local := netip.AddrPortFrom(key.Local, t.port)
+	ask := t.core().opts.OriginalDstUDP
+	if ask == nil {
+		return local
+	}
+	if t.guarded.Load() && len(p.Exposures) == 1 && p.Exposures[0].Kind != service.NodePort {
+		return p.Exposures[0].Frontend.Addr
+	}
+	if dst, err := ask(key.Client, local); err == nil {
+		return dst
+	}
+	return local
+}
