@@ -4,8 +4,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -39,7 +37,7 @@ func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logr
 	if err != nil {
 		return err
 	}
-	return d.run(ctx)
+	return runParts(ctx, d.parts(), d.servers.health.Draining)
 }
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
@@ -82,21 +80,6 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 // the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that show it.
 func (d *daemon) parts() []part {
 	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.reconciler, d.source, d.reload}
-}
-
-func (d *daemon) run(ctx context.Context) error {
-	ctx, failed := context.WithCancelCause(ctx)
-	defer failed(nil)
-	for _, p := range d.parts() {
-		p.start(failed)
-	}
-	<-ctx.Done()
-	d.servers.health.Draining()
-	var errs []error
-	for _, p := range slices.Backward(d.parts()) {
-		errs = append(errs, p.stop())
-	}
-	return errors.Join(errs...)
 }
 
 // nodeChanged applies what the Node object says of this node. A Node that is gone changes nothing: traffic goes on.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -45,6 +46,22 @@ func (s *stage) stop() error {
 	s.cancel()
 	s.wg.Wait()
 	return errors.Join(s.errs...)
+}
+
+// runParts starts parts in order, and stops them in reverse when ctx ends or one fails; before that it calls stopping.
+func runParts(ctx context.Context, parts []part, stopping func()) error {
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	for _, p := range parts {
+		p.start(failed)
+	}
+	<-ctx.Done()
+	stopping()
+	var errs []error
+	for _, p := range slices.Backward(parts) {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
 }
 
 // stopTimeout bounds each step of changing rules while the daemon stops.

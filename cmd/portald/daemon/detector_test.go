@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
+)
+
+func prefixes(texts ...string) (out []netip.Prefix) {
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+// The pods of the Node object count in the mode NodeCIDR alone, and only a change of them is one.
+func TestPodCIDRsOfTheNode(t *testing.T) {
+	pods := prefixes("10.244.1.0/24")
+	byNode := newLocalDetector(config.Inside{Mode: config.ByNodeCIDR}, nil)
+	if !byNode.setPodCIDRs(pods) || byNode.setPodCIDRs(prefixes("10.244.1.0/24")) {
+		t.Error("a change is not told from none")
+	}
+	if got, want := byNode.rules(), (portal.Inside{Sources: pods}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	fixed := config.Inside{Mode: config.ByClusterCIDR, CIDRs: prefixes("10.0.0.0/8")}
+	if d := newLocalDetector(fixed, nil); d.setPodCIDRs(pods) || !d.inRange(netip.MustParseAddr("10.9.9.9")) {
+		t.Error("clusterCIDR gave way to the node's")
+	}
+}
+
+// Each mode tells the writer the same as the listener.
+func TestDetectorModes(t *testing.T) {
+	for _, c := range []struct {
+		mode    config.Inside
+		rules   portal.Inside
+		matches map[string]bool
+	}{
+		{config.Inside{Mode: config.ByBridgeInterface, Interface: "cni0"}, portal.Inside{Interface: "cni0"},
+			map[string]bool{"cni0": true, "cni01": false, "": false}},
+		{config.Inside{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.Inside{InterfacePrefix: "veth"},
+			map[string]bool{"veth1": true, "eth0": false, "": false}},
+	} {
+		d := newLocalDetector(c.mode, nil)
+		if got := d.rules(); !reflect.DeepEqual(got, c.rules) {
+			t.Errorf("%s: %+v, want %+v", c.mode.Mode, got, c.rules)
+		}
+		for name, want := range c.matches {
+			if d.matches(name) != want {
+				t.Errorf("%s: interface %q inside: %v", c.mode.Mode, name, !want)
+			}
+		}
+	}
+}
+
+// Clients on this host are inside in every mode.
+func TestThisHostIsInside(t *testing.T) {
+	own, err := platform.NewLocalSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []config.InsideMode{
+		config.ByClusterCIDR, config.ByNodeCIDR, config.ByBridgeInterface, config.ByInterfacePrefix,
+	} {
+		d := newLocalDetector(config.Inside{Mode: mode}, &host{addresses: own})
+		inside, known := d.isInsideKnown(netip.MustParseAddr("127.0.0.1"), 1)
+		if !inside || !known || !d.isInside(netip.IPv6Loopback(), 1) {
+			t.Errorf("%s: not inside", mode)
+		}
+	}
+}
