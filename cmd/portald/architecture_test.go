@@ -57,6 +57,7 @@ var rooms = map[string][]string{
 	"github.com/spf13/pflag":         {"cmd/portald/config"},
 	"github.com/vishvananda/netlink": {"platform", "portal/ipvs", "portal/portaltest"},
 	"github.com/vishvananda/netns":   {"portal/portaltest"},
+	"go.yaml.in/yaml":                {"proxy/kube/manifests"},
 	"golang.org/x/sys":               {"platform", "portal/ipvs", "portal/nftables", "portal/portaltest", "proxy/splice"},
 	"k8s.io/api":                     {"proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch"},
 	"k8s.io/apimachinery": {"cmd/portald/config", "proxy", "proxy/kube/fixture", "proxy/kube/manifests",

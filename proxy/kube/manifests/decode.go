@@ -44,7 +44,7 @@ type header struct {
 func decode(f fragment) []decoded {
 	text, warnings, err := f.toJSON()
 	if err != nil {
-		return []decoded{{err: err, broken: true}}
+		return []decoded{{err: err}}
 	}
 	head, err := headerOf(text)
 	if err != nil {

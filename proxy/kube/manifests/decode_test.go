@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 		{
 			"documents, comments and a directive",
 			"# note\n%YAML 1.2\n---\n" + svcA + "...\n---\n# nothing\n--- # second\n" + svcA,
-			[]string{"document 1 (line 3): service default/a", "document 2 (line 11): service default/a"},
+			[]string{"document 1 (line 4): service default/a", "document 2 (line 12): service default/a"},
 		},
 		{"JSON", svcAJSON, []string{"document 1 (line 1): service default/a"}},
 		{"JSON one after the other", svcAJSON + "\n" + svcAJSON + "\n---\n" + svcAJSON, []string{
@@ -101,6 +101,17 @@ func TestDecode(t *testing.T) {
 			"JSON cut short", svcAJSON + "\n" + `{"apiVersion":"v1","items":[` + svcAJSON + `,{"apiVersion":"v1"`,
 			[]string{"document 1 (line 1): service default/a", "document 2 (line 2): the file ends inside it"},
 		},
+		{
+			"a kind that is there twice, before and behind the items", "apiVersion: v1\nkind: List\nitems:\n- 0\nkind:",
+			[]string{
+				`document 1 (line 1): warning: yaml: unmarshal errors: line 5: key "kind" already set in map`,
+				"document 1 (line 1): kind: is missing; write one, such as Service",
+			},
+		},
+		{
+			"a separator with a document on its line", svcA + "--- {a: b}\n---\n" + svcA,
+			[]string{"document 1 (line 1): invalid Yaml document separator: {a: b}"},
+		},
 		{"JSON with a comment behind it", svcAJSON + "\n# the end\n", []string{"document 1 (line 1): service default/a"}},
 		{"JSON and something else", svcAJSON + " 7", []string{
 			"document 1 (line 1): service default/a", "document 2 (line 1): the document: is a number; write a mapping",
@@ -113,7 +124,7 @@ func TestDecode(t *testing.T) {
 		{
 			"a quoted string that looks like items",
 			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a, annotations: {x: \"one\n- two\"}}}\n" + item("", svcA),
-			[]string{"document 1, item 1 (line 1): service default/a", "document 1, item 2 (line 1): service default/a"},
+			[]string{"document 1, item 1 (line 4): service default/a", "document 1, item 2 (line 6): service default/a"},
 		},
 		{
 			"an alias to another item",
@@ -124,20 +135,16 @@ func TestDecode(t *testing.T) {
 			"items inside of a string", "apiVersion: v1\nkind: List\nnote: \"\nitems:\n- kind: Service\n\"\n", nil,
 		},
 		{
-			"a broken item between good ones",
+			"a List that is no YAML",
 			"apiVersion: v1\nitems:\n" + item("", svcA) + "- kind: [\n" + item("", svcA) + "kind: List\n",
-			[]string{
-				"document 1, item 1 (line 3): service default/a",
-				"document 1, item 2 (line 7): yaml: line 7: did not find expected node content",
-				"document 1, item 3 (line 8): service default/a",
-			},
+			[]string{"document 1 (line 1): yaml: line 7: did not find expected node content"},
 		},
 		{
 			"a broken document between good ones", svcA + "---\na: b\n c: d\n---\n" + svcA,
 			[]string{
 				"document 1 (line 1): service default/a",
-				"document 2 (line 5): yaml: line 7: mapping values are not allowed in this context",
-				"document 3 (line 8): service default/a",
+				"document 2 (line 6): yaml: line 7: mapping values are not allowed in this context",
+				"document 3 (line 9): service default/a",
 			},
 		},
 		{"a field of the wrong type", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", []string{
@@ -155,17 +162,17 @@ func TestDecode(t *testing.T) {
 			"kinds of Kubernetes, its add-ons and others",
 			kinds("v1 Endpoints", "networking.k8s.io/v9 Ingress", "v1 PodList", "gateway.networking.k8s.io/v1 HTTPRoute", "serving.knative.dev/v1 Service"),
 			[]string{
-				"document 1 (line 1): other Endpoints", "document 2 (line 4): other Ingress.networking.k8s.io",
-				"document 4 (line 12): other HTTPRoute.gateway.networking.k8s.io", "document 5 (line 16): other Service.serving.knative.dev",
+				"document 1 (line 1): other Endpoints", "document 2 (line 5): other Ingress.networking.k8s.io",
+				"document 4 (line 13): other HTTPRoute.gateway.networking.k8s.io", "document 5 (line 17): other Service.serving.knative.dev",
 			},
 		},
 		{
 			"kinds that nobody knows", kinds("v1 Servce", "discovery.k8s.io/v1 Endpointslice", "discovry.k8s.io/v1 EndpointSlice", "v2 Service"),
 			[]string{
 				`document 1 (line 1): kind: no "Servce" is in apiVersion "v1" of Kubernetes; check the spelling of both`,
-				`document 2 (line 4): kind: no "Endpointslice" is in apiVersion "discovery.k8s.io/v1" of Kubernetes; check the spelling of both`,
-				`document 3 (line 8): kind: no "EndpointSlice" is in apiVersion "discovry.k8s.io/v1" of Kubernetes; check the spelling of both`,
-				`document 4 (line 12): apiVersion: "v2" of kind Service is not read; convert it to v1`,
+				`document 2 (line 5): kind: no "Endpointslice" is in apiVersion "discovery.k8s.io/v1" of Kubernetes; check the spelling of both`,
+				`document 3 (line 9): kind: no "EndpointSlice" is in apiVersion "discovry.k8s.io/v1" of Kubernetes; check the spelling of both`,
+				`document 4 (line 13): apiVersion: "v2" of kind Service is not read; convert it to v1`,
 			},
 		},
 		{"no kind", "apiVersion: v1\nmetadata: {name: a}\n", []string{"document 1 (line 1): kind: is missing; write one, such as Service"}},

@@ -168,12 +168,12 @@ func TestBrokenFileKeepsWhatWasGood(t *testing.T) {
 	// A document that can be named: it alone stays, c is gone.
 	write(t, path, svc("a", "10.96.1.1"), strings.Replace(svc("b", "10.96.0.9"), "port: 80", "port: http", 1))
 	r.wait("a=10.96.1.1 b=10.96.0.2")
-	r.said("document 2 (line 11): service shop/b: spec.ports.port: is a string; write a number")
+	r.said("document 2 (line 12): service shop/b: spec.ports.port: is a string; write a number")
 
 	// One of a misspelt kind: what has its name stays, c does not come back.
 	write(t, path, svc("a", "10.96.1.1"), strings.Replace(svc("b", "10.96.0.9"), "Service", "Servce", 1))
 	r.stays("a=10.96.1.1 b=10.96.0.2")
-	r.said(`document 2 (line 11): kind: no "Servce" is in apiVersion "v1" of Kubernetes`)
+	r.said(`document 2 (line 12): kind: no "Servce" is in apiVersion "v1" of Kubernetes`)
 
 	// One that cannot be named: all stay.
 	write(t, path, svc("a", "10.96.2.1"), "---\nkind: Serv\n  ice\n")
@@ -211,8 +211,8 @@ func TestOtherKindsAreCounted(t *testing.T) {
 	}
 }
 
-// A large list whose cut into items is wrong is read whole nevertheless, and as a whole again when it changes.
-func TestLargeListIsRejoined(t *testing.T) {
+// A large list with an alias to another item is read as a whole, and again when it changes.
+func TestLargeListWithAlias(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a, annotations: {x: &x v}}\n")
 	filler := strings.Repeat("x", 1<<20)

@@ -21,7 +21,7 @@ type reading struct {
 	data      []byte
 	err       error
 	fragments []fragment
-	digests   []digest    // zero where the result is not that of the fragment alone
+	digests   []digest
 	results   [][]decoded // of each fragment, nil where it is not decoded yet
 }
 
@@ -93,36 +93,9 @@ func (r *reading) replace(c contents) {
 	r.file.info, r.file.objects = r.info, c.objects
 	r.known = make(map[digest][]decoded, len(r.digests))
 	for i, d := range r.digests {
-		if d != (digest{}) {
-			r.known[d] = r.results[i]
-		}
+		r.known[d] = r.results[i]
 	}
 }
-
-// rejoin reads documents whole that were cut into items by their looks, where an item turned out to be no YAML by itself
-// and the whole is.
-func (r *reading) rejoin(opts translate.Options) {
-	tried := 0
-	for i, f := range r.fragments {
-		if f.whole == nil || f.doc == tried || !broken(r.results[i]) {
-			continue
-		}
-		tried = f.doc
-		joined := decodeTrimmed(*f.whole, opts)
-		if broken(joined) {
-			continue
-		}
-		for j := range r.fragments {
-			if r.fragments[j].doc == f.doc {
-				r.results[j], r.digests[j] = []decoded{}, digest{}
-			}
-		}
-		r.fragments[i], r.results[i] = *f.whole, joined
-	}
-}
-
-// broken tells whether the fragment with these results is no YAML.
-func broken(results []decoded) bool { return len(results) == 1 && results[0].broken }
 
 // decodeNew decodes the fragments whose result is not known.
 func decodeNew(readings []*reading, opts translate.Options) {
@@ -139,9 +112,6 @@ func decodeNew(readings []*reading, opts translate.Options) {
 		}
 	}
 	parallel(len(jobs), func(i int) { *jobs[i].result = decodeTrimmed(jobs[i].fragment, opts) })
-	for _, r := range readings {
-		r.rejoin(opts)
-	}
 }
 
 // parallel calls f for 0 … n-1 on all processors.

@@ -1,30 +1,38 @@
 package manifests
 
-import "bytes"
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
 
 // fragment is the text of one object in a file: a document, or an item of a list.
 type fragment struct {
-	text  []byte
-	doc   int       // number of the document in the file, from 1
-	item  int       // number in its list, from 1; 0 = no item
-	line  int       // line its text begins at, from 1
-	list  typeMeta  // of the list around it
-	whole *fragment // the document it was cut out of by its looks (YAML); nil where the cut is sure
-	json  bool      // it is known to be JSON
-	open  bool      // it is JSON that ends too early
+	text []byte
+	doc  int      // number of the document in the file, from 1
+	item int      // number in its list, from 1; 0: no item
+	line int      // that its text begins at, from 1
+	list typeMeta // of the list around it
+	json bool     // the text is JSON; else YAML, of an item a list of one
+	err  error    // why the text cannot be read
 }
 
-// split cuts the text of a file at the limits of its objects without reading them, so that they can be read each by
-// itself: in parallel, only when changed, and in spite of a broken neighbour. Documents are separated as in YAML, JSON
-// values may also follow each other. A list is taken apart when it has the shape that kubectl writes; otherwise it
-// stays one fragment. The fragments share the memory of text.
+// split returns the objects in the text of a file without decoding them, so that they can be decoded in parallel, only
+// when changed, and though others in the file are invalid. Documents are separated as in YAML; JSON values may also
+// follow each other.
 func split(text []byte) []fragment {
 	var out []fragment
 	for _, doc := range documents(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))) {
 		doc.doc = number(out)
-		if doc.trimLeft().text[0] == '{' {
+		switch {
+		case doc.err != nil:
+			out = append(out, doc)
+		case doc.trimLeft().text[0] == '{':
 			out = append(out, splitJSON(doc)...)
-		} else {
+		default:
 			out = append(out, splitYAML(doc)...)
 		}
 	}
@@ -39,41 +47,27 @@ func number(fragments []fragment) int {
 	return fragments[len(fragments)-1].doc + 1
 }
 
-// documents cuts at lines that begin with "---" or "...", which no YAML text and no JSON can have inside a document.
-// Those with nothing but comments, directives and blanks are left out.
-func documents(text []byte) []fragment {
-	var out []fragment
-	begin, line, start := 0, 1, 1
-	flush := func(end int) {
-		if doc := text[begin:end]; !blank(doc) {
-			out = append(out, fragment{text: doc, line: start})
+// documents are those that hold more than comments. A separator with other text on its line is an error, as for kubectl,
+// behind which nothing is read.
+func documents(text []byte) (out []fragment) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for line := 1; ; {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			return append(out, fragment{text: text, line: line, err: err})
+		}
+		whole := fragment{text: doc, line: line}
+		line += bytes.Count(doc, []byte("\n")) + 1 // and the separator behind it
+		if bytes.HasPrefix(doc, []byte("---")) {   // the reader drops only separators between documents
+			_, whole = whole.cutAt(bytes.IndexByte(doc, '\n') + 1)
+		}
+		if !blank(whole.text) {
+			out = append(out, whole)
 		}
 	}
-	for at := 0; at < len(text); line++ {
-		end := lineEnd(text, at)
-		if isMarker(text[at:end]) {
-			flush(at)
-			begin, start = at+3, line // what follows the marker on its line belongs to the document
-		}
-		at = end
-	}
-	flush(len(text))
-	return out
-}
-
-// lineEnd is the offset behind the line that begins at at.
-func lineEnd(text []byte, at int) int {
-	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
-		return at + n + 1
-	}
-	return len(text)
-}
-
-func isMarker(line []byte) bool {
-	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
-		return false
-	}
-	return len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0
 }
 
 // blank tells whether text has comments, directives and white space only.

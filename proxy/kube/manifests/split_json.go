@@ -15,7 +15,9 @@ func splitJSON(doc fragment) (out []fragment) {
 		var found list
 		err := values.Decode(&found)
 		if _, otherShape := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !otherShape {
-			rest.open = errors.Is(err, io.ErrUnexpectedEOF)
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				rest.err = errors.New("the file ends inside it")
+			}
 			return append(out, rest)
 		}
 		var one fragment

@@ -1,9 +1,9 @@
 package manifests
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,11 +14,8 @@ import (
 // toJSON returns what a fragment says, as JSON. A key that is there twice is a warning, and its last value counts. An
 // error means that the text is no YAML.
 func (f fragment) toJSON() (text []byte, warnings []string, err error) {
-	if f.json {
-		return f.text, nil, nil
-	}
-	if f.open {
-		return nil, nil, errors.New("the file ends inside it")
+	if f.json || f.err != nil {
+		return f.text, nil, f.err
 	}
 	text, strict := yaml.YAMLToJSONStrict(f.text)
 	if strict != nil {
@@ -27,16 +24,14 @@ func (f fragment) toJSON() (text []byte, warnings []string, err error) {
 		}
 		warnings = []string{shiftLines(strict.Error(), f.line)}
 	}
-	if f.whole == nil {
+	if f.item == 0 {
 		return text, warnings, nil
 	}
-	// Cut out with its dash, it is a list of one.
-	item, isList := bytes.CutPrefix(text, []byte("["))
-	item, isClosed := bytes.CutSuffix(item, []byte("]"))
-	if !isList || !isClosed || !json.Valid(item) {
-		return nil, nil, errors.New("is no item of a list")
+	var one []json.RawMessage
+	if err := json.Unmarshal(text, &one); err != nil || len(one) != 1 {
+		return nil, nil, fmt.Errorf("read item %d of the list: it is not one item", f.item)
 	}
-	return item, warnings, nil
+	return one[0], warnings, nil
 }
 
 // shiftLines makes the line numbers in a message about a fragment those of the file, and the message one line.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"gopkg.in/yaml.v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -29,6 +29,9 @@ func FuzzTranslate(f *testing.F) {
 		case strings.Contains(text, `"kind":"EndpointSlice"`):
 			endpointSlices = append(endpointSlices, text)
 		}
+	}
+	if len(svcs) == 0 || len(endpointSlices) == 0 {
+		f.Fatal("no seeds")
 	}
 	for i := range svcs {
 		f.Add(svcs[i], endpointSlices[i%len(endpointSlices)], "203.0.113.10")
