@@ -99,7 +99,7 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 		case "audit":
 			must(w.Audit(b.Context()))
 		case "audit-all":
-			w.conn.seen = 0
+			w.conn.Verified(0)
 			must(w.Audit(b.Context()))
 		}
 	}

@@ -36,7 +36,7 @@ func TestTrial(t *testing.T) {
 		if err := table.try(strange); err == nil {
 			t.Error("a kind of chain that no kernel has is taken")
 		}
-		if _, err := w.conn.generation(); err != nil {
+		if _, err := w.conn.Generation(); err != nil {
 			t.Errorf("the next question: %v", err)
 		}
 	}
@@ -60,11 +60,11 @@ func TestLacks(t *testing.T) {
 		}
 		return nil
 	}
-	lacking, err := lacks(r.features(), old)
+	lacking, err := missing(r.features(), old)
 	if got := strings.Join(lacking, ", "); got != "types of addresses (nft_fib), random numbers (nft_numgen)" || !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("lacks %s, %v", got, err)
 	}
-	if lacking, err = lacks(r.features(), func(...feature) error { return nil }); lacking != nil || err != nil {
+	if lacking, err = missing(r.features(), func(...feature) error { return nil }); lacking != nil || err != nil {
 		t.Errorf("has all, and lacks %s, %v", lacking, err)
 	}
 }

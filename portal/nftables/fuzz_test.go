@@ -21,37 +21,37 @@ type host struct {
 
 func newHost() *host { return &host{map[string]map[string]string{}, map[string]string{}} }
 
-func (h *host) apply(e *edit, f family) error {
-	for _, s := range e.sets {
+func (h *host) apply(c *changeset, f family) error {
+	for _, s := range c.createSets {
 		if h.sets[s.name] != nil {
 			return fmt.Errorf("set %s is there", s.name)
 		}
 		h.sets[s.name] = map[string]string{}
 	}
-	h.write(e.chains, f)
+	h.write(c.writeChains, f)
 	for _, change := range []struct {
 		what   string
 		all    []filled
 		exists bool
-	}{{"put", e.puts, false}, {"swap", e.swaps, true}, {"drop", e.drops, true}, {"drop", e.parting, true}} {
+	}{{"add", c.add, false}, {"replace", c.replace, true}, {"remove", c.remove, true}, {"remove", c.retire, true}} {
 		for _, x := range change.all {
 			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
 			if _, there := set[key]; set == nil || there != change.exists {
 				return fmt.Errorf("%s %s into %s, which is there: %t, and has it: %t", change.what, key, x.set.name, set != nil, there)
 			}
-			if set[key] = fmt.Sprint(x.value); change.what == "drop" {
+			if set[key] = fmt.Sprint(x.value); change.what == "remove" {
 				delete(set, key)
 			}
 		}
 	}
-	h.write(e.late, f)
-	for _, name := range e.gone {
+	h.write(c.trimChains, f)
+	for _, name := range c.dropChains {
 		if _, there := h.chains[name]; !there {
 			return fmt.Errorf("chain %s is not there", name)
 		}
 		delete(h.chains, name)
 	}
-	for _, s := range e.goneSets {
+	for _, s := range c.dropSets {
 		if len(h.sets[s.name]) > 0 {
 			return fmt.Errorf("set %s goes with elements in it", s.name)
 		}
@@ -85,7 +85,7 @@ func FuzzEquivalence(f *testing.F) {
 			r.adopt(o.settings())
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
-			held, all := whole(r, nil, nil)
+			held, all := build(r, nil, nil)
 			if err := updated.apply(all, family); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func FuzzEquivalence(f *testing.F) {
 					t.Fatal(err)
 				}
 			}
-			_, last := whole(r, state.Portals(), open)
+			_, last := build(r, state.Portals(), open)
 			if err := replaced.apply(last, family); err != nil {
 				t.Fatal(err)
 			}

@@ -3,8 +3,6 @@ package nftables
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/binary"
-	"net/netip"
 	"strings"
 
 	"github.com/portald/portald/portal"
@@ -50,36 +48,32 @@ type chainID struct {
 	role  role
 }
 
-// clientsID says whose clients a set has: those of a service port with affinity, each with the number of the endpoint that
-// it has. A set for each endpoint would be more of them than the kernel finds in good time: it looks through all by name.
+func (id chainID) name() string { return uniqueName(roleNames[id.role], id.owner) }
+
+// clientsID is the set of the clients of a service port with affinity, each with the id of its endpoint. With a set for
+// each endpoint there would be too many: the kernel searches them all for a name.
 type clientsID struct{ owner service.PortName }
 
-func (id chainID) name() string { return unique(roleNames[id.role], id.owner) }
+func (id clientsID) name() string { return uniqueName(affinityPrefix, id.owner) }
 
-// set is that of the clients.
-func (id clientsID) set() *set {
-	return &set{name: unique(affinity, id.owner), key: key{bySource, bySlot}, slots: 2, dynamic: true}
+// clients is that set.
+func (f family) clients(owner service.PortName) *set {
+	return &set{name: clientsID{owner}.name(), key: key{f.saddr(), numgen(2, 0)}, dynamic: true}
 }
 
-// number tells an endpoint from the others of its service port, whichever these are.
-func number(endpoint netip.AddrPort) uint32 {
-	hash := sha256.Sum256([]byte(endpoint.String()))
-	return binary.BigEndian.Uint32(hash[:]) >> 1 // the kernel adds one
-}
-
-// affinity and endpointsOf begin the names of sets that come and go.
+// Prefixes of the names of sets that a table has for some portals only.
 const (
-	affinity    = "affinity"
-	endpointsOf = "endpoints"
+	affinityPrefix  = "affinity"
+	endpointsPrefix = "endpoints"
 )
 
-// passing tells whether a set of this name may be one of those.
-func passing(name string) bool {
-	return strings.HasPrefix(name, affinity+"-") || strings.HasPrefix(name, endpointsOf+"-")
+// hasPrefix tells whether a set may be one of those, by its name.
+func hasPrefix(set string) bool {
+	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, endpointsPrefix+"-")
 }
 
-// unique is a name that has a hash to be so; the rest is for readers.
-func unique(what string, owner service.PortName) string {
+// uniqueName is unique by a hash; the rest is for readers.
+func uniqueName(what string, owner service.PortName) string {
 	hash := sha256.Sum256([]byte(owner.String()))
 	name := what + "-" + base32.StdEncoding.EncodeToString(hash[:])[:16] + "-" + readable(owner)
 	return name[:min(len(name), maxName)]

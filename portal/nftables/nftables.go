@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -55,7 +56,7 @@ type Options struct {
 type Writer struct {
 	portal.Limits
 	portal.Live
-	conn   *conn
+	conn   *nfnl.Conn
 	tables []*table // one for each family served
 	failed func(family service.IPFamily, partial bool)
 	known  portal.Known
@@ -73,7 +74,7 @@ func New(o Options) (*Writer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	conn, err := dial()
+	conn, err := nfnl.Dial()
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
@@ -91,7 +92,7 @@ func New(o Options) (*Writer, error) {
 		case f.ip == service.IPv6:
 			o.Log("no portals for IPv6 on this host: %v", err)
 		default:
-			return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.close())
+			return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.Close())
 		}
 	}
 	return w, nil
@@ -143,10 +144,10 @@ func (o *Options) settings() portal.Settings {
 
 // rules are those of a family, without what is live.
 func (o *Options) rules(f family) (rules, error) {
-	r := rules{sets: newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
+	r := rules{sets: f.newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
 		dials: o.Dials}
 	var err error
-	if r.address, err = portal.ProxyAddress(o.ProxyAddresses, f.ip); err != nil {
+	if r.proxyAddress, err = portal.ProxyAddress(o.ProxyAddresses, f.ip); err != nil {
 		return rules{}, err
 	}
 	for _, cidr := range o.ServiceCIDRs {
@@ -185,7 +186,7 @@ func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.known.Anew(func() error {
 		sound, err := w.Sound(portals)
-		errs := []error{err, w.conn.observe()}
+		errs := []error{err, w.conn.Watch()}
 		for _, t := range w.tables {
 			t.adopt(w.Settings())
 			errs = append(errs, t.wrap("replace", w.tell(t, false, t.replace(ctx, sound, w.open))))
@@ -227,18 +228,18 @@ func (w *Writer) Cleanup(ctx context.Context) error {
 // Audit compares the tables of both families with what was written, unless nobody has changed anything in nftables.
 func (w *Writer) Audit(ctx context.Context) error {
 	return w.known.Look(func() error {
-		gen, same, err := w.conn.unchanged()
+		id, same, err := w.conn.Unchanged()
 		if same || err != nil {
 			return err
 		}
 		var errs []error
 		for _, t := range w.tables {
-			errs = append(errs, t.wrap("audit", t.audit(ctx)))
+			errs = append(errs, t.wrap("audit", t.audit()))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		w.conn.seen = gen
+		w.conn.Verified(id)
 		return nil
 	})
 }
@@ -254,5 +255,5 @@ func (f family) wrap(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s portals: %w", verb, f.name, err)
+	return fmt.Errorf("%s %s portals: %w", verb, f.ip, err)
 }

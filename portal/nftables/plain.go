@@ -2,24 +2,33 @@ package nftables
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-// plain leads to endpoints, after what external portals and the node's own flows need. It looks twice as well: a portal may
-// go from one class to another meanwhile. One that was gone by then leaves no mark.
-func (r rules) plain(s scope) []rule {
-	var out []rule
-	if s.external == nil {
-		out = append(out, rule{mark{r.masquerade.Mark}})
-	} else {
-		out = append(out, rule{member{s.external}, mark{r.masquerade.Mark}}, rule{jump(markClients)})
-	}
-	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())}, rule{unmark{r.masquerade.Mark}})
+// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints. Plain
+// portals are elements of maps, by class.
+func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
+	f := r.forwarding(p.Kind, to)
+	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
 }
 
-// classes is the chain that looks for a portal's endpoints.
-func (s scope) classes() string { return endpointsOf + "-" + s.name }
+// plainChain sends flows to endpoints, after marking those that are to be masqueraded. It jumps there twice: a portal that
+// moves to another class meanwhile is missed once. Flows of one that was deleted meanwhile lose the mark.
+func (r rules) plainChain(s scope) []rule {
+	var out []rule
+	if s.external == nil {
+		out = append(out, rule{mark(r.masquerade.Mark)})
+	} else {
+		out = append(out, rule{elementOf(s.external), mark(r.masquerade.Mark)}, rule{jump(markClients)})
+	}
+	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())}, rule{unmark(r.masquerade.Mark)})
+}
+
+// classes is the name of the chain that looks for a portal's endpoints.
+func (s scope) classes() string { return endpointsPrefix + "-" + s.name }
 
 // class is the plain portals of a scope that have the same number of endpoints.
 type class struct {
@@ -27,16 +36,22 @@ type class struct {
 	number int
 }
 
-func (c class) name() string { return fmt.Sprintf("%s-%s-%d", endpointsOf, c.scope, c.number) }
+func (c class) name() string { return fmt.Sprintf("%s-%s-%d", endpointsPrefix, c.scope, c.number) }
 
-// chain leads to the endpoints. It is a chain of its own because the kernel walks all of a map for a new rule that asks
-// it: a new class has nothing yet, and the rules of others stay.
-func (c class) chain(s *set) chain {
-	all := protocols{service.TCP, service.UDP, service.SCTP}
-	return chain{name: c.name(), rules: []rule{{all, spreadBy{s}}}}
+// newSet is the map of the class: an endpoint for each portal and random number.
+func (c class) newSet(f family, portals key) *set {
+	k := append(slices.Clone(portals), numgen(uint32(c.number), 0))
+	return &set{name: c.name(), key: k, data: key{f.daddr(), dport()}}
 }
 
-// classesChain asks the classes, one after the other.
+// chain sends flows to the endpoints that a map has. Each class has a chain of its own because the kernel goes through all
+// of a map for a new rule that looks it up: a new class is still empty, and the rules of others stay.
+func (c class) chain(endpoints *set) chain {
+	protocols := protocolIs(service.TCP, service.UDP, service.SCTP)
+	return chain{name: c.name(), rules: []rule{{protocols, dnatMap{mapping{endpoints}}}}}
+}
+
+// classesChain jumps to the classes, one after the other.
 func classesChain(s scope, all []class) chain {
 	c := chain{name: s.classes()}
 	for _, class := range all {

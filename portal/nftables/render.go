@@ -22,26 +22,26 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 			return nil, err
 		}
 		r.adopt(o.settings())
-		_, e := whole(r, sound, open)
-		fmt.Fprintf(&b, "# %s\n", f.name)
+		_, c := build(r, sound, open)
+		fmt.Fprintf(&b, "# %s\n", f.ip)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)
-		e.text(&b, f, o.Table)
+		c.text(&b, f, o.Table)
 	}
 	return b.Bytes(), err
 }
 
-// text writes an edit that makes a table from nothing.
-func (e *edit) text(b *bytes.Buffer, f family, table string) {
+// text writes a changeset from no table.
+func (c *changeset) text(b *bytes.Buffer, f family, table string) {
 	fmt.Fprintf(b, "table %s %s {\n", f.word, table)
 	elements := map[string][]string{}
-	for _, p := range e.puts {
-		elements[p.set.name] = append(elements[p.set.name], p.set.elementText(p.element, p.value))
+	for _, e := range c.add {
+		elements[e.set.name] = append(elements[e.set.name], e.set.elementText(e.element, e.value))
 	}
-	for _, s := range e.sets {
-		b.WriteString(s.text(f, elements[s.name]))
+	for _, s := range c.createSets {
+		b.WriteString(s.text(elements[s.name]))
 	}
-	for _, c := range e.chains {
-		c.text(b, f)
+	for _, chain := range c.writeChains {
+		chain.text(b, f)
 	}
 	b.WriteString("}\n")
 }

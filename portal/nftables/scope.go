@@ -1,55 +1,53 @@
 package nftables
 
-import "slices"
-
 // sets are those that every table has.
 type sets struct {
 	ips, nodePorts scope
 	clusterIPs     *set
-	hairpins       *set // pairs of addresses of endpoints that dial themselves
-	proxyPorts     *set // at which listeners of the daemon are
+	hairpins       *set // of an endpoint's address twice: connections of endpoints to themselves
+	proxyPorts     *set // at which the daemon listens
 }
 
-// scope is the portals of one form: by address, or node ports.
+// scope is the sets of one kind of frontends: those with an address, or node ports.
 type scope struct {
 	name      string
 	redirects *set // to ports, for everyone
-	insiders  *set // to ports, for clients inside the cluster; chains lead here
-	chains    *set // to chains of those that are not plain
-	plain     *set // those that spread over endpoints and ask nothing of the client
-	external  *set // of these, those that masquerade everyone; nil: all do
+	insiders  *set // to ports, for clients inside the cluster; looked up in a chain of its own
+	chains    *set // to chains, of portals that are not plain
+	plain     *set // portals that spread alike for all clients
+	external  *set // those of plain that masquerade everyone; nil: all do
 	refused   *set
 	dropped   *set
 }
 
-func newSets() sets {
+func (f family) newSets() sets {
 	return sets{
-		ips:        newScope("ips", byDestination, byProtocol, byPort),
-		nodePorts:  newScope("nodeports", byProtocol, byPort),
-		clusterIPs: &set{name: "cluster-ips", key: key{byDestination}},
-		hairpins:   &set{name: "hairpin-connections", key: key{bySource, byDestination}},
-		proxyPorts: &set{name: "proxy-ports", key: key{byProtocol, byPort}},
+		ips:        newScope("ips", true, key{f.daddr(), l4proto(), dport()}),
+		nodePorts:  newScope("nodeports", false, key{l4proto(), dport()}),
+		clusterIPs: &set{name: "cluster-ips", key: key{f.daddr()}},
+		hairpins:   &set{name: "hairpin-connections", key: key{f.saddr(), f.daddr()}},
+		proxyPorts: &set{name: "proxy-ports", key: key{l4proto(), dport()}},
 	}
 }
 
-func newScope(name string, parts ...field) scope {
-	k := key(parts)
+// newScope makes the sets of a scope, clusterIPs telling whether such are among its frontends.
+func newScope(name string, clusterIPs bool, k key) scope {
 	s := scope{
 		name:      name,
-		redirects: &set{name: "redirect-" + name, key: k, data: ports},
-		insiders:  &set{name: "inside-" + name, key: k, data: ports},
-		chains:    &set{name: "service-" + name, key: k, data: verdicts},
+		redirects: &set{name: "redirect-" + name, key: k, data: key{dport()}},
+		insiders:  &set{name: "inside-" + name, key: k, data: key{dport()}},
+		chains:    &set{name: "service-" + name, key: k, verdicts: true},
 		plain:     &set{name: "plain-" + name, key: k},
 		refused:   &set{name: "refused-" + name, key: k},
 		dropped:   &set{name: "dropped-" + name, key: k},
 	}
-	if slices.Contains(k, byDestination) {
+	if clusterIPs {
 		s.external = &set{name: "external-" + name, key: k}
 	}
 	return s
 }
 
-// all are in the order in which they are shown.
+// all are in the order of the text.
 func (s sets) all() []*set {
 	var all []*set
 	for _, scope := range []scope{s.ips, s.nodePorts} {

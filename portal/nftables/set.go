@@ -4,69 +4,28 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"github.com/portald/portald/proxy/service"
 )
 
-// field is a part of the key of a set.
-type field uint8
-
-const (
-	bySource field = iota
-	byDestination
-	byProtocol
-	byPort
-	bySlot // a random number below that of the set's slots
-)
-
-// key is what a set is asked by.
-type key []field
-
-// text is the expression that makes the key from a packet.
-func (k key) text(f family, slots int) string {
-	words := map[field]string{bySource: f.word + " saddr", byDestination: f.word + " daddr", byProtocol: "meta l4proto",
-		byPort: "th dport", bySlot: fmt.Sprintf("numgen random mod %d", slots)}
-	return k.join(func(part field) string { return words[part] })
-}
-
-// types are those of its parts.
-func (k key) types(f family) string {
-	words := map[field]string{bySource: f.addressType(), byDestination: f.addressType(), byProtocol: "inet_proto", byPort: "inet_service"}
-	return k.join(func(part field) string { return words[part] })
-}
-
-func (k key) join(word func(field) string) string {
-	var words []string
-	for _, part := range k {
-		words = append(words, word(part))
-	}
-	return strings.Join(words, " . ")
-}
-
-// data is what a set knows of its elements.
-type data uint8
-
-const (
-	nothing data = iota
-	verdicts
-	ports
-	endpoints // an address and a port
-)
-
-// set is a set or, with data, a map.
+// set is a set or, with data or verdicts, a map.
 type set struct {
-	name    string
-	key     key
-	data    data
-	slots   int  // of a key that has such
-	dynamic bool // packets enter elements, which time out
-	ranges  bool // elements are where ranges begin and end
+	name      string // empty = anonymous: it belongs to a rule, and its elements do not change
+	key       key
+	data      key  // of a map: what it has for each element
+	verdicts  bool // it is a verdict map
+	dynamic   bool // packets add elements, which time out
+	intervals bool // elements are where intervals begin and end
+
+	// Of anonymous sets:
+	elements []filled
+	prefixes []netip.Prefix // the intervals, as text has them
 }
 
-// text declares it.
-func (s *set) text(f family, elements []string) string {
+func (s *set) isMap() bool { return s.verdicts || s.data != nil }
+
+// text declares it, with elements as text.
+func (s *set) text(elements []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\t%s %s {\n\t\t%s\n", choose(s.data == nothing, "set", "map"), s.name, s.types(f))
+	fmt.Fprintf(&b, "\t%s %s {\n\t\t%s\n", choose(s.isMap(), "map", "set"), s.name, s.types())
 	if s.dynamic {
 		b.WriteString("\t\tflags dynamic, timeout\n")
 	}
@@ -77,82 +36,125 @@ func (s *set) text(f family, elements []string) string {
 	return b.String()
 }
 
-func (s *set) types(f family) string {
-	switch s.data {
-	case verdicts:
-		return "type " + s.key.types(f) + " : verdict"
-	case ports:
-		return "type " + s.key.types(f) + " : inet_service"
-	case endpoints: // the type of a slot has no name
-		return "typeof " + s.key.text(f, s.slots) + " : " + key{byDestination, byPort}.text(f, 0)
+func (s *set) types() string {
+	text, types := "type ", key.types
+	if s.key.anonymous() {
+		text, types = "typeof ", key.text
 	}
-	if s.slots > 0 {
-		return "typeof " + s.key.text(f, s.slots)
+	text += types(s.key)
+	switch {
+	case s.verdicts:
+		return text + " : verdict"
+	case s.data != nil:
+		return text + " : " + types(s.data)
 	}
-	return "type " + s.key.types(f)
+	return text
 }
 
-// element is one of a set, by the parts that the set's key has.
-type element struct {
-	source, destination netip.Addr
-	protocol            service.Protocol
-	port                uint16
-	slot                uint32
-	end                 bool // of a range, which does not have it
-}
-
-func (e element) text(k key) string {
-	return k.join(func(part field) string {
-		switch part {
-		case bySource:
-			return e.source.String()
-		case byDestination:
-			return e.destination.String()
-		case byProtocol:
-			return e.protocol.String()
-		case byPort:
-			return fmt.Sprint(e.port)
-		}
-		return fmt.Sprint(e.slot)
-	})
-}
-
-func (e element) compare(o element) int {
-	for _, c := range []int{e.destination.Compare(o.destination), e.source.Compare(o.source),
-		int(e.protocol) - int(o.protocol), int(e.port) - int(o.port), int(int64(e.slot) - int64(o.slot))} {
-		if c != 0 {
-			return c
+// reference is how rules name the set, or write all of it.
+func (s *set) reference() string {
+	if s.name != "" {
+		return "@" + s.name
+	}
+	var words []string
+	for _, p := range s.prefixes {
+		words = append(words, prefixText(p))
+	}
+	if !s.intervals {
+		for _, e := range s.elements {
+			words = append(words, s.elementText(e.element, e.value))
 		}
 	}
-	return 0
+	return "{ " + strings.Join(words, ", ") + " }"
 }
 
-// value is what a set knows of an element.
-type value struct {
-	verdict  verdict        // if the set has verdicts
-	endpoint netip.AddrPort // if it has endpoints, or ports, which are that of this
-	comment  string         // whose portal it is; empty = none
-}
-
-// text is of the element with its value.
+// elementText is an element with its value.
 func (s *set) elementText(e element, v value) string {
-	text := e.text(s.key)
+	text := s.key.values(e)
 	if v.comment != "" {
 		text += fmt.Sprintf(" comment \"%s\"", v.comment)
 	}
-	switch s.data {
-	case verdicts:
+	switch {
+	case s.verdicts:
 		text += " : " + v.verdict.text(family{})
-	case ports:
-		text += fmt.Sprintf(" : %d", v.endpoint.Port())
-	case endpoints:
-		text += fmt.Sprintf(" : %s . %d", v.endpoint.Addr(), v.endpoint.Port())
+	case s.data != nil:
+		text += " : " + s.data.values(v.parts())
 	}
 	return text
+}
+
+// value is what a map has for an element.
+type value struct {
+	verdict  verdict        // of a verdict map
+	endpoint netip.AddrPort // of another map: an address and a port, or a port alone
+	comment  string         // whose portal it is; empty = none
+}
+
+// parts are those of the endpoint, of which the map's data has one or both.
+func (v value) parts() element {
+	return element{destination: v.endpoint.Addr(), port: v.endpoint.Port()}
 }
 
 // entry is an element in its set.
 type entry struct {
 	set *set
 	element
+}
+
+// filled is an entry with its value.
+type filled struct {
+	entry
+	value
+}
+
+// literal is an anonymous set of elements.
+func literal(k key, elements []element) *set {
+	s := &set{key: k}
+	for _, e := range elements {
+		s.elements = append(s.elements, filled{entry: entry{element: e}})
+	}
+	return s
+}
+
+// literalMap is an anonymous map that numbers endpoints.
+func (f family) literalMap(endpoints []netip.AddrPort) *set {
+	s := &set{key: key{numgen(uint32(len(endpoints)), 0)}, data: key{f.daddr(), dport()}}
+	for i, e := range endpoints {
+		s.elements = append(s.elements, filled{entry{element: element{slot: uint32(i)}}, value{endpoint: e}})
+	}
+	return s
+}
+
+// literalPrefixes is an anonymous set of source addresses, by prefixes that are masked, in order, and do not overlap. Its
+// elements are where each begins, and the first address after it unless the next begins there or there is none.
+func (f family) literalPrefixes(prefixes []netip.Prefix) *set {
+	var bounds []element
+	for i, p := range prefixes {
+		if i == 0 || following(prefixes[i-1]) != p.Addr() {
+			bounds = append(bounds, element{source: p.Addr()})
+		}
+		if end := following(p); end.IsValid() && (i == len(prefixes)-1 || prefixes[i+1].Addr() != end) {
+			bounds = append(bounds, element{source: end, end: true})
+		}
+	}
+	s := literal(key{f.saddr()}, bounds)
+	s.intervals, s.prefixes = true, prefixes
+	return s
+}
+
+// following is the first address after those of a prefix, which is masked; the zero Addr if there is none.
+func following(p netip.Prefix) netip.Addr {
+	last := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(last)*8; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	addr, _ := netip.AddrFromSlice(last)
+	return addr.Next()
+}
+
+func prefixText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
 }

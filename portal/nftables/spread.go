@@ -12,12 +12,6 @@ func (r rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding 
 	return s.Forwarding(kind, r.masquerade, r.podsKnown)
 }
 
-// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints.
-func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
-	f := r.forwarding(p.Kind, to)
-	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
-}
-
 // scopes are those whose endpoints any clients have.
 func scopes(f portal.Forwarding) []service.Scope {
 	all := []service.Scope{f.Pods.Scope, f.Node.Scope, f.Outside.Scope}
@@ -65,15 +59,15 @@ func (r rules) chain(id chainID, pool *portal.Pool) chain {
 func (r rules) entry(id chainID, pool *portal.Pool) []rule {
 	of := entryRoles[id.role]
 	f := r.forwarding(of.kind, portal.Spread{Pool: pool, Scope: of.scope})
-	out := outsiders(f)
+	out := r.outsiders(f)
 	to := func(t portal.Translation) verdict { return goTo(chainID{id.owner, pickFrom(t.Scope)}.name()) }
 	switch {
 	case of.kind == service.ClusterIP:
 		return append(out, rule{jump(markClients)}, rule{to(f.Outside)})
 	case f.Uniform():
-		return append(out, rule{mark{r.masquerade.Mark}}, rule{to(f.Outside)})
+		return append(out, rule{mark(r.masquerade.Mark)}, rule{to(f.Outside)})
 	}
-	out = append(out, r.translate(local{source: true}, f.Node, to(f.Node)))
+	out = append(out, r.translate(localAddress(true), f.Node, to(f.Node)))
 	for _, match := range r.pods(false) {
 		out = append(out, r.translate(match, f.Pods, to(f.Pods)))
 	}
@@ -83,50 +77,18 @@ func (r rules) entry(id chainID, pool *portal.Pool) []rule {
 // translate sends the clients that match on.
 func (r rules) translate(match statement, t portal.Translation, to verdict) rule {
 	if t.Masquerade {
-		return rule{match, mark{r.masquerade.Mark}, to}
+		return rule{match, mark(r.masquerade.Mark), to}
 	}
 	return rule{match, to}
 }
 
 // outsiders drops the flows of clients that are not admitted.
-func outsiders(f portal.Forwarding) []rule {
+func (r rules) outsiders(f portal.Forwarding) []rule {
 	switch {
 	case f.AdmitsAll():
 		return nil
 	case len(f.SourceRanges) == 0:
 		return []rule{{drop()}}
 	}
-	return []rule{{outside(f.SourceRanges), drop()}}
-}
-
-// pick leads to any endpoint, or the one that the client had.
-func (r rules) pick(id chainID, pool *portal.Pool) []rule {
-	some := pool.Of(id.role.scope())
-	if len(some) == 0 {
-		return []rule{{drop()}}
-	}
-	var addrs spread
-	for _, e := range some {
-		addrs = append(addrs, e.Addr)
-	}
-	var known, others []rule
-	if pool.Affinity > 0 {
-		clients := clientsID{id.owner}.set()
-		for i, addr := range addrs {
-			client := bound{clients, number(addr)}
-			lead := rule{remember{client, pool.Affinity}, protocols{id.owner.Protocol}, spread{addr}}
-			known = append(known, append(rule{client}, lead...))
-			others = append(others, append(chances(len(addrs)-i), lead...))
-		}
-	}
-	// Who is one too many to be remembered comes as far as this.
-	return append(append(known, others...), rule{protocols{id.owner.Protocol}, addrs})
-}
-
-// chances match once in n times.
-func chances(n int) rule {
-	if n == 1 {
-		return nil
-	}
-	return rule{chance{n}}
+	return []rule{{r.fromOutside(f.SourceRanges), drop()}}
 }

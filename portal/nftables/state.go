@@ -2,125 +2,59 @@ package nftables
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-// state is what the table of one family should hold.
+// state is what the table of one family should have.
 type state struct {
 	rules
-	held  map[service.Frontend]portal.Portal
-	pools map[service.PortName]*portal.Pool // of those that spread by chains of their own
-	needs tally[any]                        // what portals share: entries, chainIDs, clientsIDs
-	used  tally[class]
-	maps  map[class]*set // of the classes in use
-	sizes map[*set]int   // how many elements they have
+	portals   map[service.Frontend]portal.Portal
+	pools     map[service.PortName]*portal.Pool // of those that spread by chains of their own
+	shared    refcount[any]                     // by portals: entries, chainIDs, clientsIDs
+	classes   refcount[class]
+	endpoints map[class]*set // of the classes in use
+	sizes     map[*set]int   // how many elements sets have
 }
 
 func newState(r rules) *state {
-	return &state{rules: r, held: map[service.Frontend]portal.Portal{}, pools: map[service.PortName]*portal.Pool{},
-		needs: newTally[any](), used: newTally[class](), maps: map[class]*set{}, sizes: map[*set]int{}}
+	return &state{rules: r, portals: map[service.Frontend]portal.Portal{}, pools: map[service.PortName]*portal.Pool{},
+		shared: newRefcount[any](), classes: newRefcount[class](), endpoints: map[class]*set{}, sizes: map[*set]int{}}
 }
 
-// entries are the elements of maps and sets that a portal has for itself.
-func (s *state) entries(p portal.Portal) map[entry]value {
-	scope := s.scopeOf(p)
-	e := element{protocol: p.Frontend.Protocol, port: p.Frontend.Addr.Port()}
-	if p.Kind != service.NodePort {
-		e.destination = p.Frontend.Addr.Addr()
-	}
-	v := value{comment: comment(p)}
-	switch target := p.Target.(type) {
-	case portal.Redirect:
-		v.endpoint = netip.AddrPortFrom(netip.Addr{}, target.Port)
-		if !target.Inside {
-			return map[entry]value{{scope.redirects, e}: v}
-		}
-		inside := value{verdict: jump(scope.insiders.name), comment: v.comment}
-		return map[entry]value{{scope.chains, e}: inside, {scope.insiders, e}: v}
-	case portal.Reject:
-		return map[entry]value{{scope.refused, e}: v}
-	case portal.Drop:
-		return map[entry]value{{scope.dropped, e}: v}
-	case portal.Spread:
-		return s.spreadEntries(scope, e, v, p, target)
-	}
-	return nil // check lets no other through
-}
-
-func (s *state) spreadEntries(scope scope, e element, v value, p portal.Portal, to portal.Spread) map[entry]value {
-	if !s.isPlain(p, to) {
-		v.verdict = goTo(s.chainsOf(p, to)[0].name())
-		return map[entry]value{{scope.chains, e}: v}
-	}
-	some := to.Pool.Of(to.Scope)
-	if len(some) == 0 {
-		return map[entry]value{{choose(to.Scope == service.NodeScope, scope.dropped, scope.refused), e}: v}
-	}
-	out := map[entry]value{{scope.plain, e}: v}
-	if p.Kind != service.ClusterIP && scope.external != nil {
-		out[entry{scope.external, e}] = value{}
-	}
-	endpoints := s.endpoints(scope, len(some))
-	for i, endpoint := range some {
-		e.slot = uint32(i)
-		out[entry{endpoints, e}] = value{endpoint: endpoint.Addr}
-	}
-	return out
-}
-
-// endpoints is the map of a class, which is there as long as the class.
-func (s *state) endpoints(of scope, number int) *set {
-	c := class{of.name, number}
-	if s.maps[c] == nil {
-		k := append(slices.Clone(of.plain.key), bySlot)
-		s.maps[c] = &set{name: c.name(), key: k, slots: number, data: endpoints}
-	}
-	return s.maps[c]
-}
-
-func (s *state) scopeOf(p portal.Portal) scope {
-	return choose(p.Kind == service.NodePort, s.nodePorts, s.ips)
-}
-
-// count enters what a portal needs and others may need too, n being 1 or -1.
-func (s *state) count(n int, p portal.Portal) {
-	if p.Kind == service.ClusterIP {
-		s.needs.add(n, entry{s.clusterIPs, element{destination: p.Frontend.Addr.Addr()}})
-	}
-	to, ok := p.Target.(portal.Spread)
-	if !ok {
-		return
-	}
-	if !s.isPlain(p, to) {
-		for _, id := range s.chainsOf(p, to) {
-			s.needs.add(n, id)
-		}
-		if to.Pool.Affinity > 0 {
-			s.needs.add(n, clientsID{p.Owner})
-		}
-	} else if some := to.Pool.Of(to.Scope); len(some) > 0 {
-		s.used.add(n, class{s.scopeOf(p).name, len(some)})
-	}
-	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
-		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
-			s.needs.add(n, entry{s.hairpins, element{source: addr, destination: addr}})
+// build makes a state of portals and open proxy ports, and the changeset that makes it from no table.
+func build(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*state, *changeset) {
+	s := newState(r)
+	s.guard(open)
+	var changes []portal.Change
+	for i, p := range portals {
+		if r.owns(p.Frontend.Addr.Addr()) {
+			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &portals[i]})
 		}
 	}
+	c := s.change(changes)
+	c.createSets = append(s.all(), c.createSets...)
+	fixed := s.fixed()
+	for _, scope := range []scope{s.ips, s.nodePorts} {
+		if len(s.classesOf(scope, nil)) == 0 {
+			fixed = append(fixed, classesChain(scope, nil))
+		}
+	}
+	c.writeChains = append(fixed, c.writeChains...)
+	return s, c
 }
 
-// change makes changes to what is held, and tells what that means for the host.
-func (s *state) change(changes []portal.Change) *edit {
-	was, is := map[entry]value{}, map[entry]value{}
-	turned := map[service.PortName]*portal.Pool{} // owners whose pool is another, with the one before
+// change applies changes to the state, and returns what they mean for the host.
+func (s *state) change(changes []portal.Change) *changeset {
+	before, after := map[entry]value{}, map[entry]value{}
+	replaced := map[service.PortName]*portal.Pool{}
 	for _, c := range changes {
-		if old, ok := s.held[c.Frontend]; ok {
-			maps.Copy(was, s.entries(old))
+		if old, ok := s.portals[c.Frontend]; ok {
+			maps.Copy(before, s.entries(old))
 			s.count(-1, old)
-			delete(s.held, c.Frontend)
+			delete(s.portals, c.Frontend)
 		}
 	}
 	for _, c := range changes {
@@ -128,30 +62,56 @@ func (s *state) change(changes []portal.Change) *edit {
 			continue
 		}
 		p := *c.Portal
-		maps.Copy(is, s.entries(p))
+		maps.Copy(after, s.entries(p))
 		s.count(1, p)
-		s.held[c.Frontend] = p
+		s.portals[c.Frontend] = p
 		if to, ok := p.Target.(portal.Spread); ok && !s.isPlain(p, to) && s.pools[p.Owner] != to.Pool {
-			turned[p.Owner], s.pools[p.Owner] = s.pools[p.Owner], to.Pool
+			replaced[p.Owner], s.pools[p.Owner] = s.pools[p.Owner], to.Pool
 		}
 	}
-	return s.edit(was, is, turned)
+	return s.changeset(before, after, replaced)
 }
 
-// guard takes in which of the family's proxy ports are open; change tells what that means.
+// count adds n references of a portal to what it shares with others.
+func (s *state) count(n int, p portal.Portal) {
+	if p.Kind == service.ClusterIP {
+		s.shared.add(n, entry{s.clusterIPs, element{destination: p.Frontend.Addr.Addr()}})
+	}
+	to, ok := p.Target.(portal.Spread)
+	if !ok {
+		return
+	}
+	if !s.isPlain(p, to) {
+		for _, id := range s.chainsOf(p, to) {
+			s.shared.add(n, id)
+		}
+		if to.Pool.Affinity > 0 {
+			s.shared.add(n, clientsID{p.Owner})
+		}
+	} else if some := to.Pool.Of(to.Scope); len(some) > 0 {
+		s.classes.add(n, class{s.scopeOf(p).name, len(some)})
+	}
+	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
+		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
+			s.shared.add(n, entry{s.hairpins, element{source: addr, destination: addr}})
+		}
+	}
+}
+
+// guard takes in which of the family's proxy ports opened or closed; the next change says what that means.
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
 		if p.Family == s.ip {
-			s.needs.add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
+			s.shared.add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
 		}
 	}
 }
 
-// classes are those in use of a scope, and more; the smallest first, since most service ports have few endpoints.
-func (s *state) classes(of scope, more []class) []class {
+// classesOf are those in use of a scope, and more; the smallest first, since most service ports have few endpoints.
+func (s *state) classesOf(scope scope, more []class) []class {
 	var out []class
-	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.used.count)) {
-		if c.scope == of.name {
+	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.classes.count)) {
+		if c.scope == scope.name {
 			out = append(out, c)
 		}
 	}
@@ -159,19 +119,32 @@ func (s *state) classes(of scope, more []class) []class {
 	return slices.Compact(out)
 }
 
-// filled are the sets that portals fill: all but those that packets do.
-func (s *state) filled() []*set {
-	return slices.AppendSeq(s.all(), maps.Values(s.maps))
+// retires tells whether packets look a set up after another has sent them on.
+func (s *state) retires(set *set) bool { return set.name == s.hairpins.name }
+
+// resize takes in how many elements sets have after a changeset.
+func (s *state) resize(c *changeset) {
+	for _, e := range c.add {
+		s.sizes[e.set]++
+	}
+	for _, e := range slices.Concat(c.remove, c.retire) {
+		if s.sizes[e.set]--; s.sizes[e.set] == 0 {
+			delete(s.sizes, e.set)
+		}
+	}
 }
 
-// elements are all that the sets should have; what packets enter is not among them.
+// filledSets are the sets that portals fill: all but those of clients.
+func (s *state) filledSets() []*set { return slices.AppendSeq(s.all(), maps.Values(s.endpoints)) }
+
+// elements are all that filledSets should have.
 func (s *state) elements() map[entry]value {
 	out := map[entry]value{}
-	for _, p := range s.held {
+	for _, p := range s.portals {
 		maps.Copy(out, s.entries(p))
 	}
-	for need := range s.needs.count {
-		if e, ok := need.(entry); ok {
+	for id := range s.shared.count {
+		if e, ok := id.(entry); ok {
 			out[e] = value{}
 		}
 	}

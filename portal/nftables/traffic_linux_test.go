@@ -110,7 +110,7 @@ func TestTransparent(t *testing.T) {
 // askAs asks an echo, from an address that is not this host's.
 func askAs(network, client, echo string) error {
 	addr := netip.AddrPortFrom(netip.MustParseAddr(client), 0)
-	dialer := net.Dialer{Timeout: time.Second, Control: transparentSocket, LocalAddr: net.TCPAddrFromAddrPort(addr)}
+	dialer := net.Dialer{Timeout: time.Second, Control: setTransparent, LocalAddr: net.TCPAddrFromAddrPort(addr)}
 	if network == "udp" {
 		dialer.LocalAddr = net.UDPAddrFromAddrPort(addr)
 	}
@@ -127,7 +127,7 @@ func askAs(network, client, echo string) error {
 	return err
 }
 
-func transparentSocket(network, _ string, raw syscall.RawConn) error {
+func setTransparent(network, _ string, raw syscall.RawConn) error {
 	level, name := unix.SOL_IP, unix.IP_TRANSPARENT
 	if strings.HasSuffix(network, "6") {
 		level, name = unix.SOL_IPV6, unix.IPV6_TRANSPARENT
@@ -182,5 +182,21 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 		if err := w.Audit(t.Context()); err != nil {
 			t.Errorf("after %s and Replace: %v", test.change, err)
 		}
+	}
+}
+
+// Each element that was written is listed as it is wanted, with verdicts and endpoints.
+func TestAuditComparesElements(t *testing.T) {
+	portaltest.Enter(t)
+	w := newWriter(t, richOptions())
+	if err := w.Replace(t.Context(), append(redirects(), allSpreads()...)); err != nil {
+		t.Fatal(err)
+	}
+	w.conn.Verified(0)
+	for _, table := range w.tables {
+		table.compared = time.Time{}
+	}
+	if err := w.Audit(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,15 +2,15 @@ package nftables
 
 import "context"
 
-// Present tells whether a Writer with this table's name has written it, and it is still there: it has a chain that
-// kube-proxy's does not have.
+// Present tells whether the kernel has a table of this name that a Writer has written: it has a chain that kube-proxy's
+// does not have.
 func (w *Writer) Present(context.Context) (bool, error) {
 	for _, t := range w.tables {
-		there, _, err := t.there()
-		if err != nil || !there {
+		exists, _, err := t.exists()
+		if err != nil || !exists {
 			return false, err
 		}
-		chains, err := t.heldChains()
+		chains, err := t.listChains()
 		if err != nil || chains[guard] != nil {
 			return err == nil, err
 		}

@@ -1,0 +1,121 @@
+package nftables
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/portal"
+)
+
+// audit compares everything with what was written, but for the clients in sets, which the kernel adds.
+func (t *table) audit() error {
+	exists, dormant, err := t.exists()
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return errors.New("the table is missing")
+	case dormant:
+		return errors.New("the table is switched off")
+	}
+	var found portal.Findings
+	for _, compare := range []func(*portal.Findings) error{t.auditChains, t.auditSets} {
+		if err := compare(&found); err != nil {
+			return err
+		}
+	}
+	return found.Err()
+}
+
+func (t *table) auditChains(found *portal.Findings) error {
+	listed, err := t.listChains()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.chains)) {
+		is, exists := listed[name]
+		switch written := t.chains[name]; {
+		case !exists:
+			found.Add("chain %s is missing", name)
+		case !is.accepts:
+			found.Add("chain %s denies by default", name)
+		case !slices.Equal(is.rules, written.rules):
+			found.Add("the rules of chain %s are not those that were written", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if t.chains[name] == nil {
+			found.Add("chain %s is not ours", name)
+		}
+	}
+	return nil
+}
+
+// compareEvery is how often elements are compared one by one where their number is right: a hundred thousand take the
+// kernel a second.
+const compareEvery = 10 * time.Minute
+
+func (t *table) auditSets(found *portal.Findings) error {
+	listed, err := t.listSets()
+	if err != nil {
+		return err
+	}
+	due := time.Since(t.compared) >= compareEvery
+	var doubtful []*set
+	for _, s := range t.state.filledSets() {
+		is, exists := listed[s.name]
+		if !exists {
+			found.Add("set %s is missing", s.name)
+		} else if due || is.count != t.state.sizes[s] {
+			doubtful = append(doubtful, s)
+		}
+		delete(listed, s.name)
+	}
+	for id := range t.state.shared.count {
+		if id, ok := id.(clientsID); ok {
+			delete(listed, id.name())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		found.Add("set %s is not ours", name)
+	}
+	if err := t.auditElements(doubtful, found); err != nil || !due {
+		return err
+	}
+	t.compared = time.Now()
+	return nil
+}
+
+func (t *table) auditElements(sets []*set, found *portal.Findings) error {
+	if len(sets) == 0 {
+		return nil
+	}
+	wanted := t.state.elements()
+	for _, s := range sets {
+		err := t.listElements(s, func(listed filled) {
+			v, ok := wanted[listed.entry]
+			if is := s.elementText(listed.element, listed.value); !ok {
+				found.Add("set %s has %s, which is not ours", s.name, is)
+			} else if v != listed.value {
+				found.Add("set %s has %s in place of %s", s.name, is, s.elementText(listed.element, v))
+			}
+			delete(wanted, listed.entry)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var lacking []string
+	for e, v := range wanted {
+		if slices.Contains(sets, e.set) {
+			lacking = append(lacking, fmt.Sprintf("set %s lacks %s", e.set.name, e.set.elementText(e.element, v)))
+		}
+	}
+	for _, text := range slices.Sorted(slices.Values(lacking)) {
+		found.Add("%s", text)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package nftables
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// changeset makes one state of a table into another. Its parts are in an order in which they can be applied one by one: at
+// each moment every jump and lookup finds its target, and a portal leads somewhere if it does before and after.
+type changeset struct {
+	createSets  []*set
+	writeChains []chain // created, or given other rules
+	add         []filled
+	replace     []filled // elements that get another value
+	remove      []filled
+	trimChains  []chain // given rules without jumps to dropChains
+	dropChains  []string
+	dropSets    []*set
+	retire      []filled   // removed after all else took effect: packets that old elements sent on look them up later
+	unbind      []affinity // gone through at the end
+}
+
+func (c *changeset) empty() bool {
+	return len(c.createSets)+len(c.writeChains)+len(c.add)+len(c.replace)+len(c.remove)+len(c.trimChains)+
+		len(c.dropChains)+len(c.dropSets)+len(c.retire) == 0
+}
+
+// affinity is a set of clients, and the ids of the endpoints that they may be bound to.
+type affinity struct {
+	clients   *set
+	endpoints map[uint32]bool
+}
+
+func (s *state) affinity(owner service.PortName) affinity {
+	a := affinity{s.clients(owner), map[uint32]bool{}}
+	for _, e := range slices.Concat(s.pools[owner].Cluster, s.pools[owner].Node) {
+		a.endpoints[endpointID(e.Addr)] = true
+	}
+	return a
+}
+
+// losesEndpoint tells whether an endpoint is gone that clients may be bound to.
+func losesEndpoint(before, after *portal.Pool) bool {
+	if before == nil || before.Affinity == 0 || after.Affinity == 0 {
+		return false
+	}
+	now := slices.Concat(after.Cluster, after.Node)
+	return slices.ContainsFunc(slices.Concat(before.Cluster, before.Node), func(e portal.Endpoint) bool {
+		return !slices.ContainsFunc(now, func(o portal.Endpoint) bool { return o.Addr == e.Addr })
+	})
+}
+
+// changeset compares entries before and after a change, and takes what changed in reference counts. replaced are owners
+// whose pool is another, with the one before.
+func (s *state) changeset(before, after map[entry]value, replaced map[service.PortName]*portal.Pool) *changeset {
+	c := &changeset{}
+	c.compare(before, after)
+	added, removed, kept := s.shared.take()
+	for _, id := range added {
+		c.create(s, id)
+	}
+	for _, id := range removed {
+		c.drop(s, id)
+	}
+	for _, id := range kept {
+		if id, ok := id.(chainID); ok {
+			if _, ok := replaced[id.owner]; ok {
+				c.writeChains = append(c.writeChains, s.chain(id, s.pools[id.owner]))
+			}
+		}
+	}
+	for owner, before := range replaced {
+		if losesEndpoint(before, s.pools[owner]) {
+			c.unbind = append(c.unbind, s.affinity(owner))
+		}
+	}
+	c.changeClasses(s)
+	s.resize(c)
+	c.sort()
+	return c
+}
+
+func (c *changeset) compare(before, after map[entry]value) {
+	for e, v := range after {
+		if old, there := before[e]; !there {
+			c.add = append(c.add, filled{e, v})
+		} else if old != v {
+			c.replace = append(c.replace, filled{e, v})
+		}
+	}
+	for e, v := range before {
+		if _, there := after[e]; !there {
+			c.remove = append(c.remove, filled{e, v})
+		}
+	}
+}
+
+// create creates something shared that has its first reference.
+func (c *changeset) create(s *state, id any) {
+	switch id := id.(type) {
+	case entry:
+		c.add = append(c.add, filled{entry: id})
+	case chainID:
+		c.writeChains = append(c.writeChains, s.chain(id, s.pools[id.owner]))
+	case clientsID:
+		c.createSets = append(c.createSets, s.clients(id.owner))
+	}
+}
+
+// drop deletes something shared that has lost its last reference.
+func (c *changeset) drop(s *state, id any) {
+	switch id := id.(type) {
+	case entry:
+		if s.retires(id.set) {
+			c.retire = append(c.retire, filled{entry: id})
+		} else {
+			c.remove = append(c.remove, filled{entry: id})
+		}
+	case chainID:
+		c.dropChains = append(c.dropChains, id.name())
+		if s.shared.count[chainID{id.owner, pickCluster}]+s.shared.count[chainID{id.owner, pickNode}] == 0 {
+			delete(s.pools, id.owner)
+		}
+	case clientsID:
+		c.dropSets = append(c.dropSets, s.clients(id.owner))
+	}
+}
+
+// changeClasses has new classes come before their first portal, and old ones go after their last.
+func (c *changeset) changeClasses(s *state) {
+	added, removed, _ := s.classes.take()
+	for _, class := range added {
+		c.createSets = append(c.createSets, s.endpoints[class])
+		c.writeChains = append(c.writeChains, class.chain(s.endpoints[class]))
+	}
+	for _, class := range removed {
+		c.dropChains = append(c.dropChains, class.name())
+		c.dropSets = append(c.dropSets, s.endpoints[class])
+		delete(s.endpoints, class)
+	}
+	for _, scope := range []scope{s.ips, s.nodePorts} {
+		of := func(c class) bool { return c.scope == scope.name }
+		if slices.ContainsFunc(added, of) {
+			c.writeChains = append(c.writeChains, classesChain(scope, s.classesOf(scope, removed)))
+		}
+		if slices.ContainsFunc(removed, of) {
+			c.trimChains = append(c.trimChains, classesChain(scope, s.classesOf(scope, nil)))
+		}
+	}
+}
+
+// sort makes the same change the same text.
+func (c *changeset) sort() {
+	for _, list := range [][]filled{c.add, c.replace, c.remove, c.retire} {
+		slices.SortFunc(list, func(a, b filled) int {
+			return cmp.Or(cmp.Compare(a.set.name, b.set.name), a.element.compare(b.element))
+		})
+	}
+	byName := func(a, b *set) int { return cmp.Compare(a.name, b.name) }
+	slices.SortFunc(c.createSets, byName)
+	slices.SortFunc(c.dropSets, byName)
+	slices.SortFunc(c.writeChains, func(a, b chain) int { return cmp.Compare(a.name, b.name) })
+	slices.Sort(c.dropChains)
+}

@@ -1,0 +1,176 @@
+package nftables
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/portald/portald/portal/nftables/nfnl"
+)
+
+// expression is what rules compare and sets are looked up by: something of the packet, of its flow or of its socket, or a
+// random number. This file has one entry for each. Everything else about it, in text and in netlink, is made from that.
+type expression struct {
+	text     string
+	kernel   string   // the kernel's name of this kind of expression
+	register uint16   // of its attributes, the register that it loads
+	numbers  []number // its other attributes
+	datatype datatype
+	part     part  // which part of a set's element has such values
+	typeof   []int // for sets: nft's number of the kind of expression, and what it keeps of one
+}
+
+// number is an attribute of an expression.
+type number struct {
+	attribute uint16
+	value     uint32
+}
+
+// saddr and daddr are the packet's addresses.
+func (f family) saddr() expression { return f.address("saddr", 0, sourceAddress) }
+func (f family) daddr() expression { return f.address("daddr", 1, destinationAddress) }
+
+// nft's numbers of kinds of expressions and of headers (expression.h, proto.h), for typeof.
+const (
+	typeofPayload, typeofMeta, typeofConcat, typeofNumgen = 7, 9, 13, 23
+	headerTransport, headerIPv4, headerIPv6               = 11, 12, 13
+)
+
+// address is the first or the second of the two addresses that end the header.
+func (f family) address(field string, second int, p part) expression {
+	size := f.addr.size
+	return expression{
+		text:     f.word + " " + field,
+		kernel:   "payload",
+		register: nfnl.NFTA_PAYLOAD_DREG,
+		numbers:  payload(nfnl.NFT_PAYLOAD_NETWORK_HEADER, f.saddrOffset+uint32(second)*size, size),
+		datatype: f.addr,
+		part:     p,
+		typeof:   []int{typeofPayload, f.header, f.saddrField + second},
+	}
+}
+
+// payload says where in a header something is.
+func payload(header, offset, size uint32) []number {
+	return []number{{nfnl.NFTA_PAYLOAD_BASE, header}, {nfnl.NFTA_PAYLOAD_OFFSET, offset}, {nfnl.NFTA_PAYLOAD_LEN, size}}
+}
+
+// dport is the destination port of any protocol that has ports.
+func dport() expression {
+	return expression{
+		text:     "th dport",
+		kernel:   "payload",
+		register: nfnl.NFTA_PAYLOAD_DREG,
+		numbers:  payload(nfnl.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2),
+		datatype: inetService(),
+		part:     portNumber,
+		typeof:   []int{typeofPayload, headerTransport, 2},
+	}
+}
+
+// tcpFlags are those of a packet that is known to be TCP.
+func tcpFlags() expression {
+	return expression{
+		text:     "tcp flags",
+		kernel:   "payload",
+		register: nfnl.NFTA_PAYLOAD_DREG,
+		numbers:  payload(nfnl.NFT_PAYLOAD_TRANSPORT_HEADER, 13, 1),
+		datatype: datatype{size: 1, bitmask: true},
+	}
+}
+
+// l4proto is the transport protocol.
+func l4proto() expression {
+	e := meta("l4proto", nfnl.NFT_META_L4PROTO, inetProto())
+	e.part, e.typeof = protocolNumber, []int{typeofMeta, nfnl.NFT_META_L4PROTO}
+	return e
+}
+
+// metaMark is the packet's mark.
+func metaMark() expression { return meta("mark", nfnl.NFT_META_MARK, integer()) }
+
+// iifname is the name of the interface that the packet came in by.
+func iifname() expression {
+	e := meta("iifname", nfnl.NFT_META_IIFNAME, datatype{size: maxInterface})
+	e.text = "iifname"
+	return e
+}
+
+func meta(field string, key uint32, t datatype) expression {
+	return expression{
+		text:     "meta " + field,
+		kernel:   "meta",
+		register: nfnl.NFTA_META_DREG,
+		numbers:  []number{{nfnl.NFTA_META_KEY, key}},
+		datatype: t,
+	}
+}
+
+// ctState and ctStatus are what connection tracking has of the packet's flow.
+func ctState() expression  { return ct("state", nfnl.NFT_CT_STATE) }
+func ctStatus() expression { return ct("status", nfnl.NFT_CT_STATUS) }
+
+func ct(field string, key uint32) expression {
+	return expression{
+		text:     "ct " + field,
+		kernel:   "ct",
+		register: nfnl.NFTA_CT_DREG,
+		numbers:  []number{{nfnl.NFTA_CT_KEY, key}},
+		datatype: datatype{size: 4, bitmask: true},
+	}
+}
+
+// fibType is what routing takes the source or else the destination address for.
+func fibType(source bool) expression {
+	flag := choose[uint32](source, nfnl.NFTA_FIB_F_SADDR, nfnl.NFTA_FIB_F_DADDR)
+	return expression{
+		text:     choose(source, "fib saddr type", "fib daddr type"),
+		kernel:   "fib",
+		register: nfnl.NFTA_FIB_DREG,
+		numbers:  []number{{nfnl.NFTA_FIB_FLAGS, flag}, {nfnl.NFTA_FIB_RESULT, nfnl.NFT_FIB_RESULT_ADDRTYPE}},
+		datatype: datatype{size: 4},
+	}
+}
+
+// socketTransparent and socketWildcard tell whether the packet's local socket may have an address of others, and whether
+// it is bound to no address.
+func socketTransparent() expression { return socket("transparent", nfnl.NFT_SOCKET_TRANSPARENT) }
+func socketWildcard() expression    { return socket("wildcard", nfnl.NFT_SOCKET_WILDCARD) }
+
+func socket(field string, key uint32) expression {
+	return expression{
+		text:     "socket " + field,
+		kernel:   "socket",
+		register: nfnl.NFTA_SOCKET_DREG,
+		numbers:  []number{{nfnl.NFTA_SOCKET_KEY, key}, {nfnl.NFTA_SOCKET_LEVEL, 0}},
+		datatype: datatype{size: 1},
+	}
+}
+
+// numgen is a random number from offset to below offset + mod.
+func numgen(mod, offset uint32) expression {
+	text := fmt.Sprintf("numgen random mod %d", mod)
+	if offset != 0 {
+		text += fmt.Sprintf(" offset %d", offset)
+	}
+	return expression{
+		text:     text,
+		kernel:   "numgen",
+		register: nfnl.NFTA_NG_DREG,
+		numbers: []number{{nfnl.NFTA_NG_MODULUS, mod}, {nfnl.NFTA_NG_TYPE, nfnl.NFT_NG_RANDOM},
+			{nfnl.NFTA_NG_OFFSET, offset}},
+		datatype: integer(),
+		part:     slotNumber,
+		typeof:   []int{typeofNumgen, nfnl.NFT_NG_RANDOM, int(mod), 0},
+	}
+}
+
+// first is the first bytes of a payload.
+func (e expression) first(size int) expression {
+	e.numbers = slices.Clone(e.numbers)
+	for i := range e.numbers {
+		if e.numbers[i].attribute == nfnl.NFTA_PAYLOAD_LEN {
+			e.numbers[i].value = uint32(size)
+		}
+	}
+	return e
+}

@@ -1,0 +1,95 @@
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/proxy/service"
+)
+
+// minKernel is the first that is known to have everything that rules here use; kube-proxy's nftables mode needs it too.
+const minKernel = "5.13"
+
+// feature is something that rules here use and a kernel may lack: it is too old, or was built without.
+type feature struct {
+	what  string // with the kernel's module
+	chain chain
+	sets  []*set
+}
+
+// features are all, each by itself.
+func (r rules) features() []feature {
+	one := func(what, kind, at string, trial rule, sets ...*set) feature {
+		name := "trial-" + kind + "-" + at
+		return feature{what, chain{name: name, hook: &hook{kind, at, 0}, rules: []rule{trial}}, sets}
+	}
+	endpoints := class{number: 2}.newSet(r.family, r.ips.plain.key)
+	endpoints.name = "endpoints"
+	clients := r.clients(service.PortName{Name: "trial"})
+	verdicts := &set{name: "verdicts", key: r.ips.chains.key, verdicts: true}
+	endpoint := netip.AddrPortFrom(r.loopback.Addr(), 1)
+	tcp := protocolIs(service.TCP)
+	return []feature{
+		one("connection tracking (nft_ct)", "filter", "forward", rule{newConnection(), translated()}),
+		one("translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),
+		one("redirects (nft_redir) by maps", "nat", "prerouting", rule{tcp, redirect{mapping{r.ips.redirects}}}, r.ips.redirects),
+		one("masquerading fully at random (nft_masq)", "nat", "postrouting", rule{masquerade{}}),
+		one("refusals (nft_reject)", "filter", "input", rule{reject{}}),
+		one("resets (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),
+		one("types of addresses (nft_fib)", "filter", "prerouting", rule{localAddress(false)}),
+		one("random numbers (nft_numgen)", "filter", "output", rule{oneIn(2)}),
+		one("maps of endpoints by number", "nat", "output", rule{tcp, dnatMap{mapping{endpoints}}}, endpoints),
+		one("maps of verdicts", "filter", "forward", rule{vmap{verdicts}}, verdicts),
+		one("sets that packets change (nft_dynset)", "filter", "output",
+			rule{setUpdate{clients, r.client(endpoint), time.Second}}, clients),
+		one("sets of ranges", "filter", "input",
+			rule{lookup{key: key{r.saddr()}, not: true, in: r.literalPrefixes([]netip.Prefix{r.loopback})}, drop()}),
+	}
+}
+
+// missing names the features that the kernel does not have. All are tried at once, and only if that fails one by one.
+func missing(all []feature, try func(...feature) error) (names []string, err error) {
+	if err = try(all...); err == nil {
+		return nil, nil
+	}
+	for _, f := range all {
+		if try(f) != nil {
+			names = append(names, f.what)
+		}
+	}
+	return names, err
+}
+
+// checkFeatures is an error that names what the kernel lacks.
+func (t *table) checkFeatures() error {
+	names, err := missing(t.features(), t.try)
+	switch {
+	case err == nil:
+		return nil
+	case len(names) == 0:
+		return fmt.Errorf("try rules of %s: %w", t.ip, err)
+	}
+	return fmt.Errorf("%s lacks for %s: %s; nftables takes Linux %s or later with these, or write rules with iptables "+
+		"(--writer, --proxy-mode)", nfnl.Kernel(), t.ip, strings.Join(names, ", "), minKernel)
+}
+
+// try has the kernel validate a table with features, in a transaction that it aborts.
+func (t *table) try(some ...feature) error {
+	trial := &table{rules: t.rules, conn: t.conn, name: t.name + "-trial"}
+	messages := []nfnl.Message{trial.tableMessage(nfnl.NFT_MSG_NEWTABLE)}
+	created := map[string]bool{}
+	for _, f := range some {
+		for _, s := range f.sets {
+			messages = append(messages, trial.declare(s))
+		}
+		if !created[f.chain.name] {
+			messages = append(messages, trial.chainMessage(f.chain))
+		}
+		created[f.chain.name] = true
+		messages = append(messages, trial.ruleMessages(f.chain)...)
+	}
+	return t.conn.Check(messages)
+}

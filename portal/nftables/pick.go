@@ -1,0 +1,54 @@
+package nftables
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/portald/portald/portal"
+)
+
+// pick sends flows to any endpoint or, with affinity, to the one that the client had.
+func (r rules) pick(id chainID, pool *portal.Pool) []rule {
+	var endpoints []netip.AddrPort
+	for _, e := range pool.Of(id.role.scope()) {
+		endpoints = append(endpoints, e.Addr)
+	}
+	if len(endpoints) == 0 {
+		return []rule{{drop()}}
+	}
+	protocol := protocolIs(id.owner.Protocol)
+	var out []rule
+	if pool.Affinity > 0 {
+		clients := r.clients(id.owner)
+		var first []rule
+		for i, endpoint := range endpoints {
+			known := r.client(endpoint)
+			bind := rule{setUpdate{clients, known, pool.Affinity}, protocol, dnat{endpoint}}
+			out = append(out, append(rule{lookup{key: known, in: clients}}, bind...))
+			first = append(first, append(chances(len(endpoints)-i), bind...))
+		}
+		out = append(out, first...)
+	}
+	// With affinity, clients for which the set has no room come as far as this.
+	return append(out, rule{protocol, r.dnatAny(endpoints)})
+}
+
+// chances match once in n times.
+func chances(n int) rule {
+	if n == 1 {
+		return nil
+	}
+	return rule{oneIn(n)}
+}
+
+// client is the key of the packet's client and an endpoint: the endpoint's id is the one random number that it can be.
+func (r rules) client(endpoint netip.AddrPort) key {
+	return key{r.saddr(), numgen(1, endpointID(endpoint))}
+}
+
+// endpointID tells an endpoint from the others of its service port, whichever these are.
+func endpointID(endpoint netip.AddrPort) uint32 {
+	hash := sha256.Sum256([]byte(endpoint.String()))
+	return binary.BigEndian.Uint32(hash[:]) >> 1 // the kernel adds one
+}

@@ -1,0 +1,96 @@
+package nftables
+
+import (
+	"slices"
+
+	"github.com/portald/portald/portal/nftables/nfnl"
+)
+
+// createSteps create what no packet gets to yet.
+func (t *table) createSteps(c *changeset) []nfnl.Step {
+	var out []nfnl.Step
+	for _, s := range c.createSets {
+		out = append(out, nfnl.Step{t.declare(s)})
+	}
+	for _, chain := range c.writeChains {
+		out = append(out, nfnl.Step{t.chainMessage(chain)})
+	}
+	for _, chain := range c.writeChains {
+		out = append(out, t.rewriteChain(chain))
+	}
+	return out
+}
+
+// switchSteps have packets go there, and delete what is of no use then.
+func (t *table) switchSteps(c *changeset) []nfnl.Step {
+	var out []nfnl.Step
+	for s, some := range bySet(c.add) {
+		out = append(out, oneByOne(t.addElements(s, some))...)
+	}
+	for s, some := range bySet(c.replace) {
+		for few := range slices.Chunk(some, maxReplaced) {
+			out = append(out, slices.Concat(t.deleteElements(s, few), t.addElements(s, few)))
+		}
+	}
+	out = append(out, t.removeSteps(c.remove)...)
+	for _, chain := range c.trimChains {
+		out = append(out, t.rewriteChain(chain))
+	}
+	return append(out, t.dropSteps(c)...)
+}
+
+// maxReplaced is how many elements get another value in one step.
+const maxReplaced = 64
+
+// retireSteps delete what packets look up after they were sent on.
+func (t *table) retireSteps(c *changeset) []nfnl.Step { return t.removeSteps(c.retire) }
+
+func (t *table) removeSteps(all []filled) (out []nfnl.Step) {
+	for s, some := range bySet(all) {
+		out = append(out, oneByOne(t.deleteElements(s, some))...)
+	}
+	return out
+}
+
+// dropSteps flush all chains before they delete any: these jump to one another.
+func (t *table) dropSteps(c *changeset) []nfnl.Step {
+	var out []nfnl.Step
+	for _, name := range c.dropChains {
+		out = append(out, nfnl.Step{t.flushMessage(name)})
+	}
+	for _, name := range c.dropChains {
+		out = append(out, nfnl.Step{t.dropChainMessage(name)})
+	}
+	for _, s := range c.dropSets {
+		out = append(out, nfnl.Step{t.dropSetMessage(s.name)})
+	}
+	return out
+}
+
+// rewriteChain gives a chain its rules, in place of those that it has.
+func (t *table) rewriteChain(c chain) nfnl.Step {
+	return append(nfnl.Step{t.flushMessage(c.name)}, t.ruleMessages(c)...)
+}
+
+// oneByOne makes a step of each message.
+func oneByOne(messages []nfnl.Message) []nfnl.Step {
+	var out []nfnl.Step
+	for _, m := range messages {
+		out = append(out, nfnl.Step{m})
+	}
+	return out
+}
+
+// bySet groups elements, which are in the order of their sets.
+func bySet(all []filled) func(func(*set, []filled) bool) {
+	return func(yield func(*set, []filled) bool) {
+		for len(all) > 0 {
+			n := slices.IndexFunc(all, func(e filled) bool { return e.set != all[0].set })
+			n = choose(n < 0, len(all), n)
+			if !yield(all[0].set, all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
