@@ -25,6 +25,13 @@ type Dataplane interface {
 	Audit(ctx context.Context) error
 }
 
+// Sweeper ends what ends by itself: after a time, or once nobody uses it. The reconcile loop is its only caller.
+type Sweeper interface {
+	// Sweep ends what is due, and returns when to look again; zero: not before the next Sync or Resync. It costs little when
+	// nothing is due. After an error only Resync may follow.
+	Sweep(ctx context.Context) (next time.Time, err error)
+}
+
 // Watcher is told what the loop does, for health and metrics. Each func may be nil.
 type Watcher struct {
 	Queued func(at time.Time) // something waits to be applied, whoever asked for it; told at each try
@@ -44,6 +51,7 @@ type Sync struct {
 type Loop struct {
 	Store       *service.Store
 	Dataplane   Dataplane
+	Sweeper     Sweeper
 	Log         logrus.FieldLogger
 	Watcher     Watcher
 	Again       <-chan struct{} // asks for all to be applied anew, as when settings changed; nil = never
@@ -69,7 +77,10 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 	l.resync(ctx)
 	audit, stop := ticker(l.AuditPeriod)
 	defer stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
 	for {
+		l.sweep(ctx, due)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -85,6 +96,7 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 			l.resync(ctx)
 		case <-audit:
 			l.audit(ctx)
+		case <-due.C: // the next round begins with a sweep
 		}
 	}
 }
@@ -140,6 +152,20 @@ func (l *Loop) audit(ctx context.Context) {
 	if err := l.Dataplane.Audit(ctx); err != nil && ctx.Err() == nil {
 		l.Log.WithError(err).Warn("Somebody changed the host's rules; all is applied anew")
 		l.resync(ctx)
+	}
+}
+
+// sweep ends what is due, and sets the timer for the next time.
+func (l *Loop) sweep(ctx context.Context, due *time.Timer) {
+	due.Stop()
+	next, err := l.Sweeper.Sweep(ctx)
+	for err != nil && ctx.Err() == nil {
+		l.failed(ctx, fmt.Errorf("sweep: %w", err), firstRetry)
+		l.resync(ctx)
+		next, err = l.Sweeper.Sweep(ctx)
+	}
+	if !next.IsZero() {
+		due.Reset(time.Until(next))
 	}
 }
 

@@ -23,6 +23,9 @@ type plane struct {
 	fail  int   // so many of the next calls fail
 	bad   error // what an audit finds
 
+	lasts time.Duration // from the first sweep on, until there is something to sweep
+	due   time.Time     // when there is
+
 	again  chan<- struct{}
 	synced []Sync
 	queued bool // and not synced since
@@ -51,6 +54,25 @@ func (p *plane) Audit(context.Context) error {
 	found := p.bad
 	p.bad = nil
 	return found
+}
+
+func (p *plane) Sweep(context.Context) (time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch now := time.Now(); {
+	case p.lasts == 0:
+		return time.Time{}, nil
+	case p.due.IsZero():
+		p.due = now.Add(p.lasts)
+	case !now.Before(p.due):
+		p.calls = append(p.calls, fmt.Sprint("sweep after ", now.Sub(p.due.Add(-p.lasts))))
+		p.due, p.lasts = time.Time{}, 0
+		if p.fail > 0 {
+			p.fail--
+			return time.Time{}, errors.New("not today")
+		}
+	}
+	return p.due, nil
 }
 
 func (p *plane) tell(s Sync) {
@@ -91,7 +113,7 @@ func running(t *testing.T, p *plane, store *service.Store) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
-	l := &Loop{Store: store, Dataplane: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
+	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
 	l.Watcher.Synced, l.Watcher.Queued = p.tell, p.queue
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,6 +193,29 @@ func TestLoopAudits(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.expect(t, "resync 0")
 	})
+}
+
+// What ends by itself ends at its time, with no change and before any audit; a failure is made good by a resync.
+func TestLoopSweeps(t *testing.T) {
+	for _, fail := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			store, p := service.NewStore(), &plane{}
+			running(t, p, store)
+			p.expect(t, "resync 0")
+			p.mu.Lock()
+			p.lasts = 10 * time.Second
+			p.mu.Unlock()
+			set(store, "a", "10.0.0.1:1")
+			p.expect(t, "sync 1")
+			time.Sleep(9 * time.Second)
+			p.set(fail, nil)
+			time.Sleep(3 * time.Second)
+			want := []string{"sweep after 10s", "resync 1"}
+			p.expect(t, want[:1+fail]...)
+			time.Sleep(30 * time.Second)
+			p.expect(t)
+		})
+	}
 }
 
 func TestLoopAppliesAnewWhenAsked(t *testing.T) {

@@ -8,10 +8,11 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Stopwatch is a Dataplane that anybody may ask for how long its call under way has run: one that never ends holds up the
-// reconcile loop for ever, and every change with it.
+// Stopwatch is a Dataplane and its Sweeper that anybody may ask for how long its call under way has run: one that never ends
+// holds up the reconcile loop for ever, and every change with it.
 type Stopwatch struct {
 	Dataplane
+	Sweeper
 	began atomic.Pointer[time.Time] // nil: none is under way
 }
 
@@ -46,4 +47,10 @@ func (s *Stopwatch) Resync(ctx context.Context, ports []*service.Port) error {
 func (s *Stopwatch) Audit(ctx context.Context) error {
 	defer s.start()()
 	return s.Dataplane.Audit(ctx)
+}
+
+// Sweep is that of the Sweeper.
+func (s *Stopwatch) Sweep(ctx context.Context) (next time.Time, err error) {
+	defer s.start()()
+	return s.Sweeper.Sweep(ctx)
 }

@@ -23,15 +23,20 @@ func (p slow) do() error {
 func (p slow) Sync(context.Context, []service.Change) error  { return p.do() }
 func (p slow) Resync(context.Context, []*service.Port) error { return p.do() }
 func (p slow) Audit(context.Context) error                   { return p.do() }
+func (p slow) Sweep(context.Context) (time.Time, error)      { return time.Time{}, p.do() }
 
 func TestStopwatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Stopwatch{}
-		s.Dataplane = slow{s}
+		s.Dataplane, s.Sweeper = slow{s}, slow{s}
 		for _, call := range []func() error{
 			func() error { return s.Sync(t.Context(), nil) },
 			func() error { return s.Resync(t.Context(), nil) },
 			func() error { return s.Audit(t.Context()) },
+			func() error {
+				_, err := s.Sweep(t.Context())
+				return err
+			},
 		} {
 			time.Sleep(time.Hour)
 			if s.Running() != 0 {

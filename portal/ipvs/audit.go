@@ -11,12 +11,9 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Audit takes away what is idle, and compares what the kernel holds with what was written; the Rules look after theirs.
+// Audit compares what the kernel holds with what was written; the Rules look after theirs.
 func (w *Writer) Audit(ctx context.Context) error {
 	return w.known.Look(func() error {
-		if err := w.Sweep(ctx); err != nil {
-			return err
-		}
 		var found portal.Findings
 		errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
 		return w.wrap("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))

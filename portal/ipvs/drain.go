@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// sweepEvery is how often Updates look for what is idle by now.
-const sweepEvery = 10 * time.Second
+// sweepPeriod is how often a Sweep looks for servers that are idle by now.
+const sweepPeriod = 10 * time.Second
 
 // leave has all endpoints of a server go that are not to stay, and tells whether there are any.
 func (w *Writer) leave(front service.Frontend, s *server, stay map[netip.AddrPort]int) (going bool, err error) {
@@ -77,9 +77,17 @@ func (w *Writer) collect(front service.Frontend) error {
 	return nil
 }
 
-// Sweep takes away endpoints and virtual servers that nobody wants and nobody is connected to any more.
-func (w *Writer) Sweep(context.Context) error {
-	return w.known.Onward("sweep", func() error { return w.wrap("sweep", w.sweep()) })
+// Sweep removes endpoints and virtual servers that no portal leads to and nobody is connected to any more, and returns when to
+// look again; zero: there are none.
+func (w *Writer) Sweep(context.Context) (next time.Time, err error) {
+	switch due := w.swept.Add(sweepPeriod); {
+	case len(w.leaving) == 0:
+		return time.Time{}, nil
+	case time.Now().Before(due):
+		return due, nil
+	}
+	err = w.known.Onward("sweep", func() error { return w.wrap("sweep", w.sweep()) })
+	return w.swept.Add(sweepPeriod), err
 }
 
 func (w *Writer) sweep() error {

@@ -146,9 +146,6 @@ func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
 		}
 	}
 	err := w.carry(ctx, touched, func() error { return w.updateRules(ctx, ruled) })
-	if err == nil && time.Since(w.swept) > sweepEvery {
-		err = w.sweep()
-	}
 	return w.wrap("update", errors.Join(invalid, err))
 }
 

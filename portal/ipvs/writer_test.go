@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -44,6 +45,15 @@ func audited(t *testing.T, w *Writer) {
 	}
 }
 
+// swept has idle servers removed.
+func swept(t *testing.T, w *Writer) {
+	t.Helper()
+	w.swept = time.Time{}
+	if _, err := w.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // weights are those of endpoints; -1 is none.
 func (k *fake) weights(f service.Frontend, addrs ...string) (out []int) {
 	for _, a := range addrs {
@@ -75,9 +85,7 @@ func TestEndpointsDrain(t *testing.T) {
 		if protocol == service.TCP {
 			k.ends[f][netip.MustParseAddrPort(first)].conns = 0
 		}
-		if err := w.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		swept(t, w)
 		if got := k.weights(f, first, second); !slices.Equal(got, []int{-1, 1}) {
 			t.Errorf("%s, idle: weights %v", protocol, got)
 		}
@@ -103,7 +111,7 @@ func TestServersDrain(t *testing.T) {
 		t.Fatalf("with a connection: weights %v, addresses %v", got, k.device)
 	}
 	k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 0
-	audited(t, w)
+	swept(t, w)
 	if _, there := k.servers[p.Frontend]; there || k.device[p.Frontend.Addr.Addr()] {
 		t.Errorf("idle: servers %v, addresses %v", k.servers, k.device)
 	}

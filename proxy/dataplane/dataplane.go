@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -34,6 +35,8 @@ type Options struct {
 	// ForgetUDP has the kernel forget the UDP flows that stale accepts, by the address that the client wrote to and the one
 	// that answers. nil = nothing is translated by the kernel.
 	ForgetUDP func(ctx context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error)
+	// FlowPeriod is how often Sweep looks through all UDP flows; 0 = never.
+	FlowPeriod time.Duration
 	// Own tells the addresses of this host, which NodePorts are served on.
 	Own func(netip.Addr) bool
 	// Serving is told of each service port that is new or changed, before anything is done for it. Default none.
@@ -46,7 +49,7 @@ type Options struct {
 	Counted func(int)
 	// Closed is told of service ports that are no longer served. Default none.
 	Closed func(service.PortName)
-	// Trouble is told of what an Audit could not do. Default none.
+	// Trouble is told why a Sweep could not look through UDP flows. Default none.
 	Trouble func(error)
 }
 
@@ -57,6 +60,8 @@ type Dataplane struct {
 	ports map[service.PortName]*service.Port // as applied, and not yet settled as gone
 	aside *aside
 	left  []portal.Change // what led to listeners before the end began
+
+	flowsDue time.Time // when Sweep looks through UDP flows again; zero before the first Sweep
 
 	lost     []portal.Conflict // in this round
 	vain     int               // tries of several service ports that were refused in this round
@@ -131,19 +136,10 @@ func (d *Dataplane) rest() {
 	d.opts.Counted(d.aside.refused())
 }
 
-// Audit asks the writer whether the host holds what was written. It looks after UDP flows too: one that began while rules
-// changed may have been translated by those before. That it cannot is told, and no reason to write anything anew.
+// Audit asks the writer whether the host holds what was written, and changes nothing.
 func (d *Dataplane) Audit(ctx context.Context) error {
-	if err := d.settle(ctx, nil); err != nil {
-		return err
-	}
 	if auditor, ok := d.opts.Writer.(portal.Auditor); ok {
-		if err := auditor.Audit(ctx); err != nil {
-			return err
-		}
-	}
-	if err := d.forget(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
-		d.opts.Trouble(fmt.Errorf("look through UDP flows: %w", err))
+		return auditor.Audit(ctx)
 	}
 	return nil
 }

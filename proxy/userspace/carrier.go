@@ -3,6 +3,7 @@
 package userspace
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"sync"
@@ -57,9 +58,8 @@ func New(opts Options) *Carrier {
 	}
 }
 
-// Settle closes the fronts that no portal leads to any more, and the proxy ports that have lingered long enough.
+// Settle closes the fronts that no portal leads to any more.
 func (c *Carrier) Settle(served []service.PortName, left []service.Change) error {
-	c.sweep()
 	for _, name := range served {
 		for _, key := range keys(name) {
 			switch f := c.fronts[key]; {
@@ -116,14 +116,17 @@ func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
 	return nil
 }
 
-// sweep closes the proxy ports that have lingered long enough.
-func (c *Carrier) sweep() {
+// Sweep closes the proxy ports that have lingered long enough, and returns when the next will have.
+func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	now := time.Now()
 	for key, until := range c.lingering {
-		if now.After(until) {
+		if !now.Before(until) {
 			c.unlead(key, c.fronts[key])
+		} else if next.IsZero() || until.Before(next) {
+			next = until
 		}
 	}
+	return next, nil
 }
 
 // ProxyPorts tells which proxy ports were opened and closed since it was last asked.

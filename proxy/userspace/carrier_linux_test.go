@@ -18,6 +18,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/service"
@@ -357,6 +358,59 @@ func TestLoopbackNodePort(t *testing.T) {
 	}
 }
 
+// A listener that no portal leads to any more closes at its time, though nothing changes and no audit comes.
+func TestLingeringEndsByItself(t *testing.T) {
+	r := newRig(t, PortRange{31170, 31179})
+	store := service.NewStore()
+	in := func(mode service.Mode) *service.Port {
+		p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
+		p.Mode = mode
+		return p
+	}
+	set := func(p *service.Port) {
+		store.Set(service.Name{Namespace: p.Name.Namespace, Name: p.Name.Name}, []*service.Port{p})
+	}
+	log, _ := test.NewNullLogger()
+	syncs := make(chan proxy.Sync, 10)
+	loop := &proxy.Loop{Store: store, Dataplane: r.plane, Sweeper: r.plane, Log: log, AuditPeriod: time.Hour}
+	loop.Watcher.Synced = func(s proxy.Sync) { syncs <- s }
+	ctx, cancel := context.WithCancel(t.Context())
+	done, synced := make(chan struct{}), make(chan struct{})
+	close(synced)
+	set(in(service.ModeUserspace))
+	go func() {
+		defer close(done)
+		loop.Run(ctx, synced)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	<-syncs
+	answers := func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:31170")
+		if err != nil {
+			return errors.Is(err, syscall.ECONNRESET)
+		}
+		return c.Close() == nil
+	}
+	set(in(service.ModeKernel))
+	<-syncs
+	flipped := time.Now()
+	if !answers() {
+		t.Error("the listener does not linger")
+	}
+	for answers() {
+		if time.Since(flipped) > 20*time.Second {
+			t.Fatal("the listener outlives its time")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if took := time.Since(flipped); took < linger/2 {
+		t.Errorf("the listener closed after %s", took)
+	}
+}
+
 // A Service that passes to the kernel keeps its listener until what was on its way has arrived; the NodePort at the
 // loopback address stays, and back again nothing was lost.
 func TestLingers(t *testing.T) {
@@ -400,7 +454,9 @@ func TestLingers(t *testing.T) {
 	}
 	r.sync(t, in(service.ModeKernel))
 	for deadline := time.Now().Add(5 * time.Second); answers(port); time.Sleep(10 * time.Millisecond) {
-		r.sync(t, portOf("other", "10.96.0.11:80"))
+		if _, err := r.plane.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if time.Now().After(deadline) {
 			t.Fatal("the listener outlives its time")
 		}

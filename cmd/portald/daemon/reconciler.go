@@ -33,14 +33,14 @@ func newReconciler(d *daemon, report *reporter) *reconciler {
 	r.dataplane = dataplane.New(dataplane.Options{
 		Writer: d.rules.writer, Mode: cfg.Mode, Userspace: d.path.listeners,
 		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
-		ForgetUDP: report.metrics.CountForgotten(platform.DeleteUDP), Own: d.host.addresses.Contains,
+		ForgetUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod, Own: d.host.addresses.Contains,
 		Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
 	})
-	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane}
+	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: d.path.core, stopwatch: stopwatch, log: d.log}).check)
 	loop := &proxy.Loop{
-		Store: d.source.store, Dataplane: stopwatch, Log: d.log, Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
+		Store: d.source.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: d.log, Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
 		Again: r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
 	}
 	r.stage = newStage(
