@@ -38,6 +38,8 @@ var arrows = map[string][]string{
 	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "portal", "proxy", "proxy/admin",
 		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
 		"proxy/service", "proxy/splice", "proxy/userspace"},
+	"proxy/splice/splicetest": {
+		"portal/portaltest", "proxy/service", "proxy/splice"},
 	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers"},
 }
 
@@ -58,8 +60,9 @@ var rooms = map[string][]string{
 	"github.com/vishvananda/netlink": {"platform", "portal/ipvs", "portal/portaltest"},
 	"github.com/vishvananda/netns":   {"portal/portaltest"},
 	"go.yaml.in/yaml":                {"proxy/kube/manifests"},
-	"golang.org/x/sys":               {"platform", "portal/ipvs", "portal/nftables/nfnl", "portal/portaltest", "proxy/splice"},
-	"k8s.io/api":                     {"proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch"},
+	"golang.org/x/sys": {"platform", "portal/ipvs", "portal/nftables/nfnl", "portal/portaltest", "proxy/splice",
+		"proxy/splice/splicetest"},
+	"k8s.io/api": {"proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch"},
 	"k8s.io/apimachinery": {"cmd/portald/config", "proxy", "proxy/kube/fixture", "proxy/kube/manifests",
 		"proxy/kube/translate", "proxy/kube/watch"},
 	"k8s.io/client-go":      {"proxy/kube/manifests", "proxy/kube/watch"},

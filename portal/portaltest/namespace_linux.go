@@ -77,6 +77,20 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
+// Process is the namespace that this process was started in, for a process that was given one of its own: what any of its
+// goroutines opens is there. Loopback is up.
+func Process(t testing.TB) *Namespace {
+	t.Helper()
+	handle, err := netns.Get()
+	if err != nil {
+		t.Fatalf("open the namespace of this process: %v", err)
+	}
+	n := &Namespace{t: t, handle: handle}
+	t.Cleanup(func() { n.handle.Close() })
+	n.Must(func() error { return errors.Join(loopbackUp(), noDoubts()) })
+	return n
+}
+
 // Enter makes a namespace and moves the calling goroutine into it for good: what it opens and runs from now on is
 // there. Goroutines that it starts are not.
 func Enter(t testing.TB) *Namespace {

@@ -3,18 +3,12 @@ package splice
 import (
 	"bytes"
 	"errors"
-	"io"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/portald/portald/proxy/service"
 )
-
-var proxyV2 = Options{Policy: service.Policy{ClientAddress: service.AddressProxyV2}}
 
 func TestProxyHeader(t *testing.T) {
 	for _, c := range []struct{ client, dst, want string }{
@@ -26,63 +20,6 @@ func TestProxyHeader(t *testing.T) {
 		if got := proxyHeader(netip.MustParseAddrPort(c.client), netip.MustParseAddrPort(c.dst)); string(got) != c.want {
 			t.Errorf("%s: got % x, want % x", c.client, got, c.want)
 		}
-	}
-}
-
-// The header is the first that an endpoint hears, from whatever client, and no byte of the client's.
-func TestProxyV2(t *testing.T) {
-	for _, host := range []string{"127.0.0.1", "::1"} {
-		t.Run(host, func(t *testing.T) {
-			heard := make(chan []byte, 1)
-			live := serveTCP(t, host, func(c *net.TCPConn) {
-				all, _ := io.ReadAll(c)
-				heard <- all
-				c.Write([]byte("bye"))
-			})
-			r := newRig(t, proxyV2)
-			_, at := r.open(t, service.TCP, host, refusing(t), live)
-			c := dialTCP(t, at)
-			want := proxyHeader(c.LocalAddr().(*net.TCPAddr).AddrPort(), at)
-			c.Write([]byte("hello"))
-			c.CloseWrite()
-			if got := <-heard; string(got) != string(want)+"hello" {
-				t.Errorf("the endpoint heard %q", got)
-			}
-			io.ReadAll(c)
-			if rec := r.record(t); rec.BytesFromClient != 5 || rec.BytesFromEndpoint != 3 || rec.Outcome != OutcomeOK || len(rec.Attempts) != 2 {
-				t.Errorf("record %+v", rec)
-			}
-		})
-	}
-}
-
-// A client that says nothing is announced all the same: the server may speak first, and waits for the header.
-func TestProxyV2ServerSpeaksFirst(t *testing.T) {
-	r := newRig(t, proxyV2)
-	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
-		header := make([]byte, 28)
-		if _, err := io.ReadFull(c, header); err == nil {
-			c.Write([]byte("220 hello"))
-		}
-		io.Copy(io.Discard, c)
-	}))
-	c := dialTCP(t, at)
-	greeting := make([]byte, 9)
-	if _, err := io.ReadFull(c, greeting); err != nil || string(greeting) != "220 hello" {
-		t.Fatalf("got %q, %v", greeting, err)
-	}
-	c.Close()
-	if rec := r.record(t); rec.BytesFromClient != 0 || rec.FirstByte < 0 {
-		t.Errorf("record %+v", rec)
-	}
-}
-
-// UDP has no header.
-func TestProxyV2UDP(t *testing.T) {
-	r := newRig(t, proxyV2)
-	_, at := r.open(t, service.UDP, "127.0.0.1", named(t, "a"))
-	if got := ask(t, dialUDP(t, at), "x"); got != "a x" {
-		t.Errorf("got %q", got)
 	}
 }
 

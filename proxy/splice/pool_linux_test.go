@@ -6,8 +6,6 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
@@ -16,7 +14,7 @@ func TestUnreadDownloads(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	account := NewAccount(Budget{PipePages: 1024, Buffers: 10})
 	r := newRig(t, Options{Account: account})
-	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { c.Write(want) }))
+	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { c.Write(want) }))
 	var conns []*net.TCPConn
 	for range clients {
 		c := dialTCP(t, at)

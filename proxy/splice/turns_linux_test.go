@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads, and
@@ -19,7 +17,7 @@ func TestSmallExchangesBesideUploads(t *testing.T) {
 	const uploads, exchanges, most = 128, 30, 64 << 20
 	r := newRigOf(t, 1, Options{})
 	var carried atomic.Int64
-	sink := serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+	sink := serveTCP(t, func(c *net.TCPConn) {
 		buf := make([]byte, 256<<10)
 		for {
 			n, err := c.Read(buf)
@@ -28,8 +26,8 @@ func TestSmallExchangesBesideUploads(t *testing.T) {
 			}
 		}
 	})
-	_, bulk := r.open(t, service.TCP, "127.0.0.1", sink)
-	_, small := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", echo))
+	bulk := r.open(t, sink)
+	small := r.open(t, serveTCP(t, echo))
 	stop := uploadTo(t, bulk, uploads)
 	defer stop()
 	for carried.Load() < uploads<<20 {
@@ -51,24 +49,34 @@ func TestSmallExchangesBesideUploads(t *testing.T) {
 	}
 }
 
+// Long connections are spread evenly over the loops, however they were accepted.
+func TestEvenLoops(t *testing.T) {
+	r := newRigOf(t, 4, Options{})
+	at := r.open(t, serveTCP(t, echo))
+	for range 32 {
+		c := dialTCP(t, at)
+		for range 2 * settledAfter {
+			c.Write([]byte("a"))
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, l := range r.loops {
+		if n := l.load.Load(); n < 6 || n > 10 {
+			t.Errorf("loop %d has %d of 32 connections", i, n)
+		}
+	}
+}
+
 // Bulk that stays is spread over the loops too, although it always waits for a turn.
 func TestEvenLoopsOfBulk(t *testing.T) {
 	r := newRigOf(t, 2, Options{})
-	_, at := r.open(t, service.TCP, "127.0.0.1", serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
+	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
 	stop := uploadTo(t, at, 8)
 	defer stop()
 	eventually(t, func() bool { return r.loops[0].load.Load()+r.loops[1].load.Load() == 8 }, "eight streams are load")
 	eventually(t, func() bool { return r.loops[0].load.Load() >= 3 && r.loops[1].load.Load() >= 3 }, "they are spread evenly")
-}
-
-// eventually waits for a condition.
-func eventually(t testing.TB, holds func() bool, what string) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
 }
 
 // uploadTo has n connections send as much as will go, until stop.

@@ -1,0 +1,135 @@
+package splice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// rig is a core on event loops, with what it reported.
+type rig struct {
+	*Core
+	loops   []*loop
+	records chan *Record
+	stop    func()
+}
+
+func newRig(t testing.TB, opts Options) *rig {
+	t.Helper()
+	return newRigOf(t, runtime.NumCPU(), opts)
+}
+
+// newRigOf is newRig with so many loops.
+func newRigOf(t testing.TB, loops int, opts Options) *rig {
+	t.Helper()
+	r := &rig{records: make(chan *Record, 1<<10)}
+	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
+	c, err := New(opts, OpenEpoll(loops))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Core, r.loops = c, c.engine.(*epollEngine).loops
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { c.Run(ctx) })
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		run.Wait()
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// record waits for the next record.
+func (r *rig) record(t testing.TB) *Record {
+	t.Helper()
+	select {
+	case rec := <-r.records:
+		return rec
+	case <-time.After(10 * time.Second):
+		t.Fatal("no record came within 10 s")
+		return nil
+	}
+}
+
+// only picks one endpoint.
+type only netip.AddrPort
+
+func (o only) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
+	return Lease{Endpoint: netip.AddrPort(o)}, len(tried) == 0
+}
+
+// open opens a TCP front at a loopback address, which is its only frontend.
+func (r *rig) open(t testing.TB, endpoint netip.AddrPort) netip.AddrPort {
+	t.Helper()
+	for port := uint16(20000); ; port++ {
+		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		view := &View{
+			Port:      &service.Port{},
+			Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+			Endpoints: []service.Endpoint{{Addr: endpoint, Ready: true, Serving: true}},
+		}
+		_, err := r.Open(service.PortName{Protocol: service.TCP}, Pickers{only(endpoint)}, view, at)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+}
+
+// serveTCP runs a TCP server for one test.
+func serveTCP(t testing.TB, handle func(*net.TCPConn)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			go func() {
+				defer c.Close()
+				handle(c.(*net.TCPConn))
+			}()
+		}
+	}()
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func echo(c *net.TCPConn) {
+	io.Copy(c, c)
+	c.CloseWrite()
+}
+
+func dialTCP(t testing.TB, to netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c.(*net.TCPConn)
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, holds func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package splicetest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func halfCloseScenarios() []scenario {
+	return []scenario{
+		{name: "HalfCloseByClient", run: halfCloseByClient},
+		{name: "HalfCloseByEndpoint", run: halfCloseByEndpoint},
+		{name: "HalfCloseTimeout", run: halfCloseTimeout},
+		{name: "HalfCloseTimeoutOfSilenceAlone", run: halfCloseTimeoutOfSilenceAlone},
+		{name: "HalfCloseNever", run: halfCloseNever},
+	}
+}
+
+// halfCloseByClient: the client ends its direction first, the other goes on until its own end.
+func halfCloseByClient(t *trial) {
+	d := t.start(splice.Options{})
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
+		asked, _ := io.ReadAll(c)
+		time.Sleep(50 * time.Millisecond)
+		fmt.Fprintf(c, "answer to %s", asked)
+	}))
+	c := dialTCP(t, f.at)
+	c.Write([]byte("question"))
+	c.CloseWrite()
+	wantRest(t, c, "answer to question")
+	if rec := d.record(); rec.ClosedBy != splice.Client || rec.Outcome != splice.OutcomeOK {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// halfCloseByEndpoint: the endpoint ends its direction first, the other goes on until its own end.
+func halfCloseByEndpoint(t *trial) {
+	heard := make(chan string, 1)
+	d := t.start(splice.Options{})
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
+		c.Write([]byte("banner"))
+		c.CloseWrite()
+		all, _ := io.ReadAll(c)
+		heard <- string(all)
+	}))
+	c := dialTCP(t, f.at)
+	wantRest(t, c, "banner")
+	c.Write([]byte("late words"))
+	c.Close()
+	if got := <-heard; got != "late words" {
+		t.Fatalf("endpoint heard %q", got)
+	}
+	if rec := d.record(); rec.ClosedBy != splice.Endpoint || rec.How != splice.FIN || rec.Outcome != splice.OutcomeOK {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+func halfCloseTimeout(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 100 * time.Millisecond}})
+	c := dialTCP(t, d.tcp(heldServer(t)).at)
+	c.CloseWrite()
+	if _, err := c.Read(make([]byte, 1)); !isReset(err) {
+		t.Errorf("client sees %v, want a reset", err)
+	}
+	rec := d.record()
+	if rec.Outcome != splice.OutcomeHalfClosed || rec.ClosedBy != splice.Proxy || rec.How != splice.Timeout ||
+		rec.Duration < 100*time.Millisecond {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// halfCloseTimeoutOfSilenceAlone: bytes in the open direction keep a half-closed connection alive.
+func halfCloseTimeoutOfSilenceAlone(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 500 * time.Millisecond}})
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
+		for range 8 {
+			c.Write([]byte("."))
+			time.Sleep(100 * time.Millisecond)
+		}
+	}))
+	c := dialTCP(t, f.at)
+	c.CloseWrite()
+	wantRest(t, c, "........")
+}
+
+// halfCloseNever: a half-closed connection that may be silent for ever outlives the idle timeout as well.
+func halfCloseNever(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{Idle: 50 * time.Millisecond, HalfClose: service.Never}})
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
+		io.Copy(io.Discard, c)
+		time.Sleep(300 * time.Millisecond)
+		c.Write([]byte("late"))
+	}))
+	c := dialTCP(t, f.at)
+	c.CloseWrite()
+	wantRest(t, c, "late")
+}

@@ -1,0 +1,82 @@
+package splicetest
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func idleScenarios() []scenario {
+	return []scenario{
+		{name: "IdleTimeout", run: idleTimeout},
+		{name: "UDPIdleChangesWithDefaults", run: udpIdleChangesWithDefaults},
+		{name: "UDPIdleChangesWithService", run: udpIdleChangesWithService},
+		{name: "UDPIdleShortened", run: udpIdleShortened},
+	}
+}
+
+// idleTimeout: an open connection ends after silence, and bytes put that off.
+func idleTimeout(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{Idle: 300 * time.Millisecond}})
+	c := dialTCP(t, d.tcp(echoServer(t)).at)
+	for range 4 {
+		time.Sleep(100 * time.Millisecond)
+		exchange(t, c)
+	}
+	c.Read(make([]byte, 1))
+	rec := d.record()
+	if rec.Outcome != splice.OutcomeIdle || rec.How != splice.Timeout || rec.BytesFromEndpoint != 4 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// endsIdle tells whether a connection is ended for its silence within some time.
+func endsIdle(c net.Conn, within time.Duration) bool {
+	c.SetReadDeadline(time.Now().Add(within))
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return isReset(err)
+}
+
+var shortUDPIdle = service.Policy{UDPIdle: 50 * time.Millisecond}
+
+// udpIdleChangesWithDefaults: the idle timeout of UDP is that of the moment, for sessions that are open too.
+func udpIdleChangesWithDefaults(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{UDPIdle: service.Never}})
+	udpIdleChanges(t, d, d.udp(named(t, "a")), func(*front) { d.SetPolicy(shortUDPIdle) })
+}
+
+func udpIdleChangesWithService(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{UDPIdle: service.Never}})
+	udpIdleChanges(t, d, d.udp(named(t, "a")), func(f *front) { f.under(shortUDPIdle) })
+}
+
+func udpIdleChanges(t *trial, d *dataPath, f *front, shorten func(*front)) {
+	ask(t, dialUDP(t, f.at), "x")
+	d.noRecord(200 * time.Millisecond)
+	shorten(f)
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.How != splice.Timeout || rec.Duration > 2*time.Second {
+		t.Errorf("record %+v", rec)
+	}
+	f.under(shortUDPIdle)
+	f.under(service.Policy{UDPIdle: service.Never})
+	ask(t, dialUDP(t, f.at), "y")
+	d.noRecord(200 * time.Millisecond)
+}
+
+// udpIdleShortened: a shorter idle timeout holds for the next session too when the last one under the longer has ended.
+func udpIdleShortened(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{UDPIdle: time.Hour}})
+	a, b := named(t, "a"), named(t, "b")
+	f := d.udp(a, b)
+	ask(t, dialUDP(t, f.at), "x")
+	f.know(b) // which ends the session
+	d.record()
+	d.SetPolicy(shortUDPIdle)
+	ask(t, dialUDP(t, f.at), "y")
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.How != splice.Timeout {
+		t.Errorf("record %+v", rec)
+	}
+}

@@ -1,0 +1,94 @@
+package splicetest
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func refusalScenarios() []scenario {
+	return []scenario{
+		{name: "NotAPortal", run: notAPortal},
+		{name: "SourceRange", run: sourceRange},
+		{name: "NoEndpoint", run: noEndpoint},
+		{name: "NodePortAtEveryAddress", run: nodePortAtEveryAddress},
+		{name: "UDPNotAPortal", run: udpNotAPortal},
+		{name: "UDPUnguarded", run: udpUnguarded},
+	}
+}
+
+// notAPortal: what comes straight to the proxy port is refused.
+func notAPortal(t *trial) {
+	d := t.start(splice.Options{})
+	f := d.tcp(echoServer(t))
+	f.moveFrontend("10.96.0.10:80")
+	wantRefusal(t, d, f, splice.OutcomeNotPortal)
+}
+
+func sourceRange(t *trial) {
+	d := t.start(splice.Options{})
+	f := d.serve(serving{
+		kind: service.LoadBalancerIP, endpoints: []netip.AddrPort{echoServer(t)},
+		port: service.Port{SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+	})
+	wantRefusal(t, d, f, splice.OutcomeSourceRange)
+}
+
+func noEndpoint(t *trial) {
+	d := t.start(splice.Options{})
+	wantRefusal(t, d, d.tcp(), splice.OutcomeNoEndpoint)
+}
+
+func wantRefusal(t *trial, d *dataPath, f *front, want splice.Outcome) {
+	t.Helper()
+	wantReset(t, f.at)
+	if rec := d.record(); rec.Outcome != want || rec.ClosedBy != splice.Proxy || len(rec.Attempts) != 0 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// nodePortAtEveryAddress: a NodePort frontend stands for every local address.
+func nodePortAtEveryAddress(t *trial) {
+	d := t.start(splice.Options{})
+	f := d.serve(serving{kind: service.NodePort, endpoints: []netip.AddrPort{echoServer(t)}})
+	f.moveFrontend(netip.AddrPortFrom(netip.IPv4Unspecified(), f.at.Port()).String())
+	wantEcho(t, dialTCP(t, f.at), "")
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.Portal != service.NodePort || rec.OriginalDst != f.at {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+func udpNotAPortal(t *trial) {
+	d := t.start(splice.Options{})
+	f := d.udp(named(t, "a"))
+	f.moveFrontend("10.96.0.10:53")
+	noAnswer(t, dialUDP(t, f.at))
+	if rec := d.record(); rec.Outcome != splice.OutcomeNotPortal {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// udpUnguarded: a datagram that came by no portal is dropped, as long as no rule of the host sees to that.
+func udpUnguarded(t *trial) {
+	d := t.start(splice.Options{
+		Policy: shortUDPIdle,
+		OriginalDstUDP: func(_, _ netip.AddrPort) (netip.AddrPort, error) {
+			return netip.AddrPort{}, errors.New("not translated")
+		},
+	})
+	f := d.udp(echoDatagrams(t, loopback))
+	f.moveFrontend("10.96.0.10:53")
+	for _, guarded := range []bool{false, true, false} {
+		f.SetGuarded(guarded)
+		dialUDP(t, f.at).Write([]byte("hello"))
+		want := splice.OutcomeNotPortal
+		if guarded {
+			want = splice.OutcomeOK
+		}
+		if rec := d.record(); rec.Outcome != want {
+			t.Errorf("guarded %t: %s, want %s", guarded, rec.Outcome, want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package splicetest
+
+import (
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func retryScenarios() []scenario {
+	return []scenario{
+		{name: "RetryPastTheDead", run: retryPastTheDead},
+		{name: "LoneEndpoint", run: loneEndpoint},
+		{name: "NoEndpointEverAnswers", run: noEndpointEverAnswers},
+		{name: "NoRetries", run: noRetries},
+		{name: "DialsStallNoOther", run: dialsStallNoOther},
+	}
+}
+
+// timeouts is a policy with these timeouts of dials, in milliseconds.
+func timeouts(ms ...time.Duration) splice.Options {
+	var p service.Policy
+	for _, m := range ms {
+		p.ConnectTimeouts = append(p.ConnectTimeouts, m*time.Millisecond)
+	}
+	return splice.Options{Policy: p}
+}
+
+func refusedIn(a splice.Attempt) bool { return strings.Contains(a.Err, "refused") }
+
+func retryPastTheDead(t *trial) {
+	dead, slow, live := t.refusing(), silent(t), echoServer(t)
+	d := t.start(timeouts(50, 100, 5000))
+	wantEcho(t, dialTCP(t, d.tcp(dead, slow, live).at), "x")
+	rec := d.record()
+	a := rec.Attempts
+	if len(a) != 3 || a[0].Endpoint != dead || a[1].Endpoint != slow || rec.Endpoint.Addr != live {
+		t.Fatalf("attempts %+v", a)
+	}
+	if !refusedIn(a[0]) || a[1].Err != "timeout" || a[2].Err != "" {
+		t.Errorf("attempts %+v", a)
+	}
+	if a[1].Took < 95*time.Millisecond || a[1].Took > 500*time.Millisecond {
+		t.Errorf("the second attempt may take 100 ms, and took %s", a[1].Took)
+	}
+	if rec.Endpoint.Pod == "" {
+		t.Error("the record does not name the pod")
+	}
+}
+
+// loneEndpoint: one that does not answer has another, longer try; one that refuses is dialled again for as long as that
+// takes.
+func loneEndpoint(t *trial) {
+	d := t.start(timeouts(20, 40))
+	for _, c := range []struct {
+		endpoint netip.AddrPort
+		attempts int
+	}{{silent(t), 2}, {t.refusing(), 1}} {
+		wantReset(t, d.tcp(c.endpoint).at)
+		rec := d.record()
+		if rec.Outcome != splice.OutcomeDialFailed || len(rec.Attempts) != c.attempts || rec.Connect >= 0 {
+			t.Errorf("want %d attempts: %+v", c.attempts, rec)
+		}
+		if rec.Duration < 60*time.Millisecond || c.attempts == 1 && rec.Attempts[0].Times < 3 {
+			t.Errorf("given up early: %+v", rec)
+		}
+	}
+}
+
+// noEndpointEverAnswers: the connection ends after about the time that dials may take.
+func noEndpointEverAnswers(t *trial) {
+	d := t.start(timeouts(300, 500))
+	wantReset(t, d.tcp(t.refusing(), t.refusing(), t.refusing()).at)
+	rec := d.record()
+	if rec.Outcome != splice.OutcomeDialFailed || rec.Duration < 800*time.Millisecond || rec.Duration > 3*time.Second ||
+		len(rec.Attempts) != 3 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// noRetries: with a single timeout a refusal is the end.
+func noRetries(t *trial) {
+	d := t.start(timeouts(10_000))
+	wantReset(t, d.tcp(t.refusing()).at)
+	rec := d.record()
+	if rec.Outcome != splice.OutcomeDialFailed || len(rec.Attempts) != 1 || rec.Attempts[0].Times != 1 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// dialsStallNoOther: clients that wait for an endpoint that does not answer hold up no other.
+func dialsStallNoOther(t *trial) {
+	d := t.start(timeouts(5000))
+	f := d.tcp(silent(t), echoServer(t))
+	dialTCP(t, f.at) // waits five seconds
+	t.eventually("the first client's dial has begun", func() bool { return f.Active() == 1 })
+	begin := time.Now()
+	c := dialTCP(t, f.at)
+	c.Write([]byte("x"))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil || time.Since(begin) > 3*time.Second {
+		t.Errorf("an answer came after %s, %v", time.Since(begin), err)
+	}
+}

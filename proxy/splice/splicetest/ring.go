@@ -1,0 +1,92 @@
+package splicetest
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// ring is the simplest Picker: round robin over a list that can be swapped. It remembers its leases.
+type ring struct {
+	mu        sync.Mutex
+	list      []netip.AddrPort
+	turn      int
+	exhausted int // picks for which no endpoint was left
+	leases    []*lease
+}
+
+// Pick implements splice.Picker.
+func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort) (splice.Lease, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range r.list {
+		a := r.list[r.turn%len(r.list)]
+		r.turn++
+		if !slices.Contains(tried, a) {
+			l := &lease{}
+			r.leases = append(r.leases, l)
+			return splice.Lease{Endpoint: a, State: l}, true
+		}
+	}
+	r.exhausted++
+	return splice.Lease{}, false
+}
+
+func (r *ring) set(list ...netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = list
+}
+
+// rounds is how often all endpoints had been tried, and a connection had to wait for another round of dials.
+func (r *ring) rounds() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.exhausted
+}
+
+// given returns the leases in the order of their picks.
+func (r *ring) given() []*lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.leases)
+}
+
+// lease is a splice.State of one lease alone, with what was reported.
+type lease struct {
+	mu       sync.Mutex
+	dials    int8 // reports of dials
+	ends     int8 // reports of ends
+	ok       bool // of the end
+	early    bool // there was an end without a dial that worked, or a negative time
+	dial     error
+	to, from int64 // bytes
+}
+
+// Dialled implements splice.State.
+func (l *lease) Dialled(err error, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dials++
+	l.dial = err
+	l.early = l.early || took < 0
+}
+
+// Ended implements splice.State.
+func (l *lease) Ended(ok bool, to, from int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends++
+	l.ok, l.to, l.from = ok, to, from
+	l.early = l.early || l.dials == 0 || l.dial != nil
+}
+
+// wellFormed tells whether the lease was dialled once, and ended once if and only if that worked.
+func (l *lease) wellFormed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials == 1 && !l.early && (l.ends == 1) == (l.dial == nil) && l.ends <= 1
+}

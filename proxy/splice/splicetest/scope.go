@@ -1,0 +1,52 @@
+package splicetest
+
+import (
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func scopeScenarios() []scenario {
+	return []scenario{{name: "InternalScope", run: internalScope}}
+}
+
+// internalScope: an internal traffic policy Local leaves a ClusterIP to the endpoints of this node, and to none where
+// there are none.
+func internalScope(t *trial) {
+	anywhere, here := echoServer(t), echoServer(t)
+	local := service.Port{InternalLocal: true}
+	for _, c := range []struct {
+		name    string
+		port    service.Port
+		here    splice.Picker
+		want    netip.AddrPort
+		outcome splice.Outcome
+	}{
+		{"Cluster", service.Port{ExternalLocal: true}, nil, anywhere, splice.OutcomeOK},
+		{"Local", local, &ring{list: []netip.AddrPort{here}}, here, splice.OutcomeOK},
+		{"LocalNoneHere", local, &ring{}, netip.AddrPort{}, splice.OutcomeNoEndpoint},
+		{"LocalNoPicker", local, nil, netip.AddrPort{}, splice.OutcomeNoEndpoint},
+	} {
+		t.sub(c.name, func(t *trial) {
+			d := t.start(splice.Options{Inside: func(netip.Addr, int) bool {
+				t.Error("asked where it does not matter")
+				return true
+			}})
+			pickers := splice.Pickers{
+				service.ClusterScope: &ring{list: []netip.AddrPort{anywhere}}, service.NodeScope: c.here,
+			}
+			f := d.serve(serving{
+				port: c.port, pickers: &pickers, kind: service.ClusterIP, endpoints: []netip.AddrPort{anywhere, here},
+			})
+			if c.outcome == splice.OutcomeNoEndpoint {
+				wantReset(t, f.at)
+			} else {
+				wantEcho(t, dialTCP(t, f.at), "x")
+			}
+			if rec := d.record(); rec.Outcome != c.outcome || rec.Endpoint.Addr != c.want {
+				t.Errorf("record %+v", rec)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+// Package splicetest is what every engine of proxy/splice must do, as one test suite over real sockets: retries,
+// endings and their records, limits, drains, UDP sessions, shortages, leaks. It knows the public API of splice alone,
+// and nothing of how an engine moves bytes.
+package splicetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Engine is an engine under test.
+type Engine struct {
+	// Open is what splice.New takes. Each call makes an engine of its own.
+	Open func(*splice.Core) (splice.Engine, error)
+	// Can is what this engine is able to do on this system beyond what every engine must.
+	Can Capability
+}
+
+// Capability is a set of abilities that not every engine has.
+type Capability uint
+
+// The abilities.
+const (
+	UrgentData      Capability = 1 << iota // TCP urgent data is passed on as such
+	ClientAddresses                        // sockets to endpoints are bound to the client's address: AddressTransparent
+	Interfaces                             // Options.Inside is told the interface that a client came in by
+	SourcePorts                            // Options.SourcePorts are used, and used again early
+	LocalPorts                             // a host without a free UDP port is a shortage that a record names
+)
+
+// scenario is one test of the suite.
+type scenario struct {
+	name  string
+	run   func(*trial)
+	needs Capability
+	scope scope
+}
+
+// scope is what a scenario shares with others while it runs.
+type scope uint8
+
+const (
+	shared  scope = iota // runs beside other scenarios
+	alone                // measures the process: no other scenario runs meanwhile
+	process              // changes the process: runs in a child of its own
+	network              // needs a network of its own: runs in a child in a network namespace of its own
+)
+
+// Run runs the suite.
+func Run(t *testing.T, e Engine) {
+	ports := newPorts()
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			if s.needs&^e.Can != 0 {
+				t.Skip("this engine cannot do that")
+			}
+			s.start(&trial{T: t, engine: e, ports: ports})
+		})
+	}
+}
+
+func (s scenario) start(t *trial) {
+	switch {
+	case s.scope == alone, isChild():
+		s.run(t)
+	case s.scope == shared:
+		t.Parallel()
+		s.run(t)
+	default:
+		t.Parallel()
+		runChild(t, s.scope == network)
+	}
+}
+
+func scenarios() []scenario {
+	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
+		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
+		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
+		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), systemScenarios())
+}

@@ -1,0 +1,50 @@
+package splicetest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+func unreadScenarios() []scenario {
+	return []scenario{{name: "UnreadDownloads", run: unreadDownloads}}
+}
+
+// unreadDownloads: clients that do not read what they asked for get all of it in the end, and hold few pipes meanwhile.
+func unreadDownloads(t *trial) {
+	const clients, size = 60, 4 << 20 // more than the sockets take
+	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	d := t.start(splice.Options{Account: splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})})
+	own := d.Stats().Descriptors
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(want) }))
+	var conns []*net.TCPConn
+	for range clients {
+		c := dialTCP(t, f.at)
+		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetReadBuffer(64 << 10)
+		conns = append(conns, c)
+	}
+	t.eventually("all are connected", func() bool { return d.Stats().Connections == clients })
+	time.Sleep(300 * time.Millisecond) // the sockets are full by then
+	if s := d.Stats(); s.Pipes > 32 || s.Descriptors != own+2*clients+1+2*s.Pipes {
+		t.Errorf("%d clients hold %d descriptors and %d pipes", clients, s.Descriptors-own, s.Pipes)
+	}
+	for _, c := range conns {
+		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("got %d bytes of %d, %v", len(got), size, err)
+		}
+		c.Close()
+	}
+	for range clients {
+		if rec := d.record(); rec.BytesFromEndpoint != size || rec.BytesToClient != size {
+			t.Fatalf("record %+v, want %d bytes", rec, size)
+		}
+	}
+	t.eventually("all is given back but the listener", func() bool {
+		s := d.Stats()
+		return s.Pipes == 0 && s.Descriptors == own+1
+	})
+}

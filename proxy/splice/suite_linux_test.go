@@ -1,0 +1,24 @@
+package splice_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/splicetest"
+)
+
+// With one loop all connections share it; with several they move between loops.
+func TestSuite(t *testing.T) {
+	for _, loops := range []int{1, 2} {
+		t.Run(fmt.Sprint(loops), func(t *testing.T) {
+			splicetest.Run(t, splicetest.Engine{
+				Open: splice.OpenEpoll(loops),
+				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
+					splicetest.SourcePorts | splicetest.LocalPorts,
+			})
+		})
+	}
+}
+
+func TestMain(m *testing.M) { splicetest.Main(m) }
