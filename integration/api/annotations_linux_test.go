@@ -88,7 +88,7 @@ func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			b.Errorf("%s: %v", outcome, err)
 		}
-		if r := site.D.RecordOf(bed.Answer{Client: bed.LocalAddr(c)}); r.Outcome != outcome || r.How != "timeout" {
+		if r := site.D.RecordOf(bed.Answer{Client: bed.LocalAddr(c)}); r.Outcome != outcome || r.CloseType != "timeout" {
 			b.Errorf("recorded as %s, want %s", r, outcome)
 		}
 	}

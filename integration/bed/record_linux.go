@@ -30,7 +30,7 @@ type Record struct {
 	FirstByteMS       *float64  `json:"first_byte_ms"`
 	DurationMS        float64   `json:"duration_ms"`
 	ClosedBy          string    `json:"closed_by"`
-	How               string    `json:"how"`
+	CloseType         string    `json:"close_type"`
 	Outcome           string    `json:"outcome"`
 }
 
@@ -42,7 +42,7 @@ type attempt struct {
 
 func (r Record) String() string {
 	return fmt.Sprintf("%s %s %s → %s (%s) → %s %s, closed by %s, %s: %s, tried %v", r.Service, r.Protocol, r.Client,
-		r.OriginalDst, r.Portal, r.Endpoint, r.Pod, r.ClosedBy, r.How, r.Outcome, r.Attempts)
+		r.OriginalDst, r.Portal, r.Endpoint, r.Pod, r.ClosedBy, r.CloseType, r.Outcome, r.Attempts)
 }
 
 // Records are those that are in the file by now.

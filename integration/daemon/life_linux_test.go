@@ -84,7 +84,7 @@ func TestSecondTermCuts(t *testing.T) {
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection still lives")
 	}
-	if r := d.RecordOf(a); r.Outcome != "cut" || r.ClosedBy != "proxy" || r.How != "reset" {
+	if r := d.RecordOf(a); r.Outcome != "cut" || r.ClosedBy != "proxy" || r.CloseType != "reset" {
 		t.Errorf("recorded as %s", r)
 	}
 }

@@ -21,9 +21,9 @@ import (
 
 // The fields of a record, those and no others.
 var fields = []string{
-	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "closed_by", "connect_ms",
-	"duration_ms", "endpoint",
-	"error", "first_byte_ms", "how", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy",
+	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "close_type", "closed_by",
+	"connect_ms", "duration_ms", "endpoint",
+	"error", "first_byte_ms", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy",
 	"service", "time",
 }
 

@@ -133,7 +133,7 @@ func TestEveryPodIsDead(t *testing.T) {
 		seen[a.Endpoint] = true
 	}
 	if len(r.Attempts) != 3 || len(seen) != 3 || r.Endpoint != "" || r.ConnectMS != nil || r.ClosedBy != "proxy" ||
-		r.How != "reset" {
+		r.CloseType != "reset" {
 		t.Errorf("recorded as %s, want three attempts at three pods and a reset by the proxy", r)
 	}
 }

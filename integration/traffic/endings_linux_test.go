@@ -43,7 +43,7 @@ func TestHalfClose(t *testing.T) {
 		t.Errorf("after the client's end came %q, %v", got, err)
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.ClosedBy != "client" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 5 ||
+	if r.ClosedBy != "client" || r.CloseType != "fin" || r.Outcome != "ok" || r.BytesFromClient != 5 ||
 		r.BytesFromEndpoint != 14 {
 		t.Errorf("recorded as %s, %d and %d bytes", r, r.BytesFromClient, r.BytesFromEndpoint)
 	}
@@ -62,7 +62,7 @@ func TestHalfClose(t *testing.T) {
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
 	r = d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.ClosedBy != "endpoint" || r.How != "fin" || r.Outcome != "ok" || r.BytesFromClient != 1000 ||
+	if r.ClosedBy != "endpoint" || r.CloseType != "fin" || r.Outcome != "ok" || r.BytesFromClient != 1000 ||
 		r.BytesFromEndpoint != 11 {
 		t.Errorf("recorded as %s, %d and %d bytes", r, r.BytesFromClient, r.BytesFromEndpoint)
 	}
@@ -79,7 +79,7 @@ func TestHalfCloseTimeout(t *testing.T) {
 	defer c.Close()
 	_ = c.(*net.TCPConn).CloseWrite()
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.Outcome != "half_close_timeout" || r.ClosedBy != "proxy" || r.How != "timeout" || r.DurationMS > 2000 {
+	if r.Outcome != "half_close_timeout" || r.ClosedBy != "proxy" || r.CloseType != "timeout" || r.DurationMS > 2000 {
 		t.Errorf("recorded as %s after %v ms", r, r.DurationMS)
 	}
 }
@@ -107,7 +107,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	if err := <-seen; !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client reset, and the endpoint saw %v", err)
 	}
-	if r := d.RecordOf(a); r.ClosedBy != "client" || r.How != "reset" || r.Outcome != "client_reset" {
+	if r := d.RecordOf(a); r.ClosedBy != "client" || r.CloseType != "reset" || r.Outcome != "client_reset" {
 		t.Errorf("recorded as %s", r)
 	}
 
@@ -120,7 +120,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	if _, err := io.ReadAll(rude); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the endpoint reset, and the client saw %v", err)
 	}
-	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(rude)}); r.ClosedBy != "endpoint" || r.How != "reset" ||
+	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(rude)}); r.ClosedBy != "endpoint" || r.CloseType != "reset" ||
 		r.Outcome != "endpoint_reset" {
 		t.Errorf("recorded as %s", r)
 	}

@@ -183,7 +183,7 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram begins anew
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
-	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.How != "timeout" ||
+	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.CloseType != "timeout" ||
 		r.BytesFromClient != 4*int64(len(bed.WhoAreYou)) {
 		t.Errorf("recorded as %s, %d bytes", r, r.BytesFromClient)
 	}

@@ -41,7 +41,7 @@ type jsonLine struct {
 	FirstByteMS       *float64      `json:"first_byte_ms"`
 	DurationMS        float64       `json:"duration_ms"`
 	ClosedBy          splice.Side   `json:"closed_by"`
-	How               splice.How    `json:"how"`
+	How               splice.How    `json:"close_type"`
 	Outcome           string        `json:"outcome"`
 	Error             string        `json:"error"`
 }

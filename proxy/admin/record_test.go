@@ -92,18 +92,18 @@ func TestJSONLine(t *testing.T) {
 			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
 			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
 			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
-			`"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","how":"fin","outcome":"ok","error":""}`},
+			`"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","close_type":"fin","outcome":"ok","error":""}`},
 		{broken(), `{"time":"2026-11-21T12:00:01.123456Z","id":7,"service":"shop/cart:http","protocol":"tcp",` +
 			`"client":"10.0.0.9:41234","original_dst":"10.96.0.10:80","portal":"ClusterIP","proxy":"10.0.0.1:35012",` +
 			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
 			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
 			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
-			`"bytes_to_client":9000,"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","how":"reset",` +
+			`"bytes_to_client":9000,"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","close_type":"reset",` +
 			`"outcome":"client_reset","error":"connection reset by peer"}`},
 		{stray(), `{"time":"2026-11-21T12:00:02.000000Z","id":8,"service":"shop/dns","protocol":"udp",` +
 			`"client":"[fd00::9]:41234","original_dst":"","portal":"","proxy":"","endpoint":"","pod":"","node":"","attempts":[],` +
 			`"affinity":"","bytes_from_client":0,"bytes_from_endpoint":0,"connect_ms":null,"first_byte_ms":null,` +
-			`"duration_ms":0.03,"closed_by":"proxy","how":"reset","outcome":"not_a_portal","error":""}`},
+			`"duration_ms":0.03,"closed_by":"proxy","close_type":"reset","outcome":"not_a_portal","error":""}`},
 	} {
 		if diff := cmp.Diff(tc.want+"\n", format(t, f, tc.record)); diff != "" {
 			t.Error(diff)
