@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/portald/portald/"
 
-// arrows is who may import whom among our own packages: docs/architecture.md draws it. An arrow that is not here is a
-// decision, and is made here.
+// arrows lists which of our packages each package may import; docs/architecture.md shows the same. A new arrow is a
+// design decision, made here.
 var arrows = map[string][]string{
 	"proxy/service":        {},
 	"proxy/balance":        {"proxy/service"},
@@ -33,8 +33,8 @@ var arrows = map[string][]string{
 	"portal/ipvs":          {"portal", "portal/writer", "proxy/service", "platform"},
 	"portal/portaltest":    {"portal", "proxy/service"},
 	"cmd/portald/config":   {"platform", "portal", "proxy/service", "proxy/splice", "proxy/userspace"},
-	"cmd/portald/writers": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs", "portal/nftables",
-		"proxy/service"},
+	"cmd/portald/writers": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs",
+		"portal/nftables", "proxy/service"},
 	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "portal", "proxy", "proxy/admin",
 		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
 		"proxy/service", "proxy/splice", "proxy/userspace"},
@@ -43,8 +43,8 @@ var arrows = map[string][]string{
 	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers"},
 }
 
-// rooms is where each third-party module may be imported. Tests, and integration, which is not part of the product, are
-// not held to it.
+// rooms lists which packages may import each third-party module. Tests, and integration, which is not part of the
+// product, are exempt.
 var rooms = map[string][]string{
 	"github.com/coreos/go-iptables":       {"portal/iptables"},
 	"github.com/go-logr/logr":             {"proxy/kube/watch"},
@@ -53,8 +53,9 @@ var rooms = map[string][]string{
 	"github.com/mdlayher/netlink":         {"portal/nftables/nfnl"},
 	"github.com/moby/ipvs":                {"portal/ipvs"},
 	"github.com/prometheus/client_golang": {"proxy/admin"},
-	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers", "proxy",
-		"proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch", "proxy/userspace"},
+	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers",
+		"proxy", "proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
+		"proxy/userspace"},
 	"github.com/spf13/cobra":         {"cmd/portald"},
 	"github.com/spf13/pflag":         {"cmd/portald/config"},
 	"github.com/vishvananda/netlink": {"platform", "portal/ipvs", "portal/portaltest"},
@@ -74,7 +75,8 @@ var rooms = map[string][]string{
 }
 
 func TestArrows(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...")
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func TestArrows(t *testing.T) {
 		for _, imported := range fields[1:] {
 			if ours, ok := strings.CutPrefix(imported, module); ok {
 				if !slices.Contains(allowed, ours) {
-					t.Errorf("%s imports %s, which is no arrow of the architecture", pkg, ours)
+					t.Errorf("%s imports %s, which the architecture does not allow", pkg, ours)
 				}
 			} else if m := moduleOf(imported); m != "" && !slices.Contains(rooms[m], pkg) {
 				t.Errorf("%s imports %s, whose rooms are %v", pkg, imported, rooms[m])
@@ -101,7 +103,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// moduleOf is the third-party module of a package, empty for the standard library.
+// moduleOf returns the third-party module of a package, empty for the standard library.
 func moduleOf(imported string) string {
 	if host, _, _ := strings.Cut(imported, "/"); !strings.Contains(host, ".") {
 		return ""

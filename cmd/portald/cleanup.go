@@ -12,8 +12,8 @@ func cleanupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove every rule of portald from this host, and nothing else",
-		Long: `Remove every chain, rule and jump that portald wrote on this host, in both address families, and nothing of anyone
-else's. A running portald writes them again; stop it first. It is no error when there is nothing to remove.`,
+		Long: `Remove every chain, rule and jump that portald wrote on this host, in both address families, and nothing else.
+A running portald writes them again; stop it first. It is no error if there is nothing to remove.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), flags) },
 	}

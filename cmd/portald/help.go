@@ -10,45 +10,46 @@ import (
 
 const long = `portald is a Kubernetes service proxy that you can see into.
 
-It watches Services and EndpointSlices, at the API server or in files, and leads the traffic of ClusterIPs, NodePorts,
-external and load-balancer addresses to endpoints, in one of two modes for each Service.
+It watches Services and EndpointSlices, at the API server or in files, and forwards the traffic of ClusterIPs,
+NodePorts, external and load-balancer addresses to endpoints, in one of two modes for each Service.
 
-In userspace it opens a listener for each service port. For each connection it picks an endpoint in turn (or by ClientIP
-affinity), dials it, tries another when that fails, carries the bytes both ways, and writes one record: who connected, to
-what, where it went, what was tried, how much was carried, and who ended it how. In the kernel modes iptables, nftables
-or IPVS lead connections straight to endpoints. --proxy-mode says which is the default; the annotation portald.io/mode of
-a Service, userspace or kernel, has that one carried otherwise, at any time and without breaking its connections.
+In userspace mode it opens a listener for each service port. For each connection it picks an endpoint round-robin (or by
+ClientIP affinity), dials it, retries another if that fails, copies bytes in both directions, and writes one record: the
+client, the frontend, the endpoint, failed attempts, bytes, and which side ended the connection how. In the kernel modes
+rules of iptables, nftables or IPVS forward connections straight to endpoints. --proxy-mode sets the default; the
+annotation portald.io/mode of a Service, userspace or kernel, overrides it for that Service, at any time and without
+breaking its connections.
 
 It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
-iptables-restore (ip6tables too, where IPv6 is to be served), but for --writer nftables, which needs none. On SIGTERM in
-userspace mode portals are taken away, open connections have the drain timeout to end, and the rest is cut; in a kernel
-mode the rules stay, and the kernel carries all until the next start. After a crash, the next start removes what was
-left behind; "portald cleanup" does so without a start.`
+iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. On SIGTERM in userspace mode portals are
+removed, open connections may end within the drain timeout, and the rest is cut; in a kernel mode the rules stay, and
+the kernel forwards all traffic until the next start. After a crash the next start removes what was left behind;
+"portald cleanup" does so without a start.`
 
-const example = `  # Take the place of kube-proxy on this node, with its own configuration file.
+const example = `  # Replace kube-proxy on this node, with its own configuration file.
   portald --config /var/lib/kube-proxy/config.conf --hostname-override "$NODE_NAME"
 
-  # Have the kernel carry, by nftables, and one Service in userspace with a record for each connection.
+  # Use the kernel by default, by nftables, and userspace for one Service, with a record for each of its connections.
   portald --kubeconfig proxy.conf --proxy-mode nftables --cluster-cidr 10.244.0.0/16 --connection-log -
   kubectl annotate service cart portald.io/mode=userspace
 
-  # Say what of that file portald heeds, and what not.
+  # Print which settings of that file take effect in portald, and which do not.
   portald config check /var/lib/kube-proxy/config.conf
 
-  # Serve what a cluster has, from a dump of it, and show each connection.
+  # Serve a cluster from a dump of it, and print a record for each connection.
   kubectl get services,endpointslices,nodes -A -o yaml > cluster.yaml
   portald --manifests cluster.yaml --connection-log -
 
-  # Serve a folder that is followed as it changes; records as JSON for a log collector.
+  # Serve a folder of manifests and follow its changes; records as JSON for a log collector.
   portald --manifests /etc/portald/manifests --connection-log /var/log/portald.json --connection-log-format json
 
   # Remove all of portald's rules.
   portald cleanup`
 
-// helpWidth is where help texts are folded, in columns.
+// helpWidth is the width of help texts, in columns.
 const helpWidth = 110
 
-// help shows a command as a manual page does: what it is, how it is called, and its flags by what they are about.
+// help returns a help function in the layout of a manual page: description, usage, examples, and flags by section.
 func help(sections []config.Section) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()

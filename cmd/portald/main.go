@@ -1,4 +1,4 @@
-// Command portald is a Kubernetes service proxy with a view into what it does.
+// Command portald is a Kubernetes service proxy that you can see into.
 package main
 
 import (

@@ -13,9 +13,10 @@ func renderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render --manifests PATH [--service NAMESPACE/NAME] [flags]",
 		Short: "Print the rules for manifests, in the syntax of iptables-restore, nft or ipvsadm",
-		Long: `Write the rules that portald with these flags would write for these manifests to standard output, in the syntax of
+		Long: `Print the rules that portald with these flags would write for these manifests, in the syntax of
 iptables-restore, of nft -f, or of ipvsadm, ipset and iptables-restore. It needs no privileges and no cluster, changes
-nothing, and prints the same for the same input. Listeners of userspace mode are assumed at the first free proxy ports.`,
+nothing, and prints the same for the same input. Listeners of userspace mode are assumed to have the first free
+proxy ports.`,
 		Example: `  # What would be written for a cluster in nftables mode, from a dump of it.
   kubectl get services,endpointslices,nodes -A -o yaml | portald render --manifests - --proxy-mode nftables
 

@@ -47,8 +47,8 @@ func run(ctx context.Context, flags *config.Flags) error {
 	return daemon.Run(ctx, flags, cfg, log, version())
 }
 
-// initOnly prepares the host for a daemon with fewer rights. A kernel without a conntrack table yet has nothing to set: the
-// daemon's own rules load it.
+// initOnly prepares the host for a daemon with fewer rights. A kernel without a conntrack table yet has nothing to set:
+// the daemon's own rules load it.
 func initOnly(cfg *config.Config, log *logrus.Logger) error {
 	err := daemon.Prepare(cfg, log)
 	if errors.Is(err, fs.ErrNotExist) {

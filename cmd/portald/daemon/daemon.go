@@ -1,5 +1,5 @@
-// Package daemon makes the parts of a running portald out of a configuration, starts them in order, and stops them in reverse.
-// It knows how parts depend on each other, and does the work of none.
+// Package daemon makes the parts of a running portald out of a configuration, starts them in order, and stops them in
+// reverse. It knows how parts depend on each other, and does the work of none.
 package daemon
 
 import (
@@ -27,8 +27,8 @@ type daemon struct {
 	reload     *stage
 }
 
-// Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It returns an error
-// if the daemon cannot start.
+// Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It returns an
+// error if the daemon cannot start.
 func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) error {
 	if err := checkRuntime(); err != nil {
 		return err
@@ -76,8 +76,9 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	return d, nil
 }
 
-// parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones drained,
-// the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that show it.
+// parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones
+// drained, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that
+// show it.
 func (d *daemon) parts() []part {
 	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.reconciler, d.source, d.reload}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// dataPath carries connections in userspace: the core, its engine, and the listeners. While it is stopped it cuts what is still open.
+// dataPath carries connections in userspace: the core, its engine, and the listeners. While it is stopped it cuts what
+// is still open.
 type dataPath struct {
 	*stage
 	core      *splice.Core
@@ -44,8 +45,8 @@ func newDataPath(
 func dialMark(log logrus.FieldLogger) uint32 {
 	mark := uint32(portal.DefaultDials)
 	if err := platform.MayMark(mark); err != nil {
-		log.WithError(err).Warn("Connections to endpoints are not marked, which takes the capability NET_ADMIN: an endpoint " +
-			"that is a Service's own address makes portald dial itself, up to the limit of open descriptors")
+		log.WithError(err).Warn("Connections to endpoints are not marked, which takes the capability NET_ADMIN: an " +
+			"endpoint that is a Service's own address makes portald dial itself, up to the limit of open descriptors")
 		return 0
 	}
 	return mark

@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// localDetector tells which clients are inside the cluster, and so exempt from a Local external policy: this host, and its
-// pods as detectLocalMode says. Safe for concurrent use.
+// localDetector tells which clients are inside the cluster, and so exempt from a Local external policy: this host, and
+// its pods as detectLocalMode says. Safe for concurrent use.
 type localDetector struct {
 	mode config.Inside
 	host *host
@@ -76,8 +76,8 @@ func (d *localDetector) inRange(client netip.Addr) bool {
 	return slices.ContainsFunc(*d.pods.Load(), func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
-// rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener, where
-// isInside decides.
+// rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener,
+// where isInside decides.
 func (d *localDetector) rules() portal.Inside {
 	switch d.mode.Mode {
 	case config.ByBridgeInterface:

@@ -16,8 +16,8 @@ func openEngine(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error
 // spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.
 const spareThreads = 2
 
-// eventLoops returns the number of event loops: one for each CPU that the Go runtime found at start, which are the host's,
-// or fewer by CPU affinity, the CPU limit of cgroups, or the environment's GOMAXPROCS.
+// eventLoops returns the number of event loops: one for each CPU that the Go runtime found at start, which are the
+// host's, or fewer by CPU affinity, the CPU limit of cgroups, or the environment's GOMAXPROCS.
 func eventLoops(log logrus.FieldLogger) int {
 	loops := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(loops + spareThreads)

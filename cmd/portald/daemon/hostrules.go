@@ -87,9 +87,9 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 	return changed
 }
 
-// divertReplies has replies to clients' own addresses delivered to this host, from the first service port on that asks for
-// transparent dials until the end: its rules match every packet of the host. It returns true the first time; the mark takes
-// effect once all rules are written again.
+// divertReplies has replies to clients' own addresses delivered to this host, from the first service port on that asks
+// for transparent dials until the end: its rules match every packet of the host. It returns true the first time; the
+// mark takes effect once all rules are written again.
 func (r *hostRules) divertReplies() (first bool) {
 	r.diverted.Do(func() {
 		first = true
@@ -124,8 +124,8 @@ func (r *hostRules) returnsKnown(client, endpoint netip.Addr) (returns, known bo
 // start has nothing to start.
 func (r *hostRules) start(context.CancelCauseFunc) {}
 
-// stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them: then
-// another daemon may own them by now.
+// stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them:
+// then another daemon may own them by now.
 func (r *hostRules) stop() error {
 	if r.settings.Load().HandOver {
 		return nil

@@ -52,18 +52,18 @@ func (r *reconciler) carriedAlike(p *service.Port) bool {
 	policy := p.Policy.Or(r.settings.Load().Policy)
 	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == service.TCP
 	if header {
-		r.log.WithField("service", p.Name.Label()).Warn("The service port refuses its clients until the next start: its endpoints " +
-			"expect a PROXY protocol header, which the kernel does not send")
+		r.log.WithField("service", p.Name.Label()).Warn("The service port refuses its clients until the next start: its " +
+			"endpoints expect a PROXY protocol header, which the kernel does not send")
 	}
 	return !header
 }
 
-// handshakeTime is how long after a hand-over connections may still arrive: a listener completes handshakes that it began,
-// and a lost segment of one is sent again after a second.
+// handshakeTime is how long after a hand-over connections may still arrive: a listener completes handshakes that it
+// began, and a lost segment of one is sent again after a second.
 const handshakeTime = 1200 * time.Millisecond
 
-// drain waits until open connections have ended, and outstanding answers to UDP sessions have come, until the drain timeout
-// or another signal.
+// drain waits until open connections have ended, and outstanding answers to UDP sessions have come, until the drain
+// timeout or another signal.
 func (r *reconciler) drain(moved int) {
 	stats, timeout := r.path.core.Stats(), r.settings.Load().Drain
 	live := stats.Connections

@@ -25,8 +25,8 @@ func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
 	return soft
 }
 
-// budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the admin
-// servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
+// budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
+// admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
 func budgetOf(cfg *config.Config, limit uint64, log logrus.FieldLogger) splice.Budget {
 	b := splice.Budget{
 		Descriptors: max(int(limit)-reserved-admin.MaxConnections, int(limit/2)), Sessions: cfg.UDPTotal,
@@ -59,8 +59,8 @@ func reservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
 	return spans
 }
 
-// listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows with
-// that of Services.
+// listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows
+// with that of Services.
 func listenWithin(account *splice.Account) func(ctx context.Context, network, address string) (net.Listener, error) {
 	return func(ctx context.Context, network, address string) (net.Listener, error) {
 		if err := account.Open(1); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// How long something may take before /livez fails: a round of an event loop takes microseconds, and rules of ten thousand
-// Services take seconds, at most a minute where others hold the lock of iptables.
+// How long something may take before /livez fails: a round of an event loop takes microseconds, and rules of ten
+// thousand Services take seconds, at most a minute where others hold the lock of iptables.
 const (
 	maxLoopRound = time.Minute
 	maxSync      = 5 * time.Minute
@@ -27,8 +27,8 @@ type liveness struct {
 	logged    sync.Once
 }
 
-// check implements what /livez asks: an error says what hangs, so that only a restart helps. Changes that the host refuses are
-// no reason: the next process would be refused as well.
+// check implements what /livez asks: an error says what hangs, so that only a restart helps. Changes that the host
+// refuses are no reason: the next process would be refused as well.
 func (l *liveness) check() error {
 	var err error
 	if t := l.core.Silent(); t > maxLoopRound {

@@ -33,13 +33,14 @@ func setConntrack(cfg *config.Config, log logrus.FieldLogger) error {
 func disableEarlyDemux(log logrus.FieldLogger) error {
 	changed, err := platform.SpareEarlyDemux()
 	if changed != "" {
-		log.Infof("Set %s: this kernel may deliver a redirected connection to the socket of another one of that client", changed)
+		log.Infof("Set %s: this kernel may deliver a redirected connection to the socket of another one of its client",
+			changed)
 	}
 	return err
 }
 
-// prepareNode does the same as far as this process may, and protects the process from the OOM killer. A host that serves
-// manifests need be no node: nothing of it is changed.
+// prepareNode does the same as far as this process may, and protects the process from the OOM killer. A host that
+// serves manifests need be no node: nothing of it is changed.
 func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLogger) {
 	if cfg.Mode == service.ModeKernel {
 		checkForwarding(log)
@@ -48,15 +49,15 @@ func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 		return
 	}
 	if err := platform.SetOOMScore(cfg.OOMScoreAdj); err != nil {
-		log.WithError(err).Warn("The OOM score is not set: when memory runs out the kernel may kill portald as any other process")
+		log.WithError(err).Warn("The OOM score is not set: portald may be killed as any other process when memory runs out")
 	}
 	if err := setConntrack(cfg, log); err != nil {
 		log.WithError(err).Warn("The conntrack table is not configured; run portald --init-only with the rights to do so")
 		events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
 	}
 	if err := disableEarlyDemux(log); err != nil {
-		log.WithError(err).Warn("Of two connections from one client port to two addresses of a Service this kernel may lose one; " +
-			"run portald --init-only with the rights to prevent that")
+		log.WithError(err).Warn("This kernel may lose one of two connections from one client port to two addresses of a " +
+			"Service; run portald --init-only with the rights to prevent that")
 	}
 }
 

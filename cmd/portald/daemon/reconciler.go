@@ -15,8 +15,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next start,
-// or no portal is left; then open connections are drained.
+// reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next
+// start, or no portal is left; then open connections are drained.
 type reconciler struct {
 	*stage
 	log       logrus.FieldLogger
@@ -40,8 +40,9 @@ func newReconciler(d *daemon, report *reporter) *reconciler {
 	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: d.path.core, stopwatch: stopwatch, log: d.log}).check)
 	loop := &proxy.Loop{
-		Store: d.source.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: d.log, Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
-		Again: r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
+		Store: d.source.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: d.log,
+		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
+		Again:   r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
 	}
 	r.stage = newStage(
 		func(ctx context.Context) error { return loop.Run(ctx, d.source.synced) },
@@ -50,15 +51,16 @@ func newReconciler(d *daemon, report *reporter) *reconciler {
 	return r
 }
 
-// serving implements dataplane.Options.Serving. Before the first resync nothing is requested: it writes all rules anyway.
+// serving implements dataplane.Options.Serving. Before the first resync nothing is requested: it writes all rules
+// anyway.
 func (r *reconciler) serving(p *service.Port) {
 	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.divertReplies() {
 		r.resyncs.requestIfReady()
 	}
 }
 
-// removeLeftovers removes the rules of earlier runs in other modes once the rules of this one are written. It runs beside
-// the loop, since it executes commands that changes of Services must not wait for.
+// removeLeftovers removes the rules of earlier runs in other modes once the rules of this one are written. It runs
+// beside the loop, since it executes commands that changes of Services must not wait for.
 func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) error {
 	select {
 	case <-ctx.Done():

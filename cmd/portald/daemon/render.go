@@ -21,8 +21,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Render writes the rules that a daemon of this configuration would write for its manifests, or only those of one Service
-// (NAMESPACE/NAME) unless that is empty. It touches no host.
+// Render writes the rules that a daemon of this configuration would write for its manifests, or only those of one
+// Service (NAMESPACE/NAME) unless that is empty. It touches no host.
 func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only string, out io.Writer) error {
 	if len(cfg.Manifests) == 0 {
 		return errors.New("--manifests is missing: name a file or folder of manifests, or - for standard input")

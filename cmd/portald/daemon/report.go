@@ -69,8 +69,8 @@ func (r *reporter) contested(c portal.Conflict) {
 
 // bounded reports a Service with more endpoints than ClientIP affinity by the kernel can serve.
 func (r *reporter) bounded(name service.PortName, endpoints int) {
-	text := fmt.Sprintf("spec.sessionAffinity ClientIP: only %d of the %d endpoints of %s serve on a node that carries it by the "+
-		"kernel; use fewer endpoints, no affinity, or the annotation portald.io/mode=userspace",
+	text := fmt.Sprintf("spec.sessionAffinity ClientIP: only %d of the %d endpoints of %s serve on a node that carries "+
+		"it by the kernel; use fewer endpoints, no affinity, or the annotation portald.io/mode=userspace",
 		kernel.MaxBound, endpoints, name.Label())
 	r.log.WithField("service", name.Label()).Warn(text)
 	r.events.ServiceWarning(name.Service(), "AffinityBounded", "LeaveOut", text)

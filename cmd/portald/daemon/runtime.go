@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// checkRuntime refuses GODEBUG=asyncpreemptoff=1: event loops wait in the kernel without the Go scheduler's knowledge, and one
-// busy connection would stop everything if the scheduler could not preempt them. As the runtime does, it takes the last of
-// several values, and skips what is no number.
+// checkRuntime refuses GODEBUG=asyncpreemptoff=1: event loops wait in the kernel without the Go scheduler's knowledge,
+// and one busy connection would stop everything if the scheduler could not preempt them. As the runtime does, it takes
+// the last of several values, and skips what is no number.
 func checkRuntime() error {
 	off := 0
 	for one := range strings.SplitSeq(os.Getenv("GODEBUG"), ",") {
@@ -20,8 +20,8 @@ func checkRuntime() error {
 		}
 	}
 	if off != 0 {
-		return fmt.Errorf("environment GODEBUG=%s: with asyncpreemptoff portald's event loops cannot be preempted, and hang; "+
-			"unset it", os.Getenv("GODEBUG"))
+		return fmt.Errorf("environment GODEBUG=%s: with asyncpreemptoff portald's event loops cannot be preempted, "+
+			"and hang; unset it", os.Getenv("GODEBUG"))
 	}
 	return nil
 }

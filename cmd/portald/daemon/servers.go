@@ -17,8 +17,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop last,
-// so that a drain can be watched.
+// servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop
+// last, so that a drain can be watched.
 type servers struct {
 	*stage
 	health   *admin.Health
@@ -36,10 +36,12 @@ func newServers(
 		}
 	}
 	healthz := admin.NewHealthServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), health)
-	metricsz := admin.NewMetricsServer(options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, admin.Pages{
+	pages := admin.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
-	})
+	}
+	metricsz := admin.NewMetricsServer(
+		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
 	services := admin.NewServiceHealth(admin.ServiceHealthOptions{
 		Addresses: healthCheckAddresses(cfg, log), Log: log, Listen: listenWithin(account),
 		Failed: func(svc service.Name, err error) {
@@ -63,8 +65,8 @@ func setVerbosity(log *logrus.Logger, text string) error {
 	return nil
 }
 
-// healthCheckAddresses returns where the health-check ports of Services are served: at the addresses of NodePorts, as far as
-// they are known at start; empty means all.
+// healthCheckAddresses returns where the health-check ports of Services are served: at the addresses of NodePorts, as
+// far as they are known at start; empty means all.
 func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) (out []netip.Addr) {
 	if cfg.NodePorts.All || cfg.NodePorts.Primary {
 		return nil

@@ -29,8 +29,8 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 	return errors.Join(append(errs, NamesOf(cfg).RemoveDivert())...)
 }
 
-// CleanupOthers removes rules that runs in other modes left, and in a kernel mode those of kube-proxy in another mode too:
-// this portald takes its names and its place. It executes some commands.
+// CleanupOthers removes rules that runs in other modes left, and in a kernel mode those of kube-proxy in another mode
+// too: this portald takes its names and its place. It executes some commands.
 func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogger) {
 	current := variantOf(ctx, cfg, cfg.IPTablesVariant)
 	for _, r := range findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...)) {
@@ -48,8 +48,8 @@ func (n Names) RemoveDivert() error {
 	return errors.Join(n.Divert.Remove(service.IPv4), n.Divert.Remove(service.IPv6))
 }
 
-// isWrittenBy tells whether a daemon of that configuration, whose iptables is of that variant, writes this rule set or a
-// part of it.
+// isWrittenBy tells whether a daemon of that configuration, whose iptables is of that variant, writes this rule set or
+// a part of it.
 func (r ruleSet) isWrittenBy(cfg *config.Config, variant string) bool {
 	return r.names == NamesOf(cfg) && (r.writer == cfg.Writer || r.writer == IPTables && cfg.Writer == IPVS) &&
 		(r.variant == variant || r.writer != IPTables)

@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Names are the names that one portald owns on a host. A portald for the Services of a proxy name may run beside one for
-// all other Services, so each has names of its own.
+// Names are the names that one portald owns on a host. A portald for the Services of a proxy name may run beside one
+// for all other Services, so each has names of its own.
 type Names struct {
 	Chains string // prefix of chains in iptables, and of sets and the device of IPVS
 	Table  string // of nftables
@@ -55,6 +55,6 @@ func everyNames(cfg *config.Config) []Names {
 // alone tells whether no other service proxy can serve the same Services.
 func alone(cfg *config.Config) bool { return cfg.ServiceProxyName == "" && len(cfg.Manifests) == 0 }
 
-// divertSlots is the number of routing tables and rule priorities that proxy names are hashed to. They follow those of the
-// portald without a proxy name; the last priority is below 512, where other programs' rules begin.
+// divertSlots is the number of routing tables and rule priorities that proxy names are hashed to. They follow those of
+// the portald without a proxy name; the last priority is below 512, where other programs' rules begin.
 const divertSlots = 140

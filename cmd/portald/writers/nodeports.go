@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// NodePortAddresses returns the addresses that NodePorts are served on; empty means all. Node are the addresses of the Node
-// object, as far as they are known.
+// NodePortAddresses returns the addresses that NodePorts are served on; empty means all. Node are the addresses of the
+// Node object, as far as they are known.
 func NodePortAddresses(cfg *config.Config, node []netip.Addr) []netip.Prefix {
 	ask := cfg.NodePorts
 	if ask.All {

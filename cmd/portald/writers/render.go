@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/portal/nftables"
 )
 
-// Render returns the rules for these portals and open proxy ports as text, in the syntax of the host's own commands for the
-// writer that the configuration asks for. It touches no host.
+// Render returns the rules for these portals and open proxy ports as text, in the syntax of the host's own commands for
+// the writer that the configuration asks for. It touches no host.
 func Render(cfg *config.Config, d Deps, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:

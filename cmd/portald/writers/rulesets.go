@@ -54,8 +54,8 @@ func variantOptions(cfg *config.Config, names Names, command string) iptables.Op
 	return iptablesOptions(&of, names, Deps{Log: discard()})
 }
 
-// findRuleSets returns the rule sets in facilities that the host has. In iptables only variants that hold something count:
-// an iptables writer creates tables where a host has none.
+// findRuleSets returns the rule sets in facilities that the host has. In iptables only variants that hold something
+// count: an iptables writer creates tables where a host has none.
 func findRuleSets(ctx context.Context, cfg *config.Config, variants []variant) (out []ruleSet) {
 	quiet := Deps{Log: discard()}
 	for _, n := range everyNames(cfg) {
@@ -73,8 +73,8 @@ func findRuleSets(ctx context.Context, cfg *config.Config, variants []variant) (
 	return out
 }
 
-// findInIPTables returns the rule sets in variants of iptables that have chains with such names, and whether portald wrote
-// any of them.
+// findInIPTables returns the rule sets in variants of iptables that have chains with such names, and whether portald
+// wrote any of them.
 func findInIPTables(
 	ctx context.Context, cfg *config.Config, n Names, variants []variant,
 ) (out []ruleSet, written bool) {
