@@ -65,7 +65,8 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 
 func rules(variant string, extra []writer.Chain) iptables.Options {
 	return iptables.Options{
-		Prefix: prefix, Variant: variant, ProxyPorts: proxyPorts(), Inside: inside(), Extra: extra, ExtraNames: ipvs.ChainNames,
+		Options: writer.Options{Settings: writer.Settings{Inside: inside()}, ProxyPorts: proxyPorts()},
+		Prefix:  prefix, Variant: variant, Extra: extra, ExtraNames: ipvs.ChainNames,
 	}
 }
 

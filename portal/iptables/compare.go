@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 )
 
 // compare tells how what a host holds differs from what was written, of which these chains are asked for.
 func (t *table) compare(written ruleset, held saved) error {
-	var found portal.Findings
+	var found writer.Drift
 	for _, name := range slices.Sorted(maps.Keys(written)) {
 		is, ok := held.chains[name]
 		if want := written[name].rules; !ok {

@@ -14,12 +14,13 @@ func (f *fake) marks() bool { return f.count("iptables mangle") > 0 }
 
 func TestDivert(t *testing.T) {
 	host := newFake()
-	w := newWriter(t, richOptions(host.run, ""))
+	held := map[string]int{}
+	o := richOptions(host.run, "")
+	o.Held = func(family service.IPFamily, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
+	w := newWriter(t, o)
 	if w.Diverts(service.IPv4) || host.marks() {
 		t.Error("marks before Replace")
 	}
-	held := map[string]int{}
-	w.held = func(family service.IPFamily, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,13 @@ type family struct {
 	rejected map[service.Protocol]string // the word that makes a client see "connection refused"
 }
 
+func familyOf(ip service.IPFamily) family {
+	if ip == service.IPv6 {
+		return ipv6()
+	}
+	return ipv4()
+}
+
 func ipv4() family {
 	return family{
 		name:     "IPv4",

@@ -3,7 +3,6 @@ package iptables
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ type host struct {
 	commands
 	nat, filter, mangle *table
 	log                 func(format string, args ...any)
+	held, wrote         func(family service.IPFamily, table string, rules int)
 
 	diverts atomic.Bool // the mangle table is as it should be, and marks
 	mangled bool        // it is, and holds something
@@ -30,7 +30,7 @@ type host struct {
 const probeTime = 10 * time.Second
 
 func newHost(f family, names chains, o Options) (*host, error) {
-	address, err := portal.ProxyAddress(o.ProxyAddresses, f.ip)
+	address, err := o.ProxyAddress(f.ip)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
 		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal, here: f.those(o.NodeIPs),
 	}
-	h := &host{family: f, log: o.Log}
+	h := &host{family: f, log: o.Log, held: o.Held, wrote: o.Wrote}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
 	if err := h.extend(o.Extra); err != nil {
 		return nil, err
@@ -94,13 +94,6 @@ func (h *host) guard(changes map[portal.ProxyPort]bool) {
 			h.filter.guarded.set(p.Protocol, p.Port, open)
 		}
 	}
-}
-
-func (h *host) wrap(verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %s portals: %w", verb, h.name, err)
 }
 
 // replace puts up what is new before it takes down what is old. A frontend that goes from nat to filter is refused
@@ -270,7 +263,7 @@ func (h *host) written() []*table {
 }
 
 // adopt has what is live take effect in all tables.
-func (h *host) adopt(s portal.Settings) {
+func (h *host) adopt(s writer.Settings) {
 	for _, t := range []*table{h.nat, h.filter, h.mangle} {
 		t.allNodeAddresses = len(s.NodePortAddresses) == 0
 		t.nodeAddresses = s.NodeAddresses(h.ip)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -114,8 +115,8 @@ func (h testHost) Unhook(ctx context.Context) error {
 
 func testOptions(run runner, variant string) Options {
 	return Options{
-		Run: run, Variant: variant, ExtraNames: "IPVS-[A-Z]+",
-		ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort},
+		Options: writer.Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}},
+		Run:     run, Variant: variant, ExtraNames: "IPVS-[A-Z]+",
 	}
 }
 

@@ -3,9 +3,6 @@ package iptables
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"github.com/portald/portald/proxy/service"
 )
 
 // Endpoints that are dialled from a client's own address answer to that address. Where the answer passes this node, a
@@ -49,10 +46,4 @@ func (h *host) settleMangle(err error) {
 		h.log("%s has no rules, or stale ones, for replies to clients' own addresses: %v", h.name, err)
 	}
 	h.told = err != nil
-}
-
-// Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family: with
-// Options.Mark, from the first Replace on, on a host that can.
-func (w *Writer) Diverts(family service.IPFamily) bool {
-	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.ip == family && h.diverts.Load() })
 }

@@ -45,14 +45,11 @@ func VariantOf(ctx context.Context, o Options) (string, error) {
 
 // bare is a host that nothing was asked of yet.
 func bare(f family, o Options) (*host, error) {
-	if err := o.complete(); err != nil {
-		return nil, err
-	}
-	names, err := newChains(o.Prefix, o.ExtraNames)
+	names, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	return newHost(f, names, Options{Variant: o.Variant, Run: o.Run})
+	return newHost(f, names, o)
 }
 
 // look adds what the family holds.

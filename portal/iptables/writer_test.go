@@ -233,17 +233,14 @@ func FuzzEquivalence(f *testing.F) {
 // A restore that fails is told of, family by family.
 func TestFailedIsTold(t *testing.T) {
 	var told []string
-	w, err := New(Options{ProxyPorts: [2]uint16{11000, 11999},
-		Run: func(_ context.Context, name string, args []string, _ []byte) ([]byte, error) {
-			if slices.Contains(args, "--noflush") {
-				return nil, errors.New("not today")
-			}
-			return nil, nil
-		},
-		Failed: func(family service.IPFamily, partial bool) { told = append(told, fmt.Sprint(family, partial)) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := testOptions(func(_ context.Context, name string, args []string, _ []byte) ([]byte, error) {
+		if slices.Contains(args, "--noflush") {
+			return nil, errors.New("not today")
+		}
+		return nil, nil
+	}, "")
+	o.Failed = func(family service.IPFamily, partial bool) { told = append(told, fmt.Sprint(family, partial)) }
+	w := newWriter(t, o)
 	if err := w.Replace(t.Context(), nil); err == nil {
 		t.Error("no error")
 	}

@@ -7,32 +7,32 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
 // Audit compares what the kernel holds with what was written; the Rules look after theirs.
 func (w *Writer) Audit(ctx context.Context) error {
-	return w.known.Look(func() error {
-		var found portal.Findings
+	return w.state.Verify(func() error {
+		var found writer.Drift
 		errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
 		return w.wrap("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))
 	})
 }
 
-func (w *Writer) auditAddresses(found *portal.Findings) error {
+func (w *Writer) auditAddresses(found *writer.Drift) error {
 	device, others, err := w.hostAddresses()
 	if err != nil {
 		return err
 	}
-	if now := newPlace(others, w.Settings().NodePortAddresses); !maps.Equal(now.own, w.at.own) {
+	if now := newPlace(others, w.live.Settings().NodePortAddresses); !maps.Equal(now.own, w.at.own) {
 		found.Add("the host's addresses are others than before")
 	}
 	compareKeys(found, w.names.device+" has", w.uses.uses, present(device), netip.Addr.Compare)
 	return nil
 }
 
-func (w *Writer) auditSets(found *portal.Findings) error {
+func (w *Writer) auditSets(found *writer.Drift) error {
 	held := map[entry]bool{}
 	for _, s := range w.names.sets() {
 		if s.family == service.IPv6 && !w.IPv6() {
@@ -54,7 +54,7 @@ func (w *Writer) auditSets(found *portal.Findings) error {
 	return nil
 }
 
-func (w *Writer) auditServers(found *portal.Findings) error {
+func (w *Writer) auditServers(found *writer.Drift) error {
 	all, err := w.virtualServers()
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (w *Writer) auditServers(found *portal.Findings) error {
 }
 
 // compareKeys names what is missing of what should be there, and what is strange.
-func compareKeys[K comparable, V any](found *portal.Findings, where string, want map[K]V, held map[K]bool, order func(a, b K) int) {
+func compareKeys[K comparable, V any](found *writer.Drift, where string, want map[K]V, held map[K]bool, order func(a, b K) int) {
 	for _, k := range slices.SortedFunc(maps.Keys(want), order) {
 		if !held[k] {
 			found.Add("%s not %v", where, k)

@@ -1,13 +1,12 @@
 package ipvs
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -40,7 +39,7 @@ func (w *Writer) count(p portal.Portal, n int) {
 
 // pods has the set of pods' addresses hold those.
 func (w *Writer) pods() {
-	for _, p := range w.Settings().Inside.Sources {
+	for _, p := range w.live.Settings().Inside.Sources {
 		for _, half := range halves(p.Masked()) {
 			e := entry{pods, service.FamilyOf(half.Addr()), element{client: half}}
 			if !w.elements.has(e) && (w.v6 || e.family == service.IPv4) {
@@ -95,51 +94,20 @@ func (w *Writer) frontends() []service.Frontend {
 	return slices.SortedFunc(maps.Keys(all), service.Frontend.Compare)
 }
 
-// sound returns the portals that can be held, and what is wrong with the rest. The Rules judge those that are theirs.
-func (w *Writer) sound(portals []portal.Portal) ([]portal.Portal, error) {
-	var errs []error
-	seen := make(map[service.Frontend]bool, len(portals))
-	out := make([]portal.Portal, 0, len(portals))
-	for _, p := range portals {
-		if p.Frontend.Addr.Addr().Is6() && !w.IPv6() {
-			continue
-		}
-		err := check(p)
-		if seen[p.Frontend] && err == nil {
-			err = fmt.Errorf("portal %s of %s: the frontend is taken", p.Frontend, p.Owner)
-		}
-		seen[p.Frontend] = true
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out = append(out, p)
-	}
-	return out, errors.Join(errs...)
+// valid returns the portals of families that are served that can be held, and what is wrong with the rest. The Rules check
+// those that are theirs.
+func (w *Writer) valid(portals []portal.Portal) ([]portal.Portal, error) {
+	served := slices.DeleteFunc(slices.Clone(portals), func(p portal.Portal) bool { return !w.serves(p.Frontend) })
+	return writer.Valid(served, check)
 }
 
-// soundChanges is sound for changes; one that cannot be made withdraws the frontend.
-func (w *Writer) soundChanges(changes []portal.Change) ([]portal.Change, error) {
-	var errs []error
-	var out []portal.Change
-	for _, c := range changes {
-		if c.Frontend.Addr.Addr().Is6() && !w.IPv6() {
-			continue
-		}
-		if c.Portal != nil {
-			err := check(*c.Portal)
-			if c.Portal.Frontend != c.Frontend {
-				err = fmt.Errorf("change of %s: the portal is that of %s", c.Frontend, c.Portal.Frontend)
-			}
-			if err != nil {
-				c.Portal = nil
-				errs = append(errs, err)
-			}
-		}
-		out = append(out, c)
-	}
-	return out, errors.Join(errs...)
+// validChanges is valid for changes; one that cannot be made withdraws the frontend.
+func (w *Writer) validChanges(changes []portal.Change) ([]portal.Change, error) {
+	served := slices.DeleteFunc(slices.Clone(changes), func(c portal.Change) bool { return !w.serves(c.Frontend) })
+	return writer.ValidChanges(served, check)
 }
+
+func (w *Writer) serves(f service.Frontend) bool { return f.Addr.Addr().Is4() || w.IPv6() }
 
 // Check refuses what cannot be held, here or by the Rules.
 func (w *Writer) Check(p portal.Portal) error {
@@ -152,7 +120,7 @@ func (w *Writer) Check(p portal.Portal) error {
 // check refuses what no virtual server can be. No port of a listener is among that.
 func check(p portal.Portal) error {
 	if _, ok := p.Target.(portal.Spread); ok {
-		return portal.Limits{}.Check(p)
+		return writer.Limits{}.Check(p)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -39,7 +40,7 @@ type Writer struct {
 	kernel
 	names names
 	v6    bool // both families are served
-	portal.Live
+	live  *writer.Live
 
 	at       place // the host, as of the last Replace
 	portals  map[service.Frontend]portal.Portal
@@ -50,7 +51,7 @@ type Writer struct {
 	uses     tally[netip.Addr] // of addresses, by portals and by virtual servers
 	guards   bool              // the Rules were told of proxy ports since they last wrote
 	swept    time.Time
-	known    portal.Known
+	state    writer.State
 }
 
 var (
@@ -80,14 +81,14 @@ func New(o Options) (*Writer, error) {
 
 func newWriter(o Options, k kernel) *Writer {
 	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix)}
-	w.Begin(portal.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses})
+	w.live = writer.NewLive(writer.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses})
 	w.forget()
 	return w
 }
 
 // forget is for before it is read what the kernel holds.
 func (w *Writer) forget() {
-	w.known.Forget()
+	w.state.Forget()
 	w.portals = map[service.Frontend]portal.Portal{}
 	w.servers = map[service.Frontend]*server{}
 	w.foreign = map[service.Frontend]bool{}
@@ -103,20 +104,20 @@ func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
 
 // Replace makes the kernel hold exactly these portals; what stays keeps its connections. Virtual servers of others stay.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
-	return w.known.Anew(func() error {
+	return w.state.Full(func() error {
 		w.forget()
-		sound, invalid := w.sound(portals)
-		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, sound, portals)))
+		valid, invalid := w.valid(portals)
+		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, valid, portals)))
 	})
 }
 
-// replace holds what is sound; the Rules judge what is theirs of all.
-func (w *Writer) replace(ctx context.Context, sound, all []portal.Portal) error {
+// replace holds what is valid; the Rules check what is theirs of all.
+func (w *Writer) replace(ctx context.Context, valid, all []portal.Portal) error {
 	if err := errors.Join(w.prepare(), w.look()); err != nil {
 		return err
 	}
 	w.pods()
-	for _, p := range sound {
+	for _, p := range valid {
 		w.put(p)
 	}
 	if err := w.readServers(); err != nil {
@@ -127,14 +128,14 @@ func (w *Writer) replace(ctx context.Context, sound, all []portal.Portal) error 
 
 // Update applies changes. Its cost grows with their endpoints, and with nothing else that is held.
 func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
-	return w.known.Onward("update", func() error { return w.update(ctx, changes) })
+	return w.state.Incremental("update", func() error { return w.update(ctx, changes) })
 }
 
 func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
-	sound, invalid := w.soundChanges(changes)
+	valid, invalid := w.validChanges(changes)
 	var touched []service.Frontend
 	var ruled []portal.Change
-	for _, c := range sound {
+	for _, c := range valid {
 		before, there := w.portals[c.Frontend]
 		was := there && !spreads(before)
 		w.change(c)

@@ -17,14 +17,14 @@ func (w *Writer) SetInside(in portal.Inside) error {
 	if err := w.Rules.SetInside(in); err != nil {
 		return err
 	}
-	return w.Live.SetInside(in)
+	return w.live.SetInside(in)
 }
 
 // SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules. It takes effect at the next Replace; false:
 // it is no change.
 func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 	changed := w.Rules.SetNodePortAddresses(addrs)
-	return w.Live.SetNodePortAddresses(addrs) || changed
+	return w.live.SetNodePortAddresses(addrs) || changed
 }
 
 // SetMark changes the mark of replies to clients' addresses, which is the Rules' alone.

@@ -68,7 +68,7 @@ func (w *Writer) look() error {
 
 // adopt has what is live take effect on a host with these addresses.
 func (w *Writer) adopt(host []netip.Addr) {
-	s := w.Settings()
+	s := w.live.Settings()
 	w.at = newPlace(host, s.NodePortAddresses)
 	w.at.masquerade = w.Masquerade
 	w.at.podsKnown = len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""

@@ -22,9 +22,9 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	w := newWriter(o, kernel{})
 	w.v6 = true
 	w.adopt(slices.SortedFunc(slices.Values(o.NodeAddresses), netip.Addr.Compare))
-	sound, err := w.sound(portals)
+	valid, err := w.valid(portals)
 	w.pods()
-	for _, p := range sound {
+	for _, p := range valid {
 		w.put(p)
 	}
 	for _, f := range w.frontends() {

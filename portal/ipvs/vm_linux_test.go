@@ -9,6 +9,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -54,9 +55,12 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 		edit(&o)
 	}
 	rules, err := iptables.New(iptables.Options{
-		Prefix: o.Prefix, ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Log: t.Logf,
-		Extra: Chains(o), ExtraNames: ChainNames,
-		Inside: o.Inside, NodePortAddresses: o.NodePortAddresses, Masquerade: o.Masquerade, Dials: o.Dials,
+		Options: writer.Options{
+			Settings:   writer.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses},
+			ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Masquerade: o.Masquerade, Dials: o.Dials,
+			Log: t.Logf,
+		},
+		Prefix: o.Prefix, Extra: Chains(o), ExtraNames: ChainNames,
 	})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/nftables"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -84,11 +85,17 @@ func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
 
 func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	return iptables.Options{
-		Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
+		Options: rulesOptions(cfg, d), Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
+		NodeIPs: d.NodeAddresses, Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.Held, Wrote: d.Wrote,
+	}
+}
+
+// rulesOptions are those of every writer of rules.
+func rulesOptions(cfg *config.Config, d Deps) writer.Options {
+	return writer.Options{
+		Settings:   writer.Settings{Inside: d.Inside, NodePortAddresses: d.NodePorts},
 		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
-		NodePortAddresses: d.NodePorts, NodeIPs: d.NodeAddresses, Inside: d.Inside,
-		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Liberal: cfg.Conntrack.TCPBeLiberal,
-		Log: d.Log.Warnf, Failed: d.Failed, Held: d.Held, Wrote: d.Wrote,
+		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
 	}
 }
 

@@ -1,0 +1,131 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Family holds the portals of one address family. Portals, changes and proxy ports of the other are passed over.
+type Family struct {
+	IP      service.IPFamily
+	Guard   func(map[portal.ProxyPort]bool)
+	Replace func(context.Context, Settings, []portal.Portal) error
+	Update  func(context.Context, []portal.Change) error
+	Audit   func(context.Context) error
+	Remove  func(context.Context) error
+	Diverts func() bool // safe for concurrent use
+}
+
+// Families is a Writer of rules that holds the portals of each address family by themselves. One goroutine uses it;
+// Diverts and what begins with Set are for any.
+type Families struct {
+	limits Limits
+	live   *Live
+	failed func(service.IPFamily, bool)
+	served []Family
+	state  State
+}
+
+// Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
+// host without IPv6 is served without it, which is logged.
+func Open(o Options, open func(service.IPFamily) (Family, error)) (*Families, error) {
+	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed}
+	for _, ip := range service.IPFamilies() {
+		f, err := open(ip)
+		switch {
+		case err == nil:
+			out.served = append(out.served, f)
+		case ip == service.IPv6:
+			o.Log("no portals for IPv6 on this host: %v", err)
+		default:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
+func (w *Families) IPv6() bool { return len(w.served) > 1 }
+
+// Check returns an error for a portal that no rule can express.
+func (w *Families) Check(p portal.Portal) error { return w.limits.Check(p) }
+
+// Guard says which proxy ports were opened and closed.
+func (w *Families) Guard(changes map[portal.ProxyPort]bool) {
+	for _, f := range w.served {
+		f.Guard(changes)
+	}
+}
+
+// Replace makes both families hold exactly these portals. Portals that no rule can express are left out and named in the
+// error; the rest is served.
+func (w *Families) Replace(ctx context.Context, portals []portal.Portal) error {
+	return w.state.Full(func() error {
+		valid, invalid := Valid(portals, w.Check)
+		settings := w.live.Settings()
+		return errors.Join(invalid, w.write("replace", false, func(f Family) error { return f.Replace(ctx, settings, valid) }))
+	})
+}
+
+// Update applies changes.
+func (w *Families) Update(ctx context.Context, changes []portal.Change) error {
+	return w.state.Incremental("update", func() error {
+		valid, invalid := ValidChanges(changes, w.Check)
+		return errors.Join(invalid, w.write("update", true, func(f Family) error { return f.Update(ctx, valid) }))
+	})
+}
+
+func (w *Families) write(verb string, partial bool, write func(Family) error) error {
+	return w.each(verb, func(f Family) error {
+		err := write(f)
+		if err != nil {
+			w.failed(f.IP, partial)
+		}
+		return err
+	})
+}
+
+// Audit compares what both families hold with what was written.
+func (w *Families) Audit(ctx context.Context) error {
+	return w.state.Verify(func() error { return w.each("audit", func(f Family) error { return f.Audit(ctx) }) })
+}
+
+// Cleanup removes everything of ours.
+func (w *Families) Cleanup(ctx context.Context) error {
+	w.state.Forget()
+	return w.each("remove", func(f Family) error { return f.Remove(ctx) })
+}
+
+// each goes on with the second family after an error of the first.
+func (w *Families) each(verb string, call func(Family) error) error {
+	var errs []error
+	for _, f := range w.served {
+		if err := call(f); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s portals: %w", verb, f.IP, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in a family: with
+// Settings.Mark, from the first Replace on, on a host that can.
+func (w *Families) Diverts(family service.IPFamily) bool {
+	return slices.ContainsFunc(w.served, func(f Family) bool { return f.IP == family && f.Diverts() })
+}
+
+// SetInside changes Settings.Inside.
+func (w *Families) SetInside(in portal.Inside) error { return w.live.SetInside(in) }
+
+// SetNodePortAddresses changes Settings.NodePortAddresses; false: they were the same.
+func (w *Families) SetNodePortAddresses(addrs []netip.Prefix) bool {
+	return w.live.SetNodePortAddresses(addrs)
+}
+
+// SetMark changes Settings.Mark.
+func (w *Families) SetMark(mark uint32) { w.live.SetMark(mark) }

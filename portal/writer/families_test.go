@@ -1,0 +1,156 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// host notes the calls of its families.
+type host struct {
+	calls []string
+	fails string // calls that fail, by their beginning
+}
+
+func (h *host) call(ip service.IPFamily, what string, n int) error {
+	h.calls = append(h.calls, fmt.Sprintf("%s %s %d", ip, what, n))
+	if h.fails != "" && strings.HasPrefix(h.calls[len(h.calls)-1], h.fails) {
+		return errors.New("refused")
+	}
+	return nil
+}
+
+func (h *host) family(ip service.IPFamily) (Family, error) {
+	return Family{
+		IP:    ip,
+		Guard: func(ports map[portal.ProxyPort]bool) { h.call(ip, "guard", len(ports)) },
+		Replace: func(_ context.Context, s Settings, p []portal.Portal) error {
+			return h.call(ip, fmt.Sprintf("replace mark %d", s.Mark), len(p))
+		},
+		Update:  func(_ context.Context, c []portal.Change) error { return h.call(ip, "update", len(c)) },
+		Audit:   func(context.Context) error { return h.call(ip, "audit", 0) },
+		Remove:  func(context.Context) error { return h.call(ip, "remove", 0) },
+		Diverts: func() bool { return ip == service.IPv6 },
+	}, nil
+}
+
+func options(t *testing.T) Options {
+	t.Helper()
+	o := Options{ProxyPorts: [2]uint16{20000, 20009}}
+	if err := o.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func open(t *testing.T, h *host, o Options) *Families {
+	t.Helper()
+	w, err := Open(o, h.family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func redirect(addr string, port uint16) portal.Portal {
+	f := service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: service.TCP}
+	return portal.Portal{Frontend: f, Target: portal.Redirect{Port: port}}
+}
+
+func TestFamiliesAreGivenWhatIsValid(t *testing.T) {
+	h := &host{}
+	w := open(t, h, options(t))
+	w.SetMark(7)
+	err := w.Replace(t.Context(), []portal.Portal{redirect("10.96.0.1:80", 20000), redirect("10.96.0.2:80", 80)})
+	if err == nil || !strings.Contains(err.Error(), "10.96.0.2:80") {
+		t.Errorf("a portal outside the proxy ports: %v", err)
+	}
+	if want := []string{"IPv4 replace mark 7 1", "IPv6 replace mark 7 1"}; !slices.Equal(h.calls, want) {
+		t.Errorf("calls %q, want %q", h.calls, want)
+	}
+	if !w.IPv6() || w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) {
+		t.Errorf("IPv6 %t, diverts %t, %t", w.IPv6(), w.Diverts(service.IPv4), w.Diverts(service.IPv6))
+	}
+}
+
+// An update or audit needs a successful Replace before, and after an error of an update another one.
+func TestFamiliesKnowTheHost(t *testing.T) {
+	h := &host{}
+	var failed []string
+	o := options(t)
+	o.Failed = func(ip service.IPFamily, partial bool) { failed = append(failed, fmt.Sprint(ip, partial)) }
+	w := open(t, h, o)
+	for _, err := range []error{w.Update(t.Context(), nil), w.Audit(t.Context())} {
+		if !errors.Is(err, portal.ErrUnknown) {
+			t.Errorf("before Replace: %v", err)
+		}
+	}
+	if err := errors.Join(w.Replace(t.Context(), nil), w.Update(t.Context(), nil), w.Audit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	h.calls, h.fails = nil, "IPv4 update"
+	if err := w.Update(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "update IPv4 portals: refused") {
+		t.Errorf("an update that fails: %v", err)
+	}
+	if want := []string{"IPv4 update 0", "IPv6 update 0"}; !slices.Equal(h.calls, want) {
+		t.Errorf("calls %q, want %q", h.calls, want)
+	}
+	if !slices.Equal(failed, []string{"IPv4 true"}) {
+		t.Errorf("failed %q", failed)
+	}
+	if err := w.Audit(t.Context()); !errors.Is(err, portal.ErrUnknown) {
+		t.Errorf("an audit after an error: %v", err)
+	}
+	if err := errors.Join(w.Replace(t.Context(), nil), w.Cleanup(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Update(t.Context(), nil); !errors.Is(err, portal.ErrUnknown) {
+		t.Errorf("an update after Cleanup: %v", err)
+	}
+}
+
+func TestOpenWithoutIPv6(t *testing.T) {
+	logged := 0
+	o := options(t)
+	o.Log = func(string, ...any) { logged++ }
+	for ip, served := range map[service.IPFamily]bool{service.IPv4: false, service.IPv6: true} {
+		h := &host{}
+		w, err := Open(o, func(f service.IPFamily) (Family, error) {
+			if f == ip {
+				return Family{}, errors.New("not here")
+			}
+			return h.family(f)
+		})
+		if (err == nil) != served || served && w.IPv6() {
+			t.Errorf("without %s: %v", ip, err)
+		}
+	}
+	if logged != 1 {
+		t.Errorf("logged %d times, want once", logged)
+	}
+}
+
+func TestOptionsAreRefused(t *testing.T) {
+	for want, edit := range map[string]func(*Options){
+		"proxy ports 0-0":       func(o *Options) { o.ProxyPorts = [2]uint16{} },
+		"proxy ports 2-1":       func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} },
+		"proxy address ::1":     func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} },
+		"mark 0x3":              func(o *Options) { o.Masquerade.Mark = 3 },
+		"mark 0x4001":           func(o *Options) { o.Mark = 0x4001 },
+		"that of other packets": func(o *Options) { o.Dials = 0x4000 },
+		"pod addresses":         func(o *Options) { o.Inside.Sources = make([]netip.Prefix, 1) },
+	} {
+		o := Options{ProxyPorts: [2]uint16{20000, 20009}}
+		edit(&o)
+		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

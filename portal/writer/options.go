@@ -1,0 +1,76 @@
+package writer
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Options are those of every Writer of rules. Only ProxyPorts has no default.
+type Options struct {
+	// Settings are the first ones.
+	Settings
+	// ProxyPorts are the first and last port of the daemon's listeners. No Redirect leads to another port, and no other port
+	// is guarded.
+	ProxyPorts [2]uint16
+	// ProxyAddresses are addresses of this host, one a family at most, that redirected flows are translated to. A family
+	// without one uses the address of the interface that a packet came in by; some networks (Calico, Cilium) give the
+	// interfaces of pods none.
+	ProxyAddresses []netip.Addr
+	// Dials is the mark of what the daemon itself sends to endpoints, which no portal translates. 0 is none.
+	Dials uint32
+	// Masquerade says how flows get this node's address. Its mark, Settings.Mark and Dials have no bit in common.
+	Masquerade portal.Masquerade
+	// Log is called once for each thing that the host cannot do. Default none.
+	Log func(format string, args ...any)
+	// Failed is called for each Replace, or Update if partial, that the rules of one family did not take. Default none.
+	Failed func(family service.IPFamily, partial bool)
+}
+
+// Complete sets defaults, and refuses what makes no sense.
+func (o *Options) Complete() error {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(service.IPFamily, bool) {}
+	}
+	if err := o.Limits().check(); err != nil {
+		return err
+	}
+	for _, family := range service.IPFamilies() {
+		if _, err := o.ProxyAddress(family); err != nil {
+			return err
+		}
+	}
+	if err := o.Masquerade.Complete(); err != nil {
+		return err
+	}
+	if o.Mark&o.Masquerade.Mark != 0 {
+		return fmt.Errorf("mark %#x of replies: the bit %#x is that of what is masqueraded", o.Mark, o.Masquerade.Mark)
+	}
+	if err := portal.CheckDials(o.Dials, o.Mark|o.Masquerade.Mark); err != nil {
+		return err
+	}
+	return o.Inside.Check()
+}
+
+// Limits are those of the portals that can be written.
+func (o *Options) Limits() Limits { return Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]} }
+
+// ProxyAddress returns the one of ProxyAddresses that is of a family, the zero Addr if there is none.
+func (o *Options) ProxyAddress(family service.IPFamily) (netip.Addr, error) {
+	var found netip.Addr
+	for _, addr := range o.ProxyAddresses {
+		if service.FamilyOf(addr) != family {
+			continue
+		}
+		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {
+			return netip.Addr{}, fmt.Errorf("proxy address %s: want at most one of each family, and unicast", addr)
+		}
+		found = addr
+	}
+	return found, nil
+}
