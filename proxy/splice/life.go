@@ -10,9 +10,9 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// life is what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other until
-// one is reached, and ends with one Record. It is embedded by value and begun in place, so that it costs no allocation of
-// its own. One goroutine at a time owns it; now is the time on the engine's clock.
+// life is what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other
+// until one is reached, and ends with one Record. It is embedded by value and begun in place, so that it costs no
+// allocation of its own. One goroutine at a time owns it; now is the time on the engine's clock.
 //
 // It decides and does nothing itself: the steps that it returns are what its owner has to do next.
 type life struct {
@@ -76,9 +76,9 @@ func (f *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 
 func (f *life) clientAddr() netip.Addr { return f.rec.Client.Addr() }
 
-// admit lets a client in that dialled one of this service port's frontends, from where that is allowed, as long as there
-// are not too many. Anything else came straight at the proxy port, or was led here by somebody else. The outcome is empty
-// for a client that is admitted, which counts among the live ones of the front until uncount.
+// admit lets a client in that dialled one of this service port's frontends, from where that is allowed, as long as
+// there are not too many. Anything else came straight at the proxy port, or was led here by somebody else. The outcome
+// is empty for a client that is admitted, which counts among the live ones of the front until uncount.
 func (f *life) admit(dst netip.AddrPort) Outcome {
 	f.rec.OriginalDst = dst
 	exposed, ok := f.plan.exposure(dst)
@@ -300,8 +300,8 @@ func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 	f.front.observer.Observe(r)
 }
 
-// join counts a connection or session among the live ones of the front, until leave. False: it is one more than there may
-// be.
+// join counts a connection or session among the live ones of the front, until leave. False: it is one more than there
+// may be.
 func (f *Front) join(p *plan) bool {
 	n, most := f.active.Add(1), p.policy.MaxConnections
 	return most <= 0 || n <= int64(most)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// The pause after a round of dials that all failed doubles from the first to the last; a quarter of it is left to chance,
-// so that those who were refused together do not come back together.
+// The pause after a round of dials that all failed doubles from the first to the last; a quarter of it is left to
+// chance, so that those who were refused together do not come back together.
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 )
 
-// retries is what a connection remembers of dials that failed. A round dials each endpoint once, and no more of them than
-// there are timeouts; one that only was slow may have another, longer try.
+// retries is what a connection remembers of dials that failed. A round dials each endpoint once, and no more of them
+// than there are timeouts; one that only was slow may have another, longer try.
 type retries struct {
 	tried   []netip.AddrPort // not to be dialled again in this round
 	refused []netip.AddrPort // of those, the ones that did not have to be waited for
@@ -66,7 +66,8 @@ func (r *retries) slow() bool {
 	return some
 }
 
-// next begins another round, in which those not tried yet come first if there are any, and returns how long to wait for it.
+// next begins another round, in which those not tried yet come first if there are any, and returns how long to wait for
+// it.
 func (r *retries) next(allTried bool) time.Duration {
 	r.round = 0
 	if allTried {

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// SessionConn is an engine's session: the socket to the endpoint, which embeds the Session. It is owned as the Sessions are.
+// SessionConn is an engine's session: the socket to the endpoint, which embeds the Session. It is owned as the Sessions
+// are.
 type SessionConn interface {
-	// Dial makes a socket that sends to one endpoint and receives from it alone, and sends first on it unless that is nil.
-	// The endpoint sees the client's address if as is valid. It returns our own address and port, or an error, after which
-	// nothing is open, and what this host lacked.
+	// Dial makes a socket that sends to one endpoint and receives from it alone, and sends first on it unless that is
+	// nil. The endpoint sees the client's address if as is valid. It returns our own address and port, or an error,
+	// after which nothing is open, and what this host lacked.
 	Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (proxy netip.AddrPort, lack Shortage, err error)
 	// Forward sends a datagram of the client, as the engine does with one that has just come.
 	Forward(data []byte)
@@ -18,11 +19,11 @@ type SessionConn interface {
 	Close()
 }
 
-// Session is a UDP client address and its socket to an endpoint, apart from that socket. An engine embeds it by value and
-// opens it with Sessions.Open.
+// Session is a UDP client address and its socket to an endpoint, apart from that socket. An engine embeds it by value
+// and opens it with Sessions.Open.
 //
-// For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and one of
-// Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
+// For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and
+// one of Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
 type Session struct {
 	life
 	table      *Sessions
@@ -160,7 +161,8 @@ func (s *Session) Sent(n int) { s.traffic.ToEndpoint.Add(int64(n)) }
 // Dropped counts a datagram that the kernel did not take: a full queue, one too large, no route.
 func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
 
-// Replied counts datagrams of the endpoint, of so many bytes together, that were sent to the client, or are about to be.
+// Replied counts datagrams of the endpoint, of so many bytes together, that were sent to the client, or are about to
+// be.
 func (s *Session) Replied(n int64, now time.Duration) {
 	s.traffic.FromEndpoint.Add(n)
 	s.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
@@ -171,9 +173,9 @@ func (s *Session) Replied(n int64, now time.Duration) {
 	s.touch(false, now)
 }
 
-// Refused is called when nobody listens at the endpoint's port, or it cannot be reached, with a datagram of the client that
-// was not sent for that, nil if there is none. A session that never had an answer moves to another endpoint. Any other is
-// over, and the client's next datagram, which that one is, picks anew.
+// Refused is called when nobody listens at the endpoint's port, or it cannot be reached, with a datagram of the client
+// that was not sent for that, nil if there is none. A session that never had an answer moves to another endpoint. Any
+// other is over, and the client's next datagram, which that one is, picks anew.
 func (s *Session) Refused(err error, unsent []byte) {
 	var again []byte // what a detached session was asked without an answer
 	if s.detached {

@@ -29,8 +29,8 @@ func (t *Sessions) releaseClient(c *sessionClient) {
 	}
 }
 
-// maxEvicted is how many sessions at the most are evicted for a new one: a client or Service whose share has become less
-// since it took its own shrinks to it.
+// maxEvicted is how many sessions at the most are evicted for a new one: a client or Service whose share has become
+// less since it took its own shrinks to it.
 const maxEvicted = 2
 
 // makeRoom takes what a session of a client needs from the account, and evicts others where there is too little. False:
@@ -66,15 +66,15 @@ func (t *Sessions) yield() {
 	})
 }
 
-// full tells whether one session more of a client, which is counted already, is too many for this socket. The client has
-// its share of what the socket may have, as Services have of the Account.
+// full tells whether one session more of a client, which is counted already, is too many for this socket. The client
+// has its share of what the socket may have, as Services have of the Account.
 func (t *Sessions) full(c *sessionClient) bool {
 	rest := t.core().opts.UDPSessions - int(t.n.Load())
 	return rest < 0 || c.n > share*(rest+1)
 }
 
-// heavyClient is the part of a socket's sessions from which on a client makes room for its next one by its own: one in so
-// many.
+// heavyClient is the part of a socket's sessions from which on a client makes room for its next one by its own: one in
+// so many.
 const heavyClient = 16
 
 // victim is the session to evict for a client's next, nil if there is none: one of its own where it has many, else the

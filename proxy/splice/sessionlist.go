@@ -81,9 +81,9 @@ func (l *sessionLists) leastRecent() *Session {
 	return a
 }
 
-// victim is the session that is evicted to make room for another, nil if there is none: one that has its answer before one
-// that waits for it, and of these a detached one before one that is attached to its client. One that has waited for longer
-// than answerTime comes before all but detached ones that have their answer.
+// victim is the session that is evicted to make room for another, nil if there is none: one that has its answer before
+// one that waits for it, and of these a detached one before one that is attached to its client. One that has waited for
+// longer than answerTime comes before all but detached ones that have their answer.
 func (l *sessionLists) victim(now time.Duration) *Session {
 	w := l.waiting.first
 	if w != nil && w.last+answerTime <= now && l.detached.first == nil {

@@ -10,8 +10,8 @@ import (
 
 // SessionSocket is the bound UDP socket that Sessions belong to, as far as they need it.
 type SessionSocket interface {
-	// Do calls f soon, but not before it returns, on the goroutine that owns the Sessions, or while it holds the lock that
-	// guards them. False: f is never called, since the engine has ended.
+	// Do calls f soon, but not before it returns, on the goroutine that owns the Sessions, or while it holds the lock
+	// that guards them. False: f is never called, since the engine has ended.
 	Do(f func()) bool
 	// SetTimer has Sweep called at that time, in place of any time set before; a negative time means never.
 	SetTimer(at time.Duration)
@@ -25,8 +25,8 @@ type SessionKey struct {
 	Local  netip.Addr
 }
 
-// Sessions are the sessions of the clients that write to one bound UDP socket. They are owned by one goroutine, or guarded by
-// a lock of the engine: every method is called by that owner, but for Drain. Times are on the core's clock.
+// Sessions are the sessions of the clients that write to one bound UDP socket. They are owned by one goroutine, or
+// guarded by a lock of the engine: every method is called by that owner, but for Drain. Times are on the core's clock.
 type Sessions struct {
 	front    *Front
 	port     uint16
@@ -61,8 +61,8 @@ func (t *Sessions) Find(key SessionKey) SessionConn {
 	return nil
 }
 
-// Open begins a session, in place, for a client that came in by the interface with that index (0: not known). False: there
-// can be none, and it was reported, unless the socket takes no clients any more.
+// Open begins a session, in place, for a client that came in by the interface with that index (0: not known). False:
+// there can be none, and it was reported, unless the socket takes no clients any more.
 func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int, now time.Duration) bool {
 	if t.draining || t.closed {
 		return false
@@ -108,8 +108,9 @@ func (t *Sessions) endDetached() {
 	}
 }
 
-// Sweep ends the sessions that were silent or have been detached for too long, and sets the timer for the next. All sessions
-// of a socket have the same idle timeout, that of the front's present policy, so the least recently used end first.
+// Sweep ends the sessions that were silent or have been detached for too long, and sets the timer for the next. All
+// sessions of a socket have the same idle timeout, that of the front's present policy, so the least recently used end
+// first.
 func (t *Sessions) Sweep(now time.Duration) {
 	next := time.Duration(-1)
 	due := func(at time.Duration) bool {
@@ -135,8 +136,8 @@ func (t *Sessions) setTimer(at time.Duration) {
 	t.socket.SetTimer(at)
 }
 
-// retarget detaches the sessions whose endpoint no longer serves, and gives the others the idle timeout of the new policy.
-// It may be called by any goroutine, as may the methods that follow.
+// retarget detaches the sessions whose endpoint no longer serves, and gives the others the idle timeout of the new
+// policy. It may be called by any goroutine, as may the methods that follow.
 func (t *Sessions) retarget(v *View) {
 	t.socket.Do(func() {
 		now := t.core().Now()
@@ -187,9 +188,9 @@ func (t *Sessions) waits(now time.Duration) bool {
 	return t.lists.detachedWaiting.first != nil || s != nil && now < s.last+answerTime
 }
 
-// originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front has
-// a single frontend it was that one; to ask the kernel is an eighth of a short session's cost. A NodePort stands for several
-// addresses, of which the kernel knows the one.
+// originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front
+// has a single frontend it was that one; to ask the kernel is an eighth of a short session's cost. A NodePort stands
+// for several addresses, of which the kernel knows the one.
 func (t *Sessions) originalDst(key SessionKey, p *plan) netip.AddrPort {
 	local := netip.AddrPortFrom(key.Local, t.port)
 	ask := t.core().opts.OriginalDstUDP

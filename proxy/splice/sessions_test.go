@@ -1,0 +1,426 @@
+package splice
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+func TestSessionsOfOneSocket(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 2, func(b *udpBed) {
+		b.say(1, "a")
+		b.say(2, "b").reply(3)
+		b.say(1, "c")
+		b.wantSent("10.1.0.0 a", "10.1.0.1 b", "10.1.0.0 c")
+		b.front.Close()
+		b.run()
+		b.say(3, "late")
+		b.wantSent("10.1.0.0 a", "10.1.0.1 b", "10.1.0.0 c")
+		r := b.records[0]
+		carried := []int64{r.BytesFromClient, r.BytesToEndpoint, r.BytesFromEndpoint, r.BytesToClient}
+		if len(b.records) != 2 || !slices.Equal(carried, []int64{1, 1, 3, 3}) || r.Outcome != OutcomeServiceRemoved ||
+			r.Connect < 0 || r.FirstByte < 0 {
+			t.Errorf("%d records, the first %+v", len(b.records), r)
+		}
+	})
+}
+
+// Refused clients leave a record and nothing else.
+func TestSessionsRefused(t *testing.T) {
+	ranges := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/31")}
+	port := &service.Port{SourceRanges: ranges, Policy: service.Policy{MaxConnections: 1}}
+	inUDPBed(t, Options{}, port, 1, func(b *udpBed) {
+		b.say(1, "served")
+		b.say(0, "one too many")
+		b.say(2, "out of range")
+		other := SessionKey{Client: netip.MustParseAddrPort("192.0.2.1:2"), Local: netip.MustParseAddr("10.96.0.11")}
+		b.deliver(other, "not a portal")
+		b.front.Close()
+		b.run()
+		b.wantOutcomes("192.0.2.0 limit", "192.0.2.2 source_range", "192.0.2.1 not_a_portal",
+			"192.0.2.1 service_removed")
+		b.wantSent("10.1.0.0 served")
+	})
+	inUDPBed(t, Options{}, &service.Port{}, 0, func(b *udpBed) {
+		b.say(1, "x")
+		b.wantOutcomes("192.0.2.1 no_endpoint")
+	})
+	inUDPBed(t, Options{}, &service.Port{}, 3, func(b *udpBed) {
+		for i := range 3 {
+			b.refuses[endpointNumber(i)] = true
+		}
+		b.say(1, "x")
+		b.wantOutcomes("192.0.2.1 dial_failed")
+		if n := len(b.records[0].Attempts); n != 3 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+// The session that makes room: one with its answer before one that waits for it, a detached one before an attached one,
+// and the least recently used of each kind.
+func TestEvictionOrder(t *testing.T) {
+	inUDPBed(t, Options{UDPSessions: 6}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(1, "x")          // detached while it waits
+		b.say(2, "x").reply(1) // detached
+		b.serve(1)
+		b.say(3, "x")
+		b.say(4, "x")
+		late := b.say(5, "x")
+		b.say(6, "x").reply(1)
+		late.reply(1)
+		for i := range 6 {
+			b.say(10+i, "x")
+		}
+		b.wantOutcomes("192.0.2.2 limit", "192.0.2.6 limit", "192.0.2.5 limit", "192.0.2.1 limit", "192.0.2.3 limit",
+			"192.0.2.4 limit")
+	})
+}
+
+// A session that has waited for longer than answers take makes room before one with its answer, not before a detached
+// one.
+func TestEvictionOfOverdue(t *testing.T) {
+	inUDPBed(t, Options{UDPSessions: 3}, &service.Port{}, 2, func(b *udpBed) {
+		b.say(1, "x")
+		b.pass(answerTime)
+		b.say(2, "x").reply(1) // of the second endpoint
+		b.say(3, "x").reply(1)
+		b.serve(0)
+		b.say(4, "x")
+		b.say(5, "x")
+		b.wantOutcomes("192.0.2.2 limit", "192.0.2.1 limit")
+	})
+}
+
+// A client with many sessions makes room by its own.
+func TestEvictionOfHeavyClient(t *testing.T) {
+	inUDPBed(t, Options{UDPSessions: 32}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(2, "x").reply(1)
+		for i := range 100 {
+			b.sayFrom(1, 1+i, "x").reply(1)
+		}
+		if slices.Contains(b.outcomes(), "192.0.2.2 limit") || len(b.records) < 60 {
+			t.Errorf("%d records: %q", len(b.records), b.outcomes())
+		}
+	})
+}
+
+// A Service that has most of the sessions of all gives some back when another needs them.
+func TestEvictionForOthers(t *testing.T) {
+	account := NewAccount(Budget{Sessions: 20})
+	inUDPBed(t, Options{Account: account}, &service.Port{}, 1, func(b *udpBed) {
+		for i := range 40 {
+			b.say(i, "x").reply(1)
+		}
+		before := len(b.records)
+		other := account.tenant(service.Name{Namespace: "shop", Name: "other"})
+		h := account.holder(other, netip.MustParseAddr("192.0.2.99"))
+		var taken int
+		for range 4 {
+			if account.takeSession(h, taken) == nil {
+				taken++
+			}
+		}
+		for range taken {
+			account.giveSession(h)
+		}
+		account.leaveHolder(h)
+		account.leaveTenant(other)
+		b.run()
+		if taken == 0 || len(b.records) == before {
+			t.Errorf("%d sessions for another Service, %d evicted", taken, len(b.records)-before)
+		}
+	})
+}
+
+// A session whose endpoint is taken away passes on its answer, for a while; what its client asks next is another
+// session's.
+func TestDetachedSession(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		old := b.say(1, "a")
+		b.serve(1)
+		b.say(1, "b").reply(1)
+		b.wantSent("10.1.0.0 a", "10.1.0.1 b")
+		for range 4 {
+			b.pass(detachedTime / 5)
+			old.reply(7) // does not prolong it
+		}
+		b.wantOutcomes()
+		b.pass(detachedTime / 5)
+		b.wantOutcomes("192.0.2.1 endpoint_removed")
+		if r := b.records[0]; r.BytesFromEndpoint != 28 || r.Endpoint.Addr != endpointNumber(0) {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+// An answer does not have a detached session outlast those that were detached later.
+func TestDetachedSessionsEndInOrder(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		first := b.say(1, "a")
+		first.reply(1)
+		b.serve(1)
+		b.say(2, "a").reply(1)
+		b.pass(time.Second)
+		b.serve(2)
+		first.reply(1)
+		b.pass(detachedTime - time.Second)
+		b.wantOutcomes("192.0.2.1 endpoint_removed")
+		b.pass(time.Second)
+		b.wantOutcomes("192.0.2.1 endpoint_removed", "192.0.2.2 endpoint_removed")
+	})
+}
+
+// A detached session of a socket that closes has the outcome that it would have had.
+func TestDetachedSessionIsClosed(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(1, "a")
+		b.say(2, "a").reply(1)
+		b.serve(1)
+		b.say(3, "a")
+		b.front.Close()
+		b.run()
+		b.wantOutcomes("192.0.2.2 endpoint_removed", "192.0.2.1 endpoint_removed", "192.0.2.3 service_removed")
+	})
+}
+
+// What a detached session was asked goes to another endpoint if its own turns out to be gone.
+func TestDetachedSessionIsRefused(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		old := b.say(1, "a")
+		b.serve(1)
+		old.Refused(errRefused, nil)
+		b.run()
+		b.wantSent("10.1.0.0 a", "10.1.0.1 a")
+		b.wantOutcomes("192.0.2.1 endpoint_removed")
+	})
+}
+
+// A session without an answer moves to another endpoint and takes its first datagram along.
+func TestSessionMoves(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 4, func(b *udpBed) {
+		b.refuses[endpointNumber(1)] = true
+		c := b.say(1, "a")
+		c.dead = true
+		b.say(1, "b")
+		b.wantSent("10.1.0.0 a", "10.1.0.2 a", "10.1.0.2 b")
+		c.Refused(errRefused, nil) // told by the socket alone
+		b.run()
+		b.wantSent("10.1.0.0 a", "10.1.0.2 a", "10.1.0.2 b", "10.1.0.3 a")
+		c.Refused(errRefused, nil)
+		b.run()
+		b.wantOutcomes("192.0.2.1 dial_failed")
+		r := b.records[0]
+		if len(r.Attempts) != 4 || slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Err != "refused" }) {
+			t.Errorf("attempts %+v", r.Attempts)
+		}
+		if r.BytesToEndpoint != 2 || r.ClosedBy != Endpoint {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+// A session that had an answer ends when its endpoint refuses, and the datagram is another session's.
+func TestSessionEndsByRefusal(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 2, func(b *udpBed) {
+		c := b.say(1, "a")
+		c.reply(1)
+		c.dead = true
+		b.say(1, "b")
+		b.wantSent("10.1.0.0 a", "10.1.0.1 b")
+		b.wantOutcomes("192.0.2.1 endpoint_reset")
+		if r := b.records[0]; r.Error != "refused" || r.ClosedBy != Endpoint || r.BytesFromClient != 2 {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+// The idle timeout is the present policy's, for open sessions too.
+func TestSessionsIdle(t *testing.T) {
+	policy := service.Policy{UDPIdle: 10 * time.Second}
+	inUDPBed(t, Options{Policy: policy}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(1, "x")
+		b.pass(6 * time.Second)
+		b.say(2, "x").reply(1)
+		b.pass(4 * time.Second)
+		b.wantOutcomes("192.0.2.1 ok")
+		b.pass(5 * time.Second)
+		b.core.SetPolicy(service.Policy{UDPIdle: service.Never})
+		b.run()
+		b.pass(time.Hour)
+		b.core.SetPolicy(policy)
+		b.run()
+		b.wantOutcomes("192.0.2.1 ok", "192.0.2.2 ok")
+	})
+}
+
+// What a client sends while the host is asked is held, up to some datagrams.
+func TestHeldWhileHostIsAsked(t *testing.T) {
+	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
+		var want []string
+		for i := range maxHeld + 2 {
+			b.say(1, fmt.Sprint(i))
+			if i < maxHeld {
+				want = append(want, fmt.Sprint("10.1.0.0 ", i))
+			}
+		}
+		b.wantSent()
+		answer(true)
+		b.wantSent(want...)
+		if n := b.core.Stats().UDPDropped; n != 2 {
+			t.Errorf("%d datagrams were dropped", n)
+		}
+		b.say(2, "x")
+		b.front.Close() // before the answer
+		b.run()
+		answer(false)
+		b.wantSent(want...)
+		b.wantOutcomes("192.0.2.1 service_removed", "192.0.2.2 service_removed")
+	})
+}
+
+// An endpoint that goes while the host is asked about it is not dialled.
+func TestEndpointRemovedWhileHostIsAsked(t *testing.T) {
+	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
+	inHostBed(t, port, 1, func(b *udpBed, answer func(bool)) {
+		b.say(1, "a")
+		b.serve(1)
+		answer(true)
+		b.wantSent()
+		answer(true)
+		b.wantSent("10.1.0.1 a")
+	})
+	inHostBed(t, port, 1, func(b *udpBed, answer func(bool)) {
+		b.say(1, "a")
+		b.serve()
+		answer(true)
+		b.wantSent()
+		b.wantOutcomes("192.0.2.1 dial_failed")
+		if r := b.records[0]; len(r.Attempts) != 1 || r.Attempts[0].Err != errRemoved.Error() {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+// A session that moves while the host is asked has its first datagram sent once, before what came meanwhile.
+func TestSessionMovesWhileHostIsAsked(t *testing.T) {
+	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
+	inHostBed(t, port, 2, func(b *udpBed, answer func(bool)) {
+		c := b.say(1, "a")
+		answer(false)
+		c.dead = true
+		b.say(1, "b")
+		b.say(1, "c")
+		b.wantSent("10.1.0.0 a")
+		answer(false)
+		b.wantSent("10.1.0.0 a", "10.1.0.1 a", "10.1.0.1 b", "10.1.0.1 c")
+	})
+}
+
+// An attempt that the host is still asked about when the session ends was given up.
+func TestSessionCutWhileHostIsAsked(t *testing.T) {
+	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
+	inHostBed(t, port, 1, func(b *udpBed, answer func(bool)) {
+		b.say(1, "a")
+		b.core.CutAll()
+		b.run()
+		answer(true)
+		b.wantSent()
+		b.wantOutcomes("192.0.2.1 cut")
+		if r := b.records[0]; len(r.Attempts) != 1 || r.Attempts[0].Err != errGivenUp.Error() || r.Connect >= 0 {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+// A drain lets sessions go on and begins none; one that waits is cut in the end.
+func TestSessionsDrain(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(1, "x").reply(1)
+		b.say(2, "x")
+		b.front.Drain()
+		b.run()
+		b.say(1, "y")
+		if b.say(3, "x") != nil {
+			t.Error("a session begins")
+		}
+		if !b.sessions.waits(b.core.Now()) {
+			t.Error("no answer is waited for")
+		}
+		b.sessions.Find(SessionKey{netip.MustParseAddrPort("192.0.2.1:1"), localAddr4}).(*udpConn).reply(1)
+		b.core.CutAll()
+		b.run()
+		b.wantOutcomes("192.0.2.2 cut", "192.0.2.1 service_removed")
+	})
+}
+
+// One session is cut by its id.
+func TestSessionCut(t *testing.T) {
+	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
+		b.say(1, "x")
+		b.say(2, "x")
+		live := b.core.Snapshot()
+		if len(live) != 2 || live[0].Endpoint.Addr != endpointNumber(0) || live[0].BytesToEndpoint != 1 {
+			t.Fatalf("snapshot %+v", live)
+		}
+		if !b.core.Cut(live[0].ID) || b.core.Cut(1<<40) {
+			t.Error("cut by id")
+		}
+		b.run()
+		b.wantOutcomes(live[0].Client.Addr().String() + " cut")
+		if b.core.Cut(live[0].ID) {
+			t.Error("it is cut again")
+		}
+	})
+}
+
+// Whatever happens, in whichever order, each session is counted once, is in its lists, and leaves one record.
+func TestSessionsAnyOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		policy := service.Policy{ClientAddress: service.AddressTransparent, UDPIdle: 20 * time.Second}
+		opts := Options{UDPSessions: 12, Account: NewAccount(Budget{Sessions: 10}), Policy: policy}
+		opts.InsideKnown = func(netip.Addr, int) (bool, bool) { return false, random.IntN(3) > 0 }
+		opts.Inside = func(netip.Addr, int) bool { return random.IntN(2) > 0 }
+		opts.ReturnsKnown = func(_, _ netip.Addr) (bool, bool) { return false, random.IntN(3) > 0 }
+		opts.Returns = func(_, _ netip.Addr) bool { return random.IntN(2) > 0 }
+		inUDPBed(t, opts, &service.Port{ExternalLocal: true}, 4, func(b *udpBed) {
+			for range 400 {
+				b.anything(random)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// anything has something happen.
+func (b *udpBed) anything(random *rand.Rand) {
+	all := slices.Collect(b.sessions.lists.each)
+	var c *udpConn
+	if len(all) > 0 {
+		c = all[random.IntN(len(all))].conn.(*udpConn)
+	}
+	switch what := random.IntN(10); {
+	case what < 4 || c == nil:
+		b.sayFrom(1+random.IntN(4), 1+random.IntN(6), "x")
+	case what < 6 && c.endpoint.IsValid():
+		c.reply(1)
+	case what == 6 && c.endpoint.IsValid():
+		c.Refused(errRefused, nil)
+	case what == 7:
+		c.dead = true
+	case what == 8:
+		b.serve(random.Perm(5)[:random.IntN(4)]...)
+	default:
+		b.pass(time.Duration(random.IntN(5000)) * time.Millisecond)
+	}
+	b.refuses = map[netip.AddrPort]bool{endpointNumber(random.IntN(5)): true}
+	b.run()
+}
