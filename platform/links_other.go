@@ -53,11 +53,11 @@ func (*Paths) Returns(_, _ netip.Addr) bool { return false }
 // ReturnsKnown is Returns.
 func (*Paths) ReturnsKnown(_, _ netip.Addr) (yes, known bool) { return false, true }
 
-// Afar is false: no address is known to be another host's.
-func (*Paths) Afar(netip.Addr) bool { return false }
+// Remote is false: no address is known to be another host's.
+func (*Paths) Remote(netip.Addr) bool { return false }
 
-// AfarKnown is Afar.
-func (*Paths) AfarKnown(netip.Addr) (afar, known bool) { return false, true }
+// RemoteKnown is Remote.
+func (*Paths) RemoteKnown(netip.Addr) (remote, known bool) { return false, true }
 
 // Close has nothing to close.
 func (*Paths) Close() {}

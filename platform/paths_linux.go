@@ -35,7 +35,7 @@ type Paths struct {
 type way struct {
 	device int  // its index; 0 = not at all, or it is this host's own
 	pod    bool // of this host
-	afar   bool // on another host: by an uplink or a tunnel
+	remote bool // on another host: by an uplink or a tunnel
 }
 
 // epoch is a time without changes. It has a size, since the address is what tells one from another.
@@ -131,14 +131,14 @@ func returns(there, back way) bool {
 	return there.device != 0 && back.device != 0 && there.device != back.device && (there.pod || back.pod)
 }
 
-// Afar tells whether an address is another host's, or of a pod there: packets to it leave by an uplink or a tunnel. In doubt
+// Remote tells whether an address is another host's, or of a pod there: packets to it leave by an uplink or a tunnel. In doubt
 // it says no. It may wait, and be late, as Returns.
-func (p *Paths) Afar(addr netip.Addr) bool { return p.way(addr).afar }
+func (p *Paths) Remote(addr netip.Addr) bool { return p.way(addr).remote }
 
-// AfarKnown is Afar as far as it is known without asking the kernel. It never waits.
-func (p *Paths) AfarKnown(addr netip.Addr) (afar, known bool) {
+// RemoteKnown is Remote as far as it is known without asking the kernel. It never waits.
+func (p *Paths) RemoteKnown(addr netip.Addr) (remote, known bool) {
 	w, known := p.remembered(addr)
-	return w.afar, known
+	return w.remote, known
 }
 
 func (p *Paths) way(to netip.Addr) way {
@@ -183,7 +183,7 @@ func (p *Paths) ask(to netip.Addr) way {
 	return way{
 		device: by.LinkIndex,
 		pod:    direct(by) && slices.Contains(podDevices(), kind) && !uplink,
-		afar:   uplink || slices.Contains(tunnelDevices(), kind),
+		remote: uplink || slices.Contains(tunnelDevices(), kind),
 	}
 }
 

@@ -187,8 +187,8 @@ func TestPaths(t *testing.T) {
 		"10.1.9.5": true, "192.0.2.7": true, "203.0.113.7": true, "fd00:5::1": true,
 		"10.1.0.1": false, "10.2.0.5": false, "fd00:1::1": false, "192.0.2.1": false, "127.0.0.1": false, "198.51.100.7": false,
 	} {
-		if got := paths.Afar(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s afar: %t, want %t", addr, got, want)
+		if got := paths.Remote(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s remote: %t, want %t", addr, got, want)
 		}
 	}
 }

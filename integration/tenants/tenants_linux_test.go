@@ -94,7 +94,7 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 
 const most = 100 // proxy ports
 
-func (l *listeners) Settle([]service.PortName, []service.Change) error { return nil }
+func (l *listeners) Retire([]service.PortName, []service.Change) error { return nil }
 func (l *listeners) ProxyPorts() map[portal.ProxyPort]bool             { return nil }
 
 // bed is a node with two Services beside those of a tenant: one that a listener serves, and one that the kernel does.

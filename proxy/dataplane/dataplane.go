@@ -19,9 +19,9 @@ type Carrier interface {
 	// Serve gets ready to carry a service port, or brings what carries it up to date, and returns where its portals are to
 	// lead, also with an error.
 	Serve(p *service.Port) ([]portal.Portal, error)
-	// Settle is told, once a round, which service ports' portals lead where the last Serve said now, and to which nothing
+	// Retire is told, once a round, which service ports' portals lead where the last Serve said now, and to which nothing
 	// leads here any more: such a one is gone (Port is nil), or carried by another. It may never have been served here.
-	Settle(served []service.PortName, left []service.Change) error
+	Retire(served []service.PortName, left []service.Change) error
 	// ProxyPorts tells which proxy ports were opened and closed since it was last asked.
 	ProxyPorts() map[portal.ProxyPort]bool
 }
@@ -57,7 +57,7 @@ type Options struct {
 type Dataplane struct {
 	opts  Options
 	table *portal.Table
-	ports map[service.PortName]*service.Port // as applied, and not yet settled as gone
+	ports map[service.PortName]*service.Port // as applied, and not yet retired
 	aside *aside
 	left  []portal.Change // what led to listeners before the end began
 
@@ -126,7 +126,7 @@ func (d *Dataplane) finish(ctx context.Context, changes []service.Change, led []
 		d.opts.Contested(conflict)
 	}
 	changes = slices.DeleteFunc(append(changes, tried...), d.aside.stays)
-	return errors.Join(d.settle(ctx, changes), d.forget(ctx, newest(slices.Concat(led, more, d.spread(changes)))))
+	return errors.Join(d.retire(ctx, changes), d.forget(ctx, newest(slices.Concat(led, more, d.spread(changes)))))
 }
 
 // rest is until the next round.
@@ -193,8 +193,8 @@ func (d *Dataplane) against(ports []*service.Port) []service.Change {
 	return changes
 }
 
-// settle has carriers close what has no use any more, once portals lead elsewhere.
-func (d *Dataplane) settle(ctx context.Context, changes []service.Change) error {
+// retire has carriers close what has no use any more, once portals lead elsewhere.
+func (d *Dataplane) retire(ctx context.Context, changes []service.Change) error {
 	served, left := map[Carrier][]service.PortName{}, map[Carrier][]service.Change{}
 	for _, c := range changes {
 		if c.Port == nil {
@@ -207,7 +207,7 @@ func (d *Dataplane) settle(ctx context.Context, changes []service.Change) error 
 	var errs []error
 	for _, carrier := range []Carrier{d.opts.Userspace, d.opts.Kernel} {
 		if carrier != nil {
-			errs = append(errs, carrier.Settle(served[carrier], left[carrier]))
+			errs = append(errs, carrier.Retire(served[carrier], left[carrier]))
 		}
 	}
 	for _, c := range changes {

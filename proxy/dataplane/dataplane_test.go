@@ -92,7 +92,7 @@ type listeners struct {
 	*diary
 	fail error
 
-	opens, closes map[portal.ProxyPort]bool // with the next Serve and Settle
+	opens, closes map[portal.ProxyPort]bool // with the next Serve and Retire
 	ports         map[portal.ProxyPort]bool // opened and closed, and not told of
 }
 
@@ -116,10 +116,10 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	return out, l.fail
 }
 
-func (l *listeners) Settle(served []service.PortName, left []service.Change) error {
+func (l *listeners) Retire(served []service.PortName, left []service.Change) error {
 	l.ports, l.closes = l.closes, nil
 	for _, name := range served {
-		l.add("settle %s", name.Name)
+		l.add("retire %s", name.Name)
 	}
 	for _, c := range left {
 		l.add("leave %s, alive %t", c.Name.Name, c.Port != nil)
@@ -200,12 +200,12 @@ func TestOrder(t *testing.T) {
 		what, want string
 		port       *service.Port
 	}{
-		{"new", "serving dns; serve dns; update 2; settle dns", portOf("dns", vip, 0, "10.1.0.1:53")},
-		{"endpoints alone", "serving dns; serve dns; settle dns", portOf("dns", vip, 0, "10.1.0.2:53")},
+		{"new", "serving dns; serve dns; update 2; retire dns", portOf("dns", vip, 0, "10.1.0.1:53")},
+		{"endpoints alone", "serving dns; serve dns; retire dns", portOf("dns", vip, 0, "10.1.0.2:53")},
 		{"to the kernel", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
 		{"the same again", "serving dns; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
 		{"other endpoints", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")},
-		{"back", "serving dns; serve dns; update 2; settle dns", portOf("dns", vip, 0, "10.1.0.1:53")},
+		{"back", "serving dns; serve dns; update 2; retire dns", portOf("dns", vip, 0, "10.1.0.1:53")},
 	} {
 		r.sync(t, step.port)
 		if got := r.took(); got != step.want {
@@ -227,7 +227,7 @@ func TestGuardOrder(t *testing.T) {
 	dns := portOf("dns", vip, 0, "10.1.0.1:53")
 	r.listeners.opens = map[portal.ProxyPort]bool{port: true}
 	r.sync(t, dns)
-	if got := r.took(); got != "serving dns; serve dns; guard map[{IPv4 udp 11000}:true]; update 2; settle dns" {
+	if got := r.took(); got != "serving dns; serve dns; guard map[{IPv4 udp 11000}:true]; update 2; retire dns" {
 		t.Errorf("opened: %s", got)
 	}
 	r.listeners.closes = map[portal.ProxyPort]bool{port: false}

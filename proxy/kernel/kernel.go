@@ -43,22 +43,22 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 		if len(exposures) == 0 {
 			continue
 		}
-		offer := p.Offer(family)
-		pool := c.same(p.Name, family, c.poolOf(p, offer, family))
-		if all := len(offer[service.ClusterScope]); pool != c.pools[p.Name][family] && all > len(pool.Cluster) {
+		usable := p.UsableEndpoints(family)
+		pool := c.same(p.Name, family, c.poolOf(p, usable, family))
+		if all := len(usable[service.ClusterScope]); pool != c.pools[p.Name][family] && all > len(pool.Cluster) {
 			c.opts.Bounded(p.Name, all)
 		}
 		now[family] = pool
 		for _, x := range exposures {
-			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p, offer, x.Kind, pool)})
+			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p, usable, x.Kind, pool)})
 		}
 	}
 	c.pools[p.Name] = now
 	return out, nil
 }
 
-// Settle forgets service ports that it does not carry any more.
-func (c *Carrier) Settle(_ []service.PortName, left []service.Change) error {
+// Retire forgets service ports that it does not carry any more.
+func (c *Carrier) Retire(_ []service.PortName, left []service.Change) error {
 	for _, l := range left {
 		delete(c.pools, l.Name)
 	}
@@ -76,17 +76,17 @@ func (c *Carrier) same(name service.PortName, family service.IPFamily, pool *por
 	return pool
 }
 
-func target(p *service.Port, o service.Offer, k service.Kind, pool *portal.Pool) portal.Target {
-	switch p.Reach(o, k) {
-	case service.ReachNobody:
+func target(p *service.Port, o service.UsableEndpoints, k service.Kind, pool *portal.Pool) portal.Target {
+	switch p.Availability(o, k) {
+	case service.Unavailable:
 		return portal.Reject{}
-	case service.ReachSilent:
+	case service.UnavailableHere:
 		return portal.Drop{}
 	}
 	return portal.Spread{Pool: pool, Scope: p.Scope(k)}
 }
 
-func (c *Carrier) poolOf(p *service.Port, o service.Offer, family service.IPFamily) *portal.Pool {
+func (c *Carrier) poolOf(p *service.Port, o service.UsableEndpoints, family service.IPFamily) *portal.Pool {
 	cluster, node := endpoints(o[service.ClusterScope]), endpoints(o[service.NodeScope])
 	if p.Affinity > 0 {
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)

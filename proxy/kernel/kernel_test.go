@@ -104,7 +104,7 @@ func TestPools(t *testing.T) {
 	if !restricted.Restricted || len(restricted.SourceRanges) != 0 {
 		t.Errorf("ranges of the other family alone: restricted %t to %v", restricted.Restricted, restricted.SourceRanges)
 	}
-	if err := c.Settle(nil, []service.Change{{Name: port(all).Name}}); err != nil || len(c.pools) != 0 {
+	if err := c.Retire(nil, []service.Change{{Name: port(all).Name}}); err != nil || len(c.pools) != 0 {
 		t.Errorf("gone: %v, %d left", err, len(c.pools))
 	}
 }

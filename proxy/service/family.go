@@ -1,6 +1,9 @@
 package service
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // IPFamily is IPv4 or IPv6. It is comparable, and small enough for an index.
 type IPFamily uint8
@@ -36,4 +39,26 @@ func (f IPFamily) Unspecified() netip.Addr {
 		return netip.IPv6Unspecified()
 	}
 	return netip.IPv4Unspecified()
+}
+
+// ExposuresOf returns the frontends of one family.
+func (p *Port) ExposuresOf(family IPFamily) []Exposure {
+	return ofFamily(p.Exposures, family, func(x Exposure) bool { return x.Frontend.Addr.Addr().Is6() })
+}
+
+// EndpointsOf returns the endpoints of one family.
+func (p *Port) EndpointsOf(family IPFamily) []Endpoint {
+	return ofFamily(p.Endpoints, family, func(e Endpoint) bool { return e.Addr.Addr().Is6() })
+}
+
+// ofFamily returns the part of one family, without a copy, of a slice that is sorted by address, IPv4 first.
+func ofFamily[T any](sorted []T, family IPFamily, is6 func(T) bool) []T {
+	first6 := slices.IndexFunc(sorted, is6)
+	if first6 < 0 {
+		first6 = len(sorted)
+	}
+	if family == IPv6 {
+		return sorted[first6:]
+	}
+	return sorted[:first6:first6]
 }

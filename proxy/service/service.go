@@ -119,7 +119,7 @@ type Endpoint struct {
 	Ready       bool
 	Serving     bool
 	Terminating bool
-	Distant     bool // topology hints give it to clients of other nodes or zones
+	NotHinted   bool // topology hints give it to clients of other nodes or zones alone
 	Zone        string
 	Node        string
 	Pod         string // "namespace/name", empty when the slice names none

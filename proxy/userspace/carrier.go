@@ -58,8 +58,8 @@ func New(opts Options) *Carrier {
 	}
 }
 
-// Settle closes the fronts that no portal leads to any more.
-func (c *Carrier) Settle(served []service.PortName, left []service.Change) error {
+// Retire closes the fronts that no portal leads to any more.
+func (c *Carrier) Retire(served []service.PortName, left []service.Change) error {
 	for _, name := range served {
 		for _, key := range keys(name) {
 			switch f := c.fronts[key]; {
@@ -97,14 +97,14 @@ func (c *Carrier) leave(left service.Change) error {
 
 // stand serves what is left of a service port that others carry, with the front it has, if any.
 func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
-	offer := p.Offer(key.family)
-	if f == nil && len(c.loopbacks(p, offer, key.family)) == 0 {
+	usable := p.UsableEndpoints(key.family)
+	if f == nil && len(c.loopbacks(p, usable, key.family)) == 0 {
 		return nil
 	}
 	if f == nil {
 		f = c.newFront(key.name)
 	}
-	if err := c.refresh(key, f, p, offer); err != nil {
+	if err := c.refresh(key, f, p, usable); err != nil {
 		return err
 	}
 	if _, since := c.lingering[key]; f.port != 0 && !since {

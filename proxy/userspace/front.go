@@ -44,13 +44,13 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	portals := make([]portal.Portal, 0, len(p.Exposures))
 	var errs []error
 	for _, key := range keys(p.Name) {
-		offer := p.Offer(key.family)
-		proxyPort, err := c.front(key, p, offer)
+		usable := p.UsableEndpoints(key.family)
+		proxyPort, err := c.front(key, p, usable)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		for _, x := range p.ExposuresOf(key.family) {
-			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p.Reach(offer, x.Kind), proxyPort)})
+			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p.Availability(usable, x.Kind), proxyPort)})
 		}
 	}
 	return portals, errors.Join(errs...)
@@ -58,9 +58,9 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 
 // front opens the front of a service port in one family if it is wanted, or brings the one it has up to date, and returns
 // its proxy port. One that is not wanted any more stays until portals have left it, and is 0 here.
-func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (proxyPort uint16, err error) {
+func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndpoints) (proxyPort uint16, err error) {
 	f := c.fronts[key]
-	if !wanted(p, offer, key.family) {
+	if !wanted(p, usable, key.family) {
 		if f != nil {
 			f.led = false
 		}
@@ -69,7 +69,7 @@ func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (pro
 	if f == nil {
 		f = c.newFront(key.name)
 	}
-	if err := c.refresh(key, f, p, offer); err != nil {
+	if err := c.refresh(key, f, p, usable); err != nil {
 		return 0, err
 	}
 	f.led = true
@@ -84,10 +84,10 @@ func (c *Carrier) front(key frontKey, p *service.Port, offer service.Offer) (pro
 }
 
 // refresh brings a front up to date with what it serves, all but the proxy port.
-func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service.Offer) (err error) {
+func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable service.UsableEndpoints) (err error) {
 	for scope, b := range f.balancers {
 		b.SetAffinity(p.Affinity)
-		b.SetEndpoints(addresses(offer[scope]))
+		b.SetEndpoints(addresses(usable[scope]))
 	}
 	view := &splice.View{Port: p, Exposures: p.ExposuresOf(key.family), Endpoints: p.EndpointsOf(key.family)}
 	if f.Front != nil {
@@ -100,7 +100,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, offer service
 		}
 		c.keep(key, f)
 	}
-	c.serveLoopback(f, c.loopbacks(p, offer, key.family))
+	c.serveLoopback(f, c.loopbacks(p, usable, key.family))
 	return nil
 }
 
@@ -124,9 +124,9 @@ func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
 
 // loopbacks are the NodePorts of a service port at the loopback address, while anybody serves: real listeners, since
 // traffic to it cannot be led elsewhere without opening the loopback network to neighbours (route_localnet).
-func (c *Carrier) loopbacks(p *service.Port, offer service.Offer, family service.IPFamily) map[netip.AddrPort]bool {
+func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints, family service.IPFamily) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
-	if !c.hasLoopback(p, family) || p.Reach(offer, service.NodePort) < service.ReachInside {
+	if !c.hasLoopback(p, family) || p.Availability(usable, service.NodePort) < service.AvailableInside {
 		return out
 	}
 	for _, x := range p.ExposuresOf(family) {

@@ -17,13 +17,13 @@ func NewPlan(within PortRange) *Plan { return &Plan{newProxyPorts(within)} }
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	for _, family := range service.IPFamilies() {
-		offer, proxyPort := sp.Offer(family), uint16(0)
-		if wanted(sp, offer, family) {
+		usable, proxyPort := sp.UsableEndpoints(family), uint16(0)
+		if wanted(sp, usable, family) {
 			port, none := p.ports.take(frontKey{sp.Name, family}, func(uint16) (bool, error) { return false, nil })
 			proxyPort, err = port, errors.Join(err, none)
 		}
 		for _, x := range sp.ExposuresOf(family) {
-			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(sp.Reach(offer, x.Kind), proxyPort)})
+			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(sp.Availability(usable, x.Kind), proxyPort)})
 		}
 	}
 	return out, err
@@ -32,5 +32,5 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 // ProxyPorts are those that would be opened.
 func (p *Plan) ProxyPorts() map[portal.ProxyPort]bool { return p.ports.changes() }
 
-// Settle has nothing to close.
-func (p *Plan) Settle([]service.PortName, []service.Change) error { return nil }
+// Retire has nothing to close.
+func (p *Plan) Retire([]service.PortName, []service.Change) error { return nil }

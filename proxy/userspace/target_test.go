@@ -39,20 +39,20 @@ func TestTargets(t *testing.T) {
 			all[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 		}
 		p.Exposures = all
-		offer := p.Offer(service.IPv4)
+		usable := p.UsableEndpoints(service.IPv4)
 		front := false
 		for _, x := range all {
 			want := c.external
 			if x.Kind == service.ClusterIP {
 				want = c.internal
 			}
-			if got := target(p.Reach(offer, x.Kind), port); got != want {
+			if got := target(p.Availability(usable, x.Kind), port); got != want {
 				t.Errorf("%s: %s leads to %#v, want %#v", c.name, x.Kind, got, want)
 			}
 			_, redirects := want.(portal.Redirect)
 			front = front || redirects
 		}
-		if wanted(p, offer, service.IPv4) != front {
+		if wanted(p, usable, service.IPv4) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
 	}

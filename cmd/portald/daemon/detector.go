@@ -41,7 +41,7 @@ func (d *localDetector) isInside(client netip.Addr, iface int) bool {
 	case d.byInterface():
 		return d.matches(d.host.interfaces.Name(iface))
 	}
-	return d.inRange(client) && !d.host.paths.Afar(client)
+	return d.inRange(client) && !d.host.paths.Remote(client)
 }
 
 // isInsideKnown implements splice.Options.InsideKnown.
@@ -55,7 +55,7 @@ func (d *localDetector) isInsideKnown(client netip.Addr, iface int) (inside, kno
 	case !d.inRange(client):
 		return false, true
 	}
-	remote, known := d.host.paths.AfarKnown(client)
+	remote, known := d.host.paths.RemoteKnown(client)
 	return !remote, known
 }
 

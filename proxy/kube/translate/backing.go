@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// candidate is an endpoint of a service port, with the hints that decide whether it is distant.
+// candidate is an endpoint of a service port, with the hints that decide whether clients of this node may use it.
 type candidate struct {
 	service.Endpoint
 	hints hints
@@ -19,7 +19,7 @@ func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []ser
 	if len(all) == 0 {
 		return nil
 	}
-	markDistant(all, zone)
+	markNotHinted(all, zone)
 	out := make([]service.Endpoint, len(all))
 	for i := range all {
 		out[i] = all[i].Endpoint

@@ -146,10 +146,10 @@ func TestZoneMovesHints(t *testing.T) {
 		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: [{name: z1}]}}, "+
 			"{addresses: [10.244.0.2], hints: {forZones: [{name: z2}]}}]"))
 	cache.Set(svc, slices[0])
-	distant := func() (out string) {
+	notHinted := func() (out string) {
 		ports, _ := store.All()
 		for _, e := range ports[0].Endpoints {
-			if e.Distant {
+			if e.NotHinted {
 				out += e.Addr.Addr().String()
 			}
 		}
@@ -167,8 +167,8 @@ func TestZoneMovesHints(t *testing.T) {
 		{"a Node without zone", func() { cache.Set(fixture.Node("")) }, ""},
 	} {
 		step.do()
-		if got := distant(); got != step.want {
-			t.Errorf("%s: distant are %q, want %q", step.what, got, step.want)
+		if got := notHinted(); got != step.want {
+			t.Errorf("%s: not hinted are %q, want %q", step.what, got, step.want)
 		}
 	}
 }

@@ -46,10 +46,10 @@ func (h hints) zone(name string) bool {
 	return false
 }
 
-// markDistant marks the ready endpoints that hints keep this node's clients away from, in each family by itself. Hints
+// markNotHinted marks the ready endpoints that hints keep this node's clients away from, in each family by itself. Hints
 // for nodes come before those for zones. They count only where every ready endpoint has one and some name this node, or
 // its zone: so they never leave a client without a ready endpoint.
-func markDistant(all []candidate, zone string) {
+func markNotHinted(all []candidate, zone string) {
 	for _, family := range service.IPFamilies() {
 		var ready []*candidate
 		for i := range all {
@@ -57,12 +57,12 @@ func markDistant(all []candidate, zone string) {
 				ready = append(ready, c)
 			}
 		}
-		markFar(ready, zone)
+		markWithoutHint(ready, zone)
 	}
 }
 
-// markFar marks those of the ready endpoints of one family.
-func markFar(ready []*candidate, zone string) {
+// markWithoutHint marks those of the ready endpoints of one family that no hint gives to this node.
+func markWithoutHint(ready []*candidate, zone string) {
 	forNode := func(c *candidate) bool { return c.hints.thisNode }
 	forZone := func(c *candidate) bool { return zone != "" && c.hints.zone(zone) }
 	without := func(has func(hints) bool) bool {
@@ -76,6 +76,6 @@ func markFar(ready []*candidate, zone string) {
 		}
 	}
 	for _, c := range ready {
-		c.Distant = !near(c)
+		c.NotHinted = !near(c)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/kube/fixture"
 )
 
-// Each endpoint has the hints that are given for it; those at a + are near, at a - distant.
+// Each endpoint has the hints that are given for it; those at a + are near, at a - not hinted.
 func TestHints(t *testing.T) {
 	const both = "{forNodes: [{name: n1}], forZones: [{name: z1}]}"
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestHints(t *testing.T) {
 			ports, _ := ports(svc, back, Options{NodeName: "n1", Zone: c.zone})
 			got := ""
 			for _, e := range ports[0].Endpoints {
-				got += map[bool]string{true: "-", false: "+"}[e.Distant]
+				got += map[bool]string{true: "-", false: "+"}[e.NotHinted]
 			}
 			if got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
@@ -70,13 +70,13 @@ func TestHintsOfFamiliesPortsAndDuplicates(t *testing.T) {
   ClusterIP 10.96.0.7:80/tcp
   ClusterIP [fd00::7]:80/tcp
   -> 10.244.0.1:80 ready serving
-  -> 10.244.0.2:80 ready serving distant
+  -> 10.244.0.2:80 ready serving not-hinted
   -> [fd01::1]:80 ready serving
   -> [fd01::2]:80 ready serving
 shop/cart:b/tcp
   ClusterIP 10.96.0.7:81/tcp
   ClusterIP [fd00::7]:81/tcp
-  -> 10.244.0.1:81 ready serving distant
+  -> 10.244.0.1:81 ready serving not-hinted
   -> 10.244.0.3:81 ready serving
 `
 	if got != want {

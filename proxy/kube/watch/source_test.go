@@ -158,7 +158,7 @@ func cartAt(t *testing.T, addr string) (*corev1.Service, *discoveryv1.EndpointSl
 
 const (
 	cartFront = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n"
-	cartNine  = "  -> 10.244.9.9:80 ready serving distant\n"
+	cartNine  = "  -> 10.244.9.9:80 ready serving not-hinted\n"
 )
 
 func TestWatchFollows(t *testing.T) {
@@ -184,7 +184,7 @@ func TestWatchFollows(t *testing.T) {
 		s.update(slice)
 		s.serves("a changed slice", cartFront+"  -> 10.244.0.2:80 ready serving\n"+cartNine)
 		s.update(fixture.Node("z2"))
-		s.serves("another zone", cartFront+"  -> 10.244.0.2:80 ready serving distant\n  -> 10.244.9.9:80 ready serving\n")
+		s.serves("another zone", cartFront+"  -> 10.244.0.2:80 ready serving not-hinted\n  -> 10.244.9.9:80 ready serving\n")
 		s.update(fixture.Node("z1"))
 
 		other := svc.DeepCopy()

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// endpoint reads an address and the letters of what holds of it: Ready, Serving, Terminating, Local, Distant.
+// endpoint reads an address and the letters of what holds of it: Ready, Serving, Terminating, Local, NotHinted.
 func endpoint(addr, traits string) Endpoint {
 	has := func(c byte) bool { return slices.Contains([]byte(traits), c) }
 	return Endpoint{
-		Addr: netip.MustParseAddrPort(addr), Ready: has('R'), Serving: has('S'), Terminating: has('T'), Local: has('L'), Distant: has('D'),
+		Addr: netip.MustParseAddrPort(addr), Ready: has('R'), Serving: has('S'), Terminating: has('T'), Local: has('L'), NotHinted: has('D'),
 	}
 }
 
@@ -27,7 +27,7 @@ func TestUsable(t *testing.T) {
 		{"the node's alone", []string{"RS", "RSL"}, NodeScope, []int{1}},
 		{"the node's that terminate, though others are ready", []string{"RS", "STL"}, NodeScope, []int{1}},
 		{"none of the node's", []string{"RS", "ST"}, NodeScope, nil},
-		{"not the distant", []string{"RSD", "RS"}, ClusterScope, []int{1}},
+		{"not those without a hint", []string{"RSD", "RS"}, ClusterScope, []int{1}},
 		{"hints say nothing among the node's", []string{"RSLD", "RSL"}, NodeScope, []int{0, 1}},
 	} {
 		p := &Port{Endpoints: []Endpoint{}}

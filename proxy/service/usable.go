@@ -1,0 +1,71 @@
+package service
+
+import "slices"
+
+// UsableEndpoints are the endpoints of a service port in one family that new connections may go to, by Scope. Those of the
+// node are left out where no frontend is limited to them.
+type UsableEndpoints [2][]Endpoint
+
+// UsableEndpoints returns those of one family.
+func (p *Port) UsableEndpoints(family IPFamily) UsableEndpoints {
+	u := UsableEndpoints{ClusterScope: p.Usable(family, ClusterScope)}
+	if slices.ContainsFunc(p.ExposuresOf(family), func(x Exposure) bool { return p.Scope(x.Kind) == NodeScope }) {
+		u[NodeScope] = p.Usable(family, NodeScope)
+	}
+	return u
+}
+
+// Usable returns the endpoints of one family that new connections may go to: the ready ones, or if there are none, those that
+// still serve while they terminate. In ClusterScope, topology hints leave out ready ones; they never leave out all.
+func (p *Port) Usable(family IPFamily, scope Scope) []Endpoint {
+	within := func(e Endpoint) bool { return FamilyOf(e.Addr.Addr()) == family && (scope == ClusterScope || e.Local) }
+	pick := func(ok func(Endpoint) bool) []Endpoint {
+		var out []Endpoint
+		for _, e := range p.Endpoints {
+			if within(e) && ok(e) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	hinted := func(e Endpoint) bool { return e.Ready && (scope == NodeScope || !e.NotHinted) }
+	if ready := pick(hinted); len(ready) > 0 {
+		return ready
+	}
+	return pick(func(e Endpoint) bool { return e.Serving && e.Terminating })
+}
+
+// Availability says which clients of a frontend have an endpoint.
+type Availability uint8
+
+// The availabilities, in this order: from AvailableInside on, somebody has an endpoint.
+const (
+	Unavailable     Availability = iota // there is no endpoint: clients are refused
+	UnavailableHere                     // a Local policy and no endpoint on this node: packets are dropped, so that the client tries another
+	AvailableInside                     // the same for an external frontend: clients inside the cluster may use all endpoints
+	AvailableToAll
+)
+
+// Availability returns that of the frontends of a kind.
+func (p *Port) Availability(u UsableEndpoints, k Kind) Availability {
+	switch {
+	case len(u[ClusterScope])+len(u[NodeScope]) == 0:
+		return Unavailable
+	case len(u[p.Scope(k)]) > 0:
+		return AvailableToAll
+	case k == ClusterIP:
+		return UnavailableHere
+	}
+	return AvailableInside
+}
+
+// ReadyHere returns how many addresses of this node have a ready endpoint, which is what load balancers ask for.
+func (p *Port) ReadyHere() int {
+	n := 0
+	for i, e := range p.Endpoints { // sorted by address: the ports of one address are adjacent
+		if e.Local && e.Ready && (i == 0 || p.Endpoints[i-1].Addr.Addr() != e.Addr.Addr()) {
+			n++
+		}
+	}
+	return n
+}
