@@ -58,7 +58,7 @@ const (
 func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
 	c.begin(f, client, now)
 	c.owner, c.rounds = owner, true
-	f.engine.conns.Add(1)
+	f.core.conns.Add(1)
 }
 
 // Admit lets the connection in, or refuses it, by what its client has dialled.
@@ -74,17 +74,17 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	if c.located() {
 		iface = c.owner.Interface()
 	}
-	c.front.engine.registry.add(c)
+	c.front.core.registry.add(c)
 	return c.advance(c.start(iface, now), now)
 }
 
 // take takes what a connection needs. The outcome is empty when it is there.
 func (c *Conn) take() Outcome {
-	e := c.front.engine
-	h := e.account.holder(c.front.tenant, c.clientAddr())
-	if !e.account.takeConnection(h) {
-		e.account.leaveHolder(h)
-		e.opts.Trouble(ErrDescriptors)
+	core := c.front.core
+	h := core.account.holder(c.front.tenant, c.clientAddr())
+	if !core.account.takeConnection(h) {
+		core.account.leaveHolder(h)
+		core.opts.Trouble(ErrDescriptors)
 		return OutcomeResources
 	}
 	c.holder = h
@@ -108,7 +108,7 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 
 // ask puts a question to the host and goes on with the answer.
 func (c *Conn) ask(question func() bool) {
-	c.front.engine.asker.ask(func() {
+	c.front.core.asker.ask(func() {
 		yes := question()
 		c.post(func(now time.Duration) Step { return c.advance(c.answered(yes, now), now) })
 	})
@@ -277,13 +277,13 @@ func (c *Conn) Ended() bool { return c.ended }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
-	e := c.front.engine
+	core := c.front.core
 	if c.holder != nil {
-		e.registry.remove(c.rec.ID)
-		e.account.giveConnection(c.holder)
-		e.account.leaveHolder(c.holder)
+		core.registry.remove(c.rec.ID)
+		core.account.giveConnection(c.holder)
+		core.account.leaveHolder(c.holder)
 	}
 	c.uncount()
-	e.conns.Add(-1)
+	core.conns.Add(-1)
 	c.report(c.rec.ClosedBy, c.rec.How, c.rec.Outcome, now)
 }

@@ -12,7 +12,7 @@ import (
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and closes it; engines
 // read it from any.
 type Front struct {
-	engine   *Core
+	core     *Core
 	name     service.PortName
 	pickers  Pickers
 	observer Observer
@@ -35,7 +35,7 @@ type waiter interface{ endpointsChanged() }
 func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
 	pickers.setDefaults()
 	f := &Front{
-		engine: c, name: name, pickers: pickers, observer: c.opts.Observe(name), tenant: c.account.tenant(name.Service()),
+		core: c, name: name, pickers: pickers, observer: c.opts.Observe(name), tenant: c.account.tenant(name.Service()),
 		sockets: map[netip.AddrPort]Socket{}, waiting: map[waiter]struct{}{},
 	}
 	f.plan.Store(newPlan(view, c.policy.Load()))
@@ -51,12 +51,12 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 
 // Listen adds a listening socket.
 func (f *Front) Listen(at netip.AddrPort) error {
-	account := f.engine.account
+	account := f.core.account
 	err := account.Open(1)
 	if err != nil {
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
-	s, err := f.engine.engine.Listen(f, at)
+	s, err := f.core.engine.Listen(f, at)
 	if err != nil {
 		account.Close(1)
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
@@ -107,7 +107,7 @@ func (f *Front) Active() int64 { return f.active.Load() }
 // connections go on as they began. UDP sessions whose endpoint is not in it, or no longer serves, get nothing more from
 // their clients, whose next datagram picks anew; what the endpoint still answers is passed on for some seconds.
 func (f *Front) Retarget(view *View) {
-	f.plan.Store(newPlan(view, f.engine.policy.Load()))
+	f.plan.Store(newPlan(view, f.core.policy.Load()))
 	for _, t := range f.sessions() {
 		t.retarget(view)
 	}
@@ -138,7 +138,7 @@ func (f *Front) wake() {
 // present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
 func (f *Front) present() *plan {
 	for {
-		p, defaults := f.plan.Load(), f.engine.policy.Load()
+		p, defaults := f.plan.Load(), f.core.policy.Load()
 		if p.defaults == defaults {
 			return p
 		}
@@ -161,8 +161,8 @@ func (f *Front) Close() {
 	for at := range f.sockets {
 		f.Unlisten(at)
 	}
-	f.engine.removeFront(f)
-	f.engine.account.leaveTenant(f.tenant)
+	f.core.removeFront(f)
+	f.core.account.leaveTenant(f.tenant)
 }
 
 // Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use then.

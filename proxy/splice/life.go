@@ -69,7 +69,7 @@ func (f *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 	f.front, f.plan, f.began, f.last = front, front.present(), now, now
 	f.seen = f.plan
 	f.rec = Record{
-		ID: front.engine.nextID.Add(1), Start: time.Now(), Service: front.name, Client: client,
+		ID: front.core.nextID.Add(1), Start: time.Now(), Service: front.name, Client: client,
 		Connect: -1, FirstByte: -1, Attempts: f.attempt[:0],
 	}
 }
@@ -117,7 +117,7 @@ func (f *life) start(iface int, now time.Duration) step {
 	if f.scope, depends = f.plan.scope(f.rec.Portal); !depends {
 		return f.next(now)
 	}
-	o, client := &f.front.engine.opts, f.clientAddr()
+	o, client := &f.front.core.opts, f.clientAddr()
 	inside, known := o.InsideKnown(client, iface)
 	if !known {
 		return f.ask(isInside, func() bool { return o.Inside(client, iface) })
@@ -166,7 +166,7 @@ func (f *life) next(now time.Duration) step {
 	endpoint := f.lease.Endpoint
 	f.dialled, f.dialing = now, true
 	f.rec.Attempts = append(f.rec.Attempts, Attempt{Endpoint: endpoint, Times: 1})
-	o, client, to := &f.front.engine.opts, f.clientAddr(), endpoint.Addr()
+	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
 	if f.plan.policy.ClientAddress != service.AddressTransparent {
 		return f.dial(false)
 	}

@@ -51,7 +51,7 @@ func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
 	return t
 }
 
-func (t *Sessions) core() *Core { return t.front.engine }
+func (t *Sessions) core() *Core { return t.front.core }
 
 // Find returns the session that takes a client's datagrams, as it was opened; nil: none does.
 func (t *Sessions) Find(key SessionKey) SessionConn {
