@@ -38,6 +38,8 @@ type Stats struct {
 	Sessions     int64  // UDP sessions that are open
 	Descriptors  int64  // held, pipes and listeners and all
 	Pipes        int64  // held
+	PipePages    int64  // of memory, that these may fill
+	Buffers      int64  // that hold bytes
 	AcceptErrors uint64 // accepts that failed for want of something, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
 	PortsCrowded uint64 // dials that found most of our ports towards the endpoint in use, since the start: see PortsError
@@ -117,7 +119,8 @@ func (c *Core) Stats() Stats {
 	a := c.account
 	return Stats{
 		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
-		Pipes: a.pipes.Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
+		AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
 		PortsCrowded: c.portsCrowded.Load(),
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/epoll"
 )
 
 // scribe is a Writer that remembers where portals lead and what was asked of it.
@@ -80,7 +81,7 @@ var insider = netip.MustParseAddr("127.0.0.2")
 
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
-	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }}, splice.OpenEpoll(2))
+	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }}, epoll.Open(2))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/epoll"
 )
 
 // openEngine returns what opens the engine of a core: event loops.
 func openEngine(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
-	return splice.OpenEpoll(eventLoops(log))
+	return epoll.Open(eventLoops(log))
 }
 
 // spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 // turns is a queue of those who have more to do than one turn allows, first come, first served. A lap is over when all
 // who waited as it began have had theirs.

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"bytes"
@@ -6,14 +6,16 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
 func TestUnreadDownloads(t *testing.T) {
 	const clients, size = 60, 8 << 20 // more than the sockets take
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	account := NewAccount(Budget{PipePages: 1024, Buffers: 10})
-	r := newRig(t, Options{Account: account})
+	account := splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})
+	r := newRig(t, splice.Options{Account: account})
 	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { c.Write(want) }))
 	var conns []*net.TCPConn
 	for range clients {
@@ -24,19 +26,19 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if account.pipes.Load() > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
+			if r.Stats().Pipes > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
 				return clients
 			}
 		}
 		return 0
 	}
 	if stuck() == 0 {
-		t.Fatalf("%d pipes and %d buffers are in use: nothing is short", account.pipes.Load(), account.buffers.Load())
+		t.Fatalf("%d pipes and %d buffers are in use: nothing is short", r.Stats().Pipes, r.Stats().Buffers)
 	}
 	s := r.Stats()
 	loops := int64(len(r.loops))
-	if s.Pipes > 32 || account.pages.Load() > 1024 || account.buffers.Load() > 10+loops {
-		t.Errorf("%d pipes of %d pages, %d buffers", s.Pipes, account.pages.Load(), account.buffers.Load())
+	if s.Pipes > 32 || r.Stats().PipePages > 1024 || r.Stats().Buffers > 10+loops {
+		t.Errorf("%d pipes of %d pages, %d buffers", s.Pipes, r.Stats().PipePages, r.Stats().Buffers)
 	}
 	if held := int64(2*clients+1) + 2*s.Pipes + loops*loopDescriptors; s.Descriptors != held {
 		t.Errorf("%d descriptors are in the account, %d are held", s.Descriptors, held)
@@ -53,9 +55,9 @@ func TestUnreadDownloads(t *testing.T) {
 			t.Fatalf("the record has %d bytes from the endpoint and %d to the client, want %d", rec.BytesFromEndpoint, rec.BytesToClient, size)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); account.pipes.Load() > 0 || account.buffers.Load() > 0 || account.pages.Load() > 0; {
+	for deadline := time.Now().Add(10 * time.Second); r.Stats().Pipes > 0 || r.Stats().Buffers > 0 || r.Stats().PipePages > 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d pipes and %d buffers were never given back", account.pipes.Load(), account.buffers.Load())
+			t.Fatalf("%d pipes and %d buffers were never given back", r.Stats().Pipes, r.Stats().Buffers)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

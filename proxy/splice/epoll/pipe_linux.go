@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"sync"
@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // bufferSize is what one read takes at the most.
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe (F_SETPIPE_SZ) while there are few.
-const pipeSize = MaxPipePages << 12
+const pipeSize = splice.MaxPipePages << 12
 
 // worthSplicing is how many bytes at a time are cheaper to splice(2) through a pipe than to copy.
 const worthSplicing = 16 << 10

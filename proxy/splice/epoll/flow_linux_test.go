@@ -1,35 +1,20 @@
-package splice
+package epoll
 
 import (
 	"bytes"
 	"errors"
-	"net/netip"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-func TestProxyHeader(t *testing.T) {
-	for _, c := range []struct{ client, dst, want string }{
-		{"192.0.2.2:4660", "10.96.0.10:80", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x02\x0a\x60\x00\x0a\x12\x34\x00\x50"},
-		{"[fd00::2]:4660", "[fd00:10:96::a]:443", "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" +
-			"\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" +
-			"\xfd\x00\x00\x10\x00\x96\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0a\x12\x34\x01\xbb"},
-	} {
-		if got := proxyHeader(netip.MustParseAddrPort(c.client), netip.MustParseAddrPort(c.dst)); string(got) != c.want {
-			t.Errorf("%s: got % x, want % x", c.client, got, c.want)
-		}
-	}
-}
+	"github.com/portald/portald/proxy/splice"
+)
 
 // A header that the endpoint takes later, or piece by piece, still comes whole and before the client's bytes.
 func TestPrefaceWaits(t *testing.T) {
-	l, err := newLoop(&epollEngine{core: &Core{start: time.Now()}, account: NewAccount(Budget{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
+	_, e := newEngine(t, 1, splice.Options{})
+	defer e.closeLoops()
+	l := e.loops[0]
 	client, src := pair(t)
 	dst, endpoint := pair(t)
 	var filled int

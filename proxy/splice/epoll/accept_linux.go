@@ -1,9 +1,11 @@
-package splice
+package epoll
 
 import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // The pause after an accept failed for want of something doubles from the first to the last.
@@ -18,12 +20,12 @@ const listenLoops = 4
 
 // listener is a listening TCP socket, shared by some loops.
 type listener struct {
-	engine    *epollEngine
+	engine    *engine
 	fd        int
 	acceptors []*acceptor
 }
 
-func openTCP(e *epollEngine, f *Front, fd int) *listener {
+func openTCP(e *engine, f *splice.Front, fd int) *listener {
 	n := &listener{engine: e, fd: fd}
 	first := int(e.turn.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
@@ -38,7 +40,7 @@ func openTCP(e *epollEngine, f *Front, fd int) *listener {
 }
 
 // Sessions implements Socket.
-func (n *listener) Sessions() *Sessions { return nil }
+func (n *listener) Sessions() *splice.Sessions { return nil }
 
 // Drain implements Socket.
 func (n *listener) Drain() { n.Close() }
@@ -67,7 +69,7 @@ func (n *listener) Close() {
 
 // acceptor accepts from a listener on one loop.
 type acceptor struct {
-	front   *Front // and the descriptor of the listener: one place less to look at for each connection
+	front   *splice.Front // and the descriptor of the listener: one place less to look at for each connection
 	fd      int
 	l       *loop
 	id      uint32

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
@@ -12,7 +12,7 @@ import (
 
 // connect makes a stream socket that is connected to an endpoint, or about to be (EINPROGRESS), from one of our ports
 // while there are some, and as the client unless that is the zero Addr. With another error it may have made none: -1.
-func (e *epollEngine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (fd int, errno syscall.Errno) {
+func (e *engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (fd int, errno syscall.Errno) {
 	var sa sockaddr
 	sa.set(to)
 	for try := range portTries + 1 {
@@ -39,15 +39,15 @@ func (e *epollEngine) connect(to netip.AddrPort, as netip.Addr, now time.Duratio
 
 // mark marks what a socket sends to an endpoint, for rules to let it pass: an endpoint that is a frontend would have the
 // engine dial itself, and each of those connections another, without end.
-func (e *epollEngine) mark(fd int) {
-	if e.core.opts.Mark != 0 {
-		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int32(e.core.opts.Mark))
+func (e *engine) mark(fd int) {
+	if e.core.Options().Mark != 0 {
+		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int32(e.core.Options().Mark))
 	}
 }
 
 // bindOwn binds a socket that is to be connected to one of our ports. False: the kernel is to choose. SO_REUSEADDR lets
 // sockets to many endpoints share a port, and servers of the host listen there that set it, as nearly all do.
-func (e *epollEngine) bindOwn(fd int, family service.IPFamily, as netip.Addr, now time.Duration) bool {
+func (e *engine) bindOwn(fd int, family service.IPFamily, as netip.Addr, now time.Duration) bool {
 	switch {
 	case as.IsValid():
 		if setTransparent(fd, family) != 0 {

@@ -1,10 +1,14 @@
-package splice
+package epoll
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
+)
 
 // begin gives a connection its first turn. The client's first bytes are in most likely, so they are passed on before the
 // client is watched: its first event is then about something new.
-func (c *conn) begin(s Step) {
+func (c *conn) begin(s splice.Step) {
 	c.stage, c.until = relaying, 0
 	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
@@ -64,9 +68,9 @@ func (c *conn) relay() {
 	// An end that broke while nothing is read from it: its direction is over already, or stuck at the other end.
 	switch {
 	case c.client.broken && up != more:
-		c.gone(Client, sysError(c.client.fd))
+		c.gone(splice.Client, sysError(c.client.fd))
 	case c.endpoint.broken && down != more:
-		c.gone(Endpoint, sysError(c.endpoint.fd))
+		c.gone(splice.Endpoint, sysError(c.endpoint.fd))
 	default:
 		c.after(up, down)
 	}
@@ -77,15 +81,15 @@ func (c *conn) after(up, down verdict) {
 	switch {
 	case up == ended && down == ended:
 		if !c.HalfClosed() {
-			c.EOF(Client, c.l.now) // both at once: no side is left to be half-closed
+			c.EOF(splice.Client, c.l.now) // both at once: no side is left to be half-closed
 		}
-		c.perform(c.EOF(Endpoint, c.l.now)) // which passes the second FIN on
+		c.perform(c.EOF(splice.Endpoint, c.l.now)) // which passes the second FIN on
 		return
 	case c.HalfClosed():
 	case up == ended:
-		c.halfClose(Client, &c.endpoint)
+		c.halfClose(splice.Client, &c.endpoint)
 	case down == ended:
-		c.halfClose(Endpoint, &c.client)
+		c.halfClose(splice.Endpoint, &c.client)
 	}
 	if up == more || down == more {
 		c.queue()
@@ -93,11 +97,11 @@ func (c *conn) after(up, down verdict) {
 }
 
 // sideOf is the client's side or the endpoint's.
-func sideOf(client bool) Side {
+func sideOf(client bool) splice.Side {
 	if client {
-		return Client
+		return splice.Client
 	}
-	return Endpoint
+	return splice.Endpoint
 }
 
 // queue has the connection wait for a turn among bulk.
@@ -118,7 +122,7 @@ func (c *conn) wake() {
 }
 
 // halfClose passes the first FIN on.
-func (c *conn) halfClose(from Side, to *end) {
+func (c *conn) halfClose(from splice.Side, to *end) {
 	s := c.EOF(from, c.l.now)
 	sysShutdownWrite(to.fd)
 	c.setTimer(s.Until)

@@ -1,10 +1,10 @@
-package splice_test
+package epoll_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/epoll"
 	"github.com/portald/portald/proxy/splice/splicetest"
 )
 
@@ -13,7 +13,7 @@ func TestSuite(t *testing.T) {
 	for _, loops := range []int{1, 2} {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
 			splicetest.Run(t, splicetest.Engine{
-				Open: splice.OpenEpoll(loops),
+				Open: epoll.Open(loops),
 				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
 					splicetest.SourcePorts | splicetest.LocalPorts,
 			})

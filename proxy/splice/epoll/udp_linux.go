@@ -1,16 +1,18 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // udpSocket is a bound UDP socket of a front. One loop owns it and its sessions.
 type udpSocket struct {
 	l        *loop
-	sessions *Sessions
+	sessions *splice.Sessions
 	fd       int
 	id       uint32
 	watched  bool
@@ -18,10 +20,10 @@ type udpSocket struct {
 	timer    timer // of the sessions, or of another start
 }
 
-func openUDP(e *epollEngine, f *Front, fd int, port uint16) *udpSocket {
+func openUDP(e *engine, f *splice.Front, fd int, port uint16) *udpSocket {
 	u := &udpSocket{l: e.loops[int(e.turn.Add(1))%len(e.loops)], fd: fd}
 	u.timer.owner = u
-	u.sessions = NewSessions(f, port, u)
+	u.sessions = splice.NewSessions(f, port, u)
 	u.l.do(u.start)
 	return u
 }
@@ -33,13 +35,13 @@ func (u *udpSocket) start() {
 	id, e := u.l.watch(u.fd, unix.EPOLLIN, u, 0)
 	u.id, u.watched = id, e == 0
 	if e != 0 {
-		u.l.engine.core.opts.Trouble(e)
+		u.l.engine.core.Options().Trouble(e)
 		u.l.timers.set(&u.timer, u.l.now+lastPause)
 	}
 }
 
 // Sessions implements Socket.
-func (u *udpSocket) Sessions() *Sessions { return u.sessions }
+func (u *udpSocket) Sessions() *splice.Sessions { return u.sessions }
 
 // Drain implements Socket.
 func (u *udpSocket) Drain() { u.sessions.Drain() }
@@ -100,7 +102,7 @@ func (u *udpSocket) ready(uint32, uint8) {
 }
 
 func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr, iface uint32) {
-	key := SessionKey{Client: client.addr(), Local: local}
+	key := splice.SessionKey{Client: client.addr(), Local: local}
 	s, ok := u.sessions.Find(key).(*session)
 	if !ok {
 		s = &session{u: u, name: *client, local: local, iface: iface, fd: -1}
@@ -113,7 +115,7 @@ func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr, ifa
 }
 
 // Deliver implements SessionSocket.
-func (u *udpSocket) Deliver(data []byte, of SessionConn) {
+func (u *udpSocket) Deliver(data []byte, of splice.SessionConn) {
 	s := of.(*session)
 	u.deliver(data, &s.name, s.local, s.iface)
 }

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
@@ -123,7 +123,7 @@ func (d *datagrams) flush() {
 		}
 		if e != 0 {
 			n = 1
-			u.l.engine.core.udpDropped.Add(1)
+			u.l.engine.core.DatagramDropped()
 		}
 		from += n
 	}

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // conn is a Conn with its sockets. One loop owns it at a time.
 type conn struct {
-	Conn
+	splice.Conn
 	l     *loop                // that owns it
 	at    atomic.Pointer[loop] // the same, or the loop that it moves to
 	timer timer
@@ -36,7 +37,7 @@ const (
 	over
 )
 
-func newConn(l *loop, f *Front, fd int, client netip.AddrPort) *conn {
+func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
 	c := &conn{l: l}
 	c.at.Store(l)
 	c.timer.owner = c
@@ -60,7 +61,7 @@ func (c *conn) originalDst() netip.AddrPort {
 func (c *conn) Interface() int { return arrivedBy(c.client.fd, service.FamilyOf(c.Client().Addr())) }
 
 // Post implements Owner.
-func (c *conn) Post(next func(now time.Duration) Step) {
+func (c *conn) Post(next func(now time.Duration) splice.Step) {
 	l := c.at.Load()
 	l.do(func() {
 		if c.at.Load() != l || c.l != l { // it has moved to another loop, or is on its way
@@ -72,16 +73,16 @@ func (c *conn) Post(next func(now time.Duration) Step) {
 }
 
 // perform does what the core has decided.
-func (c *conn) perform(s Step) {
-	for s.Kind == StepDial {
+func (c *conn) perform(s splice.Step) {
+	for s.Kind == splice.StepDial {
 		s = c.dial(s)
 	}
 	switch s.Kind {
-	case StepWait:
+	case splice.StepWait:
 		c.await(s.Until)
-	case StepCarry:
+	case splice.StepCarry:
 		c.begin(s)
-	case StepEnd:
+	case splice.StepEnd:
 		c.close(s.Reset)
 	}
 }
@@ -129,7 +130,7 @@ func (c *conn) expired(now time.Duration) {
 }
 
 // gone ends a connection one side of which is no more.
-func (c *conn) gone(side Side, e syscall.Errno) {
+func (c *conn) gone(side splice.Side, e syscall.Errno) {
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	var err error
 	if e != 0 {

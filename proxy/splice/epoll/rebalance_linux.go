@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 // settledAfter is how many turns make a connection one that stays. Those that ask once and close take some five.
 const settledAfter = 16

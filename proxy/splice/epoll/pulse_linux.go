@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"sync/atomic"
@@ -11,7 +11,7 @@ type pulse struct{ owes atomic.Int64 } // on the loops' clock, since when it owe
 
 // Silent asks every event loop to turn, and returns for how long the slowest has owed the answer to an earlier call: some
 // moments at most, unless it hangs. It does not wait for this call's answers. 0 once Run has ended.
-func (e *epollEngine) Silent() (longest time.Duration) {
+func (e *engine) Silent() (longest time.Duration) {
 	now := e.core.Now()
 	for _, l := range e.loops {
 		if l.pulse.owes.CompareAndSwap(0, int64(now)) {

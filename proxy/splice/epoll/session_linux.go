@@ -1,15 +1,17 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // session is the socket of a Session to its endpoint.
 type session struct {
-	Session
+	splice.Session
 	u       *udpSocket
 	name    sockaddr // of the client
 	local   netip.Addr
@@ -20,7 +22,7 @@ type session struct {
 }
 
 // Dial implements SessionConn.
-func (s *session) Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, Shortage, error) {
+func (s *session) Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, splice.Shortage, error) {
 	if e := s.connect(endpoint, as); e != 0 {
 		s.Close()
 		return netip.AddrPort{}, s.u.l.engine.short(e), e
@@ -28,7 +30,7 @@ func (s *session) Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (ne
 	if first != nil {
 		sysSend(s.fd, first)
 	}
-	return localAddr(s.fd), Enough, nil
+	return localAddr(s.fd), splice.Enough, nil
 }
 
 func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno {

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"io"
@@ -9,13 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads, and
 // not one or two of each.
 func TestSmallExchangesBesideUploads(t *testing.T) {
 	const uploads, exchanges, most = 128, 30, 64 << 20
-	r := newRigOf(t, 1, Options{})
+	r := newRigOf(t, 1, splice.Options{})
 	var carried atomic.Int64
 	sink := serveTCP(t, func(c *net.TCPConn) {
 		buf := make([]byte, 256<<10)
@@ -51,7 +53,7 @@ func TestSmallExchangesBesideUploads(t *testing.T) {
 
 // Long connections are spread evenly over the loops, however they were accepted.
 func TestEvenLoops(t *testing.T) {
-	r := newRigOf(t, 4, Options{})
+	r := newRigOf(t, 4, splice.Options{})
 	at := r.open(t, serveTCP(t, echo))
 	for range 32 {
 		c := dialTCP(t, at)
@@ -71,7 +73,7 @@ func TestEvenLoops(t *testing.T) {
 
 // Bulk that stays is spread over the loops too, although it always waits for a turn.
 func TestEvenLoopsOfBulk(t *testing.T) {
-	r := newRigOf(t, 2, Options{})
+	r := newRigOf(t, 2, splice.Options{})
 	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
 	stop := uploadTo(t, at, 8)
 	defer stop()

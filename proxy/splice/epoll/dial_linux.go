@@ -1,17 +1,19 @@
-package splice
+package epoll
 
 import (
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
 const watchedAfter = 20 * time.Millisecond
 
 // dial connects to an endpoint and returns what comes next: nothing as long as there is no answer.
-func (c *conn) dial(s Step) Step {
+func (c *conn) dial(s splice.Step) splice.Step {
 	switch e := c.connect(s); e {
 	case 0:
 		return c.Connected(c.l.clock())
@@ -22,14 +24,14 @@ func (c *conn) dial(s Step) Step {
 		}
 		c.until = s.Until
 		c.l.timers.set(&c.timer, first)
-		return Step{}
+		return splice.Step{}
 	default:
 		return c.failed(e, c.l.engine.short(e))
 	}
 }
 
 // connect makes the socket to the endpoint. 0: it is connected already, EINPROGRESS: the answer will come, else it failed.
-func (c *conn) connect(s Step) syscall.Errno {
+func (c *conn) connect(s splice.Step) syscall.Errno {
 	fd, e := c.l.engine.connect(s.Endpoint, s.As, c.l.now)
 	c.endpoint = end{fd: fd}
 	if e != 0 && e != unix.EINPROGRESS {
@@ -43,7 +45,7 @@ func (c *conn) connect(s Step) syscall.Errno {
 }
 
 // failed ends the attempt under way.
-func (c *conn) failed(err error, lack Shortage) Step {
+func (c *conn) failed(err error, lack splice.Shortage) splice.Step {
 	c.l.timers.stop(&c.timer)
 	c.hangUp()
 	return c.Failed(err, lack, c.l.clock())
@@ -61,7 +63,7 @@ func (c *conn) hangUp() {
 func (c *conn) dialReady(events uint32) {
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		if e := sysError(c.endpoint.fd); e != 0 {
-			c.perform(c.failed(e, Enough))
+			c.perform(c.failed(e, splice.Enough))
 			return
 		}
 	}
@@ -86,6 +88,6 @@ func (c *conn) watchClient() bool {
 func (c *conn) clientReady(events uint32) {
 	c.client.note(events)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-		c.gone(Client, sysError(c.client.fd))
+		c.gone(splice.Client, sysError(c.client.fd))
 	}
 }

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"encoding/binary"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // eventsAtOnce is how many events one epoll_wait may bring.
@@ -35,10 +37,10 @@ type handler interface {
 // loop is one epoll instance and the goroutine that waits on it. What it watches is owned by that goroutine: handlers
 // and timers need no locks. Others reach it through do, and hand it connections through watch.
 type loop struct {
-	engine *epollEngine
+	engine *engine
 	ep     int
 	wakeFd int // an eventfd: work was queued by do
-	core   *Core
+	core   *splice.Core
 	load   atomic.Int32 // settled connections
 	pulse  pulse
 
@@ -74,7 +76,7 @@ type readiness struct {
 	tag    uint8
 }
 
-func newLoop(e *epollEngine) (*loop, error) {
+func newLoop(e *engine) (*loop, error) {
 	if err := e.account.Open(loopDescriptors); err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func newLoop(e *epollEngine) (*loop, error) {
 // loopDescriptors are the epoll set and the eventfd.
 const loopDescriptors = 2
 
-func openLoop(e *epollEngine) (*loop, error) {
+func openLoop(e *engine) (*loop, error) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll: %w", err)

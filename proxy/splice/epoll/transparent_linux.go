@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ import (
 )
 
 // showClient gives a socket that is to be connected to an endpoint the client's address.
-func (e *epollEngine) showClient(fd int, client netip.Addr) {
+func (e *engine) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {
 		e.core.NotTransparent(errno)
 	}

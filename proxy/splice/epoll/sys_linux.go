@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"net/netip"
@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Listen implements Engine.
-func (e *epollEngine) Listen(f *Front, at netip.AddrPort) (Socket, error) {
-	fd, err := bind(at, f.name.Protocol)
+func (e *engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
+	fd, err := bind(at, f.Name().Protocol)
 	if err != nil {
 		return nil, err
 	}
-	if f.name.Protocol == service.UDP {
+	if f.Name().Protocol == service.UDP {
 		return openUDP(e, f, fd, at.Port()), nil
 	}
 	return openTCP(e, f, fd), nil

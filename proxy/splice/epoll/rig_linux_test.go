@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"context"
@@ -13,31 +13,31 @@ import (
 	"time"
 
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // rig is a core on event loops, with what it reported.
 type rig struct {
-	*Core
+	*splice.Core
 	loops   []*loop
-	records chan *Record
+	records chan *splice.Record
 	stop    func()
 }
 
-func newRig(t testing.TB, opts Options) *rig {
+func newRig(t testing.TB, opts splice.Options) *rig {
 	t.Helper()
 	return newRigOf(t, runtime.NumCPU(), opts)
 }
 
 // newRigOf is newRig with so many loops.
-func newRigOf(t testing.TB, loops int, opts Options) *rig {
+func newRigOf(t testing.TB, loops int, opts splice.Options) *rig {
 	t.Helper()
-	r := &rig{records: make(chan *Record, 1<<10)}
-	opts.Observe = func(service.PortName) Observer { return ObserverFunc(func(rec *Record) { r.records <- rec }) }
-	c, err := New(opts, OpenEpoll(loops))
-	if err != nil {
-		t.Fatal(err)
+	r := &rig{records: make(chan *splice.Record, 1<<10)}
+	opts.Observe = func(service.PortName) splice.Observer {
+		return splice.ObserverFunc(func(rec *splice.Record) { r.records <- rec })
 	}
-	r.Core, r.loops = c, c.engine.(*epollEngine).loops
+	c, e := newEngine(t, loops, opts)
+	r.Core, r.loops = c, e.loops
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { c.Run(ctx) })
@@ -49,8 +49,21 @@ func newRigOf(t testing.TB, loops int, opts Options) *rig {
 	return r
 }
 
+// newEngine makes a core and its engine, which do not run yet.
+func newEngine(t testing.TB, loops int, opts splice.Options) (c *splice.Core, e *engine) {
+	t.Helper()
+	c, err := splice.New(opts, func(c *splice.Core) (_ splice.Engine, err error) {
+		e, err = open(c, loops)
+		return e, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, e
+}
+
 // record waits for the next record.
-func (r *rig) record(t testing.TB) *Record {
+func (r *rig) record(t testing.TB) *splice.Record {
 	t.Helper()
 	select {
 	case rec := <-r.records:
@@ -64,8 +77,8 @@ func (r *rig) record(t testing.TB) *Record {
 // only picks one endpoint.
 type only netip.AddrPort
 
-func (o only) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
-	return Lease{Endpoint: netip.AddrPort(o)}, len(tried) == 0
+func (o only) Pick(_ netip.Addr, tried []netip.AddrPort) (splice.Lease, bool) {
+	return splice.Lease{Endpoint: netip.AddrPort(o)}, len(tried) == 0
 }
 
 // open opens a TCP front at a loopback address, which is its only frontend.
@@ -73,12 +86,12 @@ func (r *rig) open(t testing.TB, endpoint netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	for port := uint16(20000); ; port++ {
 		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		view := &View{
+		view := &splice.View{
 			Port:      &service.Port{},
 			Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
 			Endpoints: []service.Endpoint{{Addr: endpoint, Ready: true, Serving: true}},
 		}
-		_, err := r.Open(service.PortName{Protocol: service.TCP}, Pickers{only(endpoint)}, view, at)
+		_, err := r.Open(service.PortName{Protocol: service.TCP}, splice.Pickers{only(endpoint)}, view, at)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package splice
+package epoll
 
 import (
 	"context"
@@ -9,45 +9,50 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
-// epollEngine carries connections on a few event loops. Safe for concurrent use.
-type epollEngine struct {
-	core    *Core
-	account *Account
+// engine carries connections on a few event loops. Safe for concurrent use.
+type engine struct {
+	core    *splice.Core
+	account *splice.Account
 	loops   []*loop
 	turn    atomic.Uint32 // spreads fronts over loops
 	ports   *sourcePorts
 }
 
-// OpenEpoll returns an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or nearly so; 0 means one
-// less than GOMAXPROCS.
-func OpenEpoll(loops int) func(*Core) (Engine, error) {
+// Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or nearly
+// so. 0 means one less than GOMAXPROCS.
+func Open(loops int) func(*splice.Core) (splice.Engine, error) {
 	if loops == 0 {
 		loops = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	return func(c *Core) (Engine, error) {
-		e := &epollEngine{core: c, account: c.opts.Account, ports: newSourcePorts(c.opts.SourcePorts, c.opts.SpareSource)}
-		for range loops {
-			l, err := newLoop(e)
-			if err != nil {
-				e.closeLoops()
-				return nil, fmt.Errorf("make event loop: %w", err)
-			}
-			e.loops = append(e.loops, l)
-		}
-		return e, nil
-	}
+	return func(c *splice.Core) (splice.Engine, error) { return open(c, loops) }
 }
 
-func (e *epollEngine) closeLoops() {
+func open(c *splice.Core, loops int) (*engine, error) {
+	o := c.Options()
+	e := &engine{core: c, account: o.Account, ports: newSourcePorts(o.SourcePorts, o.SpareSource)}
+	for range loops {
+		l, err := newLoop(e)
+		if err != nil {
+			e.closeLoops()
+			return nil, fmt.Errorf("make event loop: %w", err)
+		}
+		e.loops = append(e.loops, l)
+	}
+	return e, nil
+}
+
+func (e *engine) closeLoops() {
 	for _, l := range e.loops {
 		l.close()
 	}
 }
 
 // Run implements Engine.
-func (e *epollEngine) Run(ctx context.Context) error {
+func (e *engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	stops := make([]bool, len(e.loops))
 	for i, l := range e.loops {
@@ -67,7 +72,7 @@ func (e *epollEngine) Run(ctx context.Context) error {
 }
 
 // runQueued runs what is queued for loops that have stopped. False: there was nothing.
-func (e *epollEngine) runQueued() (any bool) {
+func (e *engine) runQueued() (any bool) {
 	for _, l := range e.loops {
 		any = l.runQueued() || any
 	}
@@ -75,21 +80,21 @@ func (e *epollEngine) runQueued() (any bool) {
 }
 
 // short reports an error of a socket to an endpoint that means a shortage on this host.
-func (e *epollEngine) short(err syscall.Errno) Shortage {
+func (e *engine) short(err syscall.Errno) splice.Shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket
 		e.core.Options().Trouble(err)
-		return NoResources
+		return splice.NoResources
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
 		e.core.Options().Trouble(err)
-		return NoPort
+		return splice.NoPort
 	}
-	return Enough
+	return splice.Enough
 }
 
 // lightest is the loop with the fewest connections.
-func (e *epollEngine) lightest() *loop {
+func (e *engine) lightest() *loop {
 	best := e.loops[0]
 	for _, l := range e.loops[1:] {
 		if l.load.Load() < best.load.Load() {

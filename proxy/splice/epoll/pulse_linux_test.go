@@ -1,13 +1,15 @@
-package splice
+package epoll
 
 import (
 	"testing"
 	"time"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // A loop that hangs is found by the answer that it owes, and one that sleeps without timers is not taken for one.
 func TestSilentLoop(t *testing.T) {
-	r := newRigOf(t, 3, Options{})
+	r := newRigOf(t, 3, splice.Options{})
 	answered := func() {
 		t.Helper()
 		for began := time.Now(); r.owes() > 0; time.Sleep(time.Millisecond) {

@@ -1,9 +1,11 @@
-package splice
+package epoll
 
 import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // sourcePorts is the range of local ports that sockets to endpoints are bound to. The kernel gives a port away again that
@@ -16,7 +18,7 @@ type sourcePorts struct {
 	turn        atomic.Uint32
 	spared      [1 << 16 / 32]uint32        // never to be used; a bit for each port
 	taken       [1 << 16 / 32]atomic.Uint32 // those, and listened at as of the last look
-	look        seldom                      // how long a port with a listener is left alone
+	forget      atomic.Int64                // when all of taken but spared is tried again, on the core's clock
 }
 
 const (
@@ -25,8 +27,11 @@ const (
 	portsSkipped = 64 // ports with listeners in a row, then there are few others
 )
 
+// listenersTime is how long a port with a listener is left alone.
+const listenersTime = 10 * time.Second
+
 // newSourcePorts has no ports where the span is zero.
-func newSourcePorts(within PortSpan, spare []PortSpan) *sourcePorts {
+func newSourcePorts(within splice.PortSpan, spare []splice.PortSpan) *sourcePorts {
 	p := &sourcePorts{first: uint32(within.First)}
 	if within.Last == 0 || within.Last < within.First {
 		return p
@@ -53,7 +58,7 @@ func gcd(a, b uint32) uint32 {
 // next is the port that was used the longest time ago, but for those with listeners; 0: there is none. Listeners often
 // have ports in a row, so that successive ones lie far apart.
 func (p *sourcePorts) next(now time.Duration) uint16 {
-	if p.look.now(now) {
+	if at := p.forget.Load(); int64(now) >= at && p.forget.CompareAndSwap(at, int64(now+listenersTime)) {
 		for i := range p.taken {
 			p.taken[i].Store(p.spared[i])
 		}
