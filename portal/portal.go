@@ -5,6 +5,7 @@ package portal
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
 	"github.com/portald/portald/proxy/service"
@@ -43,6 +44,10 @@ type Change struct {
 	Frontend service.Frontend
 	Portal   *Portal
 }
+
+// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
+// after an error until a Replace succeeds.
+var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
 
 // Writer puts portals into one facility of the host. One goroutine calls it.
 type Writer interface {

@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"portal/writer":        {"portal", "proxy/service"},
 	"portal/iptables":      {"portal", "portal/writer", "proxy/service", "platform"},
 	"portal/nftables/nfnl": {},
-	"portal/nftables":      {"portal", "portal/nftables/nfnl", "proxy/service"},
+	"portal/nftables":      {"portal", "portal/writer", "portal/nftables/nfnl", "proxy/service"},
 	"portal/ipvs":          {"portal", "portal/writer", "proxy/service", "platform"},
 	"portal/portaltest":    {"portal", "proxy/service"},
 	"cmd/portald/config":   {"platform", "portal", "proxy/service", "proxy/splice", "proxy/userspace"},

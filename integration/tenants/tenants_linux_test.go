@@ -42,7 +42,7 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	t.Setenv("XTABLES_LOCKFILE", filepath.Join(t.TempDir(), "xtables.lock"))
 	out := map[string]func() (portal.HostWriter, error){
 		"nftables": func() (portal.HostWriter, error) {
-			return nftables.New(nftables.Options{ProxyPorts: proxyPorts(), Inside: inside()})
+			return nftables.New(nftables.Options{Options: options()})
 		},
 	}
 	for _, variant := range []string{"nft", "legacy"} {
@@ -65,9 +65,12 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 
 func rules(variant string, extra []writer.Chain) iptables.Options {
 	return iptables.Options{
-		Options: writer.Options{Settings: writer.Settings{Inside: inside()}, ProxyPorts: proxyPorts()},
-		Prefix:  prefix, Variant: variant, Extra: extra, ExtraNames: ipvs.ChainNames,
+		Options: options(), Prefix: prefix, Variant: variant, Extra: extra, ExtraNames: ipvs.ChainNames,
 	}
+}
+
+func options() writer.Options {
+	return writer.Options{Settings: writer.Settings{Inside: inside()}, ProxyPorts: proxyPorts()}
 }
 
 // listeners is a carrier with a listener for each service port, as far as ports reach, that is not there.

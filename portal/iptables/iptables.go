@@ -70,7 +70,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{}
-	w.families, err = writer.Open(o.Options, func(ip service.IPFamily) (writer.Family, error) {
+	w.families, err = writer.Open(o.Options, nil, func(ip service.IPFamily) (writer.Family, error) {
 		f := familyOf(ip)
 		h, err := newHost(f, names, o)
 		if err == nil {

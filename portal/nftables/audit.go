@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 )
 
 // audit compares everything with what was written, but for the clients in sets, which the kernel adds.
@@ -21,8 +21,8 @@ func (t *table) audit() error {
 	case dormant:
 		return errors.New("the table is switched off")
 	}
-	var found portal.Findings
-	for _, compare := range []func(*portal.Findings) error{t.auditChains, t.auditSets} {
+	var found writer.Drift
+	for _, compare := range []func(*writer.Drift) error{t.auditChains, t.auditSets} {
 		if err := compare(&found); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (t *table) audit() error {
 	return found.Err()
 }
 
-func (t *table) auditChains(found *portal.Findings) error {
+func (t *table) auditChains(found *writer.Drift) error {
 	listed, err := t.listChains()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (t *table) auditChains(found *portal.Findings) error {
 // kernel a second.
 const compareEvery = 10 * time.Minute
 
-func (t *table) auditSets(found *portal.Findings) error {
+func (t *table) auditSets(found *writer.Drift) error {
 	listed, err := t.listSets()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (t *table) auditSets(found *portal.Findings) error {
 	return nil
 }
 
-func (t *table) auditElements(sets []*set, found *portal.Findings) error {
+func (t *table) auditElements(sets []*set, found *writer.Drift) error {
 	if len(sets) == 0 {
 		return nil
 	}

@@ -22,6 +22,13 @@ type family struct {
 	portUnreachable uint8 // ICMP's code
 }
 
+func familyOf(ip service.IPFamily) family {
+	if ip == service.IPv6 {
+		return ipv6()
+	}
+	return ipv4()
+}
+
 func ipv4() family {
 	return family{ip: service.IPv4, word: "ip", number: nfnl.NFPROTO_IPV4, loopback: netip.MustParsePrefix("127.0.0.0/8"),
 		addr: ipv4Addr(), saddrOffset: 12, header: headerIPv4, saddrField: 11, portUnreachable: 3}

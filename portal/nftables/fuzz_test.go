@@ -72,7 +72,7 @@ func (h *host) write(chains []chain, f family) {
 func FuzzEquivalence(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(5))
 	f.Add(uint64(7), uint8(40), uint8(1))
-	o := Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
+	o := testOptions()
 	if err := o.complete(); err != nil {
 		f.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func FuzzEquivalence(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.adopt(o.settings())
+			r.adopt(o.Settings)
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
 			held, all := build(r, nil, nil)

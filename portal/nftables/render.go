@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
+	"github.com/portald/portald/proxy/service"
 )
 
 // Render returns what a Writer with these options has a host hold for portals, as text for nft -f, which replaces what
@@ -14,20 +16,21 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	sound, err := o.limits().Sound(portals)
+	valid, invalid := writer.Valid(portals, o.Limits().Check)
 	var b bytes.Buffer
-	for _, f := range []family{ipv4(), ipv6()} {
+	for _, ip := range service.IPFamilies() {
+		f := familyOf(ip)
 		r, err := o.rules(f)
 		if err != nil {
 			return nil, err
 		}
-		r.adopt(o.settings())
-		_, c := build(r, sound, open)
+		r.adopt(o.Settings)
+		_, c := build(r, valid, open)
 		fmt.Fprintf(&b, "# %s\n", f.ip)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)
 		c.text(&b, f, o.Table)
 	}
-	return b.Bytes(), err
+	return b.Bytes(), invalid
 }
 
 // text writes a changeset from no table.

@@ -15,13 +15,14 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func testOptions() Options {
-	return Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}
+	return Options{Options: writer.Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}}
 }
 
 // richOptions use everything.
@@ -181,38 +182,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		test.change(&o)
 		if _, err := Render(o, nil, nil); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an error with %q", err, test.want)
-		}
-	}
-}
-
-func TestUnsoundPortals(t *testing.T) {
-	good := allSpreads()[0]
-	pool := *good.Target.(portal.Spread).Pool
-	for what, change := range map[string]func(*portal.Portal){
-		"mapped":      func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("[::ffff:1.2.3.4]:80") },
-		"zone":        func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("[fe80::1%eth0]:80") },
-		"port 0":      func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("10.0.0.1:0") },
-		"no address":  func(p *portal.Portal) { p.Frontend.Addr = netip.AddrPort{} },
-		"unspecified": func(p *portal.Portal) { p.Frontend.Addr = netip.MustParseAddrPort("0.0.0.0:80") },
-		"node port":   func(p *portal.Portal) { p.Kind = service.NodePort },
-		"protocol":    func(p *portal.Portal) { p.Frontend.Protocol = 1 },
-		"sctp":        func(p *portal.Portal) { p.Frontend.Protocol = service.SCTP; p.Target = portal.Redirect{Port: 20001} },
-		"outside":     func(p *portal.Portal) { p.Target = portal.Redirect{Port: portaltest.LastPort + 1} },
-		"no target":   func(p *portal.Portal) { p.Target = nil },
-		"no pool":     func(p *portal.Portal) { p.Target = portal.Spread{} },
-		"family": func(p *portal.Portal) {
-			pool.Cluster = []portal.Endpoint{{Addr: netip.MustParseAddrPort("[fd00::1]:80")}}
-			p.Target = portal.Spread{Pool: &pool}
-		},
-	} {
-		p := good
-		change(&p)
-		l := portal.Limits{First: portaltest.FirstPort, Last: portaltest.LastPort}
-		if err := l.Check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {
-			t.Errorf("%s: error %v, want one that names the owner", what, err)
-		}
-		if changes, err := l.SoundChanges([]portal.Change{{Frontend: p.Frontend, Portal: &p}}); err == nil || changes[0].Portal != nil {
-			t.Errorf("%s: an update takes it", what)
 		}
 	}
 }

@@ -19,7 +19,8 @@ type table struct {
 	conn  *nfnl.Conn
 	name  string
 	state *state
-	ids   uint32 // the last id of an anonymous set
+	open  map[portal.ProxyPort]bool // proxy ports of the family
+	ids   uint32                    // the last id of an anonymous set
 
 	chains   map[string]*listedChain // as the kernel listed them after the last change
 	compared time.Time               // when all elements were last known to be right
@@ -31,7 +32,7 @@ type table struct {
 
 // open finds out whether the kernel can serve the family.
 func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
-	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), log: o.Log}
+	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log}
 	if _, _, err := t.exists(); err != nil {
 		return nil, fmt.Errorf("ask the kernel for tables of %s: %w", r.ip, err)
 	}
@@ -41,15 +42,28 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 	return t, nil
 }
 
+// guard takes in which proxy ports were opened and closed.
+func (t *table) guard(changes map[portal.ProxyPort]bool) {
+	for p, open := range changes {
+		if p.Family != t.ip || t.open[p] == open {
+			continue
+		}
+		if t.open[p] = open; !open {
+			delete(t.open, p)
+		}
+		t.state.guard(map[portal.ProxyPort]bool{p: open})
+	}
+}
+
 // replace gives every chain its rules and every map its elements anew, but keeps the sets of clients that are bound to
 // endpoints. If one transaction has room, all takes effect at once.
-func (t *table) replace(ctx context.Context, portals []portal.Portal, open map[portal.ProxyPort]bool) error {
-	err := t.write(ctx, portals, open)
+func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
+	err := t.write(ctx, portals)
 	if err == nil || t.mark == 0 || ctx.Err() != nil {
 		return err
 	}
 	t.mark = 0 // the expression "socket" came after all others that are needed
-	if t.write(ctx, portals, open) != nil {
+	if t.write(ctx, portals) != nil {
 		return err
 	}
 	if !t.reported {
@@ -59,8 +73,8 @@ func (t *table) replace(ctx context.Context, portals []portal.Portal, open map[p
 	return nil
 }
 
-func (t *table) write(ctx context.Context, portals []portal.Portal, open map[portal.ProxyPort]bool) error {
-	s, c := build(t.rules, portals, open)
+func (t *table) write(ctx context.Context, portals []portal.Portal) error {
+	s, c := build(t.rules, portals, t.open)
 	t.state = s
 	steps, err := t.rewrite(c)
 	if err != nil {

@@ -22,20 +22,41 @@ type Family struct {
 	Diverts func() bool // safe for concurrent use
 }
 
+// Watch tells whether the host changed otherwise than by the Writer, so that an audit need not look.
+type Watch interface {
+	// Watch begins anew: a Replace comes next.
+	Watch() error
+	// Unchanged tells whether nothing else changed the host since Watch or Verified, and the id of its state.
+	Unchanged() (id uint32, same bool, err error)
+	// Verified takes in that a state was as written.
+	Verified(id uint32)
+}
+
+// unwatched is a host that may have changed at any time.
+type unwatched struct{}
+
+func (unwatched) Watch() error                     { return nil }
+func (unwatched) Unchanged() (uint32, bool, error) { return 0, false, nil }
+func (unwatched) Verified(uint32)                  {}
+
 // Families is a Writer of rules that holds the portals of each address family by themselves. One goroutine uses it;
 // Diverts and what begins with Set are for any.
 type Families struct {
 	limits Limits
 	live   *Live
 	failed func(service.IPFamily, bool)
+	watch  Watch
 	served []Family
 	state  State
 }
 
-// Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
-// host without IPv6 is served without it, which is logged.
-func Open(o Options, open func(service.IPFamily) (Family, error)) (*Families, error) {
-	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed}
+// Open returns Families of what open returns for each family; o is complete. Without a watch, each audit looks. It is an
+// error if IPv4 cannot be served. A host without IPv6 is served without it, which is logged.
+func Open(o Options, watch Watch, open func(service.IPFamily) (Family, error)) (*Families, error) {
+	if watch == nil {
+		watch = unwatched{}
+	}
+	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed, watch: watch}
 	for _, ip := range service.IPFamilies() {
 		f, err := open(ip)
 		switch {
@@ -68,8 +89,9 @@ func (w *Families) Guard(changes map[portal.ProxyPort]bool) {
 func (w *Families) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		valid, invalid := Valid(portals, w.Check)
-		settings := w.live.Settings()
-		return errors.Join(invalid, w.write("replace", false, func(f Family) error { return f.Replace(ctx, settings, valid) }))
+		settings, unwatched := w.live.Settings(), w.watch.Watch()
+		err := w.write("replace", false, func(f Family) error { return f.Replace(ctx, settings, valid) })
+		return errors.Join(invalid, unwatched, err)
 	})
 }
 
@@ -91,9 +113,19 @@ func (w *Families) write(verb string, partial bool, write func(Family) error) er
 	})
 }
 
-// Audit compares what both families hold with what was written.
+// Audit compares what both families hold with what was written, unless nothing but the Writer changed the host.
 func (w *Families) Audit(ctx context.Context) error {
-	return w.state.Verify(func() error { return w.each("audit", func(f Family) error { return f.Audit(ctx) }) })
+	return w.state.Verify(func() error {
+		id, same, err := w.watch.Unchanged()
+		if same || err != nil {
+			return err
+		}
+		if err := w.each("audit", func(f Family) error { return f.Audit(ctx) }); err != nil {
+			return err
+		}
+		w.watch.Verified(id)
+		return nil
+	})
 }
 
 // Cleanup removes everything of ours.

@@ -52,7 +52,7 @@ func options(t *testing.T) Options {
 
 func open(t *testing.T, h *host, o Options) *Families {
 	t.Helper()
-	w, err := Open(o, h.family)
+	w, err := Open(o, nil, h.family)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +116,48 @@ func TestFamiliesKnowTheHost(t *testing.T) {
 	}
 }
 
+// watch is a host that is in a state.
+type watch struct{ state, seen uint32 }
+
+func (w *watch) Watch() error                     { w.seen = w.state; return nil }
+func (w *watch) Unchanged() (uint32, bool, error) { return w.state, w.state == w.seen, nil }
+func (w *watch) Verified(id uint32)               { w.seen = id }
+
+func TestAuditOfAnUnchangedHostDoesNotLook(t *testing.T) {
+	h, watched := &host{}, &watch{state: 1}
+	w, err := Open(options(t), watched, h.family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audits := func(want int) {
+		t.Helper()
+		h.calls = nil
+		if err := w.Audit(t.Context()); err != nil && h.fails == "" {
+			t.Error(err)
+		}
+		if len(h.calls) != want {
+			t.Errorf("calls %q, want %d", h.calls, want)
+		}
+	}
+	if err := w.Replace(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	audits(0)
+	watched.state++
+	h.fails = "IPv6 audit"
+	audits(2)
+	h.fails = ""
+	audits(2)
+	audits(0)
+}
+
 func TestOpenWithoutIPv6(t *testing.T) {
 	logged := 0
 	o := options(t)
 	o.Log = func(string, ...any) { logged++ }
 	for ip, served := range map[service.IPFamily]bool{service.IPv4: false, service.IPv6: true} {
 		h := &host{}
-		w, err := Open(o, func(f service.IPFamily) (Family, error) {
+		w, err := Open(o, nil, func(f service.IPFamily) (Family, error) {
 			if f == ip {
 				return Family{}, errors.New("not here")
 			}

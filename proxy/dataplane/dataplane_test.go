@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/service"
 )
@@ -82,7 +83,7 @@ func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
 }
 
 func (s *scribe) Check(p portal.Portal) error {
-	return portal.Limits{First: proxyPort, Last: proxyPort}.Check(p)
+	return writer.Limits{First: proxyPort, Last: proxyPort}.Check(p)
 }
 
 func (s *scribe) Guard(ports map[portal.ProxyPort]bool) { s.add("guard %v", ports) }

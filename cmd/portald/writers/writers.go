@@ -101,10 +101,7 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 
 func nftablesOptions(cfg *config.Config, names Names, d Deps) nftables.Options {
 	return nftables.Options{
-		Table:      names.Table,
-		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
-		NodePortAddresses: d.NodePorts, Inside: d.Inside, ServiceCIDRs: cfg.ServiceCIDRs,
-		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
+		Options: rulesOptions(cfg, d), Table: names.Table, ServiceCIDRs: cfg.ServiceCIDRs,
 	}
 }
 
