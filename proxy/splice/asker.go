@@ -2,8 +2,8 @@ package splice
 
 import "sync"
 
-// asker puts questions to the host that may take their time, one after the other, while the loops go on. Safe for
-// concurrent use.
+// asker puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for concurrent
+// use.
 type asker struct {
 	mu      sync.Mutex
 	queue   []func()
@@ -12,7 +12,7 @@ type asker struct {
 	wg      sync.WaitGroup
 }
 
-// ask has a question put soon. After end it is not put any more.
+// ask queues a question. After end it is dropped.
 func (a *asker) ask(question func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -26,7 +26,7 @@ func (a *asker) ask(question func()) {
 	}
 }
 
-// run ends when nothing is left to ask.
+// run puts questions until none is left.
 func (a *asker) run() {
 	for {
 		a.mu.Lock()
@@ -43,7 +43,7 @@ func (a *asker) run() {
 	}
 }
 
-// end waits for the questions that are being put.
+// end drops the questions that are queued and waits for the one that is being put.
 func (a *asker) end() {
 	a.mu.Lock()
 	a.ended, a.queue = true, nil

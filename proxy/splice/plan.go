@@ -2,12 +2,12 @@ package splice
 
 import "github.com/portald/portald/proxy/service"
 
-// plan is what the new connections of a front go by. It does not change: a connection keeps the one it began with.
+// plan is a View with its policy and scopes. It does not change: a connection keeps the plan that it began with.
 type plan struct {
 	View
-	scopes   [service.Kinds]service.Scope // of each kind of frontend: the port itself is another place to look at
-	policy   service.Policy               // nothing is left open
-	defaults *service.Policy              // of the engine, which filled in what the service port leaves open
+	scopes   [service.Kinds]service.Scope // by the kind of frontend: kept here to save a cache line for each connection
+	policy   service.Policy               // complete
+	defaults *service.Policy              // the core's, for what the service port leaves open
 }
 
 func newPlan(v *View, defaults *service.Policy) *plan {

@@ -16,10 +16,10 @@ type Record struct {
 	OriginalDst       netip.AddrPort // what the client dialled; zero when it is not known
 	Portal            service.Kind   // the kind of OriginalDst; of no meaning with OutcomeNotPortal
 	Endpoint          service.Endpoint
-	Attempts          []Attempt // in order, maxAttempts that failed at the most; the last one worked if its Err is empty
+	Attempts          []Attempt // in order; at most maxAttempts that failed; the last one worked if its Err is empty
 	Affinity          string    // "", or how ClientIP affinity bound the client: see balance
 	BytesFromClient   int64     // read of it
-	BytesToEndpoint   int64     // of those, what the kernel took for the endpoint: some may still wait there, or be lost with it
+	BytesToEndpoint   int64     // of those, what the kernel took for the endpoint, which may not have got all of it
 	BytesFromEndpoint int64
 	BytesToClient     int64
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never
@@ -31,8 +31,8 @@ type Record struct {
 	Error             string // of the socket that broke, in the kernel's words; empty: none did
 }
 
-// Proxy is our own address and port towards the endpoint that was reached, zero when none was: what the endpoint's log and
-// a capture there show.
+// Proxy is our own address and port towards the endpoint that was reached, zero when none was: what the endpoint's log
+// and a capture there show.
 func (r *Record) Proxy() netip.AddrPort {
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Err == "" {
 		return r.Attempts[n-1].Proxy
@@ -74,18 +74,18 @@ type Outcome string
 
 // The outcomes.
 const (
-	OutcomeOK              Outcome = "ok"                 // both directions ended by FIN; a UDP session by its idle timeout
+	OutcomeOK              Outcome = "ok"                 // both streams ended by FIN; UDP: the idle timeout
 	OutcomeClientReset     Outcome = "client_reset"       // the client reset the connection
 	OutcomeEndpointReset   Outcome = "endpoint_reset"     // the endpoint reset it, or refused a UDP datagram
-	OutcomeClientLost      Outcome = "client_lost"        // the client stopped answering: keepalive or retransmission timeout
-	OutcomeEndpointLost    Outcome = "endpoint_lost"      // the endpoint did
-	OutcomeHalfClosed      Outcome = "half_close_timeout" // one direction ended and the other fell silent
+	OutcomeClientLost      Outcome = "client_lost"        // no answer of its host: keepalive or retransmission timeout
+	OutcomeEndpointLost    Outcome = "endpoint_lost"      // the same of the endpoint's
+	OutcomeHalfClosed      Outcome = "half_close_timeout" // one stream ended, and no byte came on the other
 	OutcomeIdle            Outcome = "idle_timeout"       // no byte either way for the idle timeout (TCP)
 	OutcomeDialFailed      Outcome = "dial_failed"        // every attempt failed
-	OutcomeNoEndpoint      Outcome = "no_endpoint"        // there was none to try
-	OutcomeNotPortal       Outcome = "not_a_portal"       // it came straight to the proxy port
+	OutcomeNoEndpoint      Outcome = "no_endpoint"        // the service port had none
+	OutcomeNotPortal       Outcome = "not_a_portal"       // the client connected to the proxy port itself
 	OutcomeSourceRange     Outcome = "source_range"       // loadBalancerSourceRanges leave the client out
-	OutcomeLimit           Outcome = "limit"              // MaxConnections of the policy; a UDP session that made room for another
+	OutcomeLimit           Outcome = "limit"              // MaxConnections of the policy; UDP: evicted for another
 	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
 	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
 	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away
@@ -94,13 +94,13 @@ const (
 
 // Outcomes lists all outcomes.
 func Outcomes() []Outcome {
-	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost,
-		OutcomeEndpointLost, OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange, OutcomeLimit, OutcomeResources,
-		OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
+	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
+		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
+		OutcomeLimit, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
 }
 
-// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path, by
-// several goroutines at once: it must not block. The record is its to keep, and not to change.
+// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path,
+// by several goroutines at once: it must not block. The record is its to keep, and not to change.
 type Observer interface{ Observe(*Record) }
 
 // ObserverFunc is a function that observes.

@@ -7,14 +7,14 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// View is what a front serves at one moment. It is not changed after it was handed over.
+// View is what a front serves at one moment. It is not changed after it was passed to the front.
 type View struct {
-	Port      *service.Port      // never nil: scopes, source ranges, policy, all that does not depend on the family
+	Port      *service.Port      // never nil: scopes, source ranges, policy and all else that both families share
 	Exposures []service.Exposure // the frontends whose traffic it takes, of one family
-	Endpoints []service.Endpoint // all that may hold a UDP session, and the names for records; sorted by address
+	Endpoints []service.Endpoint // those that UDP sessions may keep, and the names for records; sorted by address
 }
 
-// exposure finds what a client dialled among the frontends.
+// exposure finds the frontend that a client dialled.
 func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
 	for _, x := range v.Exposures {
 		at := x.Frontend.Addr
@@ -25,7 +25,7 @@ func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
 	return service.Exposure{}, false
 }
 
-// admits tells whether the source ranges let the client use that kind of frontend.
+// admits tells whether the source ranges allow the client to use that kind of frontend.
 func (v *View) admits(client netip.Addr, kind service.Kind) bool {
 	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
 		return true
