@@ -10,6 +10,9 @@ import (
 // splitYAML returns the items of a document that is a list in block style, and another document whole. The text of an
 // item keeps its dash, and is a list of one.
 func splitYAML(doc fragment) []fragment {
+	if !bytes.Contains(doc.text, []byte("items:")) {
+		return []fragment{doc} // no need to parse it twice
+	}
 	lines := bytes.SplitAfter(doc.text, []byte("\n"))
 	starts := itemLines(doc.text, lines)
 	if starts == nil {
