@@ -71,11 +71,11 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 // ctx ends. It looks at the file when something happens in its folder: that covers editors which put a new file in its
 // place, and the links by which a mounted ConfigMap changes.
 func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogger, changed func()) {
-	notices := platform.NewNotices(func(err error) {
+	watcher := platform.NewDirWatcher(func(err error) {
 		log.WithError(err).Warnf("Changes of the configuration file are found every %v only", rescanPeriod)
 	})
-	defer notices.Close()
-	notices.Follow(filepath.Dir(path))
+	defer watcher.Close()
+	watcher.Add(filepath.Dir(path))
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0) // it may have changed since it was read
@@ -85,14 +85,14 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-notices.Events:
+		case e := <-watcher.Events:
 			if base := filepath.Base(e.Name); base == filepath.Base(path) || strings.HasPrefix(base, "..") {
 				quiet.Reset(settleTime)
 			}
 			continue
-		case <-notices.Lost:
+		case <-watcher.Lost:
 		case <-rescan.C:
-			notices.Follow(filepath.Dir(path))
+			watcher.Add(filepath.Dir(path))
 		case <-quiet.C:
 		}
 		text, err := os.ReadFile(path)

@@ -131,7 +131,7 @@ func BenchmarkOneChange(b *testing.B) {
 				}
 				text, err := os.ReadFile(path)
 				check(b, err)
-				n := platform.NewNotices(nil)
+				n := platform.NewDirWatcher(nil)
 				b.Cleanup(n.Close)
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Appendf(nil, "- 10.244.%d.7", 1+i%2)

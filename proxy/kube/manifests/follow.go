@@ -18,15 +18,15 @@ const (
 	rescanPeriod = 5 * time.Second       // all files are looked at, whatever the host notified
 )
 
-// follow asks for notices of the folders of the sources and of those around them.
-func follow(n *platform.Notices, sources []*location) {
+// follow asks for watcher of the folders of the sources and of those around them.
+func follow(n *platform.DirWatcher, sources []*location) {
 	for _, src := range sources {
 		if src.stream {
 			continue
 		}
-		n.Follow(filepath.Dir(src.path))
+		n.Add(filepath.Dir(src.path))
 		if src.folder {
-			n.Follow(src.path)
+			n.Add(src.path)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (p *pending) note(path string, sources []*location) bool {
 }
 
 // followChanges takes in changes until ctx ends.
-func (m *Source) followChanges(ctx context.Context, n *platform.Notices) {
+func (m *Source) followChanges(ctx context.Context, n *platform.DirWatcher) {
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
@@ -94,7 +94,7 @@ func (m *Source) followChanges(ctx context.Context, n *platform.Notices) {
 
 // takeIn reads what changed, as one change: the files the host named, whatever their times say, and where that is not
 // enough all that look changed.
-func (m *Source) takeIn(changed pending, n *platform.Notices) {
+func (m *Source) takeIn(changed pending, n *platform.DirWatcher) {
 	files := map[*file]struct{}{}
 	if changed.all {
 		for _, src := range m.sources {

@@ -62,11 +62,11 @@ func (m *Source) Run(ctx context.Context) error {
 	if err := m.open(); err != nil {
 		return err
 	}
-	notices := platform.NewNotices(func(err error) { // before the first reading, so that no change falls between
+	watcher := platform.NewDirWatcher(func(err error) { // before the first reading, so that no change falls between
 		m.log.WithError(err).Warnf("watch manifests: changes are found every %v only", rescanPeriod)
 	})
-	defer notices.Close()
-	follow(notices, m.sources)
+	defer watcher.Close()
+	follow(watcher, m.sources)
 	streams, err := m.readStreams(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -78,7 +78,7 @@ func (m *Source) Run(ctx context.Context) error {
 	m.update(append(streams, readings(files)...))
 	m.log.WithField("objects", len(m.served)).Info("manifests read")
 	close(m.synced)
-	m.followChanges(ctx, notices)
+	m.followChanges(ctx, watcher)
 	return nil
 }
 

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A folder that took the place of another is followed in its stead, once it is asked for again.
-func TestNoticesOfAReplacedFolder(t *testing.T) {
+// A directory that replaced another is watched once it is added again.
+func TestDirWatcherFollowsAReplacedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "watched")
-	n := NewNotices(func(err error) { t.Error(err) })
-	defer n.Close()
-	hears := func(name string) {
+	w := NewDirWatcher(func(err error) { t.Error(err) })
+	defer w.Close()
+	reports := func(name string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -20,27 +20,27 @@ func TestNoticesOfAReplacedFolder(t *testing.T) {
 		}
 		for end := time.After(5 * time.Second); ; {
 			select {
-			case e := <-n.Events:
+			case e := <-w.Events:
 				if e.Name == path {
 					return
 				}
 			case <-end:
-				t.Fatalf("nothing is said of %s", name)
+				t.Fatalf("no event for %s", name)
 			}
 		}
 	}
-	n.Follow(dir) // not there yet
+	w.Add(dir) // does not exist yet
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n.Follow(dir)
-	hears("first")
+	w.Add(dir)
+	reports("first")
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n.Follow(dir)
-	hears("second")
+	w.Add(dir)
+	reports("second")
 }
