@@ -171,7 +171,7 @@ func (f *faults) healthy() {
 
 // nodeDeleted deletes this node's Node, which is said, and nothing else.
 func (f *faults) nodeDeleted() {
-	const gone = "its Node object is gone"
+	const gone = "its Node object was removed"
 	f.serves()
 	d, nodes := f.site.D, f.API.Admin.CoreV1().Nodes()
 	f.underTraffic(func() {

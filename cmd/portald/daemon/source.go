@@ -35,7 +35,7 @@ func newSource(
 ) (*source, error) {
 	s := &source{store: service.NewStore()}
 	s.cache = translate.NewCache(s.store, translateOptions(cfg, ipv6), log)
-	s.cache.SetOwn(own)
+	s.cache.SetNodeAddresses(own)
 	from, err := s.open(cfg, log)
 	if err != nil {
 		return nil, err

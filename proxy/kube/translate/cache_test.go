@@ -54,8 +54,8 @@ func TestSlicesAndServiceComeInAnyOrder(t *testing.T) {
 			t.Errorf("%s: served\n%swant\n%s", step.what, got, step.want)
 		}
 	}
-	if len(cache.owners) > 0 || len(cache.slices) > 0 {
-		t.Error("left over:", cache.owners, cache.slices)
+	if len(cache.entries) > 0 || len(cache.slices) > 0 {
+		t.Error("left over:", cache.entries, cache.slices)
 	}
 	if svcs, slices := cache.Changes(); svcs != 4 || slices != 6 {
 		t.Errorf("%d changes of Services, %d of slices", svcs, slices)
@@ -134,7 +134,7 @@ func TestNodeIsKept(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("told (-want +got)\n%s", diff)
 	}
-	if said := fixture.Messages(hook, logrus.WarnLevel); len(said) != 1 || !strings.Contains(said[0], "node n1: its Node object is gone") {
+	if said := fixture.Messages(hook, logrus.WarnLevel); len(said) != 1 || !strings.Contains(said[0], "node n1: its Node object was removed") {
 		t.Error("said:", said)
 	}
 }
@@ -175,7 +175,7 @@ func TestZoneMovesHints(t *testing.T) {
 
 func TestTriggerTimes(t *testing.T) {
 	cache, store, _ := newCache(t)
-	at := func(after time.Duration) string { return cache.began.Add(after).Format(time.RFC3339Nano) }
+	at := func(after time.Duration) string { return cache.started.Add(after).Format(time.RFC3339Nano) }
 	svc, _ := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"))
 	cache.Set(svc)
 	store.Take()
@@ -234,7 +234,7 @@ func TestHoldAndReplace(t *testing.T) {
 	cache.Replace(KindNode, nil)
 	cache.Replace(KindService, nil)
 	cache.Replace(KindEndpointSlice, nil)
-	if _, has := cache.Node(); has || fixture.All(store) != "" || len(cache.owners)+len(cache.slices) > 0 {
-		t.Error("left over:", has, fixture.All(store), cache.owners, cache.slices)
+	if _, has := cache.Node(); has || fixture.All(store) != "" || len(cache.entries)+len(cache.slices) > 0 {
+		t.Error("left over:", has, fixture.All(store), cache.entries, cache.slices)
 	}
 }

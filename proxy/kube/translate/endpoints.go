@@ -27,7 +27,7 @@ type sliceEndpoint struct {
 	traits unique.Handle[traits]
 }
 
-// traits are what many endpoints have in common. Each set of them is kept once.
+// traits are what many endpoints have in common. Equal traits are stored once.
 type traits struct {
 	ready, serving, terminating bool
 	local                       bool
@@ -35,7 +35,7 @@ type traits struct {
 	hints                       hints
 }
 
-// slicePorts returns the ports of a slice. A port without number means "all ports" to others, and nothing to a proxy.
+// slicePorts returns the ports of a slice. A port without a number means "all ports", which a service proxy ignores.
 func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []slicePort {
 	var out []slicePort
 	for i, p := range s.Ports {
@@ -69,31 +69,31 @@ func sliceEndpoints(s *discoveryv1.EndpointSlice, opts Options, on objectReport)
 			on.add(fmt.Sprintf("endpoints[%d].addresses", i), "", "is empty; write one address")
 			continue
 		}
-		// All addresses of an endpoint are the same place; consumers use the first, says the API.
+		// All addresses of an endpoint are the same endpoint; the API asks consumers to use the first.
 		addr, advice := endpointAddr(e.Addresses[0], s.AddressType)
 		if advice != "" {
 			on.add(fmt.Sprintf("endpoints[%d].addresses[0]", i), e.Addresses[0], advice)
 			continue
 		}
-		if opts.carries(addr) {
+		if opts.supports(addr) {
 			out = append(out, sliceEndpoint{addr, podOf(e.TargetRef, s.Namespace), unique.Make(traitsOf(e, opts.NodeName))})
 		}
 	}
 	return out
 }
 
-// endpointAddr reads an address of a slice of that type. The second result is as in parseAddr.
-func endpointAddr(text string, kind discoveryv1.AddressType) (netip.Addr, string) {
-	addr, advice := parseAddr(text)
+// endpointAddr parses an address of a slice of that type. Advice is as in parseAddr.
+func endpointAddr(text string, kind discoveryv1.AddressType) (addr netip.Addr, advice string) {
+	addr, advice = parseAddr(text)
 	if advice == "" && addr.Is4() != (kind == discoveryv1.AddressTypeIPv4) {
 		if written, _ := netip.ParseAddr(text); !written.Is4In6() {
-			advice = fmt.Sprintf("is not of the slice's addressType %s; put it into a slice of its family", kind)
+			advice = fmt.Sprintf("is not of the slice's addressType %s; write it in a slice of its own family", kind)
 		}
 	}
 	return addr, advice
 }
 
-// traitsOf fills in what a condition that is not given means: ready and serving true, terminating false.
+// traitsOf returns the traits of an endpoint. Conditions that are not set mean ready, serving and not terminating.
 func traitsOf(e *discoveryv1.Endpoint, nodeName string) traits {
 	node := valueOr(e.NodeName, "")
 	return traits{
@@ -107,7 +107,7 @@ func traitsOf(e *discoveryv1.Endpoint, nodeName string) traits {
 	}
 }
 
-// podOf is the pod that an endpoint is, as "namespace/name"; empty when it is none.
+// podOf is the pod of an endpoint, as "namespace/name"; empty when it is not a pod.
 func podOf(ref *corev1.ObjectReference, namespace string) string {
 	if ref == nil || ref.Kind != "Pod" || ref.Name == "" {
 		return ""

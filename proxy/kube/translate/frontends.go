@@ -17,8 +17,8 @@ type frontends struct {
 	sourceRanges []netip.Prefix
 }
 
-// frontendsOf reads the addresses of a Service. One that it has twice counts once: as ClusterIP before load-balancer
-// address before external IP, so that source ranges hold for an address that is both of the latter.
+// frontendsOf returns the addresses of a Service. One that is listed twice counts once: as ClusterIP before load-balancer
+// address before external IP, so that source ranges apply to an address that is both of the latter.
 func frontendsOf(svc *corev1.Service, opts Options, on objectReport) *frontends {
 	f := &frontends{addrs: map[netip.Addr]service.Kind{}}
 	f.addClusterIPs(svc, opts, on)
@@ -49,14 +49,14 @@ func (f *frontends) of(sp servicePort) []service.Exposure {
 	return out
 }
 
-// add takes in an address that the host can carry, unless it is refused (which is reported) or already there.
+// add adds an address of a supported family, unless it is refused, which is reported, or known already.
 func (f *frontends) add(text, field string, kind service.Kind, opts Options, on objectReport) {
 	addr, advice := parseAddr(text)
 	if advice != "" {
 		on.add(field, text, advice)
 		return
 	}
-	if _, has := f.addrs[addr]; !has && opts.carries(addr) {
+	if _, has := f.addrs[addr]; !has && opts.supports(addr) {
 		f.addrs[addr] = kind
 	}
 }
@@ -70,9 +70,9 @@ func (f *frontends) addClusterIPs(svc *corev1.Service, opts Options, on objectRe
 	}
 }
 
-// addLoadBalancer takes in the addresses a load balancer sends packets to unchanged. Where every source range is
-// invalid it takes none, and returns those it left out: they must not come in as external IPs without the ranges either.
-// The status of a Service that is no LoadBalancer (any more) is not its own, and ignored.
+// addLoadBalancer adds the addresses that a load balancer passes on unchanged. If every source range is invalid it adds
+// none, and returns those that it refused: they must not be served as external IPs, without the ranges, either. The
+// status of a Service that is not of type LoadBalancer (any more) is outdated, and ignored.
 func (f *frontends) addLoadBalancer(svc *corev1.Service, opts Options, on objectReport) (refused []netip.Addr) {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -81,7 +81,7 @@ func (f *frontends) addLoadBalancer(svc *corev1.Service, opts Options, on object
 	f.sourceRanges, open = sourceRanges(svc, on)
 	for i, ingress := range svc.Status.LoadBalancer.Ingress {
 		if ingress.IP == "" || ingress.IPMode != nil && *ingress.IPMode != corev1.LoadBalancerIPModeVIP {
-			continue // a host name, or a balancer that dials node ports itself
+			continue // a host name, or a load balancer that uses node ports
 		}
 		if open {
 			f.add(ingress.IP, fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i), service.LoadBalancerIP, opts, on)
@@ -92,8 +92,8 @@ func (f *frontends) addLoadBalancer(svc *corev1.Service, opts Options, on object
 	return refused
 }
 
-// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not when
-// ranges are asked for and none can be read.
+// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not if ranges are
+// listed and none is valid.
 func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, open bool) {
 	asked := svc.Spec.LoadBalancerSourceRanges
 	for i, text := range asked {
@@ -107,7 +107,7 @@ func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, 
 	ranges = service.Merge(ranges)
 	if len(asked) > 0 && len(ranges) == 0 {
 		on.add("spec.loadBalancerSourceRanges", fmt.Sprint(asked),
-			"has no valid range, so the load-balancer addresses are not served; mend one, or remove them all")
+			"has no valid range, so the load-balancer addresses are not served; correct one, or remove them all")
 	}
 	return ranges, len(asked) == 0 || len(ranges) > 0
 }
@@ -119,9 +119,9 @@ func (f *frontends) addExternalIPs(svc *corev1.Service, opts Options, refused []
 		switch {
 		case advice != "":
 			on.add(field, text, advice)
-		case slices.Contains(refused, addr): // said with the source ranges
+		case slices.Contains(refused, addr): // reported with the source ranges
 		case len(opts.ExternalIPs) == 0:
-			on.add(field, text, "is not served: external IPs are off, because a Service can claim any address with them; "+
+			on.add(field, text, "is not served: external IPs are disabled, because a Service can claim any address with them; "+
 				"allow their CIDRs with --external-ip-cidrs")
 		case !slices.ContainsFunc(opts.ExternalIPs, func(p netip.Prefix) bool { return p.Contains(addr) }):
 			on.add(field, text, "is not served: it is in none of the CIDRs of --external-ip-cidrs")
@@ -131,8 +131,8 @@ func (f *frontends) addExternalIPs(svc *corev1.Service, opts Options, refused []
 	}
 }
 
-// nodeFamilies returns the unspecified address of each family the Service has: by spec.ipFamilies, else those of its
-// ClusterIPs, else IPv4 where the host carries it. That is what the API server would have filled in.
+// nodeFamilies returns the unspecified address of each family of the Service: by spec.ipFamilies, else those of its
+// ClusterIPs, else IPv4 if it is supported. The API server chooses the same defaults.
 func nodeFamilies(
 	svc *corev1.Service, addrs map[netip.Addr]service.Kind, opts Options, on objectReport,
 ) []netip.Addr {
@@ -144,7 +144,7 @@ func nodeFamilies(
 		case corev1.IPv6Protocol:
 			v6 = true
 		default:
-			on.add(fmt.Sprintf("spec.ipFamilies[%d]", i), string(family), "is no address family; write IPv4 or IPv6")
+			on.add(fmt.Sprintf("spec.ipFamilies[%d]", i), string(family), "is not an address family; write IPv4 or IPv6")
 		}
 	}
 	if !v4 && !v6 {

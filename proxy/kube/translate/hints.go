@@ -9,11 +9,11 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// hints are the topology hints of an endpoint: whose clients it is meant for.
+// hints are the topology hints of an endpoint: the nodes or zones whose clients should use it.
 type hints struct {
-	nodes    bool   // nodes are named,
-	thisNode bool   // … this one among them
-	zones    string // those named, a line each
+	nodes    bool   // some nodes are named
+	thisNode bool   // and this one is among them
+	zones    string // those that are named, a line each
 }
 
 // hintsOf reads hints; nil is none.
@@ -33,7 +33,7 @@ func hintsOf(h *discoveryv1.EndpointHints, nodeName string) (out hints) {
 	return out
 }
 
-// zone tells whether the zone is named.
+// zone tells whether a zone is named.
 func (h hints) zone(name string) bool {
 	if h.zones == name {
 		return true
@@ -46,10 +46,10 @@ func (h hints) zone(name string) bool {
 	return false
 }
 
-// markNotHinted marks the ready endpoints that hints keep this node's clients away from, in each family by itself. Hints
-// for nodes come before those for zones. They count only where every ready endpoint has one and some name this node, or
-// its zone: so they never leave a client without a ready endpoint.
-func markNotHinted(all []candidate, zone string) {
+// applyHints sets NotHinted of the ready endpoints that clients of this node should not use, for each family by itself.
+// Hints for nodes take precedence over hints for zones. Hints apply only if every ready endpoint has one and some name
+// this node, or its zone, so that a ready endpoint is always left.
+func applyHints(all []candidate, zone string) {
 	for _, family := range service.IPFamilies() {
 		var ready []*candidate
 		for i := range all {
@@ -57,25 +57,27 @@ func markNotHinted(all []candidate, zone string) {
 				ready = append(ready, c)
 			}
 		}
-		markWithoutHint(ready, zone)
+		applyHintsTo(ready, zone)
 	}
 }
 
-// markWithoutHint marks those of the ready endpoints of one family that no hint gives to this node.
-func markWithoutHint(ready []*candidate, zone string) {
+// applyHintsTo does so for the ready endpoints of one family.
+func applyHintsTo(ready []*candidate, zone string) {
 	forNode := func(c *candidate) bool { return c.hints.thisNode }
 	forZone := func(c *candidate) bool { return zone != "" && c.hints.zone(zone) }
-	without := func(has func(hints) bool) bool {
-		return slices.ContainsFunc(ready, func(c *candidate) bool { return !has(c.hints) })
+	all := func(have func(hints) bool) bool {
+		return !slices.ContainsFunc(ready, func(c *candidate) bool { return !have(c.hints) })
 	}
-	near := forNode
-	if without(func(h hints) bool { return h.nodes }) || !slices.ContainsFunc(ready, forNode) {
-		near = forZone
-		if without(func(h hints) bool { return h.zones != "" }) || !slices.ContainsFunc(ready, forZone) {
-			return
-		}
+	var hinted func(*candidate) bool
+	switch {
+	case all(func(h hints) bool { return h.nodes }) && slices.ContainsFunc(ready, forNode):
+		hinted = forNode
+	case all(func(h hints) bool { return h.zones != "" }) && slices.ContainsFunc(ready, forZone):
+		hinted = forZone
+	default:
+		return
 	}
 	for _, c := range ready {
-		c.NotHinted = !near(c)
+		c.NotHinted = !hinted(c)
 	}
 }

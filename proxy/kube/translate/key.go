@@ -22,6 +22,8 @@ func (k Key) String() string {
 	return kind + " " + k.Namespace + "/" + k.Name
 }
 
+func (k Key) service() service.Name { return service.Name{Namespace: k.Namespace, Name: k.Name} }
+
 // Compare orders keys by kind, namespace, name.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))

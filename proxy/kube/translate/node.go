@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node is what is known of this node.
+// Node is what a Node object says of this node.
 type Node struct {
 	Name      string
 	Zone      string         // label topology.kubernetes.io/zone
-	Addresses []netip.Addr   // internal ones first, then external; those that cannot be read are left out
-	PodCIDRs  []netip.Prefix // addresses of its pods, where the cluster hands them out by node
-	// Eligible tells whether load balancers may count on it: it is neither being deleted nor about to be, as the
-	// cluster autoscaler says with a taint.
+	Addresses []netip.Addr   // internal ones first, then external; invalid ones are ignored
+	PodCIDRs  []netip.Prefix // of its pods, if the cluster assigns them by node
+	// Eligible tells whether load balancers may use it: it is not being deleted, and the cluster autoscaler has not
+	// tainted it for deletion.
 	Eligible bool
 }
 

@@ -18,7 +18,7 @@ type servicePort struct {
 	nodePort uint16 // 0 = none
 }
 
-// servicePorts returns the ports that can be served. Names are unique, and so are number and protocol.
+// servicePorts returns the ports that can be served. Their names are unique, and so are number and protocol together.
 func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
 	out := make([]servicePort, 0, len(svc.Spec.Ports))
 	for i, p := range svc.Spec.Ports {
@@ -32,10 +32,10 @@ func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
 			on.add(field+".port", p.Port, "must be 1 to 65535")
 			continue
 		case p.Name != "" && len(validation.IsDNS1123Label(p.Name)) > 0:
-			on.add(field+".name", p.Name, "is no port name; use lower-case letters, digits and dashes, at most 63")
+			on.add(field+".name", p.Name, "is not a port name; write at most 63 lower-case letters, digits and dashes")
 			continue
 		case p.Name == "" && len(svc.Spec.Ports) > 1:
-			on.add(field+".name", p.Name, "is needed where a Service has several ports; give each port a name")
+			on.add(field+".name", p.Name, "is missing: each port of a Service with several ports needs a name")
 			continue
 		}
 		sp := servicePort{
@@ -53,7 +53,7 @@ func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
 	return out
 }
 
-// collides tells whether both ports cannot be in one Service.
+// collides tells whether a Service cannot have both ports.
 func (p servicePort) collides(o servicePort) bool {
 	return p.name.Port == o.name.Port || p.number == o.number && p.name.Protocol == o.name.Protocol
 }
@@ -63,7 +63,7 @@ func nodePortOf(svc *corev1.Service, port int32, field string, on objectReport) 
 		return 0
 	}
 	if t := svc.Spec.Type; t != corev1.ServiceTypeNodePort && t != corev1.ServiceTypeLoadBalancer {
-		on.add(field+".nodePort", port, "needs spec.type NodePort or LoadBalancer; set it, or remove the node port")
+		on.add(field+".nodePort", port, "needs spec.type NodePort or LoadBalancer; write it, or remove the node port")
 		return 0
 	}
 	if !isPort(port) {
@@ -75,20 +75,20 @@ func nodePortOf(svc *corev1.Service, port int32, field string, on objectReport) 
 
 func isPort(n int32) bool { return n >= 1 && n <= 65535 }
 
-// protocolOf reads a protocol; an empty one is TCP, as the API server has it. The second result is as in parseAddr.
-func protocolOf(p corev1.Protocol) (service.Protocol, string) {
+// protocolOf parses a protocol; an empty one is TCP, as for the API server. Advice is as in parseAddr.
+func protocolOf(p corev1.Protocol) (protocol service.Protocol, advice string) {
 	switch p {
 	case corev1.ProtocolTCP, "":
 		return service.TCP, ""
 	case corev1.ProtocolUDP:
 		return service.UDP, ""
 	case corev1.ProtocolSCTP:
-		return service.SCTP, "cannot be carried in userspace mode; this port is not served, use TCP or UDP"
+		return service.SCTP, "is not supported, this port is not served; write TCP or UDP"
 	}
-	return 0, "is no protocol of a Service; write TCP or UDP"
+	return 0, "is not a protocol of a Service; write TCP or UDP"
 }
 
-// affinityOf is how long a client stays bound to its endpoint, 0 without affinity. The bounds are the API server's.
+// affinityOf is how long a client keeps its endpoint, 0 without affinity. The bounds are the API server's.
 func affinityOf(svc *corev1.Service, on objectReport) time.Duration {
 	const fallback = time.Duration(corev1.DefaultClientIPServiceAffinitySeconds) * time.Second
 	switch svc.Spec.SessionAffinity {
@@ -96,7 +96,7 @@ func affinityOf(svc *corev1.Service, on objectReport) time.Duration {
 	case corev1.ServiceAffinityNone, "":
 		return 0
 	default:
-		on.add("spec.sessionAffinity", string(svc.Spec.SessionAffinity), "is no affinity, none is used; write None or ClientIP")
+		on.add("spec.sessionAffinity", string(svc.Spec.SessionAffinity), "is not an affinity, None is used; write None or ClientIP")
 		return 0
 	}
 	config := svc.Spec.SessionAffinityConfig

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing in one object that cannot be served as it is written. The rest of the object is served.
+// Problem is an invalid or unsupported value in an object. The rest of the object is served.
 type Problem struct {
 	Object string // "service shop/cart", "endpointslice shop/cart-x7k2p"
 	Field  string // path inside the object, "spec.ports[1].nodePort"
@@ -36,13 +36,13 @@ func (o objectReport) add(field string, value any, advice string) {
 	o.problems = append(o.problems, Problem{o.object, field, text, advice})
 }
 
-// quoted is text that somebody wrote, at a length that logs and events can bear.
+// quoted is text of an object, short enough for logs and events.
 func quoted(text string) string {
 	const most = 120
 	return fmt.Sprintf("%q", Truncate(text, most))
 }
 
-// Truncate is text of at most so many bytes.
+// Truncate shortens text to at most so many bytes.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

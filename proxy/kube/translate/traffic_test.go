@@ -44,7 +44,7 @@ func TestTrafficPolicies(t *testing.T) {
 		{"external Local, reached from inside only", "{externalTrafficPolicy: Local, ports: [{port: 80}]}", "", nil},
 		{
 			"external Local by external IPs", "{externalTrafficPolicy: Local, externalIPs: [203.0.113.1], ports: [{port: 80}]}", " external-local",
-			[]string{"external IPs are off"},
+			[]string{"external IPs are disabled"},
 		},
 		{
 			"a health check port", "{type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 32000, ports: [{port: 80}]}",
@@ -65,8 +65,8 @@ func TestTrafficPolicies(t *testing.T) {
 		{
 			"policies that nobody knows", "{type: NodePort, internalTrafficPolicy: local, externalTrafficPolicy: Zone, ports: [{port: 80}]}", "",
 			[]string{
-				`spec.internalTrafficPolicy: "local": is no traffic policy, Cluster is used; write Cluster or Local`,
-				`spec.externalTrafficPolicy: "Zone": is no traffic policy`,
+				`spec.internalTrafficPolicy: "local": is not a traffic policy, Cluster is used; write Cluster or Local`,
+				`spec.externalTrafficPolicy: "Zone": is not a traffic policy`,
 			},
 		},
 	} {

@@ -55,7 +55,7 @@ func TestTranslate(t *testing.T) {
 			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, ipFamilies: [IPv4, IPv6, IPv5], ports: [{port: 80, nodePort: 30080}]}"),
 			ports:   "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  NodePort [::]:30080/tcp\n",
 			problems: []string{
-				`service shop/cart: spec.ipFamilies[2]: "IPv5": is no address family`},
+				`service shop/cart: spec.ipFamilies[2]: "IPv5": is not an address family`},
 		},
 		{name: "headless", objects: fixture.Service("spec: {clusterIP: None, externalIPs: [203.0.113.1], ports: [{port: 80}]}")},
 		{name: "ExternalName", objects: fixture.Service("spec: {type: ExternalName, externalName: a.example, ports: [{port: 80}]}")},
@@ -100,21 +100,21 @@ spec:
   - {name: again, port: 83}`),
 			ports: "shop/cart:good/tcp\n  ClusterIP 10.96.0.7:83/tcp\n",
 			problems: []string{
-				`spec.ports[0].protocol: "SCTP": cannot be carried in userspace mode`,
-				`spec.ports[1].protocol: "ICMP": is no protocol`,
+				`spec.ports[0].protocol: "SCTP": is not supported, this port is not served`,
+				`spec.ports[1].protocol: "ICMP": is not a protocol`,
 				`spec.ports[2].port: 70000: must be 1 to 65535`,
-				`spec.ports[3].name: "Bad_Name": is no port name`,
-				`spec.ports[4].name: "": is needed`,
+				`spec.ports[3].name: "Bad_Name": is not a port name`,
+				`spec.ports[4].name: "": is missing`,
 				`spec.ports[5].nodePort: 30083: needs spec.type NodePort`,
 				`spec.ports[6]: "good": has the name`,
 				`spec.ports[7]: "again": has the name, or the number and protocol, of port "good"`,
 			},
 		},
 		{
-			name:     "external IPs are off",
+			name:     "external IPs are disabled",
 			objects:  fixture.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1], ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
-			problems: []string{`spec.externalIPs[0]: "203.0.113.1": is not served: external IPs are off`},
+			problems: []string{`spec.externalIPs[0]: "203.0.113.1": is not served: external IPs are disabled`},
 		},
 		{
 			name:    "external IPs as allowed",
@@ -124,7 +124,7 @@ spec:
 			problems: []string{
 				`spec.externalIPs[1]: "198.51.100.1": is not served: it is in none`,
 				`spec.externalIPs[2]: "127.0.0.1": is a loopback address`,
-				`spec.externalIPs[3]: "": is no IP address`,
+				`spec.externalIPs[3]: "": is not an IP address`,
 			},
 		},
 		{
@@ -143,9 +143,9 @@ status:
 			ports: "shop/cart/tcp from [192.0.2.0/24 198.51.100.0/24]\n  ClusterIP 10.96.0.7:80/tcp\n" +
 				"  LoadBalancerIP 203.0.113.1:80/tcp\n  LoadBalancerIP 203.0.113.3:80/tcp\n",
 			problems: []string{
-				`spec.loadBalancerSourceRanges[1]: "10.0.0.1": is no CIDR`,
-				`status.loadBalancer.ingress[5].ip: "0.0.0.0": means every address`,
-				`status.loadBalancer.ingress[6].ip: "x": is no IP address`,
+				`spec.loadBalancerSourceRanges[1]: "10.0.0.1": is not a CIDR`,
+				`status.loadBalancer.ingress[5].ip: "0.0.0.0": is the unspecified address`,
+				`status.loadBalancer.ingress[6].ip: "x": is not an IP address`,
 			},
 		},
 		{
@@ -187,13 +187,13 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			name:     "affinity of an unknown kind",
 			objects:  fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: Cookie, ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
-			problems: []string{`spec.sessionAffinity: "Cookie": is no affinity`},
+			problems: []string{`spec.sessionAffinity: "Cookie": is not an affinity`},
 		},
 		{
 			name:     "addresses nobody may have",
 			objects:  fixture.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, '::', 010.0.0.1, fe80::1%eth0, '::ffff:10.96.0.9'], ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.9:80/tcp\n",
-			problems: []string{"every address", "loopback", "link-local", "multicast", "broadcast", "every address", "is no IP", "has a zone"},
+			problems: []string{"unspecified address", "loopback", "link-local", "multicast", "broadcast", "unspecified address", "is not an IP", "has a zone"},
 		},
 		{
 			name: "conditions, names and places of endpoints",
@@ -243,8 +243,8 @@ endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses
 				"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving\n",
 			problems: []string{
 				"endpointslice shop/a: ports[2].port: 70000", `ports[3].protocol: "X"`,
-				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback`, "endpoints[1].addresses[0]", "multicast", "every address",
-				"loopback", "is not of the slice's addressType IPv4", "is no IP address", "endpoints[7].addresses: \"\": is empty",
+				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback`, "endpoints[1].addresses[0]", "multicast", "unspecified address",
+				"loopback", "is not of the slice's addressType IPv4", "is not an IP address", "endpoints[7].addresses: \"\": is empty",
 				`endpointslice shop/b: addressType: "IPv5"`,
 			},
 		},

@@ -13,14 +13,14 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Object is what is kept of an object from the moment it arrives: what translations need, read once. It is immutable.
+// Object is what is stored of a Kubernetes object: what translations need, parsed once. It is immutable.
 type Object interface {
-	metav1.ObjectMetaAccessor // by which client-go's stores find the name
+	metav1.ObjectMetaAccessor // for client-go's stores, which need the name
 	Key() Key
 	version() string
 }
 
-// Trim reads an object of a kind that concerns us; nil for others.
+// Trim returns what is stored of a Service, EndpointSlice or Node; nil for other kinds. An Object is returned as it is.
 func Trim(object any, opts Options) Object {
 	switch o := object.(type) {
 	case Object:
@@ -30,46 +30,46 @@ func Trim(object any, opts Options) Object {
 	case *discoveryv1.EndpointSlice:
 		return trimSlice(o, opts)
 	case *corev1.Node:
-		return &trimmedNode{aboutOf(KindNode, o), nodeOf(o)}
+		return &trimmedNode{identityOf(KindNode, o), nodeOf(o)}
 	}
 	return nil
 }
 
-// about is which object it is, in which state.
-type about struct {
+// identity is which object it is, in which version.
+type identity struct {
 	id              Key
 	resourceVersion string // empty outside an API server
 }
 
-func aboutOf(kind Kind, o metav1.Object) about {
-	return about{Key{kind, o.GetNamespace(), o.GetName()}, o.GetResourceVersion()}
+func identityOf(kind Kind, o metav1.Object) identity {
+	return identity{Key{kind, o.GetNamespace(), o.GetName()}, o.GetResourceVersion()}
 }
 
-func (a *about) Key() Key        { return a.id }
-func (a *about) version() string { return a.resourceVersion }
+func (i *identity) Key() Key        { return i.id }
+func (i *identity) version() string { return i.resourceVersion }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor, as far as names go.
-func (a *about) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: a.id.Namespace, Name: a.id.Name}
+func (i *identity) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.id.Namespace, Name: i.id.Name}
 }
 
 // trimmedNode is a Node.
 type trimmedNode struct {
-	about
+	identity
 	node Node
 }
 
 // trimmedService is a Service without the endpoints behind its ports.
 type trimmedService struct {
-	about
+	identity
 	uid      types.UID
-	served   bool            // it is this proxy's to serve
+	served   bool            // by this proxy
 	ports    []*service.Port // by name, without endpoints
 	problems []Problem
 }
 
 func trimService(svc *corev1.Service, opts Options) *trimmedService {
-	out := &trimmedService{about: aboutOf(KindService, svc), uid: svc.UID, served: served(svc, opts)}
+	out := &trimmedService{identity: identityOf(KindService, svc), uid: svc.UID, served: served(svc, opts)}
 	if !out.served {
 		return out
 	}
@@ -89,14 +89,14 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 		}
 	}
 	if len(out.ports) == 0 && svc.Spec.ClusterIP == "" && len(svc.Spec.ClusterIPs) == 0 {
-		on.add("spec.clusterIP", "", "is missing and nothing else leads here; write the address that clients dial")
+		on.add("spec.clusterIP", "", "is missing, and there is no other address; write the one that clients connect to")
 	}
 	slices.SortFunc(out.ports, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
 	out.problems = r.problems
 	return out
 }
 
-// served tells whether this proxy has to do with the Service at all.
+// served tells whether this proxy serves the Service.
 func served(svc *corev1.Service, opts Options) bool {
 	if svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Labels[LabelProxyName] != opts.ServiceProxyName {
 		return false
@@ -109,18 +109,18 @@ func served(svc *corev1.Service, opts Options) bool {
 
 // trimmedSlice is an EndpointSlice.
 type trimmedSlice struct {
-	about
-	owner     service.Name // without a Name when it is no Service's
-	triggered time.Time    // when what led to this state happened; zero when nobody says
+	identity
+	owner     service.Name // Name is empty if it belongs to no Service
+	triggered time.Time    // trigger time of the last change; zero: unknown
 	ports     []slicePort
 	endpoints []sliceEndpoint
 	problems  []Problem
 }
 
-// trimSlice reads a slice. One of host names, or a headless one, has nothing in it.
+// trimSlice parses a slice. One of host names, or of a headless Service, has no ports and endpoints.
 func trimSlice(s *discoveryv1.EndpointSlice, opts Options) *trimmedSlice {
 	out := &trimmedSlice{
-		about:     aboutOf(KindEndpointSlice, s),
+		identity:  identityOf(KindEndpointSlice, s),
 		owner:     service.Name{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]},
 		triggered: triggerTime(s.Annotations),
 	}
@@ -132,7 +132,7 @@ func trimSlice(s *discoveryv1.EndpointSlice, opts Options) *trimmedSlice {
 	if s.AddressType == discoveryv1.AddressTypeIPv4 || s.AddressType == discoveryv1.AddressTypeIPv6 {
 		out.ports, out.endpoints = slicePorts(s, on), sliceEndpoints(s, opts, on)
 	} else {
-		on.add("addressType", string(s.AddressType), "must be IPv4 or IPv6; the slice is not used")
+		on.add("addressType", string(s.AddressType), "must be IPv4 or IPv6; the slice is ignored")
 	}
 	out.problems = r.problems
 	return out
@@ -140,7 +140,7 @@ func trimSlice(s *discoveryv1.EndpointSlice, opts Options) *trimmedSlice {
 
 func compareSlices(a, b *trimmedSlice) int { return cmp.Compare(a.id.Name, b.id.Name) }
 
-// triggerTime reads when the change that a slice's newest state stands for happened; zero when that is not said.
+// triggerTime is when the last change of a slice was triggered; zero when that is unknown.
 func triggerTime(annotations map[string]string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, annotations[corev1.EndpointsLastChangeTriggerTime])
 	if err != nil {

@@ -92,7 +92,7 @@ func testEvents(t *testing.T) {
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/retries]: "often": must be a number from 0 to 15; the daemon's setting is used`,
 		"Warning Service shop/cart uid=u1 version=1 field=spec.healthCheckNodePort: InvalidField LeaveOut" + by +
-			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; set them, or remove the port",
+			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; write them, or remove the port",
 		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by + strings.Repeat("é", 510) + "…",
 	}
 	time.Sleep(time.Minute)

@@ -209,7 +209,7 @@ func TestWatchFollows(t *testing.T) {
 		s.serves("without a Node", cartFront)
 		want := []string{
 			"info: watching API server https://api:6443", "info: API server https://api:6443: 1 Services and 1 EndpointSlices read",
-			"warning: node n1: its Node object is gone; what is served stays as it is",
+			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, s.said()); diff != "" {
 			t.Errorf("said (-want +got)\n%s", diff)
@@ -255,7 +255,7 @@ func TestRelistLosesNothing(t *testing.T) {
 		want := []string{ // in any order
 			"info: API server https://api:6443 answers again",
 			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. What is served stays as it is until it does",
-			"warning: node n1: its Node object is gone; what is served stays as it is",
+			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(s.said()))); diff != "" {
 			t.Errorf("said (-want +got)\n%s", diff)

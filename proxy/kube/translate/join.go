@@ -7,7 +7,24 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// candidate is an endpoint of a service port, with the hints that decide whether clients of this node may use it.
+// join returns the ports of a Service with the endpoints of its slices, which are ordered by name, and the problems of all.
+func join(svc *trimmedService, back []*trimmedSlice, zone string) (ports []*service.Port, problems []Problem) {
+	if !svc.served {
+		return nil, nil
+	}
+	for _, p := range svc.ports {
+		whole := *p
+		whole.Endpoints = endpointsOf(p.Name, back, zone)
+		ports = append(ports, &whole)
+	}
+	problems = svc.problems[:len(svc.problems):len(svc.problems)]
+	for _, s := range back {
+		problems = append(problems, s.problems...)
+	}
+	return ports, problems
+}
+
+// candidate is an endpoint of a service port, with the topology hints of its slice.
 type candidate struct {
 	service.Endpoint
 	hints hints
@@ -19,7 +36,7 @@ func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []ser
 	if len(all) == 0 {
 		return nil
 	}
-	markNotHinted(all, zone)
+	applyHints(all, zone)
 	out := make([]service.Endpoint, len(all))
 	for i := range all {
 		out[i] = all[i].Endpoint
@@ -27,8 +44,8 @@ func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []ser
 	return out
 }
 
-// candidates are the endpoints as the slices say. A slice belongs to a service port by the name and protocol of its
-// port: target ports, named ones too, are already resolved in it.
+// candidates are the endpoints in slices. The name and protocol of a slice's port select the service port: target ports,
+// named ones too, are already resolved in slices.
 func candidates(name service.PortName, back []*trimmedSlice) []candidate {
 	var out []candidate
 	for _, s := range back {
@@ -46,7 +63,7 @@ func candidates(name service.PortName, back []*trimmedSlice) []candidate {
 	return mergeDuplicates(out)
 }
 
-// at is the endpoint on one of its ports.
+// at returns the endpoint with one of its ports.
 func (e *sliceEndpoint) at(port uint16) candidate {
 	t := e.traits.Value()
 	return candidate{service.Endpoint{
@@ -61,7 +78,7 @@ func (e *sliceEndpoint) at(port uint16) candidate {
 	}, t.hints}
 }
 
-// mergeDuplicates makes one of neighbours with one address, as they come while an endpoint moves between slices.
+// mergeDuplicates merges candidates with the same address: an endpoint that moves between slices is in both for a while.
 func mergeDuplicates(sorted []candidate) []candidate {
 	out := sorted[:0]
 	for _, c := range sorted {
@@ -74,8 +91,8 @@ func mergeDuplicates(sorted []candidate) []candidate {
 	return out
 }
 
-// merge takes the best that either says: ready before not ready, local before remote. Names and hints come from the
-// ready one, else from the local one, else from a.
+// merge joins two candidates with the same address: ready if either is, local if either is. Names and hints come from the
+// one that is ready, else from the one that is local, else from a.
 func merge(a, b candidate) candidate {
 	out := a
 	if b.Ready && !a.Ready || b.Ready == a.Ready && b.Local && !a.Local {

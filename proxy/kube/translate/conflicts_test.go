@@ -52,7 +52,7 @@ func TestEndpointsThatAreFrontends(t *testing.T) {
 			"gone and again": {func(k *Cache) { k.Set(bSlice, b) }, func(k *Cache) { k.Delete(Key{KindService, "shop", "b"}) }, func(k *Cache) { k.Set(b, a) }},
 		} {
 			cache, _, _ := newCache(t)
-			cache.SetOwn(func(addr netip.Addr) bool { return addr == netip.MustParseAddr("192.0.2.1") })
+			cache.SetNodeAddresses(func(addr netip.Addr) bool { return addr == netip.MustParseAddr("192.0.2.1") })
 			var got []string
 			cache.Report = func(svc service.Name, p Problem) { got = append(got, svc.String()+": "+p.Error()) }
 			for _, step := range steps {
@@ -69,7 +69,7 @@ func TestEndpointsThatAreFrontends(t *testing.T) {
 				t.Errorf("%s, %s: reported %q, want %d that name %s", c.what, order, got, want, c.holder)
 			}
 			cache.Delete(Key{KindService, "shop", "a"}, Key{KindService, "shop", "b"}, Key{KindEndpointSlice, "shop", "a-1"}, Key{KindEndpointSlice, "shop", "b-1"})
-			if n := len(cache.crossings.frontends) + len(cache.crossings.endpoints) + len(cache.owners); n != 0 {
+			if n := len(cache.conflicts.frontends) + len(cache.conflicts.endpoints) + len(cache.entries); n != 0 {
 				t.Errorf("%s, %s: %d things left over", c.what, order, n)
 			}
 		}
@@ -82,7 +82,7 @@ func TestCrossingsTouchNobodyElse(t *testing.T) {
 	for i := range 20 {
 		cache.Set(arrivedService(t, i), arrivedSlice(t, i, 3))
 	}
-	if n := len(cache.crossings.endpoints); n != 0 {
+	if n := len(cache.conflicts.endpoints); n != 0 {
 		t.Errorf("%d endpoints of pods are kept", n)
 	}
 	store.Take()

@@ -1,0 +1,125 @@
+package translate
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// conflicts finds endpoints that are frontends, of the same Service or of another. They cannot be served: what is sent to
+// an endpoint bypasses all portals. Endpoints that are pods are not checked, since pods have addresses of their own.
+//
+// To find them whichever of the two comes first, it knows the frontends of all Services, and which Services have an
+// endpoint that may be one: by its address and port, and by its port alone in case that is a node port.
+type conflicts struct {
+	onNode    func(netip.Addr) bool // whether this node has an address, on which node ports are served
+	frontends map[service.Frontend][]service.Name
+	endpoints map[service.Frontend][]service.Name // a Service once for each of its endpoints
+}
+
+func newConflicts() conflicts {
+	return conflicts{
+		onNode:    func(netip.Addr) bool { return false },
+		frontends: map[service.Frontend][]service.Name{}, endpoints: map[service.Frontend][]service.Name{},
+	}
+}
+
+// setService replaces a state of a Service by the next, nil being none, and adds the Services that have an endpoint at
+// one of its frontends.
+func (c *conflicts) setService(name service.Name, before, next *trimmedService, changed names) {
+	for f := range before.frontends() {
+		removeFirst(c.frontends, f, name)
+		changed.add(c.endpoints[f]...)
+	}
+	for f := range next.frontends() {
+		c.frontends[f] = append(c.frontends[f], name)
+		changed.add(c.endpoints[f]...)
+	}
+}
+
+// setSlice replaces a state of a slice by the next, nil being none.
+func (c *conflicts) setSlice(before, next *trimmedSlice) {
+	for f := range before.possibleFrontends() {
+		removeFirst(c.endpoints, f, before.owner)
+	}
+	for f := range next.possibleFrontends() {
+		c.endpoints[f] = append(c.endpoints[f], next.owner)
+	}
+}
+
+func removeFirst(from map[service.Frontend][]service.Name, f service.Frontend, name service.Name) {
+	if i := slices.Index(from[f], name); i >= 0 {
+		from[f] = slices.Delete(from[f], i, i+1)
+	}
+	if len(from[f]) == 0 {
+		delete(from, f)
+	}
+}
+
+// frontends are those of all ports of a Service.
+func (s *trimmedService) frontends() iter.Seq[service.Frontend] {
+	return func(yield func(service.Frontend) bool) {
+		if s == nil {
+			return
+		}
+		for _, p := range s.ports {
+			for _, x := range p.Exposures {
+				if !yield(x.Frontend) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// possibleFrontends are the frontends that endpoints of a slice may be, each with the endpoint.
+func (s *trimmedSlice) possibleFrontends() iter.Seq2[service.Frontend, netip.AddrPort] {
+	return func(yield func(service.Frontend, netip.AddrPort) bool) {
+		if s == nil {
+			return
+		}
+		for _, p := range s.ports {
+			for _, e := range s.endpoints {
+				if e.pod != "" {
+					continue
+				}
+				at := netip.AddrPortFrom(e.addr, p.number)
+				for _, addr := range []netip.Addr{e.addr, unspecified(e.addr)} { // the second: a node port
+					f := service.Frontend{Addr: netip.AddrPortFrom(addr, p.number), Protocol: p.protocol}
+					if !yield(f, at) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func unspecified(of netip.Addr) netip.Addr {
+	if of.Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// problems are at most one for each slice: its first endpoint that is a frontend.
+func (c *conflicts) problems(back []*trimmedSlice) (out []Problem) {
+	for _, s := range back {
+		var r report
+		for f, endpoint := range s.possibleFrontends() {
+			owners := c.frontends[f]
+			if len(owners) == 0 || f.Addr.Addr().IsUnspecified() && !c.onNode(endpoint.Addr()) {
+				continue
+			}
+			r.on(s.id).add("endpoints", endpoint.String(), fmt.Sprintf("is an address of the Service %s itself: connections "+
+				"to an endpoint are not redirected to a Service, so they would fail; list that Service's endpoints instead",
+				slices.MinFunc(owners, compareNames)))
+			break
+		}
+		out = append(out, r.problems...)
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package translate
+
+import (
+	"slices"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// How a Cache stores one object, under its lock: each func adds the Services concerned to changed.
+
+func (c *Cache) put(object Object, changed names) {
+	switch o := object.(type) {
+	case *trimmedService:
+		c.serviceEvents++
+		c.putService(o, changed)
+	case *trimmedSlice:
+		c.sliceEvents++
+		c.putSlice(o, changed)
+	case *trimmedNode:
+		if o.id.Name == c.opts.NodeName {
+			c.node = o
+			c.setZone(o.node.Zone, changed)
+		}
+	}
+}
+
+// putService stores a Service. One that is not served (any more) is removed.
+func (c *Cache) putService(o *trimmedService, changed names) {
+	if !o.served {
+		c.removeService(o.id, changed)
+		return
+	}
+	name := o.id.service()
+	e := c.entry(name)
+	c.conflicts.setService(name, e.svc, o, changed)
+	e.svc = o
+	changed.add(name)
+}
+
+func (c *Cache) putSlice(o *trimmedSlice, changed names) {
+	before := c.slices[o.id]
+	if before != nil && before.owner != o.owner {
+		c.removeSlice(before, changed)
+		before = nil
+	}
+	if o.owner.Name == "" {
+		return // it belongs to no Service
+	}
+	e := c.entry(o.owner)
+	at, has := slices.BinarySearchFunc(e.slices, o, compareSlices)
+	if has {
+		e.slices[at] = o
+	} else {
+		e.slices = slices.Insert(e.slices, at, o)
+	}
+	c.conflicts.setSlice(before, o)
+	c.slices[o.id] = o
+	changed.add(o.owner)
+	// Changes from before the start do not measure how fast this daemon is; nor does a time that was counted already.
+	if o.triggered.After(c.started) && (before == nil || !before.triggered.Equal(o.triggered)) {
+		e.triggered = append(e.triggered, o.triggered)
+	}
+}
+
+// setZone sets this node's zone, which changes what zone hints mean for every Service.
+func (c *Cache) setZone(zone string, changed names) {
+	if c.zone == zone {
+		return
+	}
+	c.zone = zone
+	for name := range c.entries {
+		changed.add(name)
+	}
+}
+
+func (c *Cache) remove(key Key, changed names) {
+	switch key.Kind {
+	case KindService:
+		if c.removeService(key, changed) {
+			c.serviceEvents++
+		}
+	case KindEndpointSlice:
+		if o := c.slices[key]; o != nil {
+			c.sliceEvents++
+			c.removeSlice(o, changed)
+		}
+	case KindNode:
+		if key.Name == c.opts.NodeName {
+			c.node = nil // the zone is kept: the host has not moved
+		}
+	}
+}
+
+func (c *Cache) removeService(key Key, changed names) bool {
+	name := key.service()
+	e := c.entries[name]
+	if e == nil || e.svc == nil {
+		return false
+	}
+	c.conflicts.setService(name, e.svc, nil, changed)
+	e.svc = nil
+	changed.add(name)
+	return true
+}
+
+func (c *Cache) removeSlice(o *trimmedSlice, changed names) {
+	c.conflicts.setSlice(o, nil)
+	delete(c.slices, o.id)
+	e := c.entries[o.owner]
+	e.slices = slices.DeleteFunc(e.slices, func(s *trimmedSlice) bool { return s.id == o.id })
+	changed.add(o.owner)
+}
+
+func (c *Cache) entry(name service.Name) *entry {
+	e := c.entries[name]
+	if e == nil {
+		e = &entry{}
+		c.entries[name] = e
+	}
+	return e
+}
+
+// version is the resource version of a stored object, empty when it is not stored.
+func (c *Cache) version(key Key) string {
+	switch key.Kind {
+	case KindService:
+		if e := c.entries[key.service()]; e != nil && e.svc != nil {
+			return e.svc.resourceVersion
+		}
+	case KindEndpointSlice:
+		if o := c.slices[key]; o != nil {
+			return o.resourceVersion
+		}
+	case KindNode:
+		if c.node != nil && c.node.id == key {
+			return c.node.resourceVersion
+		}
+	}
+	return ""
+}
+
+// keys are those of the stored objects of a kind.
+func (c *Cache) keys(kind Kind) (out []Key) {
+	switch kind {
+	case KindService:
+		for _, e := range c.entries {
+			if e.svc != nil {
+				out = append(out, e.svc.id)
+			}
+		}
+	case KindEndpointSlice:
+		for key := range c.slices {
+			out = append(out, key)
+		}
+	case KindNode:
+		if c.node != nil {
+			out = append(out, c.node.id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+// Package translate turns Kubernetes objects into service ports: Trim keeps of an object what a translation needs, and a
+// Cache stores that and translates only the Service that a change concerns. It does no I/O, and does not know where objects
+// come from (packages watch and manifests) nor how traffic is carried.
+package translate
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Labels that exclude Services and slices, as kube-proxy reads them.
+const (
+	LabelProxyName = "service.kubernetes.io/service-proxy-name"
+	LabelHeadless  = corev1.IsHeadlessService
+)
+
+// Options are the inputs of a translation beside the objects.
+type Options struct {
+	// NodeName is this node: its endpoints are Local, and node hints may name it. Empty: none is.
+	NodeName string
+	// Zone is this node's zone, which zone hints may name; empty: zone hints are ignored. A Cache takes it from the Node object.
+	Zone string
+	// ServiceProxyName selects the Services whose label service.kubernetes.io/service-proxy-name has this value; empty
+	// selects those without the label.
+	ServiceProxyName string
+	// ExternalIPs are the addresses that spec.externalIPs may claim; empty: none, external IPs are off.
+	ExternalIPs []netip.Prefix
+	// NoIPv4 and NoIPv6 exclude a family that this host does not support. Its addresses are ignored without a problem.
+	NoIPv4, NoIPv6 bool
+}
+
+func (o Options) supports(addr netip.Addr) bool {
+	return addr.Is4() && !o.NoIPv4 || addr.Is6() && !o.NoIPv6
+}
