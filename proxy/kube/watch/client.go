@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ClientOptions say which API server to talk to, and how.
+// ClientOptions are the API server to use, and how.
 type ClientOptions struct {
 	Kubeconfig         string  // file; empty: none
 	Master             string  // URL, in place of the one that the kubeconfig has; empty: that one
@@ -29,8 +29,8 @@ type Client struct {
 	Server string // URL, for messages
 }
 
-// NewClient prepares to talk to an API server, that of the pod's own cluster when neither a kubeconfig nor a URL is
-// given. It sends nothing. An error means that the options, or what they name, cannot be used.
+// NewClient returns a client of an API server: that of the pod's own cluster if neither a kubeconfig nor a URL is set. It
+// sends no request. An error means that the options, or the files that they name, are invalid.
 func NewClient(o ClientOptions) (*Client, error) {
 	config, err := restConfig(o)
 	if err != nil {
@@ -70,7 +70,7 @@ func restConfig(o ClientOptions) (*rest.Config, error) {
 func inClusterConfig() (*rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, errors.New("find the API server: this is no pod (KUBERNETES_SERVICE_HOST is not set); " +
+		return nil, errors.New("find the API server: this is not a pod (KUBERNETES_SERVICE_HOST is not set); " +
 			"name a kubeconfig, or the server's URL")
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ func TestNewClientRefuses(t *testing.T) {
 		opts ClientOptions
 		want []string
 	}{
-		{"no pod", ClientOptions{}, []string{"find the API server: this is no pod", "name a kubeconfig, or the server's URL"}},
+		{"no pod", ClientOptions{}, []string{"find the API server: this is not a pod", "name a kubeconfig, or the server's URL"}},
 		{"no file", ClientOptions{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ", "no such file"}},
 		{"broken", ClientOptions{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
 		{"empty", ClientOptions{Kubeconfig: empty}, []string{"read kubeconfig " + empty + ": it names no cluster; write one"}},

@@ -19,11 +19,11 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// controllerName is who writes events, in their words.
+// controllerName is the reporting controller of events.
 const controllerName = "portald"
 
-// Bounds of events. Many Services may have a problem at once, and writing must not keep the API server, nor our own
-// other requests to it, from anything: what does not fit is left out. It stands in the log too.
+// Limits of events. Many Services may have a problem at once, and writing events must slow down neither the API server
+// nor other requests of this daemon: events beyond the limits are dropped. All are in the log too.
 const (
 	eventQueue     = 256
 	eventsASecond  = 1
@@ -32,63 +32,63 @@ const (
 	eventNameLimit = 128
 )
 
-// Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server is away
-// events are lost. Nil records nothing. Safe for concurrent use.
+// Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server does not
+// answer events are lost. A nil Recorder records nothing. Safe for concurrent use.
 type Recorder struct {
 	client *Client
 	cache  *translate.Cache
 	log    logrus.FieldLogger
 	sink   *eventSink
-	queue  chan event // those of this node
-	common chan event // those that are the same on every node
+	queue  chan event // events of this node
+	common chan event // events that are the same on all nodes
 }
 
-// event is one that waits to be written.
+// event waits to be written.
 type event struct {
 	regarding                      corev1.ObjectReference
 	severity, reason, action, note string
-	key                            string // of one that is the same on every node: what tells it from others
+	key                            string // of an event that is the same on all nodes: what distinguishes it
 }
 
-// NewRecorder returns a Recorder for the node and the Services of cache.
+// NewRecorder returns a Recorder for the node and the Services of a cache.
 func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Recorder {
 	sink := &eventSink{EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log}
 	return &Recorder{client: client, cache: cache, log: log, sink: sink,
 		queue: make(chan event, eventQueue), common: make(chan event, eventQueue)}
 }
 
-// Starting says that the daemon started on this node.
+// Starting records that the daemon started on this node.
 func (r *Recorder) Starting() {
 	r.node(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "portald serves the Services of this node")
 }
 
-// NodeWarning says that something on this node needs somebody's attention. Reason and action are single words in
-// CamelCase, as kube-proxy's; the note is for people.
+// NodeWarning records a problem of this node. Reason and action are single words in CamelCase, like kube-proxy's; the note
+// is a sentence.
 func (r *Recorder) NodeWarning(reason, action, note string) {
 	r.node(corev1.EventTypeWarning, reason, action, note)
 }
 
-// ServiceWarning says the same of a Service, as far as this node is concerned.
+// ServiceWarning records a problem of a Service on this node.
 func (r *Recorder) ServiceWarning(svc service.Name, reason, action, note string) {
 	if r != nil {
 		r.add(r.queue, event{r.cache.Reference(svc), corev1.EventTypeWarning, reason, action, note, ""})
 	}
 }
 
-// Contested says that a Service does not have an address, on no node.
+// Contested records that another Service holds an address of a Service, on all nodes.
 func (r *Recorder) Contested(svc service.Name, note string) {
 	if r != nil {
 		r.add(r.common, event{r.cache.Reference(svc), corev1.EventTypeWarning, "AddressTaken", "LeaveOut", note, note})
 	}
 }
 
-// Refused says that a Service in the state that it is in cannot be served as it asks to be, and Served that it can. One node
-// says it for all where that is so.
+// Refused records that a port of a Service cannot be served as the Service is written. One event stands for all nodes on
+// which that is so.
 func (r *Recorder) Refused(svc service.Name, port, why string) {
 	r.state(corev1.EventTypeWarning, svc, "NotServed", "SetAside", port, port+": "+why)
 }
 
-// Served is the opposite of Refused.
+// Served records that a port that was refused is served.
 func (r *Recorder) Served(svc service.Name, port string) {
 	r.state(corev1.EventTypeNormal, svc, "Served", "Serve", port, port+" is served again")
 }
@@ -100,7 +100,7 @@ func (r *Recorder) state(severity string, svc service.Name, reason, action, port
 	}
 }
 
-// Problem says what of a Service cannot be served as it is written: what Cache.Report calls for.
+// Problem records a problem of a Service: it is for Cache.Report.
 func (r *Recorder) Problem(svc service.Name, p translate.Problem) {
 	if r == nil {
 		return
@@ -119,7 +119,7 @@ func (r *Recorder) node(severity, reason, action, note string) {
 		return
 	}
 	name := r.cache.Options().NodeName
-	// kubectl looks for the events of a node by this UID, as kubelets write it.
+	// kubectl finds the events of a node by this UID, which kubelets use too.
 	ref := corev1.ObjectReference{APIVersion: "v1", Kind: string(translate.KindNode), Name: name, UID: types.UID(name)}
 	r.add(r.queue, event{ref, severity, reason, action, note, ""})
 }
@@ -127,11 +127,11 @@ func (r *Recorder) node(severity, reason, action, note string) {
 func (r *Recorder) add(to chan<- event, e event) {
 	select {
 	case to <- e:
-	default: // it stands in the log
+	default: // the queue is full; the event is in the log
 	}
 }
 
-// Run writes events until ctx ends. What was recorded before waits for it.
+// Run writes events until ctx ends, those that were recorded before it too.
 func (r *Recorder) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(r.log))
 	broadcaster := events.NewBroadcaster(r.sink)
@@ -142,7 +142,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	write := broadcaster.NewRecorder(scheme.Scheme, controllerName).WithLogger(klog.FromContext(ctx)).Eventf
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { r.shared(ctx) })
+	wg.Go(func() { r.writeCommon(ctx) })
 	pace := flowcontrol.NewTokenBucketRateLimiter(eventsASecond, eventsAtOnce)
 	for {
 		select {
@@ -157,7 +157,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// eventSink names this node as the one that writes, where the library has the host's name.
+// eventSink sets this node as the reporting instance, where the library sets the host name.
 type eventSink struct {
 	events.EventSinkImpl
 	node string

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// lister is client-go's access to the objects of one kind, of which L is a list.
+// lister is client-go's client of one kind; L is a list of objects.
 type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -24,12 +24,12 @@ type requests struct {
 	kind       translate.Kind
 	labels     string // selectors
 	fields     string
-	labelsOnly atomic.Bool // the server knows no such fields
-	contact    *contact
+	labelsOnly atomic.Bool // the server does not support these fields
+	status     *status
 }
 
-// send sends a request and notes how it went. Servers before Kubernetes 1.33 cannot select Services by ClusterIP; of
-// them all are asked for, and those without one are dropped here.
+// send sends a request and records its result. Servers before Kubernetes 1.33 cannot select Services by ClusterIP: they
+// return all, and translation ignores those without one.
 func (r *requests) send(verb string, o metav1.ListOptions, send func(metav1.ListOptions) error) error {
 	o.LabelSelector = r.labels
 	if !r.labelsOnly.Load() {
@@ -41,11 +41,11 @@ func (r *requests) send(verb string, o metav1.ListOptions, send func(metav1.List
 		o.FieldSelector = ""
 		err = send(o)
 	}
-	r.contact.result(request{r.kind, verb}, err)
+	r.status.result(request{r.kind, verb}, err)
 	return err
 }
 
-// listWatch has client-go's reflector send requests.
+// listWatch sends the requests of client-go's reflector.
 func listWatch[L runtime.Object](r *requests, api lister[L]) *clientcache.ListWatch {
 	return &clientcache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {

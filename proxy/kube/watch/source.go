@@ -1,5 +1,5 @@
-// Package watch follows an API server: it feeds translate.Cache from lists and watches, and writes events. It does not know
-// what objects mean.
+// Package watch lists and watches the objects of an API server for translate.Cache, and writes events. It does not know
+// what the objects mean.
 package watch
 
 import (
@@ -19,81 +19,81 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// Source feeds a Cache from an API server: Services, EndpointSlices and this node's Node. It holds no objects itself.
+// Source fills a Cache from an API server: Services, EndpointSlices and this node's Node. It stores no objects itself.
 type Source struct {
-	client  *Client
-	cache   *translate.Cache
-	log     logrus.FieldLogger
-	contact *contact
-	synced  chan struct{}
-	missing atomic.Int32 // kinds of which nothing has come yet
+	client   *Client
+	cache    *translate.Cache
+	log      logrus.FieldLogger
+	status   *status
+	synced   chan struct{}
+	unlisted atomic.Int32 // kinds that are not listed yet
 }
 
-// New prepares to watch. Which node is this one, and which Services are ours, is as the cache has it.
+// New prepares to watch. The node and the Services to watch are those of the cache's options.
 func New(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
-		client: client, cache: cache, log: log, contact: newContact(client.Server, log), synced: make(chan struct{}),
+		client: client, cache: cache, log: log, status: newStatus(client.Server, log), synced: make(chan struct{}),
 	}
 }
 
-// Synced is closed once all objects that there are have come, and are in the Store.
-func (w *Source) Synced() <-chan struct{} { return w.synced }
+// Synced is closed once all objects were listed, and their service ports are in the Store.
+func (s *Source) Synced() <-chan struct{} { return s.synced }
 
-// Run watches until ctx ends. A server that cannot be reached, or refuses, is waited for and logged; what is known stays
-// in force meanwhile. The error is always nil. Call it once.
-func (w *Source) Run(ctx context.Context) error {
-	ctx = klog.NewContext(ctx, libraryLog(w.log))
-	w.log.Infof("watching API server %s", w.client.Server)
-	w.cache.Hold()
-	feeds := w.feeds()
-	w.missing.Store(int32(len(feeds)))
+// Run watches until ctx ends. If the server cannot be reached, or refuses, that is logged and Run retries; the objects
+// known so far stay in the cache. The error is always nil. Call it once.
+func (s *Source) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, libraryLog(s.log))
+	s.log.Infof("watching API server %s", s.client.Server)
+	s.cache.Hold()
+	stores := s.stores()
+	s.unlisted.Store(int32(len(stores)))
 	var running sync.WaitGroup
-	for _, f := range feeds {
-		running.Go(func() { f.run(ctx) })
+	for _, st := range stores {
+		running.Go(func() { st.run(ctx) })
 	}
 	running.Wait()
 	return nil
 }
 
-// feeds are the three kinds and what of each is asked for: as little as the server can tell apart.
-func (w *Source) feeds() []*feed {
+// stores are those of the three kinds. Selectors exclude on the server what is not served.
+func (s *Source) stores() []*store {
 	const notHeadless = "!" + translate.LabelHeadless
 	ours := "!" + translate.LabelProxyName
-	if name := w.cache.Options().ServiceProxyName; name != "" {
+	if name := s.cache.Options().ServiceProxyName; name != "" {
 		ours = translate.LabelProxyName + "=" + name
 	}
 	services := &requests{
-		kind: translate.KindService, contact: w.contact, labels: ours + "," + notHeadless,
+		kind: translate.KindService, status: s.status, labels: ours + "," + notHeadless,
 		fields: fields.OneTermNotEqualSelector("spec.clusterIP", corev1.ClusterIPNone).String(),
 	}
-	endpointSlices := &requests{kind: translate.KindEndpointSlice, contact: w.contact, labels: notHeadless}
+	endpointSlices := &requests{kind: translate.KindEndpointSlice, status: s.status, labels: notHeadless}
 	node := &requests{
-		kind: translate.KindNode, contact: w.contact,
-		fields: fields.OneTermEqualSelector(metav1.ObjectNameField, w.cache.Options().NodeName).String(),
+		kind: translate.KindNode, status: s.status,
+		fields: fields.OneTermEqualSelector(metav1.ObjectNameField, s.cache.Options().NodeName).String(),
 	}
-	core, discovery, everywhere := w.client.CoreV1(), w.client.DiscoveryV1(), metav1.NamespaceAll
-	return []*feed{
-		w.feed(services, &corev1.Service{}, listWatch(services, core.Services(everywhere))),
-		w.feed(endpointSlices, &discoveryv1.EndpointSlice{}, listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
-		w.feed(node, &corev1.Node{}, listWatch(node, core.Nodes())),
-	}
-}
-
-func (w *Source) feed(r *requests, example runtime.Object, source *clientcache.ListWatch) *feed {
-	return &feed{
-		kind: r.kind, example: example, cache: w.cache, arrived: w.arrived,
-		source: clientcache.ToListWatcherWithWatchListSemantics(source, w.client.Interface),
+	core, discovery, everywhere := s.client.CoreV1(), s.client.DiscoveryV1(), metav1.NamespaceAll
+	return []*store{
+		s.store(services, &corev1.Service{}, listWatch(services, core.Services(everywhere))),
+		s.store(endpointSlices, &discoveryv1.EndpointSlice{}, listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
+		s.store(node, &corev1.Node{}, listWatch(node, core.Nodes())),
 	}
 }
 
-// arrived notes that all objects of one more kind have come. With the last kind, all are translated.
-func (w *Source) arrived() {
-	if w.missing.Add(-1) > 0 {
+func (s *Source) store(r *requests, example runtime.Object, source *clientcache.ListWatch) *store {
+	return &store{
+		kind: r.kind, example: example, cache: s.cache, listed: s.listed,
+		source: clientcache.ToListWatcherWithWatchListSemantics(source, s.client.Interface),
+	}
+}
+
+// listed records that all objects of one more kind were listed. After the last kind, all are translated.
+func (s *Source) listed() {
+	if s.unlisted.Add(-1) > 0 {
 		return
 	}
-	w.cache.Release()
-	w.contact.complete()
-	close(w.synced)
-	services, endpointSlices := w.cache.Changes()
-	w.log.Infof("API server %s: %d Services and %d EndpointSlices read", w.client.Server, services, endpointSlices)
+	s.cache.Release()
+	s.status.complete()
+	close(s.synced)
+	services, endpointSlices := s.cache.Changes()
+	s.log.Infof("API server %s: %d Services and %d EndpointSlices listed", s.client.Server, services, endpointSlices)
 }

@@ -208,7 +208,7 @@ func TestWatchFollows(t *testing.T) {
 		check(t, s.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
 		s.serves("without a Node", cartFront)
 		want := []string{
-			"info: watching API server https://api:6443", "info: API server https://api:6443: 1 Services and 1 EndpointSlices read",
+			"info: watching API server https://api:6443", "info: API server https://api:6443: 1 Services and 1 EndpointSlices listed",
 			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, s.said()); diff != "" {
@@ -254,7 +254,7 @@ func TestRelistLosesNothing(t *testing.T) {
 		}
 		want := []string{ // in any order
 			"info: API server https://api:6443 answers again",
-			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. What is served stays as it is until it does",
+			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. Services are served as they are until it does",
 			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(s.said()))); diff != "" {
@@ -285,11 +285,11 @@ func TestStartWithoutServer(t *testing.T) {
 		s.refuseWith(nil)
 		began := time.Now()
 		<-w.Synced()
-		if took := time.Since(began); took > 2*lastWait {
+		if took := time.Since(began); took > 2*lastBackoff {
 			t.Errorf("noticed after %v that it is there", took)
 		}
 		s.serves("when it is there", cartFront+"  -> 10.244.0.1:80 ready serving\n  -> 10.244.9.9:80 ready serving\n")
-		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") || !strings.Contains(said, "1 Services and 1 EndpointSlices read") {
+		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") || !strings.Contains(said, "1 Services and 1 EndpointSlices listed") {
 			t.Error("said:", said)
 		}
 	})

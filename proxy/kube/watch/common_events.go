@@ -14,22 +14,22 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// What is wrong with a Service itself is so on every node, and is reported once: each node gives that event the same name,
-// so the API server takes the first one, and tells the others that it is there. Who hears that takes twice the time until
-// the next: before long one node writes what there is, and a thousand others ask some seventeen times a second together,
-// however many Services have a problem.
+// A problem of a Service itself exists on all nodes, and is one event: each node gives it the same name, so the API server
+// accepts the first and answers AlreadyExists to the others. A node that gets this answer doubles its interval: soon one
+// node writes most events, and a thousand others together send about seventeen requests a second, however many Services
+// have problems.
 const (
-	firstGap = time.Second // the mean between two tries, and the least
-	lastGap  = time.Minute
+	minInterval = time.Second // the mean between two requests
+	maxInterval = time.Minute
 )
 
-// renewal is how often, about, problems that stand are reported again: the API server forgets events after an hour.
+// renewal is about how often problems that persist are recorded again: the API server deletes events after an hour.
 const renewal = 30 * time.Minute
 
-// shared writes such events until ctx ends.
-func (r *Recorder) shared(ctx context.Context) {
-	gap := firstGap
-	again := time.NewTimer(around(renewal))
+// writeCommon writes such events until ctx ends.
+func (r *Recorder) writeCommon(ctx context.Context) {
+	interval := minInterval
+	again := time.NewTimer(jitter(renewal))
 	defer again.Stop()
 	for {
 		select {
@@ -37,22 +37,22 @@ func (r *Recorder) shared(ctx context.Context) {
 			return
 		case <-again.C:
 			r.cache.EachProblem(r.Problem)
-			again.Reset(around(renewal))
+			again.Reset(jitter(renewal))
 		case e := <-r.common:
-			if !sleep(ctx, around(gap)) {
+			if !sleep(ctx, jitter(interval)) {
 				return
 			}
 			if r.create(ctx, e) {
-				gap = max(gap/2, firstGap)
+				interval = max(interval/2, minInterval)
 			} else {
-				gap = min(2*gap, lastGap)
+				interval = min(2*interval, maxInterval)
 			}
 		}
 	}
 }
 
-// around is any time up to twice as long, so that nodes do not ask all at once.
-func around(d time.Duration) time.Duration { return rand.N(2 * d) }
+// jitter is a random time with the mean d, so that nodes do not send requests all at once.
+func jitter(d time.Duration) time.Duration { return rand.N(2 * d) }
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -65,7 +65,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// create writes an event. False: there was none to be written, or nobody to write it to.
+// create writes an event. False: it exists already, or the API server did not accept it.
 func (r *Recorder) create(ctx context.Context, e event) bool {
 	_, err := r.sink.Create(ctx, &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: e.name(), Namespace: e.regarding.Namespace},
@@ -73,12 +73,12 @@ func (r *Recorder) create(ctx context.Context, e event) bool {
 		Type: e.severity, Reason: e.reason, Action: e.action, Note: translate.Truncate(e.note, eventNoteLimit),
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		r.log.WithError(err).Debug("An event could not be written")
+		r.log.WithError(err).Debug("Event not written")
 	}
 	return err == nil
 }
 
-// name is the same on every node, and another for anything else that there is to say.
+// name is the same on all nodes, and different for different events.
 func (e event) name() string {
 	hash := sha256.New()
 	for _, part := range []string{string(e.regarding.UID), e.regarding.FieldPath, e.reason, e.key} {
