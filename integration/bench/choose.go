@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,7 +48,7 @@ func (s settings) missing() error {
 	need("iptables-restore", "Debian package iptables")
 	for _, c := range s.competitors {
 		if c.program == "portald" {
-			need(s.portald, "run make build")
+			need(cmp.Or(c.path, s.portald), "run make build")
 		} else if c.program != "" {
 			need(c.program, c.from)
 		}

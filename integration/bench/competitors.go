@@ -28,6 +28,8 @@ type competitor struct {
 	name, label string
 	program     string // command it needs; none: the kernel alone
 	mode        string // of portald, where the kernel carries; none: userspace
+	path        string // of another portald than the one that is measured
+	services    int    // further ones of portald, beside the one that is measured
 	from        string // where program and file come from
 	file        string // another file it needs
 	udp         bool
@@ -41,11 +43,11 @@ func (c competitor) title() string { return c.name }
 // records tells whether it is to write a record of each connection.
 func (c competitor) records() bool { return c.program == "portald" && c.mode == "" }
 
-// competitors lists all, the one that is measured first.
-func competitors() []competitor {
+// competitors lists all, the one that is measured first. before is the path of an earlier portald, if that takes part.
+func competitors(before string) []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
-	return []competitor{
-		portaldIn(userspace, 0),
+	all := []competitor{
+		portaldIn(userspace),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",
 			start: haproxy(true)},
 		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy",
@@ -54,9 +56,14 @@ func competitors() []competitor {
 			file: stream,
 			udp:  true, start: func(b *bed) ([]string, error) { return startNginx(b, stream) }},
 		{name: "dnat", label: "kernel DNAT", udp: true, start: startDNAT},
-		portaldIn("iptables", 0),
-		portaldIn("nftables", 0),
+		portaldIn("iptables"),
+		portaldIn("nftables"),
 	}
+	if before != "" {
+		all = append(all, portaldIn(userspace).at(before), portaldIn("iptables").at(before),
+			portaldIn("nftables").at(before))
+	}
+	return all
 }
 
 // descriptors is how many a process may open.
@@ -120,7 +127,8 @@ stream {
   server { listen %d; proxy_pass %s; }
   server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
 }
-`, module, descriptors(), b.dir, b.dir, descriptors()-100, proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout)
+`, module, descriptors(), b.dir, b.dir, descriptors()-100,
+		proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout)
 	file, err := b.file("nginx.conf", config)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func manyWorkload(n int) workload {
 		figures: []figure{{"rate", labelled(label, "per second"), 0}, {"cpu", labelled(label, "CPU µs each"), 1},
 			{"one", "the same to one Service, per second", 0}, {"ratio", "many Services to one, ratio", 2}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
-			many, err := b.lab.bed(ctx, portaldIn(userspace, n))
+			many, err := b.lab.bed(ctx, b.with(n))
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +73,7 @@ func syncWorkload(n int) workload {
 			{"service-seen", at + "a change of a Service until seen by clients, ms", 1},
 		},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
-			many, err := b.lab.bed(ctx, portaldIn(userspace, n))
+			many, err := b.lab.bed(ctx, b.with(n))
 			if err != nil {
 				return nil, err
 			}

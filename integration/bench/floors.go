@@ -116,7 +116,7 @@ func (f floor) ratio() bool { return f.against != "" || f.beside != "" }
 
 // value is the median of portald's figure, or of its ratios to the other in the same round. False: not measured.
 func (f floor) value(r samples) (float64, bool) {
-	name := portaldIn(f.of, 0).name
+	name := portaldIn(f.of).name
 	own := r[f.workload][name][f.figure]
 	switch {
 	case f.against != "":

@@ -30,7 +30,8 @@ const (
 // kernelWorkloads measure what the number of Services costs where the kernel carries them.
 func kernelWorkloads() []workload {
 	return []workload{
-		kernelWorkload(1000, 3), kernelWorkload(5000, 1).left(), kernelWorkload(10_000, 2), kernelWorkload(30_000, 1).left(),
+		kernelWorkload(1000, 3), kernelWorkload(5000, 1).left(), kernelWorkload(10_000, 2),
+		kernelWorkload(30_000, 1).left(),
 		connectWorkload(1), connectWorkload(1000).left(), connectWorkload(10_000),
 	}
 }
@@ -54,11 +55,12 @@ func kernelWorkload(n, rounds int) workload {
 			{"MB", "memory, MB", 0}, {"live", "memory in use on the heap, MB", 0},
 			{"endpoints", "a change of endpoints, ms", 2},
 			{"endpoints-seen", "a change of endpoints until seen by clients, ms", 1},
-			{"service", "a change of a Service, ms", 2}, {"service-seen", "a change of a Service until seen by clients, ms", 1},
+			{"service", "a change of a Service, ms", 2},
+			{"service-seen", "a change of a Service until seen by clients, ms", 1},
 			{"one", "one rule more by the host's command, ms", 1},
 		},
 		run: func(ctx context.Context, b *bed, p plan) (f figures, err error) {
-			own, err := newBed(ctx, portaldIn(b.mode, n), b.lab)
+			own, err := newBed(ctx, b.with(n), b.lab)
 			if err != nil {
 				return nil, err
 			}
@@ -110,7 +112,7 @@ func connectWorkload(n int) workload {
 			if n == 1 {
 				return b.churn(ctx, c, service(echoPort).String(), p.span)
 			}
-			many, err := b.lab.bed(ctx, portaldIn(b.mode, n))
+			many, err := b.lab.bed(ctx, b.with(n))
 			if err != nil {
 				return nil, err
 			}
@@ -132,7 +134,8 @@ func (b *bed) endpoints(service, pod int) []endpoint {
 		if n%nodes == 0 {
 			on = thisNode
 		}
-		all = append(all, endpoint{netip.AddrFrom4([4]byte{first[0], first[1] | byte(n>>16), byte(n >> 8), byte(n)}), on})
+		at := netip.AddrFrom4([4]byte{first[0], first[1] | byte(n>>16), byte(n >> 8), byte(n)})
+		all = append(all, endpoint{at, on})
 	}
 	return all
 }

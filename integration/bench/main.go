@@ -92,10 +92,11 @@ func parse() (settings, error) {
 	s := settings{}
 	quick := flag.Bool("quick", os.Getenv("QUICK") == "1", "fewer and shorter rounds: under five minutes")
 	only := flag.String("only", "", "`workloads` to measure, with commas (default all: "+names(workloads())+")")
-	among := flag.String("competitors", "", "who takes part, with commas (default all: "+names(competitors())+")")
+	among := flag.String("competitors", "", "who takes part, with commas (default all: "+names(competitors(""))+")")
 	rounds := flag.Int("rounds", 0, "rounds (default 21, quick 3)")
 	span := flag.Duration("for", 0, "how long one measurement takes (default 1s)")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
+	before := flag.String("before", "", "`path` of an earlier portald, which is measured in turn with the first")
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "where the report goes, as `path`.md and path.json")
 	flag.Parse()
 	// of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
@@ -111,15 +112,18 @@ func parse() (settings, error) {
 	if *span > 0 {
 		s.span = *span
 	}
-	s.partial = *only != "" || *among != ""
-	var err, err2, err3 error
+	s.partial = *only != "" || *among != "" || *before != ""
+	var err, err2, err3, err4 error
 	s.workloads, err = choose(workloads(), *only)
 	if *quick && *only == "" {
 		s.workloads = slices.DeleteFunc(s.workloads, func(w workload) bool { return w.long })
 	}
-	s.competitors, err2 = choose(competitors(), *among)
-	s.portald, err3 = filepath.Abs(s.portald)
-	return s, errors.Join(err, err2, err3)
+	if *before != "" {
+		*before, err2 = filepath.Abs(*before)
+	}
+	s.competitors, err3 = choose(competitors(*before), *among)
+	s.portald, err4 = filepath.Abs(s.portald)
+	return s, errors.Join(err, err2, err3, err4)
 }
 
 // warnBusy tells when something else runs here: the figures are worth less then.

@@ -19,10 +19,11 @@ func memoryWorkload(services, endpoints int) workload {
 	what := fmt.Sprintf("%d Services × %d endpoints", services, endpoints)
 	return workload{
 		name: "memory", label: "memory at " + what, among: portaldAlone, most: 3,
-		figures: []figure{{"MB", "memory at " + what + ", MB", 0}, {"live", "the same, MB that are in use on the heap", 0},
+		figures: []figure{{"MB", "memory at " + what + ", MB", 0},
+			{"live", "the same, MB that are in use on the heap", 0},
 			{"start", "the same, from start to healthy, ms", 0}},
 		run: func(ctx context.Context, b *bed, p plan) (f figures, err error) {
-			own, err := newBed(ctx, portaldOf(inventory{services, endpoints}), b.lab)
+			own, err := newBed(ctx, b.watching(inventory{services, endpoints}), b.lab)
 			if err != nil {
 				return nil, err
 			}
@@ -32,9 +33,9 @@ func memoryWorkload(services, endpoints int) workload {
 	}
 }
 
-// portaldOf is portald that follows an API server with these objects.
-func portaldOf(v inventory) competitor {
-	return competitor{name: "portald-watch", label: "portald, watching", program: "portald",
+// watching is the same portald as it follows an API server with these objects.
+func (c competitor) watching(v inventory) competitor {
+	return competitor{name: c.name + "-watch", label: c.label + ", watching", program: c.program, path: c.path,
 		start: func(b *bed) ([]string, error) {
 			listener, err := b.net.Node.Listen("tcp", apiAt)
 			if err != nil {
@@ -43,7 +44,7 @@ func portaldOf(v inventory) competitor {
 			server := &http.Server{Handler: v}
 			go func() { _ = server.Serve(listener) }() // until it is closed
 			context.AfterFunc(b.ctx, func() { _ = server.Close() })
-			return []string{b.lab.portald,
+			return []string{b.portald(),
 				"--master", "http://" + apiAt,
 				"--hostname-override", "node-000.example.org",
 				"--healthz-bind-address", healthAt,
@@ -67,8 +68,9 @@ func (b *bed) weigh(ctx context.Context, slices int) (figures, error) {
 		return nil, err
 	}
 	ready := time.Since(began)
-	if told, err := b.metric(ctx, "kubeproxy_sync_proxy_rules_endpoint_changes_total"); err != nil || int(told) != slices {
-		return nil, fmt.Errorf("portald knows of %g slices, and there are %d: %w", told, slices, err)
+	known, err := b.metric(ctx, "kubeproxy_sync_proxy_rules_endpoint_changes_total")
+	if err != nil || int(known) != slices {
+		return nil, fmt.Errorf("portald knows of %g slices, and there are %d: %w", known, slices, err)
 	}
 	f := figures{"start": milliseconds(ready)}
 	return f, b.memory(ctx, f)

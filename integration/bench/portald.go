@@ -31,27 +31,47 @@ const (
 
 const userspace = "" // mode of a portald whose listeners carry
 
-// portaldIn is portald in a mode, with further Services beside the one that is measured, at addresses drawn at random
-// from the service range.
-func portaldIn(mode string, services int) competitor {
-	c := competitor{name: "portald", label: "portald", program: "portald", mode: mode, udp: mode == userspace}
+// portaldIn is portald in a mode.
+func portaldIn(mode string) competitor {
+	c := competitor{name: "portald", label: "portald", program: "portald", mode: mode, udp: mode == userspace,
+		start: startPortald}
 	if mode != userspace {
 		c.name, c.label = c.name+"-"+mode, mode+" mode"
 	}
-	if services > 0 {
-		c.name, c.label = fmt.Sprint(c.name, "-", services), fmt.Sprintf("%s, %d Services", c.label, services)
-	}
-	c.start = func(b *bed) ([]string, error) {
-		if err := b.manifests(services); err != nil {
-			return nil, err
-		}
-		return slices.Concat(asDeployed(), []string{b.lab.portald,
-			"--hostname-override", thisNode,
-			"--healthz-bind-address", healthAt,
-			"--metrics-bind-address", metricsAt,
-		}, b.what()), nil
-	}
 	return c
+}
+
+// at is another portald in the same mode.
+func (c competitor) at(path string) competitor {
+	c.name, c.label, c.path = c.name+"-before", c.label+", before", path
+	return c
+}
+
+// with is the same with further Services beside the one that is measured, at addresses drawn at random from the service
+// range.
+func (c competitor) with(services int) competitor {
+	c.name, c.label = fmt.Sprint(c.name, "-", services), fmt.Sprintf("%s, %d Services", c.label, services)
+	c.services = services
+	return c
+}
+
+func startPortald(b *bed) ([]string, error) {
+	if err := b.manifests(b.services); err != nil {
+		return nil, err
+	}
+	return slices.Concat(asDeployed(), []string{b.portald(),
+		"--hostname-override", thisNode,
+		"--healthz-bind-address", healthAt,
+		"--metrics-bind-address", metricsAt,
+	}, b.what()), nil
+}
+
+// portald is the path of the program.
+func (b *bed) portald() string {
+	if b.path != "" {
+		return b.path
+	}
+	return b.lab.portald
 }
 
 // asDeployed starts a program with the rights that deploy/ gives and no more: without CAP_SYS_RESOURCE the kernel
@@ -118,7 +138,8 @@ func object(w *strings.Builder, name string, vip netip.Addr, ports []port, endpo
  "ports": [%[4]s], "endpoints": [%[5]s]}
 `, name, vip,
 		listed(ports, func(p port) string {
-			return fmt.Sprintf(`{"name": "%s", "protocol": "%s", "port": %d, "targetPort": %[3]d}`, p.name, p.proto, p.number)
+			const text = `{"name": "%s", "protocol": "%s", "port": %d, "targetPort": %[3]d}`
+			return fmt.Sprintf(text, p.name, p.proto, p.number)
 		}),
 		listed(ports, func(p port) string {
 			return fmt.Sprintf(`{"name": "%s", "protocol": "%s", "port": %d}`, p.name, p.proto, p.number)

@@ -74,7 +74,7 @@ func (r restorer) feed(ctx context.Context, h *topology.Host, rules string) (tim
 // rendered is what portald render prints for the mode's command.
 func (b *bed) rendered(ctx context.Context) (string, error) {
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, b.lab.portald, append([]string{"render"}, b.what()...)...)
+	cmd := exec.CommandContext(ctx, b.portald(), append([]string{"render"}, b.what()...)...)
 	cmd.Stderr = &said
 	rules, err := cmd.Output()
 	if err != nil {

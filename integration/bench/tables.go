@@ -58,7 +58,8 @@ func (r report) floors(w *strings.Builder, part func(workload) bool) {
 			continue
 		}
 		mark := map[bool]string{true: "✓", false: "✗"}[f.holds(v)]
-		fmt.Fprintf(w, "%s| %s | %s | %s | %s | %s |\n", heading, r.figureLabel(f), r.againstLabel(f), f, r.value(f, v), mark)
+		fmt.Fprintf(w, "%s| %s | %s | %s | %s | %s |\n",
+			heading, r.figureLabel(f), r.againstLabel(f), f, r.value(f, v), mark)
 		heading = ""
 	}
 	if heading == "" {
@@ -100,7 +101,7 @@ func (r report) figureLabel(f floor) string {
 		return fig.label
 	}
 	w, _ := r.workload(f.workload)
-	return fmt.Sprintf("%s, %s, %s", portaldIn(f.of, 0).label, servicesLabel(w.services), fig.label)
+	return fmt.Sprintf("%s, %s, %s", portaldIn(f.of).label, servicesLabel(w.services), fig.label)
 }
 
 // againstLabel names what the ratio of a floor is to.
