@@ -8,84 +8,86 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Reason says why a service port is set aside.
+// Reason is why a service port is set aside.
 type Reason string
 
 // The reasons. The last two do not change by themselves.
 const (
-	ByRules    Reason = "rules"    // the writer refuses its portals: its clients are refused, or not led anywhere
-	ByListener Reason = "listener" // no listener could be had: its clients are refused
-	ByMode     Reason = "mode"     // the daemon has not the mode that it asks for: its clients are refused
-	ByPortal   Reason = "portal"   // some of its portals no rule can express: those are left out
+	ByRules    Reason = "rules"    // the writer refuses its portals: its clients are refused, or it has no portals
+	ByListener Reason = "listener" // no listener could be opened: its clients are refused
+	ByMode     Reason = "mode"     // the daemon does not have the mode that it asks for: its clients are refused
+	ByPortal   Reason = "portal"   // rules cannot express some of its portals: those are left out
 )
 
-// Reasons are all of them.
+// Reasons returns all of them.
 func Reasons() []Reason { return []Reason{ByRules, ByListener, ByMode, ByPortal} }
 
-// News is of a service port that was set aside, or changed and is again, or is for long; or that is not any more, Err being
-// nil.
+// News is reported of a service port when it is set aside, when it is still set aside after a change or after
+// newsPeriod, and when that ends: Err is nil then.
 type News struct {
 	Name   service.PortName
 	Reason Reason
 	Err    error
 }
 
-// How long it takes until a service port that was set aside is tried again. A change of it has it tried at once, as far
-// as the pace allows.
+// The wait before a service port that was set aside is tried again doubles from the first to the last. A change of it
+// ends the wait, except for the throttle.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
 
-// suspicion is how long service ports of a namespace are tried one by one after a writer refused one of them: who may
-// write one bad Service a second must not have everybody's changes refused along with it.
-const suspicion = time.Minute
+// suspectTime is how long service ports of a namespace are tried one by one after the writer refused one of them: a
+// tenant that writes a bad Service every second must not have the changes of others refused along with it.
+const suspectTime = time.Minute
 
-// retold is when what stays set aside is news again: events are forgotten after an hour.
-const retold = 30 * time.Minute
+// newsPeriod is when a service port that stays set aside is reported again: the API server keeps events for an hour.
+const newsPeriod = 30 * time.Minute
 
-// share is the part of the time that may go into tries that are refused, as 1 in so many: each costs what all portals
-// cost, and everybody waits.
-const share = 10
+// retryShare bounds the time that goes into tries that are refused, to 1 part in so many: each costs what all portals
+// cost, and all other changes wait.
+const retryShare = 10
 
-// aside is the service ports that are set aside: apart from all others, which do not wait for them.
+// aside holds the service ports that are set aside, so that all others need not wait for them.
 type aside struct {
-	ports    map[service.PortName]*setAside
-	suspects map[string]time.Time // namespaces, until when
-	pace     time.Time            // no try before
-	wake     chan struct{}
-	timer    *time.Timer
+	ports     map[service.PortName]*setAside
+	suspects  map[string]time.Time // namespaces, until when
+	throttled time.Time            // no try before
+	wake      chan struct{}
+	timer     *time.Timer
 }
 
-// setAside is one. Without a reason it only waits for its turn.
+// setAside is one service port. Without a reason it was not refused, and is queued to be tried by itself.
 type setAside struct {
-	change service.Change // the newest
-	reason Reason
-	told   time.Time
-	wait   time.Duration
-	next   time.Time // when it is tried again; zero: not before it changes
+	change   service.Change // the newest
+	reason   Reason
+	reported time.Time
+	wait     time.Duration
+	next     time.Time // when it is tried again; zero: not before it changes
 }
 
 func newAside() *aside {
-	a := &aside{ports: map[service.PortName]*setAside{}, suspects: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+	a := &aside{
+		ports: map[service.PortName]*setAside{}, suspects: map[string]time.Time{}, wake: make(chan struct{}, 1),
+	}
 	a.timer = time.AfterFunc(time.Hour, func() {
 		select {
 		case a.wake <- struct{}{}:
-		default: // it was not heard yet
+		default: // one is pending
 		}
 	})
 	a.timer.Stop()
 	return a
 }
 
-// sift returns the changes to apply together. It puts aside those of service ports that are there already or are suspect,
-// to be tried as soon as the pace allows. What is gone can do no harm.
-func (a *aside) sift(changes []service.Change) []service.Change {
+// filter returns the changes to apply together. It keeps those of service ports that are set aside or suspect, to be
+// tried one by one as soon as the throttle allows. Removals are never suspect.
+func (a *aside) filter(changes []service.Change) []service.Change {
 	now := time.Now()
 	return slices.DeleteFunc(slices.Clone(changes), func(c service.Change) bool {
 		held := a.ports[c.Name]
 		switch {
-		case held != nil && held.change.Port == c.Port: // no news
+		case held != nil && held.change.Port == c.Port: // unchanged
 		case held == nil && !now.Before(a.suspects[c.Name.Namespace]), c.Port == nil:
 			return false
 		case held == nil:
@@ -97,7 +99,7 @@ func (a *aside) sift(changes []service.Change) []service.Change {
 	})
 }
 
-// put sets one aside, or notes that it was tried in vain. True: that is news.
+// put sets a service port aside, or notes that another try failed. True: that is to be reported.
 func (a *aside) put(c service.Change, reason Reason) (news bool) {
 	held := a.ports[c.Name]
 	if held == nil {
@@ -105,8 +107,9 @@ func (a *aside) put(c service.Change, reason Reason) (news bool) {
 		a.ports[c.Name] = held
 	}
 	now := time.Now()
-	if news = held.reason != reason || held.change.Port != c.Port || now.Sub(held.told) >= retold; news {
-		held.told = now
+	news = held.reason != reason || held.change.Port != c.Port || now.Sub(held.reported) >= newsPeriod
+	if news {
+		held.reported = now
 	}
 	held.change, held.reason = c, reason
 	held.wait = min(max(2*held.wait, firstRetry), lastRetry)
@@ -115,38 +118,38 @@ func (a *aside) put(c service.Change, reason Reason) (news bool) {
 		held.next = time.Time{}
 	}
 	if reason == ByRules {
-		a.suspects[c.Name.Namespace] = now.Add(suspicion)
+		a.suspects[c.Name.Namespace] = now.Add(suspectTime)
 	}
 	return news
 }
 
-// queue has one wait for its turn.
+// queue has a service port tried by itself in the next round.
 func (a *aside) queue(c service.Change) {
 	if a.ports[c.Name] == nil {
 		a.ports[c.Name] = &setAside{change: c, next: time.Now()}
 	}
 }
 
-// drop takes one back. True: it had been refused.
+// drop ends setting a service port aside. True: it had been refused.
 func (a *aside) drop(name service.PortName) (refused bool) {
 	held := a.ports[name]
 	delete(a.ports, name)
 	return held != nil && held.reason != ""
 }
 
-// spent notes how long a try took that was in vain.
-func (a *aside) spent(took time.Duration) { a.pace = time.Now().Add(took * (share - 1)) }
+// throttle bounds the time that goes into tries, after one that was refused.
+func (a *aside) throttle(took time.Duration) { a.throttled = time.Now().Add(took * (retryShare - 1)) }
 
-// stays tells whether a service port that is gone has portals still: the writer refuses to take them away.
-func (a *aside) stays(c service.Change) bool {
+// keepsPortals tells whether a service port that is gone still has portals, which the writer refuses to remove.
+func (a *aside) keepsPortals(c service.Change) bool {
 	held := a.ports[c.Name]
 	return c.Port == nil && held != nil && held.reason == ByRules && held.change.Port == nil
 }
 
-// due are the changes to try now, those that wait longest first.
+// due returns the changes to try now, those that have waited longest first.
 func (a *aside) due() []service.Change {
 	now := time.Now()
-	if now.Before(a.pace) {
+	if now.Before(a.throttled) {
 		return nil
 	}
 	var all []*setAside
@@ -165,8 +168,8 @@ func (a *aside) due() []service.Change {
 	return out
 }
 
-// rest has the alarm ring when the next one is due.
-func (a *aside) rest() {
+// schedule sets the timer for the next service port that is due.
+func (a *aside) schedule() {
 	now := time.Now()
 	for namespace, until := range a.suspects {
 		if now.After(until) {
@@ -183,15 +186,15 @@ func (a *aside) rest() {
 	if next.IsZero() {
 		return
 	}
-	if next.Before(a.pace) {
-		next = a.pace
+	if next.Before(a.throttled) {
+		next = a.throttled
 	}
 	a.timer.Reset(max(next.Sub(now), 0))
 }
 
-// pardon has everything tried with everything else, once.
-func (a *aside) pardon() {
-	a.suspects, a.pace = map[string]time.Time{}, time.Time{}
+// reset has the service ports that the writer refused tried together with all others, once.
+func (a *aside) reset() {
+	a.suspects, a.throttled = map[string]time.Time{}, time.Time{}
 	for name, held := range a.ports {
 		if held.reason == "" || held.reason == ByRules {
 			delete(a.ports, name)
@@ -199,7 +202,7 @@ func (a *aside) pardon() {
 	}
 }
 
-// refused is how many are set aside.
+// refused returns how many are set aside.
 func (a *aside) refused() (n int) {
 	for _, held := range a.ports {
 		if held.reason != "" {

@@ -82,7 +82,8 @@ func TestOneIsRefused(t *testing.T) {
 				if _, refuses := r.leads(bad).(portal.Reject); refuses == all {
 					t.Errorf("what is refused leads to %T", r.leads(bad))
 				}
-				if len(r.news) != 1 || r.news[0].Name != bad.Name || r.news[0].Reason != ByRules || !errors.Is(r.news[0].Err, errRefused) || r.aside != 1 {
+				if len(r.news) != 1 || r.news[0].Name != bad.Name || r.news[0].Reason != ByRules ||
+					!errors.Is(r.news[0].Err, errRefused) || r.aside != 1 {
 					t.Errorf("told of %v, %d set aside", r.news, r.aside)
 				}
 				if n := r.count("refused"); n > 15 {
@@ -179,7 +180,8 @@ func TestTenantOfManyBadServices(t *testing.T) {
 				other.Mode = service.ModeUserspace + service.Mode(i/10%2)
 				start := time.Now()
 				r.sync(t, &p, &other)
-				if _, reject := r.leads(&other).(portal.Reject); reject || r.scribe.leads[other.Exposures[0].Frontend].Owner != other.Name {
+				if _, reject := r.leads(&other).(portal.Reject); reject ||
+					r.scribe.leads[other.Exposures[0].Frontend].Owner != other.Name {
 					t.Fatalf("round %d: another's Service leads to %T", i, r.leads(&other))
 				}
 				took := time.Since(start)
@@ -187,7 +189,8 @@ func TestTenantOfManyBadServices(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			lost := all - time.Duration(rounds)*100*time.Millisecond
-			t.Logf("the same %t: longest %s, %s of %s lost, %d resyncs", same, longest, lost, time.Since(began), r.count("replace"))
+			t.Logf("the same %t: longest %s, %s of %s lost, %d resyncs", same, longest, lost, time.Since(began),
+				r.count("replace"))
 			if longest > 3*time.Second || lost > time.Since(began)/8 {
 				t.Errorf("others waited up to %s, and %s of %s", longest, lost, time.Since(began))
 			}
@@ -202,7 +205,8 @@ func TestHostRefuses(t *testing.T) {
 	r.took()
 	r.scribe.fail = errors.New("no lock")
 	all := some(101)
-	if err := r.Sync(t.Context(), []service.Change{{Name: all[100].Name, Port: all[100]}}); !errors.Is(err, r.scribe.fail) {
+	err := r.Sync(t.Context(), []service.Change{{Name: all[100].Name, Port: all[100]}})
+	if !errors.Is(err, r.scribe.fail) {
 		t.Errorf("sync: %v", err)
 	}
 	if err := r.Resync(t.Context(), all); !errors.Is(err, r.scribe.fail) || r.aside != 0 || len(r.news) != 0 {
@@ -252,10 +256,12 @@ func TestUnsound(t *testing.T) {
 	r := newRig()
 	p := portOf("dns", vip, 0, "10.1.0.1:53")
 	p.Exposures = append(p.Exposures, service.Exposure{
-		Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:53"), Protocol: service.UDP}, Kind: service.ExternalIP,
+		Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:53"), Protocol: service.UDP},
+		Kind:     service.ExternalIP,
 	})
 	r.sync(t, p)
-	if len(r.scribe.leads) != 2 || len(r.news) != 1 || r.news[0].Reason != ByPortal || !strings.Contains(r.news[0].Err.Error(), "0.0.0.0:53") {
+	if len(r.scribe.leads) != 2 || len(r.news) != 1 || r.news[0].Reason != ByPortal ||
+		!strings.Contains(r.news[0].Err.Error(), "0.0.0.0:53") {
 		t.Errorf("%d portals, told of %v", len(r.scribe.leads), r.news)
 	}
 	if r.count("update") != 1 || r.count("replace") != 0 {

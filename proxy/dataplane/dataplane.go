@@ -1,4 +1,4 @@
-// Package dataplane leads the frontends of each service port to where the carrier of its mode says: to listeners of the
+// Package dataplane programs the portals of each service port as the carrier of its mode says: to listeners of the
 // daemon, or straight to endpoints. It knows neither how traffic is carried nor how portals are written.
 package dataplane
 
@@ -16,13 +16,13 @@ import (
 
 // Carrier carries service ports in one mode.
 type Carrier interface {
-	// Serve gets ready to carry a service port, or brings what carries it up to date, and returns where its portals are to
-	// lead, also with an error.
+	// Serve prepares to carry a service port, or updates what carries it, and returns its portals, also with an error.
 	Serve(p *service.Port) ([]portal.Portal, error)
-	// Retire is told, once a round, which service ports' portals lead where the last Serve said now, and to which nothing
-	// leads here any more: such a one is gone (Port is nil), or carried by another. It may never have been served here.
+	// Retire closes what portals no longer lead to. It is called once a round: served are the service ports whose portals
+	// are now those of the last Serve, left are those without portals to this carrier. The latter are gone (Port is nil)
+	// or carried by another, and may never have been served here.
 	Retire(served []service.PortName, left []service.Change) error
-	// ProxyPorts tells which proxy ports were opened and closed since it was last asked.
+	// ProxyPorts returns the proxy ports that were opened (true) and closed since the last call.
 	ProxyPorts() map[portal.ProxyPort]bool
 }
 
@@ -30,27 +30,23 @@ type Carrier interface {
 type Options struct {
 	Writer            portal.Writer
 	Userspace, Kernel Carrier      // nil: service ports of that mode refuse their clients
-	Mode              service.Mode // of service ports that do not say
+	Mode              service.Mode // of service ports that set none
 
-	// ForgetUDP has the kernel forget the UDP flows that stale accepts, by the address that the client wrote to and the one
-	// that answers. nil = nothing is translated by the kernel.
-	ForgetUDP func(ctx context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error)
+	// DeleteUDP deletes the UDP flows that stale accepts, by the address that the client wrote to and the one that
+	// replies, from the kernel's conntrack table. nil = the kernel translates nothing.
+	DeleteUDP func(ctx context.Context, stale func(dst, replier netip.AddrPort) bool) (int, error)
 	// FlowPeriod is how often Sweep looks through all UDP flows; 0 = never.
 	FlowPeriod time.Duration
-	// Own tells the addresses of this host, which NodePorts are served on.
+	// Own tells whether an address is this host's: NodePorts are served there.
 	Own func(netip.Addr) bool
-	// Serving is told of each service port that is new or changed, before anything is done for it. Default none.
-	Serving func(*service.Port)
-	// Contested is told of each claim of an address that another Service holds. Default none.
-	Contested func(portal.Conflict)
-	// Aside is told of service ports that cannot be served as they ask to be, and when they can again. Default none.
-	Aside func(News)
-	// Counted is told after each round how many are set aside. Default none.
-	Counted func(int)
-	// Closed is told of service ports that are no longer served. Default none.
-	Closed func(service.PortName)
-	// Trouble is told why a Sweep could not look through UDP flows. Default none.
-	Trouble func(error)
+
+	// What follows reports events; nil = to nobody.
+	Serving   func(*service.Port)    // a service port is new or changed, and nothing was done for it yet
+	Contested func(portal.Conflict)  // a service port claims an address that another Service holds
+	Aside     func(News)             // a service port cannot be served as it asks to be, or can again
+	Counted   func(int)              // after each round: how many service ports are set aside
+	Closed    func(service.PortName) // a service port is no longer served
+	Trouble   func(error)            // a Sweep could not look through UDP flows
 }
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
@@ -59,16 +55,16 @@ type Dataplane struct {
 	table *portal.Table
 	ports map[service.PortName]*service.Port // as applied, and not yet retired
 	aside *aside
-	left  []portal.Change // what led to listeners before the end began
+	left  []portal.Change // portals to listeners that Close or HandOver changed
 
 	flowsDue time.Time // when Sweep looks through UDP flows again; zero before the first Sweep
 
-	lost     []portal.Conflict // in this round
-	vain     int               // tries of several service ports that were refused in this round
-	refusals int               // so far
+	conflicts     []portal.Conflict // of this round
+	failedBatches int               // of this round
+	refusals      int               // so far
 }
 
-// New returns a Dataplane that leads nothing yet.
+// New returns a Dataplane without portals.
 func New(opts Options) *Dataplane {
 	if opts.Serving == nil {
 		opts.Serving = func(*service.Port) {}
@@ -88,33 +84,36 @@ func New(opts Options) *Dataplane {
 	if opts.Trouble == nil {
 		opts.Trouble = func(error) {}
 	}
-	return &Dataplane{opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside()}
+	return &Dataplane{
+		opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside(),
+	}
 }
 
-// Due receives when a service port that was set aside is to be tried again: by a Sync, with changes or without.
+// Due receives when a service port that was set aside is due to be tried again, by a Sync with changes or without.
 func (d *Dataplane) Due() <-chan struct{} { return d.aside.wake }
 
-// Sync applies changes: carriers get ready, then portals are led to them, then what no portal leads to any more closes,
-// so that no moment comes in which a portal leads nowhere. A proxy port is guarded as long as a listener has it: with the
-// portals that lead there from the first on, and until it is closed. Costs O(the changed service ports). One that cannot be
-// served is set aside, and tried again by itself; an error is one of the host, on which nothing could be changed.
+// Sync applies changes: carriers prepare, then portals are programmed, then carriers close what portals no longer lead
+// to, so that at no moment a portal leads to a listener that is not open. A proxy port is guarded while a listener is
+// open there: from the transaction that programs its first portal until the listener has closed. Costs O(the changed
+// service ports). A service port that cannot be served is set aside, and tried again by itself; an error is one of the
+// host, where nothing could be changed.
 func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
-	changes = d.aside.sift(changes)
-	led, err := d.lead(ctx, d.plans(changes), false)
-	return d.finish(ctx, changes, led, err)
+	changes = d.aside.filter(changes)
+	changed, err := d.program(ctx, d.plans(changes), false)
+	return d.finish(ctx, changes, changed, err)
 }
 
 // Resync applies the whole state. What is set aside stays so until it is due.
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
-	changes := d.aside.sift(d.against(ports))
-	_, err := d.lead(ctx, d.plans(changes), true)
+	changes := d.aside.filter(d.changesTo(ports))
+	_, err := d.program(ctx, d.plans(changes), true)
 	return d.finish(ctx, changes, asChanges(d.table.Portals()), err)
 }
 
-// finish ends a round: what is due of that which is set aside is tried, carriers close what is of no use any more, and
-// flows go that lead elsewhere now.
-func (d *Dataplane) finish(ctx context.Context, changes []service.Change, led []portal.Change, err error) error {
-	defer d.rest()
+// finish ends a round: it tries the service ports that were set aside and are due, has carriers close what is unused,
+// and deletes stale UDP flows.
+func (d *Dataplane) finish(ctx context.Context, changes []service.Change, changed []portal.Change, err error) error {
+	defer d.endRound()
 	if err != nil {
 		return err
 	}
@@ -122,17 +121,19 @@ func (d *Dataplane) finish(ctx context.Context, changes []service.Change, led []
 	if err != nil {
 		return err
 	}
-	for _, conflict := range d.lost {
+	for _, conflict := range d.conflicts {
 		d.opts.Contested(conflict)
 	}
-	changes = slices.DeleteFunc(append(changes, tried...), d.aside.stays)
-	return errors.Join(d.retire(ctx, changes), d.forget(ctx, newest(slices.Concat(led, more, d.spread(changes)))))
+	changes = slices.DeleteFunc(append(changes, tried...), d.aside.keepsPortals)
+	return errors.Join(
+		d.retire(ctx, changes),
+		d.deleteStale(ctx, newest(slices.Concat(changed, more, d.spreadUDP(changes)))),
+	)
 }
 
-// rest is until the next round.
-func (d *Dataplane) rest() {
-	d.lost = nil
-	d.aside.rest()
+func (d *Dataplane) endRound() {
+	d.conflicts = nil
+	d.aside.schedule()
 	d.opts.Counted(d.aside.refused())
 }
 
@@ -144,32 +145,32 @@ func (d *Dataplane) Audit(ctx context.Context) error {
 	return nil
 }
 
-// Unguard lets go of the proxy ports that carriers have closed by themselves.
+// Unguard stops guarding the proxy ports that carriers have closed since the last round.
 func (d *Dataplane) Unguard(ctx context.Context) error {
 	if !d.guard() {
 		return nil
 	}
 	if err := d.opts.Writer.Update(ctx, nil); err != nil {
-		return fmt.Errorf("let go of closed proxy ports: %w", err)
+		return fmt.Errorf("unguard closed proxy ports: %w", err)
 	}
 	return nil
 }
 
-// guard tells the writer which proxy ports are open now; false: those it knows of.
-func (d *Dataplane) guard() (news bool) {
+// guard passes on to the writer which proxy ports were opened and closed. False: none.
+func (d *Dataplane) guard() (changed bool) {
 	for _, carrier := range []Carrier{d.opts.Userspace, d.opts.Kernel} {
 		if carrier == nil {
 			continue
 		}
 		if ports := carrier.ProxyPorts(); len(ports) > 0 {
 			d.opts.Writer.Guard(ports)
-			news = true
+			changed = true
 		}
 	}
-	return news
+	return changed
 }
 
-// carriers returns who carries a service port, and who does not, either nil where there is none.
+// carriers returns the carrier of a service port, and the other one. Either may be nil.
 func (d *Dataplane) carriers(p *service.Port) (by, other Carrier) {
 	if p.Mode.Or(d.opts.Mode) == service.ModeKernel {
 		return d.opts.Kernel, d.opts.Userspace
@@ -177,8 +178,8 @@ func (d *Dataplane) carriers(p *service.Port) (by, other Carrier) {
 	return d.opts.Userspace, d.opts.Kernel
 }
 
-// against turns a whole state into changes.
-func (d *Dataplane) against(ports []*service.Port) []service.Change {
+// changesTo returns the changes that lead to a whole state.
+func (d *Dataplane) changesTo(ports []*service.Port) []service.Change {
 	changes := make([]service.Change, 0, len(ports))
 	wanted := make(map[service.PortName]struct{}, len(ports))
 	for _, p := range ports {
@@ -193,7 +194,7 @@ func (d *Dataplane) against(ports []*service.Port) []service.Change {
 	return changes
 }
 
-// retire has carriers close what has no use any more, once portals lead elsewhere.
+// retire has carriers close what portals no longer lead to.
 func (d *Dataplane) retire(ctx context.Context, changes []service.Change) error {
 	served, left := map[Carrier][]service.PortName{}, map[Carrier][]service.Change{}
 	for _, c := range changes {

@@ -148,14 +148,15 @@ type rig struct {
 
 func newRig() *rig {
 	d := &diary{}
-	r := &rig{diary: d, scribe: &scribe{diary: d, leads: map[service.Frontend]portal.Portal{}}, listeners: &listeners{diary: d}}
+	r := &rig{diary: d, scribe: &scribe{diary: d, leads: map[service.Frontend]portal.Portal{}},
+		listeners: &listeners{diary: d}}
 	r.Dataplane = New(Options{
 		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
 		Aside:     func(n News) { r.news = append(r.news, n) },
 		Counted:   func(n int) { r.aside = n },
 		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
-		ForgetUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
+		DeleteUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
 			r.stale = stale
 			return 0, r.blind
 		},
@@ -166,7 +167,8 @@ func newRig() *rig {
 }
 
 func portOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Protocol: service.UDP}, Created: time.Unix(1, 0), Mode: mode}
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Protocol: service.UDP},
+		Created: time.Unix(1, 0), Mode: mode}
 	for i, at := range []string{frontend, "0.0.0.0:30053"} {
 		f := service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.UDP}
 		p.Exposures = append(p.Exposures, service.Exposure{Frontend: f, Kind: service.Kind(i)})
@@ -203,9 +205,11 @@ func TestOrder(t *testing.T) {
 	}{
 		{"new", "serving dns; serve dns; update 2; retire dns", portOf("dns", vip, 0, "10.1.0.1:53")},
 		{"endpoints alone", "serving dns; serve dns; retire dns", portOf("dns", vip, 0, "10.1.0.2:53")},
-		{"to the kernel", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
+		{"to the kernel", "serving dns; update 2; leave dns, alive true",
+			portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
 		{"the same again", "serving dns; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.2:53")},
-		{"other endpoints", "serving dns; update 2; leave dns, alive true", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")},
+		{"other endpoints", "serving dns; update 2; leave dns, alive true",
+			portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")},
 		{"back", "serving dns; serve dns; update 2; retire dns", portOf("dns", vip, 0, "10.1.0.1:53")},
 	} {
 		r.sync(t, step.port)
@@ -235,7 +239,8 @@ func TestGuardOrder(t *testing.T) {
 	if err := r.Sync(t.Context(), []service.Change{{Name: dns.Name}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.took(); got != "update 2; leave dns, alive false; closed dns; guard map[{IPv4 udp 11000}:false]; update 0" {
+	want := "update 2; leave dns, alive false; closed dns; guard map[{IPv4 udp 11000}:false]; update 0"
+	if got := r.took(); got != want {
 		t.Errorf("closed: %s", got)
 	}
 	r.listeners.closes = map[portal.ProxyPort]bool{port: false}
@@ -266,22 +271,25 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// For the time without the daemon the kernel carries all that it can, and refuses the rest. Listeners stay for what is on its
-// way, and UDP flows to them until they close.
+// For the time without the daemon the kernel carries all that it can, and refuses the rest. Listeners stay for what is
+// on its way, and UDP flows to them until they close.
 func TestHandOver(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		r := newRig()
 		header := portOf("header", "10.96.0.12:53", 0, "10.1.0.1:53")
 		header.Policy.ClientAddress = service.AddressProxyV2
-		r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"), portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
+		r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"),
+			portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
 		r.took()
 		r.stale = nil
 		r.scribe.unknown = broken
-		moved, err := r.HandOver(t.Context(), func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
+		moved, err := r.HandOver(t.Context(),
+			func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
 		if err != nil || moved != 2 || r.stale != nil {
 			t.Fatalf("%d moved, %v, looked for stale flows: %t", moved, err, r.stale != nil)
 		}
-		if said := r.took(); !strings.Contains(said, "; update 3") || strings.Contains(said, "replace") != broken || strings.Contains(said, "leave") {
+		if said := r.took(); !strings.Contains(said, "; update 3") || strings.Contains(said, "replace") != broken ||
+			strings.Contains(said, "leave") {
 			t.Error(said)
 		}
 		for f, p := range r.scribe.leads {
@@ -290,7 +298,8 @@ func TestHandOver(t *testing.T) {
 				t.Errorf("%s of %s leads to %T", f, p.Owner, p.Target)
 			}
 		}
-		if err := r.Forget(t.Context()); err != nil || !r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort("192.0.2.1:11000")) {
+		if err := r.DeleteFlows(t.Context()); err != nil ||
+			!r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort("192.0.2.1:11000")) {
 			t.Errorf("%v, or a flow to a listener that closes is not stale", err)
 		}
 	}
@@ -301,7 +310,7 @@ func TestClose(t *testing.T) {
 	r := newRig()
 	r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"))
 	r.took()
-	if err := errors.Join(r.Close(t.Context()), r.Forget(t.Context())); err != nil || r.took() != "replace 0" {
+	if err := errors.Join(r.Close(t.Context()), r.DeleteFlows(t.Context())); err != nil || r.took() != "replace 0" {
 		t.Errorf("%v, %s", err, r.took())
 	}
 	for _, from := range []string{"192.0.2.1:11000", "10.1.0.1:53"} {
@@ -317,7 +326,8 @@ func TestNoCarrier(t *testing.T) {
 	r.opts.Kernel = nil
 	p := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")
 	r.sync(t, p)
-	if len(r.news) != 1 || !errors.Is(r.news[0].Err, errNoCarrier) || r.news[0].Reason != ByMode || r.target() != (portal.Reject{}) {
+	if len(r.news) != 1 || !errors.Is(r.news[0].Err, errNoCarrier) || r.news[0].Reason != ByMode ||
+		r.target() != (portal.Reject{}) {
 		t.Errorf("%v, leads to %T", r.news, r.target())
 	}
 	other := *p
@@ -367,8 +377,10 @@ func TestStaleUDP(t *testing.T) {
 		port         *service.Port
 		valid, stale []string // who answers
 	}{
-		{"listeners", portOf("dns", vip, 0, "10.1.0.1:53"), []string{"192.0.2.1:11000"}, []string{vip, "10.1.0.1:53", "192.0.2.1:11001"}},
-		{"the kernel", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53"), []string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"192.0.2.1:11000", "10.1.0.3:53"}},
+		{"listeners", portOf("dns", vip, 0, "10.1.0.1:53"), []string{"192.0.2.1:11000"},
+			[]string{vip, "10.1.0.1:53", "192.0.2.1:11001"}},
+		{"the kernel", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53"),
+			[]string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"192.0.2.1:11000", "10.1.0.3:53"}},
 		{"one terminates", terminating, []string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"10.1.0.3:53"}},
 		{"one goes", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"), []string{"10.1.0.1:53"}, []string{"10.1.0.2:53"}},
 		{"all go", portOf("dns", vip, service.ModeKernel), nil, []string{"10.1.0.1:53", vip}},

@@ -10,18 +10,18 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// plan is what a change of a service port is to make of its portals.
+// plan is the portals that a service port is to have after a change.
 type plan struct {
 	change  service.Change
 	created time.Time
-	portals []portal.Portal // none withdraws it
+	portals []portal.Portal // empty: it is to have none
 }
 
 // errNoCarrier is the error of a service port whose mode the daemon does not have.
 var errNoCarrier = errors.New("this daemon does not have the mode that the Service asks for")
 
-// plans has carriers get ready. What cannot be served is set aside, and its clients are refused; the others are not
-// concerned.
+// plans has carriers prepare changes. A service port that cannot be served is set aside and refuses its clients; the
+// others are not affected.
 func (d *Dataplane) plans(changes []service.Change) []plan {
 	out := make([]plan, 0, len(changes))
 	for _, c := range changes {
@@ -37,9 +37,9 @@ func (d *Dataplane) plan(c service.Change) plan {
 	d.ports[c.Name] = c.Port
 	d.opts.Serving(c.Port)
 	portals, reason, err := d.serve(c.Port)
-	portals, unsound := d.sound(c.Name, portals)
-	if err == nil && unsound != nil {
-		reason, err = ByPortal, unsound
+	portals, invalid := d.valid(c.Name, portals)
+	if err == nil && invalid != nil {
+		reason, err = ByPortal, invalid
 	}
 	if err != nil {
 		d.setAside(c, reason, err)
@@ -47,17 +47,17 @@ func (d *Dataplane) plan(c service.Change) plan {
 	return plan{c, c.Port.Created, portals}
 }
 
-// serve asks the carrier of a service port where its portals are to lead.
+// serve has the carrier of a service port prepare it, and returns the portals.
 func (d *Dataplane) serve(p *service.Port) ([]portal.Portal, Reason, error) {
 	if by, _ := d.carriers(p); by != nil {
 		portals, err := by.Serve(p)
 		return portals, ByListener, err
 	}
-	return refusing(p), ByMode, fmt.Errorf("serve %s: %w", p.Name, errNoCarrier)
+	return rejects(p), ByMode, fmt.Errorf("serve %s: %w", p.Name, errNoCarrier)
 }
 
-// refusing are portals that refuse all clients of a service port.
-func refusing(p *service.Port) []portal.Portal {
+// rejects are portals that refuse all clients of a service port.
+func rejects(p *service.Port) []portal.Portal {
 	out := make([]portal.Portal, 0, len(p.Exposures))
 	for _, x := range p.Exposures {
 		out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: portal.Reject{}})
@@ -65,8 +65,8 @@ func refusing(p *service.Port) []portal.Portal {
 	return out
 }
 
-// sound are the portals that the writer can hold, as far as a look at each tells.
-func (d *Dataplane) sound(owner service.PortName, portals []portal.Portal) ([]portal.Portal, error) {
+// valid returns the portals that the writer can hold, as far as it can tell without trying.
+func (d *Dataplane) valid(owner service.PortName, portals []portal.Portal) ([]portal.Portal, error) {
 	checker, ok := d.opts.Writer.(portal.Checker)
 	if !ok {
 		return portals, nil
@@ -80,19 +80,19 @@ func (d *Dataplane) sound(owner service.PortName, portals []portal.Portal) ([]po
 	}), errors.Join(errs...)
 }
 
-// enter has the table hold what plans say, and returns where portals lead elsewhere than before.
-func (d *Dataplane) enter(plans []plan) []portal.Change {
-	var led []portal.Change
+// claim enters plans into the table, and returns the portals that changed.
+func (d *Dataplane) claim(plans []plan) []portal.Change {
+	var changed []portal.Change
 	for _, p := range plans {
-		moved, lost := d.table.Set(p.change.Name, p.created, p.portals)
-		led = append(led, moved...)
-		d.lost = append(d.lost, lost...)
+		moved, conflicts := d.table.Set(p.change.Name, p.created, p.portals)
+		changed = append(changed, moved...)
+		d.conflicts = append(d.conflicts, conflicts...)
 	}
-	return newest(led)
+	return newest(changed)
 }
 
-// standing are plans that leave everything as it is.
-func (d *Dataplane) standing(plans []plan) []plan {
+// currentPlans returns plans that leave the table as it is.
+func (d *Dataplane) currentPlans(plans []plan) []plan {
 	out := make([]plan, 0, len(plans))
 	for _, p := range plans {
 		created, portals := d.table.Claims(p.change.Name)
@@ -101,17 +101,17 @@ func (d *Dataplane) standing(plans []plan) []plan {
 	return out
 }
 
-// back has the table hold what it held before plans were entered.
-func (d *Dataplane) back(before []plan) {
-	known := len(d.lost)
-	d.enter(before)
-	entered := make(map[service.PortName]struct{}, len(before))
+// restore enters the plans that the table held before, and drops the conflicts of those that it had instead.
+func (d *Dataplane) restore(before []plan) {
+	known := len(d.conflicts)
+	d.claim(before)
+	restored := make(map[service.PortName]struct{}, len(before))
 	for _, p := range before {
-		entered[p.change.Name] = struct{}{}
+		restored[p.change.Name] = struct{}{}
 	}
-	d.lost = slices.DeleteFunc(d.lost[:known], func(c portal.Conflict) bool {
-		_, holds := entered[c.Holder]
-		_, loses := entered[c.Loser]
+	d.conflicts = slices.DeleteFunc(d.conflicts[:known], func(c portal.Conflict) bool {
+		_, holds := restored[c.Holder]
+		_, loses := restored[c.Loser]
 		return holds || loses
 	})
 }

@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Sweeper is a Carrier or a Writer that holds what ends by itself: after a time, or once nobody uses it.
+// Sweeper is a Carrier or a Writer that holds what ends without a change: after a time, or once it is unused.
 type Sweeper interface {
 	// Sweep ends what is due, and returns when to look again; zero: not before the next change.
 	Sweep(ctx context.Context) (next time.Time, err error)
 }
 
-// Sweep has carriers and the writer end what is due, and looks through UDP flows each Options.FlowPeriod: one that began while
-// rules changed may have been translated by those before. It returns when to look again; zero: not before the next change. A
-// failure to look through flows is reported to Options.Trouble. After an error only Resync may follow.
+// Sweep has carriers and the writer end what is due, and looks through UDP flows each Options.FlowPeriod: one that
+// began while rules changed may have been translated by the rules before. It returns when to look again; zero: not
+// before the next change. A failure to look through flows is reported to Options.Trouble. After an error only Resync
+// may follow.
 func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	var errs []error
 	for _, part := range []any{d.opts.Userspace, d.opts.Kernel, d.opts.Writer} {
@@ -32,19 +33,18 @@ func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 
 // sweepFlows looks through all UDP flows if that is due, and returns when it is next.
 func (d *Dataplane) sweepFlows(ctx context.Context) (next time.Time) {
-	if d.opts.FlowPeriod <= 0 {
-		return time.Time{}
-	}
 	now := time.Now()
-	if !d.flowsDue.IsZero() && now.Before(d.flowsDue) {
+	switch {
+	case d.opts.FlowPeriod <= 0:
+		return time.Time{}
+	case d.flowsDue.IsZero(): // a resync has just looked
+		d.flowsDue = now.Add(d.opts.FlowPeriod)
+		return d.flowsDue
+	case now.Before(d.flowsDue):
 		return d.flowsDue
 	}
-	first := d.flowsDue.IsZero() // a resync has just looked
 	d.flowsDue = now.Add(d.opts.FlowPeriod)
-	if first {
-		return d.flowsDue
-	}
-	if err := d.forget(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
+	if err := d.deleteStale(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
 		d.opts.Trouble(fmt.Errorf("look through UDP flows: %w", err))
 	}
 	return d.flowsDue

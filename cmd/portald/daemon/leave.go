@@ -20,7 +20,7 @@ func (r *reconciler) stop() error {
 		return err
 	}))
 	r.drain(moved)
-	errs = append(errs, withTimeout(r.dataplane.Forget))
+	errs = append(errs, withTimeout(r.dataplane.DeleteFlows))
 	r.path.listeners.Close()
 	return errors.Join(errs...)
 }

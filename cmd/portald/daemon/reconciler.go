@@ -33,7 +33,7 @@ func newReconciler(d *daemon, report *reporter) *reconciler {
 	r.dataplane = dataplane.New(dataplane.Options{
 		Writer: d.rules.writer, Mode: cfg.Mode, Userspace: d.path.listeners,
 		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
-		ForgetUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod, Own: d.host.addresses.Contains,
+		DeleteUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod, Own: d.host.addresses.Contains,
 		Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
 	})
