@@ -41,8 +41,8 @@ func (t *table) allSteps(c *changeset) []nfnl.Step {
 	return slices.Concat(t.createSteps(c), t.switchSteps(c))
 }
 
-// refill flushes and fills sets that exist, if one transaction has room for all, or else changes the elements that differ.
-// It does that in any case with a set from which elements are retired.
+// refill flushes and fills sets that exist, if one transaction has room for all, or else changes the elements that
+// differ. It does that in any case with a set from which elements are retired.
 func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 	if i := slices.IndexFunc(existing, t.state.retires); i >= 0 {
 		if err := t.adoptElements(c, existing[i:i+1]); err != nil {

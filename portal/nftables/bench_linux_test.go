@@ -12,15 +12,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// clusterIPs are n ClusterIPs, each of which spreads over ten endpoints.
+// clusterIPPortals are n ClusterIPs, each of which spreads over ten endpoints.
 func clusterIPPortals(n int, sticky time.Duration) []portal.Portal {
 	var out []portal.Portal
 	for i := range n {
 		addr := netip.AddrFrom4([4]byte{10, 96 + byte(i>>16), byte(i >> 8), byte(i)})
 		out = append(out, portal.Portal{
 			Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: service.TCP},
-			Owner:    service.PortName{Namespace: "shop", Name: fmt.Sprintf("service-%d", i), Port: "http", Protocol: service.TCP},
-			Target:   portal.Spread{Pool: pool(i, 10, sticky)},
+			Owner: service.PortName{Namespace: "shop", Name: fmt.Sprintf("service-%d", i), Port: "http",
+				Protocol: service.TCP},
+			Target: portal.Spread{Pool: pool(i, 10, sticky)},
 		})
 	}
 	return out
@@ -30,7 +31,8 @@ func pool(i, n int, sticky time.Duration) *portal.Pool {
 	p := &portal.Pool{Affinity: sticky}
 	for k := range n {
 		addr := netip.AddrFrom4([4]byte{10, 128 + byte(i>>16), byte(i >> 8), byte(i)})
-		p.Cluster = append(p.Cluster, portal.Endpoint{Addr: netip.AddrPortFrom(addr, 8000+uint16(k)), MayHairpin: k == 0})
+		e := portal.Endpoint{Addr: netip.AddrPortFrom(addr, 8000+uint16(k)), MayHairpin: k == 0}
+		p.Cluster = append(p.Cluster, e)
 	}
 	return p
 }
@@ -38,7 +40,8 @@ func pool(i, n int, sticky time.Duration) *portal.Pool {
 // BenchmarkKernel measures each operation at several sizes, so that a cost that grows with the number of portals shows.
 func BenchmarkKernel(b *testing.B) {
 	for _, size := range []int{1_000, 10_000, 30_000} {
-		for _, operation := range []string{"first", "again", "address", "endpoint", "class", "portal", "flip", "audit", "audit-all"} {
+		for _, operation := range []string{"first", "again", "address", "endpoint", "class", "portal", "flip", "audit",
+			"audit-all"} {
 			b.Run(fmt.Sprintf("%s/%d", operation, size), func(b *testing.B) {
 				portaltest.Enter(b)
 				benchmark(b, newWriter(b, testOptions()), operation, clusterIPPortals(size, 0))
@@ -88,7 +91,7 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 			update(portal.Spread{Pool: other})
 		case "endpoint": // one less, one more
 			update(portal.Spread{Pool: pool(0, 9+n%2, sticky)})
-		case "class": // the same, where nobody else has as many
+		case "class": // the same, where no other portal has as many
 			update(portal.Spread{Pool: pool(0, 9+n%2, sticky)})
 		case "portal":
 			must(w.Update(b.Context(), []portal.Change{{Frontend: p.Frontend}}))

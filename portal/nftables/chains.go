@@ -8,10 +8,10 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// rules writes the rules of one family. This file has the chains that every table has. The number of rules that a packet
-// goes through does not depend on the number of portals, which are elements of sets and maps. The kernel validates all rules
-// of a table and all verdict maps at each change of a rule or of such a map, so that plain portals, which need no chain of
-// their own, are in maps of addresses and ports.
+// rules writes the rules of one family. This file has the chains that every table has. The number of rules that a
+// packet goes through does not depend on the number of portals, which are elements of sets and maps. The kernel
+// validates all rules of a table and all verdict maps at each change of a rule or of such a map, so that plain portals,
+// which need no chain of their own, are in maps of addresses and ports.
 type rules struct {
 	sets
 	family
@@ -77,8 +77,8 @@ func (r rules) fixed() []chain {
 	return all
 }
 
-// output spares what the daemon sends to endpoints: if an endpoint is a frontend, the daemon would dial itself without end.
-// Packets that stay on the host do not go through this again in prerouting.
+// output spares what the daemon sends to endpoints: if an endpoint is a frontend, the daemon would dial itself without
+// end. Packets that stay on the host do not go through this again in prerouting.
 func (r rules) output(nat []rule) []rule {
 	if r.dials == 0 {
 		return nat
@@ -99,9 +99,9 @@ func (r rules) redirect(ports *set) rule {
 	return rule{redirectable(), redirect{mapping{ports}}}
 }
 
-// lookups look for a portal that redirects or spreads, in every map but that of chains twice: if its target changes while
-// a packet passes, the second lookup finds what the first was too early for. So chains with lookups of their own return
-// when these find nothing. The map of chains has one lookup, for each of which the kernel validates all of it.
+// lookups look for a portal that redirects or spreads, in every map but that of chains twice: if its target changes
+// while a packet passes, the second lookup finds what the first was too early for. So chains with lookups of their own
+// return when these find nothing. The map of chains has one lookup, for each of which the kernel validates all of it.
 func (r rules) lookups(s scope) []rule {
 	twice := []rule{
 		r.redirect(s.redirects),
@@ -143,9 +143,9 @@ func (r rules) postrouting() chain {
 	}}
 }
 
-// input refuses new connections to ports of the daemon's listeners that were not translated by a portal. It cannot accept
-// those that were: chains of other tables decide too. A client socket of this host may use a proxy port, since answers to
-// it begin no connection. The range of ports comes first in each rule, so that other packets cost little.
+// input refuses new connections to ports of the daemon's listeners that were not translated by a portal. It cannot
+// accept those that were: chains of other tables decide too. A client socket of this host may use a proxy port, since
+// answers to it begin no connection. The range of ports comes first in each rule, so that other packets cost little.
 func (r rules) input() []rule {
 	return []rule{
 		{portRange{service.TCP, r.first, r.last}, tcpSYN(), elementOf(r.proxyPorts), jump(guard)},
@@ -171,8 +171,8 @@ func (r rules) clusterIPRules() []rule {
 	return out
 }
 
-// divert marks replies to clients' addresses that the daemon dials from, so that routing delivers them here. Listeners of
-// other programs that are bound to no address do not count.
+// divert marks replies to clients' addresses that the daemon dials from, so that routing delivers them here. Listeners
+// of other programs that are bound to no address do not count.
 func (r rules) divert() rule {
 	return slices.Concat(rule{redirectable()}, transparentSocket(), rule{mark(r.mark)})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// changeset makes one state of a table into another. Its parts are in an order in which they can be applied one by one: at
-// each moment every jump and lookup finds its target, and a portal leads somewhere if it does before and after.
+// changeset makes one state of a table into another. Its parts are in an order in which they can be applied one by one:
+// at each moment every jump and lookup finds its target, and a portal leads somewhere if it does before and after.
 type changeset struct {
 	createSets  []*set
 	writeChains []chain // created, or given other rules

@@ -7,8 +7,9 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// expression is what rules compare and sets are looked up by: something of the packet, of its flow or of its socket, or a
-// random number. This file has one entry for each. Everything else about it, in text and in netlink, is made from that.
+// expression is what rules compare and sets are looked up by: something of the packet, of its flow or of its socket, or
+// a random number. This file has one entry for each. Everything else about it, in text and in netlink, is made from
+// that.
 type expression struct {
 	text     string
 	kernel   string   // the kernel's name of this kind of expression
@@ -131,8 +132,8 @@ func fibType(source bool) expression {
 	}
 }
 
-// socketTransparent and socketWildcard tell whether the packet's local socket may have an address of others, and whether
-// it is bound to no address.
+// socketTransparent and socketWildcard tell whether the packet's local socket may have an address of others, and
+// whether it is bound to no address.
 func socketTransparent() expression { return socket("transparent", nfnl.NFT_SOCKET_TRANSPARENT) }
 func socketWildcard() expression    { return socket("wildcard", nfnl.NFT_SOCKET_WILDCARD) }
 

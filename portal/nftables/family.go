@@ -30,13 +30,21 @@ func familyOf(ip service.IPFamily) family {
 }
 
 func ipv4() family {
-	return family{ip: service.IPv4, word: "ip", number: nfnl.NFPROTO_IPV4, loopback: netip.MustParsePrefix("127.0.0.0/8"),
-		addr: ipv4Addr(), saddrOffset: 12, header: headerIPv4, saddrField: 11, portUnreachable: 3}
+	return family{
+		ip: service.IPv4, word: "ip", number: nfnl.NFPROTO_IPV4,
+		loopback: netip.MustParsePrefix("127.0.0.0/8"), addr: ipv4Addr(),
+		saddrOffset: 12, header: headerIPv4, saddrField: 11,
+		portUnreachable: 3,
+	}
 }
 
 func ipv6() family {
-	return family{ip: service.IPv6, word: "ip6", number: nfnl.NFPROTO_IPV6, loopback: netip.MustParsePrefix("::1/128"),
-		addr: ipv6Addr(), saddrOffset: 8, header: headerIPv6, saddrField: 8, portUnreachable: 4}
+	return family{
+		ip: service.IPv6, word: "ip6", number: nfnl.NFPROTO_IPV6,
+		loopback: netip.MustParsePrefix("::1/128"), addr: ipv6Addr(),
+		saddrOffset: 8, header: headerIPv6, saddrField: 8,
+		portUnreachable: 4,
+	}
 }
 
 // owns tells whether an address is of this family.

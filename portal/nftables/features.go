@@ -35,7 +35,8 @@ func (r rules) features() []feature {
 	return []feature{
 		one("connection tracking (nft_ct)", "filter", "forward", rule{newConnection(), translated()}),
 		one("translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),
-		one("redirects (nft_redir) by maps", "nat", "prerouting", rule{tcp, redirect{mapping{r.ips.redirects}}}, r.ips.redirects),
+		one("redirects (nft_redir) by maps", "nat", "prerouting",
+			rule{tcp, redirect{mapping{r.ips.redirects}}}, r.ips.redirects),
 		one("masquerading fully at random (nft_masq)", "nat", "postrouting", rule{masquerade{}}),
 		one("refusals (nft_reject)", "filter", "input", rule{reject{}}),
 		one("resets (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// This kernel has all, finds out at once, and keeps nothing of the trial.
-func TestTrial(t *testing.T) {
+// This kernel has all features, and keeps nothing of the trial.
+func TestFeatureTrial(t *testing.T) {
 	needNFT(t)
 	portaltest.Enter(t)
 	before, err := nft(context.Background(), "", "list", "ruleset")
@@ -42,8 +42,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// What a kernel lacks is named, all of it, and nothing else.
-func TestLacks(t *testing.T) {
+// Every feature that a kernel lacks is named, and no other.
+func TestMissingFeatures(t *testing.T) {
 	o := testOptions()
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := func(some ...feature) error {
+	oldKernel := func(some ...feature) error {
 		for _, f := range some {
 			if strings.Contains(f.what, "nft_fib") || strings.Contains(f.what, "nft_numgen") {
 				return syscall.ENOENT
@@ -60,11 +60,12 @@ func TestLacks(t *testing.T) {
 		}
 		return nil
 	}
-	lacking, err := missing(r.features(), old)
-	if got := strings.Join(lacking, ", "); got != "types of addresses (nft_fib), random numbers (nft_numgen)" || !errors.Is(err, syscall.ENOENT) {
+	lacking, err := missing(r.features(), oldKernel)
+	want := "types of addresses (nft_fib), random numbers (nft_numgen)"
+	if got := strings.Join(lacking, ", "); got != want || !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("lacks %s, %v", got, err)
 	}
 	if lacking, err = missing(r.features(), func(...feature) error { return nil }); lacking != nil || err != nil {
-		t.Errorf("has all, and lacks %s, %v", lacking, err)
+		t.Errorf("a kernel with all features lacks %s, %v", lacking, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// host is a table in memory, as strict as the kernel: elements and chains are there before they change or go.
+// host is a table in memory, as strict as the kernel: what is replaced or removed must exist.
 type host struct {
 	sets   map[string]map[string]string // elements as text, with where they lead
 	chains map[string]string
@@ -24,7 +24,7 @@ func newHost() *host { return &host{map[string]map[string]string{}, map[string]s
 func (h *host) apply(c *changeset, f family) error {
 	for _, s := range c.createSets {
 		if h.sets[s.name] != nil {
-			return fmt.Errorf("set %s is there", s.name)
+			return fmt.Errorf("set %s exists", s.name)
 		}
 		h.sets[s.name] = map[string]string{}
 	}
@@ -37,7 +37,8 @@ func (h *host) apply(c *changeset, f family) error {
 		for _, x := range change.all {
 			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
 			if _, there := set[key]; set == nil || there != change.exists {
-				return fmt.Errorf("%s %s into %s, which is there: %t, and has it: %t", change.what, key, x.set.name, set != nil, there)
+				return fmt.Errorf("%s %s in set %s, which exists: %t, and has it: %t", change.what, key, x.set.name,
+					set != nil, there)
 			}
 			if set[key] = fmt.Sprint(x.value); change.what == "remove" {
 				delete(set, key)
@@ -47,13 +48,13 @@ func (h *host) apply(c *changeset, f family) error {
 	h.write(c.trimChains, f)
 	for _, name := range c.dropChains {
 		if _, there := h.chains[name]; !there {
-			return fmt.Errorf("chain %s is not there", name)
+			return fmt.Errorf("chain %s does not exist", name)
 		}
 		delete(h.chains, name)
 	}
 	for _, s := range c.dropSets {
 		if len(h.sets[s.name]) > 0 {
-			return fmt.Errorf("set %s goes with elements in it", s.name)
+			return fmt.Errorf("set %s is dropped with elements in it", s.name)
 		}
 		delete(h.sets, s.name)
 	}

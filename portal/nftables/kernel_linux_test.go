@@ -31,7 +31,7 @@ func newWriter(t testing.TB, o Options) *Writer {
 	return w
 }
 
-// needNFT is for tests that look at what the kernel holds through the eyes of nft.
+// needNFT is for tests that have nft load or list rules.
 func needNFT(t testing.TB) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		portaltest.Missing(t, "needs nft (Debian package nftables)")
@@ -43,7 +43,7 @@ func nft(ctx context.Context, input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// accepted has nft take a text, as one message, which only real root may make that long.
+// accepted has nft load a text. That is one message, for which others than root have no buffers of that size.
 func accepted(t *testing.T, input string, args ...string) {
 	t.Helper()
 	_, err := nft(t.Context(), input, args...)
@@ -58,7 +58,7 @@ func accepted(t *testing.T, input string, args ...string) {
 // kernel is the one of this network namespace.
 type kernel struct{ table string }
 
-// Dump has the parts of each table in order: the kernel lists them in that in which they were made.
+// Dump sorts the parts of each table, which the kernel lists in the order of their creation.
 func (k kernel) Dump(ctx context.Context) (string, error) {
 	text, err := nft(ctx, "", "list", "ruleset")
 	var tables []string
@@ -99,15 +99,17 @@ func (k kernel) Damage(ctx context.Context, f service.Frontend) error {
 		maps = fam.newSets().nodePorts
 	}
 	for _, s := range []*set{maps.redirects, maps.chains, maps.plain, maps.refused, maps.dropped} {
-		if _, err := nft(ctx, "", "delete", "element", fam.word, k.table, s.name, "{", s.key.values(e), "}"); err == nil {
+		_, err := nft(ctx, "", "delete", "element", fam.word, k.table, s.name, "{", s.key.values(e), "}")
+		if err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("nothing leads from %s", f)
+	return fmt.Errorf("no element has %s", f)
 }
 
 func (k kernel) Unhook(ctx context.Context) error {
-	_, err := nft(ctx, fmt.Sprintf("flush chain ip %s nat-prerouting\nflush chain ip6 %[1]s nat-output\n", k.table), "-f", "-")
+	flush := fmt.Sprintf("flush chain ip %s nat-prerouting\nflush chain ip6 %[1]s nat-output\n", k.table)
+	_, err := nft(ctx, flush, "-f", "-")
 	return err
 }
 
@@ -157,8 +159,8 @@ func TestSpreading(t *testing.T) {
 	})
 }
 
-// Both renderings are the same rules: what nft makes of the text is what netlink makes.
-func TestRenderIsWhatIsWritten(t *testing.T) {
+// The kernel has the same rules from nft, which loads the text, as from the Writer, by netlink.
+func TestTextAndNetlinkAgree(t *testing.T) {
 	needNFT(t)
 	for name, test := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +172,7 @@ func TestRenderIsWhatIsWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 				portaltest.Enter(t)
-				for range 2 { // the second time in place of the first
+				for range 2 { // the second replaces the first
 					accepted(t, string(text), "-f", "-")
 				}
 				want, err := kernel{}.Dump(t.Context())
@@ -221,7 +223,7 @@ func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := newWriter(t, testOptions()).Cleanup(t.Context()); err != nil { // another's
+	if err := newWriter(t, testOptions()).Cleanup(t.Context()); err != nil { // another Writer's
 		t.Fatal(err)
 	}
 	if err := w.Update(t.Context(), change); !errors.Is(err, syscall.ENOENT) {

@@ -77,8 +77,8 @@ func (k key) parse(b []byte) element {
 	return e
 }
 
-// typeof is what nft keeps of a concatenation in a set's userdata, for declarations by typeof: each level is a pair of a
-// number and what that is about.
+// typeof is what nft keeps of a concatenation in a set's userdata, for declarations by typeof: each level is a pair of
+// a number and what that is about.
 func (k key) typeof() []byte {
 	var parts nfnl.Userdata
 	for i, e := range k {

@@ -18,8 +18,8 @@ type lookup struct {
 // elementOf matches what a set has.
 func elementOf(s *set) lookup { return lookup{key: s.key, in: s} }
 
-// fromOutside matches a source that none of these prefixes has, which are masked, in order, and do not overlap. A rule has
-// room for some forty of them by themselves; a set has for all.
+// fromOutside matches a source that none of these prefixes has, which are masked, in order, and do not overlap. A rule
+// has room for some forty of them by themselves; a set has for all.
 func (f family) fromOutside(prefixes []netip.Prefix) statement {
 	if len(prefixes) == 1 {
 		return f.from(prefixes[0], true)

@@ -8,15 +8,15 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints. Plain
-// portals are elements of maps, by class.
+// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints.
+// Plain portals are elements of maps, by class.
 func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
 	f := r.forwarding(p.Kind, to)
 	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
 }
 
-// plainChain sends flows to endpoints, after marking those that are to be masqueraded. It jumps there twice: a portal that
-// moves to another class meanwhile is missed once. Flows of one that was deleted meanwhile lose the mark.
+// plainChain sends flows to endpoints, after marking those that are to be masqueraded. It jumps there twice: a portal
+// that moves to another class meanwhile is missed once. Flows of one that was deleted meanwhile lose the mark.
 func (r rules) plainChain(s scope) []rule {
 	var out []rule
 	if s.external == nil {
@@ -44,8 +44,8 @@ func (c class) newSet(f family, portals key) *set {
 	return &set{name: c.name(), key: k, data: key{f.daddr(), dport()}}
 }
 
-// chain sends flows to the endpoints that a map has. Each class has a chain of its own because the kernel goes through all
-// of a map for a new rule that looks it up: a new class is still empty, and the rules of others stay.
+// chain sends flows to the endpoints that a map has. Each class has a chain of its own because the kernel goes through
+// all of a map for a new rule that looks it up: a new class is still empty, and the rules of others stay.
 func (c class) chain(endpoints *set) chain {
 	protocols := protocolIs(service.TCP, service.UDP, service.SCTP)
 	return chain{name: c.name(), rules: []rule{{protocols, dnatMap{mapping{endpoints}}}}}

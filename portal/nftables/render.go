@@ -10,8 +10,8 @@ import (
 )
 
 // Render returns what a Writer with these options has a host hold for portals, as text for nft -f, which replaces what
-// the host's tables of that name hold: those of both families. Options that touch the host are not used. Portals that no
-// rule can express are left out and named in the error; the rest is there.
+// the host's tables of that name hold: those of both families. Options that touch the host are not used. Portals that
+// no rule can express are left out and named in the error; the rest is there.
 func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -125,8 +125,8 @@ func (f family) literalMap(endpoints []netip.AddrPort) *set {
 	return s
 }
 
-// literalPrefixes is an anonymous set of source addresses, by prefixes that are masked, in order, and do not overlap. Its
-// elements are where each begins, and the first address after it unless the next begins there or there is none.
+// literalPrefixes is an anonymous set of source addresses, by prefixes that are masked, in order, and do not overlap.
+// Its elements are where each begins, and the first address after it unless the next begins there or there is none.
 func (f family) literalPrefixes(prefixes []netip.Prefix) *set {
 	var bounds []element
 	for i, p := range prefixes {

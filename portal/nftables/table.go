@@ -95,14 +95,14 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 }
 
 func (t *table) update(ctx context.Context, changes []portal.Change) error {
-	ours := slices.DeleteFunc(slices.Clone(changes), func(c portal.Change) bool { return !t.owns(c.Frontend.Addr.Addr()) })
-	c := t.state.change(ours)
+	others := func(c portal.Change) bool { return !t.owns(c.Frontend.Addr.Addr()) }
+	c := t.state.change(slices.DeleteFunc(slices.Clone(changes), others))
 	if c.empty() {
 		return nil
 	}
-	// In a hook a packet goes through the rules of the generation that it met first, but lookups find elements as they are at
-	// that time. So a new element must not send it to a chain that is still empty for it, and what later hooks look up for
-	// packets that old elements sent on must stay until these are gone.
+	// In a hook a packet goes through the rules of the generation that it met first, but lookups find elements as they
+	// are at that time. So a new element must not send it to a chain that is still empty for it, and what later hooks
+	// look up for packets that old elements sent on must stay until these are gone.
 	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c), t.retireSteps(c)} {
 		if err := t.conn.Commit(ctx, steps); err != nil {
 			return err
@@ -114,8 +114,8 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	return t.relist(c)
 }
 
-// unbind deletes the elements of clients that are bound to endpoints that are gone: an endpoint that comes back does not
-// get them back. Packets add elements meanwhile and others time out, so that a deletion may need more than one try.
+// unbind deletes the elements of clients that are bound to endpoints that are gone: an endpoint that comes back does
+// not get them back. Packets add elements meanwhile and others time out, so that a deletion may need more than one try.
 func (t *table) unbind(ctx context.Context, all []affinity) error {
 	const tries = 3
 	for _, a := range all {

@@ -13,7 +13,8 @@ const (
 	nested          = 1 << 15 // NLA_F_NESTED
 )
 
-// Attributes is a list of netlink attributes in wire format, which grows. Numbers are big-endian, as nf_tables has them.
+// Attributes is a list of netlink attributes in wire format, which grows. Numbers are big-endian, as nf_tables has
+// them.
 type Attributes []byte
 
 // Bytes appends an attribute.

@@ -76,8 +76,8 @@ func (c *Conn) Commit(ctx context.Context, steps []Step) error {
 	return c.advance(transactions)
 }
 
-// transact sends messages as one transaction. Only the last is to be acknowledged: a thousand answers would not fit into
-// the socket's buffer. The kernel reports errors unasked, before that.
+// transact sends messages as one transaction. Only the last is to be acknowledged: a thousand answers would not fit
+// into the socket's buffer. The kernel reports errors unasked, before that.
 func (c *Conn) transact(messages []Message) error {
 	if len(messages) == 0 {
 		return nil

@@ -1,7 +1,7 @@
 package nfnl
 
-// The kernel counts the transactions of a network namespace: the generation id. While none came but ours, the tables are
-// as written.
+// The kernel counts the transactions of a network namespace: the generation id. While none came but ours, the tables
+// are as written.
 
 func generationRequest() Message { return Request(NFT_MSG_GETGEN, 0, unspecified, nil) }
 

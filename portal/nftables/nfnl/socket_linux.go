@@ -20,8 +20,8 @@ func (c *Conn) maxMessage() (size int, err error) {
 	return size - 4096, errors.Join(failed, err)
 }
 
-// dumpSize is the size up to which the kernel fills each part of a dump, once it has seen a buffer of that size. For each
-// part it looks for its place from the beginning of a set: small parts make long sets far slower.
+// dumpSize is the size up to which the kernel fills each part of a dump, once it has seen a buffer of that size. For
+// each part it looks for its place from the beginning of a set: small parts make long sets far slower.
 const dumpSize = 32 << 10
 
 // growDumps shows the kernel such a buffer.
@@ -47,9 +47,9 @@ func (c *Conn) growDumps() error {
 	return err
 }
 
-// discardAnswers reads answers to earlier requests, without waiting: a transaction has one for each message that failed,
-// of which only the first is used, and an answer may come after its timeout. Each would be taken for the answer to the
-// next request. The kernel answers before a send returns, so that no other comes later.
+// discardAnswers reads answers to earlier requests, without waiting: a transaction has one for each message that
+// failed, of which only the first is used, and an answer may come after its timeout. Each would be taken for the answer
+// to the next request. The kernel answers before a send returns, so that no other comes later.
 func (c *Conn) discardAnswers() error {
 	raw, err := c.netlink.SyscallConn()
 	if err != nil {

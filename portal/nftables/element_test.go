@@ -1,0 +1,37 @@
+package nftables
+
+import (
+	"testing"
+
+	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/portal/portaltest"
+)
+
+// What is written of an element is what is read of it: else an audit would find differences where there are none.
+func TestElementsAreReadAsWritten(t *testing.T) {
+	for name, test := range cases() {
+		o, portals := test()
+		if err := o.complete(); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []family{ipv4(), ipv6()} {
+			r, err := o.rules(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, c := build(r, portals, portaltest.Guarded(true))
+			for _, e := range c.add {
+				var a nfnl.Attributes
+				e.set.appendElement(&a, e, true)
+				if read, err := e.set.parseElement(a); err != nil || read != e {
+					t.Errorf("%s: %s: written %+v, read %+v, %v", name, e.set.name, e, read, err)
+				}
+			}
+			for _, s := range c.createSets {
+				if read := s.key.parse(nil); read != (element{}) {
+					t.Errorf("%s: a key of no bytes is %+v", s.name, read)
+				}
+			}
+		}
+	}
+}
