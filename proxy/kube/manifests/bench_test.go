@@ -136,7 +136,7 @@ func BenchmarkOneChange(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Appendf(nil, "- 10.244.%d.7", 1+i%2)
 					check(b, os.WriteFile(path, bytes.Replace(text, []byte("- 10.244.0.7"), to, 1), 0o644))
-					m.takeIn(pending{files: map[string]*location{path: m.sources[0]}}, n)
+					m.readChanges(pending{files: map[string]*location{path: m.locations[0]}}, n)
 					if changes, _ := store.Take(); len(changes) != 1 {
 						b.Fatal("change not seen")
 					}

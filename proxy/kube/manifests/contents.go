@@ -9,57 +9,57 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// contents is what a reading found.
+// contents are the objects and problems of a reading.
 type contents struct {
 	objects  map[translate.Key]translate.Object
-	others   map[string]int // objects of kinds that are not read
+	others   map[string]int // number of objects by kind that is not read
 	problems []string
-	refused  map[translate.Key]struct{} // their last good state stays
-	torn     bool                       // something could not even be named: all that is missing now stays
+	refused  map[translate.Key]struct{} // keep their last valid state
+	unnamed  bool                       // the name of something refused is unknown: all objects that are missing now are kept
 }
 
-// contents goes through the decoded fragments in order. Of an object that is there twice the first is taken.
+// contents collects the decoded fragments in order. Of an object that is there twice the first is served.
 func (r *reading) contents() contents {
 	c := contents{objects: map[translate.Key]translate.Object{}, others: map[string]int{}, refused: map[translate.Key]struct{}{}}
 	for i, f := range r.fragments {
 		for _, d := range r.results[i] {
 			f.item = max(f.item, d.item)
-			c.take(d, fmt.Sprintf("%s: %s", r.path, f.place()))
+			c.add(d, fmt.Sprintf("%s: %s", r.path, f.place()))
 		}
 	}
 	return c
 }
 
-func (c *contents) take(d decoded, place string) {
+func (c *contents) add(d decoded, place string) {
 	for _, w := range d.warnings {
-		c.say(place, w)
+		c.problem(place, w)
 	}
 	switch _, twice := c.objects[d.key]; {
 	case d.err != nil:
-		c.say(place, d.err.Error())
+		c.problem(place, d.err.Error())
 		c.refused[d.key] = struct{}{}
-		c.torn = c.torn || d.key == translate.Key{}
+		c.unnamed = c.unnamed || d.key == translate.Key{}
 	case d.other != "":
 		c.others[d.other]++
 	case d.kept == nil: // an empty list
 	case twice:
-		c.say(place, fmt.Sprintf("%s is in this file twice; the first is served", d.key))
+		c.problem(place, fmt.Sprintf("%s is in this file twice; the first is served", d.key))
 	default:
 		c.objects[d.key] = d.kept
 	}
 }
 
-// refuses tells whether an object was, or may have been, among what could not be read: one whose kind is not clear may
-// have been of any.
+// refuses tells whether an object was, or may have been, in what could not be read: a fragment of unknown kind may have
+// been any.
 func (c contents) refuses(key translate.Key) bool {
 	_, refused := c.refused[key]
-	_, unclear := c.refused[unclearKey(key.Namespace, key.Name)]
-	return refused || unclear || c.torn
+	_, anyKind := c.refused[anyKindKey(key.Namespace, key.Name)]
+	return refused || anyKind || c.unnamed
 }
 
-func (c *contents) say(place, text string) { c.problems = append(c.problems, place+": "+text) }
+func (c *contents) problem(place, text string) { c.problems = append(c.problems, place+": "+text) }
 
-// place says where in a file a fragment is.
+// place is where in a file a fragment is.
 func (f fragment) place() string {
 	if f.item > 0 {
 		return fmt.Sprintf("document %d, item %d (line %d)", f.doc, f.item, f.line)
@@ -67,7 +67,7 @@ func (f fragment) place() string {
 	return fmt.Sprintf("document %d (line %d)", f.doc, f.line)
 }
 
-// note is one line about what is not read, empty when there is none.
+// note is a line about objects that are not read, empty if there are none.
 func (c contents) note(path string) string {
 	if len(c.others) == 0 {
 		return ""

@@ -17,19 +17,19 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// decoded is what one object in a file turned out to be.
+// decoded is the result of decoding one object of a file.
 type decoded struct {
-	item     int              // number in its list, where the fragment was a whole list
-	key      translate.Key    // zero when not even that can be told
-	object   metav1.Object    // nil when it is refused, or not of a kind that is read
-	kept     translate.Object // what stays of the object, once it is trimmed
-	other    string           // the kind, when it is none that is read
-	warnings []string         // served all the same
+	item     int              // number in its list, if the fragment was a whole list
+	key      translate.Key    // zero if the name is unknown
+	object   metav1.Object    // nil if it is refused, or of a kind that is not read
+	kept     translate.Object // what is stored of the object, once it is trimmed
+	other    string           // the kind, if it is one that is not read
+	warnings []string         // the object is served nevertheless
 	err      error            // why it is refused
 	broken   bool             // … because the text is no YAML
 }
 
-// header is the part of an object that says which it is, or of a list what is in it.
+// header is the part of an object that identifies it, and the items of a list.
 type header struct {
 	typeMeta
 	Metadata struct {
@@ -39,8 +39,7 @@ type header struct {
 	Items json.RawMessage `json:"items"`
 }
 
-// decode reads the objects of a fragment: one, or those of a list that was not taken apart before. The result is never
-// empty.
+// decode returns the objects of a fragment: one, or those of a list that was not split. The result is never empty.
 func decode(f fragment) []decoded {
 	text, warnings, err := f.toJSON()
 	if err != nil {
@@ -60,7 +59,7 @@ func decode(f fragment) []decoded {
 	return out
 }
 
-// decodeTrimmed reads them as decode does, and keeps of them what is needed.
+// decodeTrimmed decodes a fragment and trims its objects.
 func decodeTrimmed(f fragment, opts translate.Options) []decoded {
 	out := decode(f)
 	for i := range out {
@@ -71,13 +70,13 @@ func decodeTrimmed(f fragment, opts translate.Options) []decoded {
 	return out
 }
 
-// headerOf reads which object text is.
+// headerOf decodes the header of an object.
 func headerOf(text []byte) (head header, err error) {
 	err = plainError(kjson.UnmarshalCaseSensitivePreserveInts(text, &head))
 	return head, err
 }
 
-// decodeList reads the items of a list. The result is never empty.
+// decodeList decodes the items of a list. The result is never empty.
 func decodeList(list header) []decoded {
 	var items []json.RawMessage
 	if len(list.Items) > 0 {
@@ -101,7 +100,7 @@ func decodeList(list header) []decoded {
 	return out
 }
 
-// decodeObject reads one object; list is the kind of the list around it, whose items may lack their own.
+// decodeObject decodes one object; list is the kind of the list around it, whose items may omit theirs.
 func decodeObject(text []byte, head header, list typeMeta) (out decoded) {
 	meta := head.typeMeta
 	if meta.Kind == "" && list.Kind != "List" {
@@ -109,7 +108,7 @@ func decodeObject(text []byte, head header, list typeMeta) (out decoded) {
 	}
 	object, err := newObject(meta)
 	if err != nil {
-		return decoded{key: unclearKey(head.Metadata.Namespace, head.Metadata.Name), err: err}
+		return decoded{key: anyKindKey(head.Metadata.Namespace, head.Metadata.Name), err: err}
 	}
 	if object == nil {
 		return decoded{other: schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind().String()}
@@ -134,7 +133,7 @@ func decodeObject(text []byte, head header, list typeMeta) (out decoded) {
 	return out
 }
 
-// plainError says which field has the wrong type, without Go's names.
+// plainError describes a field of the wrong type in the terms of YAML, not of Go.
 func plainError(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s: is a %s; write a %s", cmp.Or(wrong.Field, "the document"), wrong.Value, yamlType(wrong.Type))

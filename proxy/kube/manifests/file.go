@@ -9,22 +9,22 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// emptyGrace is how long a file that was emptied keeps its objects: a program that replaces a file by writing anew
-// ("kubectl get … > file") empties it first, and fills it when it has the data.
+// emptyGrace is how long a file that was truncated keeps its objects: "kubectl get … > file" truncates the file first, and
+// writes it when it has the data.
 const emptyGrace = 10 * time.Second
 
-// file is one manifest file as it was last read.
+// file is a manifest file as it was last read.
 type file struct {
 	path  string
 	order int
 
-	info    fs.FileInfo // what was read; nil = nothing, or to be read again
+	info    fs.FileInfo // of what was read; nil: nothing, or read it again
 	objects map[translate.Key]translate.Object
-	known   map[digest][]decoded // what each of its fragments is, so that only changed ones are decoded
-	said    map[string]struct{}  // problems that stand and were said
+	known   map[digest][]decoded // the result for each fragment, so that only new ones are decoded
+	logged  map[string]struct{}  // problems that were logged and persist
 }
 
-// digest stands for the text of a fragment and for what else decides how it is read.
+// digest identifies the text of a fragment and what else determines how it is decoded.
 type digest struct {
 	sum  uint64
 	size int
@@ -32,11 +32,11 @@ type digest struct {
 	item bool
 }
 
-// stale tells whether the file is not (or no longer) as it was read.
+// stale tells whether the file differs from what was read.
 func (f *file) stale() bool {
 	info, err := statFile(f.path)
 	if err != nil {
-		return true // read it, to have the error reported
+		return true // reading it reports the error
 	}
 	if info == nil || f.info == nil {
 		return info != nil || f.info != nil || len(f.objects) > 0
@@ -44,7 +44,7 @@ func (f *file) stale() bool {
 	return !os.SameFile(f.info, info) || f.info.Size() != info.Size() || !f.info.ModTime().Equal(info.ModTime())
 }
 
-// statFile is the identity of a regular file, symbolic links followed; nil when there is none.
+// statFile returns the info of a regular file behind symbolic links; nil if there is none.
 func statFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

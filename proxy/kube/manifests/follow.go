@@ -11,27 +11,27 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// Times of following files.
+// When changes of files are read.
 const (
-	settleTime   = 50 * time.Millisecond // quiet after which a change is taken to be complete
-	settleAtMost = time.Second           // … or this long after it began, when there is no quiet
-	rescanPeriod = 5 * time.Second       // all files are looked at, whatever the host notified
+	quietPeriod  = 50 * time.Millisecond // without events, after which a change is considered complete
+	maxDelay     = time.Second           // after the first event, if events keep coming
+	rescanPeriod = 5 * time.Second       // all files are checked, whatever events there were
 )
 
-// follow asks for watcher of the folders of the sources and of those around them.
-func follow(n *platform.DirWatcher, sources []*location) {
-	for _, src := range sources {
-		if src.stream {
+// watchDirs watches the directories of the locations and those around them.
+func watchDirs(w *platform.DirWatcher, locations []*location) {
+	for _, l := range locations {
+		if l.stream {
 			continue
 		}
-		n.Add(filepath.Dir(src.path))
-		if src.folder {
-			n.Add(src.path)
+		w.Add(filepath.Dir(l.path))
+		if l.dir {
+			w.Add(l.path)
 		}
 	}
 }
 
-// pending is what is known to have changed and waits for quiet.
+// pending are the changes that are to be read after a quiet period.
 type pending struct {
 	files map[string]*location // by path
 	all   bool
@@ -40,24 +40,24 @@ type pending struct {
 
 func (p *pending) any() bool { return p.all || len(p.files) > 0 }
 
-// note takes in an event about the path and tells whether it concerns the sources.
-func (p *pending) note(path string, sources []*location) bool {
-	concerns := false
-	for _, src := range sources {
+// add adds the change that an event for a path means. False: none of the locations is affected.
+func (p *pending) add(path string, locations []*location) bool {
+	affected := false
+	for _, l := range locations {
 		in, base := filepath.Dir(path), filepath.Base(path)
-		switch swap := strings.HasPrefix(base, ".."); { // "..data", by which a mounted ConfigMap changes as a whole
-		case src.stream:
-		case src.folder && path == src.path, swap && (in == src.path || in == filepath.Dir(src.path)):
-			p.all, concerns = true, true
-		case path == src.path, src.folder && in == src.path && isManifest(base):
-			p.files[path], concerns = src, true
+		switch swap := strings.HasPrefix(base, ".."); { // "..data": a mounted ConfigMap is replaced as a whole
+		case l.stream:
+		case l.dir && path == l.path, swap && (in == l.path || in == filepath.Dir(l.path)):
+			p.all, affected = true, true
+		case path == l.path, l.dir && in == l.path && isManifest(base):
+			p.files[path], affected = l, true
 		}
 	}
-	return concerns
+	return affected
 }
 
-// followChanges takes in changes until ctx ends.
-func (m *Source) followChanges(ctx context.Context, n *platform.DirWatcher) {
+// followChanges reads changes until ctx ends.
+func (s *Source) followChanges(ctx context.Context, w *platform.DirWatcher) {
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
@@ -68,46 +68,46 @@ func (m *Source) followChanges(ctx context.Context, n *platform.DirWatcher) {
 		if changed.since.IsZero() {
 			changed.since = now
 		}
-		quiet.Reset(min(settleTime, max(0, settleAtMost-now.Sub(changed.since))))
+		quiet.Reset(min(quietPeriod, max(0, maxDelay-now.Sub(changed.since))))
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-n.Events:
-			if changed.note(e.Name, m.sources) {
+		case e := <-w.Events:
+			if changed.add(e.Name, s.locations) {
 				arm()
 			}
-		case <-n.Lost: // events were lost
+		case <-w.Lost:
 			changed.all = true
 			arm()
 		case <-rescan.C:
 			if !changed.any() {
-				m.takeIn(pending{all: true}, n)
+				s.readChanges(pending{all: true}, w)
 			}
 		case <-quiet.C:
-			m.takeIn(changed, n)
+			s.readChanges(changed, w)
 			changed = pending{files: map[string]*location{}}
 		}
 	}
 }
 
-// takeIn reads what changed, as one change: the files the host named, whatever their times say, and where that is not
-// enough all that look changed.
-func (m *Source) takeIn(changed pending, n *platform.DirWatcher) {
+// readChanges reads what changed, as one change: files that had events, even if their times did not change, and after
+// lost events all files that differ from what was read.
+func (s *Source) readChanges(changed pending, w *platform.DirWatcher) {
 	files := map[*file]struct{}{}
 	if changed.all {
-		for _, src := range m.sources {
-			stale, err := src.scan()
-			src.report(err, m.log)
+		for _, l := range s.locations {
+			stale, err := l.scan()
+			l.report(err, s.log)
 			for _, f := range stale {
 				files[f] = struct{}{}
 			}
 		}
-		follow(n, m.sources)
+		watchDirs(w, s.locations)
 	}
-	for path, src := range changed.files {
-		files[src.file(path)] = struct{}{}
+	for path, l := range changed.files {
+		files[l.file(path)] = struct{}{}
 	}
-	m.update(readings(slices.SortedFunc(maps.Keys(files), compareFiles)))
+	s.update(readings(slices.SortedFunc(maps.Keys(files), compareFiles)))
 }

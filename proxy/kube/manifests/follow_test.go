@@ -80,7 +80,7 @@ func (r *running) wait(want string) {
 // stays fails when the state changes within the time a change takes to be seen.
 func (r *running) stays(want string) {
 	r.t.Helper()
-	for end := time.Now().Add(6 * settleTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(6 * quietPeriod); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if got := r.state(); got != want {
 			r.t.Fatalf("served: %q, want %q", got, want)
 		}
@@ -255,7 +255,7 @@ func TestPathThatVanishesIsServedAgainWhenBack(t *testing.T) {
 	r.wait("a=10.96.0.2")
 	write(t, filepath.Join(dir, "a.yaml"), svc("a", "10.96.0.3"))
 	r.wait("a=10.96.0.3")
-	r.said(dir + " is gone; its objects are removed until it is back")
+	r.said(dir + " was removed, and so are its objects")
 }
 
 func TestStandardInputAndPipeAreReadOnce(t *testing.T) {

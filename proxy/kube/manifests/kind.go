@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// typeMeta is what says which kind an object is of.
+// typeMeta is the kind of an object.
 type typeMeta struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -23,7 +23,7 @@ type typeMeta struct {
 
 func (t typeMeta) isList() bool { return strings.HasSuffix(t.Kind, "List") }
 
-// newObject returns an empty object of the kind, nil without an error for a kind that is not read.
+// newObject returns an empty object of a kind, nil without an error for a kind that is not read.
 func newObject(meta typeMeta) (metav1.Object, error) {
 	if meta.Kind == "" {
 		return nil, errors.New("kind: is missing; write one, such as Service")
@@ -47,7 +47,7 @@ func newObject(meta typeMeta) (metav1.Object, error) {
 	return nil, nil
 }
 
-// versionRead is the apiVersion in which a kind is read, and false for the kinds that are not.
+// versionRead is the apiVersion in which a kind is read; false if it is not read.
 func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
 	switch {
 	case kind.Group == corev1.GroupName && (kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode)):
@@ -58,9 +58,9 @@ func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
 	return "", false
 }
 
-// misspelt tells whether nobody knows a kind: its group is one of Kubernetes' own and has no such kind in any version,
-// or looks like one and the kind is one that is read. Other groups may be anybody's, *.k8s.io included: Kubernetes'
-// add-ons, as the Gateway API, have theirs there.
+// misspelt tells whether a kind does not exist: its group is one of Kubernetes' own and has no such kind in any version,
+// or its group ends as they do and the kind is one that is read. Other groups may be of add-ons, *.k8s.io included, such
+// as the Gateway API's.
 func misspelt(kind schema.GroupVersionKind) bool {
 	switch {
 	case scheme.Scheme.Recognizes(kind):

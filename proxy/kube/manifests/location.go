@@ -14,63 +14,62 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// location is one PATH that manifests come from: a file, a folder, or a stream that is read once.
+// location is a path that manifests are read from: a file, a directory, or a stream, which is read once.
 type location struct {
 	path    string // absolute; "-" is standard input
-	order   int    // place among the paths: the first that has an object wins
+	order   int    // among the paths: of an object in several, the first is served
 	stream  bool
-	folder  bool
+	dir     bool
 	files   map[string]*file // by path
-	trouble string           // that stands and was said
+	problem string           // that was logged and persists
 }
 
-// newLocation resolves a path. One that cannot be read is an error.
+// newLocation resolves a path, which must exist.
 func newLocation(path string, order int) (*location, error) {
-	src := &location{path: path, order: order, files: map[string]*file{}}
+	l := &location{path: path, order: order, files: map[string]*file{}}
 	if path == "-" {
-		src.stream = true
-		src.file("standard input")
-		return src, nil
+		l.stream = true
+		l.file("standard input")
+		return l, nil
 	}
 	var err error
-	if src.path, err = filepath.Abs(path); err != nil {
+	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
-	info, err := os.Stat(src.path)
+	info, err := os.Stat(l.path)
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
-	src.folder = info.IsDir()
-	if src.stream = !src.folder && !info.Mode().IsRegular(); src.stream { // a pipe, as a shell's <(…)
-		src.file(src.path)
+	l.dir = info.IsDir()
+	if l.stream = !l.dir && !info.Mode().IsRegular(); l.stream { // a pipe, as a shell's <(…)
+		l.file(l.path)
 	}
-	return src, nil
+	return l, nil
 }
 
-func (s *location) file(path string) *file {
-	f := s.files[path]
+func (l *location) file(path string) *file {
+	f := l.files[path]
 	if f == nil {
-		f = &file{path: path, order: s.order}
-		s.files[path] = f
+		f = &file{path: path, order: l.order}
+		l.files[path] = f
 	}
 	return f
 }
 
-// scan returns the files that are not as they were last read, those that are gone included. An error leaves them all
-// as they are.
-func (s *location) scan() (stale []*file, err error) {
-	if s.stream {
+// scan returns the files that differ from what was read, or were removed. On an error none is to be read again.
+func (l *location) scan() (stale []*file, err error) {
+	if l.stream {
 		return nil, nil
 	}
-	paths, err := s.list()
+	paths, err := l.list()
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(s.files, func(_ string, f *file) bool { return f.info == nil && len(f.objects) == 0 }) // were gone
+	maps.DeleteFunc(l.files, func(_ string, f *file) bool { return f.info == nil && len(f.objects) == 0 }) // were removed before
 	for _, path := range paths {
-		s.file(path)
+		l.file(path)
 	}
-	for _, f := range s.files {
+	for _, f := range l.files {
 		if f.stale() {
 			stale = append(stale, f)
 		}
@@ -79,32 +78,32 @@ func (s *location) scan() (stale []*file, err error) {
 	return stale, nil
 }
 
-// list returns the paths of the manifests that are there now: none when the source itself is gone.
-func (s *location) list() ([]string, error) {
-	info, err := os.Stat(s.path)
+// list returns the paths of the manifests that exist: none if the location itself was removed.
+func (l *location) list() ([]string, error) {
+	info, err := os.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.folder = info.IsDir(); !s.folder {
-		return []string{s.path}, nil
+	if l.dir = info.IsDir(); !l.dir {
+		return []string{l.path}, nil
 	}
-	entries, err := os.ReadDir(s.path)
+	entries, err := os.ReadDir(l.path)
 	if err != nil {
 		return nil, err
 	}
 	var paths []string
 	for _, e := range entries {
 		if isManifest(e.Name()) {
-			paths = append(paths, filepath.Join(s.path, e.Name()))
+			paths = append(paths, filepath.Join(l.path, e.Name()))
 		}
 	}
 	return paths, nil
 }
 
-// isManifest tells by its name whether a file of a folder is read. Hidden files and editors' backups are not.
+// isManifest tells by its name whether a file of a directory is read. Hidden files and backups of editors are not.
 func isManifest(name string) bool {
 	switch filepath.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -117,21 +116,21 @@ func compareFiles(a, b *file) int {
 	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.path, b.path))
 }
 
-// report says once when the source cannot be looked at or is gone, and when it is back.
-func (s *location) report(err error, log logrus.FieldLogger) {
-	if s.stream {
+// report logs once when the location cannot be read or was removed, and when it can be read again.
+func (l *location) report(err error, log logrus.FieldLogger) {
+	if l.stream {
 		return
 	}
-	trouble := ""
+	problem := ""
 	if err != nil {
-		trouble = fmt.Sprintf("%s: %v; its objects stay as they were", s.path, err)
-	} else if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		trouble = fmt.Sprintf("%s is gone; its objects are removed until it is back", s.path)
+		problem = fmt.Sprintf("%s: %v; its objects are served as they were", l.path, err)
+	} else if _, err := os.Stat(l.path); errors.Is(err, fs.ErrNotExist) {
+		problem = fmt.Sprintf("%s was removed, and so are its objects", l.path)
 	}
-	if trouble != s.trouble && trouble != "" {
-		log.Warn(trouble)
-	} else if trouble != s.trouble {
-		log.Infof("%s is back", s.path)
+	if problem != l.problem && problem != "" {
+		log.Warn(problem)
+	} else if problem != l.problem {
+		log.Infof("%s can be read again", l.path)
 	}
-	s.trouble = trouble
+	l.problem = problem
 }

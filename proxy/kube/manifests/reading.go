@@ -14,18 +14,18 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// reading is a file on its way from the disk into the file's state.
+// reading is what was read of a file, until it is committed as the state of the file.
 type reading struct {
 	*file
-	info      fs.FileInfo // nil: it is gone
+	info      fs.FileInfo // nil: it does not exist
 	data      []byte
 	err       error
 	fragments []fragment
 	digests   []digest
-	results   [][]decoded // of each fragment, nil where it is not decoded yet
+	results   [][]decoded // of each fragment; nil: not decoded yet
 }
 
-// load reads the text and cuts it. The identity is taken first, so that a later write makes the file stale.
+// load reads and splits the text. The info is read first, so that a later write makes the file stale.
 func (r *reading) load(seed maphash.Seed) {
 	if r.data == nil {
 		if r.info, r.err = statFile(r.path); r.err != nil || r.info == nil {
@@ -44,39 +44,39 @@ func (r *reading) load(seed maphash.Seed) {
 	}
 }
 
-// settle makes what was read the state of the file and returns what there is to say that was not said before. Objects
-// that cannot be read, or may be among what cannot, stay as they were.
-func (r *reading) settle(now time.Time) (warnings []string, note string) {
+// commit makes what was read the state of the file and returns what is to be logged and was not before. Objects that
+// cannot be read, or may be in what cannot be read, stay as they were.
+func (r *reading) commit(now time.Time) (warnings []string, note string) {
 	c := contents{}
 	switch {
 	case r.err != nil:
-		c.problems = []string{fmt.Sprintf("%s: %v; its %d objects stay as they were", r.path, r.err, len(r.objects))}
+		c.problems = []string{fmt.Sprintf("%s: %v; its %d objects are served as they were", r.path, r.err, len(r.objects))}
 		r.file.info = nil
-	case r.emptied(now):
+	case r.truncated(now):
 		r.file.info = nil
 	default:
 		c = r.contents()
 		note = c.note(r.path)
 		r.replace(c)
 	}
-	said := map[string]struct{}{}
+	logged := map[string]struct{}{}
 	for _, p := range c.problems {
-		if _, has := r.said[p]; !has {
+		if _, has := r.logged[p]; !has {
 			warnings = append(warnings, p)
 		}
-		said[p] = struct{}{}
+		logged[p] = struct{}{}
 	}
-	if _, has := r.said[note]; has {
-		said[note], note = struct{}{}, ""
+	if _, has := r.logged[note]; has {
+		logged[note], note = struct{}{}, ""
 	} else if note != "" {
-		said[note] = struct{}{}
+		logged[note] = struct{}{}
 	}
-	r.said = said
+	r.logged = logged
 	return warnings, note
 }
 
-// emptied tells whether the file was emptied so lately that it may be about to be filled.
-func (r *reading) emptied(now time.Time) bool {
+// truncated tells whether the file became empty so recently that it may be about to be written.
+func (r *reading) truncated(now time.Time) bool {
 	if r.info == nil || len(r.fragments) > 0 || len(r.objects) == 0 {
 		return false
 	}
@@ -97,7 +97,7 @@ func (r *reading) replace(c contents) {
 	}
 }
 
-// decodeNew decodes the fragments whose result is not known.
+// decodeNew decodes the fragments that have no result yet.
 func decodeNew(readings []*reading, opts translate.Options) {
 	type job struct {
 		fragment fragment
@@ -114,7 +114,7 @@ func decodeNew(readings []*reading, opts translate.Options) {
 	parallel(len(jobs), func(i int) { *jobs[i].result = decodeTrimmed(jobs[i].fragment, opts) })
 }
 
-// parallel calls f for 0 … n-1 on all processors.
+// parallel calls f for 0 … n-1 on all CPUs.
 func parallel(n int, f func(i int)) {
 	if n <= 1 {
 		for i := range n {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// splitJSON takes a document apart that begins like JSON and may hold several values. A list becomes its items. From
-// the first text that is no JSON on (a YAML flow mapping begins like JSON) the rest stays one fragment.
+// splitJSON returns the JSON values of a document that begins like JSON, and the items in place of a list. The rest from
+// the first text that is not JSON is one fragment: a YAML flow mapping begins like JSON too.
 func splitJSON(doc fragment) (out []fragment) {
 	values := json.NewDecoder(bytes.NewReader(doc.text))
 	for rest := doc.trimLeft(); !blank(rest.text); rest = rest.trimLeft() {
@@ -24,7 +24,7 @@ func splitJSON(doc fragment) (out []fragment) {
 		one, rest = rest.cutAt(int(values.InputOffset()) - (len(doc.text) - len(rest.text)))
 		one.json = true
 		if err == nil && found.isList() && len(found.Items) > 0 {
-			out = append(out, found.cutOutOf(one)...)
+			out = append(out, found.split(one)...)
 		} else {
 			out = append(out, one)
 		}
@@ -33,14 +33,14 @@ func splitJSON(doc fragment) (out []fragment) {
 	return out
 }
 
-// list is a list with its items as they are written.
+// list is a list whose items are not decoded.
 type list struct {
 	typeMeta
 	Items []json.RawMessage `json:"items"`
 }
 
-// cutOutOf returns a fragment for each item, whose text it looks up in doc for the lines.
-func (l list) cutOutOf(doc fragment) []fragment {
+// split returns a fragment for each item; it finds the text of items in doc to know their lines.
+func (l list) split(doc fragment) []fragment {
 	out := make([]fragment, len(l.Items))
 	rest := doc
 	for i, text := range l.Items {
@@ -51,7 +51,7 @@ func (l list) cutOutOf(doc fragment) []fragment {
 	return out
 }
 
-// cutAt cuts the text of f in two.
+// cutAt splits the text of f in two.
 func (f fragment) cutAt(at int) (before, after fragment) {
 	before, after = f, f
 	before.text, after.text = f.text[:at], f.text[at:]
@@ -59,7 +59,7 @@ func (f fragment) cutAt(at int) (before, after fragment) {
 	return before, after
 }
 
-// trimLeft is f without the white space before it.
+// trimLeft is f without leading white space.
 func (f fragment) trimLeft() fragment {
 	_, after := f.cutAt(len(f.text) - len(bytes.TrimLeft(f.text, " \t\r\n")))
 	return after

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// splitYAML returns the items of a document that is a list in block style, and another document whole. The text of an
-// item keeps its dash, and is a list of one.
+// splitYAML returns the items of a document that is a list in block style, and any other document as it is. The text of an
+// item includes its dash, and so is a list of one.
 func splitYAML(doc fragment) []fragment {
 	if !bytes.Contains(doc.text, []byte("items:")) {
 		return []fragment{doc} // no need to parse it twice
@@ -31,32 +31,42 @@ func splitYAML(doc fragment) []fragment {
 	return out
 }
 
-// itemLines are the lines, from 1, that the items of a list begin at, and the one behind the last item. None: text is
-// no list whose items have lines of their own, or they cannot be read one by one.
+// itemLines are the lines, from 1, at which the items of a list begin, and the line behind the last item. None: text is not
+// a list in block style, or its items cannot be decoded one by one.
 func itemLines(text []byte, lines [][]byte) (starts []int) {
-	const otherBreaks = "\r\u0085\u2028\u2029" // that YAML has beside the one that lines are split at
-	var root yaml.Node
-	if bytes.ContainsAny(text, otherBreaks) || yaml.Unmarshal(text, &root) != nil || len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode || hasAlias(&root) {
+	items, end := itemsOf(text, len(lines)+1)
+	if items == nil {
 		return nil
 	}
-	fields := root.Content[0].Content
-	for i := 0; i < len(fields); i += 2 {
-		key, value := fields[i], fields[i+1]
-		if key.Value != "items" || value.Kind != yaml.SequenceNode {
-			continue
+	for _, item := range items.Content {
+		if !dashAt(lines, item.Line, items.Column) || len(starts) > 0 && item.Line <= starts[len(starts)-1] {
+			return nil
 		}
-		for _, item := range value.Content {
-			if !dashAt(lines, item.Line, value.Column) || len(starts) > 0 && item.Line <= starts[len(starts)-1] {
-				return nil
-			}
-			starts = append(starts, item.Line)
-		}
-		if i+2 < len(fields) {
-			return append(starts, fields[i+2].Line)
-		}
-		return append(starts, len(lines)+1)
+		starts = append(starts, item.Line)
 	}
-	return nil
+	return append(starts, end)
+}
+
+// itemsOf is the value of the field items of a document, and the line behind it: that of the next field, or end. Nil:
+// there is no such list, or the YAML library counts lines that do not end in \n.
+func itemsOf(text []byte, end int) (*yaml.Node, int) {
+	var doc yaml.Node
+	if bytes.ContainsAny(text, "\r\u0085\u2028\u2029") || yaml.Unmarshal(text, &doc) != nil || hasAlias(&doc) {
+		return nil, 0
+	}
+	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, 0
+	}
+	fields := doc.Content[0].Content // key, value, key, …
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i].Value == "items" && fields[i+1].Kind == yaml.SequenceNode && len(fields[i+1].Content) > 0 {
+			if i+2 < len(fields) {
+				end = fields[i+2].Line
+			}
+			return fields[i+1], end
+		}
+	}
+	return nil, 0
 }
 
 // dashAt tells whether an item begins in a line: at the column, both from 1, with a dash.
@@ -80,7 +90,7 @@ func hasAlias(n *yaml.Node) bool {
 	return false
 }
 
-// listHeader is what a document says around its items. False: it says that it is no list, or it is not clear what.
+// listHeader is the kind of a document by the lines around its items. False: it is not a list, or they are invalid.
 func listHeader(before, after [][]byte) (typeMeta, bool) {
 	around := fragment{text: bytes.Join(slices.Concat(before, after), nil)}
 	text, warnings, err := around.toJSON()

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// toJSON returns what a fragment says, as JSON. A key that is there twice is a warning, and its last value counts. An
-// error means that the text is no YAML.
+// toJSON returns a fragment as JSON. A duplicate key is a warning, and its last value is used. An error means that the text
+// is not YAML.
 func (f fragment) toJSON() (text []byte, warnings []string, err error) {
 	if f.json || f.err != nil {
 		return f.text, nil, f.err
@@ -34,7 +34,7 @@ func (f fragment) toJSON() (text []byte, warnings []string, err error) {
 	return one[0], warnings, nil
 }
 
-// shiftLines makes the line numbers in a message about a fragment those of the file, and the message one line.
+// shiftLines changes line numbers in a message about a fragment to those of the file, and joins its lines.
 func shiftLines(message string, first int) string {
 	message = strings.Join(strings.Fields(message), " ")
 	return regexp.MustCompile(`line \d+`).ReplaceAllStringFunc(message, func(found string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// keyOf checks the names as the API server does, and fills in the namespace as kubectl does.
+// keyOf checks names as the API server does, and sets a missing namespace as kubectl does.
 func keyOf(kind translate.Kind, head header) (translate.Key, error) {
 	key := translate.Key{Kind: kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
 	if kind == translate.KindNode {
@@ -34,8 +34,8 @@ func keyOf(kind translate.Kind, head header) (translate.Key, error) {
 	return key, nil
 }
 
-// unclearKey stands for the objects of any kind that have this name; zero without a name.
-func unclearKey(namespace, name string) translate.Key {
+// anyKindKey stands for the objects of any kind with this name; zero without a name.
+func anyKindKey(namespace, name string) translate.Key {
 	if name == "" {
 		return translate.Key{}
 	}
