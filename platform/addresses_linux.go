@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included. Those of
-// the link-local IPv6 range carry no zone, and are listed once.
+// LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included. IPv6
+// link-local addresses have no zone, and are listed once.
 func LocalAddresses() ([]netip.Addr, error) {
 	found, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {

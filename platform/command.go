@@ -1,5 +1,5 @@
-// Package platform is what portald asks of the operating system: running commands, limits, local addresses and the
-// kernel's connection table. It knows nothing of services or portals.
+// Package platform is what portald needs of the operating system: commands, limits, sysctls, local addresses, routes
+// and the conntrack table. It knows nothing of services or portals.
 package platform
 
 import (
@@ -18,16 +18,16 @@ import (
 // 15 MB of text.
 const MaxOutput = 64 << 20
 
-// maxStderr bounds what an error quotes: a command that refuses its input says why in a line or two.
+// maxStderr bounds what an error quotes of a command's standard error, in bytes.
 const maxStderr = 4 << 10
 
-// afterKill is how long Run waits for a killed command's children to close its output.
-const afterKill = 10 * time.Second
+// waitDelay is how long Run waits for a killed command's children to close its output.
+const waitDelay = 10 * time.Second
 
 // ErrOutput is the error of a command that wrote more than MaxOutput.
 var ErrOutput = errors.New("too much output")
 
-// CommandError tells which command ended badly, how, and what it said.
+// CommandError is a command that failed, with its standard error.
 type CommandError struct {
 	Name   string
 	Args   []string
@@ -52,7 +52,7 @@ func Run(ctx context.Context, name string, args []string, stdin []byte) ([]byte,
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr
-	cmd.WaitDelay = afterKill
+	cmd.WaitDelay = waitDelay
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

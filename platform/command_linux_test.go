@@ -48,7 +48,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a deadline", err)
 	}
-	if took := time.Since(start); took > 2*afterKill {
+	if took := time.Since(start); took > 2*waitDelay {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteUDP forgets the UDP flows of both families that stale accepts, and returns how many. A UDP client that keeps
-// sending keeps its flow alive, and with it a translation that no rule would make any more. stale is asked for each
-// flow with the address that the client wrote to, and the one that answers: an endpoint or a listener if the kernel has
-// translated it, or dst itself. It walks the kernel's table once for each family, so ask for a whole set of frontends at a time; kernels
-// from 5.8 on show UDP alone. Needs CAP_NET_ADMIN.
+// DeleteUDP deletes the UDP flows of both families for which stale returns true from the conntrack table, and returns
+// how many. A UDP client that keeps sending keeps its flow alive, and with it a translation that rules no longer make.
+// dst is the address that the client sends to; replySrc is the source of replies: an endpoint or a listener if the
+// kernel translates the flow, dst otherwise. It dumps the table once for each family, so call it for many frontends at
+// a time; kernels from 5.8 on dump UDP alone. Needs CAP_NET_ADMIN.
 func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		flows, err := staleUDP(family, stale)
@@ -33,7 +33,7 @@ func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) boo
 	return deleted, nil
 }
 
-// deleteFlows deletes what has not ended by itself meanwhile.
+// deleteFlows deletes flows. One that has expired meanwhile is no error.
 func deleteFlows(ctx context.Context, flows [][]byte) (deleted int, err error) {
 	for _, flow := range flows {
 		if err := ctx.Err(); err != nil {
@@ -49,7 +49,7 @@ func deleteFlows(ctx context.Context, flows [][]byte) (deleted int, err error) {
 	return deleted, nil
 }
 
-// staleUDP returns what tells each of these flows from all others, as the kernel has it.
+// staleUDP returns the attributes by which the kernel identifies each of these flows.
 func staleUDP(family byte, stale func(dst, replySrc netip.AddrPort) bool) (flows [][]byte, err error) {
 	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
 	list.AddRawData(onlyUDP(family))
@@ -69,12 +69,12 @@ func staleUDP(family byte, stale func(dst, replySrc netip.AddrPort) bool) (flows
 		return true
 	})
 	if errors.Is(err, nl.ErrDumpInterrupted) {
-		err = nil // others came or went
+		err = nil // the table changed during the dump
 	}
 	return flows, err
 }
 
-// onlyUDP asks for no flows of other protocols. Kernels that do not know how do not heed it.
+// onlyUDP requests flows of UDP alone. Kernels before 5.8 ignore it.
 func onlyUDP(family byte) []byte {
 	b := []byte{family, 0, 0, 0} // struct nfgenmsg
 	b = nest(b, ctaTupleOrig, func(b []byte) []byte {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CPUs is the number of CPUs the host has online, also where this process may use only some of them.
+// CPUs returns the number of CPUs that are online on the host, of which this process may be able to use only some.
 func CPUs() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
@@ -16,7 +16,7 @@ func CPUs() int {
 	return max(countCPUs(strings.TrimSpace(string(text))), runtime.NumCPU())
 }
 
-// countCPUs counts those in a list such as 0-3,8; none when it cannot be read.
+// countCPUs counts the CPUs of a list such as 0-3,8; 0 if it cannot be parsed.
 func countCPUs(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")

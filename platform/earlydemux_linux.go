@@ -8,24 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SpareEarlyDemux turns off the kernel's early look for the socket of a TCP segment where it is mistaken, and says what
-// was written; "" means nothing. Where a client has two connections from one port to one listener, by way of two addresses
-// that are redirected there, netfilter gives the second another port; but kernels before 6.7 have found the socket of
-// the first by then, and the second is never answered. Without it, each segment for this host costs a lookup of its route.
-func SpareEarlyDemux() (changed string, err error) {
-	return spareEarlyDemux("", kernelVersion())
+// DisableTCPEarlyDemux sets net.ipv4.tcp_early_demux to 0 on kernels where early demux conflicts with NAT, and returns
+// what was changed, "" for nothing. If a client has two connections from one port to two addresses that are redirected
+// to one listener, netfilter gives the second another source port; kernels before 6.7 have found the socket of the
+// first by then, and never answer the second. Without early demux each segment for this host costs a route lookup.
+func DisableTCPEarlyDemux() (changed string, err error) {
+	return disableTCPEarlyDemux("", kernelVersion())
 }
 
-// version is a kernel's: major and minor.
+// version is the major and minor version of a kernel.
 type version [2]int
 
 func (v version) before(o version) bool { return v[0] < o[0] || v[0] == o[0] && v[1] < o[1] }
 
-// looksAgain is the first kernel with "netfilter: nf_nat: undo erroneous tcp edemux lookup after port clash".
-var looksAgain = version{6, 7}
+// fixedEarlyDemux is the first kernel with "netfilter: nf_nat: undo erroneous tcp edemux lookup after port clash".
+var fixedEarlyDemux = version{6, 7}
 
-func spareEarlyDemux(root string, kernel version) (changed string, err error) {
-	if !kernel.before(looksAgain) {
+func disableTCPEarlyDemux(root string, kernel version) (changed string, err error) {
+	if !kernel.before(fixedEarlyDemux) {
 		return "", nil
 	}
 	s := setting{file: "/proc/sys/net/ipv4/tcp_early_demux"}
@@ -39,7 +39,7 @@ func spareEarlyDemux(root string, kernel version) (changed string, err error) {
 	return fmt.Sprintf("%s: %d, was %d", s.file, s.value, was), nil
 }
 
-// kernelVersion is the running kernel's, as uname has it; zero if that is no version.
+// kernelVersion returns the version of the running kernel by uname, zero if it cannot be parsed.
 func kernelVersion() (v version) {
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

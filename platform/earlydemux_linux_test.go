@@ -23,7 +23,7 @@ func TestEarlyDemux(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
 			kernelFiles(t, root, map[string]string{file: c.before})
-			changed, err := spareEarlyDemux(root, c.kernel)
+			changed, err := disableTCPEarlyDemux(root, c.kernel)
 			if err != nil || changed != c.changed {
 				t.Errorf("changed %q, %v, want %q", changed, err, c.changed)
 			}
@@ -32,7 +32,7 @@ func TestEarlyDemux(t *testing.T) {
 			}
 		})
 	}
-	if changed, err := spareEarlyDemux(t.TempDir(), version{4, 4}); changed != "" || err != nil {
+	if changed, err := disableTCPEarlyDemux(t.TempDir(), version{4, 4}); changed != "" || err != nil {
 		t.Errorf("a kernel without the setting: changed %q, %v", changed, err)
 	}
 	if kernelVersion().before(version{3, 0}) {

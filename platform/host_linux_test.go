@@ -35,9 +35,10 @@ func inNamespace(t *testing.T) {
 	t.Cleanup(func() { handle.Close() })
 }
 
-func TestRaiseDescriptors(t *testing.T) {
+func TestRaiseNoFile(t *testing.T) {
 	if os.Getenv("RAISE") == "" {
-		cmd := exec.Command("sh", "-c", `ulimit -S -n 100; ulimit -H -n 200; exec "$0" -test.run=TestRaiseDescriptors -test.v`, os.Args[0])
+		script := `ulimit -S -n 100; ulimit -H -n 200; exec "$0" -test.run=TestRaiseNoFile -test.v`
+		cmd := exec.Command("sh", "-c", script, os.Args[0])
 		cmd.Env = append(os.Environ(), "RAISE=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "raised to 200 of 200, now 200") {
@@ -45,7 +46,7 @@ func TestRaiseDescriptors(t *testing.T) {
 		}
 		return
 	}
-	soft, hard, err := RaiseDescriptors()
+	soft, hard, err := RaiseNoFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,8 @@ func flows(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		for _, f := range found {
-			out = append(out, fmt.Sprintf("%d %s %s %d", f.Forward.Protocol, f.Forward.DstIP, f.Reverse.SrcIP, f.Forward.DstPort))
+			to, from := f.Forward, f.Reverse
+			out = append(out, fmt.Sprintf("%d %s %s %d", to.Protocol, to.DstIP, from.SrcIP, to.DstPort))
 		}
 	}
 	slices.Sort(out)

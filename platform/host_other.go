@@ -14,8 +14,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// RaiseDescriptors cannot raise anything here.
-func RaiseDescriptors() (soft, hard uint64, err error) {
+// RaiseNoFile cannot raise anything here.
+func RaiseNoFile() (soft, hard uint64, err error) {
 	return 0, 0, fmt.Errorf("raise the limit of open descriptors on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
@@ -62,5 +62,5 @@ func ReservedPorts() ([]PortSpan, error) { return nil, nil }
 
 // MayMark says that packets cannot be marked here.
 func MayMark(uint32) error {
-	return fmt.Errorf("mark what a socket sends on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("mark packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

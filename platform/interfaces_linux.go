@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interfaces knows the network interfaces of the namespace that it was made in, by the kernel's notices while Run runs.
-// Safe for concurrent use.
+// Interfaces knows the network interfaces of the network namespace in which it was created. While Run runs it follows
+// rtnetlink. Safe for concurrent use.
 type Interfaces struct {
 	fd    int
-	known atomic.Pointer[map[int]iface] // nil: nothing is followed
+	known atomic.Pointer[map[int]iface] // by index; nil while not following
 }
 
-// iface is an interface; its kind is a driver's name: veth, bridge, vxlan.
+// iface is an interface. Its kind is the driver: veth, bridge, vxlan.
 type iface struct{ name, kind string }
 
-// NewInterfaces returns an Interfaces, to be closed when nobody asks it any more.
+// NewInterfaces returns an Interfaces, which the caller closes after the last lookup.
 func NewInterfaces() (*Interfaces, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewInterfaces() (*Interfaces, error) {
 	return &Interfaces{fd: fd}, nil
 }
 
-// Name is the name of the interface with that index, empty when there is none. It may ask the kernel, and wait.
+// Name returns the name of the interface with that index, empty if there is none. It may ask the kernel, and block.
 func (i *Interfaces) Name(index int) string {
 	if name, known := i.NameKnown(index); known {
 		return name
@@ -47,7 +47,7 @@ func (i *Interfaces) Name(index int) string {
 	return request.Name()
 }
 
-// NameKnown is Name as far as it is known without asking the kernel. It never waits.
+// NameKnown is Name without asking the kernel: it never blocks, and the name may not be known.
 func (i *Interfaces) NameKnown(index int) (name string, known bool) {
 	if index <= 0 {
 		return "", true
@@ -65,12 +65,12 @@ func (i *Interfaces) find(index int) (found iface, known bool) {
 	return found, known
 }
 
-// Run follows the interfaces until ctx ends. While that fails the kernel is asked each time; failed is told, and it is
-// tried again every 5 s.
+// Run follows the interfaces until ctx ends. If that fails it calls failed, and tries again every 5 s; meanwhile each
+// lookup asks the kernel.
 func (i *Interfaces) Run(ctx context.Context, failed func(error)) error {
 	return again(ctx, failed, func() error {
 		defer i.known.Store(nil)
-		return followRoutes(ctx, []uint{unix.RTNLGRP_LINK}, i.list, i.heard)
+		return followRoutes(ctx, []uint{unix.RTNLGRP_LINK}, i.list, i.update)
 	})
 }
 
@@ -87,8 +87,8 @@ func (i *Interfaces) list() error {
 	return nil
 }
 
-// heard takes a notice in. Those of bridges tell of their ports, not of interfaces.
-func (i *Interfaces) heard(m syscall.NetlinkMessage) {
+// update applies a message. Those of the family AF_BRIDGE are about ports of bridges, not interfaces.
+func (i *Interfaces) update(m syscall.NetlinkMessage) {
 	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
 		return
 	}
@@ -98,7 +98,7 @@ func (i *Interfaces) heard(m syscall.NetlinkMessage) {
 	case unix.RTM_NEWLINK:
 		l, err := netlink.LinkDeserialize(nil, m.Data)
 		if err != nil {
-			i.change(func(all map[int]iface) { delete(all, index) }) // it is asked for, then
+			i.change(func(all map[int]iface) { delete(all, index) }) // lookups ask the kernel
 			return
 		}
 		if now := (iface{l.Attrs().Name, l.Type()}); now != was || !had {
@@ -115,5 +115,5 @@ func (i *Interfaces) change(edit func(map[int]iface)) {
 	i.known.Store(&all)
 }
 
-// Close lets go of what Name needs.
+// Close closes the socket of Name.
 func (i *Interfaces) Close() { unix.Close(i.fd) }

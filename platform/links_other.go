@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Interfaces asks the system for network interfaces each time: it follows none.
+// Interfaces looks up network interfaces in the system each time.
 type Interfaces struct{}
 
 // NewInterfaces returns an Interfaces.

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// LocalSet is the set of the host's own addresses, kept up to date while Run runs. Safe for concurrent use.
+// LocalSet is the set of the host's addresses, up to date while Run runs. Safe for concurrent use.
 type LocalSet struct {
 	addrs atomic.Pointer[map[netip.Addr]struct{}]
 }
 
-// localRetry is between attempts to follow what changes.
+// localRetry is the time between attempts to follow changes.
 const localRetry = 5 * time.Second
 
-// NewLocalSet returns the set as it is now.
+// NewLocalSet returns the current set.
 func NewLocalSet() (*LocalSet, error) {
 	s := &LocalSet{}
 	if err := s.read(); err != nil {
@@ -24,7 +24,7 @@ func NewLocalSet() (*LocalSet, error) {
 	return s, nil
 }
 
-// Contains tells whether addr is an address of this host: loopback, or of any of its interfaces. It never waits.
+// Contains tells whether addr is an address of this host: loopback, or of any of its interfaces. It never blocks.
 func (s *LocalSet) Contains(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	if addr.IsLoopback() {
@@ -34,13 +34,13 @@ func (s *LocalSet) Contains(addr netip.Addr) bool {
 	return ok
 }
 
-// Run follows the host's addresses until ctx ends. While that fails the set stays as it was; failed is told, and it is
-// tried again every 5 s.
+// Run follows the host's addresses until ctx ends. If that fails it calls failed, and tries again every 5 s; meanwhile
+// the set does not change.
 func (s *LocalSet) Run(ctx context.Context, failed func(error)) error {
 	return again(ctx, failed, func() error { return s.follow(ctx) })
 }
 
-// again follows something until ctx ends, anew when that failed.
+// again calls follow until ctx ends, and failed each time that follow fails.
 func again(ctx context.Context, failed func(error), follow func() error) error {
 	for {
 		err := follow()

@@ -9,12 +9,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// localGather is how long changes are gathered before all addresses are read once.
+// localGather is how long changes are gathered before all addresses are read again.
 const localGather = 100 * time.Millisecond
 
-var errSilent = errors.New("the kernel's notices ended")
+var errSubscriptionEnded = errors.New("the netlink subscription ended")
 
-// follow reads the addresses anew when the kernel tells of changes, until ctx ends or something fails.
+// follow reads all addresses again when the kernel reports changes, until ctx ends or something fails.
 func (s *LocalSet) follow(ctx context.Context) error {
 	changed, done := make(chan netlink.AddrUpdate), make(chan struct{})
 	if err := netlink.AddrSubscribe(changed, done); err != nil {
@@ -25,7 +25,7 @@ func (s *LocalSet) follow(ctx context.Context) error {
 		for range changed { // it is closed once its sender has ended
 		}
 	}()
-	gather := time.NewTimer(0) // what changed before there was a subscription
+	gather := time.NewTimer(0) // changes before the subscription
 	defer gather.Stop()
 	waiting := true
 	for {
@@ -34,7 +34,7 @@ func (s *LocalSet) follow(ctx context.Context) error {
 			return nil
 		case _, ok := <-changed:
 			if !ok {
-				return fmt.Errorf("follow local addresses: %w", errSilent)
+				return fmt.Errorf("follow local addresses: %w", errSubscriptionEnded)
 			}
 			if !waiting {
 				waiting = true

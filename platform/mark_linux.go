@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MayMark tells whether this process may mark what its sockets send, and if not, why: it takes the capability NET_ADMIN, or
-// from Linux 5.17 on NET_RAW.
+// MayMark returns an error if this process may not set SO_MARK, which takes CAP_NET_ADMIN, or CAP_NET_RAW from Linux
+// 5.17 on.
 func MayMark(mark uint32) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open a socket to mark: %w", err)
+		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(mark)); err != nil {
-		return fmt.Errorf("mark what a socket sends: %w", err)
+		return fmt.Errorf("set SO_MARK: %w", err)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// OriginalDst returns the address that a translated TCP connection was dialled to, before REDIRECT or DNAT changed it.
-// An error means that the kernel knows of no translation. It costs one system call.
+// OriginalDst returns the original destination of a TCP connection, before REDIRECT or DNAT. An error means that the
+// kernel knows of no translation. It costs one system call.
 func OriginalDst(fd int, family service.IPFamily) (netip.AddrPort, error) {
 	level, name := unix.SOL_IP, unix.SO_ORIGINAL_DST
 	if family == service.IPv6 {

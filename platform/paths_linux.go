@@ -17,28 +17,28 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Paths tells which ways packets between other hosts take. It knows the routes of the namespace that it was made in: it
-// keeps what the kernel answered until that tells of a change, as long as Run runs. Safe for concurrent use.
+// Paths looks up the routes of packets between other hosts, in the network namespace in which it was created. While Run
+// runs it caches the kernel's answers until routes change. Safe for concurrent use.
 type Paths struct {
 	kernel     *netlink.Handle
 	interfaces *Interfaces
 	seed       maphash.Seed
-	asked      chan struct{} // closed by the first who asks
+	asked      chan struct{} // closed by the first lookup
 	first      sync.Once
 
-	present atomic.Pointer[epoch] // nil: nothing is kept
-	changed atomic.Bool           // another epoch begins soon
+	current atomic.Pointer[epoch] // nil: nothing is cached
+	changed atomic.Bool           // the next epoch is about to begin
 	ways    [maxWays]atomic.Pointer[knownWay]
 }
 
 // way is how an address is reached.
 type way struct {
-	device int  // its index; 0 = not at all, or it is this host's own
-	pod    bool // of this host
-	remote bool // on another host: by an uplink or a tunnel
+	device int  // its index; 0: unreachable, or this host's own address
+	pod    bool // a pod of this host
+	remote bool // on another host, by an uplink or a tunnel
 }
 
-// epoch is a time without changes. It has a size, since the address is what tells one from another.
+// epoch is a time without changes of routes. It is not of size zero: epochs are told apart by their addresses.
 type epoch struct{ _ byte }
 
 // knownWay is what the kernel answered within an epoch.
@@ -49,11 +49,11 @@ type knownWay struct {
 }
 
 const (
-	maxWays   = 1 << 14                // addresses of which the answers are kept; two that hash alike are not, together
-	wayGather = 100 * time.Millisecond // how long changes are gathered before all is asked anew
+	maxWays   = 1 << 14                // slots of the cache, by hash of the address
+	wayGather = 100 * time.Millisecond // how long changes are gathered before the cache is invalidated
 )
 
-// NewPaths returns a Paths, to be closed when nobody asks it any more.
+// NewPaths returns a Paths, which the caller closes after the last lookup.
 func NewPaths(interfaces *Interfaces) (*Paths, error) {
 	kernel, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -62,11 +62,11 @@ func NewPaths(interfaces *Interfaces) (*Paths, error) {
 	return &Paths{kernel: kernel, interfaces: interfaces, seed: maphash.MakeSeed(), asked: make(chan struct{})}, nil
 }
 
-// Close lets go of what the others need.
+// Close closes the socket of lookups.
 func (p *Paths) Close() { p.kernel.Close() }
 
-// Run follows changes of routes until ctx ends, once anybody has asked: a node may have a million that come and go. While
-// that fails nothing is kept; failed is told, and it is tried again every 5 s.
+// Run follows changes of routes from the first lookup on until ctx ends: a node may have a million that come and go. If
+// that fails it calls failed, and tries again every 5 s; meanwhile nothing is cached.
 func (p *Paths) Run(ctx context.Context, failed func(error)) error {
 	select {
 	case <-ctx.Done():
@@ -78,48 +78,48 @@ func (p *Paths) Run(ctx context.Context, failed func(error)) error {
 		unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_RULE,
 	}
 	return again(ctx, failed, func() error {
-		defer p.present.Store(nil)
-		return followRoutes(ctx, groups, p.begin, p.heard)
+		defer p.current.Store(nil)
+		return followRoutes(ctx, groups, p.begin, p.invalidate)
 	})
 }
 
 func (p *Paths) begin() error {
-	p.present.Store(&epoch{})
+	p.current.Store(&epoch{})
 	return nil
 }
 
-// heard begins another epoch soon: where interfaces come and go, one serves many notices.
-func (p *Paths) heard(syscall.NetlinkMessage) {
+// invalidate begins the next epoch soon: one epoch covers many messages where interfaces come and go.
+func (p *Paths) invalidate(syscall.NetlinkMessage) {
 	if p.changed.Swap(true) {
 		return
 	}
 	time.AfterFunc(wayGather, func() {
 		p.changed.Store(false)
-		if now := p.present.Load(); now != nil {
-			p.present.CompareAndSwap(now, &epoch{})
+		if now := p.current.Load(); now != nil {
+			p.current.CompareAndSwap(now, &epoch{})
 		}
 	})
 }
 
-// Returns tells whether what endpoint answers to client comes by way of this host, so that it can take the answer in. It
-// does when either is a pod of this host and they are behind different devices: two on one bridge talk past the host.
-// Neither may be the host itself, whose own packets are not routed as those that come in, nor may they be one, who would
-// not believe in packets from itself. In doubt it says no. It may ask the kernel, and wait; its answers may be a tenth of
-// a second old.
+// Returns tells whether packets from endpoint to client pass this host, so that it can intercept them. They do if
+// either is a pod of this host and both are behind different devices: two pods on one bridge bypass the host. Neither
+// may be the host itself, whose own packets are routed differently, nor may both be the same, since a host drops
+// packets from its own address. In doubt it returns false. It may ask the kernel, and block; its answers may be 0.1 s
+// old.
 func (p *Paths) Returns(client, endpoint netip.Addr) bool {
 	return mayReturn(client, endpoint) && returns(p.way(client), p.way(endpoint))
 }
 
-// ReturnsKnown is Returns as far as it is known without asking the kernel. It never waits.
+// ReturnsKnown is Returns without asking the kernel: it never blocks, and the answer may not be known.
 func (p *Paths) ReturnsKnown(client, endpoint netip.Addr) (yes, known bool) {
 	if !mayReturn(client, endpoint) {
 		return false, true
 	}
-	there, known := p.remembered(client)
+	there, known := p.cached(client)
 	if !known {
 		return false, false
 	}
-	back, known := p.remembered(endpoint)
+	back, known := p.cached(endpoint)
 	return known && returns(there, back), known
 }
 
@@ -131,47 +131,47 @@ func returns(there, back way) bool {
 	return there.device != 0 && back.device != 0 && there.device != back.device && (there.pod || back.pod)
 }
 
-// Remote tells whether an address is another host's, or of a pod there: packets to it leave by an uplink or a tunnel. In doubt
-// it says no. It may wait, and be late, as Returns.
+// Remote tells whether an address is on another host, or of a pod there: packets to it leave by an uplink or a
+// tunnel. In doubt it returns false. It may block, and be out of date, as Returns.
 func (p *Paths) Remote(addr netip.Addr) bool { return p.way(addr).remote }
 
-// RemoteKnown is Remote as far as it is known without asking the kernel. It never waits.
+// RemoteKnown is Remote without asking the kernel: it never blocks, and the answer may not be known.
 func (p *Paths) RemoteKnown(addr netip.Addr) (remote, known bool) {
-	w, known := p.remembered(addr)
+	w, known := p.cached(addr)
 	return w.remote, known
 }
 
 func (p *Paths) way(to netip.Addr) way {
 	p.first.Do(func() { close(p.asked) })
-	if w, known := p.remembered(to); known {
+	if w, known := p.cached(to); known {
 		return w
 	}
-	since := p.present.Load() // before the kernel is asked
-	w := p.ask(to)
+	since := p.current.Load() // before the lookup
+	w := p.lookUp(to)
 	if since != nil {
-		p.place(to).Store(&knownWay{to, since, w})
+		p.slot(to).Store(&knownWay{to, since, w})
 	}
 	return w
 }
 
-func (p *Paths) remembered(to netip.Addr) (way, bool) {
-	now := p.present.Load()
+func (p *Paths) cached(to netip.Addr) (way, bool) {
+	now := p.current.Load()
 	if now == nil {
 		return way{}, false
 	}
-	k := p.place(to).Load()
+	k := p.slot(to).Load()
 	if k == nil || k.since != now || k.to != to {
 		return way{}, false
 	}
 	return k.way, true
 }
 
-func (p *Paths) place(to netip.Addr) *atomic.Pointer[knownWay] {
+func (p *Paths) slot(to netip.Addr) *atomic.Pointer[knownWay] {
 	b := to.As16()
 	return &p.ways[maphash.Bytes(p.seed, b[:])%maxWays]
 }
 
-func (p *Paths) ask(to netip.Addr) way {
+func (p *Paths) lookUp(to netip.Addr) way {
 	if to.IsLinkLocalUnicast() {
 		return way{}
 	}
@@ -179,7 +179,7 @@ func (p *Paths) ask(to netip.Addr) way {
 	if !ok {
 		return way{}
 	}
-	kind, uplink := p.kind(by.LinkIndex), p.leadsOn(by.LinkIndex, service.FamilyOf(to))
+	kind, uplink := p.kind(by.LinkIndex), p.isUplink(by.LinkIndex, service.FamilyOf(to))
 	return way{
 		device: by.LinkIndex,
 		pod:    direct(by) && slices.Contains(podDevices(), kind) && !uplink,
@@ -187,7 +187,7 @@ func (p *Paths) ask(to netip.Addr) way {
 	}
 }
 
-// route is the one to an address elsewhere, of those by one device unless 0.
+// route returns the unicast route to an address, only by one device unless that is 0.
 func (p *Paths) route(to netip.Addr, device int) (netlink.Route, bool) {
 	found, err := p.kernel.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{OifIndex: device})
 	if err != nil || len(found) != 1 || found[0].Type != unix.RTN_UNICAST {
@@ -196,10 +196,10 @@ func (p *Paths) route(to netip.Addr, device int) (netlink.Route, bool) {
 	return found[0], true
 }
 
-// direct tells that no gateway stands between.
+// direct tells whether a route has no gateway.
 func direct(r netlink.Route) bool { return r.Gw == nil && r.Via == nil }
 
-// podDevices are the kinds of device that pods are connected by; tunnelDevices those that lead to other hosts.
+// podDevices are the kinds of devices that connect pods; tunnelDevices those that lead to other hosts.
 func podDevices() []string { return []string{"veth", "bridge", "netkit"} }
 func tunnelDevices() []string {
 	return []string{"vxlan", "geneve", "ipip", "sit", "ip6tnl", "gre", "gretap", "wireguard", "xfrm"}
@@ -216,13 +216,13 @@ func (p *Paths) kind(device int) string {
 	return link.Type()
 }
 
-// leadsOn tells whether a default route goes by a device: it is an uplink, which may be a veth or a bridge too. The
-// addresses asked for are nobody's (RFC 5737, RFC 3849).
-func (p *Paths) leadsOn(device int, family service.IPFamily) bool {
-	nobody := netip.AddrFrom4([4]byte{203, 0, 113, 1})
+// isUplink tells whether a route by the device leads to the Internet, which may be a veth or a bridge too. The
+// addresses looked up are reserved for documentation (RFC 5737, RFC 3849).
+func (p *Paths) isUplink(device int, family service.IPFamily) bool {
+	elsewhere := netip.AddrFrom4([4]byte{203, 0, 113, 1})
 	if family == service.IPv6 {
-		nobody = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})
+		elsewhere = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})
 	}
-	by, ok := p.route(nobody, device)
+	by, ok := p.route(elsewhere, device)
 	return ok && !direct(by)
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// PortSpan is some local ports in a row, both ends included.
+// PortSpan is a range of local ports, both ends included.
 type PortSpan struct{ First, Last uint16 }
 
-// parseSpans reads a list such as 8080,9000-9010.
+// parseSpans parses a list such as 8080,9000-9010.
 func parseSpans(list string) (spans []PortSpan, err error) {
 	if list == "" {
 		return nil, nil
@@ -22,7 +22,7 @@ func parseSpans(list string) (spans []PortSpan, err error) {
 		a, err1 := strconv.ParseUint(first, 10, 16)
 		b, err2 := strconv.ParseUint(last, 10, 16)
 		if err1 != nil || err2 != nil || b < a {
-			return nil, fmt.Errorf("read reserved ports: %q is no port, nor some in a row", part)
+			return nil, fmt.Errorf("read reserved ports: %q is neither a port nor a range", part)
 		}
 		spans = append(spans, PortSpan{uint16(a), uint16(b)})
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ReservedPorts are those that the host's administrator keeps from sockets that ask for no certain one
-// (net.ipv4.ip_local_reserved_ports, for both families), for servers to be started there.
+// ReservedPorts returns net.ipv4.ip_local_reserved_ports, of both families: ports that the kernel does not choose for
+// sockets without a bound port, so that servers can be started there.
 func ReservedPorts() ([]PortSpan, error) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_reserved_ports")
 	if err != nil {

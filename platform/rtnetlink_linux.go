@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// followRoutes tells of what the kernel says of these groups of rtnetlink, until ctx ends or something fails. anew is
-// called first, and whenever notices were lost.
-func followRoutes(ctx context.Context, groups []uint, anew func() error, tell func(syscall.NetlinkMessage)) error {
+// followRoutes calls update with each message of these rtnetlink groups, until ctx ends or something fails. It calls
+// refresh first, and whenever messages were lost.
+func followRoutes(ctx context.Context, groups []uint, refresh func() error, update func(syscall.NetlinkMessage)) error {
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
 	if err != nil {
 		return fmt.Errorf("subscribe to rtnetlink: %w", err)
 	}
 	defer context.AfterFunc(ctx, s.Close)()
 	defer s.Close()
-	if err := anew(); err != nil {
+	if err := refresh(); err != nil {
 		return err
 	}
 	for {
@@ -28,13 +28,13 @@ func followRoutes(ctx context.Context, groups []uint, anew func() error, tell fu
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, syscall.ENOBUFS):
-			err = anew()
+			err = refresh()
 		}
 		if err != nil {
 			return fmt.Errorf("follow rtnetlink: %w", err)
 		}
 		for _, m := range messages {
-			tell(m)
+			update(m)
 		}
 	}
 }

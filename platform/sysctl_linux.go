@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Conntrack is what the kernel's connection table is to be set to, as kube-proxy sets it. A zero field leaves that
-// setting as it is.
+// Conntrack is settings of the kernel's conntrack table, those that kube-proxy sets. A zero field leaves a setting
+// unchanged.
 type Conntrack struct {
-	Max int // flows of all network namespaces, see ConntrackMax; only the host's own namespace may set it
+	Max int // flows in all network namespaces, see ConntrackMax; only the host's own namespace may set it
 
-	// How long a silent flow is kept; whole seconds, rounded up.
+	// Timeouts of idle flows, rounded up to whole seconds.
 	TCPEstablished, TCPCloseWait time.Duration
-	UDP, UDPStream               time.Duration // before and after both sides have sent more than once
+	UDP, UDPStream               time.Duration // UDPStream: once both sides have sent more than one datagram
 
-	TCPBeLiberal bool // only a reset outside the window makes a packet invalid
+	TCPBeLiberal bool // only RST packets outside the window are INVALID
 
 	root string // for tests; "" = the host
 }
 
-// flowsPerBucket is how many flows a bucket of the kernel's hash table may have to hold, when the table is full:
-// kube-proxy's, and what the kernel chose before 5.15.
+// flowsPerBucket is the number of flows for each bucket of the kernel's hash table when the table is full: kube-proxy's
+// value, and the kernel's before 5.15.
 const flowsPerBucket = 4
 
-// maxScaled bounds what the number of CPUs may ask for: a million flows take some 300 MB. kube-proxy's, since 1.36.
+// maxScaled limits the size by the number of CPUs: a million flows take some 300 MB. kube-proxy's value since 1.36.
 const maxScaled = 1 << 20
 
-// ConntrackMax is Conntrack.Max by kube-proxy's rule: so many flows per CPU, at most 1,048,576, but never fewer than
-// least. Zero per CPU leaves the setting alone, whatever least is.
+// ConntrackMax returns Conntrack.Max by kube-proxy's rule: perCPU flows for each CPU, at most 1,048,576, but at least
+// least. Zero perCPU leaves the setting unchanged, whatever least is.
 func ConntrackMax(perCPU, least, cpus int) int {
 	if perCPU <= 0 {
 		return 0
@@ -42,10 +42,9 @@ func ConntrackMax(perCPU, least, cpus int) int {
 	return max(min(perCPU*cpus, maxScaled), least)
 }
 
-// Apply writes what differs, also where the present value is the higher one; but the size of the table only grows, other
-// than with kube-proxy: who made it larger had a reason. Changed says what was
-// written, one phrase each. What cannot be written does not keep the rest from being; err joins all of it, and wraps
-// EROFS where /proc/sys or /sys is read-only, as in a container without privileges.
+// Apply writes the settings that differ. Unlike kube-proxy it never makes the table smaller: an operator may have
+// enlarged it. Changed describes each setting that was written. A setting that cannot be written does not prevent
+// others; err joins all errors, and wraps EROFS where /proc/sys or /sys is read-only, as in an unprivileged container.
 func (c Conntrack) Apply() (changed []string, err error) {
 	var errs []error
 	for _, s := range c.settings() {
@@ -59,11 +58,11 @@ func (c Conntrack) Apply() (changed []string, err error) {
 	return changed, errors.Join(errs...)
 }
 
-// setting is a file of the kernel's that holds one number.
+// setting is a file of /proc/sys or /sys that holds a number.
 type setting struct {
 	file  string
 	value int
-	least bool // more will do
+	least bool // a larger value is left
 }
 
 func (c Conntrack) settings() []setting {
@@ -92,7 +91,7 @@ func (c Conntrack) settings() []setting {
 	return out
 }
 
-// apply returns the value that was overwritten, -1 when there was no need to.
+// apply returns the value that was overwritten, -1 if none was.
 func (s setting) apply(root string) (was int, err error) {
 	name := filepath.Join(root, s.file)
 	text, err := os.ReadFile(name)
@@ -111,7 +110,7 @@ func (s setting) apply(root string) (was int, err error) {
 	return was, nil
 }
 
-// failed says what to do about it.
+// failed adds advice to an error.
 func (s setting) failed(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Add makes the rules and the route in one family. What is there already stays.
+// Add adds the rules and the route of one family. Existing ones stay.
 func (d Divert) Add(family service.IPFamily) error {
 	err := d.addRoute(family)
 	for _, rule := range d.rules(family) {
@@ -31,25 +31,25 @@ func (d Divert) Add(family service.IPFamily) error {
 	return nil
 }
 
-// Remove removes them in one family; it is no error that they are not there.
+// Remove removes them in one family. It is no error if they do not exist.
 func (d Divert) Remove(family service.IPFamily) error {
 	var errs []error
 	for _, rule := range slices.Backward(d.rules(family)) {
-		errs = append(errs, present(netlink.RuleDel(rule)))
+		errs = append(errs, ignoreAbsent(netlink.RuleDel(rule)))
 	}
 	route, err := d.route(family)
 	if err == nil {
-		err = present(netlink.RouteDel(route))
+		err = ignoreAbsent(netlink.RouteDel(route))
 	}
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("deliver marked packets of %s here no more: %w", family, err)
+		return fmt.Errorf("stop delivering marked packets of %s here: %w", family, err)
 	}
 	return nil
 }
 
-// rules lead to the table, in the order in which to make them. The kernel may ask with a packet's mark where an answer
-// to it would go (src_valid_mark), as if that came from lo, and must not hear "here": that goes past the rule, to the
-// last, which does nothing.
+// rules returns the rules that lead to the table, in the order in which to add them. With src_valid_mark the kernel
+// looks up the reverse path with the packet's mark, as if from lo, and must not find it local: such a lookup goes past
+// the rule, to the last one, which does nothing.
 func (d Divert) rules(family service.IPFamily) []*netlink.Rule {
 	past, lead, end := netlink.NewRule(), netlink.NewRule(), netlink.NewRule()
 	past.Goto, past.IifName = d.Priority+2, "lo"
@@ -74,7 +74,7 @@ func (d Divert) addRoute(family service.IPFamily) error {
 	return netlink.RouteReplace(route)
 }
 
-// route is local, by lo, for every address.
+// route returns a local route by lo for every address.
 func (d Divert) route(family service.IPFamily) (*netlink.Route, error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -90,9 +90,8 @@ func (d Divert) route(family service.IPFamily) (*netlink.Route, error) {
 	}, nil
 }
 
-// present is an error of removing what is there: not how the kernel answers for a rule, route or table that it has not,
-// or for want of the family.
-func present(err error) error {
+// ignoreAbsent returns nil for the errors of removing a rule, route, table or address family that does not exist.
+func ignoreAbsent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || err != nil && unsupported(err) {
 		return nil
 	}
@@ -107,7 +106,7 @@ func netlinkFamily(family service.IPFamily) int {
 	return netlink.FAMILY_V4
 }
 
-// unsupported is how a kernel without IPv6 answers for that family.
+// unsupported tells whether an error means that the kernel has no IPv6.
 func unsupported(err error) bool {
 	return errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
 }

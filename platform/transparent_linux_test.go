@@ -54,7 +54,8 @@ func raise(t *testing.T, name string, addrs ...string) {
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			t.Fatalf("give %s to %s: %v", text, name, err)
 		}
-		for start := time.Now(); !local(addr.IP.String(), netlink.RouteGetOptions{}); time.Sleep(time.Millisecond) { // the link takes its time
+		// The link takes its time.
+		for start := time.Now(); !local(addr.IP.String(), netlink.RouteGetOptions{}); time.Sleep(time.Millisecond) {
 			if time.Since(start) > 5*time.Second {
 				t.Fatalf("%s of %s is not local", text, name)
 			}
@@ -99,7 +100,8 @@ func TestDivert(t *testing.T) {
 			if err := step.do(family); err != nil {
 				t.Errorf("%s, %s: %v", step.what, family, err)
 			}
-			came := netlink.RouteGetOptions{IifIndex: eth0, SrcAddr: netip.MustParseAddr(neighbour[family]).AsSlice(), Mark: d.Mark | 1}
+			from := netip.MustParseAddr(neighbour[family]).AsSlice()
+			came := netlink.RouteGetOptions{IifIndex: eth0, SrcAddr: from, Mark: d.Mark | 1}
 			if got := local(far, came); got != step.want {
 				t.Errorf("%s: a marked packet for %s is delivered here: %t", step.what, far, got)
 			}
@@ -185,10 +187,11 @@ func TestPaths(t *testing.T) {
 	}
 	for addr, want := range map[string]bool{
 		"10.1.9.5": true, "192.0.2.7": true, "203.0.113.7": true, "fd00:5::1": true,
-		"10.1.0.1": false, "10.2.0.5": false, "fd00:1::1": false, "192.0.2.1": false, "127.0.0.1": false, "198.51.100.7": false,
+		"10.1.0.1": false, "10.2.0.5": false, "fd00:1::1": false, "192.0.2.1": false, "127.0.0.1": false,
+		"198.51.100.7": false,
 	} {
 		if got := paths.Remote(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s remote: %t, want %t", addr, got, want)
+			t.Errorf("%s afar: %t, want %t", addr, got, want)
 		}
 	}
 }
@@ -208,7 +211,8 @@ func newPaths(t testing.TB) *Paths {
 	return paths
 }
 
-// What the kernel answered is known until interfaces, addresses, routes or rules change, and only while that is followed.
+// What the kernel answered is known until interfaces, addresses, routes or rules change, and only while that is
+// followed.
 func TestPathsFollow(t *testing.T) {
 	inNamespace(t)
 	raise(t, "lo")
@@ -231,7 +235,8 @@ func TestPathsFollow(t *testing.T) {
 	}
 	far, _ := netlink.ParseIPNet("203.0.113.0/24")
 	addr, _ := netlink.ParseAddr("192.0.2.7/24")
-	to2 := &netlink.Route{LinkIndex: pod2, Scope: netlink.SCOPE_LINK, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	only := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}
+	to2 := &netlink.Route{LinkIndex: pod2, Scope: netlink.SCOPE_LINK, Dst: only}
 	to26 := &netlink.Route{LinkIndex: pod2, Dst: &net.IPNet{IP: a6.AsSlice(), Mask: net.CIDRMask(128, 128)}}
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Dst, rule.Type = netlink.FAMILY_V4, 7, far, unix.FR_ACT_UNREACHABLE
@@ -251,12 +256,12 @@ func TestPathsFollow(t *testing.T) {
 			{"another route, IPv6", func() error { return host.RouteReplace(to26) }, true, false},
 			{"the pod of neither", func() error { return host.LinkDel(link) }, true, false},
 		} {
-			now := paths.present.Load()
+			now := paths.current.Load()
 			if err := step.change(); err != nil {
 				return fmt.Errorf("%s: %w", step.what, err)
 			}
 			if step.what != "nothing" {
-				if err := until(func() bool { return paths.present.Load() != now }); err != nil {
+				if err := until(func() bool { return paths.current.Load() != now }); err != nil {
 					return fmt.Errorf("%s is not noticed: %w", step.what, err)
 				}
 			}

@@ -40,7 +40,7 @@ func NewSite(t testing.TB, open func() (portal.Writer, error)) *Site {
 	s.Node.Must(func() error {
 		return errors.Join(RouteAll(ClientV4, ClientV6),
 			Sysctl("net/ipv4/ip_forward", "1"), Sysctl("net/ipv6/conf/all/forwarding", "1"),
-			Sysctl("net/ipv4/tcp_early_demux", "0")) // all Redirects lead to one port: platform.SpareEarlyDemux
+			Sysctl("net/ipv4/tcp_early_demux", "0")) // all Redirects lead to one port: platform.DisableTCPEarlyDemux
 	})
 	for _, host := range []string{NodeV4, NodeV6, "127.0.0.1", "::1"} {
 		s.Node.Must(func() error { return Echo(t, host, ProxyPort) })

@@ -25,7 +25,7 @@ func newDataPath(
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
 		Observe: to.observer, Trouble: to.shortages.report,
-		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.flows.OriginalDstUDP,
+		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
 		Returns: rules.returns, ReturnsKnown: rules.returnsKnown,
 	}, openEngine(log))

@@ -16,12 +16,12 @@ type host struct {
 	addresses  *platform.LocalSet
 	interfaces *platform.Interfaces
 	paths      *platform.Paths
-	flows      *platform.FlowTable
+	conntrack  *platform.ConntrackTable
 	detector   *localDetector
 }
 
 func newHost(local config.Inside, log logrus.FieldLogger) (h *host, err error) {
-	h = &host{flows: platform.NewFlowTable()}
+	h = &host{conntrack: platform.NewConntrackTable()}
 	if h.addresses, err = platform.NewLocalSet(); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
 // stop also closes the sockets that answers are asked for by: nothing is carried any more.
 func (h *host) stop() error {
 	err := h.stage.stop()
-	h.flows.Close()
+	h.conntrack.Close()
 	h.interfaces.Close()
 	h.paths.Close()
 	return err

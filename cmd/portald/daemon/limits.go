@@ -17,7 +17,7 @@ const reserved = 256
 
 // raiseNoFile raises the limit of open descriptors and returns it.
 func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
-	soft, hard, err := platform.RaiseDescriptors()
+	soft, hard, err := platform.RaiseNoFile()
 	if err != nil {
 		log.WithError(err).Warn("The limit of open descriptors is not raised")
 	}

@@ -31,7 +31,7 @@ func setConntrack(cfg *config.Config, log logrus.FieldLogger) error {
 
 // disableEarlyDemux makes redirected segments find the right sockets.
 func disableEarlyDemux(log logrus.FieldLogger) error {
-	changed, err := platform.SpareEarlyDemux()
+	changed, err := platform.DisableTCPEarlyDemux()
 	if changed != "" {
 		log.Infof("Set %s: this kernel may deliver a redirected connection to the socket of another one of its client",
 			changed)

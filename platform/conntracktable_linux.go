@@ -11,18 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FlowTable asks the kernel's connection table what single UDP flows were before they were translated. Safe for
-// concurrent use; needs CAP_NET_ADMIN.
-type FlowTable struct{ sockets chan int }
+// ConntrackTable looks up UDP flows in the kernel's conntrack table. Safe for concurrent use; needs CAP_NET_ADMIN.
+type ConntrackTable struct{ sockets chan int }
 
-// flowSockets bounds the netlink sockets that are kept: one for each caller at a time.
+// flowSockets bounds the number of idle netlink sockets; each caller uses one at a time.
 const flowSockets = 8
 
-// NewFlowTable returns a FlowTable that opens its sockets as they are needed.
-func NewFlowTable() *FlowTable { return &FlowTable{make(chan int, flowSockets)} }
+// NewConntrackTable returns a ConntrackTable that opens sockets on demand.
+func NewConntrackTable() *ConntrackTable { return &ConntrackTable{make(chan int, flowSockets)} }
 
-// Close closes the sockets that are not in use.
-func (t *FlowTable) Close() {
+// Close closes the idle sockets.
+func (t *ConntrackTable) Close() {
 	for {
 		select {
 		case fd := <-t.sockets:
@@ -33,17 +32,17 @@ func (t *FlowTable) Close() {
 	}
 }
 
-// OriginalDstUDP returns the address that client wrote to, when its datagrams arrive at local. An error means that the
-// kernel knows of no such flow. It costs two system calls.
-func (t *FlowTable) OriginalDstUDP(client, local netip.AddrPort) (netip.AddrPort, error) {
+// OriginalDstUDP returns the original destination of datagrams from client that arrive at local. An error means that
+// the kernel tracks no such flow. It costs two system calls.
+func (t *ConntrackTable) OriginalDstUDP(client, local netip.AddrPort) (netip.AddrPort, error) {
 	fd, err := t.take()
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	dst, err := askFlow(fd, client, local)
+	dst, err := lookUpFlow(fd, client, local)
 	var refused syscall.Errno
 	if err != nil && !errors.As(err, &refused) {
-		unix.Close(fd) // out of step with the kernel's answers
+		unix.Close(fd) // requests and answers are out of step
 		return dst, err
 	}
 	select {
@@ -54,7 +53,7 @@ func (t *FlowTable) OriginalDstUDP(client, local netip.AddrPort) (netip.AddrPort
 	return dst, err
 }
 
-func (t *FlowTable) take() (int, error) {
+func (t *ConntrackTable) take() (int, error) {
 	select {
 	case fd := <-t.sockets:
 		return fd, nil
@@ -94,10 +93,10 @@ const (
 	flowAnswerSize = 2048 // one entry with all its counters and extensions takes some 300 bytes
 )
 
-// askFlow looks the flow up by its reply: from local to client.
-func askFlow(fd int, client, local netip.AddrPort) (netip.AddrPort, error) {
+// lookUpFlow looks up a flow by its reply tuple: from local to client.
+func lookUpFlow(fd int, client, local netip.AddrPort) (netip.AddrPort, error) {
 	var room [256]byte
-	if err := syscallSend(fd, flowQuestion(room[:0], client, local)); err != nil {
+	if err := syscallSend(fd, flowRequest(room[:0], client, local)); err != nil {
 		return netip.AddrPort{}, err
 	}
 	var answer [flowAnswerSize]byte
@@ -109,22 +108,24 @@ func askFlow(fd int, client, local netip.AddrPort) (netip.AddrPort, error) {
 }
 
 func syscallSend(fd int, b []byte) error {
-	if _, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0); e != 0 {
-		return fmt.Errorf("ask for a flow: %s", e)
+	_, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	if e != 0 {
+		return fmt.Errorf("request a flow: %s", e)
 	}
 	return nil
 }
 
-// syscallRecv does not wait: the kernel answers before the question's send returns.
+// syscallRecv does not block: the kernel answers before the send of the request returns.
 func syscallRecv(fd int, b []byte) (int, error) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+		unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, fmt.Errorf("read a flow: %s", e)
 	}
 	return int(n), nil
 }
 
-func flowQuestion(b []byte, client, local netip.AddrPort) []byte {
+func flowRequest(b []byte, client, local netip.AddrPort) []byte {
 	ne := binary.NativeEndian
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
 	af := byte(unix.AF_INET)
@@ -168,8 +169,8 @@ func nest(b []byte, kind uint16, inside func([]byte) []byte) []byte {
 	return b
 }
 
-// errAnswer is an answer that does not say what was asked.
-var errAnswer = errors.New("strange answer about a flow")
+// errAnswer is the error of an answer without the tuple that was requested.
+var errAnswer = errors.New("unexpected conntrack answer")
 
 func flowAnswer(b []byte) (netip.AddrPort, error) {
 	if len(b) < unix.SizeofNlMsghdr+nfgenmsgSize {
@@ -186,7 +187,7 @@ func flowAnswer(b []byte) (netip.AddrPort, error) {
 	return dst, nil
 }
 
-// side is the attributes of one end of a tuple.
+// side is the attributes of the source or the destination of a tuple.
 type side struct{ ipv4, ipv6, port uint16 }
 
 var source, destination = side{ctaIPv4Src, ctaIPv6Src, ctaProtoSrc}, side{ctaIPv4Dst, ctaIPv6Dst, ctaProtoDst}

@@ -20,16 +20,16 @@ func OriginalDst(int, service.IPFamily) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errNoTranslation()
 }
 
-// FlowTable knows of no translation here.
-type FlowTable struct{}
+// ConntrackTable knows of no translation here.
+type ConntrackTable struct{}
 
-// NewFlowTable returns a FlowTable.
-func NewFlowTable() *FlowTable { return &FlowTable{} }
+// NewConntrackTable returns a ConntrackTable.
+func NewConntrackTable() *ConntrackTable { return &ConntrackTable{} }
 
 // OriginalDstUDP knows of no translation here.
-func (*FlowTable) OriginalDstUDP(_, _ netip.AddrPort) (netip.AddrPort, error) {
+func (*ConntrackTable) OriginalDstUDP(_, _ netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errNoTranslation()
 }
 
 // Close has nothing to close.
-func (*FlowTable) Close() {}
+func (*ConntrackTable) Close() {}
