@@ -75,6 +75,7 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 		iface = c.owner.Interface()
 	}
 	c.front.core.registry.add(c)
+	c.started()
 	return c.advance(c.start(iface, now), now)
 }
 
@@ -266,7 +267,7 @@ func (c *Conn) end(by Side, how How, o Outcome) Step {
 	c.ended = true
 	c.forgo()
 	c.rec.ClosedBy, c.rec.How, c.rec.Outcome = by, how, o
-	return Step{Kind: StepEnd, Reset: how != FIN}
+	return Step{Kind: StepEnd, Reset: how != FIN && !c.front.core.Left()}
 }
 
 // cutSoon implements member.

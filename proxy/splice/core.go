@@ -14,13 +14,15 @@ import (
 
 // Core is what all connections and sessions of a daemon have in common. Safe for concurrent use.
 type Core struct {
-	opts     Options
-	account  *Account
-	start    time.Time // of the engine's clock
-	engine   Engine
-	policy   atomic.Pointer[service.Policy] // the defaults, complete
-	asker    asker
-	registry registry
+	opts        Options
+	account     *Account
+	start       time.Time // of the engine's clock
+	engine      Engine
+	policy      atomic.Pointer[service.Policy] // the defaults, complete
+	asker       asker
+	registry    registry
+	left        atomic.Bool // a successor has the sockets
+	subscribers subscribers
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
@@ -72,6 +74,14 @@ func (c *Core) Options() *Options { return &c.opts }
 
 // Now is the time on the core's clock.
 func (c *Core) Now() time.Duration { return time.Since(c.start) }
+
+// Leave is for the end of a process whose sockets a successor has too: from now on they are closed, but not taken down.
+// Nothing is reset, what the kernel has queued at listeners stays there, and no record is reported: the successor has all
+// of that. Run's ctx is to end, and fronts are to be closed, right after it.
+func (c *Core) Leave() { c.left.Store(true) }
+
+// Left tells whether Leave was called.
+func (c *Core) Left() bool { return c.left.Load() }
 
 // Silent is the engine's.
 func (c *Core) Silent() time.Duration { return c.engine.Silent() }

@@ -256,6 +256,7 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 		f.retry = &retries{}
 	}
 	f.retry.failed(f.current().Endpoint, err == errTimeout)
+	f.attempted(err.Error(), now-f.dialled)
 	f.rec.failed(err.Error(), now-f.dialled)
 	if lack == NoResources {
 		return step{kind: stepRefuse, outcome: OutcomeResources}
@@ -274,6 +275,7 @@ func (f *life) connected(now time.Duration) {
 	a := f.current()
 	a.Took = now - f.dialled
 	f.lease.Dialled(nil, a.Took)
+	f.attempted("", a.Took)
 	f.rec.Connect = now - f.began
 	e := f.front.endpoint(f.plan, a.Endpoint)
 	f.mu.Lock()
@@ -289,6 +291,7 @@ func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 	if f.dialing {
 		f.dialing = false
 		f.lease.Dialled(context.Canceled, now-f.dialled)
+		f.attempted(errGivenUp.Error(), now-f.dialled)
 		f.rec.failed(errGivenUp.Error(), now-f.dialled)
 	}
 	r, t := &f.rec, &f.traffic
@@ -297,7 +300,7 @@ func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
 	broken := by == Endpoint && how != FIN
 	f.lease.Ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
-	f.front.observer.Observe(r)
+	f.observe()
 }
 
 // join counts a connection or session among the live ones of the front, until leave. False: it is one more than there

@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"os"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -17,6 +18,9 @@ type Options struct {
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer
+	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a predecessor;
+	// nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
+	Listen func(p service.Protocol, at netip.AddrPort) (*os.File, error)
 	// Trouble is told of a shortage (descriptors, memory) that the engine survived, of PortsError and of ErrTransparent. It must not
 	// block, and may be called often. Default none.
 	Trouble func(error)
@@ -55,6 +59,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Observe == nil {
 		o.Observe = func(service.PortName) Observer { return ObserverFunc(func(*Record) {}) }
+	}
+	if o.Listen == nil {
+		o.Listen = func(service.Protocol, netip.AddrPort) (*os.File, error) { return nil, nil }
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}

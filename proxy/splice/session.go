@@ -60,6 +60,7 @@ func (s *Session) admit(iface int) Outcome {
 	o := OutcomeResources
 	s.client = t.client(s.clientAddr())
 	if t.makeRoom(s.client) {
+		s.started()
 		if o = s.advance(s.start(iface, t.core().Now())); o == "" {
 			return ""
 		}

@@ -58,7 +58,7 @@ func (n *listener) Close() {
 				next(i + 1)
 				return
 			}
-			for a.accept() {
+			for !a.l.engine.core.Left() && a.accept() {
 			}
 			sysClose(n.fd)
 			n.engine.account.Close(1)

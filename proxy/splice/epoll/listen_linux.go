@@ -1,7 +1,9 @@
 package epoll
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -9,9 +11,9 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// Listen implements Engine.
+// Listen implements splice.Engine.
 func (e *engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	fd, err := bind(at, f.Name().Protocol)
+	fd, err := e.listen(f.Name().Protocol, at)
 	if err != nil {
 		return nil, err
 	}
@@ -21,10 +23,39 @@ func (e *engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, erro
 	return openTCP(e, f, fd), nil
 }
 
-// bind makes a listening or bound socket whose options accepted sockets inherit.
-func bind(at netip.AddrPort, protocol service.Protocol) (int, error) {
+// listen takes over the socket of a predecessor, or makes one.
+func (e *engine) listen(p service.Protocol, at netip.AddrPort) (int, error) {
+	file, err := e.core.Options().Listen(p, at)
+	if err != nil {
+		return 0, err
+	}
+	if file == nil {
+		return bind(p, at)
+	}
+	defer file.Close()
+	fd, err := takeOver(file)
+	if err == nil {
+		listenOptions(fd, p, at)
+	}
+	return fd, err
+}
+
+func takeOver(file *os.File) (int, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("duplicate the descriptor: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		sysClose(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+// bind makes a listening or bound socket.
+func bind(p service.Protocol, at netip.AddrPort) (int, error) {
 	kind := unix.SOCK_STREAM
-	if protocol == service.UDP {
+	if p == service.UDP {
 		kind = unix.SOCK_DGRAM
 	}
 	fd, e := sysSocket(family(at.Addr()), kind)
@@ -34,25 +65,34 @@ func bind(at netip.AddrPort, protocol service.Protocol) (int, error) {
 	if at.Addr().Is6() {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
 	}
-	if kind == unix.SOCK_STREAM {
-		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-		streamOptions(fd)
-	} else {
-		datagramOptions(fd, service.FamilyOf(at.Addr()))
-	}
-	var sa sockaddr
-	sa.set(at)
-	if err := sysBind(fd, &sa); err != 0 {
+	listenOptions(fd, p, at)
+	if err := bindTo(fd, p, at); err != nil {
 		sysClose(fd)
 		return 0, err
 	}
-	if kind == unix.SOCK_STREAM {
-		if err := unix.Listen(fd, backlog); err != nil {
-			sysClose(fd)
-			return 0, err
-		}
-	}
 	return fd, nil
+}
+
+func bindTo(fd int, p service.Protocol, at netip.AddrPort) error {
+	var sa sockaddr
+	sa.set(at)
+	if e := sysBind(fd, &sa); e != 0 {
+		return e
+	}
+	if p == service.UDP {
+		return nil
+	}
+	return unix.Listen(fd, backlog)
+}
+
+// listenOptions are set before a socket listens: those that it accepts inherit them.
+func listenOptions(fd int, p service.Protocol, at netip.AddrPort) {
+	if p == service.UDP {
+		datagramOptions(fd, service.FamilyOf(at.Addr()))
+		return
+	}
+	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	streamOptions(fd)
 }
 
 // backlog is asked for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).
@@ -64,7 +104,7 @@ const (
 	keepInterval = 15
 )
 
-// streamOptions are set on listeners, from which accepted sockets inherit them, and on sockets to endpoints.
+// streamOptions are those of both sockets of a connection.
 func streamOptions(fd int) {
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // an urgent byte stays in the stream

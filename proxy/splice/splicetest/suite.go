@@ -28,6 +28,7 @@ const (
 	Interfaces                             // Options.Inside is told the interface that a client came in by
 	SourcePorts                            // Options.SourcePorts are used, and used again early
 	LocalPorts                             // a host without a free UDP port is a shortage that a record names
+	Inheritance                            // Options.Listen is used
 )
 
 // scenario is one test of the suite.
@@ -78,5 +79,6 @@ func scenarios() []scenario {
 	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
 		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
-		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), systemScenarios())
+		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), registryScenarios(),
+		successorScenarios(), systemScenarios())
 }

@@ -1,0 +1,82 @@
+package splice
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Events are calls for what happens to connections and UDP sessions; nil: none. They are made on the data path, by several
+// goroutines at once: they must not block.
+type Events struct {
+	Started   func(Live)                 // it was admitted, and no endpoint was dialled yet
+	Attempted func(id uint64, a Attempt) // an attempt has its result
+	Ended     func(*Record)              // also of what was refused; the record is not to be changed
+}
+
+// Subscribe has the calls of e made from now on, until cancel. A call that is under way may still be made after that.
+func (c *Core) Subscribe(e Events) (cancel func()) {
+	s := &subscription{e}
+	c.subscribers.change(func(all []*subscription) []*subscription { return append(all, s) })
+	return func() {
+		c.subscribers.change(func(all []*subscription) []*subscription {
+			return slices.DeleteFunc(all, func(other *subscription) bool { return other == s })
+		})
+	}
+}
+
+type subscription struct{ Events }
+
+// subscribers is a list that is replaced as a whole, so that to look at it costs a load where it is empty.
+type subscribers struct {
+	mu   sync.Mutex // held by change
+	list atomic.Pointer[[]*subscription]
+}
+
+func (s *subscribers) change(edit func([]*subscription) []*subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := edit(slices.Clone(s.all()))
+	s.list.Store(&all)
+}
+
+func (s *subscribers) all() []*subscription {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+func (f *life) started() {
+	for _, s := range f.front.core.subscribers.all() {
+		if s.Started != nil {
+			s.Started(f.live())
+		}
+	}
+}
+
+// attempted reports the result of the current attempt; an empty why: it worked.
+func (f *life) attempted(why string, took time.Duration) {
+	for _, s := range f.front.core.subscribers.all() {
+		if s.Attempted != nil {
+			a := *f.current()
+			a.Err, a.Took = why, took
+			s.Attempted(f.rec.ID, a)
+		}
+	}
+}
+
+// observe reports the end. Once a successor has the sockets it reports what becomes of them.
+func (f *life) observe() {
+	core := f.front.core
+	if core.Left() {
+		return
+	}
+	f.front.observer.Observe(&f.rec)
+	for _, s := range core.subscribers.all() {
+		if s.Ended != nil {
+			s.Ended(&f.rec)
+		}
+	}
+}
