@@ -28,7 +28,7 @@ func (w *Writer) auditAddresses(found *writer.Drift) error {
 	if now := newPlace(others, w.live.Settings().NodePortAddresses); !maps.Equal(now.own, w.at.own) {
 		found.Add("the host's addresses are others than before")
 	}
-	compareKeys(found, w.names.device+" has", w.uses.uses, present(device), netip.Addr.Compare)
+	compareKeys(found, w.names.device+" has", w.addrs.Counts(), present(device), netip.Addr.Compare)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (w *Writer) auditSets(found *writer.Drift) error {
 			held[entry{s.id, s.family, e}] = true
 		}
 	}
-	compareKeys(found, "sets have", w.elements.uses, held, entry.compare)
+	compareKeys(found, "sets have", w.elements.Counts(), held, entry.compare)
 	return nil
 }
 

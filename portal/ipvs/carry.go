@@ -46,21 +46,21 @@ func (w *Writer) carry(ctx context.Context, fronts []service.Frontend, rules fun
 // tidy removes addresses and elements that are without use. It is the last step: what came has been told already.
 func (w *Writer) tidy() error {
 	var f failures
-	for _, addr := range slices.SortedFunc(slices.Values(w.uses.gone()), netip.Addr.Compare) {
+	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Removed()), netip.Addr.Compare) {
 		f.add(w.removeAddress(addr))
 	}
-	for _, e := range slices.SortedFunc(slices.Values(w.elements.gone()), entry.compare) {
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.Removed()), entry.compare) {
 		f.add(w.removeElement(w.names.set(e.id, e.family), e.element))
 	}
-	w.uses.settle()
-	w.elements.settle()
+	w.addrs.Settle()
+	w.elements.Settle()
 	return f.err()
 }
 
 // enter adds the new elements of sets.
 func (w *Writer) enter(ctx context.Context) error {
 	var f failures
-	for _, e := range slices.SortedFunc(slices.Values(w.elements.come()), entry.compare) {
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.Added()), entry.compare) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -71,7 +71,7 @@ func (w *Writer) enter(ctx context.Context) error {
 
 func (w *Writer) giveAddresses() error {
 	var f failures
-	for _, addr := range slices.SortedFunc(slices.Values(w.uses.come()), netip.Addr.Compare) {
+	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Added()), netip.Addr.Compare) {
 		f.add(w.addAddress(addr))
 	}
 	return f.err()

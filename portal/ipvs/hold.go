@@ -33,7 +33,7 @@ func (w *Writer) count(p portal.Portal, n int) {
 		w.use(p.Frontend, n)
 	}
 	for _, e := range w.at.entries(p) {
-		w.elements.add(e, n)
+		w.elements.Add(n, e)
 	}
 }
 
@@ -42,8 +42,8 @@ func (w *Writer) pods() {
 	for _, p := range w.live.Settings().Inside.Sources {
 		for _, half := range halves(p.Masked()) {
 			e := entry{pods, service.FamilyOf(half.Addr()), element{client: half}}
-			if !w.elements.has(e) && (w.v6 || e.family == service.IPv4) {
-				w.elements.add(e, 1)
+			if w.elements.Counts()[e] == 0 && (w.v6 || e.family == service.IPv4) {
+				w.elements.Add(1, e)
 			}
 		}
 	}
@@ -66,8 +66,8 @@ func (w *Writer) use(f service.Frontend, n int) {
 	if w.at.own[addr] {
 		return
 	}
-	w.uses.add(addr, n)
-	w.elements.add(entry{addresses, service.FamilyOf(addr), element{addr: addr}}, n)
+	w.addrs.Add(n, addr)
+	w.elements.Add(n, entry{addresses, service.FamilyOf(addr), element{addr: addr}})
 }
 
 // hold counts what a virtual server itself needs, as long as it is there.
@@ -77,7 +77,7 @@ func (w *Writer) release(f service.Frontend) { w.reckon(f, -1) }
 
 func (w *Writer) reckon(f service.Frontend, n int) {
 	w.use(f, n)
-	w.elements.add(atFrontend(served, f), n)
+	w.elements.Add(n, atFrontend(served, f))
 }
 
 // frontends are those of virtual servers, wanted or held, in order.

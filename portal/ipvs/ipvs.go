@@ -47,9 +47,9 @@ type Writer struct {
 	servers  map[service.Frontend]*server
 	foreign  map[service.Frontend]bool // virtual servers that are not to be touched
 	leaving  map[service.Frontend]bool // those of servers that have endpoints to be rid of
-	elements tally[entry]
-	uses     tally[netip.Addr] // of addresses, by portals and by virtual servers
-	guards   bool              // the Rules were told of proxy ports since they last wrote
+	elements writer.Refcount[entry]
+	addrs    writer.Refcount[netip.Addr] // of addresses, by portals and by virtual servers
+	guards   bool                        // the Rules were told of proxy ports since they last wrote
 	swept    time.Time
 	state    writer.State
 }
@@ -93,7 +93,7 @@ func (w *Writer) forget() {
 	w.servers = map[service.Frontend]*server{}
 	w.foreign = map[service.Frontend]bool{}
 	w.leaving = map[service.Frontend]bool{}
-	w.elements, w.uses = newTally[entry](), newTally[netip.Addr]()
+	w.elements, w.addrs = writer.NewRefcount[entry](), writer.NewRefcount[netip.Addr]()
 }
 
 // Guard says which proxy ports are open: portals that lead there are those of the Rules.

@@ -52,7 +52,7 @@ func (w *Writer) look() error {
 	}
 	w.adopt(others)
 	for _, a := range device {
-		w.uses.know(a)
+		w.addrs.Found(a)
 	}
 	for _, s := range w.names.sets() {
 		elements, _, err := w.elementsOf(s)
@@ -60,7 +60,7 @@ func (w *Writer) look() error {
 			return err
 		}
 		for _, e := range elements {
-			w.elements.know(entry{s.id, s.family, e})
+			w.elements.Found(entry{s.id, s.family, e})
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func (w *Writer) readServers() error {
 		excluded := len(w.ExcludeCIDRs) > 0 && contained(f.Addr.Addr(), w.ExcludeCIDRs)
 		_, wanted := w.want(f)
 		switch {
-		case w.elements.knows(atFrontend(served, f)) || !excluded && (wanted || w.uses.knows(f.Addr.Addr())):
+		case w.elements.WasFound(atFrontend(served, f)) || !excluded && (wanted || w.addrs.WasFound(f.Addr.Addr())):
 			if err := w.readServer(f, set); err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 
 func (w *Writer) renderAddresses(b *bytes.Buffer) {
 	fmt.Fprintf(b, "# ip -batch -\nlink add %s type dummy\n", w.names.device)
-	for _, addr := range slices.SortedFunc(slices.Values(w.uses.come()), netip.Addr.Compare) {
+	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Added()), netip.Addr.Compare) {
 		nodad := ""
 		if addr.Is6() {
 			nodad = " nodad"
@@ -61,7 +61,7 @@ func (w *Writer) renderSets(b *bytes.Buffer) {
 			fmt.Fprintf(b, "create %s %s family inet maxelem %d\n", s.name, s.typ, maxElements)
 		}
 	}
-	for _, e := range slices.SortedFunc(slices.Values(w.elements.come()), entry.compare) {
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.Added()), entry.compare) {
 		fmt.Fprintf(b, "add %s %s\n", w.names.set(e.id, e.family), e.element)
 	}
 }

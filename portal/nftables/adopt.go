@@ -28,7 +28,7 @@ func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
 	if dormant || foreignChains(c, chains) || foreignSets(c, sets) {
 		return append([]nfnl.Step{{t.tableMessage(nfnl.NFT_MSG_DELTABLE), create}}, t.allSteps(c)...), nil
 	}
-	for id := range t.state.shared.count {
+	for id := range t.state.shared.Counts() {
 		if id, ok := id.(clientsID); ok && sets[id.name()].description != "" {
 			c.unbind = append(c.unbind, t.state.affinity(id.owner))
 		}

@@ -74,7 +74,7 @@ func (t *table) auditSets(found *writer.Drift) error {
 		}
 		delete(listed, s.name)
 	}
-	for id := range t.state.shared.count {
+	for id := range t.state.shared.Counts() {
 		if id, ok := id.(clientsID); ok {
 			delete(listed, id.name())
 		}

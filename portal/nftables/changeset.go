@@ -58,7 +58,8 @@ func losesEndpoint(before, after *portal.Pool) bool {
 func (s *state) changeset(before, after map[entry]value, replaced map[service.PortName]*portal.Pool) *changeset {
 	c := &changeset{}
 	c.compare(before, after)
-	added, removed, kept := s.shared.take()
+	added, removed, kept := s.shared.Added(), s.shared.Removed(), s.shared.Kept()
+	s.shared.Settle()
 	for _, id := range added {
 		c.create(s, id)
 	}
@@ -121,7 +122,7 @@ func (c *changeset) drop(s *state, id any) {
 		}
 	case chainID:
 		c.dropChains = append(c.dropChains, id.name())
-		if s.shared.count[chainID{id.owner, pickCluster}]+s.shared.count[chainID{id.owner, pickNode}] == 0 {
+		if s.shared.Counts()[chainID{id.owner, pickCluster}]+s.shared.Counts()[chainID{id.owner, pickNode}] == 0 {
 			delete(s.pools, id.owner)
 		}
 	case clientsID:
@@ -131,7 +132,8 @@ func (c *changeset) drop(s *state, id any) {
 
 // changeClasses has new classes come before their first portal, and old ones go after their last.
 func (c *changeset) changeClasses(s *state) {
-	added, removed, _ := s.classes.take()
+	added, removed := s.classes.Added(), s.classes.Removed()
+	s.classes.Settle()
 	for _, class := range added {
 		c.createSets = append(c.createSets, s.endpoints[class])
 		c.writeChains = append(c.writeChains, class.chain(s.endpoints[class]))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -13,15 +14,15 @@ type state struct {
 	rules
 	portals   map[service.Frontend]portal.Portal
 	pools     map[service.PortName]*portal.Pool // of those that spread by chains of their own
-	shared    refcount[any]                     // by portals: entries, chainIDs, clientsIDs
-	classes   refcount[class]
+	shared    writer.Refcount[any]              // by portals: entries, chainIDs, clientsIDs
+	classes   writer.Refcount[class]
 	endpoints map[class]*set // of the classes in use
 	sizes     map[*set]int   // how many elements sets have
 }
 
 func newState(r rules) *state {
 	return &state{rules: r, portals: map[service.Frontend]portal.Portal{}, pools: map[service.PortName]*portal.Pool{},
-		shared: newRefcount[any](), classes: newRefcount[class](), endpoints: map[class]*set{}, sizes: map[*set]int{}}
+		shared: writer.NewRefcount[any](), classes: writer.NewRefcount[class](), endpoints: map[class]*set{}, sizes: map[*set]int{}}
 }
 
 // build makes a state of portals and open proxy ports, and the changeset that makes it from no table.
@@ -75,7 +76,7 @@ func (s *state) change(changes []portal.Change) *changeset {
 // count adds n references of a portal to what it shares with others.
 func (s *state) count(n int, p portal.Portal) {
 	if p.Kind == service.ClusterIP {
-		s.shared.add(n, entry{s.clusterIPs, element{destination: p.Frontend.Addr.Addr()}})
+		s.shared.Add(n, entry{s.clusterIPs, element{destination: p.Frontend.Addr.Addr()}})
 	}
 	to, ok := p.Target.(portal.Spread)
 	if !ok {
@@ -83,17 +84,17 @@ func (s *state) count(n int, p portal.Portal) {
 	}
 	if !s.isPlain(p, to) {
 		for _, id := range s.chainsOf(p, to) {
-			s.shared.add(n, id)
+			s.shared.Add(n, id)
 		}
 		if to.Pool.Affinity > 0 {
-			s.shared.add(n, clientsID{p.Owner})
+			s.shared.Add(n, clientsID{p.Owner})
 		}
 	} else if some := to.Pool.Of(to.Scope); len(some) > 0 {
-		s.classes.add(n, class{s.scopeOf(p).name, len(some)})
+		s.classes.Add(n, class{s.scopeOf(p).name, len(some)})
 	}
 	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
 		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
-			s.shared.add(n, entry{s.hairpins, element{source: addr, destination: addr}})
+			s.shared.Add(n, entry{s.hairpins, element{source: addr, destination: addr}})
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (s *state) count(n int, p portal.Portal) {
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
 		if p.Family == s.ip {
-			s.shared.add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
+			s.shared.Add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (s *state) guard(ports map[portal.ProxyPort]bool) {
 // classesOf are those in use of a scope, and more; the smallest first, since most service ports have few endpoints.
 func (s *state) classesOf(scope scope, more []class) []class {
 	var out []class
-	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.classes.count)) {
+	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.classes.Counts())) {
 		if c.scope == scope.name {
 			out = append(out, c)
 		}
@@ -143,7 +144,7 @@ func (s *state) elements() map[entry]value {
 	for _, p := range s.portals {
 		maps.Copy(out, s.entries(p))
 	}
-	for id := range s.shared.count {
+	for id := range s.shared.Counts() {
 		if e, ok := id.(entry); ok {
 			out[e] = value{}
 		}
