@@ -25,7 +25,7 @@ func (w *Writer) auditAddresses(found *writer.Drift) error {
 	if err != nil {
 		return err
 	}
-	if now := newPlace(others, w.live.Settings().NodePortAddresses); !maps.Equal(now.own, w.at.own) {
+	if now := newLocalNode(others, w.live.Settings().NodePortAddresses); !maps.Equal(now.own, w.node.own) {
 		found.Add("the host's addresses are others than before")
 	}
 	compareKeys(found, w.names.device+" has", w.addrs.Counts(), present(device), netip.Addr.Compare)

@@ -14,13 +14,14 @@ const ChainNames = `IPVS-[A-Z]+`
 // newFlow matches the first packet of a flow.
 const newFlow = "-m conntrack --ctstate NEW"
 
-// Chains are those of both families. They name sets, which are there once a Writer's Replace asks for the rules.
+// Chains are the rules that a Writer needs, of both families. They look into sets, which exist once a Replace has the Rules
+// write them.
 //
-// In nat, flows that are to be masqueraded are marked before IPVS has them, and masqueraded after. In mangle, flows that
-// nobody admits are dropped, since IPVS has this node's own before the filter table sees them; so is what the daemon sends to an
-// endpoint that is a virtual server, since IPVS asks for no marks. In filter, ports of the
-// device's addresses that no virtual server has are refused, as they would otherwise lead to the node's own listeners;
-// and answers, and flows to virtual servers on hosts that deny by default, are let in.
+//   - nat: flows to masquerade are marked before IPVS, and masqueraded after it.
+//   - mangle: flows of clients that are not admitted are dropped, because IPVS takes this node's own before the filter table;
+//     so is what the daemon sends to an endpoint that is a virtual server, because IPVS does not look at marks.
+//   - filter: ports of the device's addresses without a virtual server are refused, because the node's own listeners would
+//     answer there. Answers are accepted, and so are flows to virtual servers, for hosts that drop by default.
 func Chains(o Options) (all []writer.Chain) {
 	if err := o.complete(); err != nil {
 		return nil
@@ -33,7 +34,7 @@ func Chains(o Options) (all []writer.Chain) {
 
 func (r ruleset) chains() []writer.Chain {
 	masquerading := r.chain("nat", "IPVS-MASQ", r.masquerades(), writer.Jump{Chain: "POSTROUTING"})
-	masquerading.First = true // no flow is marked before
+	masquerading.First = true // before any flow is marked
 	all := []writer.Chain{
 		r.chain("nat", "IPVS-MARK", r.marks(), writer.Jump{Chain: "PREROUTING"}, writer.Jump{Chain: "OUTPUT"}),
 		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
@@ -65,7 +66,7 @@ func (r ruleset) chain(table, name string, rules []string, from ...writer.Jump) 
 
 func (r ruleset) prefixed(name string) string { return r.prefix + "-" + name }
 
-// in matches packets that a set has.
+// in matches packets by a set.
 func (r ruleset) in(id setID, parts string) string {
 	return fmt.Sprintf("-m set --match-set %s %s ", r.set(id, r.family), parts)
 }
@@ -76,8 +77,8 @@ func (r ruleset) mark() string {
 	return fmt.Sprintf("-j MARK --set-xmark %#[1]x/%#[1]x", r.Masquerade.Mark)
 }
 
-// marks are for flows to virtual servers. This node's own clients dial a ClusterIP from that very address, and other
-// frontends masquerade them anyway.
+// marks are for flows to virtual servers. This node's own clients are always marked: they dial a ClusterIP from the
+// ClusterIP.
 func (r ruleset) marks() []string {
 	rules := []string{
 		thisNode + r.in(served, "dst,dst") + r.mark(),
@@ -97,7 +98,7 @@ func (r ruleset) clusterMarks() []string {
 	return append(r.passPods(), r.mark())
 }
 
-// passPods have pods return, whoever they are told by.
+// passPods return for pods.
 func (r ruleset) passPods() []string {
 	rules := []string{r.in(pods, "src") + "-j RETURN"}
 	if r.Inside.Interface != "" {
@@ -109,7 +110,8 @@ func (r ruleset) passPods() []string {
 	return rules
 }
 
-// masquerades are for flows that leave IPVS: to an endpoint from itself, or marked. The mark goes, for others who look.
+// masquerades are for flows that leave IPVS: from an endpoint to itself, or marked. The mark is cleared, so that no other
+// rule finds it.
 func (r ruleset) masquerades() []string {
 	return []string{
 		r.in(hairpins, "dst,dst,src") + "-j MASQUERADE --random-fully",
@@ -121,7 +123,7 @@ func (r ruleset) masquerades() []string {
 
 func (r ruleset) drops() []string {
 	return []string{
-		r.in(insiders, "dst,dst") + "-j " + r.prefixed("IPVS-INSIDE"),
+		r.in(insideOnly, "dst,dst") + "-j " + r.prefixed("IPVS-INSIDE"),
 		r.in(restricted, "dst,dst") + "-j " + r.prefixed("IPVS-SOURCES"),
 	}
 }

@@ -13,55 +13,55 @@ import (
 // sweepPeriod is how often a Sweep looks for servers that are idle by now.
 const sweepPeriod = 10 * time.Second
 
-// leave has all endpoints of a server go that are not to stay, and tells whether there are any.
-func (w *Writer) leave(front service.Frontend, s *server, stay map[netip.AddrPort]int) (going bool, err error) {
+// drainEndpoints drains all endpoints of a server but those that stay, and tells whether there are any.
+func (w *Writer) drainEndpoints(front service.Frontend, s *server, stay map[netip.AddrPort]int) (drains bool, err error) {
 	for _, addr := range ordered(s.weights) {
 		if _, stays := stay[addr]; stays {
 			continue
 		}
-		going = true
+		drains = true
 		if front.Protocol == service.UDP {
 			err = w.removeDestination(front, addr)
 			delete(s.weights, addr)
 		} else {
-			err = w.weigh(front, s, addr, drained)
+			err = w.applyEndpoint(front, s, addr, weightDraining)
 		}
 		if err != nil {
 			return true, err
 		}
 	}
-	return going, nil
+	return drains, nil
 }
 
-// retire ends a server that nobody wants.
-func (w *Writer) retire(front service.Frontend) error {
-	if _, err := w.leave(front, w.servers[front], nil); err != nil {
+// drainServer drains a server that is not wanted.
+func (w *Writer) drainServer(front service.Frontend) error {
+	if _, err := w.drainEndpoints(front, w.servers[front], nil); err != nil {
 		return err
 	}
-	return w.collect(front)
+	return w.removeIdle(front)
 }
 
-// collect removes the endpoints of a server that have no weight and no connections, and with the last of them a server
-// that nobody wants.
-func (w *Writer) collect(front service.Frontend) error {
+// removeIdle removes the endpoints of a server that drain and have no connections, and with the last of them a server that
+// is not wanted.
+func (w *Writer) removeIdle(front service.Frontend) error {
 	s := w.servers[front]
 	held, err := w.destinations(front)
 	if err != nil {
 		return err
 	}
-	busy := slices.DeleteFunc(held, func(d destination) bool { return d.weight != drained || d.conns == 0 })
-	if _, wanted := w.want(front); !wanted && len(busy) == 0 {
+	busy := slices.DeleteFunc(held, func(d destination) bool { return d.weight != weightDraining || d.conns == 0 })
+	if _, wanted := w.wanted(front); !wanted && len(busy) == 0 {
 		if err := w.removeServer(front); err != nil {
 			return err
 		}
 		delete(w.servers, front)
-		delete(w.leaving, front)
-		w.release(front)
+		delete(w.draining, front)
+		w.countServer(front, -1)
 		return nil
 	}
 	for _, addr := range ordered(s.weights) {
 		stays := slices.ContainsFunc(busy, func(d destination) bool { return d.addr == addr })
-		if s.weights[addr] != drained || stays {
+		if s.weights[addr] != weightDraining || stays {
 			continue
 		}
 		if err := w.removeDestination(front, addr); err != nil {
@@ -70,9 +70,9 @@ func (w *Writer) collect(front service.Frontend) error {
 		delete(s.weights, addr)
 	}
 	if len(busy) == 0 {
-		delete(w.leaving, front)
+		delete(w.draining, front)
 	} else {
-		w.leaving[front] = true
+		w.draining[front] = true
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (w *Writer) collect(front service.Frontend) error {
 // look again; zero: there are none.
 func (w *Writer) Sweep(context.Context) (next time.Time, err error) {
 	switch due := w.swept.Add(sweepPeriod); {
-	case len(w.leaving) == 0:
+	case len(w.draining) == 0:
 		return time.Time{}, nil
 	case time.Now().Before(due):
 		return due, nil
@@ -93,9 +93,9 @@ func (w *Writer) Sweep(context.Context) (next time.Time, err error) {
 func (w *Writer) sweep() error {
 	w.swept = time.Now()
 	var f failures
-	for _, front := range slices.SortedFunc(maps.Keys(w.leaving), service.Frontend.Compare) {
-		f.add(w.collect(front))
+	for _, front := range slices.SortedFunc(maps.Keys(w.draining), service.Frontend.Compare) {
+		f.add(w.removeIdle(front))
 	}
-	f.add(w.tidy())
+	f.add(w.removeUnused())
 	return f.err()
 }

@@ -5,39 +5,39 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// entries are the elements of sets that a portal needs beside its virtual servers. Some may be there twice.
-func (at place) entries(p portal.Portal) []entry {
+// entries are the elements of sets that a portal needs beside its virtual servers. Some may be listed twice.
+func (n localNode) entries(p portal.Portal) []entry {
 	if !spreads(p) {
 		return nil
 	}
-	forwarding := at.forwarding(p)
-	out := at.masqueraded(p, forwarding)
-	used, insideOnly := endpoints(forwarding)
+	forwarding := n.forwarding(p)
+	out := n.masqueraded(p, forwarding)
+	used, inside := endpoints(forwarding)
 	for _, e := range used {
 		if e.MayHairpin {
 			f := service.Frontend{Addr: e.Addr, Protocol: p.Frontend.Protocol}
 			out = append(out, atFrontend(hairpins, f).of(single(e.Addr.Addr())))
 		}
 	}
-	if insideOnly {
-		out = append(out, at.each(insiders, p.Frontend)...)
+	if inside {
+		out = append(out, n.each(insideOnly, p.Frontend)...)
 	}
 	if !forwarding.AdmitsAll() {
-		out = append(out, at.admitted(p.Frontend, forwarding)...)
+		out = append(out, n.admitted(p.Frontend, forwarding)...)
 	}
 	return out
 }
 
 // each are the entries of all virtual servers that a frontend may have.
-func (at place) each(id setID, f service.Frontend) (out []entry) {
-	for _, s := range at.servers(f) {
+func (n localNode) each(id setID, f service.Frontend) (out []entry) {
+	for _, s := range n.servers(f) {
 		out = append(out, atFrontend(id, s))
 	}
 	return out
 }
 
 // masqueraded are the entries by which rules find which clients to masquerade beside this node itself.
-func (at place) masqueraded(p portal.Portal, f portal.Forwarding) []entry {
+func (n localNode) masqueraded(p portal.Portal, f portal.Forwarding) []entry {
 	if !f.Outside.Masquerade {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (at place) masqueraded(p portal.Portal, f portal.Forwarding) []entry {
 	case service.ClusterIP:
 		return []entry{atFrontend(clusterIPs, p.Frontend)}
 	case service.NodePort:
-		return at.each(nodePorts, p.Frontend)
+		return n.each(nodePorts, p.Frontend)
 	case service.LoadBalancerIP:
 		return []entry{atFrontend(loadBalancers, p.Frontend)}
 	}
@@ -55,12 +55,12 @@ func (at place) masqueraded(p portal.Portal, f portal.Forwarding) []entry {
 // admitted are the entries of a load balancer that only ranges of clients may use; no set can hold the range of all.
 // This node's own clients come from the frontend's address, since that is the node's: they are admitted if one of the
 // node's other addresses is.
-func (at place) admitted(front service.Frontend, f portal.Forwarding) []entry {
+func (n localNode) admitted(front service.Frontend, f portal.Forwarding) []entry {
 	out := []entry{atFrontend(restricted, front)}
 	for _, r := range f.SourceRanges {
 		out = append(out, atFrontend(sources, front).of(r))
 	}
-	for addr := range at.own {
+	for addr := range n.own {
 		if f.Admits(addr) {
 			return append(out, atFrontend(sourceHosts, front).of(single(front.Addr.Addr())))
 		}

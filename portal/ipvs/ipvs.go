@@ -1,24 +1,23 @@
-// Package ipvs holds portals that spread flows as virtual servers of the kernel's IPVS, which forwards by NAT. Their
-// addresses stand on a dummy device, and ipsets tell the rules that IPVS needs beside it (Chains) which flows to
-// masquerade, drop or let in. Portals with other targets are passed on to another Writer, whose redirects come before
-// IPVS sees a packet: so a Service may be flipped while its connections live on. It does not know what rules are
-// written with.
+// Package ipvs holds portals that spread as virtual servers of the kernel's IPVS, which forwards by NAT. Their addresses
+// are on a dummy device, and the rules that IPVS needs beside it (Chains) look up in ipsets which flows to masquerade, drop
+// or accept. Portals with other targets are passed on to another Writer, whose redirects apply before IPVS sees a packet:
+// so a Service may change its mode while its connections live on. It does not know what writes the rules.
 //
-// A removed endpoint keeps weight 0 until nobody is connected to it any more, and so does each endpoint of a virtual
-// server that nobody wants: Sweep takes away what is idle. For UDP they go at once.
+// A removed endpoint keeps weight 0 while it has connections, and so does each endpoint of a removed virtual server: Sweep
+// removes what is idle. For UDP they are removed at once.
 //
 // Limits of IPVS:
 //
-//   - It knows one set of endpoints for each frontend. A frontend from outside in NodeScope has those of this node, so
-//     clients inside the cluster are led to these too, and to those of the cluster only while this node has none;
-//     clients outside are dropped meanwhile.
-//   - It remembers clients for affinity by frontend: whoever dials another one of a Service may have another endpoint.
-//     And it remembers them while it remembers any connection of theirs, which is some minutes after its last packet,
-//     however short the affinity's timeout.
-//   - It tells answers apart by endpoint and client's address and port: of two connections that a client has from one port
-//     to one endpoint, by way of two frontends, the older one hears nothing any more.
-//   - This node's own clients dial a frontend from that very address, so they are masqueraded even where it is not known
-//     who is a pod.
+//   - A virtual server has one set of endpoints for all clients. An external frontend in NodeScope has those of this node,
+//     so clients inside the cluster get these too. While this node has none, clients inside get those of the cluster, and
+//     flows of clients outside are dropped.
+//   - Affinity is kept for each frontend: a client that dials another frontend of a Service may get another endpoint. A
+//     client is remembered as long as any of its connections, which is some minutes after the last packet, however short
+//     the timeout of the affinity.
+//   - Answers are told apart by the endpoint and the client's address and port: of two connections that a client has from
+//     one port to one endpoint, by two frontends, the older one receives nothing any more.
+//   - This node's own clients dial a frontend from the frontend's address, so they are masqueraded even where pods are not
+//     known.
 package ipvs
 
 import (
@@ -33,7 +32,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Writer holds portals in IPVS, and hands on those that are for rules. One goroutine uses it; Diverts and what begins
+// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts and what begins
 // with Set are for any.
 type Writer struct {
 	Options
@@ -42,14 +41,14 @@ type Writer struct {
 	v6    bool // both families are served
 	live  *writer.Live
 
-	at       place // the host, as of the last Replace
+	node     localNode // as of the last Replace
 	portals  map[service.Frontend]portal.Portal
 	servers  map[service.Frontend]*server
-	foreign  map[service.Frontend]bool // virtual servers that are not to be touched
-	leaving  map[service.Frontend]bool // those of servers that have endpoints to be rid of
+	excluded map[service.Frontend]bool // virtual servers of other programs, which are not to be changed
+	draining map[service.Frontend]bool // those of servers that have endpoints that drain
 	elements writer.Refcount[entry]
-	addrs    writer.Refcount[netip.Addr] // of addresses, by portals and by virtual servers
-	guards   bool                        // the Rules were told of proxy ports since they last wrote
+	addrs    writer.Refcount[netip.Addr] // of the device, by portals and by virtual servers
+	guard    bool                        // the Rules have changes of proxy ports that are not written yet
 	swept    time.Time
 	state    writer.State
 }
@@ -82,51 +81,52 @@ func New(o Options) (*Writer, error) {
 func newWriter(o Options, k kernel) *Writer {
 	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix)}
 	w.live = writer.NewLive(writer.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses})
-	w.forget()
+	w.reset()
 	return w
 }
 
-// forget is for before it is read what the kernel holds.
-func (w *Writer) forget() {
+// reset forgets what the kernel holds.
+func (w *Writer) reset() {
 	w.state.Forget()
 	w.portals = map[service.Frontend]portal.Portal{}
 	w.servers = map[service.Frontend]*server{}
-	w.foreign = map[service.Frontend]bool{}
-	w.leaving = map[service.Frontend]bool{}
+	w.excluded = map[service.Frontend]bool{}
+	w.draining = map[service.Frontend]bool{}
 	w.elements, w.addrs = writer.NewRefcount[entry](), writer.NewRefcount[netip.Addr]()
 }
 
-// Guard says which proxy ports are open: portals that lead there are those of the Rules.
+// Guard says which proxy ports were opened and closed. Redirects are the Rules'.
 func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
-	w.guards = w.guards || len(changes) > 0
+	w.guard = w.guard || len(changes) > 0
 	w.Rules.Guard(changes)
 }
 
-// Replace makes the kernel hold exactly these portals; what stays keeps its connections. Virtual servers of others stay.
+// Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of other
+// programs.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
-		w.forget()
+		w.reset()
 		valid, invalid := w.valid(portals)
 		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, valid, portals)))
 	})
 }
 
-// replace holds what is valid; the Rules check what is theirs of all.
+// replace writes what is valid. The Rules are given all portals of theirs, and check them.
 func (w *Writer) replace(ctx context.Context, valid, all []portal.Portal) error {
-	if err := errors.Join(w.prepare(), w.look()); err != nil {
+	if err := errors.Join(w.prepare(), w.readHost()); err != nil {
 		return err
 	}
-	w.pods()
+	w.countPods()
 	for _, p := range valid {
 		w.put(p)
 	}
 	if err := w.readServers(); err != nil {
 		return err
 	}
-	return w.carry(ctx, w.frontends(), func() error { return w.replaceRules(ctx, all) })
+	return w.apply(ctx, w.frontends(), func() error { return w.replaceRules(ctx, all) })
 }
 
-// Update applies changes. Its cost grows with their endpoints, and with nothing else that is held.
+// Update applies changes. Its cost grows with their endpoints, and with nothing else.
 func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 	return w.state.Incremental("update", func() error { return w.update(ctx, changes) })
 }
@@ -134,26 +134,26 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
 	valid, invalid := w.validChanges(changes)
 	var touched []service.Frontend
-	var ruled []portal.Change
+	var rules []portal.Change
 	for _, c := range valid {
-		before, there := w.portals[c.Frontend]
-		was := there && !spreads(before)
+		before, existed := w.portals[c.Frontend]
 		w.change(c)
-		touched = append(touched, w.at.servers(c.Frontend)...)
-		if c.Portal != nil && !spreads(*c.Portal) {
-			ruled = append(ruled, c)
-		} else if was {
-			ruled = append(ruled, portal.Change{Frontend: c.Frontend})
+		touched = append(touched, w.node.servers(c.Frontend)...)
+		switch {
+		case c.Portal != nil && !spreads(*c.Portal):
+			rules = append(rules, c)
+		case existed && !spreads(before):
+			rules = append(rules, portal.Change{Frontend: c.Frontend})
 		}
 	}
-	err := w.carry(ctx, touched, func() error { return w.updateRules(ctx, ruled) })
+	err := w.apply(ctx, touched, func() error { return w.updateRules(ctx, rules) })
 	return w.wrap("update", errors.Join(invalid, err))
 }
 
-// Cleanup removes everything of ours: rules before the sets that they name, and virtual servers with their connections.
+// Cleanup removes everything of ours: rules before the sets that they look into, and virtual servers with their connections.
 func (w *Writer) Cleanup(ctx context.Context) error {
-	w.forget()
-	errs := []error{w.Rules.Cleanup(ctx), w.look(), w.readServers()}
+	w.reset()
+	errs := []error{w.Rules.Cleanup(ctx), w.readHost(), w.readServers()}
 	for f := range w.servers {
 		errs = append(errs, w.removeServer(f))
 	}
@@ -161,7 +161,7 @@ func (w *Writer) Cleanup(ctx context.Context) error {
 	for _, name := range w.names.all() {
 		errs = append(errs, w.destroySet(name))
 	}
-	w.forget()
+	w.reset()
 	return w.wrap("remove", errors.Join(errs...))
 }
 

@@ -18,45 +18,44 @@ const DefaultPrefix = "PORTALD"
 // gives them, and the virtual servers at addresses that it left there are taken over.
 const SolePrefix = "KUBE"
 
-// Schedulers are those of the kernel, each a module ip_vs_NAME: who gets the next connection.
+// schedulers are those of the kernel, each a module ip_vs_NAME. They choose the endpoint of a new connection.
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh"}
 
 // Options of a Writer. Only Rules has no default.
 type Options struct {
-	// Rules get all portals that are not IPVS's. They have been given Chains.
+	// Rules is the Writer of the portals that do not spread. It was given Chains.
 	Rules portal.HostWriter
 	// Prefix begins the names of sets and chains: capital letters, digits and -, 14 at most; SolePrefix for kube-proxy's.
 	Prefix string
 	// Scheduler is one of rr (the default) wrr lc wlc lblc lblcr sh dh sed nq mh.
 	Scheduler string
-	// ExcludeCIDRs hold virtual servers of others that are never touched.
+	// ExcludeCIDRs are the addresses of virtual servers of other programs, which are left alone.
 	ExcludeCIDRs []netip.Prefix
-	// StrictARP has the host answer only for addresses of the interface that it is asked on, as some load balancers need.
+	// StrictARP makes the host answer ARP only for addresses of the receiving interface, as some load balancers need.
 	StrictARP bool
-	// How long IPVS keeps a silent connection, one that is being closed, and a UDP session; whole seconds, 0 = as it is.
+	// How long IPVS keeps an idle connection, one after its FIN, and a UDP session; whole seconds, 0 = unchanged.
 	TCPTimeout, TCPFinTimeout, UDPTimeout time.Duration
-	// NodePortAddresses are the local addresses that node ports are served on; empty means all. Node ports on loopback
-	// are never led anywhere. SetNodePortAddresses changes them later.
+	// NodePortAddresses are the local addresses that NodePorts are served on but loopback; empty means all.
+	// SetNodePortAddresses changes them later.
 	NodePortAddresses []netip.Prefix
-	// NodeAddresses are for Render alone: the addresses of the node that it writes rules for.
+	// NodeAddresses are the addresses of the node that Render renders for. A Writer asks the host.
 	NodeAddresses []netip.Addr
-	// Inside says who is not masqueraded, and who may use frontends in NodeScope without an endpoint here. SetInside
-	// changes the addresses later.
+	// Inside tells pods from other clients. SetInside changes the addresses later.
 	Inside portal.Inside
-	// Masquerade says who else is given this node's address.
+	// Masquerade says how flows get this node's address.
 	Masquerade portal.Masquerade
 	// Dials is the mark of what the daemon itself sends to endpoints, which no virtual server takes. 0 is none.
 	Dials uint32
-	// Log is told once of each thing that the host cannot do. The default is silence.
+	// Log is called once for each thing that the host cannot do. Default none.
 	Log func(format string, args ...any)
 }
 
-// A chain's name has at most 28 characters; ours, and those of the iptables Writer, add up to 14 to the prefix.
+// maxPrefix is what the names of iptables chains have room for.
 const maxPrefix = 14
 
 var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 
-// complete sets defaults and refuses what makes no sense.
+// complete sets defaults, and refuses what makes no sense.
 func (o *Options) complete() error {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix

@@ -23,14 +23,14 @@ func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	w.v6 = true
 	w.adopt(slices.SortedFunc(slices.Values(o.NodeAddresses), netip.Addr.Compare))
 	valid, err := w.valid(portals)
-	w.pods()
+	w.countPods()
 	for _, p := range valid {
 		w.put(p)
 	}
 	for _, f := range w.frontends() {
-		if s, ok := w.want(f); ok {
+		if s, ok := w.wanted(f); ok {
 			w.servers[f] = &s
-			w.hold(f)
+			w.countServer(f, 1)
 		}
 	}
 	var b bytes.Buffer

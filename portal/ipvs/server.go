@@ -22,10 +22,10 @@ const (
 	ownFlags   = persistent | 0x0008 | 0x0010 | 0x0020
 )
 
-// The weights of endpoints: each has its share, or no new connections.
+// The weights of endpoints: all that serve have the same share, and one that drains gets no new connections.
 const (
-	sharing = 1
-	drained = 0
+	weightServing  = 1
+	weightDraining = 0
 )
 
 // server is a virtual server as it is wanted, or as the kernel holds it.
@@ -38,20 +38,20 @@ type server struct {
 type destination struct {
 	addr   netip.AddrPort
 	weight int
-	conns  int // that are open, or were until lately
+	conns  int // active and inactive ones
 }
 
-// want is the virtual server that a frontend should have, if any. Node ports are served at each address of the node but
-// where a portal has that very frontend.
-func (w *Writer) want(f service.Frontend) (server, bool) {
+// wanted is the virtual server that a frontend should have, if any. A NodePort has one at each address of the node where no
+// other portal has that frontend.
+func (w *Writer) wanted(f service.Frontend) (server, bool) {
 	p, ok := w.portals[f]
-	if !ok && w.at.serves(f.Addr.Addr()) {
+	if !ok && w.node.servesNodePorts(f.Addr.Addr()) {
 		p, ok = w.portals[anyAddress(f)]
 	}
-	if !ok || !spreads(p) || w.foreign[f] {
+	if !ok || !spreads(p) || w.excluded[f] {
 		return server{}, false
 	}
-	return w.server(p, w.at.forwarding(p)), true
+	return w.server(p, w.node.forwarding(p)), true
 }
 
 // server is the virtual server of a portal.
@@ -67,7 +67,7 @@ func (o *Options) server(p portal.Portal, f portal.Forwarding) server {
 	}
 	used, _ := endpoints(f)
 	for _, e := range used {
-		s.weights[e.Addr] = sharing
+		s.weights[e.Addr] = weightServing
 	}
 	return s
 }
@@ -86,75 +86,8 @@ func spreads(p portal.Portal) bool {
 	return ok
 }
 
-// anyAddress is the frontend of node ports of that port.
+// anyAddress is the frontend of the NodePort with the port of a frontend.
 func anyAddress(f service.Frontend) service.Frontend {
-	any := netip.IPv4Unspecified()
-	if f.Addr.Addr().Is6() {
-		any = netip.IPv6Unspecified()
-	}
-	return service.Frontend{Addr: netip.AddrPortFrom(any, f.Addr.Port()), Protocol: f.Protocol}
-}
-
-// place is the host: its addresses, and those of them that node ports are served on.
-type place struct {
-	own       map[netip.Addr]bool
-	nodePorts []netip.Addr
-
-	masquerade portal.Masquerade
-	podsKnown  bool // there are rules that tell pods from other clients
-}
-
-// forwarding is what a portal that spreads means on the host.
-func (at place) forwarding(p portal.Portal) portal.Forwarding {
-	return p.Target.(portal.Spread).Forwarding(p.Kind, at.masquerade, at.podsKnown)
-}
-
-// newPlace takes addresses in order.
-func newPlace(addrs []netip.Addr, served []netip.Prefix) place {
-	at := place{own: map[netip.Addr]bool{}}
-	for _, a := range addrs {
-		at.own[a] = true
-		if a.IsGlobalUnicast() && within(a, served) {
-			at.nodePorts = append(at.nodePorts, a)
-		}
-	}
-	return at
-}
-
-// within tells whether an address is in any of the prefixes, of which none means all.
-func within(a netip.Addr, prefixes []netip.Prefix) bool {
-	return len(prefixes) == 0 || contained(a, prefixes)
-}
-
-func contained(a netip.Addr, prefixes []netip.Prefix) bool {
-	for _, p := range prefixes {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// serves tells whether node ports are served on an address.
-func (at place) serves(a netip.Addr) bool {
-	for _, served := range at.nodePorts {
-		if a == served {
-			return true
-		}
-	}
-	return false
-}
-
-// servers are the frontends of virtual servers that a portal's frontend may have.
-func (at place) servers(f service.Frontend) []service.Frontend {
-	if !f.Addr.Addr().IsUnspecified() {
-		return []service.Frontend{f}
-	}
-	var out []service.Frontend
-	for _, a := range at.nodePorts {
-		if a.Is6() == f.Addr.Addr().Is6() {
-			out = append(out, service.Frontend{Addr: netip.AddrPortFrom(a, f.Addr.Port()), Protocol: f.Protocol})
-		}
-	}
-	return out
+	addr := service.FamilyOf(f.Addr.Addr()).Unspecified()
+	return service.Frontend{Addr: netip.AddrPortFrom(addr, f.Addr.Port()), Protocol: f.Protocol}
 }

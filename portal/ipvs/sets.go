@@ -8,20 +8,20 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// setID is one of the ipsets, of which each family has its own.
+// setID is an ipset. Each family has its own.
 type setID int
 
 // The sets. Those of frontends hold address, protocol and port, unless said otherwise.
 const (
-	clusterIPs    setID = iota // masqueraded for clients that are not pods, while it is known who is one
+	clusterIPs    setID = iota // masqueraded for clients that are not pods
 	externalIPs                // masqueraded for everyone, as are the next two
 	loadBalancers              //
 	nodePorts                  // at each address of the node
 	restricted                 // load balancers with source ranges
 	sources                    // and a range
-	sourceHosts                // and an address: the frontend's own, which this node's clients have
-	insiders                   // virtual servers that clients outside are not led to
-	hairpins                   // an endpoint of this node that dials itself
+	sourceHosts                // and an address: the frontend's own, from which this node's clients dial
+	insideOnly                 // virtual servers that drop flows of clients outside
+	hairpins                   // an endpoint that may dial itself by its Service
 	pods                       // the addresses that pods have
 	addresses                  // of the device
 	served                     // all virtual servers
@@ -52,14 +52,14 @@ var setKinds = [setIDs]setKind{
 	restricted:    {"LOAD-BALANCER-FW", "LB-FW", byFrontend},
 	sources:       {"LOAD-BALANCER-SOURCE-CIDR", "LB-SOURCE-CIDR", byClientNet},
 	sourceHosts:   {"LOAD-BALANCER-SOURCE-IP", "LB-SOURCE-IP", byClient},
-	insiders:      {"INSIDE-ONLY", "INSIDE-ONLY", byFrontend},
+	insideOnly:    {"INSIDE-ONLY", "INSIDE-ONLY", byFrontend},
 	hairpins:      {"LOOP-BACK", "LOOP-BACK", byClient},
 	pods:          {"PODS", "PODS", byNet},
 	addresses:     {"IPVS-IPS", "IPVS-IPS", byAddress},
 	served:        {"IPVS-SERVERS", "IPVS-SERVERS", byFrontend},
 }
 
-// names knows what is called how.
+// names are those of the device and the sets.
 type names struct {
 	prefix string
 	device string
@@ -112,13 +112,13 @@ func (n names) sets() (out []set) {
 	return out
 }
 
-// maxElements is how many elements a set takes; memory is taken as they come.
+// maxElements is how many elements a set takes. Their memory is allocated as they are added.
 const maxElements = 1 << 20
 
-// leftovers are sets of kube-proxy's that we have no use for.
+// leftovers are sets that a kube-proxy may have left and that are not among ours.
 var leftovers = []string{
-	"NODE-PORT-TCP", "NODE-PORT-UDP", "EXTERNAL-IP-LOCAL", "LOAD-BALANCER-LOCAL", "NODE-PORT-LOCAL-TCP", "NODE-PORT-LOCAL-UDP", "NODE-PORT-SCTP-HASH",
-	"NODE-PORT-LOCAL-SCTP-HASH", "HEALTH-CHECK-NODE-PORT",
+	"NODE-PORT-TCP", "NODE-PORT-UDP", "EXTERNAL-IP-LOCAL", "LOAD-BALANCER-LOCAL", "NODE-PORT-LOCAL-TCP",
+	"NODE-PORT-LOCAL-UDP", "NODE-PORT-SCTP-HASH", "NODE-PORT-LOCAL-SCTP-HASH", "HEALTH-CHECK-NODE-PORT",
 }
 
 // all are the names of our sets, and with the name of the only proxy those of kube-proxy's.
@@ -165,7 +165,7 @@ func atFrontend(id setID, f service.Frontend) entry {
 	return entry{id, service.FamilyOf(f.Addr.Addr()), element{addr: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}}
 }
 
-// of is the entry with a client as its third part.
+// of returns the entry with a client as its third part.
 func (e entry) of(client netip.Prefix) entry {
 	e.client = client
 	return e

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// sysctls are what IPVS has to be set to. Flows of IPVS are in the kernel's connection table, or they could not be
-// masqueraded; who was led to an endpoint that is gone finds another; and persistence does not lead to one that drains.
+// sysctls are the settings that IPVS needs: its flows are in the conntrack table, without which they cannot be masqueraded;
+// clients of a removed endpoint get another one; and persistence ends at one that drains.
 var sysctls = [][2]string{
 	{"net/ipv4/ip_forward", "1"},
 	{"net/ipv4/vs/conntrack", "1"},
@@ -22,7 +22,7 @@ var strictARP = [][2]string{
 	{"net/ipv4/conf/all/arp_announce", "2"},
 }
 
-// prepare makes what virtual servers stand on: settings, the device, and all sets, which rules name.
+// prepare makes what virtual servers need: kernel settings, the device, and all sets, which rules look into.
 func (w *Writer) prepare() error {
 	var errs []error
 	settings := sysctls
@@ -44,8 +44,8 @@ func (w *Writer) prepare() error {
 	return errors.Join(errs...)
 }
 
-// look finds out what the host is, and what it holds of ours but virtual servers.
-func (w *Writer) look() error {
+// readHost reads the addresses of the host, of our device, and our sets.
+func (w *Writer) readHost() error {
 	device, others, err := w.hostAddresses()
 	if err != nil {
 		return err
@@ -66,16 +66,16 @@ func (w *Writer) look() error {
 	return nil
 }
 
-// adopt has what is live take effect on a host with these addresses.
+// adopt makes the Settings take effect on a node with these addresses.
 func (w *Writer) adopt(host []netip.Addr) {
 	s := w.live.Settings()
-	w.at = newPlace(host, s.NodePortAddresses)
-	w.at.masquerade = w.Masquerade
-	w.at.podsKnown = len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
+	w.node = newLocalNode(host, s.NodePortAddresses)
+	w.node.masquerade = w.Masquerade
+	w.node.podsKnown = len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
 }
 
-// readServers finds the virtual servers that are ours, which a set or the device's addresses tell, or are wanted, once
-// it is known what is. Others are not to be touched where they are excluded.
+// readServers reads the virtual servers that are ours, by a set or an address of the device, or that are wanted, which must
+// be known by then. Others in ExcludeCIDRs are noted, and left alone.
 func (w *Writer) readServers() error {
 	all, err := w.virtualServers()
 	if err != nil {
@@ -83,15 +83,15 @@ func (w *Writer) readServers() error {
 	}
 	for f, set := range all {
 		excluded := len(w.ExcludeCIDRs) > 0 && contained(f.Addr.Addr(), w.ExcludeCIDRs)
-		_, wanted := w.want(f)
+		_, wanted := w.wanted(f)
 		switch {
 		case w.elements.WasFound(atFrontend(served, f)) || !excluded && (wanted || w.addrs.WasFound(f.Addr.Addr())):
 			if err := w.readServer(f, set); err != nil {
 				return err
 			}
-			w.hold(f)
+			w.countServer(f, 1)
 		case excluded:
-			w.foreign[f] = true
+			w.excluded[f] = true
 			if wanted {
 				w.Log("%s is not served by IPVS: a virtual server of others has it", f)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// SetInside changes Options.Inside, also of the Rules. It takes effect at the next Replace. Interfaces cannot change:
-// they are in Chains.
+// SetInside changes Options.Inside, also of the Rules, from the next Replace on. Interfaces cannot change: they are in
+// Chains.
 func (w *Writer) SetInside(in portal.Inside) error {
 	if in.Interface != w.Inside.Interface || in.InterfacePrefix != w.Inside.InterfacePrefix {
 		return errors.New("the interfaces of pods are in fixed rules while IPVS is in use: they change with the next start")
@@ -20,18 +20,18 @@ func (w *Writer) SetInside(in portal.Inside) error {
 	return w.live.SetInside(in)
 }
 
-// SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules. It takes effect at the next Replace; false:
-// it is no change.
+// SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules, from the next Replace on; false: they were the
+// same.
 func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 	changed := w.Rules.SetNodePortAddresses(addrs)
 	return w.live.SetNodePortAddresses(addrs) || changed
 }
 
-// SetMark changes the mark of replies to clients' addresses, which is the Rules' alone.
+// SetMark changes the mark of replies to clients' addresses, which the Rules set.
 func (w *Writer) SetMark(mark uint32) { w.Rules.SetMark(mark) }
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family.
 func (w *Writer) Diverts(family service.IPFamily) bool { return w.Rules.Diverts(family) }
 
-// IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
+// IPv6 tells whether this host can hold portals of IPv6. It always can hold those of IPv4.
 func (w *Writer) IPv6() bool { return w.v6 }

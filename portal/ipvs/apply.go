@@ -1,0 +1,142 @@
+package ipvs
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server exists
+// before the rules let go of its frontend, and an old one drains once the rules have it.
+func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules func() error) error {
+	var wanted, unwanted []service.Frontend
+	for _, f := range fronts {
+		_, ok := w.wanted(f)
+		_, exists := w.servers[f]
+		switch {
+		case ok:
+			wanted = append(wanted, f)
+			if !exists {
+				w.countServer(f, 1)
+			}
+		case exists:
+			unwanted = append(unwanted, f)
+		}
+	}
+	var f failures
+	f.add(w.addElements(ctx))
+	for _, front := range wanted {
+		f.add(w.applyServer(front))
+	}
+	f.add(w.addAddresses())
+	f.add(rules())
+	for _, front := range unwanted {
+		f.add(w.drainServer(front))
+	}
+	f.add(w.removeUnused())
+	return f.err()
+}
+
+func (w *Writer) addElements(ctx context.Context) error {
+	var f failures
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.Added()), entry.compare) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		f.add(w.addElement(w.names.set(e.id, e.family), e.element))
+	}
+	return f.err()
+}
+
+func (w *Writer) addAddresses() error {
+	var f failures
+	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Added()), netip.Addr.Compare) {
+		f.add(w.addAddress(addr))
+	}
+	return f.err()
+}
+
+// removeUnused removes addresses and elements without references. It is the last step: what was added is in place.
+func (w *Writer) removeUnused() error {
+	var f failures
+	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Removed()), netip.Addr.Compare) {
+		f.add(w.removeAddress(addr))
+	}
+	for _, e := range slices.SortedFunc(slices.Values(w.elements.Removed()), entry.compare) {
+		f.add(w.removeElement(w.names.set(e.id, e.family), e.element))
+	}
+	w.addrs.Settle()
+	w.elements.Settle()
+	return f.err()
+}
+
+// applyServer makes a virtual server as it is wanted.
+func (w *Writer) applyServer(front service.Frontend) error {
+	want, _ := w.wanted(front)
+	held, exists := w.servers[front]
+	if !exists {
+		if err := w.addServer(front, want.settings); err != nil {
+			return err
+		}
+		held = &server{settings: want.settings, weights: map[netip.AddrPort]int{}}
+		w.servers[front] = held
+	}
+	if held.settings != want.settings {
+		if err := w.editServer(front, want.settings); err != nil {
+			return err
+		}
+		held.settings = want.settings
+	}
+	for _, addr := range ordered(want.weights) {
+		if err := w.applyEndpoint(front, held, addr, weightServing); err != nil {
+			return err
+		}
+	}
+	drains, err := w.drainEndpoints(front, held, want.weights)
+	if err != nil || !drains {
+		delete(w.draining, front)
+		return err
+	}
+	return w.removeIdle(front)
+}
+
+// applyEndpoint adds an endpoint of a server, or sets its weight.
+func (w *Writer) applyEndpoint(front service.Frontend, s *server, addr netip.AddrPort, weight int) error {
+	was, exists := s.weights[addr]
+	switch {
+	case exists && was == weight:
+		return nil
+	case exists:
+		if err := w.setWeight(front, addr, weight); err != nil {
+			return err
+		}
+	default:
+		if err := w.addDestination(front, addr, weight); err != nil {
+			return err
+		}
+	}
+	s.weights[addr] = weight
+	return nil
+}
+
+func ordered(weights map[netip.AddrPort]int) []netip.AddrPort {
+	return slices.SortedFunc(maps.Keys(weights), netip.AddrPort.Compare)
+}
+
+// replaceRules and updateRules pass on what is for the Rules.
+func (w *Writer) replaceRules(ctx context.Context, portals []portal.Portal) error {
+	w.guard = false
+	return w.Rules.Replace(ctx, slices.DeleteFunc(slices.Clone(portals), spreads))
+}
+
+func (w *Writer) updateRules(ctx context.Context, changes []portal.Change) error {
+	if len(changes) == 0 && !w.guard {
+		return nil
+	}
+	w.guard = false
+	return w.Rules.Update(ctx, changes)
+}
