@@ -39,20 +39,20 @@ func halfCloseByClient(t *trial) {
 
 // halfCloseByEndpoint: the endpoint ends its direction first, the other goes on until its own end.
 func halfCloseByEndpoint(t *trial) {
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		c.Write([]byte("banner"))
 		c.CloseWrite()
 		all, _ := io.ReadAll(c)
-		heard <- string(all)
+		received <- string(all)
 	}))
 	c := dialTCP(t, f.at)
 	wantRest(t, c, "banner")
 	c.Write([]byte("late words"))
 	c.Close()
-	if got := <-heard; got != "late words" {
-		t.Fatalf("endpoint heard %q", got)
+	if got := <-received; got != "late words" {
+		t.Fatalf("endpoint received %q", got)
 	}
 	if rec := d.record(); rec.ClosedBy != splice.Endpoint || rec.How != splice.FIN || rec.Outcome != splice.OutcomeOK {
 		t.Errorf("record %+v", rec)

@@ -39,10 +39,10 @@ func headerOf(client, dst netip.AddrPort) string {
 // proxyV2: the header is the first that an endpoint receives, and is no byte of the client's.
 func proxyV2(t *trial) {
 	t.both(func(t *trial, host string) {
-		heard := make(chan string, 1)
+		received := make(chan string, 1)
 		live := serveTCP(t, host, func(c *net.TCPConn) {
 			all, _ := io.ReadAll(c)
-			heard <- string(all)
+			received <- string(all)
 			c.Write([]byte("bye"))
 		})
 		d := t.start(withHeader)
@@ -50,7 +50,7 @@ func proxyV2(t *trial) {
 		c := dialTCP(t, f.at)
 		c.Write([]byte("hello"))
 		c.CloseWrite()
-		if got, want := <-heard, headerOf(addrOf(c.LocalAddr()), f.at)+"hello"; got != want {
+		if got, want := <-received, headerOf(addrOf(c.LocalAddr()), f.at)+"hello"; got != want {
 			t.Errorf("the endpoint received %q, want %q", got, want)
 		}
 		wantRest(t, c, "bye")

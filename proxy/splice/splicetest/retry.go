@@ -33,7 +33,7 @@ func refusedIn(a splice.Attempt) bool { return strings.Contains(a.Err, "refused"
 
 func retryPastTheDead(t *trial) {
 	dead, slow, live := t.refusing(), silent(t), echoServer(t)
-	d := t.start(timeouts(50, 100, 5000))
+	d := t.start(timeouts(50, 100, 10_000))
 	wantEcho(t, dialTCP(t, d.tcp(dead, slow, live).at), "x")
 	rec := d.record()
 	a := rec.Attempts
@@ -43,7 +43,7 @@ func retryPastTheDead(t *trial) {
 	if !refusedIn(a[0]) || a[1].Err != "timeout" || a[2].Err != "" {
 		t.Errorf("attempts %+v", a)
 	}
-	if a[1].Took < 95*time.Millisecond || a[1].Took > 500*time.Millisecond {
+	if a[1].Took < 95*time.Millisecond || a[1].Took > 2*time.Second {
 		t.Errorf("the second attempt may take 100 ms, and took %s", a[1].Took)
 	}
 	if rec.Endpoint.Pod == "" {
@@ -54,7 +54,7 @@ func retryPastTheDead(t *trial) {
 // loneEndpoint: one that does not answer has another, longer try; one that refuses is dialled again for as long as that
 // takes.
 func loneEndpoint(t *trial) {
-	d := t.start(timeouts(20, 40))
+	d := t.start(timeouts(100, 200))
 	for _, c := range []struct {
 		endpoint netip.AddrPort
 		attempts int
@@ -64,7 +64,7 @@ func loneEndpoint(t *trial) {
 		if rec.Outcome != splice.OutcomeDialFailed || len(rec.Attempts) != c.attempts || rec.Connect >= 0 {
 			t.Errorf("want %d attempts: %+v", c.attempts, rec)
 		}
-		if rec.Duration < 60*time.Millisecond || c.attempts == 1 && rec.Attempts[0].Times < 3 {
+		if rec.Duration < 300*time.Millisecond || c.attempts == 1 && rec.Attempts[0].Times < 3 {
 			t.Errorf("given up early: %+v", rec)
 		}
 	}
@@ -75,7 +75,7 @@ func noEndpointEverAnswers(t *trial) {
 	d := t.start(timeouts(300, 500))
 	wantReset(t, d.tcp(t.refusing(), t.refusing(), t.refusing()).at)
 	rec := d.record()
-	if rec.Outcome != splice.OutcomeDialFailed || rec.Duration < 800*time.Millisecond || rec.Duration > 3*time.Second ||
+	if rec.Outcome != splice.OutcomeDialFailed || rec.Duration < 800*time.Millisecond || rec.Duration > longest ||
 		len(rec.Attempts) != 3 {
 		t.Errorf("record %+v", rec)
 	}

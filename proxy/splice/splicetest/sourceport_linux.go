@@ -93,7 +93,7 @@ func manyShort(c *cluster, opts splice.Options) {
 	}
 }
 
-// portsBesideServers: servers of the host are let be, and can be started, whichever ports connections have.
+// portsBesideServers: connections do not take the ports of servers of the host, and servers can be started at any port.
 func portsBesideServers(t *trial) {
 	const half = fewFirst + few/2
 	c := newCluster(t)

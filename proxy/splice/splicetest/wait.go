@@ -47,7 +47,21 @@ func echoLater(t *trial, at netip.AddrPort, after time.Duration) {
 }
 
 // endpointReplacesRefusing: an endpoint that comes in place of those that refuse is dialled at once, for all that wait.
+// The machine may be busy for once, but not each time.
 func endpointReplacesRefusing(t *trial) {
+	const atOnce, times = 200 * time.Millisecond, 3 // the pauses are some 400 ms by then
+	for range times {
+		slowest := replaceRefusing(t)
+		if slowest < atOnce {
+			return
+		}
+		t.Logf("the last was reached %s after the change", slowest)
+	}
+	t.Errorf("none of %d changes reached all that waited within %s", times, atOnce)
+}
+
+// replaceRefusing returns how long after the change the last of several clients was connected.
+func replaceRefusing(t *trial) (slowest time.Duration) {
 	const clients = 8
 	live := echoServer(t)
 	d := t.start(timeouts(10_000, 20_000))
@@ -56,18 +70,18 @@ func endpointReplacesRefusing(t *trial) {
 	for range clients {
 		conns = append(conns, dialTCP(t, f.at))
 	}
-	time.Sleep(1500 * time.Millisecond) // pauses are some 400 ms by now
+	time.Sleep(1500 * time.Millisecond)
 	changed := time.Now()
 	f.lead(live)
 	for _, c := range conns {
-		c.CloseWrite()
-		wantRest(t, c, "")
+		wantEcho(t, c, "")
 		rec := d.record()
-		took := rec.Start.Add(rec.Connect).Sub(changed)
-		if rec.Outcome != splice.OutcomeOK || rec.Endpoint.Pod == "" || took > 200*time.Millisecond {
-			t.Errorf("reached %v after the change: %+v", took, rec)
+		if rec.Outcome != splice.OutcomeOK || rec.Endpoint.Pod == "" {
+			t.Errorf("record %+v", rec)
 		}
+		slowest = max(slowest, rec.Start.Add(rec.Connect).Sub(changed))
 	}
+	return slowest
 }
 
 // clientLeavesBetweenDials: a client that resets while its connection waits for another round of dials ends that.
