@@ -1,6 +1,6 @@
 // Package proxy keeps the dataplane in step with the desired state: it takes changes from the store and has them
-// applied, and everything anew when that failed or when others changed what was written. It knows neither where services
-// come from nor how traffic is carried.
+// applied, and everything anew when that failed or when others changed what was written. It knows neither where
+// services come from nor how traffic is carried.
 package proxy
 
 import (
@@ -16,26 +16,26 @@ import (
 
 // Dataplane carries the traffic of service ports. The reconcile loop is its only caller.
 type Dataplane interface {
-	// Sync applies changes, at a cost that does not grow with the number of service ports. What of it concerns single
-	// service ports is no error. After one only Resync may follow.
+	// Sync applies changes, at a cost that does not grow with the number of service ports. Failures of single service
+	// ports are not returned as errors. After an error only Resync may follow.
 	Sync(ctx context.Context, changes []service.Change) error
-	// Resync applies the whole state and trusts nothing that was applied before.
+	// Resync applies the whole state, whatever was applied before.
 	Resync(ctx context.Context, ports []*service.Port) error
-	// Audit returns an error when the host no longer holds what was applied.
+	// Audit returns an error if the host no longer holds what was applied. It changes nothing.
 	Audit(ctx context.Context) error
 }
 
-// Sweeper ends what ends by itself: after a time, or once nobody uses it. The reconcile loop is its only caller.
+// Sweeper ends what ends without a change: after a time, or once it is unused. The reconcile loop is its only caller.
 type Sweeper interface {
-	// Sweep ends what is due, and returns when to look again; zero: not before the next Sync or Resync. It costs little when
-	// nothing is due. After an error only Resync may follow.
+	// Sweep ends what is due, and returns when to look again; zero: not before the next Sync or Resync. It costs little
+	// when nothing is due. After an error only Resync may follow.
 	Sweep(ctx context.Context) (next time.Time, err error)
 }
 
-// Watcher is told what the loop does, for health and metrics. Each func may be nil.
+// Watcher observes the loop, for health and metrics. Each func may be nil.
 type Watcher struct {
-	Queued func(at time.Time) // something waits to be applied, whoever asked for it; told at each try
-	Synced func(Sync)         // it was: nothing waits
+	Queued func(at time.Time) // a sync or resync begins; called at each try
+	Synced func(Sync)         // it succeeded
 }
 
 // Sync is one round of changes that was applied.
@@ -44,7 +44,7 @@ type Sync struct {
 	Start, End time.Time
 	Ports      []*service.Port  // all there are, when Full
 	Changes    []service.Change // else what changed
-	Triggered  []time.Time      // when it did so at its origin, as far as is known
+	Triggered  []time.Time      // when it changed at its origin, as far as is known
 }
 
 // Loop is the reconcile loop. Its fields are set before Run.
@@ -54,10 +54,10 @@ type Loop struct {
 	Sweeper     Sweeper
 	Log         logrus.FieldLogger
 	Watcher     Watcher
-	Again       <-chan struct{} // asks for all to be applied anew, as when settings changed; nil = never
+	Again       <-chan struct{} // requests a Resync, as when settings changed; nil = never
 	MinSync     time.Duration   // at least this between two syncs
-	Due         <-chan struct{} // asks for a Sync, with changes or without; nil = never
-	AuditPeriod time.Duration   // how often the host is looked at; 0 = never
+	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
+	AuditPeriod time.Duration   // 0 = no audits
 }
 
 // The wait after a failure doubles from the first to the last.
@@ -111,7 +111,7 @@ func (l *Loop) setDefaults() {
 	}
 }
 
-// sync applies what changed; a failure is made good by a resync.
+// sync applies what changed. After a failure it resyncs.
 func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []time.Time) {
 	start := time.Now()
 	l.Watcher.Queued(start)
@@ -123,7 +123,8 @@ func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []t
 	l.Watcher.Synced(Sync{Start: start, End: time.Now(), Changes: changes, Triggered: triggered})
 }
 
-// resync applies everything, again and again until that works. Triggered are of changes that could not be applied.
+// resync applies everything, and retries until it succeeds. Triggered are the times of changes that could not be
+// applied.
 func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 64, Cap: lastRetry}
 	for ctx.Err() == nil {
@@ -144,18 +145,18 @@ func (l *Loop) failed(ctx context.Context, err error, retry time.Duration) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.Log.WithError(err).Errorf("Not everything could be applied; all is applied anew in %s", retry)
+	l.Log.WithError(err).Errorf("Sync failed; everything is applied anew in %s", retry)
 	pause(ctx, retry)
 }
 
 func (l *Loop) audit(ctx context.Context) {
 	if err := l.Dataplane.Audit(ctx); err != nil && ctx.Err() == nil {
-		l.Log.WithError(err).Warn("Somebody changed the host's rules; all is applied anew")
+		l.Log.WithError(err).Warn("The host's rules were changed by others; everything is applied anew")
 		l.resync(ctx)
 	}
 }
 
-// sweep ends what is due, and sets the timer for the next time.
+// sweep ends what is due, and sets the timer for the next sweep.
 func (l *Loop) sweep(ctx context.Context, due *time.Timer) {
 	due.Stop()
 	next, err := l.Sweeper.Sweep(ctx)

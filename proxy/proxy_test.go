@@ -113,7 +113,8 @@ func running(t *testing.T, p *plane, store *service.Store) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
-	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second, AuditPeriod: time.Minute}
+	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second,
+		AuditPeriod: time.Minute}
 	l.Watcher.Synced, l.Watcher.Queued = p.tell, p.queue
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
@@ -253,7 +254,8 @@ func TestLoopTells(t *testing.T) {
 		if first.Full || len(first.Changes) != 1 || fmt.Sprint(first.Triggered) != fmt.Sprint([]time.Time{at}) {
 			t.Errorf("of a change: %+v", first)
 		}
-		if !second.Full || len(second.Ports) != 1 || fmt.Sprint(second.Triggered) != fmt.Sprint([]time.Time{at.Add(1), at.Add(2)}) {
+		if !second.Full || len(second.Ports) != 1 ||
+			fmt.Sprint(second.Triggered) != fmt.Sprint([]time.Time{at.Add(1), at.Add(2)}) {
 			t.Errorf("after failures: %+v", second)
 		}
 	})

@@ -79,7 +79,7 @@ func TestPortalsComeBackAfterAFlush(t *testing.T) {
 		}
 	}
 	b.Eventually("the flush to be noticed", func() bool {
-		return strings.Contains(d.Log.String(), "Somebody changed the host's rules")
+		return strings.Contains(d.Log.String(), "The host's rules were changed by others")
 	})
 	b.Eventually("portals to come back", b.Served)
 }

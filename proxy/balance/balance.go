@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Options tune a Balancer. The zero value is right outside tests.
+// Options of a Balancer. The zero value is right outside tests.
 type Options struct {
 	Start       func(n int) int // where among n endpoints the turn begins, in [0, n); nil = at random
 	MaxBindings int             // clients bound at one time at most; 0 = 1<<18
@@ -53,7 +53,7 @@ func New(all *Endpoints, name service.PortName, o Options) *Balancer {
 	return b
 }
 
-// Close drops what the balancer keeps of its endpoints. A client that is picked for later is still served, from the last list.
+// Close releases the balancer's endpoints. Pick goes on with the last list, for connections that retry.
 func (b *Balancer) Close() {
 	b.port.mu.Lock()
 	if !b.closed {
@@ -70,10 +70,10 @@ func (b *Balancer) Close() {
 	}
 }
 
-// Pick opens a lease of the endpoint whose turn it is, leaving out those tried, or of the one the client is bound to. The
-// turn of one left out is lost, which is what it takes for the others to be used evenly when it is dead. Affinity is ""
-// when it is off, otherwise Fresh, Hit or Moved. Nil: no endpoint is left. Without tried it costs the same for any number
-// of endpoints, and without affinity it allocates only what is known of an endpoint, once.
+// Pick opens a lease of the endpoint whose turn it is, leaving out those tried, or of the one the client is bound to.
+// The turn of one left out is lost, which is what it takes for the others to be used evenly when it is dead. Affinity
+// is "" when it is off, otherwise Fresh, Hit or Moved. Nil: no endpoint is left. Without tried it costs the same for
+// any number of endpoints, and without affinity it allocates only what is known of an endpoint, once.
 func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (e *Endpoint, affinity string) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (e *Endpoint,
 	return e, affinity
 }
 
-// endpoint returns what is known of a member, which is kept while the member is listed.
+// endpoint returns the endpoint of a member, which is kept while the member is listed.
 func (b *Balancer) endpoint(m *member) *Endpoint {
 	if m.endpoint != nil {
 		return m.endpoint
@@ -104,7 +104,7 @@ func (b *Balancer) endpoint(m *member) *Endpoint {
 	return e
 }
 
-// release drops what is known of a member that is not listed any more.
+// release lets go of the endpoint of a member that is no longer listed.
 func (m *member) release() {
 	if e := m.endpoint; e != nil {
 		m.endpoint = nil
@@ -113,7 +113,7 @@ func (m *member) release() {
 	}
 }
 
-// turn gives the next endpoint that was not tried its turn; nil when all were.
+// turn returns the next endpoint that was not tried; nil when all were.
 func (b *Balancer) turn(tried []netip.AddrPort) *member {
 	for range b.ring {
 		e := b.ring[b.next]

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Endpoint is an endpoint of one service port and what is known of it. Each pick is a lease: its holder calls Dialled once,
-// and Ended once if the dial worked. Safe for concurrent use.
+// Endpoint is an endpoint of one service port and what is known of it. Each pick is a lease: its holder calls Dialled
+// once, and Ended once if the dial worked. Safe for concurrent use.
 type Endpoint struct {
 	port *port
 	addr netip.AddrPort
@@ -23,8 +23,8 @@ type Endpoint struct {
 // Addr is where the endpoint serves.
 func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 
-// Dialled reports a dial: nil when it worked, context.Canceled when it was given up, which is no failure of the endpoint.
-// After an error the lease is over.
+// Dialled reports a dial: nil when it worked, context.Canceled when it was given up, which is no failure of the
+// endpoint. After an error the lease is over.
 func (e *Endpoint) Dialled(err error, _ time.Duration) {
 	if err != nil {
 		e.close(!errors.Is(err, context.Canceled))

@@ -8,8 +8,8 @@ import (
 )
 
 // Endpoints keeps the state of the endpoints that were picked, by service port and address. An endpoint is kept while a
-// balancer lists it or a lease of it is open, and a service port while it has a balancer or an endpoint that is kept. Safe
-// for concurrent use.
+// balancer lists it or a lease of it is open, and a service port while it has a balancer or an endpoint that is kept.
+// Safe for concurrent use.
 type Endpoints struct {
 	mu    sync.Mutex // is taken before that of a port
 	ports map[service.PortName]*port

@@ -8,12 +8,13 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// MaxBound is how many endpoints of a service port with affinity serve from one node, in one address family. Affinity takes
-// rules and a list of clients for each endpoint, and the kernel searches all lists for each rule of iptables: a Service of
-// ten thousand endpoints with four ports held up those of all others for minutes.
+// MaxBound is how many endpoints of a service port with affinity serve from one node, in one address family. Affinity
+// takes rules and a list of clients for each endpoint, and iptables searches all lists for each rule that is loaded: a
+// Service of ten thousand endpoints with four ports delayed all others for minutes.
 const MaxBound = 1000
 
-// bound leaves out what is too much: each node has a choice of its own, which one endpoint more or less changes by one.
+// bound returns MaxBound of the endpoints at most, by rendezvous hashing: each node has a choice of its own, and one
+// endpoint more or less changes one of them.
 func bound(all []portal.Endpoint, node string) []portal.Endpoint {
 	if len(all) <= MaxBound {
 		return all

@@ -1,5 +1,5 @@
-// Package kernel is the carrier without listeners: portals lead straight to endpoints, and the kernel carries. It does
-// not know how portals are written.
+// Package kernel is the carrier without listeners: portals spread over endpoints, and the kernel carries. It does not
+// know how portals are written.
 package kernel
 
 import (
@@ -13,7 +13,7 @@ import (
 // Options of a Carrier.
 type Options struct {
 	Node string // the node's name: it decides which endpoints serve from here where not all can
-	// Bounded is told of a service port of which only MaxBound endpoints of one family serve from this node. Default none.
+	// Bounded reports a service port of which only MaxBound endpoints of one family serve from this node; nil = to nobody.
 	Bounded func(name service.PortName, endpoints int)
 }
 
@@ -23,7 +23,7 @@ type Carrier struct {
 	pools map[service.PortName]pools
 }
 
-// pools are those of a service port, by family; nil where it has none.
+// pools are the pools of a service port, by family; nil where it has none.
 type pools [2]*portal.Pool
 
 // New returns a Carrier that carries nothing yet.
@@ -34,7 +34,7 @@ func New(opts Options) *Carrier {
 	return &Carrier{opts, map[service.PortName]pools{}}
 }
 
-// Serve returns where the portals of a service port lead.
+// Serve returns the portals of a service port.
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	out := make([]portal.Portal, 0, len(p.Exposures))
 	var now pools
@@ -57,7 +57,7 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	return out, nil
 }
 
-// Retire forgets service ports that it does not carry any more.
+// Retire drops the pools of service ports that the kernel no longer carries.
 func (c *Carrier) Retire(_ []service.PortName, left []service.Change) error {
 	for _, l := range left {
 		delete(c.pools, l.Name)
@@ -65,10 +65,10 @@ func (c *Carrier) Retire(_ []service.PortName, left []service.Change) error {
 	return nil
 }
 
-// ProxyPorts has none: there are no listeners.
+// ProxyPorts returns none: there are no listeners.
 func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return nil }
 
-// same is the pool that the service port had, when that is equal: targets are compared by it.
+// same returns the pool that the service port had if it is equal, since Spreads are compared by their pools' addresses.
 func (c *Carrier) same(name service.PortName, family service.IPFamily, pool *portal.Pool) *portal.Pool {
 	if was := c.pools[name][family]; was != nil && was.Equal(pool) {
 		return was
@@ -76,8 +76,8 @@ func (c *Carrier) same(name service.PortName, family service.IPFamily, pool *por
 	return pool
 }
 
-func target(p *service.Port, o service.UsableEndpoints, k service.Kind, pool *portal.Pool) portal.Target {
-	switch p.Availability(o, k) {
+func target(p *service.Port, usable service.UsableEndpoints, k service.Kind, pool *portal.Pool) portal.Target {
+	switch p.Availability(usable, k) {
 	case service.Unavailable:
 		return portal.Reject{}
 	case service.UnavailableHere:
@@ -86,8 +86,8 @@ func target(p *service.Port, o service.UsableEndpoints, k service.Kind, pool *po
 	return portal.Spread{Pool: pool, Scope: p.Scope(k)}
 }
 
-func (c *Carrier) poolOf(p *service.Port, o service.UsableEndpoints, family service.IPFamily) *portal.Pool {
-	cluster, node := endpoints(o[service.ClusterScope]), endpoints(o[service.NodeScope])
+func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family service.IPFamily) *portal.Pool {
+	cluster, node := endpoints(usable[service.ClusterScope]), endpoints(usable[service.NodeScope])
 	if p.Affinity > 0 {
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)
 	}
@@ -97,7 +97,7 @@ func (c *Carrier) poolOf(p *service.Port, o service.UsableEndpoints, family serv
 	}
 }
 
-// endpoints are those of a scope. One whose node is not told may be on this one.
+// endpoints converts those of a scope. One whose node is unknown may be on this node.
 func endpoints(of []service.Endpoint) []portal.Endpoint {
 	var out []portal.Endpoint
 	for _, e := range of {

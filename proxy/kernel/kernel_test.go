@@ -13,7 +13,8 @@ import (
 func port(change func(*service.Port)) *service.Port {
 	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}}
 	for i, at := range []string{"10.96.0.1:80", "0.0.0.0:30080", "192.0.2.7:80", "198.51.100.1:80", "[fd00::96]:80"} {
-		x := service.Exposure{Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.TCP}, Kind: service.Kind(i % service.Kinds)}
+		x := service.Exposure{Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.TCP},
+			Kind: service.Kind(i % service.Kinds)}
 		p.Exposures = append(p.Exposures, x)
 	}
 	p.Endpoints = []service.Endpoint{
@@ -48,7 +49,8 @@ func TestTargets(t *testing.T) {
 	}{
 		{"policies of the cluster", func(*service.Port) {}, [5]string{"cluster", "cluster", "cluster", "cluster", "reject"}},
 		{"Local policies", local, [5]string{"node", "node", "node", "node", "reject"}},
-		{"Local policies, nobody here", func(p *service.Port) { local(p); p.Endpoints = p.Endpoints[1:] }, [5]string{"drop", "node", "node", "node", "reject"}},
+		{"Local policies, nobody here", func(p *service.Port) { local(p); p.Endpoints = p.Endpoints[1:] },
+			[5]string{"drop", "node", "node", "node", "reject"}},
 		{"nobody", func(p *service.Port) { p.Endpoints = nil }, [5]string{"reject", "reject", "reject", "reject", "reject"}},
 	} {
 		portals, err := New(Options{}).Serve(port(c.change))
@@ -100,7 +102,8 @@ func TestPools(t *testing.T) {
 			t.Errorf("%s: the same pool", name)
 		}
 	}
-	restricted := poolOfFirst(t, c, port(func(p *service.Port) { p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("fd00::/8")} }))
+	restricted := poolOfFirst(t, c,
+		port(func(p *service.Port) { p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("fd00::/8")} }))
 	if !restricted.Restricted || len(restricted.SourceRanges) != 0 {
 		t.Errorf("ranges of the other family alone: restricted %t to %v", restricted.Restricted, restricted.SourceRanges)
 	}
@@ -147,7 +150,8 @@ func TestAffinityIsBounded(t *testing.T) {
 	}
 	same := func(*service.Port) {}
 	a := serve("a", same)
-	if len(a.Cluster) != MaxBound || !slices.IsSortedFunc(a.Cluster, func(x, y portal.Endpoint) int { return x.Addr.Compare(y.Addr) }) {
+	if len(a.Cluster) != MaxBound ||
+		!slices.IsSortedFunc(a.Cluster, func(x, y portal.Endpoint) int { return x.Addr.Compare(y.Addr) }) {
 		t.Errorf("%d endpoints, in order: want %d", len(a.Cluster), MaxBound)
 	}
 	if len(told) != 1 || told[port(same).Name] != all {

@@ -13,7 +13,7 @@ type Policy struct {
 	HalfClose       time.Duration   // silence after one direction ended; Never
 	Idle            time.Duration   // silence of an open TCP connection; Never
 	UDPIdle         time.Duration   // silence of a UDP session; Never
-	MaxConnections  int             // live connections, or UDP sessions, at a time in one address family; negative: no limit
+	MaxConnections  int             // live connections or UDP sessions in one address family; negative: no limit
 	ClientAddress   ClientAddress
 }
 
@@ -29,14 +29,15 @@ func DefaultPolicy() Policy {
 	return p.Policy
 }
 
-// Equal tells whether both say the same.
+// Equal tells whether both are the same.
 func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
-		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.ClientAddress == o.ClientAddress
+		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
+		p.ClientAddress == o.ClientAddress
 }
 
-// Or fills in what p leaves open from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial: the
-// last is repeated where there are more dials.
+// Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
+// the last is repeated where there are more dials.
 func (p Policy) Or(defaults Policy) Policy {
 	if len(p.ConnectTimeouts) == 0 {
 		p.ConnectTimeouts = defaults.ConnectTimeouts
@@ -67,10 +68,10 @@ func fill[T comparable](field *T, fallback T) {
 	}
 }
 
-// ClientAddress is how an endpoint learns who the client is.
+// ClientAddress is how an endpoint learns the client's address.
 type ClientAddress uint8
 
-// The ways. A transparent one needs replies to come back by way of this node.
+// The ways. AddressTransparent needs replies to be routed through this node.
 const (
 	AddressDefault     ClientAddress = iota // the daemon's setting
 	AddressNode                             // not at all: it sees this node

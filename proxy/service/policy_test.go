@@ -14,7 +14,8 @@ func TestPolicyOr(t *testing.T) {
 		t.Errorf("nothing said: %+v", got)
 	}
 	own := Policy{
-		ConnectTimeouts: []time.Duration{1, 2}, HalfClose: Never, Idle: 1, UDPIdle: 2, MaxConnections: -1, ClientAddress: AddressProxyV2,
+		ConnectTimeouts: []time.Duration{1, 2}, HalfClose: Never, Idle: 1, UDPIdle: 2, MaxConnections: -1,
+		ClientAddress: AddressProxyV2,
 	}
 	if got := own.Or(defaults); !got.Equal(own) {
 		t.Errorf("all said: %+v", got)

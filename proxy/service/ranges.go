@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Merge returns the fewest prefixes that have the same addresses, masked, in order, those of IPv4 first. Not even two of
-// them overlap. It costs what sorting costs.
+// Merge returns the fewest prefixes that cover the same addresses, masked and sorted, those of IPv4 first. No two of
+// them overlap. Costs O(n log n).
 func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	sorted := make([]netip.Prefix, 0, len(prefixes))
 	for _, p := range prefixes {
@@ -29,7 +29,7 @@ func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	return merged
 }
 
-// parent is the prefix of which this one is a half; one that has all addresses is nobody's.
+// parent returns the prefix of which this one is a half; the prefix of all addresses has none, and is returned itself.
 func parent(p netip.Prefix) netip.Prefix {
 	if p.Bits() == 0 {
 		return p
@@ -37,10 +37,11 @@ func parent(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
 }
 
-// Within tells whether any of these prefixes, as Merge returns them, has the address. It allocates nothing, and looks at
-// as many as the number of all has binary digits.
+// Within tells whether any of these prefixes, as Merge returns them, contains the address. Costs O(log n) and no
+// allocation.
 func Within(merged []netip.Prefix, addr netip.Addr) bool {
-	i, found := slices.BinarySearchFunc(merged, addr, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
+	i, found := slices.BinarySearchFunc(merged, addr,
+		func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
 	if !found {
 		i--
 	}

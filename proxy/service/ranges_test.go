@@ -49,7 +49,8 @@ func TestWithin(t *testing.T) {
 		merged := Merge(ranges)
 		for range 200 {
 			addr := address()
-			if want := slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(addr) }); Within(merged, addr) != want {
+			want := slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(addr) })
+			if Within(merged, addr) != want {
 				t.Fatalf("%s in %v, merged %v: want %t", addr, ranges, merged, want)
 			}
 		}
@@ -61,7 +62,8 @@ func BenchmarkWithin(b *testing.B) {
 	for _, n := range []int{1, 1_000, 100_000} {
 		var ranges []netip.Prefix
 		for i := range n {
-			ranges = append(ranges, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 15), byte(i >> 7), byte(i << 1)}), 32))
+			addr := netip.AddrFrom4([4]byte{10, byte(i >> 15), byte(i >> 7), byte(i << 1)})
+			ranges = append(ranges, netip.PrefixFrom(addr, 32))
 		}
 		merged, addr := Merge(ranges), netip.MustParseAddr("10.0.3.7")
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

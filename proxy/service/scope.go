@@ -9,8 +9,8 @@ const (
 	NodeScope
 )
 
-// Scope is that of the clients of a frontend of this kind; with an external one, of those from outside the cluster:
-// those from inside have all endpoints.
+// Scope returns the scope of a frontend of this kind. With an external one it is for clients outside the cluster: those
+// inside may use all endpoints.
 func (p *Port) Scope(k Kind) Scope {
 	if k == ClusterIP && p.InternalLocal || k != ClusterIP && p.ExternalLocal {
 		return NodeScope

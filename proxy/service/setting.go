@@ -9,8 +9,8 @@ import (
 )
 
 // Setting is one property of how a Service is carried. The daemon has a value for all Services, from a field of the
-// PortaldConfiguration or a flag, and a Service overrides it by an annotation. Annotations, fields, flags, checks and the
-// tables of docs/configuration.md all come from Settings, so a new setting is one entry there.
+// PortaldConfiguration or a flag, and a Service overrides it by an annotation. Annotations, fields, flags, checks and
+// the tables of docs/configuration.md all come from Settings, so a new setting is one entry there.
 type Setting struct {
 	Name  string // of the annotation, portald.io/NAME, and of the flag, --NAME
 	Field string // of the PortaldConfiguration; empty: the daemon's value is no setting of this table
@@ -28,7 +28,8 @@ type Value interface {
 	setDefault(*Port)
 }
 
-// Times is a list of times, such as 250ms,1s. The zero value of the part stands for "not set", as for all kinds of Value.
+// Times is a list of times, such as 250ms,1s. The zero value of the part stands for "not set", as for all kinds of
+// Value.
 type Times struct {
 	Default []time.Duration
 	Most    int // in the list
@@ -57,7 +58,8 @@ type Choice struct {
 	Set     func(*Port, string)
 }
 
-// maxTimeout is the longest time that an annotation may ask for, as a bound on mistakes: the daemon's own has no maximum.
+// maxTimeout is the longest time that an annotation may ask for, as a bound on mistakes: the daemon's own has no
+// maximum.
 const maxTimeout = 1000 * time.Hour
 
 // Form implements Value.

@@ -19,7 +19,8 @@ func Settings() []Setting {
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
 			Value: Times{
-				Default: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}, // the original userspace proxy's
+				// those of kube-proxy's old userspace mode
+				Default: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				Most:    maxRetries + 1,
 				Part:    func(p *Port) *[]time.Duration { return &p.Policy.ConnectTimeouts },
 			},

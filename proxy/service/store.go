@@ -19,7 +19,7 @@ type Store struct {
 	ports   map[PortName]*Port
 	owned   map[Name][]PortName
 	changed map[PortName]struct{}
-	dated   []time.Time // when what changed did so at its origin
+	dated   []time.Time // when the changes were made at their origin
 	wake    chan struct{}
 }
 
@@ -34,8 +34,8 @@ func NewStore() *Store {
 }
 
 // Set replaces all that one Service has by ports, which the Store owns from then on; none removes the Service. A port
-// that is equal to what is stored is no change. Triggered are the times at which what changed did so at its origin, as
-// far as the source knows; they come out with the change. Costs O(the Service's own size).
+// that is equal to what is stored is no change. Triggered are the times at which the changes were made at their
+// origin, as far as the source knows; Take and All return them. Costs O(the Service's own size).
 func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 	}
 }
 
-// Changed receives after changes came that no Take has returned yet.
+// Changed receives after a change that no Take has returned yet.
 func (s *Store) Changed() <-chan struct{} { return s.wake }
 
 // Pending is the number of service ports changed since the last Take.
@@ -80,7 +80,7 @@ func (s *Store) Pending() int {
 	return len(s.changed)
 }
 
-// Take returns what changed since the last Take, ordered by name, and when it did so at its origin.
+// Take returns what changed since the last Take, ordered by name, and when the changes were made at their origin.
 func (s *Store) Take() (changes []Change, triggered []time.Time) {
 	s.mu.Lock()
 	changed := s.changed
@@ -95,8 +95,8 @@ func (s *Store) Take() (changes []Change, triggered []time.Time) {
 	return out, triggered
 }
 
-// All returns every service port, ordered by name, and what Take would say of when they changed, and forgets what did:
-// the start of a resync.
+// All returns every service port, ordered by name, with the times that Take would return, and clears what Take would
+// return: a resync begins with it.
 func (s *Store) All() (ports []*Port, triggered []time.Time) {
 	s.mu.Lock()
 	s.changed = map[PortName]struct{}{}

@@ -2,8 +2,8 @@ package service
 
 import "slices"
 
-// UsableEndpoints are the endpoints of a service port in one family that new connections may go to, by Scope. Those of the
-// node are left out where no frontend is limited to them.
+// UsableEndpoints are the endpoints of a service port in one family that new connections may go to, by Scope. Those of
+// the node are left out where no frontend is limited to them.
 type UsableEndpoints [2][]Endpoint
 
 // UsableEndpoints returns those of one family.
@@ -15,8 +15,9 @@ func (p *Port) UsableEndpoints(family IPFamily) UsableEndpoints {
 	return u
 }
 
-// Usable returns the endpoints of one family that new connections may go to: the ready ones, or if there are none, those that
-// still serve while they terminate. In ClusterScope, topology hints leave out ready ones; they never leave out all.
+// Usable returns the endpoints of one family that new connections may go to: the ready ones, or if there are none,
+// those that still serve while they terminate. In ClusterScope, topology hints leave out ready ones; they never leave
+// out all.
 func (p *Port) Usable(family IPFamily, scope Scope) []Endpoint {
 	within := func(e Endpoint) bool { return FamilyOf(e.Addr.Addr()) == family && (scope == ClusterScope || e.Local) }
 	pick := func(ok func(Endpoint) bool) []Endpoint {
@@ -40,9 +41,13 @@ type Availability uint8
 
 // The availabilities, in this order: from AvailableInside on, somebody has an endpoint.
 const (
-	Unavailable     Availability = iota // there is no endpoint: clients are refused
-	UnavailableHere                     // a Local policy and no endpoint on this node: packets are dropped, so that the client tries another
-	AvailableInside                     // the same for an external frontend: clients inside the cluster may use all endpoints
+	// Unavailable: there is no endpoint, and clients are refused.
+	Unavailable Availability = iota
+	// UnavailableHere: a Local policy and no endpoint on this node. Packets are dropped, so that the client tries another
+	// node.
+	UnavailableHere
+	// AvailableInside is the same for an external frontend: clients inside the cluster may use all endpoints.
+	AvailableInside
 	AvailableToAll
 )
 

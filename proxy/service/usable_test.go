@@ -10,7 +10,8 @@ import (
 func endpoint(addr, traits string) Endpoint {
 	has := func(c byte) bool { return slices.Contains([]byte(traits), c) }
 	return Endpoint{
-		Addr: netip.MustParseAddrPort(addr), Ready: has('R'), Serving: has('S'), Terminating: has('T'), Local: has('L'), NotHinted: has('D'),
+		Addr: netip.MustParseAddrPort(addr), Ready: has('R'), Serving: has('S'), Terminating: has('T'), Local: has('L'),
+		NotHinted: has('D'),
 	}
 }
 
@@ -32,7 +33,8 @@ func TestUsable(t *testing.T) {
 	} {
 		p := &Port{Endpoints: []Endpoint{}}
 		for i, traits := range c.traits {
-			p.Endpoints = append(p.Endpoints, endpoint(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80).String(), traits))
+			p.Endpoints = append(p.Endpoints,
+				endpoint(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80).String(), traits))
 		}
 		p.Endpoints = append(p.Endpoints, endpoint("[fd00::1]:80", "RSL"))
 		var got []int

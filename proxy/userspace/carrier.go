@@ -1,5 +1,5 @@
-// Package userspace is the carrier with listeners: a front for each service port and address family, which portals lead
-// to. It does not know how portals are written, nor how bytes are carried.
+// Package userspace is the carrier with listeners: a front for each service port and address family, which portals
+// redirect to. It does not know how portals are written, nor how bytes are carried.
 package userspace
 
 import (
@@ -23,11 +23,11 @@ type Options struct {
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
 	Localhost bool          // serve NodePorts at the loopback addresses too
-	Linger    time.Duration // how long a front listens on that no portal leads to any more; default 10 s
+	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
 }
 
-// defaultLinger is far more than a connection takes from the rule that redirects it to the listener, a lost SYN's second
-// and third try included.
+// defaultLinger is far more than a connection takes from the rule that redirects it to the listener, with two
+// retransmissions of its SYN.
 const defaultLinger = 10 * time.Second
 
 // Carrier implements dataplane.Carrier. One goroutine calls it.
@@ -35,9 +35,9 @@ type Carrier struct {
 	opts      Options
 	endpoints *balance.Endpoints
 	ports     *proxyPorts
-	lingering map[frontKey]time.Time // fronts whose proxy port is closed then
+	lingering map[frontKey]time.Time // fronts whose proxy port closes at that time
 
-	mu     sync.Mutex // for Active: everything else is the reconcile loop's
+	mu     sync.Mutex // for Active, which any goroutine may call
 	fronts map[frontKey]*front
 }
 
@@ -54,17 +54,18 @@ func New(opts Options) *Carrier {
 		opts.Linger = defaultLinger
 	}
 	return &Carrier{
-		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{}, lingering: map[frontKey]time.Time{},
+		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},
+		lingering: map[frontKey]time.Time{},
 	}
 }
 
-// Retire closes the fronts that no portal leads to any more.
+// Retire closes the fronts that portals no longer redirect to.
 func (c *Carrier) Retire(served []service.PortName, left []service.Change) error {
 	for _, name := range served {
 		for _, key := range keys(name) {
 			switch f := c.fronts[key]; {
 			case f == nil:
-			case f.led:
+			case f.inUse:
 				f.SetGuarded(true)
 			default:
 				c.drop(key, f)
@@ -73,15 +74,15 @@ func (c *Carrier) Retire(served []service.PortName, left []service.Change) error
 	}
 	var errs []error
 	for _, l := range left {
-		errs = append(errs, c.leave(l))
+		errs = append(errs, c.retire(l))
 	}
 	return errors.Join(errs...)
 }
 
-// leave closes what served a service port. If it lives on without, its proxy ports linger: connections that were on their
-// way when portals went elsewhere still arrive. And its NodePorts stay served at the loopback addresses, where no portal
-// can lead them.
-func (c *Carrier) leave(left service.Change) error {
+// retire closes what served a service port. If another carrier has it, its proxy ports linger, since connections that
+// were redirected just before still arrive; and its NodePorts stay served at the loopback addresses, which no rule can
+// redirect.
+func (c *Carrier) retire(left service.Change) error {
 	var errs []error
 	for _, key := range keys(left.Name) {
 		f := c.fronts[key]
@@ -89,14 +90,15 @@ func (c *Carrier) leave(left service.Change) error {
 		case left.Port == nil && f != nil:
 			c.drop(key, f)
 		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.family)):
-			errs = append(errs, c.stand(key, f, left.Port))
+			errs = append(errs, c.serveRest(key, f, left.Port))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// stand serves what is left of a service port that others carry, with the front it has, if any.
-func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
+// serveRest serves what remains here of a service port that another carrier has: a proxy port that lingers, and
+// NodePorts at the loopback address.
+func (c *Carrier) serveRest(key frontKey, f *front, p *service.Port) error {
 	usable := p.UsableEndpoints(key.family)
 	if f == nil && len(c.loopbacks(p, usable, key.family)) == 0 {
 		return nil
@@ -107,8 +109,8 @@ func (c *Carrier) stand(key frontKey, f *front, p *service.Port) error {
 	if err := c.refresh(key, f, p, usable); err != nil {
 		return err
 	}
-	if _, since := c.lingering[key]; f.port != 0 && !since {
-		f.led, c.lingering[key] = false, time.Now().Add(c.opts.Linger)
+	if _, lingers := c.lingering[key]; f.port != 0 && !lingers {
+		f.inUse, c.lingering[key] = false, time.Now().Add(c.opts.Linger)
 	}
 	if f.idle() {
 		c.drop(key, f)
@@ -121,7 +123,7 @@ func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	now := time.Now()
 	for key, until := range c.lingering {
 		if !now.Before(until) {
-			c.unlead(key, c.fronts[key])
+			c.closeProxyPort(key, c.fronts[key])
 		} else if next.IsZero() || until.Before(next) {
 			next = until
 		}
@@ -129,12 +131,12 @@ func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// ProxyPorts tells which proxy ports were opened and closed since it was last asked.
+// ProxyPorts returns the proxy ports that were opened (true) and closed since the last call.
 func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.ports.changes() }
 
-// Withdraw is for the end, when portals lead past all fronts: they listen on for connections that are on their way, no longer
-// at the loopback addresses, where no portal leads past them. ProxyPorts then has all proxy ports closed: rules are not to
-// outlive listeners.
+// Withdraw is called at the end, when portals no longer redirect to any front. Fronts go on listening for connections
+// that were redirected just before, but not at the loopback addresses, which never are. ProxyPorts then returns all
+// proxy ports as closed: rules that guard them must not outlive the listeners.
 func (c *Carrier) Withdraw() {
 	for key, f := range c.fronts {
 		c.serveLoopback(f, nil)
@@ -145,7 +147,7 @@ func (c *Carrier) Withdraw() {
 	}
 }
 
-// Close drains every front: open connections and sessions go on, no new ones come.
+// Close drains every front: open connections and sessions go on, new ones are not accepted.
 func (c *Carrier) Close() {
 	for key, f := range c.fronts {
 		f.Drain()
@@ -175,12 +177,12 @@ func (c *Carrier) keep(key frontKey, f *front) {
 	c.fronts[key] = f
 }
 
-// unlead closes the proxy port of a front, and the front if it has no other.
-func (c *Carrier) unlead(key frontKey, f *front) {
+// closeProxyPort closes the proxy port of a front, and the front if it listens nowhere else.
+func (c *Carrier) closeProxyPort(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
 		f.Unlisten(proxyAddress(key.family, f.port))
-		c.ports.give(key, f.port)
+		c.ports.release(key, f.port)
 		f.port = 0
 	}
 	if f.idle() {
@@ -188,7 +190,7 @@ func (c *Carrier) unlead(key frontKey, f *front) {
 	}
 }
 
-// drop closes a front and gives its proxy port back.
+// drop closes a front and releases its proxy port.
 func (c *Carrier) drop(key frontKey, f *front) {
 	f.Close()
 	c.forget(key, f)
@@ -197,7 +199,7 @@ func (c *Carrier) drop(key frontKey, f *front) {
 func (c *Carrier) forget(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
-		c.ports.give(key, f.port)
+		c.ports.release(key, f.port)
 	}
 	f.closeBalancers()
 	c.mu.Lock()

@@ -81,7 +81,8 @@ var insider = netip.MustParseAddr("127.0.0.2")
 
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
-	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }}, epoll.Open(2))
+	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }},
+		epoll.Open(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func newRig(t *testing.T, ports PortRange) *rig {
 }
 
 func portOf(name, frontend string, endpoints ...string) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: service.TCP}, Created: time.Unix(1, 0)}
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: service.TCP},
+		Created: time.Unix(1, 0)}
 	expose(p, frontend, service.ClusterIP)
 	for _, e := range endpoints {
 		p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: netip.MustParseAddrPort(e), Ready: true, Serving: true})
@@ -174,7 +176,8 @@ func TestLifeOfAPort(t *testing.T) {
 		t.Error("a front without endpoints is still open")
 	}
 	step("endpoints again", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
-	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil || r.target(vip) != "nowhere" || len(r.fronts) != 0 {
+	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil ||
+		r.target(vip) != "nowhere" || len(r.fronts) != 0 {
 		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))
 	}
 	if len(r.scribe.open) != 0 {
@@ -207,7 +210,8 @@ func TestLocalPolicies(t *testing.T) {
 	step("here", "redirect", "redirect", 1, func(p *service.Port) { nodePort(p); p.Endpoints[1].Local = true })
 	step("elsewhere again", "drop", "inside", 1, nodePort)
 	step("without the NodePort", "drop", "nowhere", 0, func(*service.Port) {})
-	step("policies of the cluster", "redirect", "redirect", 1, func(p *service.Port) { nodePort(p); p.InternalLocal, p.ExternalLocal = false, false })
+	step("policies of the cluster", "redirect", "redirect", 1,
+		func(p *service.Port) { nodePort(p); p.InternalLocal, p.ExternalLocal = false, false })
 	step("nobody", "reject", "reject", 0, func(p *service.Port) { nodePort(p); p.Endpoints = nil })
 }
 
@@ -221,8 +225,8 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-// A range that is used up refuses the clients of what cannot be served, and nothing else. Once a port is free, what was set
-// aside has it.
+// A range that is used up refuses the clients of what cannot be served, and nothing else. Once a port is free, what was
+// set aside has it.
 func TestNoFreePort(t *testing.T) {
 	r := newRig(t, PortRange{31020, 31020})
 	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
@@ -237,7 +241,8 @@ func TestNoFreePort(t *testing.T) {
 	if err := r.plane.Sync(t.Context(), []service.Change{{Name: a.Name}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.After(20 * time.Second); r.target("10.96.0.2:80") != "redirect"; { // the event loops close a's socket in their own time
+	// the event loops close a's socket in their own time
+	for deadline := time.After(20 * time.Second); r.target("10.96.0.2:80") != "redirect"; {
 		select {
 		case <-r.plane.Due():
 			r.sync(t)
@@ -359,7 +364,7 @@ func TestLoopbackNodePort(t *testing.T) {
 	}
 }
 
-// A listener that no portal leads to any more closes at its time, though nothing changes and no audit comes.
+// A listener that no portal redirects to any more closes in time, without a change or an audit.
 func TestLingeringEndsByItself(t *testing.T) {
 	r := newRig(t, PortRange{31170, 31179})
 	store := service.NewStore()
@@ -446,7 +451,8 @@ func TestLingers(t *testing.T) {
 	for round := range 3 {
 		r.sync(t, in(service.ModeKernel))
 		if r.target(vip) != "spread" || !answers(port) || !loopbackAnswers() {
-			t.Fatalf("round %d: leads %s, the listener answers %t, the loopback address %t", round, r.target(vip), answers(port), loopbackAnswers())
+			t.Fatalf("round %d: leads %s, the listener answers %t, the loopback address %t", round, r.target(vip), answers(port),
+				loopbackAnswers())
 		}
 		r.sync(t, in(service.ModeUserspace))
 		if now := r.fronts[key].port; r.target(vip) != "redirect" || now != port {

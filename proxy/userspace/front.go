@@ -18,8 +18,8 @@ type front struct {
 	*splice.Front
 	balancers [2]*balance.Balancer    // by service.Scope
 	port      uint16                  // the proxy port; 0 = none
-	led       bool                    // some portal is to lead there
-	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: not to be had
+	inUse     bool                    // some portal is to redirect there
+	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: the port is taken
 }
 
 func (c *Carrier) newFront(name service.PortName) *front {
@@ -36,10 +36,10 @@ func (f *front) closeBalancers() {
 	}
 }
 
-// idle tells whether nobody can reach the front.
+// idle tells whether the front listens nowhere.
 func (f *front) idle() bool { return f.port == 0 && len(f.loopback) == 0 }
 
-// Serve brings the fronts of a service port up to date and returns where its portals are to lead.
+// Serve updates the fronts of a service port and returns its portals.
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	portals := make([]portal.Portal, 0, len(p.Exposures))
 	var errs []error
@@ -50,19 +50,20 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 			errs = append(errs, err)
 		}
 		for _, x := range p.ExposuresOf(key.family) {
-			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(p.Availability(usable, x.Kind), proxyPort)})
+			to := target(p.Availability(usable, x.Kind), proxyPort)
+			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: to})
 		}
 	}
 	return portals, errors.Join(errs...)
 }
 
-// front opens the front of a service port in one family if it is wanted, or brings the one it has up to date, and returns
-// its proxy port. One that is not wanted any more stays until portals have left it, and is 0 here.
+// front opens or updates the front of a service port in one family if it is wanted, and returns its proxy port. One
+// that is no longer wanted stays open until portals no longer redirect to it, and 0 is returned.
 func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndpoints) (proxyPort uint16, err error) {
 	f := c.fronts[key]
 	if !wanted(p, usable, key.family) {
 		if f != nil {
-			f.led = false
+			f.inUse = false
 		}
 		return 0, nil
 	}
@@ -72,10 +73,10 @@ func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndp
 	if err := c.refresh(key, f, p, usable); err != nil {
 		return 0, err
 	}
-	f.led = true
+	f.inUse = true
 	delete(c.lingering, key)
 	if f.port == 0 {
-		err = c.lead(key, f)
+		err = c.openProxyPort(key, f)
 	}
 	if f.idle() {
 		c.drop(key, f)
@@ -83,7 +84,7 @@ func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndp
 	return f.port, err
 }
 
-// refresh brings a front up to date with what it serves, all but the proxy port.
+// refresh updates what a front serves and where it listens, all but its proxy port.
 func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable service.UsableEndpoints) (err error) {
 	for scope, b := range f.balancers {
 		b.SetAffinity(p.Affinity)
@@ -104,8 +105,8 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 	return nil
 }
 
-// lead takes a proxy port that is free and listens there.
-func (c *Carrier) lead(key frontKey, f *front) error {
+// openProxyPort takes a free proxy port and listens there.
+func (c *Carrier) openProxyPort(key frontKey, f *front) error {
 	port, err := c.ports.take(key, func(port uint16) (retry bool, err error) {
 		err = f.Listen(proxyAddress(key.family, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
@@ -117,14 +118,16 @@ func (c *Carrier) lead(key frontKey, f *front) error {
 	return nil
 }
 
-// hasLoopback tells whether a service port may have NodePorts at the loopback address, without a look at its endpoints.
+// hasLoopback tells whether a service port may have NodePorts at the loopback address, whatever its endpoints are.
 func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
-	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(family), func(x service.Exposure) bool { return x.Kind == service.NodePort })
+	isNodePort := func(x service.Exposure) bool { return x.Kind == service.NodePort }
+	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
 }
 
-// loopbacks are the NodePorts of a service port at the loopback address, while anybody serves: real listeners, since
-// traffic to it cannot be led elsewhere without opening the loopback network to neighbours (route_localnet).
-func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints, family service.IPFamily) map[netip.AddrPort]bool {
+// loopbacks returns the NodePorts of a service port at the loopback address, while it has an endpoint. They need
+// listeners: to redirect that address would open the loopback network to neighbours (route_localnet).
+func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints,
+	family service.IPFamily) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
 	if !c.hasLoopback(p, family) || p.Availability(usable, service.NodePort) < service.AvailableInside {
 		return out
@@ -137,7 +140,7 @@ func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints, fam
 	return out
 }
 
-// serveLoopback has a front listen at these addresses and no others of loopback.
+// serveLoopback has a front listen at these loopback addresses and no others.
 func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 	for at, open := range f.loopback {
 		if !wanted[at] {
@@ -148,12 +151,13 @@ func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 		}
 	}
 	for at := range wanted {
-		if open, said := f.loopback[at]; open {
+		if open, reported := f.loopback[at]; open {
 			continue
 		} else if err := f.Listen(at); err != nil {
 			f.loopback[at] = false
-			if !said {
-				c.opts.Log.WithError(err).WithField("service", f.Name().Label()).Warn("NodePort is not served at the loopback address")
+			if !reported {
+				log := c.opts.Log.WithError(err).WithField("service", f.Name().Label())
+				log.Warn("NodePort is not served at the loopback address")
 			}
 		} else {
 			f.loopback[at] = true

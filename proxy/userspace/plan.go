@@ -7,8 +7,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Plan is a dataplane.Carrier that listens nowhere: it says where portals would lead if every proxy port were free, and
-// says the same for the same service ports in the same order.
+// Plan is a dataplane.Carrier that listens nowhere: it returns the portals of a Carrier for which every proxy port is
+// free, the same ones for the same service ports in the same order.
 type Plan struct{ ports *proxyPorts }
 
 // NewPlan returns a Plan for proxy ports of a range.
@@ -23,13 +23,14 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 			proxyPort, err = port, errors.Join(err, none)
 		}
 		for _, x := range sp.ExposuresOf(family) {
-			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: target(sp.Availability(usable, x.Kind), proxyPort)})
+			to := target(sp.Availability(usable, x.Kind), proxyPort)
+			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: to})
 		}
 	}
 	return out, err
 }
 
-// ProxyPorts are those that would be opened.
+// ProxyPorts returns those that would be opened.
 func (p *Plan) ProxyPorts() map[portal.ProxyPort]bool { return p.ports.changes() }
 
 // Retire has nothing to close.

@@ -24,73 +24,75 @@ func DefaultPortRange() PortRange { return PortRange{11000, 29999} }
 
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
 
-// Size is how many ports the range has.
+// Size returns how many ports the range has.
 func (r PortRange) Size() int { return int(r.Last) - int(r.First) + 1 }
 
 // errNoPort is the error of a range in which every port is taken.
 var errNoPort = errors.New("no free proxy port")
 
-// restTime is how long a port that was given back is not handed out again, if there are others: a flow that the kernel
-// still translates to it does not meet another service there. The kernel forgets flows that are over, and silent ones of
-// UDP, after two minutes.
-const restTime = 3 * time.Minute
+// coolDown is how long a port that was released is not allocated again, if there are others, so that a flow that the
+// kernel still translates to it does not reach another service there. conntrack drops flows that have ended, and silent
+// ones of UDP, after two minutes.
+const coolDown = 3 * time.Minute
 
-// proxyPorts hands out the ports of a range, the lowest first: so they have few gaps, and few rules guard them. A port at
-// which somebody else listens is none of them.
+// proxyPorts allocates the ports of a range, the lowest first, so that they have few gaps and few rules guard them. It
+// passes over ports at which another process listens.
 type proxyPorts struct {
 	within  PortRange
-	lanes   map[service.Protocol]*lane
-	changed map[portal.ProxyPort]bool // open or closed since that was asked for
+	pools   map[service.Protocol]*portPool
+	changed map[portal.ProxyPort]bool // opened (true) or closed since the last call of changes
 	now     func() time.Time
 }
 
-// lane is the ports of one protocol.
-type lane struct {
-	taken   map[uint16]struct{} // those that rest among them
-	lowest  int                 // below are none that are free, as far as is known
-	resting []rest              // the oldest first
+// portPool is the ports of one protocol.
+type portPool struct {
+	taken   map[uint16]struct{} // and those that cool down
+	lowest  int                 // no port below is known to be free
+	cooling []coolingPort       // the oldest first
 }
 
-// rest is a port that was given back.
-type rest struct {
+// coolingPort is a port that was released.
+type coolingPort struct {
 	port  uint16
 	until time.Time
 }
 
 func newProxyPorts(within PortRange) *proxyPorts {
-	p := &proxyPorts{within: within, lanes: map[service.Protocol]*lane{}, changed: map[portal.ProxyPort]bool{}, now: time.Now}
+	p := &proxyPorts{
+		within: within, pools: map[service.Protocol]*portPool{}, changed: map[portal.ProxyPort]bool{}, now: time.Now,
+	}
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
-		p.lanes[protocol] = &lane{taken: map[uint16]struct{}{}, lowest: int(within.First)}
+		p.pools[protocol] = &portPool{taken: map[uint16]struct{}{}, lowest: int(within.First)}
 	}
 	return p
 }
 
-// take hands a port to use until one is found that use accepts: retry tells that the port is not to be had.
+// take calls use with one free port after the other until it does not ask for another (retry).
 func (p *proxyPorts) take(of frontKey, use func(port uint16) (retry bool, err error)) (uint16, error) {
-	l := p.lanes[of.name.Protocol]
-	l.wake(p.now())
-	for port := range l.candidates(p.within) {
+	pool := p.pools[of.name.Protocol]
+	pool.reclaim(p.now())
+	for port := range pool.candidates(p.within) {
 		retry, err := use(port)
 		if retry {
 			continue
 		}
 		if err == nil {
-			l.taken[port] = struct{}{}
+			pool.taken[port] = struct{}{}
 			p.changed[of.proxyPort(port)] = true
 		}
 		return port, err
 	}
-	return 0, fmt.Errorf("%w: %d in use in the range %s", errNoPort, len(l.taken), p.within)
+	return 0, fmt.Errorf("%w: %d in use in the range %s", errNoPort, len(pool.taken), p.within)
 }
 
-// give takes a port back at which nobody listens any more.
-func (p *proxyPorts) give(of frontKey, port uint16) {
-	l := p.lanes[of.name.Protocol]
-	l.resting = append(l.resting, rest{port, p.now().Add(restTime)})
+// release returns a port whose listener was closed.
+func (p *proxyPorts) release(of frontKey, port uint16) {
+	pool := p.pools[of.name.Protocol]
+	pool.cooling = append(pool.cooling, coolingPort{port, p.now().Add(coolDown)})
 	p.changed[of.proxyPort(port)] = false
 }
 
-// changes are those since the last call.
+// changes returns the ports that were opened (true) and closed since the last call.
 func (p *proxyPorts) changes() map[portal.ProxyPort]bool {
 	out := p.changed
 	p.changed = map[portal.ProxyPort]bool{}
@@ -101,37 +103,37 @@ func (k frontKey) proxyPort(port uint16) portal.ProxyPort {
 	return portal.ProxyPort{Family: k.family, Protocol: k.name.Protocol, Port: port}
 }
 
-// wake has the ports that rested long enough be handed out again.
-func (l *lane) wake(now time.Time) {
-	for len(l.resting) > 0 && !now.Before(l.resting[0].until) {
-		l.rouse()
+// reclaim makes the ports free that have cooled down.
+func (pool *portPool) reclaim(now time.Time) {
+	for len(pool.cooling) > 0 && !now.Before(pool.cooling[0].until) {
+		pool.reclaimOldest()
 	}
 }
 
-// rouse wakes the port that rested longest.
-func (l *lane) rouse() (port uint16) {
-	port, l.resting = l.resting[0].port, l.resting[1:]
-	delete(l.taken, port)
-	l.lowest = min(l.lowest, int(port))
+// reclaimOldest makes the port free that has cooled down longest.
+func (pool *portPool) reclaimOldest() (port uint16) {
+	port, pool.cooling = pool.cooling[0].port, pool.cooling[1:]
+	delete(pool.taken, port)
+	pool.lowest = min(pool.lowest, int(port))
 	return port
 }
 
-// candidates are the ports to try: from the lowest one up, then those below that others had, and at last those at rest.
-func (l *lane) candidates(within PortRange) func(func(uint16) bool) {
+// candidates yields the ports to try: from lowest up, then those below, and at last those that still cool down.
+func (pool *portPool) candidates(within PortRange) func(func(uint16) bool) {
 	return func(try func(uint16) bool) {
-		from := l.lowest
-		for ; l.lowest <= int(within.Last); l.lowest++ {
-			if _, taken := l.taken[uint16(l.lowest)]; !taken && !try(uint16(l.lowest)) {
+		from := pool.lowest
+		for ; pool.lowest <= int(within.Last); pool.lowest++ {
+			if _, taken := pool.taken[uint16(pool.lowest)]; !taken && !try(uint16(pool.lowest)) {
 				return
 			}
 		}
 		for port := int(within.First); port < from; port++ {
-			if _, taken := l.taken[uint16(port)]; !taken && !try(uint16(port)) {
+			if _, taken := pool.taken[uint16(port)]; !taken && !try(uint16(port)) {
 				return
 			}
 		}
-		for len(l.resting) > 0 {
-			if !try(l.rouse()) {
+		for len(pool.cooling) > 0 {
+			if !try(pool.reclaimOldest()) {
 				return
 			}
 		}

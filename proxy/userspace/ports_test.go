@@ -25,23 +25,24 @@ func TestProxyPorts(t *testing.T) {
 	take(100)
 	take(102) // somebody else is at 101
 	take(103)
-	p.give(tcp, 100)
-	p.give(tcp, 102)
+	p.release(tcp, 100)
+	p.release(tcp, 102)
 	take(104) // those given back rest
 	delete(foreign, 101)
 	take(101) // its listener went
-	now = now.Add(restTime)
+	now = now.Add(coolDown)
 	take(100) // rested, the lowest first
-	p.give(tcp, 103)
+	p.release(tcp, 103)
 	take(102)
 	take(103) // at rest, but there is no other
 	if _, err := p.take(tcp, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
 		t.Errorf("all are taken: %v", err)
 	}
-	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6}, func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
+	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6},
+		func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
 		t.Errorf("UDP has ports of its own: %d, %v", port, err)
 	}
-	p.give(tcp, 104)
+	p.release(tcp, 104)
 	got := p.changes()
 	want := map[portal.ProxyPort]bool{tcp.proxyPort(100): true, tcp.proxyPort(101): true, tcp.proxyPort(102): true,
 		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {Family: service.IPv6, Protocol: service.UDP, Port: 100}: true}

@@ -7,20 +7,21 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// target is where portals of that reach lead, with a front at the proxy port; 0 is none, and refuses whom it would lead.
-func target(r service.Availability, proxyPort uint16) portal.Target {
+// target is that of portals of this availability, with a front at the proxy port; 0: there is none, and clients are
+// refused.
+func target(a service.Availability, proxyPort uint16) portal.Target {
 	switch {
-	case r == service.UnavailableHere:
+	case a == service.UnavailableHere:
 		return portal.Drop{}
-	case r == service.Unavailable || proxyPort == 0:
+	case a == service.Unavailable || proxyPort == 0:
 		return portal.Reject{}
 	}
-	return portal.Redirect{Port: proxyPort, Inside: r == service.AvailableInside}
+	return portal.Redirect{Port: proxyPort, Inside: a == service.AvailableInside}
 }
 
-// wanted tells whether any portal is to lead to a front.
-func wanted(p *service.Port, o service.UsableEndpoints, family service.IPFamily) bool {
+// wanted tells whether any portal is to redirect to a front.
+func wanted(p *service.Port, usable service.UsableEndpoints, family service.IPFamily) bool {
 	return slices.ContainsFunc(p.ExposuresOf(family), func(x service.Exposure) bool {
-		return p.Availability(o, x.Kind) >= service.AvailableInside
+		return p.Availability(usable, x.Kind) >= service.AvailableInside
 	})
 }

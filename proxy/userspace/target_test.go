@@ -15,7 +15,8 @@ func TestTargets(t *testing.T) {
 	reject, drop := portal.Reject{}, portal.Drop{}
 	here := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.1:80"), Local: true, Ready: true, Serving: true}
 	there := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.2:80"), Ready: true, Serving: true}
-	leavingHere := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.3:80"), Local: true, Serving: true, Terminating: true}
+	leavingHere := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.3:80"), Local: true, Serving: true,
+		Terminating: true}
 	sixHere := service.Endpoint{Addr: netip.MustParseAddrPort("[fd00::1]:80"), Local: true, Ready: true, Serving: true}
 	for _, c := range []struct {
 		name                         string
@@ -34,7 +35,8 @@ func TestTargets(t *testing.T) {
 		{"of another family here, local policies", true, true, []service.Endpoint{there, sixHere}, drop, inside},
 	} {
 		p := &service.Port{InternalLocal: c.internalLocal, ExternalLocal: c.externalLocal, Endpoints: c.endpoints}
-		all := []service.Exposure{{Kind: service.ClusterIP}, {Kind: service.NodePort}, {Kind: service.ExternalIP}, {Kind: service.LoadBalancerIP}}
+		all := []service.Exposure{{Kind: service.ClusterIP}, {Kind: service.NodePort}, {Kind: service.ExternalIP},
+			{Kind: service.LoadBalancerIP}}
 		for i := range all {
 			all[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 		}
