@@ -62,18 +62,23 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	if d.source, err = newSource(cfg, d.rules.writer.IPv6(), d.host.addresses.Contains, log); err != nil {
 		return nil, err
 	}
-	metrics, events := d.telemetry.metrics, d.source.events
-	metrics.WatchChanges(d.source.changes)
-	d.servers = newServers(cfg, metrics, events, account, log)
-	report := &reporter{log: log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs()}
-	d.reconciler = newReconciler(d, report)
-	d.source.cache.WatchNode(d.nodeChanged)
+	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, log)
+	d.connect()
 	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
+	prepareNode(cfg, d.source.events, log)
+	return d, nil
+}
+
+// connect makes what needs all other parts.
+func (d *daemon) connect() {
+	events, metrics := d.source.events, d.telemetry.metrics
+	metrics.WatchChanges(d.source.changes)
+	report := &reporter{log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs()}
+	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, report)
+	d.source.cache.WatchNode(d.nodeChanged)
 	if d.rules.fellBack != nil {
 		events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
 	}
-	prepareNode(cfg, events, log)
-	return d, nil
 }
 
 // parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones

@@ -27,7 +27,7 @@ func newDataPath(
 		Observe: to.observer, Trouble: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
-		Returns: rules.returns, ReturnsKnown: rules.returnsKnown,
+		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
 	}, openEngine(log))
 	if err != nil {
 		return nil, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -19,39 +17,48 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// hostRules are the rules on the host: the writer of portals, and the routing of replies to clients' own addresses.
+// hostRules are the rules on the host: the writer of portals, and the diversion of replies to clients' own addresses.
 type hostRules struct {
-	cfg      *config.Config // names the writer in use, which may be the fallback
-	settings *atomic.Pointer[config.Settings]
-	log      logrus.FieldLogger
-	host     *host
-	writer   portal.HostWriter
-	fellBack error // why the writer is not the one asked for
-	diverted sync.Once
+	cfg       *config.Config // names the writer in use, which may be the fallback
+	settings  *atomic.Pointer[config.Settings]
+	log       logrus.FieldLogger
+	detector  *localDetector
+	writer    portal.HostWriter
+	diversion *diversion
+	fellBack  error // why the writer is not the one asked for
 }
 
 func newHostRules(
 	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *host, metrics *admin.Metrics, log logrus.FieldLogger,
-) (r *hostRules, err error) {
+) (*hostRules, error) {
 	own, err := platform.LocalAddresses()
 	if err != nil {
 		return nil, err
 	}
-	r = &hostRules{cfg: cfg, settings: settings, log: log, host: h}
-	deps := writers.Deps{
+	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector}
+	err = r.open(writers.Deps{
 		NodePorts: writers.NodePortAddresses(cfg, nil), NodeAddresses: own, Inside: h.detector.rules(), Log: log,
 		Failed: func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
 		Held:   func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
 		Wrote:  func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
+	})
+	if err != nil {
+		return nil, err
 	}
-	r.writer, err = writers.New(cfg, deps)
-	if err != nil && cfg.Writer == writers.IPVS && cfg.IPVS.Fallback != "" {
-		r.fellBack = fmt.Errorf("%s is used instead of IPVS: %w", cfg.IPVS.Fallback, err)
-		log.Warn(r.fellBack)
-		r.cfg = withoutIPVS(cfg)
+	r.diversion = &diversion{divert: writers.NamesOf(r.cfg).Divert, writer: r.writer, paths: h.paths, log: log}
+	return r, nil
+}
+
+// open opens the writer that the configuration asks for, or the fallback for a kernel without IPVS.
+func (r *hostRules) open(deps writers.Deps) (err error) {
+	r.writer, err = writers.New(r.cfg, deps)
+	if fallback := r.cfg.IPVS.Fallback; err != nil && r.cfg.Writer == writers.IPVS && fallback != "" {
+		r.fellBack = fmt.Errorf("%s is used instead of IPVS: %w", fallback, err)
+		r.log.Warn(r.fellBack)
+		r.cfg = withoutIPVS(r.cfg)
 		r.writer, err = writers.New(r.cfg, deps)
 	}
-	return r, err
+	return err
 }
 
 // withoutIPVS returns the configuration with the fallback for a kernel without IPVS.
@@ -75,9 +82,9 @@ func (r *hostRules) countFailure(metrics *admin.Metrics, family service.IPFamily
 
 // setNode applies what the Node object says of this node. It returns true if all rules have to be written again.
 func (r *hostRules) setNode(n translate.Node) (changed bool) {
-	if r.host.detector.setPodCIDRs(n.PodCIDRs) {
+	if r.detector.setPodCIDRs(n.PodCIDRs) {
 		changed = true
-		if err := r.writer.SetInside(r.host.detector.rules()); err != nil {
+		if err := r.writer.SetInside(r.detector.rules()); err != nil {
 			r.log.WithError(err).Warn("Changed pod CIDRs are not applied: who counts as inside the cluster stays as it was")
 		}
 	}
@@ -85,40 +92,6 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 		changed = r.writer.SetNodePortAddresses(writers.NodePortAddresses(r.cfg, n.Addresses)) || changed
 	}
 	return changed
-}
-
-// divertReplies has replies to clients' own addresses delivered to this host, from the first service port on that asks
-// for transparent dials until the end: its rules match every packet of the host. It returns true the first time; the
-// mark takes effect once all rules are written again.
-func (r *hostRules) divertReplies() (first bool) {
-	r.diverted.Do(func() {
-		first = true
-		divert := writers.NamesOf(r.cfg).Divert
-		err := divert.Add(service.IPv4)
-		if err == nil && r.writer.IPv6() {
-			err = divert.Add(service.IPv6)
-		}
-		if err != nil {
-			r.log.WithError(err).Warn("Endpoints see this node's address instead of clients': replies cannot be diverted")
-			return
-		}
-		r.writer.SetMark(divert.Mark)
-		r.log.Info("Endpoints see clients' own addresses where Services ask for that; replies are diverted to this host")
-	})
-	return first
-}
-
-// returns implements splice.Options.Returns: replies do not come back before they are diverted.
-func (r *hostRules) returns(client, endpoint netip.Addr) bool {
-	return r.writer.Diverts(service.FamilyOf(client)) && r.host.paths.Returns(client, endpoint)
-}
-
-// returnsKnown implements splice.Options.ReturnsKnown.
-func (r *hostRules) returnsKnown(client, endpoint netip.Addr) (returns, known bool) {
-	if !r.writer.Diverts(service.FamilyOf(client)) {
-		return false, true
-	}
-	return r.host.paths.ReturnsKnown(client, endpoint)
 }
 
 // start has nothing to start.

@@ -27,25 +27,25 @@ type reconciler struct {
 	dataplane *dataplane.Dataplane
 }
 
-func newReconciler(d *daemon, report *reporter) *reconciler {
-	cfg := d.rules.cfg
-	r := &reconciler{log: d.log, settings: &d.settings, rules: d.rules, path: d.path, resyncs: report.resyncs}
+func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, report *reporter) *reconciler {
+	cfg := rules.cfg
+	r := &reconciler{log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs}
 	r.dataplane = dataplane.New(dataplane.Options{
-		Writer: d.rules.writer, Mode: cfg.Mode, Userspace: d.path.listeners,
+		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
-		DeleteUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod, Own: d.host.addresses.Contains,
-		Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
+		DeleteUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod,
+		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
 	})
 	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
-	report.servers.health.Watch((&liveness{core: d.path.core, stopwatch: stopwatch, log: d.log}).check)
+	report.servers.health.Watch((&liveness{core: path.core, stopwatch: stopwatch, log: rules.log}).check)
 	loop := &proxy.Loop{
-		Store: d.source.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: d.log,
+		Store: src.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: rules.log,
 		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
 		Again:   r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
 	}
 	r.stage = newStage(
-		func(ctx context.Context) error { return loop.Run(ctx, d.source.synced) },
+		func(ctx context.Context) error { return loop.Run(ctx, src.synced) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 	)
 	return r
@@ -54,7 +54,7 @@ func newReconciler(d *daemon, report *reporter) *reconciler {
 // serving implements dataplane.Options.Serving. Before the first resync nothing is requested: it writes all rules
 // anyway.
 func (r *reconciler) serving(p *service.Port) {
-	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.divertReplies() {
+	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
 		r.resyncs.requestIfReady()
 	}
 }
@@ -74,7 +74,7 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 func (r *reconciler) applySettings(s config.Settings) {
 	r.settings.Store(&s)
 	r.path.core.SetPolicy(s.Policy)
-	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.divertReplies() {
+	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
 		r.resyncs.request()
 	}
 }
