@@ -15,7 +15,7 @@ func TestSuite(t *testing.T) {
 			splicetest.Run(t, splicetest.Engine{
 				Open: epoll.Open(loops),
 				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
-					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Inheritance,
+					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks | splicetest.Inheritance,
 			})
 		})
 	}

@@ -28,6 +28,7 @@ const (
 	Interfaces                             // Options.Inside gets the interface that a client came in by
 	SourcePorts                            // Options.SourcePorts are used, and used again early
 	LocalPorts                             // a host without a free UDP port is a shortage that a record names
+	Marks                                  // Options.Mark is set on what is sent to endpoints
 	Inheritance                            // Options.Listen is used
 )
 
