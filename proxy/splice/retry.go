@@ -14,50 +14,49 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// retries is what a connection remembers of dials that failed. A round dials each endpoint once, and no more of them
-// than there are timeouts; one that only was slow may have another, longer try.
+// retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy has
+// timeouts; one that timed out may be dialled again in it, for longer.
 type retries struct {
-	tried   []netip.AddrPort // not to be dialled again in this round
-	refused []netip.AddrPort // of those, the ones that did not have to be waited for
-	round   int              // dials of this round that failed
-	silent  int              // dials without an answer, of all rounds
-	pause   time.Duration    // before this round
-	waiting bool             // for the next round
+	tried    []netip.AddrPort // not to be dialled again in this round
+	refused  []netip.AddrPort // those of them that did not time out
+	round    int              // dials of this round that failed
+	timedOut int              // dials of all rounds that timed out
+	pause    time.Duration    // before this round
 }
 
-// left tells whether there may be another dial in this round.
-func (r *retries) left(timeouts int) bool {
-	return r == nil || r.round < timeouts && r.silent < timeouts
+// more tells whether there may be another dial in this round.
+func (r *retries) more(timeouts int) bool {
+	return r == nil || r.round < timeouts && r.timedOut < timeouts
 }
 
-// place is that of the next dial in this round.
-func (r *retries) place() int {
+// position is that of the next dial in this round, from 0: the index of its timeout.
+func (r *retries) position() int {
 	if r == nil {
 		return 0
 	}
 	return r.round
 }
 
-// without are those that are not to be dialled now.
-func (r *retries) without() []netip.AddrPort {
+// excluded are the endpoints that are not to be dialled now.
+func (r *retries) excluded() []netip.AddrPort {
 	if r == nil {
 		return nil
 	}
 	return r.tried
 }
 
-func (r *retries) failed(endpoint netip.AddrPort, silent bool) {
+func (r *retries) failed(endpoint netip.AddrPort, timedOut bool) {
 	r.round++
 	r.tried = append(r.tried, endpoint)
-	if silent {
-		r.silent++
+	if timedOut {
+		r.timedOut++
 	} else {
 		r.refused = append(r.refused, endpoint)
 	}
 }
 
-// slow lets those be dialled again in this round that did not answer in time, false when there is none.
-func (r *retries) slow() bool {
+// readmitSlow has those that timed out dialled again in this round. False: there are none.
+func (r *retries) readmitSlow() bool {
 	if r == nil {
 		return false
 	}
@@ -66,9 +65,9 @@ func (r *retries) slow() bool {
 	return some
 }
 
-// next begins another round, in which those not tried yet come first if there are any, and returns how long to wait for
-// it.
-func (r *retries) next(allTried bool) time.Duration {
+// nextRound begins another round and returns how long to wait for it. Unless all were tried, the round goes on with those
+// that were not.
+func (r *retries) nextRound(allTried bool) time.Duration {
 	r.round = 0
 	if allTried {
 		r.tried, r.refused = r.tried[:0], r.refused[:0]
@@ -77,12 +76,12 @@ func (r *retries) next(allTried bool) time.Duration {
 	return r.pause - rand.N(r.pause/4)
 }
 
-// anew begins over, with a dial at once: endpoints have changed. What had no answer so far still counts.
-func (r *retries) anew() {
+// restart is for endpoints that have changed: they are dialled at once. The dials that timed out so far still count.
+func (r *retries) restart() {
 	r.tried, r.refused, r.round, r.pause = r.tried[:0], r.refused[:0], 0, 0
 }
 
-// sum is the time there is for all dials of a connection.
+// sum is how long all dials of a connection may take.
 func sum(timeouts []time.Duration) (all time.Duration) {
 	for _, t := range timeouts {
 		all += t
@@ -90,10 +89,10 @@ func sum(timeouts []time.Duration) (all time.Duration) {
 	return all
 }
 
-// maxAttempts bounds the attempts of a record that failed. The last of so many stands for all that came after it.
+// maxAttempts bounds the failed attempts of a record. The last one stands for all that came after it.
 const maxAttempts = 32
 
-// failed ends the last attempt. One that failed at once like an earlier one of that endpoint is added to it.
+// failed ends the last attempt. If an earlier one of that endpoint failed alike, and not by a timeout, it is added to that.
 func (r *Record) failed(why string, took time.Duration) {
 	at := len(r.Attempts) - 1
 	last := r.Attempts[at]

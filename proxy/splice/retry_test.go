@@ -17,20 +17,20 @@ func TestRounds(t *testing.T) {
 	r := &retries{}
 	r.failed(a, false)
 	r.failed(b, true)
-	if !slices.Equal(r.without(), []netip.AddrPort{a, b}) || r.place() != 2 || !r.left(3) || r.left(2) {
+	if !slices.Equal(r.excluded(), []netip.AddrPort{a, b}) || r.position() != 2 || !r.more(3) || r.more(2) {
 		t.Errorf("after two dials: %+v", r)
 	}
-	if !r.slow() || !slices.Equal(r.without(), []netip.AddrPort{a}) || r.slow() {
+	if !r.readmitSlow() || !slices.Equal(r.excluded(), []netip.AddrPort{a}) || r.readmitSlow() {
 		t.Errorf("the slow one may be dialled again, and the other not: %+v", r)
 	}
-	if r.next(false); !slices.Equal(r.without(), []netip.AddrPort{a}) || r.place() != 0 {
+	if r.nextRound(false); !slices.Equal(r.excluded(), []netip.AddrPort{a}) || r.position() != 0 {
 		t.Errorf("a round that left some out goes on with those: %+v", r)
 	}
-	if r.next(true); len(r.without()) > 0 || r.silent != 1 {
+	if r.nextRound(true); len(r.excluded()) > 0 || r.timedOut != 1 {
 		t.Errorf("all may be dialled again: %+v", r)
 	}
 	r.failed(a, true)
-	if r.anew(); r.left(2) || !r.left(3) {
+	if r.restart(); r.more(2) || !r.more(3) {
 		t.Errorf("dials without an answer count in all rounds: %+v", r)
 	}
 }
@@ -39,12 +39,12 @@ func TestPausesBetweenRounds(t *testing.T) {
 	r := &retries{}
 	for round, most := range []time.Duration{10, 20, 40, 80, 160, 320, 500, 500} {
 		most *= time.Millisecond
-		if got := r.next(true); got > most || got <= most*3/4-1 {
+		if got := r.nextRound(true); got > most || got <= most*3/4-1 {
 			t.Errorf("pause %d: %v, want up to a quarter less than %v", round, got, most)
 		}
 	}
-	r.anew()
-	if got := r.next(true); got > firstRetry {
+	r.restart()
+	if got := r.nextRound(true); got > firstRetry {
 		t.Errorf("after a change of endpoints: %v", got)
 	}
 }

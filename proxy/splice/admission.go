@@ -1,0 +1,107 @@
+package splice
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// admit checks what a client dialled, its address and the limit of connections. The outcome is empty for a client that is
+// admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
+// connected to the proxy port itself, or that rules of others led it here.
+func (f *life) admit(dst netip.AddrPort) Outcome {
+	f.rec.OriginalDst = dst
+	exposed, ok := f.plan.exposure(dst)
+	if !ok {
+		return OutcomeNotPortal
+	}
+	f.rec.Portal = exposed.Kind
+	if !f.plan.admits(f.clientAddr(), exposed.Kind) {
+		return OutcomeSourceRange
+	}
+	f.counted = true
+	if !f.front.join(f.plan) {
+		f.uncount()
+		return OutcomeLimit
+	}
+	return ""
+}
+
+// uncount ends the count of a client that was admitted. It may be called more than once.
+func (f *life) uncount() {
+	if f.counted {
+		f.counted = false
+		f.front.leave()
+	}
+}
+
+// join counts a connection or session until leave. False: the limit is exceeded by it.
+func (f *Front) join(p *plan) bool {
+	n, most := f.active.Add(1), p.policy.MaxConnections
+	return most <= 0 || n <= int64(most)
+}
+
+// leave ends what join began.
+func (f *Front) leave() { f.active.Add(-1) }
+
+// question is what the host is asked about a client.
+type question uint8
+
+const (
+	noQuestion question = iota
+	isInside            // Options.Inside
+	returns             // Options.Returns
+)
+
+// located tells whether the endpoints of an admitted client depend on where it is. If so, start needs the index of the
+// interface that it came in by.
+func (f *life) located() bool {
+	_, depends := f.plan.scope(f.rec.Portal)
+	return depends
+}
+
+// start determines which endpoints are for an admitted client, and begins to dial.
+func (f *life) start(iface int, now time.Duration) step {
+	var depends bool
+	if f.scope, depends = f.plan.scope(f.rec.Portal); !depends {
+		return f.next(now)
+	}
+	o, client := &f.front.core.opts, f.clientAddr()
+	inside, known := o.InsideKnown(client, iface)
+	if !known {
+		return f.ask(isInside, func() bool { return o.Inside(client, iface) })
+	}
+	return f.locate(inside, now)
+}
+
+// locate begins to dial once it is known whether the client is inside the cluster.
+func (f *life) locate(inside bool, now time.Duration) step {
+	if inside {
+		f.scope = service.ClusterScope
+	}
+	return f.next(now)
+}
+
+// ask returns the step that puts a question to the host.
+func (f *life) ask(q question, put func() bool) step {
+	f.asked = q
+	return step{kind: stepAsk, ask: put}
+}
+
+// answered goes on with the answer to the question of the last stepAsk.
+func (f *life) answered(yes bool, now time.Duration) step {
+	q, removed := f.asked, f.removed
+	f.asked, f.removed = noQuestion, false
+	switch {
+	case q == isInside:
+		return f.locate(yes, now)
+	case removed:
+		return f.failed(errRemoved, Enough, now)
+	default:
+		return f.dial(yes)
+	}
+}
+
+// waitsForHost tells whether a question has no answer yet.
+func (f *life) waitsForHost() bool { return f.asked != noQuestion }

@@ -1,0 +1,139 @@
+package splice
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Errors of attempts that the kernel has none for.
+var (
+	errTimeout = errors.New("timeout")          // no answer in its time
+	errGivenUp = errors.New("given up")         // the connection ended before the answer
+	errRemoved = errors.New("endpoint removed") // it was taken away before it was dialled
+)
+
+// Shortage is what this host lacked for a dial. The endpoint is not to blame.
+type Shortage uint8
+
+// The shortages.
+const (
+	Enough      Shortage = iota // none: it is the endpoint that failed
+	NoPort                      // no local port is left towards this endpoint: another may be reached
+	NoResources                 // every dial would fail alike
+)
+
+// next begins another attempt, or ends the round if it has none left.
+func (f *life) next(now time.Duration) step {
+	if !f.retry.more(len(f.plan.policy.ConnectTimeouts)) {
+		return f.exhausted(false, now)
+	}
+	if !f.pick() {
+		return f.exhausted(true, now)
+	}
+	endpoint := f.lease.Endpoint
+	f.dialled, f.dialing = now, true
+	f.rec.Attempts = append(f.rec.Attempts, Attempt{Endpoint: endpoint, Times: 1})
+	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
+	if f.plan.policy.ClientAddress != service.AddressTransparent {
+		return f.dial(false)
+	}
+	asClient, known := o.ReturnsKnown(client, to)
+	if !known {
+		return f.ask(returns, func() bool { return o.Returns(client, to) })
+	}
+	return f.dial(asClient)
+}
+
+// dial returns the step that makes the current attempt.
+func (f *life) dial(asClient bool) step {
+	s := step{kind: stepDial, endpoint: f.current().Endpoint}
+	if asClient {
+		s.as = f.clientAddr()
+	}
+	return s
+}
+
+// current is the attempt under way, or the last one.
+func (f *life) current() *Attempt { return &f.rec.Attempts[len(f.rec.Attempts)-1] }
+
+// pick asks for an endpoint that was not tried in this round. When all were, those that only did not answer in time may
+// have another, longer try; those that refused may not.
+func (f *life) pick() (ok bool) {
+	client, picker := f.clientAddr(), f.front.pickers[f.scope]
+	f.lease, ok = picker.Pick(client, f.retry.excluded())
+	if !ok && f.retry.readmitSlow() {
+		f.lease, ok = picker.Pick(client, f.retry.excluded())
+	}
+	f.rec.Affinity = f.lease.Affinity
+	return ok
+}
+
+// exhausted ends a round of dials that all failed. allTried: no endpoint is left that was not dialled in it.
+func (f *life) exhausted(allTried bool, now time.Duration) step {
+	timeouts := f.plan.policy.ConnectTimeouts
+	end := f.began + sum(timeouts)
+	switch {
+	case len(f.rec.Attempts) == 0:
+		return step{kind: stepRefuse, outcome: OutcomeNoEndpoint}
+	case !f.rounds, len(timeouts) == 1, f.retry.timedOut >= len(timeouts), now >= end:
+		return step{kind: stepRefuse, outcome: OutcomeDialFailed}
+	}
+	return step{kind: stepWait, until: min(now+f.retry.nextRound(allTried), end)}
+}
+
+// refreshed tells whether the front has a newer plan than dials went by, and if so restarts the rounds.
+func (f *life) refreshed() bool {
+	plan := f.front.present()
+	if plan == f.seen {
+		return false
+	}
+	f.seen = plan
+	f.retry.restart()
+	return true
+}
+
+// failed ends the attempt under way, or the one that had been connected, and begins another unless resources are
+// exhausted.
+func (f *life) failed(err error, lack Shortage, now time.Duration) step {
+	switch {
+	case !f.dialing:
+		f.lease.Ended(false, 0, 0) // what was sent is lost
+	case lack != Enough, err == errRemoved:
+		f.lease.Dialled(context.Canceled, now-f.dialled)
+	default:
+		f.lease.Dialled(err, now-f.dialled)
+	}
+	f.dialing = false
+	if f.retry == nil {
+		f.retry = &retries{}
+	}
+	f.retry.failed(f.current().Endpoint, err == errTimeout)
+	f.attempted(err.Error(), now-f.dialled)
+	f.rec.failed(err.Error(), now-f.dialled)
+	if lack == NoResources {
+		return step{kind: stepRefuse, outcome: OutcomeResources}
+	}
+	return f.next(now)
+}
+
+// dialEnds is when the attempt under way times out.
+func (f *life) dialEnds() time.Duration {
+	return f.dialled + f.plan.policy.ConnectTimeouts[f.retry.position()]
+}
+
+// connected ends the attempt under way: its endpoint is reached.
+func (f *life) connected(now time.Duration) {
+	f.dialing = false
+	a := f.current()
+	a.Took = now - f.dialled
+	f.lease.Dialled(nil, a.Took)
+	f.attempted("", a.Took)
+	f.rec.Connect = now - f.began
+	e := f.front.endpoint(f.plan, a.Endpoint)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rec.Endpoint = e
+}
