@@ -92,7 +92,7 @@ type Capabilities interface {
 // Adjustable is a Writer whose Settings change while it is in use. A change takes effect at the next Replace, and may be made
 // from any goroutine.
 type Adjustable interface {
-	SetInside(Inside) error
+	SetLocalDetector(LocalDetector) error
 	SetNodePortAddresses([]netip.Prefix) (changed bool)
 	SetMark(uint32)
 }

@@ -32,8 +32,8 @@ const prefix = "TENANTS"
 
 func proxyPorts() [2]uint16 { return [2]uint16{portaltest.FirstPort, portaltest.LastPort} }
 
-func inside() portal.Inside {
-	return portal.Inside{Sources: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"),
+func inside() portal.LocalDetector {
+	return portal.LocalDetector{Sources: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"),
 		netip.MustParsePrefix("fd00:244::/64")}}
 }
 
@@ -51,7 +51,7 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 		}
 		out["iptables-"+variant] = func() (portal.HostWriter, error) { return iptables.New(rules(variant, nil)) }
 	}
-	o := ipvs.Options{Prefix: prefix, Inside: inside()}
+	o := ipvs.Options{Prefix: prefix, LocalDetector: inside()}
 	if ipvs.Usable(o) == nil {
 		out["ipvs"] = func() (w portal.HostWriter, err error) {
 			if o.Rules, err = iptables.New(rules("", ipvs.Chains(o))); err != nil {
@@ -70,7 +70,7 @@ func rules(variant string, extra []writer.Chain) iptables.Options {
 }
 
 func options() writer.Options {
-	return writer.Options{Settings: writer.Settings{Inside: inside()}, ProxyPorts: proxyPorts()}
+	return writer.Options{Settings: writer.Settings{LocalDetector: inside()}, ProxyPorts: proxyPorts()}
 }
 
 // listeners is a carrier with a listener for each service port, as far as ports reach, that is not there.

@@ -17,7 +17,7 @@ func BenchmarkSpread(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%s/%d", variant, operation, size), func(b *testing.B) {
 					portaltest.Enter(b)
 					o := testOptions(nil, variant)
-					o.Inside.Sources = prefixes("10.244.0.0/14")
+					o.LocalDetector.Sources = prefixes("10.244.0.0/14")
 					benchmark(b, newWriter(b, o), operation, spreads(size, 10))
 				})
 			}

@@ -23,7 +23,7 @@ func insiders(pods []clients) []clients {
 const fromHere = "-m addrtype --src-type LOCAL "
 
 // pods are matches, each enough, for pods. An interface is not known of the host's own traffic, and does not match it.
-func (f family) pods(in portal.Inside) []clients {
+func (f family) pods(in portal.LocalDetector) []clients {
 	var all []clients
 	for _, p := range f.merged(in.Sources) {
 		all = append(all, clients{source: within("-s", p)})

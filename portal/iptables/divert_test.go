@@ -102,17 +102,17 @@ func TestSetInside(t *testing.T) {
 		return n
 	}
 	replace()
-	if err := w.SetInside(portal.Inside{Sources: prefixes("10.244.0.0/16")}); err != nil || pods() != 0 {
+	if err := w.SetLocalDetector(portal.LocalDetector{Sources: prefixes("10.244.0.0/16")}); err != nil || pods() != 0 {
 		t.Errorf("before Replace: %v, %d rules for pods", err, pods())
 	}
 	replace()
 	if pods() != 2 {
 		t.Errorf("%d rules for pods, want one a portal", pods())
 	}
-	if err := w.SetInside(portal.Inside{Interface: "a b"}); err == nil {
+	if err := w.SetLocalDetector(portal.LocalDetector{Interface: "a b"}); err == nil {
 		t.Error("an interface with a blank is taken")
 	}
-	if err := w.SetInside(portal.Inside{}); err != nil {
+	if err := w.SetLocalDetector(portal.LocalDetector{}); err != nil {
 		t.Error(err)
 	}
 	if replace(); pods() != 0 {

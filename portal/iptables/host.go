@@ -268,6 +268,6 @@ func (h *host) adopt(s writer.Settings) {
 		t.allNodeAddresses = len(s.NodePortAddresses) == 0
 		t.nodeAddresses = s.NodeAddresses(h.ip)
 		t.mark = s.Mark
-		t.pods = h.pods(s.Inside)
+		t.pods = h.pods(s.LocalDetector)
 	}
 }

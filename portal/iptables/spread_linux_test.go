@@ -16,7 +16,7 @@ func TestSpreading(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 				o := testOptions(nil, variant)
-				o.Inside, o.NodePortAddresses, o.Masquerade, o.Dials = s.Inside, s.NodePortAddresses, s.Masquerade, s.Dials
+				o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
 				return New(o)
 			})
 		})
@@ -26,7 +26,7 @@ func TestSpreading(t *testing.T) {
 // Each case, and each way to tell pods, is printed back as written.
 func TestKernelPrintsSpreads(t *testing.T) {
 	lockFile(t)
-	insides := map[string]portal.Inside{
+	insides := map[string]portal.LocalDetector{
 		"nobody":     {},
 		"one prefix": {Sources: prefixes("10.244.0.0/16", "fd00:244::/56")},
 		"interfaces": {InterfacePrefix: "veth"},
@@ -38,7 +38,7 @@ func TestKernelPrintsSpreads(t *testing.T) {
 			t.Run(variant+"/"+who, func(t *testing.T) {
 				portaltest.Enter(t)
 				o := spreadOptions(nil, variant)
-				o.Inside, o.Extra = inside, extras(o.Prefix)
+				o.LocalDetector, o.Extra = inside, extras(o.Prefix)
 				w := newWriter(t, o)
 				for what, portals := range spreadCases() {
 					if err := w.Replace(t.Context(), portals); err != nil {

@@ -44,7 +44,7 @@ func TestOwnerChainNames(t *testing.T) {
 func TestDepths(t *testing.T) {
 	host := newFake()
 	o := spreadOptions(host.run, "")
-	o.Inside.Sources = prefixes("10.244.0.0/16", "10.245.0.0/16")
+	o.LocalDetector.Sources = prefixes("10.244.0.0/16", "10.245.0.0/16")
 	o.Extra = extras(o.Prefix)
 	w := newWriter(t, o)
 	w.Guard(map[portal.ProxyPort]bool{{Protocol: service.TCP, Port: portaltest.FirstPort}: true,
@@ -247,7 +247,7 @@ func TestSpreadOptions(t *testing.T) {
 	}
 	o = testOptions(newFake().run, "")
 	o.Liberal, o.Masquerade = true, portal.Masquerade{Mark: 1 << 7, All: true}
-	o.Inside.Sources = prefixes("10.1.0.0/16", "10.2.0.0/16")
+	o.LocalDetector.Sources = prefixes("10.1.0.0/16", "10.2.0.0/16")
 	text, err := Render(o, spreadCases()["kinds"], nil)
 	if err != nil {
 		t.Fatal(err)

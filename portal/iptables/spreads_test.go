@@ -98,7 +98,7 @@ func spreadSCTP() []portal.Portal {
 func spreadOptions(run runner, variant string) Options {
 	o := testOptions(run, variant)
 	o.Prefix = "KUBE"
-	o.Inside.Sources = prefixes("10.244.0.0/16", "fd00:244::/56")
+	o.LocalDetector.Sources = prefixes("10.244.0.0/16", "fd00:244::/56")
 	o.NodeIPs = addresses("192.0.2.1", "fd00:2::1")
 	return o
 }

@@ -55,7 +55,7 @@ func TestTraffic(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Traffic(t, func(inside portaltest.Pods) (portal.Writer, error) {
 				o := testOptions(nil, variant)
-				o.Inside, o.Dials = portal.Inside(inside), portal.DefaultDials
+				o.LocalDetector, o.Dials = portal.LocalDetector(inside), portal.DefaultDials
 				return New(o)
 			})
 		})

@@ -29,9 +29,9 @@ func TestNewRefuses(t *testing.T) {
 		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
 		{func(o *Options) { o.ProxyAddresses = addresses(nodeAddress, "192.0.2.9") }, "proxy address 192.0.2.9"},
 		{func(o *Options) { o.Prefix = "portald" }, `prefix "portald"`},
-		{func(o *Options) { o.Inside.Interface = "cni0 -j ACCEPT" }, `interface "cni0 -j ACCEPT"`},
-		{func(o *Options) { o.Inside.InterfacePrefix = "fifteen-letters" }, "at most 14"},
-		{func(o *Options) { o.Inside.Sources = make([]netip.Prefix, 1) }, "pod addresses invalid"},
+		{func(o *Options) { o.LocalDetector.Interface = "cni0 -j ACCEPT" }, `interface "cni0 -j ACCEPT"`},
+		{func(o *Options) { o.LocalDetector.InterfacePrefix = "fifteen-letters" }, "at most 14"},
+		{func(o *Options) { o.LocalDetector.Sources = make([]netip.Prefix, 1) }, "pod addresses invalid"},
 		{func(o *Options) { o.Prefix = "PORTALDPORTALD-" }, "at most 14"},
 	} {
 		o := testOptions(newFake().run, "")

@@ -101,11 +101,11 @@ func (r ruleset) clusterMarks() []string {
 // passPods return for pods.
 func (r ruleset) passPods() []string {
 	rules := []string{r.in(pods, "src") + "-j RETURN"}
-	if r.Inside.Interface != "" {
-		rules = append(rules, "-i "+r.Inside.Interface+" -j RETURN")
+	if r.LocalDetector.Interface != "" {
+		rules = append(rules, "-i "+r.LocalDetector.Interface+" -j RETURN")
 	}
-	if r.Inside.InterfacePrefix != "" {
-		rules = append(rules, "-i "+r.Inside.InterfacePrefix+"+ -j RETURN")
+	if r.LocalDetector.InterfacePrefix != "" {
+		rules = append(rules, "-i "+r.LocalDetector.InterfacePrefix+"+ -j RETURN")
 	}
 	return rules
 }

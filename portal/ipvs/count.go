@@ -38,7 +38,7 @@ func (w *Writer) count(p portal.Portal, n int) {
 
 // countPods counts the elements of the set of pods' addresses.
 func (w *Writer) countPods() {
-	for _, p := range w.live.Settings().Inside.Sources {
+	for _, p := range w.live.Settings().LocalDetector.Sources {
 		for _, half := range halves(p.Masked()) {
 			e := entry{pods, service.FamilyOf(half.Addr()), element{client: half}}
 			if w.elements.Counts()[e] == 0 && (w.v6 || e.family == service.IPv4) {

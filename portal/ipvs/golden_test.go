@@ -84,11 +84,11 @@ func goldenPortals() []portal.Portal {
 // goldens are the Options of the golden files, by name.
 func goldens() map[string]Options {
 	node := addrs("127.0.0.1", "192.0.2.1", "10.0.0.1", "::1", "fd00:2::1", "fe80::1")
-	pods := portal.Inside{Sources: prefixes("10.244.0.0/16", "fd00:244::/64"), Interface: "cni0", InterfacePrefix: "veth"}
+	pods := portal.LocalDetector{Sources: prefixes("10.244.0.0/16", "fd00:244::/64"), Interface: "cni0", InterfacePrefix: "veth"}
 	return map[string]Options{
 		"plain": {NodeAddresses: node},
-		"sole":  {Prefix: SolePrefix, NodeAddresses: node, Inside: pods, Scheduler: "mh", NodePortAddresses: prefixes("192.0.2.0/24", "fd00:2::/64")},
-		"all":   {Prefix: "PORTALD-0A1B2C", Masquerade: portal.Masquerade{Mark: 1, All: true}, Inside: pods},
+		"sole":  {Prefix: SolePrefix, NodeAddresses: node, LocalDetector: pods, Scheduler: "mh", NodePortAddresses: prefixes("192.0.2.0/24", "fd00:2::/64")},
+		"all":   {Prefix: "PORTALD-0A1B2C", Masquerade: portal.Masquerade{Mark: 1, All: true}, LocalDetector: pods},
 	}
 }
 

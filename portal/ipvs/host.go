@@ -71,7 +71,7 @@ func (w *Writer) adopt(host []netip.Addr) {
 	s := w.live.Settings()
 	w.node = newLocalNode(host, s.NodePortAddresses)
 	w.node.masquerade = w.Masquerade
-	w.node.podsKnown = len(s.Inside.Sources) > 0 || s.Inside.Interface != "" || s.Inside.InterfacePrefix != ""
+	w.node.podsKnown = s.LocalDetector.PodsKnown()
 }
 
 // readServers reads the virtual servers that are ours, by a set or an address of the device, or that are wanted, which must

@@ -80,7 +80,7 @@ func New(o Options) (*Writer, error) {
 
 func newWriter(o Options, k kernel) *Writer {
 	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix)}
-	w.live = writer.NewLive(writer.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses})
+	w.live = writer.NewLive(writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses})
 	w.reset()
 	return w
 }

@@ -40,8 +40,8 @@ type Options struct {
 	NodePortAddresses []netip.Prefix
 	// NodeAddresses are the addresses of the node that Render renders for. A Writer asks the host.
 	NodeAddresses []netip.Addr
-	// Inside tells pods from other clients. SetInside changes the addresses later.
-	Inside portal.Inside
+	// LocalDetector tells pods from other clients. SetLocalDetector changes the addresses later.
+	LocalDetector portal.LocalDetector
 	// Masquerade says how flows get this node's address.
 	Masquerade portal.Masquerade
 	// Dials is the mark of what the daemon itself sends to endpoints, which no virtual server takes. 0 is none.
@@ -83,5 +83,5 @@ func (o *Options) complete() error {
 	if err := portal.CheckDials(o.Dials, o.Masquerade.Mark); err != nil {
 		return err
 	}
-	return o.Inside.Check()
+	return o.LocalDetector.Check()
 }

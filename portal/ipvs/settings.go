@@ -8,16 +8,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// SetInside changes Options.Inside, also of the Rules, from the next Replace on. Interfaces cannot change: they are in
+// SetLocalDetector changes Options.LocalDetector, also of the Rules, from the next Replace on. Interfaces cannot change: they are in
 // Chains.
-func (w *Writer) SetInside(in portal.Inside) error {
-	if in.Interface != w.Inside.Interface || in.InterfacePrefix != w.Inside.InterfacePrefix {
+func (w *Writer) SetLocalDetector(in portal.LocalDetector) error {
+	if in.Interface != w.LocalDetector.Interface || in.InterfacePrefix != w.LocalDetector.InterfacePrefix {
 		return errors.New("the interfaces of pods are in fixed rules while IPVS is in use: they change with the next start")
 	}
-	if err := w.Rules.SetInside(in); err != nil {
+	if err := w.Rules.SetLocalDetector(in); err != nil {
 		return err
 	}
-	return w.live.SetInside(in)
+	return w.live.SetLocalDetector(in)
 }
 
 // SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules, from the next Replace on; false: they were the

@@ -56,7 +56,7 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 	}
 	rules, err := iptables.New(iptables.Options{
 		Options: writer.Options{
-			Settings:   writer.Settings{Inside: o.Inside, NodePortAddresses: o.NodePortAddresses},
+			Settings:   writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses},
 			ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Masquerade: o.Masquerade, Dials: o.Dials,
 			Log: t.Logf,
 		},
@@ -121,14 +121,14 @@ func TestSpreading(t *testing.T) {
 	}
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		return open(t, func(o *Options) {
-			o.Inside, o.NodePortAddresses, o.Masquerade, o.Dials = s.Inside, s.NodePortAddresses, s.Masquerade, s.Dials
+			o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
 		})
 	}, without...)
 }
 
 func TestTraffic(t *testing.T) {
 	needIPVS(t)
-	portaltest.Traffic(t, func(inside portal.Inside) (portal.Writer, error) {
-		return open(t, func(o *Options) { o.Inside, o.Dials = inside, portal.DefaultDials })
+	portaltest.Traffic(t, func(inside portal.LocalDetector) (portal.Writer, error) {
+		return open(t, func(o *Options) { o.LocalDetector, o.Dials = inside, portal.DefaultDials })
 	})
 }

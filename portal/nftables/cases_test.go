@@ -20,7 +20,7 @@ func richOptions() Options {
 	o := testOptions()
 	o.Mark = 0x1000
 	o.ServiceCIDRs = prefixes("10.96.0.0/12", "fd00:96::/108")
-	o.Inside = portal.Inside{
+	o.LocalDetector = portal.LocalDetector{
 		Sources: prefixes("10.244.0.0/16", "10.9.0.1/32", "10.8.0.0/13",
 			"fd00:244::/64", "fd00:9::9/128", "fd00:8::/61"),
 		Interface: "cni0", InterfacePrefix: "veth",

@@ -23,7 +23,7 @@ type rules struct {
 	nodeAddresses    []netip.Prefix // of this family, unless all
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	dials            uint32         // the mark of what the daemon itself sends to endpoints; 0 = none
-	inside           portal.Inside
+	inside           portal.LocalDetector
 	podsKnown        bool // there are matches for pods of this family
 }
 

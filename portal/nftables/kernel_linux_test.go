@@ -146,7 +146,7 @@ func TestKernel(t *testing.T) {
 func TestTraffic(t *testing.T) {
 	portaltest.Traffic(t, func(inside portaltest.Pods) (portal.Writer, error) {
 		o := testOptions()
-		o.Inside, o.Dials = inside, portal.DefaultDials
+		o.LocalDetector, o.Dials = inside, portal.DefaultDials
 		return New(o)
 	})
 }
@@ -154,7 +154,7 @@ func TestTraffic(t *testing.T) {
 func TestSpreading(t *testing.T) {
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		o := testOptions()
-		o.Inside, o.NodePortAddresses, o.Masquerade, o.Dials = s.Inside, s.NodePortAddresses, s.Masquerade, s.Dials
+		o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
 		return New(o)
 	})
 }

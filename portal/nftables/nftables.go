@@ -111,7 +111,7 @@ func (o *Options) rules(f family) (r rules, err error) {
 
 // adopt has Settings take effect.
 func (r *rules) adopt(s writer.Settings) {
-	r.inside, r.mark = s.Inside, s.Mark
+	r.inside, r.mark = s.LocalDetector, s.Mark
 	r.podsKnown = len(r.pods(false)) > 0
 	r.allNodeAddresses = len(s.NodePortAddresses) == 0
 	r.nodeAddresses = s.NodeAddresses(r.ip)

@@ -71,7 +71,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} }, "proxy ports 2-1"},
 		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
 		{func(o *Options) { o.Table = "portald { }" }, `table "portald { }"`},
-		{func(o *Options) { o.Inside.Interface = `cni0" accept` }, "interface"},
+		{func(o *Options) { o.LocalDetector.Interface = `cni0" accept` }, "interface"},
 		{func(o *Options) { o.Masquerade.Mark = 3 }, "mark 0x3"},
 		{func(o *Options) { o.ServiceCIDRs = prefixes("0.0.0.0/0") }, "service CIDR 0.0.0.0/0"},
 	} {

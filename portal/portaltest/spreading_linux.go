@@ -11,7 +11,7 @@ import (
 
 // Settings are what a Writer is made with.
 type Settings struct {
-	Inside            portal.Inside
+	LocalDetector     portal.LocalDetector
 	NodePortAddresses []netip.Prefix // empty = all
 	Masquerade        portal.Masquerade
 	Dials             uint32
@@ -68,7 +68,7 @@ func behaviours() []behaviour {
 		{NodeScopeInside, nodeScopeInside, nil},
 		{NodeScopeInsideNone, nodeScopeInsideNone, nil},
 		{PodsByInterface, podsByInterface, func(s *Settings) {
-			s.Inside = portal.Inside{Interface: "bridge0", InterfacePrefix: "pod"}
+			s.LocalDetector = portal.LocalDetector{Interface: "bridge0", InterfacePrefix: "pod"}
 		}},
 		{NoPodsKnown, noPodsKnown, nobodyKnown},
 		{NoPodsKnownNode, noPodsKnownNode, nobodyKnown},
@@ -97,7 +97,7 @@ func behaviours() []behaviour {
 	}
 }
 
-func nobodyKnown(s *Settings) { s.Inside = portal.Inside{} }
+func nobodyKnown(s *Settings) { s.LocalDetector = portal.LocalDetector{} }
 
 // Spreading runs what every Writer must do to packets with portal.Spread, without the behaviours that it cannot have.
 // Open makes one in a node of its own, once a behaviour.
@@ -113,7 +113,7 @@ func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without
 			continue
 		}
 		t.Run(string(b.name), func(t *testing.T) {
-			settings := Settings{Inside: portal.Inside{Sources: PodSources()}}
+			settings := Settings{LocalDetector: portal.LocalDetector{Sources: PodSources()}}
 			if b.settings != nil {
 				b.settings(&settings)
 			}

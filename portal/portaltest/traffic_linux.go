@@ -8,7 +8,7 @@ import (
 
 // Pods tell who is inside the cluster beside the node itself: who has one of these addresses, and who comes in by one of
 // these interfaces.
-type Pods = portal.Inside
+type Pods = portal.LocalDetector
 
 // Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test; it knows the daemon's
 // own dials by portal.DefaultDials.

@@ -151,8 +151,10 @@ func (w *Families) Diverts(family service.IPFamily) bool {
 	return slices.ContainsFunc(w.served, func(f Family) bool { return f.IP == family && f.Diverts() })
 }
 
-// SetInside changes Settings.Inside.
-func (w *Families) SetInside(in portal.Inside) error { return w.live.SetInside(in) }
+// SetLocalDetector changes Settings.LocalDetector.
+func (w *Families) SetLocalDetector(in portal.LocalDetector) error {
+	return w.live.SetLocalDetector(in)
+}
 
 // SetNodePortAddresses changes Settings.NodePortAddresses; false: they were the same.
 func (w *Families) SetNodePortAddresses(addrs []netip.Prefix) bool {

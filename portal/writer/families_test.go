@@ -180,7 +180,7 @@ func TestOptionsAreRefused(t *testing.T) {
 		"mark 0x3":              func(o *Options) { o.Masquerade.Mark = 3 },
 		"mark 0x4001":           func(o *Options) { o.Mark = 0x4001 },
 		"that of other packets": func(o *Options) { o.Dials = 0x4000 },
-		"pod addresses":         func(o *Options) { o.Inside.Sources = make([]netip.Prefix, 1) },
+		"pod addresses":         func(o *Options) { o.LocalDetector.Sources = make([]netip.Prefix, 1) },
 	} {
 		o := Options{ProxyPorts: [2]uint16{20000, 20009}}
 		edit(&o)

@@ -54,7 +54,7 @@ func (o *Options) Complete() error {
 	if err := portal.CheckDials(o.Dials, o.Mark|o.Masquerade.Mark); err != nil {
 		return err
 	}
-	return o.Inside.Check()
+	return o.LocalDetector.Check()
 }
 
 // Limits are those of the portals that can be written.

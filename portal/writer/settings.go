@@ -11,8 +11,8 @@ import (
 
 // Settings are options that may change while a Writer is in use. A change takes effect at the next Replace.
 type Settings struct {
-	// Inside tells pods from other clients.
-	Inside portal.Inside
+	// LocalDetector tells pods from other clients.
+	LocalDetector portal.LocalDetector
 	// NodePortAddresses are the local addresses that NodePorts are served on; empty means all. Rules never serve NodePorts
 	// on loopback addresses: the daemon listens there itself.
 	NodePortAddresses []netip.Prefix
@@ -63,12 +63,12 @@ func (l *Live) change(edit func(*Settings)) {
 	}
 }
 
-// SetInside changes Settings.Inside.
-func (l *Live) SetInside(in portal.Inside) error {
+// SetLocalDetector changes Settings.LocalDetector.
+func (l *Live) SetLocalDetector(in portal.LocalDetector) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	l.change(func(s *Settings) { s.Inside = in })
+	l.change(func(s *Settings) { s.LocalDetector = in })
 	return nil
 }
 

@@ -78,12 +78,12 @@ func (d *localDetector) inRange(client netip.Addr) bool {
 
 // rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener,
 // where isInside decides.
-func (d *localDetector) rules() portal.Inside {
+func (d *localDetector) rules() portal.LocalDetector {
 	switch d.mode.Mode {
 	case config.ByBridgeInterface:
-		return portal.Inside{Interface: d.mode.Interface}
+		return portal.LocalDetector{Interface: d.mode.Interface}
 	case config.ByInterfacePrefix:
-		return portal.Inside{InterfacePrefix: d.mode.Interface}
+		return portal.LocalDetector{InterfacePrefix: d.mode.Interface}
 	}
-	return portal.Inside{Sources: *d.pods.Load()}
+	return portal.LocalDetector{Sources: *d.pods.Load()}
 }

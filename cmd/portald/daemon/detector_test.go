@@ -24,7 +24,7 @@ func TestPodCIDRsOfTheNode(t *testing.T) {
 	if !byNode.setPodCIDRs(pods) || byNode.setPodCIDRs(prefixes("10.244.1.0/24")) {
 		t.Error("a change is not told from none")
 	}
-	if got, want := byNode.rules(), (portal.Inside{Sources: pods}); !reflect.DeepEqual(got, want) {
+	if got, want := byNode.rules(), (portal.LocalDetector{Sources: pods}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	fixed := config.Inside{Mode: config.ByClusterCIDR, CIDRs: prefixes("10.0.0.0/8")}
@@ -37,12 +37,12 @@ func TestPodCIDRsOfTheNode(t *testing.T) {
 func TestDetectorModes(t *testing.T) {
 	for _, c := range []struct {
 		mode    config.Inside
-		rules   portal.Inside
+		rules   portal.LocalDetector
 		matches map[string]bool
 	}{
-		{config.Inside{Mode: config.ByBridgeInterface, Interface: "cni0"}, portal.Inside{Interface: "cni0"},
+		{config.Inside{Mode: config.ByBridgeInterface, Interface: "cni0"}, portal.LocalDetector{Interface: "cni0"},
 			map[string]bool{"cni0": true, "cni01": false, "": false}},
-		{config.Inside{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.Inside{InterfacePrefix: "veth"},
+		{config.Inside{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.LocalDetector{InterfacePrefix: "veth"},
 			map[string]bool{"veth1": true, "eth0": false, "": false}},
 	} {
 		d := newLocalDetector(c.mode, nil)

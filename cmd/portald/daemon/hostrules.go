@@ -37,7 +37,7 @@ func newHostRules(
 	}
 	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector}
 	err = r.open(writers.Deps{
-		NodePorts: writers.NodePortAddresses(cfg, nil), NodeAddresses: own, Inside: h.detector.rules(), Log: log,
+		NodePorts: writers.NodePortAddresses(cfg, nil), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
 		Failed: func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
 		Held:   func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
 		Wrote:  func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
@@ -84,7 +84,7 @@ func (r *hostRules) countFailure(metrics *admin.Metrics, family service.IPFamily
 func (r *hostRules) setNode(n translate.Node) (changed bool) {
 	if r.detector.setPodCIDRs(n.PodCIDRs) {
 		changed = true
-		if err := r.writer.SetInside(r.detector.rules()); err != nil {
+		if err := r.writer.SetLocalDetector(r.detector.rules()); err != nil {
 			r.log.WithError(err).Warn("Changed pod CIDRs are not applied: who counts as inside the cluster stays as it was")
 		}
 	}

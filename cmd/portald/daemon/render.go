@@ -43,7 +43,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	detector := newLocalDetector(cfg.Inside, nil)
 	detector.setPodCIDRs(c.node.PodCIDRs)
 	text, err := writers.Render(cfg, writers.Deps{
-		Log: log, Inside: detector.rules(),
+		Log: log, LocalDetector: detector.rules(),
 		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
 	}, want.portals, want.open)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 type Deps struct {
 	NodePorts     []netip.Prefix // addresses that NodePorts are served on; empty means all
 	NodeAddresses []netip.Addr   // the host's addresses
-	Inside        portal.Inside
+	LocalDetector portal.LocalDetector
 	Log           logrus.FieldLogger
 
 	Failed func(family service.IPFamily, partial bool)            // the kernel refused a transaction, or a part of it
@@ -93,7 +93,7 @@ func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 // rulesOptions are those of every writer of rules.
 func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	return writer.Options{
-		Settings:   writer.Settings{Inside: d.Inside, NodePortAddresses: d.NodePorts},
+		Settings:   writer.Settings{LocalDetector: d.LocalDetector, NodePortAddresses: d.NodePorts},
 		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
 	}
@@ -110,7 +110,7 @@ func ipvsOptions(cfg *config.Config, names Names, d Deps) ipvs.Options {
 	return ipvs.Options{
 		Prefix: names.Chains, Scheduler: c.Scheduler, ExcludeCIDRs: c.ExcludeCIDRs, StrictARP: c.StrictARP,
 		TCPTimeout: c.TCPTimeout, TCPFinTimeout: c.TCPFinTimeout, UDPTimeout: c.UDPTimeout,
-		NodePortAddresses: d.NodePorts, NodeAddresses: d.NodeAddresses, Inside: d.Inside,
+		NodePortAddresses: d.NodePorts, NodeAddresses: d.NodeAddresses, LocalDetector: d.LocalDetector,
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf,
 	}
 }
