@@ -2,7 +2,7 @@ package service
 
 import "time"
 
-// maxRetries bounds mistakes: more dials than one for each retry and the first help no connection.
+// maxRetries is a bound on mistakes.
 const maxRetries = 15
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
@@ -14,7 +14,7 @@ func Settings() []Setting {
 				Words: []string{ModeUserspace.String(), ModeKernel.String()},
 				Set:   func(p *Port, word string) { p.Mode, _ = ParseMode(word) },
 			},
-			About: "who carries the Service; the annotations below count in userspace alone",
+			About: "who serves the Service, the daemon or the kernel; the annotations below apply in userspace only",
 		},
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
@@ -24,15 +24,15 @@ func Settings() []Setting {
 				Most:    maxRetries + 1,
 				Part:    func(p *Port) *[]time.Duration { return &p.Policy.ConnectTimeouts },
 			},
-			Help:  "`TIMES` that the dials of one connection may take, each to another endpoint",
-			About: "times that the dials of one connection may take, each to another endpoint",
+			Help:  "timeouts of the dials of one connection, each to another endpoint: `TIMES` with commas between",
+			About: "timeouts of the dials of one connection, each to another endpoint",
 		},
 		{
 			Name: "retries", Field: "retries",
 			Value: Count{Most: maxRetries, Set: func(p *Port, n int) { p.Policy.Dials = n + 1 }},
-			Help: "`NUMBER` of dials after the first; times that connect-timeouts lacks are its last. " +
-				"Default: as many as it has times for",
-			About: "dials after the first; times that are missing for them are the last there is",
+			Help: "`NUMBER` of dials after the first; the last of connect-timeouts is repeated if it has too few. " +
+				"Default: one for each further time of connect-timeouts",
+			About: "dials after the first; the last of the connect timeouts is repeated if there are too few",
 		},
 		{
 			Name: "half-close-timeout", Field: "halfCloseTimeout",
@@ -41,14 +41,14 @@ func Settings() []Setting {
 				Never:   true, Needed: true,
 				Part: func(p *Port) *time.Duration { return &p.Policy.HalfClose },
 			},
-			Help:  "end a connection after this `TIME` without a byte, once one side has ended its direction",
-			About: "a TCP connection ends after this time without a byte, once one side has ended its direction",
+			Help:  "close a TCP connection after this `TIME` without data, once one side has closed its direction",
+			About: "time without data after which a TCP connection is closed, once one side has closed its direction",
 		},
 		{
 			Name: "idle-timeout", Field: "idleTimeout",
 			Value: Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.Idle }},
-			Help:  "end a connection after this `TIME` without a byte; 0: never",
-			About: "a TCP connection ends after this time without a byte",
+			Help:  "close a TCP connection after this `TIME` without data; 0: never",
+			About: "time without data after which a TCP connection is closed",
 		},
 		{
 			Name: "udp-timeout", Field: "udpTimeout",
@@ -56,15 +56,15 @@ func Settings() []Setting {
 				Default: time.Minute, // between the kernel's for a flow without an answer (30 s) and for a stream (120 s)
 				Part:    func(p *Port) *time.Duration { return &p.Policy.UDPIdle },
 			},
-			Help:  "end a UDP session after this `TIME` without a datagram",
-			About: "a UDP session ends after this time without a datagram",
+			Help:  "close a UDP session after this `TIME` without a datagram",
+			About: "time without a datagram after which a UDP session is closed",
 		},
 		{
 			Name: "max-connections", Field: "maxConnections",
 			Value: Count{Default: new(0), Set: setMaxConnections},
-			Help: "`NUMBER` of connections, or UDP sessions, that one service port may have at a time, further ones are " +
-				"refused; 0: any number",
-			About: "connections, or UDP sessions, that each port may have at a time",
+			Help: "maximum `NUMBER` of concurrent connections, or UDP sessions, of one service port; further ones are " +
+				"refused; 0: no limit",
+			About: "maximum number of concurrent connections, or UDP sessions, of each port",
 		},
 		{
 			Name: "client-address", Field: "clientAddress",
@@ -73,9 +73,9 @@ func Settings() []Setting {
 				Words:   []string{AddressNode.String(), AddressTransparent.String(), AddressProxyV2.String()},
 				Set:     func(p *Port, word string) { p.Policy.ClientAddress, _ = ParseClientAddress(word) },
 			},
-			Help: "`HOW` endpoints learn who the client is: node (not at all: they see this node), transparent (its " +
-				"address is kept), proxy-v2 (a PROXY protocol header)",
-			About: "how endpoints learn who the client is; `proxy-v2` is for TCP alone",
+			Help: "`ADDRESS` that endpoints see: node (this node's), transparent (the client's), or proxy-v2 (this node's, " +
+				"and the client's in a PROXY protocol header)",
+			About: "address that endpoints see; `proxy-v2` is for TCP only",
 		},
 	}
 }

@@ -1,12 +1,12 @@
 package config
 
-// unusedSettings are those of kube-proxy that have nothing to act on in portald: accepted so that its configuration can
-// stay as it is, and checked as far as kube-proxy checks them.
+// unusedSettings are those of kube-proxy that have no effect in portald: they are accepted, so that its configuration can
+// be used unchanged, and checked as far as kube-proxy checks them.
 func unusedSettings() []setting {
 	const (
 		noGates   = "portald has no feature gates"
-		noBuffer  = "every line is written at once"
-		oneStream = "all lines go to standard error"
+		noBuffer  = "lines are not buffered"
+		oneStream = "all lines are written to standard error"
 		noWindows = "there is no kernel mode for Windows yet"
 	)
 	return []setting{
@@ -17,14 +17,17 @@ func unusedSettings() []setting {
 		{kubeProxy, "logging.options.text.infoBufferSize", "log-text-info-buffer-size", ignored, nil, noBuffer},
 		{kubeProxy, "logging.options.json.splitStream", "log-json-split-stream", ignored, nil, oneStream},
 		{kubeProxy, "logging.options.json.infoBufferSize", "log-json-info-buffer-size", ignored, nil, noBuffer},
-		{kubeProxy, "showHiddenMetricsForVersion", "show-hidden-metrics-for-version", ignored, nil, "portald hides no metrics"},
-		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, moreThanZero, "changes come as they happen, and what was missed is asked for again"},
-		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil, "what is masqueraded has the address of the interface that it leaves by"},
+		{kubeProxy, "showHiddenMetricsForVersion", "show-hidden-metrics-for-version", ignored, nil,
+			"portald hides no metrics"},
+		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, moreThanZero,
+			"objects are watched, and listed again after errors"},
+		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil,
+			"masqueraded packets have the address of the interface on which they are sent"},
 		{kubeProxy, "winkernel.networkName", "network-name", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.sourceVip", "source-vip", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.enableDSR", "enable-dsr", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.rootHnsEndpointName", "root-hnsendpoint-name", ignored, nil, noWindows},
 		{kubeProxy, "winkernel.forwardHealthCheckVip", "forward-healthcheck-vip", ignored, nil, noWindows},
-		{kubeProxy, "windowsRunAsService", "windows-service", ignored, nil, "portald is no Windows service yet"},
+		{kubeProxy, "windowsRunAsService", "windows-service", ignored, nil, "portald cannot run as a Windows service yet"},
 	}
 }
