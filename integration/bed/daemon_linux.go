@@ -168,7 +168,7 @@ func (d *Daemon) Apply(manifests any) {
 	d.Eventually("the change to be applied", func() bool { return d.rounds() > before })
 }
 
-var applied = regexp.MustCompile(`msg="(Changes were applied|All was applied anew)"`)
+var applied = regexp.MustCompile(`msg="(Changes were applied|Everything was applied again)"`)
 
 // rounds is how often changes were applied.
 func (d *Daemon) rounds() int { return len(applied.FindAllString(d.Log.String(), -1)) }

@@ -131,7 +131,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Errorf("/healthz says %d, %v", code, err)
 	}
 	d.Apply(b.Cart(0).String() + b.Simple("more", "10.96.7.7", 0).String())
-	if n := strings.Count(d.Log.String(), "for want of something"); n < 1 || n > 3 {
+	if n := strings.Count(d.Log.String(), "a resource is exhausted"); n < 1 || n > 3 {
 		t.Errorf("the shortage was said %d times, want once in a while", n)
 	}
 	served := 0

@@ -54,7 +54,7 @@ func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 		entry.Info("Ready: all service ports are served")
 		r.events.Starting()
 	default:
-		entry.Info("All was applied anew")
+		entry.Info("Everything was applied again")
 	}
 }
 
