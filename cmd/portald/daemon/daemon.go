@@ -1,5 +1,5 @@
 // Package daemon makes the parts of a running portald out of a configuration, starts them in order, and stops them in
-// reverse. It knows how parts depend on each other, and does the work of none.
+// reverse. It knows how parts depend on each other, and nothing of how they work.
 package daemon
 
 import (
@@ -27,8 +27,8 @@ type daemon struct {
 	reload     *stage
 }
 
-// Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It returns an
-// error if the daemon cannot start.
+// Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It also
+// returns an error if the daemon cannot start.
 func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) error {
 	if err := checkRuntime(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	return d, nil
 }
 
-// connect makes what needs all other parts.
+// connect makes the reconciler, which needs most other parts, and registers callbacks between parts.
 func (d *daemon) connect() {
 	events, metrics := d.source.events, d.telemetry.metrics
 	metrics.WatchChanges(d.source.changes)

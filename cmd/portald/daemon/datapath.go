@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// dataPath carries connections in userspace: the core, its engine, and the listeners. While it is stopped it cuts what
-// is still open.
+// dataPath carries connections in userspace: the core, its engine, and the listeners. stop cuts what is
+// still open.
 type dataPath struct {
 	*stage
 	core      *splice.Core

@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// host answers what is asked of the operating system while connections are carried. While it runs it follows changes of
-// addresses, interfaces and routes.
+// host is the state of the operating system that the data path looks up. While it runs it follows changes of addresses,
+// interfaces and routes.
 type host struct {
 	*stage
 	addresses  *platform.LocalSet
@@ -36,7 +36,7 @@ func newHost(local config.Inside, log logrus.FieldLogger) (h *host, err error) {
 	return h, nil
 }
 
-// follow returns what keeps up with the host, each until ctx ends.
+// follow returns the functions that follow these changes, each until ctx ends.
 func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
 	addresses := func(err error) {
 		log.WithError(err).Warn("Changes of this host's addresses are not noticed for now")
@@ -51,7 +51,7 @@ func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
 	}
 }
 
-// stop also closes the sockets that answers are asked for by: nothing is carried any more.
+// stop also closes the sockets of lookups: nothing is carried any more.
 func (h *host) stop() error {
 	err := h.stage.stop()
 	h.conntrack.Close()

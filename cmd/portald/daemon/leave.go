@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// stop ends the loop, takes portals off this daemon, and drains.
+// stop stops the loop, redirects portals to the kernel or removes them, and drains.
 func (r *reconciler) stop() error {
 	errs := []error{r.stage.stop()}
 	moved := 0
@@ -25,7 +25,7 @@ func (r *reconciler) stop() error {
 	return errors.Join(errs...)
 }
 
-// withdraw leads no new connection here, and returns how many service ports it handed over to the kernel.
+// withdraw keeps new connections from arriving here, and returns how many service ports it handed over to the kernel.
 func (r *reconciler) withdraw(ctx context.Context) (moved int, err error) {
 	if r.settings.Load().HandOver {
 		return r.handOver(ctx)

@@ -90,7 +90,7 @@ func (r *reporter) setAside(n dataplane.News) {
 	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
 }
 
-// auditFailed reports UDP flows that could not be looked through.
+// auditFailed reports that stale UDP flows could not be deleted.
 func (r *reporter) auditFailed(err error) {
 	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone")
 }

@@ -62,7 +62,7 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	return watch.New(client, s.cache, log), nil
 }
 
-// changes implements what metrics show of changes.
+// changes returns the numbers of changes that metrics show.
 func (s *source) changes() admin.Changes {
 	services, endpoints := s.cache.Changes()
 	pending := s.store.Pending()

@@ -1,5 +1,5 @@
 // Package writers makes the portal.Writer that a configuration asks for, with the names that a portald owns on the
-// host. It renders rules as text, and removes rules that earlier runs left. It does not know what runs.
+// host. It renders rules as text, and removes rules that earlier runs left. It does not know the daemon.
 package writers
 
 import (
