@@ -7,7 +7,8 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// rewrite is the steps of a changeset from no table, on a host that may have one: it is changed if it is ours.
+// rewrite are the steps of a changeset from no table, on a host that may have a table. One of ours is changed, another
+// is deleted first.
 func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
 	create := t.tableMessage(nfnl.NFT_MSG_NEWTABLE)
 	exists, dormant, err := t.exists()
@@ -41,8 +42,8 @@ func (t *table) allSteps(c *changeset) []nfnl.Step {
 	return slices.Concat(t.createSteps(c), t.switchSteps(c))
 }
 
-// refill flushes and fills sets that exist, if one transaction has room for all, or else changes the elements that
-// differ. It does that in any case with a set from which elements are retired.
+// refill flushes existing sets and adds all elements, if one transaction has room for that, or else changes the
+// elements that differ. Sets from which elements are retired are changed in any case.
 func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 	if i := slices.IndexFunc(existing, t.state.retires); i >= 0 {
 		if err := t.adoptElements(c, existing[i:i+1]); err != nil {
@@ -66,7 +67,7 @@ func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 	return t.allSteps(c), err
 }
 
-// foreignChains tells whether a table is another program's, or another version's whose hooks differ.
+// foreignChains tells whether a table was written by another program, or a version with other hooks.
 func foreignChains(c *changeset, listed map[string]*listedChain) bool {
 	return slices.ContainsFunc(c.writeChains, func(c chain) bool {
 		is := listed[c.name]
@@ -74,7 +75,7 @@ func foreignChains(c *changeset, listed map[string]*listedChain) bool {
 	})
 }
 
-// foreignSets tells the same by sets, whose types differ or whose names are not ours.
+// foreignSets tells the same by sets of other types or other names.
 func foreignSets(c *changeset, listed map[string]listedSet) bool {
 	known := map[string]bool{}
 	for _, s := range c.createSets {
@@ -91,8 +92,8 @@ func foreignSets(c *changeset, listed map[string]listedSet) bool {
 	return false
 }
 
-// adopt takes in which chains and sets exist: they are not created again, and those that are not wanted are dropped. It
-// returns the sets whose elements are to be made right, which those of clients are not.
+// adopt removes from the changeset what exists already, and adds that other chains and sets are dropped. It returns the
+// existing sets whose elements may differ: those of clients keep theirs.
 func (c *changeset) adopt(chains map[string]*listedChain, sets map[string]listedSet) (existing []*set) {
 	unwanted := maps.Clone(sets)
 	var missing []*set
@@ -116,7 +117,7 @@ func (c *changeset) adopt(chains map[string]*listedChain, sets map[string]listed
 	return existing
 }
 
-// adoptElements takes in which elements sets have: they are not added again, and those that are not wanted are removed.
+// adoptElements does the same for elements of sets.
 func (t *table) adoptElements(c *changeset, sets []*set) error {
 	wanted := map[entry]value{}
 	for _, e := range c.add {

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// audit compares everything with what was written, but for the clients in sets, which the kernel adds.
+// audit compares what the kernel has with what was written, except the clients in affinity sets.
 func (t *table) audit() error {
 	exists, dormant, err := t.exists()
 	switch {
@@ -19,7 +19,7 @@ func (t *table) audit() error {
 	case !exists:
 		return errors.New("the table is missing")
 	case dormant:
-		return errors.New("the table is switched off")
+		return errors.New("the table is dormant")
 	}
 	var found writer.Drift
 	for _, compare := range []func(*writer.Drift) error{t.auditChains, t.auditSets} {
@@ -41,9 +41,9 @@ func (t *table) auditChains(found *writer.Drift) error {
 		case !exists:
 			found.Add("chain %s is missing", name)
 		case !is.accepts:
-			found.Add("chain %s denies by default", name)
+			found.Add("the policy of chain %s is not accept", name)
 		case !slices.Equal(is.rules, written.rules):
-			found.Add("the rules of chain %s are not those that were written", name)
+			found.Add("the rules of chain %s were changed", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
@@ -54,8 +54,8 @@ func (t *table) auditChains(found *writer.Drift) error {
 	return nil
 }
 
-// compareEvery is how often elements are compared one by one where their number is right: a hundred thousand take the
-// kernel a second.
+// compareEvery is how often elements are compared one by one although their number is right: the kernel lists a hundred
+// thousand in a second.
 const compareEvery = 10 * time.Minute
 
 func (t *table) auditSets(found *writer.Drift) error {

@@ -8,15 +8,15 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// rules writes the rules of one family. This file has the chains that every table has. The number of rules that a
-// packet goes through does not depend on the number of portals, which are elements of sets and maps. The kernel
-// validates all rules of a table and all verdict maps at each change of a rule or of such a map, so that plain portals,
-// which need no chain of their own, are in maps of addresses and ports.
+// rules generates the rules of one family. This file has the chains of every table. A packet passes the same rules at
+// any number of portals, which are elements of sets and maps. At each change of a rule or of a verdict map the kernel
+// validates all rules of the table and all verdict maps. So portals that need no chain of their own, the plain ones,
+// are in maps of addresses and ports.
 type rules struct {
 	sets
 	family
 	first, last      uint16     // of the proxy ports
-	proxyAddress     netip.Addr // of the daemon's listeners; not valid: that of the interface a packet came in by
+	proxyAddress     netip.Addr // of the listeners; invalid = the address of the incoming interface
 	masquerade       portal.Masquerade
 	serviceCIDRs     []netip.Prefix // of this family
 	allNodeAddresses bool
@@ -40,7 +40,7 @@ const (
 	masquerading = "masquerading"
 )
 
-// filterPriority is before most firewalls' chains, which have 0.
+// filterPriority is that of our filter chains, which run before those of most firewalls (0).
 const filterPriority = -10
 
 // fixed are the chains of every table.
@@ -67,8 +67,8 @@ func (r rules) fixed() []chain {
 	for _, s := range []scope{r.ips, r.nodePorts} {
 		all = append(all,
 			chain{name: s.plain.name, rules: r.plainChain(s)},
-			chain{name: s.insiders.name, rules: r.insiders(goTo(s.redirectInside()), drop())},
-			chain{name: s.redirectInside(), rules: []rule{r.redirect(s.insiders)}},
+			chain{name: s.internal.name, rules: r.internalOnly(goTo(s.internalChain()))},
+			chain{name: s.internalChain(), rules: []rule{r.redirect(s.internal)}},
 		)
 	}
 	if r.mark != 0 {
@@ -77,8 +77,8 @@ func (r rules) fixed() []chain {
 	return all
 }
 
-// output spares what the daemon sends to endpoints: if an endpoint is a frontend, the daemon would dial itself without
-// end. Packets that stay on the host do not go through this again in prerouting.
+// output is for packets of this host, except those that the daemon sends to endpoints: an endpoint that is a frontend
+// would make the daemon dial itself without end. Packets that stay on the host do not pass nat-prerouting afterwards.
 func (r rules) output(nat []rule) []rule {
 	if r.dials == 0 {
 		return nat
@@ -86,7 +86,8 @@ func (r rules) output(nat []rule) []rule {
 	return append([]rule{{marked(r.dials), backToCaller()}}, nat...)
 }
 
-func (s scope) redirectInside() string { return "redirect-inside-" + s.name }
+// internalChain is the name of the chain that redirects clients inside the cluster.
+func (s scope) internalChain() string { return "redirect-inside-" + s.name }
 
 // redirectable are the protocols that the daemon carries.
 func redirectable() statement { return protocolIs(service.TCP, service.UDP) }
@@ -99,9 +100,10 @@ func (r rules) redirect(ports *set) rule {
 	return rule{redirectable(), redirect{mapping{ports}}}
 }
 
-// lookups look for a portal that redirects or spreads, in every map but that of chains twice: if its target changes
-// while a packet passes, the second lookup finds what the first was too early for. So chains with lookups of their own
-// return when these find nothing. The map of chains has one lookup, for each of which the kernel validates all of it.
+// lookups search the maps of portals that redirect or spread. They search all but the verdict map twice: when the
+// target of a portal changes while a packet passes, the first lookup may be too early, and the second finds it. For the
+// same reason chains with lookups of their own return when these find nothing. Every lookup of the verdict map costs a
+// validation of all its elements.
 func (r rules) lookups(s scope) []rule {
 	twice := []rule{
 		r.redirect(s.redirects),
@@ -135,7 +137,8 @@ func (r rules) within(p netip.Prefix) rule {
 	return rule{r.to(p, false)}
 }
 
-// postrouting does not depend on whether any portal spreads: flows that were translated just before come by here.
+// postrouting masquerades. It exists also when no portal spreads: packets of flows that were translated just before may
+// still come.
 func (r rules) postrouting() chain {
 	return chain{name: "nat-postrouting", hook: &hook{"nat", "postrouting", 100}, rules: []rule{
 		{marked(r.masquerade.Mark), goTo(masquerading)},
@@ -143,9 +146,9 @@ func (r rules) postrouting() chain {
 	}}
 }
 
-// input refuses new connections to ports of the daemon's listeners that were not translated by a portal. It cannot
-// accept those that were: chains of other tables decide too. A client socket of this host may use a proxy port, since
-// answers to it begin no connection. The range of ports comes first in each rule, so that other packets cost little.
+// input refuses new connections to the daemon's listeners that no portal redirected. It cannot accept those that were
+// redirected on behalf of other tables. Client sockets of this host may use proxy ports: answers to them are not new
+// connections. Each rule begins with the range of ports, so that other packets fail the first comparison.
 func (r rules) input() []rule {
 	return []rule{
 		{portRange{service.TCP, r.first, r.last}, tcpSYN(), elementOf(r.proxyPorts), jump(guard)},
@@ -162,7 +165,7 @@ func guardRules() []rule {
 	}
 }
 
-// clusterIPRules refuse ports of ClusterIPs that no portal has, and drop packets for ClusterIPs that no Service has.
+// clusterIPRules refuse ports that a Service does not have on its ClusterIP, and drop packets for unused ClusterIPs.
 func (r rules) clusterIPRules() []rule {
 	out := []rule{{elementOf(r.sets.clusterIPs), goTo(refuse)}}
 	for _, cidr := range r.serviceCIDRs {
@@ -172,7 +175,7 @@ func (r rules) clusterIPRules() []rule {
 }
 
 // divert marks replies to clients' addresses that the daemon dials from, so that routing delivers them here. Listeners
-// of other programs that are bound to no address do not count.
+// of other programs on the unspecified address do not match.
 func (r rules) divert() rule {
 	return slices.Concat(rule{redirectable()}, transparentSocket(), rule{mark(r.mark)})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// changeset makes one state of a table into another. Its parts are in an order in which they can be applied one by one:
-// at each moment every jump and lookup finds its target, and a portal leads somewhere if it does before and after.
+// changeset turns one state of a table into another. Its parts can be applied one by one, in their order: at each
+// moment every jump and every lookup has its target, and a portal that exists before and after works.
 type changeset struct {
 	createSets  []*set
 	writeChains []chain // created, or given other rules
@@ -19,8 +19,8 @@ type changeset struct {
 	trimChains  []chain // given rules without jumps to dropChains
 	dropChains  []string
 	dropSets    []*set
-	retire      []filled   // removed after all else took effect: packets that old elements sent on look them up later
-	unbind      []affinity // gone through at the end
+	retire      []filled   // removed a transaction later: see table.update
+	unbind      []affinity // at the end
 }
 
 func (c *changeset) empty() bool {
@@ -130,7 +130,7 @@ func (c *changeset) drop(s *state, id any) {
 	}
 }
 
-// changeClasses has new classes come before their first portal, and old ones go after their last.
+// changeClasses creates classes before their first portal, and drops them after their last.
 func (c *changeset) changeClasses(s *state) {
 	added, removed := s.classes.Added(), s.classes.Removed()
 	s.classes.Settle()
@@ -154,7 +154,7 @@ func (c *changeset) changeClasses(s *state) {
 	}
 }
 
-// sort makes the same change the same text.
+// sort makes the order independent of that of maps.
 func (c *changeset) sort() {
 	for _, list := range [][]filled{c.add, c.replace, c.remove, c.retire} {
 		slices.SortFunc(list, func(a, b filled) int {

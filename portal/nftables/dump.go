@@ -9,20 +9,20 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// listedChain is a chain that the kernel has. Rules do not change: one with another handle is another rule.
+// listedChain is a chain as the kernel lists it. The handle identifies a rule, which never changes.
 type listedChain struct {
 	hook    *hook
 	accepts bool     // its policy
 	rules   []uint64 // handles
 }
 
-// listedSet is a named set that the kernel has.
+// listedSet is a named set as the kernel lists it.
 type listedSet struct {
 	description string // its flags and types, to be compared
 	count       int    // of its elements; -1 = the kernel does not tell
 }
 
-// exists tells whether the kernel has the table, and whether its hooks are switched off.
+// exists tells whether the kernel has the table, and whether it is dormant, with its hooks off.
 func (t *table) exists() (exists, dormant bool, err error) {
 	var a nfnl.Attributes
 	a.String(nfnl.NFTA_TABLE_NAME, t.name)
@@ -75,7 +75,7 @@ func parseChain(list []byte) (table, name string, c *listedChain, err error) {
 	return table, name, c, err
 }
 
-// base is the hook of what turns out to be a base chain.
+// base is the hook of a chain that is listed with attributes of one: a base chain.
 func (c *listedChain) base() *hook {
 	if c.hook == nil {
 		c.hook = &hook{}

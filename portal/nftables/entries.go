@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// entries are the elements that a portal has to itself.
+// entries are the elements that a portal does not share with others.
 func (s *state) entries(p portal.Portal) map[entry]value {
 	scope := s.scopeOf(p)
 	e := element{protocol: p.Frontend.Protocol, port: p.Frontend.Addr.Port()}
@@ -21,8 +21,8 @@ func (s *state) entries(p portal.Portal) map[entry]value {
 		if !target.Inside {
 			return map[entry]value{{scope.redirects, e}: v}
 		}
-		inside := value{verdict: jump(scope.insiders.name), comment: v.comment}
-		return map[entry]value{{scope.chains, e}: inside, {scope.insiders, e}: v}
+		inside := value{verdict: jump(scope.internal.name), comment: v.comment}
+		return map[entry]value{{scope.chains, e}: inside, {scope.internal, e}: v}
 	case portal.Reject:
 		return map[entry]value{{scope.refused, e}: v}
 	case portal.Drop:
@@ -30,7 +30,7 @@ func (s *state) entries(p portal.Portal) map[entry]value {
 	case portal.Spread:
 		return s.spreadEntries(scope, e, v, p, target)
 	}
-	return nil // Limits let no other through
+	return nil // Limits refuses others
 }
 
 func (s *state) spreadEntries(scope scope, e element, v value, p portal.Portal, to portal.Spread) map[entry]value {

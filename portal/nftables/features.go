@@ -13,14 +13,14 @@ import (
 // minKernel is the first that is known to have everything that rules here use; kube-proxy's nftables mode needs it too.
 const minKernel = "5.13"
 
-// feature is something that rules here use and a kernel may lack: it is too old, or was built without.
+// feature is something that rules here use and a kernel may lack, because of its version or its configuration.
 type feature struct {
 	what  string // with the kernel's module
 	chain chain
 	sets  []*set
 }
 
-// features are all, each by itself.
+// features are all of them, with a rule that uses each.
 func (r rules) features() []feature {
 	one := func(what, kind, at string, trial rule, sets ...*set) feature {
 		name := "trial-" + kind + "-" + at
@@ -34,19 +34,19 @@ func (r rules) features() []feature {
 	tcp := protocolIs(service.TCP)
 	return []feature{
 		one("connection tracking (nft_ct)", "filter", "forward", rule{newConnection(), translated()}),
-		one("translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),
-		one("redirects (nft_redir) by maps", "nat", "prerouting",
+		one("address translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),
+		one("redirects by maps (nft_redir)", "nat", "prerouting",
 			rule{tcp, redirect{mapping{r.ips.redirects}}}, r.ips.redirects),
-		one("masquerading fully at random (nft_masq)", "nat", "postrouting", rule{masquerade{}}),
-		one("refusals (nft_reject)", "filter", "input", rule{reject{}}),
-		one("resets (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),
-		one("types of addresses (nft_fib)", "filter", "prerouting", rule{localAddress(false)}),
+		one("masquerade fully-random (nft_masq)", "nat", "postrouting", rule{masquerade{}}),
+		one("reject (nft_reject)", "filter", "input", rule{reject{}}),
+		one("reject with tcp reset (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),
+		one("address types (nft_fib)", "filter", "prerouting", rule{localAddress(false)}),
 		one("random numbers (nft_numgen)", "filter", "output", rule{oneIn(2)}),
-		one("maps of endpoints by number", "nat", "output", rule{tcp, dnatMap{mapping{endpoints}}}, endpoints),
-		one("maps of verdicts", "filter", "forward", rule{vmap{verdicts}}, verdicts),
-		one("sets that packets change (nft_dynset)", "filter", "output",
+		one("maps by random numbers", "nat", "output", rule{tcp, dnatMap{mapping{endpoints}}}, endpoints),
+		one("verdict maps", "filter", "forward", rule{vmap{verdicts}}, verdicts),
+		one("dynamic sets (nft_dynset)", "filter", "output",
 			rule{setUpdate{clients, r.client(endpoint), time.Second}}, clients),
-		one("sets of ranges", "filter", "input",
+		one("interval sets", "filter", "input",
 			rule{lookup{key: key{r.saddr()}, not: true, in: r.literalPrefixes([]netip.Prefix{r.loopback})}, drop()}),
 	}
 }
@@ -73,8 +73,8 @@ func (t *table) checkFeatures() error {
 	case len(names) == 0:
 		return fmt.Errorf("try rules of %s: %w", t.ip, err)
 	}
-	return fmt.Errorf("%s lacks for %s: %s; nftables takes Linux %s or later with these, or write rules with iptables "+
-		"(--writer, --proxy-mode)", nfnl.Kernel(), t.ip, strings.Join(names, ", "), minKernel)
+	return fmt.Errorf("%s lacks for %s: %s; nftables needs Linux %s or later with these, or choose the iptables "+
+		"writer (--writer, --proxy-mode)", nfnl.Kernel(), t.ip, strings.Join(names, ", "), minKernel)
 }
 
 // try has the kernel validate a table with features, in a transaction that it aborts.

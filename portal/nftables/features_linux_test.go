@@ -61,7 +61,7 @@ func TestMissingFeatures(t *testing.T) {
 		return nil
 	}
 	lacking, err := missing(r.features(), oldKernel)
-	want := "types of addresses (nft_fib), random numbers (nft_numgen)"
+	want := "address types (nft_fib), random numbers (nft_numgen)"
 	if got := strings.Join(lacking, ", "); got != want || !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("lacks %s, %v", got, err)
 	}

@@ -16,8 +16,8 @@ const (
 	entryCluster  role = iota // clients of a ClusterIP, to the cluster's endpoints
 	entryNode                 // clients of a ClusterIP, to this node's
 	entryExternal             // clients of other frontends, to the cluster's
-	entryLocal                // those with a Local policy: to this node's, or inside the cluster to the cluster's
-	entryFirewall             // entryExternal for those whom the pool admits
+	entryLocal                // clients of frontends with a Local policy, by where they are
+	entryFirewall             // entryExternal, for clients in the source ranges
 	entryFirewallLocal
 	pickCluster // to the cluster's endpoints
 	pickNode    // to this node's
@@ -26,13 +26,13 @@ const (
 var roleNames = [...]string{"clusterip", "clusterip-local", "external", "external-local", "firewall", "firewall-local",
 	"service", "local"}
 
-// frontends are those of a service port that have an entry in common.
+// frontends are those of a service port that share an entry chain.
 type frontends struct {
-	kind  service.Kind // NodePorts, and LoadBalancerIPs that everyone may use, are as ExternalIPs
+	kind  service.Kind // NodePort, and LoadBalancerIP without source ranges, count as ExternalIP
 	scope service.Scope
 }
 
-// entryRoles are the roles of entries, by the frontends that lead there.
+// entryRoles are the frontends of each role of an entry chain.
 var entryRoles = [...]frontends{
 	entryCluster:       {service.ClusterIP, service.ClusterScope},
 	entryNode:          {service.ClusterIP, service.NodeScope},
@@ -42,7 +42,7 @@ var entryRoles = [...]frontends{
 	entryFirewallLocal: {service.LoadBalancerIP, service.NodeScope},
 }
 
-// chainID says whose chain it is, and which.
+// chainID identifies a chain of a service port.
 type chainID struct {
 	owner service.PortName
 	role  role
@@ -50,13 +50,13 @@ type chainID struct {
 
 func (id chainID) name() string { return uniqueName(roleNames[id.role], id.owner) }
 
-// clientsID is the set of the clients of a service port with affinity, each with the id of its endpoint. With a set for
-// each endpoint there would be too many: the kernel searches them all for a name.
+// clientsID identifies the set of clients of a service port with affinity, each with the id of its endpoint. A set for
+// each endpoint would be too many: the kernel finds a set by comparing all names.
 type clientsID struct{ owner service.PortName }
 
 func (id clientsID) name() string { return uniqueName(affinityPrefix, id.owner) }
 
-// clients is that set.
+// clients is the set.
 func (f family) clients(owner service.PortName) *set {
 	return &set{name: clientsID{owner}.name(), key: key{f.saddr(), numgen(2, 0)}, dynamic: true}
 }
@@ -67,12 +67,12 @@ const (
 	endpointsPrefix = "endpoints"
 )
 
-// hasPrefix tells whether a set may be one of those, by its name.
+// hasPrefix tells whether the name of a set begins with one of them.
 func hasPrefix(set string) bool {
 	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, endpointsPrefix+"-")
 }
 
-// uniqueName is unique by a hash; the rest is for readers.
+// uniqueName is a name with a hash, which makes it unique; the rest is for readers.
 func uniqueName(what string, owner service.PortName) string {
 	hash := sha256.Sum256([]byte(owner.String()))
 	name := what + "-" + base32.StdEncoding.EncodeToString(hash[:])[:16] + "-" + readable(owner)
@@ -99,7 +99,7 @@ func readable(owner service.PortName) string {
 // maxComment is the longest that nft takes, in bytes.
 const maxComment = 127
 
-// comment says whose portal an element is, in characters that need no escape.
+// comment names the owner of a portal, in characters that need no escape in nft.
 func comment(p portal.Portal) string {
 	text := strings.Map(func(c rune) rune {
 		if c >= ' ' && c <= '~' && c != '"' && c != '\\' {

@@ -1,8 +1,13 @@
-// Package nftables holds portals in a table of nftables for each family, over netlink: Redirect and Spread in maps of nat
-// chains, Reject and Drop in sets of filter chains, and a guard before the daemon's own ports. It marks replies to
-// addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a Redirect.
+// Package nftables writes portals to a table of nftables for each family, over netlink: Redirect and Spread are
+// elements of maps of nat chains, Reject and Drop of sets of filter chains. Filter rules guard the daemon's own ports,
+// and mark replies to addresses of clients that the daemon dials from. It does not know who listens behind a Redirect.
 //
-// A firewall in another table has its own say: what it denies by default it must be told to let in.
+// From top to bottom: rules (chains, plain, spread, pick) generates rules and sets of statements, which render as text
+// and encode as netlink. state has what portals need, and turns changes into a changeset. table applies that in steps
+// of messages, and lists what the kernel has, to adopt or audit it.
+//
+// A packet passes the chains of all tables: a firewall in another table that drops by default needs rules of its own
+// that accept this traffic.
 package nftables
 
 import (
@@ -26,16 +31,15 @@ type Options struct {
 	writer.Options
 	// Table is the name of the tables, of families ip and ip6, that are ours alone. Empty is DefaultTable.
 	Table string
-	// ServiceCIDRs are where ClusterIPs come from, of either family. What goes there to an address without a portal is
-	// dropped. Empty: it is not looked at.
+	// ServiceCIDRs are the ranges of ClusterIPs, of either family. Packets for an address of these that no Service has
+	// are dropped.
 	ServiceCIDRs []netip.Prefix
 }
 
 type families = writer.Families
 
-// Writer holds portals in nftables. An Update is one transaction a family. It costs what it changes: elements of maps, and
-// the chains of service ports with affinity, a Local policy or source ranges, at which the kernel looks through all such
-// chains.
+// Writer writes portals to nftables. The cost of an Update is that of the elements that it changes; a change of chains,
+// of service ports with affinity, a Local policy or source ranges, also has the kernel validate all such chains.
 type Writer struct {
 	*families
 	conn   *nfnl.Conn
@@ -47,8 +51,9 @@ var (
 	_ portal.Auditor = (*Writer)(nil)
 )
 
-// New looks whether the kernel can do it and returns a Writer that has changed nothing yet. It belongs to the network
-// namespace of the calling thread. It is an error if IPv4 cannot be served; a host without IPv6 is served without it.
+// New checks that the kernel has the features that rules use, and returns a Writer that has changed nothing yet. It
+// belongs to the network namespace of the calling thread. It is an error if the kernel lacks them for IPv4; without
+// IPv6 only IPv4 is served.
 func New(o Options) (*Writer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -78,7 +83,7 @@ func New(o Options) (*Writer, error) {
 
 var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,59}$`)
 
-// complete sets defaults and refuses what makes no sense.
+// complete sets defaults and validates.
 func (o *Options) complete() error {
 	if o.Table == "" {
 		o.Table = DefaultTable

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// pick sends flows to any endpoint or, with affinity, to the one that the client had.
+// pick sends flows to a random endpoint or, with affinity, to that of the client.
 func (r rules) pick(id chainID, pool *portal.Pool) []rule {
 	var endpoints []netip.AddrPort
 	for _, e := range pool.Of(id.role.scope()) {
@@ -30,7 +30,7 @@ func (r rules) pick(id chainID, pool *portal.Pool) []rule {
 		}
 		out = append(out, first...)
 	}
-	// With affinity, clients for which the set has no room come as far as this.
+	// With affinity, clients get here when the set is full.
 	return append(out, rule{protocol, r.dnatAny(endpoints)})
 }
 
@@ -42,12 +42,13 @@ func chances(n int) rule {
 	return rule{oneIn(n)}
 }
 
-// client is the key of the packet's client and an endpoint: the endpoint's id is the one random number that it can be.
+// client is the key of the packet's client and an endpoint. nft has no constants in concatenations, but a random number
+// of which there is only one: the endpoint's id.
 func (r rules) client(endpoint netip.AddrPort) key {
 	return key{r.saddr(), numgen(1, endpointID(endpoint))}
 }
 
-// endpointID tells an endpoint from the others of its service port, whichever these are.
+// endpointID identifies an endpoint among those of its service port, now and later.
 func endpointID(endpoint netip.AddrPort) uint32 {
 	hash := sha256.Sum256([]byte(endpoint.String()))
 	return binary.BigEndian.Uint32(hash[:]) >> 1 // the kernel adds one

@@ -8,15 +8,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// isPlain tells whether a portal that spreads needs no chain of its own: all clients get any of the same endpoints.
-// Plain portals are elements of maps, by class.
+// isPlain tells whether a portal that spreads needs no chain of its own: all clients get a random one of the same
+// endpoints. Plain portals are elements of maps, by class.
 func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
 	f := r.forwarding(p.Kind, to)
 	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
 }
 
-// plainChain sends flows to endpoints, after marking those that are to be masqueraded. It jumps there twice: a portal
-// that moves to another class meanwhile is missed once. Flows of one that was deleted meanwhile lose the mark.
+// plainChain marks flows that are to be masqueraded, and sends them to endpoints. It jumps to the classes twice: the
+// first time may miss a portal that moves to another class meanwhile. A packet that comes back belongs to a portal that
+// was deleted meanwhile, and loses the mark.
 func (r rules) plainChain(s scope) []rule {
 	var out []rule
 	if s.external == nil {
@@ -27,10 +28,10 @@ func (r rules) plainChain(s scope) []rule {
 	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())}, rule{unmark(r.masquerade.Mark)})
 }
 
-// classes is the name of the chain that looks for a portal's endpoints.
+// classes is the name of the chain that jumps to the classes.
 func (s scope) classes() string { return endpointsPrefix + "-" + s.name }
 
-// class is the plain portals of a scope that have the same number of endpoints.
+// class is the plain portals of a scope with the same number of endpoints. They share a map and a chain.
 type class struct {
 	scope  string
 	number int
@@ -44,8 +45,8 @@ func (c class) newSet(f family, portals key) *set {
 	return &set{name: c.name(), key: k, data: key{f.daddr(), dport()}}
 }
 
-// chain sends flows to the endpoints that a map has. Each class has a chain of its own because the kernel goes through
-// all of a map for a new rule that looks it up: a new class is still empty, and the rules of others stay.
+// chain sends flows to the endpoints of a map. Each class has a chain of its own because for a new rule the kernel goes
+// through all elements of its map: that of a new class is still empty, and the rules of others do not change.
 func (c class) chain(endpoints *set) chain {
 	protocols := protocolIs(service.TCP, service.UDP, service.SCTP)
 	return chain{name: c.name(), rules: []rule{{protocols, dnatMap{mapping{endpoints}}}}}

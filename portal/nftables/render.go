@@ -9,9 +9,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Render returns what a Writer with these options has a host hold for portals, as text for nft -f, which replaces what
-// the host's tables of that name hold: those of both families. Options that touch the host are not used. Portals that
-// no rule can express are left out and named in the error; the rest is there.
+// Render returns what a Writer with these options writes for portals, as text for nft -f, which replaces the tables of
+// both families. It does not depend on the host. Portals that no rule can express are left out and named in the error.
 func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ package nftables
 type sets struct {
 	ips, nodePorts scope
 	clusterIPs     *set
-	hairpins       *set // of an endpoint's address twice: connections of endpoints to themselves
+	hairpins       *set // of an endpoint's address, twice: connections of endpoints to themselves
 	proxyPorts     *set // at which the daemon listens
 }
 
@@ -12,10 +12,10 @@ type sets struct {
 type scope struct {
 	name      string
 	redirects *set // to ports, for everyone
-	insiders  *set // to ports, for clients inside the cluster; looked up in a chain of its own
+	internal  *set // to ports, for clients inside the cluster only; looked up in a chain of its own
 	chains    *set // to chains, of portals that are not plain
-	plain     *set // portals that spread alike for all clients
-	external  *set // those of plain that masquerade everyone; nil: all do
+	plain     *set // portals that need no chain of their own: see isPlain
+	external  *set // those of plain that masquerade all clients; nil = all of them do
 	refused   *set
 	dropped   *set
 }
@@ -35,7 +35,7 @@ func newScope(name string, clusterIPs bool, k key) scope {
 	s := scope{
 		name:      name,
 		redirects: &set{name: "redirect-" + name, key: k, data: key{dport()}},
-		insiders:  &set{name: "inside-" + name, key: k, data: key{dport()}},
+		internal:  &set{name: "inside-" + name, key: k, data: key{dport()}},
 		chains:    &set{name: "service-" + name, key: k, verdicts: true},
 		plain:     &set{name: "plain-" + name, key: k},
 		refused:   &set{name: "refused-" + name, key: k},
@@ -51,7 +51,7 @@ func newScope(name string, clusterIPs bool, k key) scope {
 func (s sets) all() []*set {
 	var all []*set
 	for _, scope := range []scope{s.ips, s.nodePorts} {
-		all = append(all, scope.redirects, scope.insiders, scope.chains, scope.plain)
+		all = append(all, scope.redirects, scope.internal, scope.chains, scope.plain)
 		if scope.external != nil {
 			all = append(all, scope.external)
 		}

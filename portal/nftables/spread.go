@@ -12,7 +12,7 @@ func (r rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding 
 	return s.Forwarding(kind, r.masquerade, r.podsKnown)
 }
 
-// scopes are those whose endpoints any clients have.
+// scopes are those whose endpoints clients get.
 func scopes(f portal.Forwarding) []service.Scope {
 	all := []service.Scope{f.Pods.Scope, f.Node.Scope, f.Outside.Scope}
 	slices.Sort(all)
@@ -23,12 +23,12 @@ func scopes(f portal.Forwarding) []service.Scope {
 func entryOf(p portal.Portal, to portal.Spread) role {
 	kind := p.Kind
 	if kind != service.ClusterIP && !to.Restricted(kind) {
-		kind = service.ExternalIP // as are all others
+		kind = service.ExternalIP // see frontends
 	}
 	return role(slices.Index(entryRoles[:], frontends{kind, to.Scope}))
 }
 
-// chainsOf are the chains that a portal needs, its own first.
+// chainsOf are the chains that a portal needs, its entry chain first.
 func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
 	all := []chainID{{p.Owner, entryOf(p, to)}}
 	for _, scope := range scopes(r.forwarding(p.Kind, to)) {
@@ -47,7 +47,7 @@ func (r role) scope() service.Scope {
 	return choose(r == pickNode, service.NodeScope, service.ClusterScope)
 }
 
-// chain writes the chain of a service port.
+// chain generates a chain of a service port.
 func (r rules) chain(id chainID, pool *portal.Pool) chain {
 	if id.role == pickCluster || id.role == pickNode {
 		return chain{name: id.name(), rules: r.pick(id, pool)}

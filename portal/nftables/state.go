@@ -47,7 +47,7 @@ func build(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*s
 	return s, c
 }
 
-// change applies changes to the state, and returns what they mean for the host.
+// change applies changes to the state, and returns the changeset for the host.
 func (s *state) change(changes []portal.Change) *changeset {
 	before, after := map[entry]value{}, map[entry]value{}
 	replaced := map[service.PortName]*portal.Pool{}
@@ -99,7 +99,7 @@ func (s *state) count(n int, p portal.Portal) {
 	}
 }
 
-// guard takes in which of the family's proxy ports opened or closed; the next change says what that means.
+// guard takes note of proxy ports that were opened or closed. Their elements are part of the next changeset.
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
 		if p.Family == s.ip {
@@ -108,7 +108,8 @@ func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	}
 }
 
-// classesOf are those in use of a scope, and more; the smallest first, since most service ports have few endpoints.
+// classesOf are the classes of a scope in use, and more; the smallest first, since most service ports have few
+// endpoints.
 func (s *state) classesOf(scope scope, more []class) []class {
 	var out []class
 	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.classes.Counts())) {
@@ -120,10 +121,10 @@ func (s *state) classesOf(scope scope, more []class) []class {
 	return slices.Compact(out)
 }
 
-// retires tells whether packets look a set up after another has sent them on.
+// retires tells whether packets look up a set in a later hook than that of the element that led them there.
 func (s *state) retires(set *set) bool { return set.name == s.hairpins.name }
 
-// resize takes in how many elements sets have after a changeset.
+// resize counts the elements of sets after a changeset.
 func (s *state) resize(c *changeset) {
 	for _, e := range c.add {
 		s.sizes[e.set]++
@@ -138,7 +139,7 @@ func (s *state) resize(c *changeset) {
 // filledSets are the sets that portals fill: all but those of clients.
 func (s *state) filledSets() []*set { return slices.AppendSeq(s.all(), maps.Values(s.endpoints)) }
 
-// elements are all that filledSets should have.
+// elements are all those of filledSets.
 func (s *state) elements() map[entry]value {
 	out := map[entry]value{}
 	for _, p := range s.portals {

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// createSteps create what no packet gets to yet.
+// createSteps create what nothing refers to yet.
 func (t *table) createSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, s := range c.createSets {
@@ -21,7 +21,7 @@ func (t *table) createSteps(c *changeset) []nfnl.Step {
 	return out
 }
 
-// switchSteps have packets go there, and delete what is of no use then.
+// switchSteps change elements to refer to it, and delete what nothing refers to any more.
 func (t *table) switchSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for s, some := range bySet(c.add) {
@@ -42,7 +42,7 @@ func (t *table) switchSteps(c *changeset) []nfnl.Step {
 // maxReplaced is how many elements get another value in one step.
 const maxReplaced = 64
 
-// retireSteps delete what packets look up after they were sent on.
+// retireSteps delete elements that later hooks look up.
 func (t *table) retireSteps(c *changeset) []nfnl.Step { return t.removeSteps(c.retire) }
 
 func (t *table) removeSteps(all []filled) (out []nfnl.Step) {
@@ -52,7 +52,7 @@ func (t *table) removeSteps(all []filled) (out []nfnl.Step) {
 	return out
 }
 
-// dropSteps flush all chains before they delete any: these jump to one another.
+// dropSteps flush all chains before they delete any, since these jump to one another.
 func (t *table) dropSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, name := range c.dropChains {

@@ -26,15 +26,15 @@ type table struct {
 	compared time.Time               // when all elements were last known to be right
 
 	log      func(format string, args ...any)
-	reported bool // that replies cannot be diverted
+	reported bool // to log that replies cannot be diverted
 	diverts  atomic.Bool
 }
 
-// open finds out whether the kernel can serve the family.
+// open checks that the kernel has what the family's rules use.
 func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log}
 	if _, _, err := t.exists(); err != nil {
-		return nil, fmt.Errorf("ask the kernel for tables of %s: %w", r.ip, err)
+		return nil, fmt.Errorf("list tables of %s: %w", r.ip, err)
 	}
 	if err := t.checkFeatures(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 	return t, nil
 }
 
-// guard takes in which proxy ports were opened and closed.
+// guard takes note of proxy ports that were opened or closed.
 func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
 		if p.Family != t.ip || t.open[p] == open {
@@ -55,19 +55,19 @@ func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	}
 }
 
-// replace gives every chain its rules and every map its elements anew, but keeps the sets of clients that are bound to
-// endpoints. If one transaction has room, all takes effect at once.
+// replace rewrites all chains and elements, except the clients in affinity sets. If one transaction has room, all takes
+// effect at once.
 func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
 	err := t.write(ctx, portals)
 	if err == nil || t.mark == 0 || ctx.Err() != nil {
 		return err
 	}
-	t.mark = 0 // the expression "socket" came after all others that are needed
+	t.mark = 0 // old kernels lack the expression "socket"
 	if t.write(ctx, portals) != nil {
 		return err
 	}
 	if !t.reported {
-		t.log("%s has no rules for replies to clients' own addresses: %v", t.ip, err)
+		t.log("replies to clients' own addresses are not diverted for %s: %v", t.ip, err)
 	}
 	t.reported = true
 	return nil
@@ -100,9 +100,9 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	if c.empty() {
 		return nil
 	}
-	// In a hook a packet goes through the rules of the generation that it met first, but lookups find elements as they
-	// are at that time. So a new element must not send it to a chain that is still empty for it, and what later hooks
-	// look up for packets that old elements sent on must stay until these are gone.
+	// Within a hook a packet sees the rules of one generation, but elements as they are at the time of each lookup. So
+	// chains come a transaction before elements that lead there, for which they would be empty otherwise; and elements
+	// that later hooks look up go a transaction after those that lead packets there.
 	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c), t.retireSteps(c)} {
 		if err := t.conn.Commit(ctx, steps); err != nil {
 			return err
@@ -114,8 +114,8 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	return t.relist(c)
 }
 
-// unbind deletes the elements of clients that are bound to endpoints that are gone: an endpoint that comes back does
-// not get them back. Packets add elements meanwhile and others time out, so that a deletion may need more than one try.
+// unbind deletes clients of endpoints that are gone: an endpoint that comes back does not get them back. Elements that
+// time out meanwhile make a deletion fail, so that it may need more than one try.
 func (t *table) unbind(ctx context.Context, all []affinity) error {
 	const tries = 3
 	for _, a := range all {
@@ -145,7 +145,7 @@ func (t *table) unbindOnce(ctx context.Context, a affinity) error {
 	return t.conn.Commit(ctx, oneByOne(t.deleteElements(a.clients, stale)))
 }
 
-// relist takes in how the kernel lists what a changeset changed, for audits.
+// relist remembers how the kernel lists the chains of a changeset, for audits.
 func (t *table) relist(c *changeset) error {
 	for _, name := range c.dropChains {
 		delete(t.chains, name)

@@ -5,17 +5,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// insiders gives clients inside the cluster one verdict and others another.
-func (r rules) insiders(inside, outside verdict) []rule {
+// internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops those of others.
+func (r rules) internalOnly(inside verdict) []rule {
 	out := []rule{{localAddress(true), inside}}
 	for _, match := range r.pods(false) {
 		out = append(out, rule{match, inside})
 	}
-	return append(out, rule{outside})
+	return append(out, rule{drop()})
 }
 
-// pods are matches for packets of pods, of which one is enough; or else those for packets of others, all of which are
-// needed.
+// pods are matches for packets of pods, of which any is enough; or, if not, for packets of others, which need all.
 func (r rules) pods(not bool) []statement {
 	var out []statement
 	for _, p := range r.inside.Sources {
