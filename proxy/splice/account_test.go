@@ -97,7 +97,8 @@ func TestAccountGivesBack(t *testing.T) {
 	}
 }
 
-// Pipes become smaller as they become more, end before the pages do, and leave descriptors that are short to connections.
+// Pipes become smaller as they become more, end before the pages do, and leave descriptors that are short to
+// connections.
 func TestAccountPipes(t *testing.T) {
 	a := NewAccount(Budget{})
 	var pipes, last, sum int64

@@ -8,9 +8,9 @@ import (
 )
 
 // Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
-// connection of its own, calls the method that names what has happened, and does the Step that it returns before it calls
-// another: Accept, Admit, then Connected or Failed for each StepDial, then EOF and Broken, and Closed after StepEnd.
-// Expired and Exhausted are called whenever they are due.
+// connection of its own, calls the method that names what has happened, and does the Step that it returns before it
+// calls another: Accept, Admit, then Connected or Failed for each StepDial, then EOF and Broken, and Closed after
+// StepEnd. Expired and Exhausted are called whenever they are due.
 //
 // One goroutine at a time owns a Conn and calls its methods. now is the time on the core's clock: Core.Now.
 type Conn struct {
@@ -24,8 +24,8 @@ type Conn struct {
 
 // Owner is the engine's connection that a Conn is part of.
 type Owner interface {
-	// Post calls next on the goroutine that owns the connection, soon, and does the Step that it returns. Any goroutine may
-	// call it, at any time: what is posted after the engine has ended is dropped.
+	// Post calls next on the goroutine that owns the connection, soon, and does the Step that it returns. Any goroutine
+	// may call it, at any time: what is posted after the engine has ended is dropped.
 	Post(next func(now time.Duration) Step)
 	// Interface is the index of the interface that the client came in by, 0 when it is not known.
 	Interface() int

@@ -42,9 +42,9 @@ type Stats struct {
 	Pipes        int64  // held
 	PipePages    int64  // of memory, that these may fill
 	Buffers      int64  // that hold bytes
-	AcceptErrors uint64 // accepts that failed for want of something, since the start
+	AcceptErrors uint64 // accepts that failed for a shortage, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
-	PortsCrowded uint64 // dials that found most of our ports towards the endpoint in use, since the start: see PortsError
+	PortsCrowded uint64 // dials for which PortsError was due, since the start
 }
 
 // New returns a Core that serves once Run is called. open makes the engine that moves its bytes.
@@ -76,8 +76,8 @@ func (c *Core) Options() *Options { return &c.opts }
 func (c *Core) Now() time.Duration { return time.Since(c.start) }
 
 // Leave is for the end of a process whose sockets a successor has too: from now on they are closed, but not taken down.
-// Nothing is reset, what the kernel has queued at listeners stays there, and no record is reported: the successor has all
-// of that. Run's ctx is to end, and fronts are to be closed, right after it.
+// Nothing is reset, what the kernel has queued at listeners stays there, and no record is reported: the successor has
+// all of that. Run's ctx is to end, and fronts are to be closed, right after it.
 func (c *Core) Leave() { c.left.Store(true) }
 
 // Left tells whether Leave was called.
@@ -135,8 +135,8 @@ func (c *Core) Stats() Stats {
 	}
 }
 
-// SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as they
-// began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
+// SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as
+// they began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
 func (c *Core) SetPolicy(p service.Policy) {
 	c.storePolicy(p)
 	for _, t := range c.sessionTables() {

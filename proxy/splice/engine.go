@@ -8,14 +8,14 @@ import (
 
 // Engine moves the bytes of connections and sessions: it owns sockets, and nothing of what a Service is.
 type Engine interface {
-	// Listen opens a socket at an address for a front, a listening TCP socket or a bound UDP socket by the protocol of the
-	// front's service port. An address in use is an error that wraps EADDRINUSE. The socket's descriptor is in the Account
-	// when Listen is called; the engine gives it back when it closes the socket.
+	// Listen opens a socket at an address for a front, a listening TCP socket or a bound UDP socket by the protocol of
+	// the front's service port. An address in use is an error that wraps EADDRINUSE. The socket's descriptor is in the
+	// Account when Listen is called; the engine gives it back when it closes the socket.
 	Listen(f *Front, at netip.AddrPort) (Socket, error)
 	// Run serves until ctx ends, then cuts every connection and session and returns when all of them have ended.
 	Run(ctx context.Context) error
-	// Silent returns for how long the slowest of the engine's goroutines has not answered an earlier call: some moments at
-	// most, unless it hangs. It does not wait for answers. 0 once Run has ended.
+	// Silent returns for how long the slowest of the engine's goroutines has not answered an earlier call: some moments
+	// at most, unless it hangs. It does not wait for answers. 0 once Run has ended.
 	Silent() time.Duration
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Events are calls for what happens to connections and UDP sessions; nil: none. They are made on the data path, by several
-// goroutines at once: they must not block.
+// Events are calls for what happens to connections and UDP sessions; nil: none. They are made on the data path, by
+// several goroutines at once: they must not block.
 type Events struct {
 	Started   func(Live)                 // it was admitted, and no endpoint was dialled yet
 	Attempted func(id uint64, a Attempt) // an attempt has its result

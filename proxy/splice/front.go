@@ -29,9 +29,9 @@ type Front struct {
 // waiter is a connection that waits for another round of dials. endpointsChanged starts that round, soon.
 type waiter interface{ endpointsChanged() }
 
-// Open listens at the addresses, all of one family, for one service port; the other family is another front, and a limit
-// of connections holds for each. The first address is the proxy port that portals lead to; others are served alike. An
-// address in use is an error that wraps EADDRINUSE, and nothing is left open.
+// Open listens at the addresses, all of one family, for one service port; the other family is another front, and a
+// limit of connections holds for each. The first address is the proxy port that portals lead to; others are served
+// alike. An address in use is an error that wraps EADDRINUSE, and nothing is left open.
 func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
 	pickers.setDefaults()
 	f := &Front{
@@ -77,8 +77,8 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 	}
 }
 
-// SetGuarded sets whether rules let nothing but portals' traffic reach the sockets that are open now. Until that is set,
-// the kernel is asked for the original destination of each UDP client.
+// SetGuarded sets whether rules let nothing but portals' traffic reach the sockets that are open now. Until that is
+// set, the kernel is asked for the original destination of each UDP client.
 func (f *Front) SetGuarded(on bool) {
 	for _, t := range f.sessions() {
 		t.setGuarded(on)
@@ -146,8 +146,8 @@ func (f *Front) present() *plan {
 	}
 }
 
-// endpoint finds what is known of an endpoint that was picked: by the plan that the connection began with, or by the present
-// one if it is newer than that.
+// endpoint finds what is known of an endpoint that was picked: by the plan that the connection began with, or by the
+// present one if it is newer than that.
 func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
 	e, ok := p.endpoint(addr)
 	if !ok {
@@ -156,7 +156,8 @@ func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
 	return e
 }
 
-// Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions end.
+// Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions
+// end.
 func (f *Front) Close() {
 	for at := range f.sockets {
 		f.Unlisten(at)
@@ -165,7 +166,8 @@ func (f *Front) Close() {
 	f.core.account.leaveTenant(f.tenant)
 }
 
-// Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use then.
+// Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use
+// then.
 func (f *Front) Drain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,8 +177,8 @@ func (f *Front) Drain() {
 	}
 }
 
-// cutSessions ends the UDP sessions by force, soon. The sockets of a front that was drained are closed, others are still its
-// owner's to close.
+// cutSessions ends the UDP sessions by force, soon. The sockets of a front that was drained are closed, others are
+// still its owner's to close.
 func (f *Front) cutSessions() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

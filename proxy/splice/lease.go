@@ -7,24 +7,24 @@ import (
 
 // Picker chooses endpoints for one front. It is called on the data path by several goroutines: it must not block.
 type Picker interface {
-	// Pick returns a lease of an endpoint for the client that is not among tried as long as there is one. False: there is
-	// no endpoint left.
+	// Pick returns a lease of an endpoint for the client that is not among tried as long as there is one. False: there
+	// is no endpoint left.
 	Pick(client netip.Addr, tried []netip.AddrPort) (Lease, bool)
 }
 
-// Lease is an endpoint that was picked for one connection or UDP session, which reports how the dial went and, if it worked,
-// the end. After the last report it has no State.
+// Lease is an endpoint that was picked for one connection or UDP session, which reports how the dial went and, if it
+// worked, the end. After the last report it has no State.
 type Lease struct {
 	Endpoint netip.AddrPort
 	Affinity string // how affinity bound the client; "" without affinity
 	State    State  // where reports go; nil = nowhere
 }
 
-// State is what is known of an endpoint: the leases of all connections to it report there. It is called on the data path
-// by several goroutines: it must not block.
+// State is what is known of an endpoint: the leases of all connections to it report there. It is called on the data
+// path by several goroutines: it must not block.
 type State interface {
-	// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is no
-	// failure of the endpoint. After an error the lease is over.
+	// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is
+	// no failure of the endpoint. After an error the lease is over.
 	Dialled(err error, took time.Duration)
 	// Ended ends a lease whose dial worked, with the payload that was carried, in bytes. Not ok: the endpoint reset it,
 	// refused it (UDP) or did not answer any more.

@@ -9,7 +9,7 @@ import (
 
 // Options of a Core. Zero values mean the defaults that each field names.
 type Options struct {
-	Policy      service.Policy // the daemon's, for what a service port leaves open; zero fields mean service.DefaultPolicy
+	Policy      service.Policy // for what a service port leaves open; zero fields mean service.DefaultPolicy
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
@@ -18,21 +18,21 @@ type Options struct {
 
 	// Observe returns who is told of the connections of a service port, when a front of it is opened. Default nobody.
 	Observe func(service.PortName) Observer
-	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a predecessor;
-	// nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
+	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a
+	// predecessor; nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
 	Listen func(p service.Protocol, at netip.AddrPort) (*os.File, error)
-	// Trouble is told of a shortage (descriptors, memory) that the engine survived, of PortsError and of ErrTransparent. It must not
-	// block, and may be called often. Default none.
+	// Trouble is told of a shortage (descriptors, memory) that the engine survived, of PortsError and of
+	// ErrTransparent. It must not block, and may be called often. Default none.
 	Trouble func(error)
 	// OriginalDst tells what address a translated TCP connection was dialled to; an error means that it was not
 	// translated. Default: nothing is translated.
 	OriginalDst func(fd int, family service.IPFamily) (netip.AddrPort, error)
 	// OriginalDstUDP tells the same of a UDP flow from client to local.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
-	// Inside tells whether a client is inside the cluster: this node itself or a pod. Only externally local service ports
-	// have it asked, with the index of the interface that the client came in by, 0 when it is not known; a client on this
-	// node seems to come by whichever has the address it dialled. It may take its time: only who asks waits. Default: nobody
-	// is.
+	// Inside tells whether a client is inside the cluster: this node itself or a pod. Only externally local service
+	// ports have it asked, with the index of the interface that the client came in by, 0 when it is not known; a client
+	// on this node seems to come by whichever has the address it dialled. It may take its time: only who asks waits.
+	// Default: nobody is.
 	Inside func(client netip.Addr, iface int) bool
 	// InsideKnown is asked first, on an event loop: it must not wait, nor ask the kernel. Not known: Inside is asked.
 	InsideKnown func(client netip.Addr, iface int) (inside, known bool)

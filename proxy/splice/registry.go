@@ -115,7 +115,8 @@ func (r *registry) all() (all []member) {
 	return all
 }
 
-// live shows a connection or session that is registered, from any goroutine: what else it reads does not change any more.
+// live shows a connection or session that is registered, from any goroutine: what else it reads does not change any
+// more.
 func (f *life) live() Live {
 	f.mu.Lock()
 	endpoint := f.rec.Endpoint

@@ -68,7 +68,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	for _, a := range r.Attempts {
 		got = append(got, fmt.Sprint(a.Endpoint.Addr(), " ", a.Err, " ", a.Times, " ", a.Took))
 	}
-	want := []string{"10.1.0.1 connection refused 10 10ms", "10.1.0.2 connection refused 10 10ms", "10.1.0.1 no route to host 1 1ms",
+	want := []string{
+		"10.1.0.1 connection refused 10 10ms", "10.1.0.2 connection refused 10 10ms", "10.1.0.1 no route to host 1 1ms",
 		"10.1.0.3 timeout 1 1ms", "10.1.0.3 timeout 1 1ms"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -80,7 +81,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	for _, a := range r.Attempts {
 		times += a.Times
 	}
-	if last := r.Attempts[len(r.Attempts)-1]; len(r.Attempts) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {
+	last := r.Attempts[len(r.Attempts)-1]
+	if len(r.Attempts) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {
 		t.Errorf("%d attempts of %d dials, the last %+v", len(r.Attempts), times, last)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// The pause after an accept failed for want of something doubles from the first to the last.
+// The pause after an accept that failed for a shortage doubles from the first to the last.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = time.Second
@@ -27,7 +27,7 @@ type listener struct {
 
 func openTCP(e *engine, f *splice.Front, fd int) *listener {
 	n := &listener{engine: e, fd: fd}
-	first := int(e.turn.Add(1))
+	first := int(e.next.Add(1))
 	for i := range min(listenLoops, len(e.loops)) {
 		a := &acceptor{front: f, fd: fd, l: e.loops[(first+i)%len(e.loops)]}
 		a.timer.owner = a
@@ -45,8 +45,8 @@ func (n *listener) Sessions() *splice.Sessions { return nil }
 // Drain implements Socket.
 func (n *listener) Drain() { n.Close() }
 
-// Close takes the listener from its loops, one after the other on their own goroutines; the last one serves what the
-// kernel has accepted already.
+// Close takes the listener from its loops, one after the other on their own goroutines; the last one serves what waits
+// in its backlog, unless a successor does.
 func (n *listener) Close() {
 	last := len(n.acceptors) - 1
 	var next func(i int)
@@ -69,7 +69,7 @@ func (n *listener) Close() {
 
 // acceptor accepts from a listener on one loop.
 type acceptor struct {
-	front   *splice.Front // and the descriptor of the listener: one place less to look at for each connection
+	front   *splice.Front // this and fd are copies of the listener's, which spares each connection a cache miss
 	fd      int
 	l       *loop
 	id      uint32
@@ -82,14 +82,15 @@ type acceptor struct {
 // acceptBatch is how many connections are accepted at once after a long round.
 const acceptBatch = 16
 
-// ready accepts one connection; the kernel tells again while there are more. To ask whether there are costs a good part of
-// an accept, since the kernel readies a socket before it looks: it is only done after a round so long that some may have come.
+// ready accepts one connection; the kernel reports readiness again while there are more. To try whether there are costs
+// a good part of an accept, since the kernel allocates a socket before it looks: so it is tried only after a round so
+// long that several may have come.
 func (a *acceptor) ready(uint32, uint8) {
 	for n := 1; a.accept() && a.l.long && n < acceptBatch; n++ {
 	}
 }
 
-// accept takes one connection and starts its life. False: there is none, or it is of no use to try again now.
+// accept accepts one connection and starts its life. False: none waits, or none can be accepted now.
 func (a *acceptor) accept() bool {
 	var sa sockaddr
 	fd, errno := sysAccept(a.fd, &sa)
@@ -102,14 +103,14 @@ func (a *acceptor) accept() bool {
 	case unix.EAGAIN:
 		return false
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-		a.shortage(errno)
+		a.backOff(errno)
 		return false
 	}
-	return errno != unix.EBADF && errno != unix.EINVAL // else the connection was gone before we had it
+	return errno != unix.EBADF && errno != unix.EINVAL // else the client closed it before it was accepted
 }
 
-// shortage leaves the listener alone for a while: it stays readable, and would spin.
-func (a *acceptor) shortage(err error) {
+// backOff leaves the listener alone for a while: it stays readable, so that the loop would spin.
+func (a *acceptor) backOff(err error) {
 	a.l.engine.core.AcceptFailed(err)
 	if a.closed {
 		return
@@ -121,12 +122,12 @@ func (a *acceptor) shortage(err error) {
 
 func (a *acceptor) expired(time.Duration) { a.resume() }
 
-// resume watches the listener. One of the loops that do so is woken for a connection.
+// resume watches the listener. The kernel wakes one of the loops that watch it for a connection.
 func (a *acceptor) resume() {
 	id, e := a.l.watch(a.fd, unix.EPOLLIN|unix.EPOLLEXCLUSIVE, a, 0)
 	a.id, a.watched = id, e == 0
 	if e != 0 {
-		a.shortage(e)
+		a.backOff(e)
 	}
 }
 

@@ -18,15 +18,15 @@ type conn struct {
 	l     *loop                // that owns it
 	at    atomic.Pointer[loop] // the same, or the loop that it moves to
 	timer timer
-	until time.Duration // when the attempt under way has had its time; 0: there is none
+	until time.Duration // when the attempt under way times out; 0: there is none
 	stage stage
 
-	client, endpoint end
+	client, endpoint socket
 	up, down         flow // client to endpoint, endpoint to client
 
-	queued  bool  // for a turn among bulk
-	leaving bool  // to another loop
-	turns   uint8 // up to settledAfter
+	queued    bool  // for a quantum
+	migrating bool  // to another loop
+	relays    uint8 // up to longLivedAfter
 }
 
 type stage uint8
@@ -34,7 +34,7 @@ type stage uint8
 const (
 	dialing stage = iota
 	relaying
-	over
+	closed
 )
 
 func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
@@ -87,7 +87,7 @@ func (c *conn) perform(s splice.Step) {
 	}
 }
 
-// await has the timer fire at the end of a wait.
+// await waits for the timer, and for the client to leave.
 func (c *conn) await(until time.Duration) {
 	if c.watchClient() {
 		c.setTimer(until)
@@ -102,24 +102,24 @@ func (c *conn) setTimer(until time.Duration) {
 	}
 }
 
-// ready is called by the loop with what one of the sockets is ready for.
+// ready implements handler.
 func (c *conn) ready(events uint32, tag uint8) {
 	switch {
-	case c.stage == over:
+	case c.stage == closed:
 	case c.stage == dialing && tag == tagClient:
 		c.clientReady(events)
 	case c.stage == dialing:
 		c.dialReady(events)
 	case tag == tagClient:
 		c.client.note(events)
-		c.wake()
+		c.schedule()
 	default:
 		c.endpoint.note(events)
-		c.wake()
+		c.schedule()
 	}
 }
 
-// expired is called by the loop when the timer fired.
+// expired implements timed.
 func (c *conn) expired(now time.Duration) {
 	if now < c.until { // a dial that takes long: the client may leave meanwhile
 		c.await(c.until)
@@ -129,8 +129,8 @@ func (c *conn) expired(now time.Duration) {
 	c.perform(c.Expired(now))
 }
 
-// gone ends a connection one side of which is no more.
-func (c *conn) gone(side splice.Side, e syscall.Errno) {
+// broken ends a connection one socket of which has failed.
+func (c *conn) broken(side splice.Side, e syscall.Errno) {
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	var err error
 	if e != 0 {
@@ -141,7 +141,7 @@ func (c *conn) gone(side splice.Side, e syscall.Errno) {
 
 // close closes both sockets and gives back what was borrowed.
 func (c *conn) close(reset bool) {
-	c.stage = over
+	c.stage = closed
 	closeFd := sysClose
 	if reset {
 		closeFd = sysReset
@@ -151,14 +151,14 @@ func (c *conn) close(reset bool) {
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
-	if c.turns == settledAfter {
+	if c.relays == longLivedAfter {
 		c.l.load.Add(-1)
 	}
 	c.publish()
 	c.Closed(c.l.clock())
 }
 
-// publish has others see what was carried so far.
+// publish stores what was carried so far for other goroutines to read.
 func (c *conn) publish() {
 	t := c.Traffic()
 	c.up.publish(&t.FromClient, &t.ToEndpoint)
@@ -166,7 +166,7 @@ func (c *conn) publish() {
 }
 
 // shut closes one socket. A closed descriptor leaves the epoll set by itself.
-func (c *conn) shut(s *end, closeFd func(int)) {
+func (c *conn) shut(s *socket, closeFd func(int)) {
 	if s.fd < 0 {
 		return
 	}
@@ -178,7 +178,7 @@ func (c *conn) shut(s *end, closeFd func(int)) {
 	s.fd = -1
 }
 
-func (c *conn) unwatch(s *end) {
+func (c *conn) unwatch(s *socket) {
 	if s.watched {
 		c.l.unwatch(s.fd, s.id)
 		s.watched = false

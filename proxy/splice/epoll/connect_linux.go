@@ -37,8 +37,8 @@ func (e *engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 	return -1, errno
 }
 
-// mark marks what a socket sends to an endpoint, for rules to let it pass: an endpoint that is a frontend would have the
-// engine dial itself, and each of those connections another, without end.
+// mark marks what a socket sends to an endpoint, for rules to let it pass: an endpoint that is a frontend would have
+// the engine dial itself, and each of those connections another, without end.
 func (e *engine) mark(fd int) {
 	if e.core.Options().Mark != 0 {
 		sysSetInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int32(e.core.Options().Mark))

@@ -16,13 +16,13 @@ const batch = 32
 // maxDatagram is the largest UDP payload, rounded up.
 const maxDatagram = 64 << 10
 
-// datagrams is one loop's room for UDP: what is being received from clients, and replies on their way to them. Replies
-// of many sessions of one socket leave in one call.
+// datagrams is the UDP buffers of one loop: what is being received from clients, and replies that wait for sendmmsg.
+// Replies of many sessions of one socket leave in one call.
 type datagrams struct {
 	in  envelope
 	out envelope
 
-	owner *udpSocket // whose replies wait in out
+	owner *udpSocket // whose replies are in out
 	wait  int
 }
 
@@ -72,8 +72,8 @@ func (d *datagrams) receive(fd int) (int, syscall.Errno) {
 	return sysRecvmmsg(fd, v.msgs[:])
 }
 
-// datagram is one of those received: what it says, who sent it, to which local address and by which interface. It
-// holds until the next receive.
+// datagram is one of those received: its payload, who sent it, to which local address and by which interface. It is
+// valid until the next receive.
 func (d *datagrams) datagram(i int) (data []byte, client *sockaddr, local netip.Addr, iface uint32) {
 	v := &d.in
 	h := &v.msgs[i].hdr
@@ -82,7 +82,7 @@ func (d *datagrams) datagram(i int) (data []byte, client *sockaddr, local netip.
 	return v.bytes[i][:v.msgs[i].n], &v.names[i], local, iface
 }
 
-// repliesAtOnce bounds what one session may put into the batch in one turn.
+// repliesAtOnce bounds what one event of a session may put into the batch.
 const repliesAtOnce = 8
 
 // reply takes what the endpoint of a session sent, n datagrams of so many bytes together, and queues it for the client.
@@ -110,7 +110,7 @@ func (d *datagrams) reply(s *session) (n int, size int64, errno syscall.Errno) {
 	return n, size, 0
 }
 
-// flush sends the queued replies. One that cannot be sent is passed over and counted; the rest is sent.
+// flush sends the queued replies. One that cannot be sent is counted and skipped.
 func (d *datagrams) flush() {
 	if d.wait == 0 {
 		return
@@ -130,7 +130,7 @@ func (d *datagrams) flush() {
 	d.wait, d.owner = 0, nil
 }
 
-// datagramOptions are set on bound sockets: tell which local address a datagram was sent to.
+// datagramOptions are those of bound sockets: they report the local address that a datagram was sent to.
 func datagramOptions(fd int, family service.IPFamily) {
 	if family == service.IPv6 {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
@@ -140,6 +140,6 @@ func datagramOptions(fd int, family service.IPFamily) {
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 }
 
-// receiveBuffer is asked for each bound UDP socket, in bytes: many clients share it. The kernel cuts it to
+// receiveBuffer is asked for at each bound UDP socket, in bytes, since many clients share it. The kernel cuts it to
 // net.core.rmem_max.
 const receiveBuffer = 1 << 20

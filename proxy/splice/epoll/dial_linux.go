@@ -26,19 +26,20 @@ func (c *conn) dial(s splice.Step) splice.Step {
 		c.l.timers.set(&c.timer, first)
 		return splice.Step{}
 	default:
-		return c.failed(e, c.l.engine.short(e))
+		return c.failed(e, c.l.engine.shortage(e))
 	}
 }
 
-// connect makes the socket to the endpoint. 0: it is connected already, EINPROGRESS: the answer will come, else it failed.
+// connect makes the socket to the endpoint. 0: it is connected already, EINPROGRESS: the answer will come, else it
+// failed.
 func (c *conn) connect(s splice.Step) syscall.Errno {
 	fd, e := c.l.engine.connect(s.Endpoint, s.As, c.l.now)
-	c.endpoint = end{fd: fd}
+	c.endpoint = socket{fd: fd}
 	if e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
 	c.Dialling(localAddr(fd))
-	if we := c.l.watchEnd(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
+	if we := c.l.watchSocket(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
 		return we
 	}
 	return e
@@ -71,23 +72,24 @@ func (c *conn) dialReady(events uint32) {
 	c.perform(c.Connected(c.l.clock()))
 }
 
-// watchClient has the loop report when the client leaves during a dial. False: that cannot be, and the connection has ended.
+// watchClient has the loop report when the client leaves during a dial. False: that cannot be, and the connection has
+// ended.
 func (c *conn) watchClient() bool {
 	if c.client.watched {
 		return true
 	}
-	if e := c.l.watchEnd(c, &c.client, tagClient, streamEvents); e != 0 {
+	if e := c.l.watchSocket(c, &c.client, tagClient, streamEvents); e != 0 {
 		c.perform(c.Exhausted())
 		return false
 	}
 	return true
 }
 
-// clientReady is called for an event of the client during a dial. A FIN alone is the end of its stream: it may wait for an
-// answer.
+// clientReady is called for an event of the client during a dial. A FIN alone is the end of its stream: it may wait for
+// an answer.
 func (c *conn) clientReady(events uint32) {
 	c.client.note(events)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-		c.gone(splice.Client, sysError(c.client.fd))
+		c.broken(splice.Client, sysError(c.client.fd))
 	}
 }

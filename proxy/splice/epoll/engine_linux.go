@@ -18,12 +18,12 @@ type engine struct {
 	core    *splice.Core
 	account *splice.Account
 	loops   []*loop
-	turn    atomic.Uint32 // spreads fronts over loops
+	next    atomic.Uint32 // spreads fronts over loops
 	ports   *sourcePorts
 }
 
-// Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or nearly
-// so. 0 means one less than GOMAXPROCS.
+// Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or
+// nearly so. 0 means one less than GOMAXPROCS.
 func Open(loops int) func(*splice.Core) (splice.Engine, error) {
 	if loops == 0 {
 		loops = max(1, runtime.GOMAXPROCS(0)-1)
@@ -79,8 +79,8 @@ func (e *engine) runQueued() (any bool) {
 	return any
 }
 
-// short reports an error of a socket to an endpoint that means a shortage on this host.
-func (e *engine) short(err syscall.Errno) splice.Shortage {
+// shortage reports an error of a socket to an endpoint if it means one of this host.
+func (e *engine) shortage(err syscall.Errno) splice.Shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket

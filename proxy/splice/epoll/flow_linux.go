@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turnBytes is what one direction may carry before the loop's other connections have a turn.
-const turnBytes = pipeSize
+// quantum is how many bytes one direction may carry before other connections of the loop are served.
+const quantum = pipeSize
 
-// flow is one direction. What it holds (a buffer or a pipe with bytes in it) is borrowed only while the destination does
-// not take them: an idle connection holds nothing but its two sockets.
+// flow is one direction of a connection. It borrows a buffer or a pipe only while that holds bytes which the
+// destination does not take: an idle connection holds nothing but its two sockets.
 type flow struct {
-	carried int64 // read of the source
+	carried int64 // read from the source
 	passed  int64 // of that, what the destination's socket took
 	large   uint8 // loads in a row that are worth a splice; from bulkAfter on it splices
 	small   uint8 // splices in a row that were not worth it
-	eof     bool  // the source's FIN was read
-	done    bool  // and all before it was passed on
+	fin     bool  // the source's FIN was read
+	eof     bool  // and all before it was passed on
 
 	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
@@ -27,53 +27,53 @@ type flow struct {
 	inPipe int // bytes; the pipe is borrowed while positive
 }
 
-// bulkAfter is how many large loads in a row make bulk.
+// bulkAfter is how many large loads in a row make a flow bulk.
 const bulkAfter = 2
 
-// bulkEnds is how many small splices in a row end it: among many streams each has a little now and then.
+// bulkEnds is how many small splices in a row end that: among many streams each has a little now and then.
 const bulkEnds = 8
 
-// verdict is how a turn of a flow ended.
-type verdict uint8
+// progress is why a flow has stopped carrying.
+type progress uint8
 
 const (
-	waits   verdict = iota // for the source or the destination
-	more                   // there may be more to do
-	spliced                // a load of bulk is through, and there may be more
-	ended                  // the source's FIN is due at the destination
-	srcGone                // an error of the source; errno tells
-	dstGone                // an error of the destination
+	blocked           progress = iota // the source has nothing to read, or the destination's send buffer is full
+	more                              // there may be more to do
+	spliced                           // a load of bulk was passed on, and there may be more
+	atEOF                             // the source's FIN is to be passed on
+	sourceFailed                      // an error of the source; errno tells which
+	destinationFailed                 // an error of the destination
 )
 
-// turn carries bytes until the source is dry, the destination full, or the turn used up.
-func (f *flow) turn(l *loop, src, dst *end) (verdict, syscall.Errno) {
-	if f.done {
-		return ended, 0
+// carry moves bytes until the flow is blocked or has used its quantum.
+func (f *flow) carry(l *loop, src, dst *socket) (progress, syscall.Errno) {
+	if f.eof {
+		return atEOF, 0
 	}
-	for most := f.carried + turnBytes; f.carried < most; {
+	for most := f.carried + quantum; f.carried < most; {
 		if f.holds() {
 			if !dst.writable {
-				return waits, 0
+				return blocked, 0
 			}
 			if e := f.flush(l, dst); e != 0 {
-				return dstGone, e
+				return destinationFailed, e
 			}
 			if f.holds() {
-				return waits, 0
+				return blocked, 0
 			}
 		}
-		if f.eof {
-			f.done = true
-			return ended, 0
+		if f.fin {
+			f.eof = true
+			return atEOF, 0
 		}
 		if !src.readable || !dst.writable {
-			return waits, 0
+			return blocked, 0
 		}
-		switch v, e := f.step(l, src, dst); {
-		case v == spliced:
-			return more, 0 // others have their turn
-		case v != more:
-			return v, e
+		switch p, e := f.step(l, src, dst); {
+		case p == spliced:
+			return more, 0 // other connections come before the next load
+		case p != more:
+			return p, e
 		}
 	}
 	return more, 0
@@ -84,7 +84,7 @@ func (f *flow) holds() bool { return f.inPipe > 0 || len(f.rest) > 0 }
 func (f *flow) isBulk() bool { return f.large >= bulkAfter }
 
 // step moves one load, by a copy or by a pipe.
-func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
+func (f *flow) step(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
@@ -96,30 +96,30 @@ func (f *flow) step(l *loop, src, dst *end) (verdict, syscall.Errno) {
 
 // copy moves what one read brings. Small loads are cheaper this way, and the loop's one buffer serves all.
 //
-// A read ends before an urgent byte, at the mark, and splice(2) never gets past one. So an end that has sent one is
-// copied from then on, each urgent byte by itself, and urgent at the other side too.
-func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
+// A read ends before an urgent byte, at the mark, and splice(2) never gets past one. So what a peer sends is copied
+// once it has sent an urgent byte, each such byte by itself, and sent as urgent data again.
+func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	room, flags := l.scratch[:], uintptr(0)
 	if src.urgent && sysAtMark(src.fd) {
 		room, flags = room[:1], unix.MSG_OOB
 	}
 	n, e := sysRecv(src.fd, room)
 	if e != 0 {
-		return src.stopped(e)
+		return src.readFailed(e)
 	}
 	if n == 0 {
-		f.eof = true
+		f.fin = true
 		return more, 0
 	}
 	f.carried += int64(n)
-	f.weigh(n)
+	f.sized(n)
 	if n < bufferSize && !src.urgent {
-		src.readable = src.hup // a short read took all there was, unless the end is in too
+		src.readable = src.hup // a short read took all there was, unless a FIN is behind it
 	}
 	sent, e := sysSendAs(dst.fd, l.scratch[:n], flags)
 	if e != 0 {
 		if e != unix.EAGAIN {
-			return dstGone, e
+			return destinationFailed, e
 		}
 		sent = 0
 	}
@@ -132,21 +132,21 @@ func (f *flow) copy(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	return more, 0
 }
 
-// pass moves what the destination takes of one read, and leaves the rest where it is: nothing needs to be held for it. A
-// call more than a copy, for when buffers are short.
-func (f *flow) pass(l *loop, src, dst *end) (verdict, syscall.Errno) {
+// pass moves what the destination takes of one read and leaves the rest in the source's receive buffer, so that no
+// buffer is needed for it. It costs a system call more than a copy, and is for when buffers are exhausted.
+func (f *flow) pass(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	n, e := sysPeek(src.fd, l.scratch[:])
 	if e != 0 {
-		return src.stopped(e)
+		return src.readFailed(e)
 	}
 	if n == 0 {
-		f.eof = true
+		f.fin = true
 		return more, 0
 	}
 	sent, e := sysSend(dst.fd, l.scratch[:n])
 	if e != 0 {
 		if e != unix.EAGAIN {
-			return dstGone, e
+			return destinationFailed, e
 		}
 		sent = 0
 	}
@@ -157,17 +157,17 @@ func (f *flow) pass(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	}
 	if sent > 0 {
 		if _, e := sysRecv(src.fd, l.scratch[:sent]); e != 0 {
-			return srcGone, e
+			return sourceFailed, e
 		}
 	}
 	f.carried += int64(sent)
 	f.passed += int64(sent)
-	f.weigh(n)
+	f.sized(n)
 	return more, 0
 }
 
-// weigh notes whether loads are worth a splice.
-func (f *flow) weigh(n int) {
+// sized notes whether loads are large enough to be worth a splice.
+func (f *flow) sized(n int) {
 	if n >= worthSplicing {
 		f.large++
 	} else {
@@ -176,23 +176,23 @@ func (f *flow) weigh(n int) {
 }
 
 // splice moves what one splice(2) brings, without a copy.
-func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
+func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	p, ok := l.pipes.take()
 	if !ok {
-		f.large = 0 // copying needs none
+		f.large = 0 // copy: that needs no pipe
 		return more, 0
 	}
 	n, e := sysSplice(src.fd, p.w, pipeSize)
 	if e != 0 || n == 0 {
 		l.pipes.give(p)
 		if e != 0 {
-			return src.stopped(e)
+			return src.readFailed(e)
 		}
-		f.large = 0 // the end or an urgent byte before it: a read tells
+		f.large = 0 // a FIN, or an urgent byte before it: a read tells which
 		return more, 0
 	}
 	f.carried += int64(n)
-	l.bulk = l.bulk || n < p.size() // after a full load there is more already
+	l.bulk = l.bulk || n < p.size() // a load that fills the pipe leaves more to read already
 	if n >= worthSplicing {
 		f.small = 0
 	} else if f.small++; f.small == bulkEnds {
@@ -200,13 +200,13 @@ func (f *flow) splice(l *loop, src, dst *end) (verdict, syscall.Errno) {
 	}
 	f.pipe, f.inPipe = p, n
 	if e := f.flush(l, dst); e != 0 {
-		return dstGone, e
+		return destinationFailed, e
 	}
 	return spliced, 0
 }
 
-// flush writes what the flow holds as far as the destination takes it, and gives back what it was held in.
-func (f *flow) flush(l *loop, dst *end) syscall.Errno {
+// flush writes what the flow holds, as far as the destination takes it, and gives back the pipe or buffer that held it.
+func (f *flow) flush(l *loop, dst *socket) syscall.Errno {
 	for f.inPipe > 0 {
 		n, e := sysSplice(f.pipe.r, dst.fd, f.inPipe)
 		if e == unix.EAGAIN {
@@ -238,7 +238,8 @@ func (f *flow) flush(l *loop, dst *end) syscall.Errno {
 	return 0
 }
 
-// publish stores what the flow has read and written so far, as far as that is new: a load costs less than a store.
+// publish stores what the flow has carried so far, for other goroutines to read. An atomic load costs less than a
+// store, so that only what has changed is stored.
 func (f *flow) publish(carried, passed *atomic.Int64) {
 	if carried.Load() != f.carried {
 		carried.Store(f.carried)
@@ -262,7 +263,7 @@ func (f *flow) release(l *loop) {
 	f.rest, f.flags = nil, 0
 }
 
-// drop gives back what the flow holds, bytes and all.
+// drop discards what the flow holds.
 func (f *flow) drop(l *loop) {
 	f.release(l)
 	if f.inPipe > 0 {

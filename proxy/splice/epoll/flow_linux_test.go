@@ -11,7 +11,7 @@ import (
 )
 
 // A header that the endpoint takes later, or piece by piece, still comes whole and before the client's bytes.
-func TestPrefaceWaits(t *testing.T) {
+func TestHeaderIsSentWhole(t *testing.T) {
 	_, e := newEngine(t, 1, splice.Options{})
 	defer e.closeLoops()
 	l := e.loops[0]
@@ -28,9 +28,9 @@ func TestPrefaceWaits(t *testing.T) {
 	preface, said := bytes.Repeat([]byte("header "), 1000), []byte("first words")
 	sysSend(client, said)
 	f := flow{rest: preface}
-	from, to := end{fd: src, readable: true}, end{fd: dst, writable: true}
-	if v, e := f.turn(l, &from, &to); v != waits || e != 0 || to.writable {
-		t.Fatalf("verdict %d, %v", v, e)
+	from, to := socket{fd: src, readable: true}, socket{fd: dst, writable: true}
+	if v, e := f.carry(l, &from, &to); v != blocked || e != 0 || to.writable {
+		t.Fatalf("progress %d, %v", v, e)
 	}
 	var got []byte
 	for buf := make([]byte, 1000); len(got) < filled+len(preface)+len(said); {
@@ -40,11 +40,12 @@ func TestPrefaceWaits(t *testing.T) {
 		}
 		got = append(got, buf[:n]...)
 		to.writable = true
-		if v, e := f.turn(l, &from, &to); v != waits || e != 0 {
-			t.Fatalf("verdict %d, %v", v, e)
+		if v, e := f.carry(l, &from, &to); v != blocked || e != 0 {
+			t.Fatalf("progress %d, %v", v, e)
 		}
 	}
-	if want := append(preface, said...); !bytes.Equal(got[filled:], want) || f.carried != int64(len(said)) || f.holds() {
+	want := append(preface, said...)
+	if !bytes.Equal(got[filled:], want) || f.carried != int64(len(said)) || f.holds() {
 		t.Errorf("got %d bytes after the filling, want %d; carried %d", len(got)-filled, len(want), f.carried)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,64 +15,44 @@ import (
 // eventsAtOnce is how many events one epoll_wait may bring.
 const eventsAtOnce = 128
 
-// turnsGiven is how often in a row a loop with bulk gives way before it sleeps. Measured: more brings nothing.
-const turnsGiven = 4
+// maxYields is how often in a row a loop with bulk yields its processor before it sleeps. Measured: more gains nothing.
+const maxYields = 4
 
-// bulkTime is how long turns of bulk may go on before the loop looks for events: small exchanges and new connections
-// wait this long and one load more. To look for events costs a microsecond, a load of bulk 10 to 300.
+// bulkTime is how long queued connections are served before the loop looks for events: small exchanges and new
+// connections wait this long and one load more. To look for events costs a microsecond, a load of bulk 10 to 300.
 const bulkTime = 200 * time.Microsecond
 
-// longRound is from when on several may have come to a listener during a round.
+// longRound is how long a round takes after which several connections may wait at a listener.
 const longRound = 200 * time.Microsecond
 
-// Edge-triggered readiness of a stream, asked for once: each stage keeps what it was told.
-const streamEvents = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
-
-// handler is what a descriptor in a loop belongs to. ready runs on the loop; tag is what watch was given.
-type handler interface {
-	ready(events uint32, tag uint8)
-}
-
-// loop is one epoll instance and the goroutine that waits on it. What it watches is owned by that goroutine: handlers
-// and timers need no locks. Others reach it through do, and hand it connections through watch.
+// loop is one epoll set and the goroutine that waits on it, which owns what the set watches: handlers and timers need
+// no locks. Other goroutines reach it by do and watch.
 type loop struct {
 	engine *engine
 	ep     int
 	wakeFd int // an eventfd: work was queued by do
 	core   *splice.Core
-	load   atomic.Int32 // settled connections
-	pulse  pulse
+	load   atomic.Int32 // long-lived connections
+	probe  probe
 
 	mu    sync.Mutex
 	slots []slot
 	free  []uint32
 	queue []func()
-	ended bool // nothing is queued any more
+	ended bool // nothing can be queued any more
 
 	// owned by the loop's goroutine
-	now     time.Duration // since the engine's start, read once a round
-	timers  timers
-	turns   turns[*conn] // bulk, and who has more to do than one turn allows
-	long    bool         // the last round took long
-	leaving []*conn      // to lighter loops
-	bulk    bool         // a splice carried something in this round, and the next load should grow: fewer and larger segments
-	pipes   pipePool
-	scratch [bufferSize]byte
-	dgrams  *datagrams // made at the first UDP front
-	events  [eventsAtOnce]unix.EpollEvent
-	batch   [eventsAtOnce]readiness
-}
-
-type slot struct {
-	gen uint16
-	tag uint8
-	h   handler
-}
-
-type readiness struct {
-	h      handler
-	events uint32
-	tag    uint8
+	now       time.Duration // on the core's clock, read once a round
+	timers    timers
+	quanta    quantumQueue[*conn] // bulk, and others that have more to do than a quantum allows
+	long      bool                // the last round was longer than longRound
+	migrating []*conn             // to lighter loops
+	bulk      bool                // a splice carried something in this round, and the next load is to grow
+	pipes     pipePool
+	scratch   [bufferSize]byte
+	dgrams    *datagrams // nil until the first UDP socket
+	events    [eventsAtOnce]unix.EpollEvent
+	batch     [eventsAtOnce]readiness
 }
 
 func newLoop(e *engine) (*loop, error) {
@@ -120,56 +99,7 @@ func (l *loop) close() {
 	l.engine.account.Close(loopDescriptors)
 }
 
-// watch has h told of the events of fd. It may be called from any goroutine: the loop owns h from then on. The id is
-// for forget.
-func (l *loop) watch(fd int, events uint32, h handler, tag uint8) (uint32, syscall.Errno) {
-	l.mu.Lock()
-	var id uint32
-	if n := len(l.free); n > 0 {
-		id = l.free[n-1]
-		l.free = l.free[:n-1]
-	} else {
-		id = uint32(len(l.slots))
-		l.slots = append(l.slots, slot{})
-	}
-	s := &l.slots[id]
-	s.h, s.tag = h, tag
-	ev := unix.EpollEvent{Events: events, Fd: int32(id), Pad: int32(s.gen)}
-	l.mu.Unlock()
-	e := sysEpollCtl(l.ep, unix.EPOLL_CTL_ADD, fd, &ev)
-	if e != 0 {
-		l.forget(id)
-	}
-	return id, e
-}
-
-// forget ends a watch. The descriptor is to be closed or taken out of the epoll set by the caller; events of it that
-// are still under way are dropped.
-func (l *loop) forget(id uint32) {
-	l.mu.Lock()
-	s := &l.slots[id]
-	s.h = nil
-	s.gen++
-	l.free = append(l.free, id)
-	l.mu.Unlock()
-}
-
-// rewatch changes the events of a watch; those that hold already come anew.
-func (l *loop) rewatch(fd int, id, events uint32) {
-	l.mu.Lock()
-	s := &l.slots[id]
-	ev := unix.EpollEvent{Events: events, Fd: int32(id), Pad: int32(s.gen)}
-	l.mu.Unlock()
-	sysEpollCtl(l.ep, unix.EPOLL_CTL_MOD, fd, &ev)
-}
-
-// unwatch ends a watch of a descriptor that stays open.
-func (l *loop) unwatch(fd int, id uint32) {
-	sysEpollCtl(l.ep, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{})
-	l.forget(id)
-}
-
-// do runs f on the loop's goroutine, soon. False: the loop has ended.
+// do runs f on the loop's goroutine, soon. False: the loop has ended, and f never runs.
 func (l *loop) do(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,15 +115,16 @@ func (l *loop) do(f func()) bool {
 	return true
 }
 
+// waker wakes the loop's epoll_wait from another goroutine: it handles the eventfd that do writes to.
 type waker struct{ l *loop }
 
 func (w waker) ready(uint32, uint8) {
 	var b [8]byte
-	unix.Read(w.l.wakeFd, b[:]) //nolint:errcheck // nothing to read is fine: the queue tells
+	unix.Read(w.l.wakeFd, b[:]) //nolint:errcheck // the queue may be empty too
 	w.l.runQueued()
 }
 
-// runQueued runs what do has queued. False: there was nothing.
+// runQueued runs what do has queued. False: that was nothing.
 func (l *loop) runQueued() bool {
 	l.mu.Lock()
 	queue := l.queue
@@ -205,7 +136,7 @@ func (l *loop) runQueued() bool {
 	return len(queue) > 0
 }
 
-// run serves until stop is set by a function that do brought.
+// run serves until a function that do has queued sets stop.
 func (l *loop) run(stop *bool) {
 	for !*stop {
 		n := l.wait()
@@ -216,8 +147,8 @@ func (l *loop) run(stop *bool) {
 		if l.dgrams != nil {
 			l.dgrams.flush()
 		}
-		l.giveTurns()
-		l.handOver()
+		l.carryQuanta()
+		l.migrate()
 		for t := l.timers.due(l.now); t != nil; t = l.timers.due(l.now) {
 			t.owner.expired(l.now)
 		}
@@ -225,22 +156,22 @@ func (l *loop) run(stop *bool) {
 	}
 }
 
-// wait returns the number of events that came.
+// wait waits for events and returns their number.
 func (l *loop) wait() int {
-	if l.bulk && l.turns.over() {
+	if l.bulk && l.quanta.over() {
 		l.bulk = false
-		if n := l.giveWay(); n > 0 {
+		if n := l.yield(); n > 0 {
 			return n
 		}
 	}
 	return l.sleep()
 }
 
-// giveWay lets whoever else wants this processor have it until there are events: the sender goes on sending, the receiver
-// receiving, and the next load is larger. To sleep and be woken for each small load costs more, here and where it comes
-// from. Small exchanges are left out: where others take the processor for long, they would wait for those.
-func (l *loop) giveWay() int {
-	for range turnsGiven {
+// yield lets other processes have this processor until there are events: the sender goes on sending, the receiver
+// receiving, and the next load is larger. To sleep and be woken for each small load costs more, here and at the sender.
+// It is for bulk alone: where others take the processor for long, small exchanges would wait for them.
+func (l *loop) yield() int {
+	for range maxYields {
 		sysYield()
 		if n, e := sysEpollPoll(l.ep, l.events[:], 0); e == 0 && n > 0 {
 			return n
@@ -249,27 +180,27 @@ func (l *loop) giveWay() int {
 	return 0
 }
 
-// sleep waits behind the scheduler's back: telling it costs a processor that is taken away and looked for anew at every
-// turn, and so much of sysmon's time. Who holds a processor for some 10 ms without an event is interrupted by sysmon, and
-// then waits as one should.
+// sleep waits without telling the Go scheduler: else the loop would lose its P and look for another at every event, at
+// the cost of a tenth of the CPU. After some 10 ms without an event sysmon interrupts the wait, and the next one is an
+// ordinary blocking system call.
 func (l *loop) sleep() int {
-	n, e := sysEpollPoll(l.ep, l.events[:], l.patience())
+	n, e := sysEpollPoll(l.ep, l.events[:], l.pollTimeout())
 	if e == unix.EINTR {
-		n, e = sysEpollWait(l.ep, l.events[:], l.patience())
+		n, e = sysEpollWait(l.ep, l.events[:], l.pollTimeout())
 	}
 	if e != 0 {
-		return 0 // EINTR again: nothing else can happen to a valid set
+		return 0 // EINTR again: a valid set has no other error
 	}
 	return n
 }
 
-// clock is the time since start, read anew.
+// clock is the present time on the core's clock.
 func (l *loop) clock() time.Duration { return l.core.Now() }
 
-// patience is how long the loop may sleep, in milliseconds rounded up; -1 = until something happens.
-func (l *loop) patience() int {
+// pollTimeout is how long the loop may sleep, in milliseconds rounded up; -1: until an event.
+func (l *loop) pollTimeout() int {
 	switch {
-	case !l.turns.empty():
+	case !l.quanta.empty():
 		return 0
 	case len(l.timers) == 0:
 		return -1
@@ -278,32 +209,20 @@ func (l *loop) patience() int {
 	return int(max(0, (wait+time.Millisecond-1)/time.Millisecond))
 }
 
-// resolve turns events into handlers. A slot that was taken anew since is another generation.
-func (l *loop) resolve(n int) []readiness {
-	out := l.batch[:0]
-	l.mu.Lock()
-	for _, ev := range l.events[:n] {
-		if s := &l.slots[ev.Fd]; s.h != nil && s.gen == uint16(ev.Pad) {
-			out = append(out, readiness{s.h, ev.Events, s.tag})
-		}
-	}
-	l.mu.Unlock()
-	return out
-}
-
-// giveTurns carries bulk for a while, once what is small had its turn at once. A lap may take many rounds.
-func (l *loop) giveTurns() {
-	if l.turns.empty() {
+// carryQuanta gives queued connections a quantum each, for bulkTime: small exchanges were served before them. A lap may
+// take many rounds.
+func (l *loop) carryQuanta() {
+	if l.quanta.empty() {
 		return
 	}
-	l.turns.begin()
+	l.quanta.begin()
 	for until := l.clock() + bulkTime; ; {
-		c, ok := l.turns.take()
+		c, ok := l.quanta.take()
 		if !ok {
 			return
 		}
 		c.queued = false
-		if !c.leaving { // its next turn is on another loop
+		if !c.migrating { // else its next quantum is on another loop
 			c.relay()
 		}
 		if l.clock() >= until {

@@ -16,12 +16,12 @@ const bufferSize = 64 << 10
 // pipeSize is the capacity asked for a pipe (F_SETPIPE_SZ) while there are few.
 const pipeSize = splice.MaxPipePages << 12
 
-// worthSplicing is how many bytes at a time are cheaper to splice(2) through a pipe than to copy.
+// worthSplicing is from how many bytes on splice(2) through a pipe is cheaper than a copy.
 const worthSplicing = 16 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// pipe carries bytes from socket to socket without a copy.
+// pipe moves bytes from socket to socket without a copy.
 type pipe struct {
 	r, w  int
 	pages int64 // its capacity
@@ -34,26 +34,27 @@ func (q pipe) size() int { return int(q.pages) * syscall.Getpagesize() }
 type pipePool struct {
 	l      *loop
 	free   []pipe
-	spare  int           // how many of free were of no use since the timer was set
-	barren time.Duration // until when nothing more is asked of the kernel, which has no pages
+	unused int           // how many of free were not needed since the timer was set
+	retry  time.Duration // when to ask the kernel for a pipe again, after it had no pages for one
 	timer  timer
 }
 
 // pipesKept bounds the idle pipes of one loop: two descriptors each.
 const pipesKept = 32
 
-// pipesIdle is how long a pipe is kept that is of no use, and how long none is made after the kernel had no room for one.
+// pipesIdle is how long a pipe is kept that is of no use, and how long none is made after the kernel had no room for
+// one.
 const pipesIdle = time.Second
 
-// take returns a pipe, false where there is none to be had: to copy needs none.
+// take returns a pipe, false if there can be none: then bytes are copied.
 func (p *pipePool) take() (pipe, bool) {
 	if n := len(p.free); n > 0 {
 		got := p.free[n-1]
 		p.free = p.free[:n-1]
-		p.spare = min(p.spare, n-1)
+		p.unused = min(p.unused, n-1)
 		return got, true
 	}
-	if p.l.now < p.barren {
+	if p.l.now < p.retry {
 		return pipe{}, false
 	}
 	account := p.l.engine.account
@@ -64,7 +65,7 @@ func (p *pipePool) take() (pipe, bool) {
 	q, ok := newPipe(pages)
 	if !ok {
 		account.GivePipe(pages)
-		p.barren = p.l.now + pipesIdle
+		p.retry = p.l.now + pipesIdle
 		return pipe{}, false
 	}
 	account.ResizePipe(q.pages - pages)
@@ -72,7 +73,8 @@ func (p *pipePool) take() (pipe, bool) {
 }
 
 // newPipe makes a pipe of so many pages, or of fewer where the kernel grants no more: root's processes without
-// CAP_SYS_RESOURCE share fs.pipe-user-pages-soft. One that is smaller than a copy's buffer is of no use.
+// CAP_SYS_RESOURCE share fs.pipe-user-pages-soft. One that is smaller than the buffer of a
+// copy is not worth its system calls.
 func newPipe(pages int64) (pipe, bool) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
@@ -99,24 +101,24 @@ func (p *pipePool) give(q pipe) {
 	p.free = append(p.free, q)
 	if p.timer.index == 0 {
 		p.timer.owner = p
-		p.spare = len(p.free)
+		p.unused = len(p.free)
 		p.l.timers.set(&p.timer, p.l.now+pipesIdle)
 	}
 }
 
-// drop closes a pipe: one that may hold bytes is of no use to another connection.
+// drop closes a pipe, such as one that may still hold bytes.
 func (p *pipePool) drop(q pipe) {
 	q.close()
 	p.l.engine.account.GivePipe(q.pages)
 }
 
-// expired closes the pipes that were of no use for a while: others of this user want the pages.
+// expired closes the pipes that were not needed for a while: the kernel limits the pages of all pipes of a user.
 func (p *pipePool) expired(now time.Duration) {
-	for _, q := range p.free[:p.spare] {
+	for _, q := range p.free[:p.unused] {
 		p.drop(q)
 	}
-	p.free = append(p.free[:0], p.free[p.spare:]...)
-	if p.spare = len(p.free); p.spare > 0 {
+	p.free = append(p.free[:0], p.free[p.unused:]...)
+	if p.unused = len(p.free); p.unused > 0 {
 		p.l.timers.set(&p.timer, now+pipesIdle)
 	}
 }

@@ -25,10 +25,11 @@ func TestUnreadDownloads(t *testing.T) {
 		conns = append(conns, c)
 	}
 	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for range 500 {
 			if r.Stats().Pipes > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
 				return clients
 			}
+			time.Sleep(20 * time.Millisecond)
 		}
 		return 0
 	}
@@ -52,13 +53,12 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 	for range clients {
 		if rec := r.record(t); rec.BytesFromEndpoint != size || rec.BytesToClient != size {
-			t.Fatalf("the record has %d bytes from the endpoint and %d to the client, want %d", rec.BytesFromEndpoint, rec.BytesToClient, size)
+			t.Fatalf("the record has %d bytes from the endpoint and %d to the client, want %d",
+				rec.BytesFromEndpoint, rec.BytesToClient, size)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); r.Stats().Pipes > 0 || r.Stats().Buffers > 0 || r.Stats().PipePages > 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d pipes and %d buffers were never given back", r.Stats().Pipes, r.Stats().Buffers)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually(t, func() bool {
+		s := r.Stats()
+		return s.Pipes == 0 && s.Buffers == 0 && s.PipePages == 0
+	}, "all pipes and buffers are given back")
 }

@@ -1,16 +1,16 @@
 package epoll
 
-// turns is a queue of those who have more to do than one turn allows, first come, first served. A lap is over when all
-// who waited as it began have had theirs.
-type turns[T any] struct {
-	lap, next []T // this lap, and those who came meanwhile
+// quantumQueue holds those who have more to do than one quantum allows, first come, first served. A lap is over when
+// all who were queued when it began have had one.
+type quantumQueue[T any] struct {
+	lap, next []T // this lap, and those who came since it began
 	at        int // how far the lap has come
 }
 
-func (q *turns[T]) add(x T) { q.next = append(q.next, x) }
+func (q *quantumQueue[T]) add(x T) { q.next = append(q.next, x) }
 
-// begin starts another lap where the last is over.
-func (q *turns[T]) begin() {
+// begin starts another lap if the last one is over.
+func (q *quantumQueue[T]) begin() {
 	if !q.over() {
 		return
 	}
@@ -18,8 +18,8 @@ func (q *turns[T]) begin() {
 	q.lap, q.next, q.at = q.next, q.lap[:0], 0
 }
 
-// take returns whose turn it is, false at the end of the lap.
-func (q *turns[T]) take() (x T, ok bool) {
+// take returns who is next in this lap, false at its end.
+func (q *quantumQueue[T]) take() (x T, ok bool) {
 	if q.over() {
 		return x, false
 	}
@@ -27,7 +27,7 @@ func (q *turns[T]) take() (x T, ok bool) {
 	return q.lap[q.at-1], true
 }
 
-// over tells that everyone in this lap had a turn.
-func (q *turns[T]) over() bool { return q.at == len(q.lap) }
+// over tells whether all in this lap have had a quantum.
+func (q *quantumQueue[T]) over() bool { return q.at == len(q.lap) }
 
-func (q *turns[T]) empty() bool { return q.over() && len(q.next) == 0 }
+func (q *quantumQueue[T]) empty() bool { return q.over() && len(q.next) == 0 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-func TestTurns(t *testing.T) {
-	var q turns[int]
+func TestQuantumQueue(t *testing.T) {
+	var q quantumQueue[int]
 	lap := func() (all []int) {
 		q.begin()
 		for x, ok := q.take(); ok; x, ok = q.take() {

@@ -1,33 +1,33 @@
 package epoll
 
-// settledAfter is how many turns make a connection one that stays. Those that ask once and close take some five.
-const settledAfter = 16
+// longLivedAfter is how many relays make a connection a long-lived one. One that asks once and closes takes some five.
+const longLivedAfter = 16
 
-// unevenLoad is how many settled connections more than another loop has a loop carries before it hands one over: at 2,
-// eight streams on two loops are four and four, and a lone connection never moves.
-const unevenLoad = 2
+// maxImbalance is how many long-lived connections more than another loop has a loop keeps: from this many on it hands
+// one over. At 2, eight streams on two loops are four and four, and a lone connection never moves.
+const maxImbalance = 2
 
-// settle counts the turns of a connection. One that stays counts as load from then on, and goes to the loop that has
-// the least of it when loads are uneven: whichever loop was free has accepted it, which says nothing of the long run.
-func (c *conn) settle() {
-	if c.turns == settledAfter {
+// rebalance counts the relays of a connection. A long-lived one counts as load of its loop, and is to move to the loop
+// with the least load if loads are uneven: which loop has accepted it says nothing of the long run.
+func (c *conn) rebalance() {
+	if c.relays == longLivedAfter {
 		return
 	}
-	if c.turns++; c.turns < settledAfter {
+	if c.relays++; c.relays < longLivedAfter {
 		return
 	}
 	c.l.load.Add(1)
-	if to := c.l.engine.lightest(); c.l.load.Load()-to.load.Load() >= unevenLoad {
-		c.leaving = true
-		c.l.leaving = append(c.l.leaving, c)
+	if to := c.l.engine.lightest(); c.l.load.Load()-to.load.Load() >= maxImbalance {
+		c.migrating = true
+		c.l.migrating = append(c.l.migrating, c)
 	}
 }
 
-// handOver moves connections to lighter loops. It runs between two rounds, when no event of theirs is under way; those
-// that wait for a turn stay until it has come.
-func (l *loop) handOver() {
-	stay := l.leaving[:0]
-	for _, c := range l.leaving {
+// migrate moves connections to lighter loops. It runs between two rounds, when no event of theirs is being handled.
+// Those in the queue for a quantum stay until they have had it.
+func (l *loop) migrate() {
+	stay := l.migrating[:0]
+	for _, c := range l.migrating {
 		if c.stage != relaying {
 			continue
 		}
@@ -35,26 +35,31 @@ func (l *loop) handOver() {
 			stay = append(stay, c)
 			continue
 		}
-		c.leaving = false
+		c.migrating = false
 		to := l.engine.lightest()
-		if l.load.Load()-to.load.Load() < unevenLoad {
-			c.queue() // it gave its turn up
+		if l.load.Load()-to.load.Load() < maxImbalance {
+			c.queue() // it was passed over while it was to move
 			continue
 		}
-		c.unwatch(&c.client)
-		c.unwatch(&c.endpoint)
-		timed := c.timer.index != 0
-		c.at.Store(to)
-		l.timers.stop(&c.timer)
-		l.load.Add(-1)
-		to.load.Add(1)
-		to.do(func() { c.arrive(to, timed) })
+		l.send(c, to)
 	}
-	clear(l.leaving[len(stay):])
-	l.leaving = stay
+	clear(l.migrating[len(stay):])
+	l.migrating = stay
 }
 
-// arrive continues a connection on another loop.
+// send hands a connection over to another loop.
+func (l *loop) send(c *conn, to *loop) {
+	c.unwatch(&c.client)
+	c.unwatch(&c.endpoint)
+	timed := c.timer.index != 0
+	c.at.Store(to)
+	l.timers.stop(&c.timer)
+	l.load.Add(-1)
+	to.load.Add(1)
+	to.do(func() { c.arrive(to, timed) })
+}
+
+// arrive continues a connection on the loop that it has moved to.
 func (c *conn) arrive(l *loop, timed bool) {
 	c.l = l
 	if timed {

@@ -13,8 +13,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads, and
-// not one or two of each.
+// Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads,
+// and not one or two of each.
 func TestSmallExchangesBesideUploads(t *testing.T) {
 	const uploads, exchanges, most = 128, 30, 64 << 20
 	r := newRigOf(t, 1, splice.Options{})
@@ -57,7 +57,7 @@ func TestEvenLoops(t *testing.T) {
 	at := r.open(t, serveTCP(t, echo))
 	for range 32 {
 		c := dialTCP(t, at)
-		for range 2 * settledAfter {
+		for range 2 * longLivedAfter {
 			c.Write([]byte("a"))
 			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 				t.Fatal(err)
@@ -71,14 +71,15 @@ func TestEvenLoops(t *testing.T) {
 	}
 }
 
-// Bulk that stays is spread over the loops too, although it always waits for a turn.
+// Bulk that stays is spread over the loops too, although it is always queued.
 func TestEvenLoopsOfBulk(t *testing.T) {
 	r := newRigOf(t, 2, splice.Options{})
 	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { io.Copy(io.Discard, c) }))
 	stop := uploadTo(t, at, 8)
 	defer stop()
 	eventually(t, func() bool { return r.loops[0].load.Load()+r.loops[1].load.Load() == 8 }, "eight streams are load")
-	eventually(t, func() bool { return r.loops[0].load.Load() >= 3 && r.loops[1].load.Load() >= 3 }, "they are spread evenly")
+	eventually(t, func() bool { return r.loops[0].load.Load() >= 3 && r.loops[1].load.Load() >= 3 },
+		"they are spread evenly")
 }
 
 // uploadTo has n connections send as much as will go, until stop.

@@ -6,8 +6,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// begin gives a connection its first turn. The client's first bytes are in most likely, so they are passed on before the
-// client is watched: its first event is then about something new.
+// begin starts to carry. The client's first bytes have most likely arrived, so they are passed on before the client is
+// watched: its first event is then about something new.
 func (c *conn) begin(s splice.Step) {
 	c.stage, c.until = relaying, 0
 	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
@@ -19,76 +19,76 @@ func (c *conn) begin(s splice.Step) {
 	}
 }
 
-// watchBoth watches the ends that are not watched yet. What holds by now comes as their first event.
+// watchBoth watches the sockets that are not watched yet. What holds by now is reported as their first event.
 func (c *conn) watchBoth() {
 	events := uint32(streamEvents)
 	if c.client.writable {
-		events &^= unix.EPOLLOUT // asked for when the client does not take what it gets
+		events &^= unix.EPOLLOUT // watched for once the client's send buffer is full
 	}
 	for _, w := range []struct {
-		end    *end
+		socket *socket
 		tag    uint8
 		events uint32
 	}{{&c.client, tagClient, events}, {&c.endpoint, tagEndpoint, streamEvents}} {
-		if w.end.watched {
+		if w.socket.watched {
 			continue
 		}
-		if e := c.l.watchEnd(c, w.end, w.tag, w.events); e != 0 {
+		if e := c.l.watchSocket(c, w.socket, w.tag, w.events); e != 0 {
 			c.perform(c.Exhausted())
 			return
 		}
 	}
 }
 
-// relay gives both directions a turn and ends the connection when both are done or one of the ends is gone.
+// relay gives both directions a quantum, and ends the connection at the end of both or at an error of either socket.
 func (c *conn) relay() {
 	if c.stage != relaying {
 		return
 	}
-	c.settle()
+	c.rebalance()
 	moved := c.up.carried + c.down.carried
-	up, e := c.up.turn(c.l, &c.client, &c.endpoint)
-	if up >= srcGone {
-		c.gone(sideOf(up == srcGone), e)
+	up, e := c.up.carry(c.l, &c.client, &c.endpoint)
+	if up >= sourceFailed {
+		c.broken(sideOf(up == sourceFailed), e)
 		return
 	}
 	had := c.down.carried
-	down, e := c.down.turn(c.l, &c.endpoint, &c.client)
+	down, e := c.down.carry(c.l, &c.endpoint, &c.client)
 	if had == 0 && c.down.carried > 0 {
 		c.FirstByte(c.l.clock())
 	}
-	if down >= srcGone {
-		c.gone(sideOf(down == dstGone), e)
+	if down >= sourceFailed {
+		c.broken(sideOf(down == destinationFailed), e)
 		return
 	}
 	if c.up.carried+c.down.carried != moved {
 		c.Moved(c.l.now)
 	}
 	c.publish()
-	// An end that broke while nothing is read from it: its direction is over already, or stuck at the other end.
+	// A socket that failed while nothing is read from it: its stream is at EOF, or its peer's send buffer is full.
 	switch {
-	case c.client.broken && up != more:
-		c.gone(splice.Client, sysError(c.client.fd))
-	case c.endpoint.broken && down != more:
-		c.gone(splice.Endpoint, sysError(c.endpoint.fd))
+	case c.client.failed && up != more:
+		c.broken(splice.Client, sysError(c.client.fd))
+	case c.endpoint.failed && down != more:
+		c.broken(splice.Endpoint, sysError(c.endpoint.fd))
 	default:
 		c.after(up, down)
 	}
 }
 
-// after settles what comes next once neither end is gone.
-func (c *conn) after(up, down verdict) {
+// after passes on what ends, and queues the connection if there is more to do.
+func (c *conn) after(up, down progress) {
 	switch {
-	case up == ended && down == ended:
+	case up == atEOF && down == atEOF:
 		if !c.HalfClosed() {
 			c.EOF(splice.Client, c.l.now) // both at once: no side is left to be half-closed
 		}
 		c.perform(c.EOF(splice.Endpoint, c.l.now)) // which passes the second FIN on
 		return
 	case c.HalfClosed():
-	case up == ended:
+	case up == atEOF:
 		c.halfClose(splice.Client, &c.endpoint)
-	case down == ended:
+	case down == atEOF:
 		c.halfClose(splice.Endpoint, &c.client)
 	}
 	if up == more || down == more {
@@ -104,16 +104,16 @@ func sideOf(client bool) splice.Side {
 	return splice.Endpoint
 }
 
-// queue has the connection wait for a turn among bulk.
+// queue has the connection wait for a quantum.
 func (c *conn) queue() {
 	if !c.queued {
 		c.queued = true
-		c.l.turns.add(c)
+		c.l.quanta.add(c)
 	}
 }
 
-// wake gives a connection a turn of which something was told: at once what is small, bulk after that.
-func (c *conn) wake() {
+// schedule relays what an event is about: at once, unless it is bulk, which comes after all that is small.
+func (c *conn) schedule() {
 	if c.up.isBulk() || c.down.isBulk() {
 		c.queue()
 		return
@@ -122,7 +122,7 @@ func (c *conn) wake() {
 }
 
 // halfClose passes the first FIN on.
-func (c *conn) halfClose(from splice.Side, to *end) {
+func (c *conn) halfClose(from splice.Side, to *socket) {
 	s := c.EOF(from, c.l.now)
 	sysShutdownWrite(to.fd)
 	c.setTimer(s.Until)

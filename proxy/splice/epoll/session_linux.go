@@ -25,7 +25,7 @@ type session struct {
 func (s *session) Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, splice.Shortage, error) {
 	if e := s.connect(endpoint, as); e != 0 {
 		s.Close()
-		return netip.AddrPort{}, s.u.l.engine.short(e), e
+		return netip.AddrPort{}, s.u.l.engine.shortage(e), e
 	}
 	if first != nil {
 		sysSend(s.fd, first)

@@ -6,33 +6,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// end is one of the two sockets.
-type end struct {
+// socket is one of the two sockets of a connection, with what epoll has reported of it.
+type socket struct {
 	fd       int
-	id       uint32
+	id       uint32 // of the watch
 	watched  bool
-	forOut   bool // and told when it can be written to
+	forOut   bool // EPOLLOUT is watched for too
 	readable bool
 	writable bool
-	hup      bool // FIN or reset is in: reads go on until they say so
-	broken   bool // it has a pending error
+	hup      bool // a FIN or reset has arrived: reads go on until they return it
+	failed   bool // it has a pending error
 	urgent   bool // it has sent an urgent byte
 }
 
-// Tags tell a conn which of its ends is ready.
+// The tags of a connection's two watches.
 const (
 	tagClient uint8 = iota
 	tagEndpoint
 )
 
-func (l *loop) watchEnd(c *conn, s *end, tag uint8, events uint32) syscall.Errno {
+func (l *loop) watchSocket(c *conn, s *socket, tag uint8, events uint32) syscall.Errno {
 	id, e := l.watch(s.fd, events, c, tag)
 	s.id, s.watched, s.forOut = id, e == 0, events&unix.EPOLLOUT != 0
 	return e
 }
 
-// note keeps what an event said.
-func (s *end) note(events uint32) {
+// note keeps what an event has reported.
+func (s *socket) note(events uint32) {
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.readable = true
 	}
@@ -40,7 +40,7 @@ func (s *end) note(events uint32) {
 		s.hup = true
 	}
 	if events&unix.EPOLLERR != 0 {
-		s.broken = true
+		s.failed = true
 	}
 	if events&unix.EPOLLPRI != 0 {
 		s.urgent = true
@@ -50,8 +50,8 @@ func (s *end) note(events uint32) {
 	}
 }
 
-// full notes that an end takes no more, and has the loop told when it does again.
-func (s *end) full(l *loop) {
+// full notes that the send buffer is full, and has the loop report when it no longer is.
+func (s *socket) full(l *loop) {
 	s.writable = false
 	if s.watched && !s.forOut {
 		s.forOut = true
@@ -59,11 +59,11 @@ func (s *end) full(l *loop) {
 	}
 }
 
-// stopped tells what an error of a read means.
-func (s *end) stopped(e syscall.Errno) (verdict, syscall.Errno) {
+// readFailed is what an error of a read means for the flow.
+func (s *socket) readFailed(e syscall.Errno) (progress, syscall.Errno) {
 	if e == unix.EAGAIN {
 		s.readable = false
-		return waits, 0
+		return blocked, 0
 	}
-	return srcGone, e
+	return sourceFailed, e
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// sourcePorts is the range of local ports that sockets to endpoints are bound to. The kernel gives a port away again that
-// was used towards an endpoint within the last minute (TIME_WAIT) if it is asked for that very port, and has not to search
-// then; left to choose it does neither. Its own range for outgoing connections is the rest of the host's: ports that are
-// asked for there it gives to nobody else. Safe for concurrent use.
+// sourcePorts is the range of local ports that sockets to endpoints are bound to. If the kernel is asked for one port
+// it reuses it even when it was used towards that endpoint within the last minute (TIME_WAIT), and need not search; if
+// it chooses itself it does neither. Its own range for outgoing connections is left to the rest of the host, since
+// ports that are bound there are not available to connect. Safe for concurrent use.
 type sourcePorts struct {
 	first, size uint32
 	stride      uint32
-	turn        atomic.Uint32
-	spared      [1 << 16 / 32]uint32        // never to be used; a bit for each port
-	taken       [1 << 16 / 32]atomic.Uint32 // those, and listened at as of the last look
-	forget      atomic.Int64                // when all of taken but spared is tried again, on the core's clock
+	steps       atomic.Uint32
+	spared      [1 << 16 / 32]uint32        // never used; a bit for each port
+	taken       [1 << 16 / 32]atomic.Uint32 // those, and those that others listen at
+	forget      atomic.Int64                // when those are tried again, on the core's clock
 }
 
 const (
-	portTries    = 4  // of ports in use towards an endpoint, before the kernel chooses: each costs a socket
-	portBinds    = 4  // to ports with listeners
+	portTries    = 4  // ports in use towards an endpoint before the kernel chooses: each costs a socket
+	portBinds    = 4  // binds to ports with listeners
 	portsSkipped = 64 // ports with listeners in a row, then there are few others
 )
 
@@ -44,7 +44,7 @@ func newSourcePorts(within splice.PortSpan, spare []splice.PortSpan) *sourcePort
 	p.size = uint32(within.Last) - uint32(within.First) + 1
 	for p.stride = p.size*5/8 | 1; gcd(p.stride, p.size) != 1; p.stride += 2 {
 	}
-	p.turn.Store(rand.Uint32N(p.size))
+	p.steps.Store(rand.Uint32N(p.size))
 	return p
 }
 
@@ -64,7 +64,7 @@ func (p *sourcePorts) next(now time.Duration) uint16 {
 		}
 	}
 	for range min(p.size, portsSkipped) {
-		port := p.first + uint32(uint64(p.turn.Add(1))*uint64(p.stride)%uint64(p.size))
+		port := p.first + uint32(uint64(p.steps.Add(1))*uint64(p.stride)%uint64(p.size))
 		if p.taken[port/32].Load()&(1<<(port%32)) == 0 {
 			return uint16(port)
 		}
@@ -72,5 +72,5 @@ func (p *sourcePorts) next(now time.Duration) uint16 {
 	return 0
 }
 
-// busy has a port be left alone for some time.
+// busy leaves a port alone for some time.
 func (p *sourcePorts) busy(port uint16) { p.taken[port/32].Or(1 << (port % 32)) }

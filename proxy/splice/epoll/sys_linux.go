@@ -12,7 +12,7 @@ import (
 )
 
 // The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
-// need not hear of them, and telling it costs more than many of them do. The runtime's own signals may interrupt them.
+// need not know of them, and telling it costs more than many of them do. The runtime's own signals may interrupt them.
 
 func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	for {
@@ -24,7 +24,7 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
-// sysPeek reads what stays to be read.
+// sysPeek reads without taking anything out of the receive buffer.
 func sysPeek(fd int, b []byte) (int, syscall.Errno) {
 	for {
 		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
@@ -40,8 +40,8 @@ func sysSend(fd int, b []byte) (int, syscall.Errno) { return sysSendAs(fd, b, 0)
 // sysSendAs sends with further flags.
 func sysSendAs(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
-			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT|flags, 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+			uintptr(len(b)), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT|flags, 0, 0)
 		if e != unix.EINTR {
 			return int(n), e
 		}
@@ -73,7 +73,8 @@ func sysAccept(fd int, sa *sockaddr) (int, syscall.Errno) {
 }
 
 func sysSocket(family, kind int) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall(unix.SYS_SOCKET, uintptr(family), uintptr(kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC), 0)
+	kind |= unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
+	n, _, e := syscall.RawSyscall(unix.SYS_SOCKET, uintptr(family), uintptr(kind), 0)
 	return int(n), e
 }
 
@@ -115,34 +116,37 @@ func sysError(fd int) syscall.Errno {
 }
 
 func sysEpollCtl(ep, op, fd int, ev *unix.EpollEvent) syscall.Errno {
-	_, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(ev)), 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd),
+		uintptr(unsafe.Pointer(ev)), 0, 0)
 	return e
 }
 
-// sysEpollWait waits for up to ms milliseconds (-1 = without end). The scheduler is told: it takes the processor away
-// from who waits longer than some 20 µs.
+// sysEpollWait waits for up to ms milliseconds (-1: for ever). The scheduler knows: after some 20 µs it gives the P to
+// another goroutine.
 func sysEpollWait(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
-	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms), 0, 0)
+	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), uintptr(ms), 0, 0)
 	return int(n), e
 }
 
-// sysEpollPoll is sysEpollWait behind the scheduler's back.
+// sysEpollPoll is sysEpollWait without telling the scheduler.
 func sysEpollPoll(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms), 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), uintptr(ms), 0, 0)
 	return int(n), e
 }
 
 func sysYield() { syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) } //nolint:errcheck // it cannot fail
 
 func sysRecvmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)),
-		unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])),
+		uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 	return int(n), e
 }
 
 func sysSendmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)),
-		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])),
+		uintptr(len(msgs)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), e
 }
 
@@ -199,12 +203,12 @@ func putPktinfo(b []byte, local netip.Addr) int {
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	data := b[unix.SizeofCmsghdr:]
 	if local.Is4() {
-		*hdr = unix.Cmsghdr{Len: unix.SizeofCmsghdr + unix.SizeofInet4Pktinfo, Level: unix.IPPROTO_IP, Type: unix.IP_PKTINFO}
+		hdr.Level, hdr.Type, hdr.Len = unix.IPPROTO_IP, unix.IP_PKTINFO, unix.SizeofCmsghdr+unix.SizeofInet4Pktinfo
 		clear(data[:unix.SizeofInet4Pktinfo])
 		*(*[4]byte)(data[4:]) = local.As4() // ipi_spec_dst
 		return pktinfo4Space
 	}
-	*hdr = unix.Cmsghdr{Len: unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo, Level: unix.IPPROTO_IPV6, Type: unix.IPV6_PKTINFO}
+	hdr.Level, hdr.Type, hdr.Len = unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, unix.SizeofCmsghdr+unix.SizeofInet6Pktinfo
 	*(*[16]byte)(data) = local.As16()
 	binary.NativeEndian.PutUint32(data[16:], 0)
 	return pktinfo6Space
@@ -234,7 +238,8 @@ func sysBind(fd int, sa *sockaddr) syscall.Errno {
 // localAddr is the address a socket is bound to, the zero AddrPort when there is none.
 func localAddr(fd int) netip.AddrPort {
 	sa := sockaddr{size: unix.SizeofSockaddrInet6}
-	_, _, e := syscall.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(unsafe.Pointer(&sa.size)))
+	_, _, e := syscall.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)),
+		uintptr(unsafe.Pointer(&sa.size)))
 	if e != 0 {
 		return netip.AddrPort{}
 	}

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// timer is one deadline of its owner. A deadline that moves later need not touch the heap: the owner looks at its own
-// state when the timer fires and sets it again.
+// timer is one deadline of its owner. A deadline that moves later need not touch the heap: when the timer fires the
+// owner looks at its own state and sets it again.
 type timer struct {
-	at    time.Duration // on the loop's clock
+	at    time.Duration // on the core's clock
 	index int           // in the heap, from 1; 0 = not set
 	owner timed
 }
 
-// timed is told when its timer fired; the timer is unset by then.
+// timed is called when its timer fired, which is unset by then.
 type timed interface{ expired(now time.Duration) }
 
 // timers is a heap of the timers of one loop.

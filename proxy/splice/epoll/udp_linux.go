@@ -17,11 +17,11 @@ type udpSocket struct {
 	id       uint32
 	watched  bool
 	closed   bool
-	timer    timer // of the sessions, or of another start
+	timer    timer // of the sessions; until the socket is watched, of another try to watch it
 }
 
 func openUDP(e *engine, f *splice.Front, fd int, port uint16) *udpSocket {
-	u := &udpSocket{l: e.loops[int(e.turn.Add(1))%len(e.loops)], fd: fd}
+	u := &udpSocket{l: e.loops[int(e.next.Add(1))%len(e.loops)], fd: fd}
 	u.timer.owner = u
 	u.sessions = splice.NewSessions(f, port, u)
 	u.l.do(u.start)
@@ -70,7 +70,7 @@ func (u *udpSocket) Do(f func()) bool { return u.l.do(f) }
 // SetTimer implements SessionSocket.
 func (u *udpSocket) SetTimer(at time.Duration) {
 	switch {
-	case !u.watched: // the timer is for another start, which sweeps
+	case !u.watched: // expired sweeps
 	case at < 0:
 		u.l.timers.stop(&u.timer)
 	default:
@@ -93,7 +93,7 @@ func (u *udpSocket) ready(uint32, uint8) {
 	d := u.l.dgrams
 	n, e := d.receive(u.fd)
 	if e != 0 {
-		return // EAGAIN, or a pending error that receiving has taken off
+		return // EAGAIN, or a pending error, which is cleared by now
 	}
 	for i := range n {
 		data, client, local, iface := d.datagram(i)

@@ -30,7 +30,8 @@ func snapshot(t *trial) {
 		return len(all) == 1 && all[0].BytesToClient == 5
 	})
 	want := splice.Live{
-		Service: tcp.Name(), Client: addrOf(c.LocalAddr()), OriginalDst: tcp.at, Endpoint: known([]netip.AddrPort{server})[0],
+		Service: tcp.Name(), Client: addrOf(c.LocalAddr()), OriginalDst: tcp.at,
+		Endpoint:        known([]netip.AddrPort{server})[0],
 		BytesFromClient: 5, BytesToEndpoint: 5, BytesFromEndpoint: 5, BytesToClient: 5,
 	}
 	got := d.Snapshot()[0]
@@ -161,7 +162,8 @@ func events(t *trial) {
 	})
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if len(all.started) != 1 || all.started[0].Client != rec.Client || len(all.ended) != 1 || all.ended[0].ID != rec.ID {
+	if len(all.started) != 1 || all.started[0].Client != rec.Client ||
+		len(all.ended) != 1 || all.ended[0].ID != rec.ID {
 		t.Errorf("started %+v, ended %+v", all.started, all.ended)
 	}
 	if slices.ContainsFunc(all.ids, func(id uint64) bool { return id != rec.ID }) {

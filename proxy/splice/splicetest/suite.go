@@ -80,6 +80,6 @@ func scenarios() []scenario {
 	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
 		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
-		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), registryScenarios(),
-		successorScenarios(), systemScenarios())
+		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(),
+		registryScenarios(), successorScenarios(), systemScenarios())
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// A loop that hangs is found by the answer that it owes, and one that sleeps without timers is not taken for one.
+// A loop that hangs is found by its pending probe, and one that sleeps without timers is not reported.
 func TestSilentLoop(t *testing.T) {
 	r := newRigOf(t, 3, splice.Options{})
 	answered := func() {
 		t.Helper()
-		for began := time.Now(); r.owes() > 0; time.Sleep(time.Millisecond) {
+		for began := time.Now(); r.pending() > 0; time.Sleep(time.Millisecond) {
 			if time.Since(began) > 10*time.Second {
-				t.Fatal("a loop that has nothing to do does not answer")
+				t.Fatal("an idle loop does not answer")
 			}
 		}
 	}
@@ -29,13 +29,13 @@ func TestSilentLoop(t *testing.T) {
 	}
 	quiet()
 	time.Sleep(50 * time.Millisecond)
-	quiet() // nobody owes anything for a time in which nobody asked
+	quiet() // time without a probe does not count
 	hang := make(chan struct{})
 	r.loops[1].do(func() { <-hang })
 	r.Silent()
 	time.Sleep(50 * time.Millisecond)
 	if d := r.Silent(); d < 50*time.Millisecond || d > time.Minute {
-		t.Errorf("one loop hangs for 50ms, and is said to be silent for %v", d)
+		t.Errorf("a loop hangs for 50ms, and Silent returns %v", d)
 	}
 	close(hang)
 	quiet()
@@ -45,10 +45,10 @@ func TestSilentLoop(t *testing.T) {
 	}
 }
 
-// owes counts the loops that owe an answer.
-func (r *rig) owes() (n int) {
+// pending counts the loops that have not answered their probe.
+func (r *rig) pending() (n int) {
 	for _, l := range r.loops {
-		if l.pulse.owes.Load() > 0 {
+		if l.probe.pending.Load() > 0 {
 			n++
 		}
 	}
