@@ -15,7 +15,9 @@ func TestSuite(t *testing.T) {
 			splicetest.Run(t, splicetest.Engine{
 				Open: epoll.Open(loops),
 				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
-					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks | splicetest.Inheritance,
+					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks |
+					splicetest.Inheritance | splicetest.FailedPorts | splicetest.Undelivered |
+					splicetest.ResetsAfterEnd,
 			})
 		})
 	}

@@ -12,7 +12,7 @@ func resetScenarios() []scenario {
 	return []scenario{
 		{name: "ResetByClient", run: resetByClient},
 		{name: "ResetByEndpoint", run: resetByEndpoint},
-		{name: "ResetByClientAfterItsEnd", run: resetByClientAfterItsEnd},
+		{name: "ResetByClientAfterItsEnd", run: resetByClientAfterItsEnd, needs: ResetsAfterEnd},
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 	LocalPorts                             // a host without a free UDP port is a shortage that a record names
 	Marks                                  // Options.Mark is set on what is sent to endpoints
 	Inheritance                            // Options.Listen is used
+	FailedPorts                            // the record has our own address of dials that failed
+	Undelivered                            // the record of a broken connection tells what was read and not delivered
+	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 )
 
 // scenario is one test of the suite.

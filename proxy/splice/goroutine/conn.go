@@ -1,0 +1,165 @@
+package goroutine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// conn is a splice.Conn with its sockets. Whoever holds mu owns the Conn.
+type conn struct {
+	splice.Conn
+	e      *Engine
+	client *net.TCPConn
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	steps  chan splice.Step // StepDial and StepCarry, for run; closed at the end
+	moved  atomic.Int64     // when bytes last moved, on the core's clock
+
+	mu       sync.Mutex
+	endpoint *net.TCPConn // guarded by mu; nil: none is connected
+	timer    *time.Timer  // guarded by mu
+	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
+}
+
+// load is what one read brought.
+type load struct {
+	buf *buffer
+	n   int
+	err error
+}
+
+// serve starts the life of an accepted connection.
+func (e *Engine) serve(f *splice.Front, client *net.TCPConn) {
+	if !e.begin() {
+		reset(client)
+		return
+	}
+	c := &conn{e: e, client: client, steps: make(chan splice.Step, 1)}
+	c.ctx, c.cancel = context.WithCancel(e.ctx)
+	c.Accept(f, c, addrOf(client.RemoteAddr()), e.core.Now())
+	go c.run()
+}
+
+// run admits the connection, dials, and then carries one direction.
+func (c *conn) run() {
+	c.do(func(now time.Duration) splice.Step { return c.Admit(c.originalDst(), now) })
+	for s := range c.steps {
+		if s.Kind == splice.StepCarry {
+			c.carry(s.Header)
+			return
+		}
+		c.dial(s)
+	}
+}
+
+func (c *conn) originalDst() (dst netip.AddrPort) {
+	family := service.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
+	err := errors.ErrUnsupported
+	if ask := c.e.core.Options().OriginalDst; ask != nil {
+		control(c.client, func(fd uintptr) { dst, err = ask(int(fd), family) })
+	}
+	if err != nil {
+		return addrOf(c.client.LocalAddr())
+	}
+	return dst
+}
+
+// Interface implements splice.Owner.
+func (c *conn) Interface() (index int) {
+	if c.e.host.Interface == nil {
+		return 0
+	}
+	family := service.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
+	control(c.client, func(fd uintptr) { index = c.e.host.Interface(fd, family) })
+	return index
+}
+
+// Post implements splice.Owner.
+func (c *conn) Post(next func(now time.Duration) splice.Step) { go c.do(next) }
+
+// do calls next as the owner, and does the step that it returns. False: the connection has ended.
+func (c *conn) do(next func(now time.Duration) splice.Step) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Ended() {
+		return false
+	}
+	c.perform(next(c.e.core.Now()))
+	return true
+}
+
+// perform does what the core has decided.
+func (c *conn) perform(s splice.Step) {
+	switch s.Kind {
+	case splice.StepDial:
+		c.steps <- s
+	case splice.StepCarry:
+		c.setTimer(s.Until)
+		c.steps <- s
+	case splice.StepWait:
+		if c.endpoint == nil {
+			c.watchClient()
+		}
+		c.setTimer(s.Until)
+	case splice.StepHalfClose:
+		c.setTimer(s.Until)
+	case splice.StepEnd:
+		c.close(s.Reset)
+	}
+}
+
+// setTimer has Expired called at a time; negative: never.
+func (c *conn) setTimer(until time.Duration) {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if until >= 0 {
+		c.timer = time.AfterFunc(until-c.e.core.Now(), c.expired)
+	}
+}
+
+func (c *conn) expired() {
+	c.do(func(now time.Duration) splice.Step {
+		if at := time.Duration(c.moved.Load()); at > 0 {
+			c.Moved(at)
+		}
+		return c.Expired(now)
+	})
+}
+
+// close closes both sockets, which ends whatever waits for them.
+func (c *conn) close(byReset bool) {
+	c.setTimer(-1)
+	c.cancel()
+	for _, socket := range []*net.TCPConn{c.client, c.endpoint} {
+		switch {
+		case socket == nil:
+		case byReset:
+			reset(socket)
+		default:
+			socket.Close()
+		}
+	}
+	c.Closed(c.e.core.Now())
+	close(c.steps)
+	c.e.live.Done()
+}
+
+// reset closes a socket so that its peer sees a reset.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	c.Close()
+}
+
+// broken ends the connection, one side of which is no more.
+func (c *conn) broken(side splice.Side, err error) {
+	c.do(func(now time.Duration) splice.Step { return c.Broken(side, cause(err), lost(err)) })
+}

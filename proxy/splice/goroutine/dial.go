@@ -1,0 +1,104 @@
+package goroutine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
+const watchedAfter = 20 * time.Millisecond
+
+// dial connects to an endpoint and tells the core how that went.
+func (c *conn) dial(s splice.Step) {
+	ctx, cancel := context.WithTimeout(c.ctx, s.Until-c.e.core.Now())
+	defer cancel()
+	watch := time.AfterFunc(watchedAfter, func() {
+		c.do(func(time.Duration) splice.Step {
+			c.watchClient()
+			return splice.Step{}
+		})
+	})
+	socket, err := c.e.dial(ctx, s)
+	watch.Stop()
+	if !c.do(func(now time.Duration) splice.Step { return c.dialled(socket, err, now) }) && err == nil {
+		socket.Close()
+	}
+}
+
+// dialled has the core decide what comes after an attempt.
+func (c *conn) dialled(socket *net.TCPConn, err error, now time.Duration) splice.Step {
+	switch {
+	case err == nil:
+		c.endpoint = socket
+		c.Dialling(addrOf(socket.LocalAddr()))
+		return c.Connected(now)
+	case deadlinePassed(err):
+		return c.Expired(now)
+	}
+	lack := shortage(err)
+	if lack != splice.Enough {
+		c.e.core.Options().Trouble(cause(err))
+	}
+	return c.Failed(cause(err), lack, now)
+}
+
+func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) {
+	d := net.Dialer{KeepAliveConfig: keepalive(), Control: e.dialControl(service.TCP, s.As)}
+	d.SetMultipathTCP(false)
+	socket, err := d.DialContext(ctx, network("tcp", s.Endpoint.Addr()), s.Endpoint.String())
+	if err != nil {
+		return nil, err
+	}
+	return socket.(*net.TCPConn), nil
+}
+
+// dialControl is the Control of a socket to an endpoint.
+func (e *Engine) dialControl(p service.Protocol, as netip.Addr) func(string, string, syscall.RawConn) error {
+	return func(_, _ string, raw syscall.RawConn) (err error) {
+		failed := raw.Control(func(fd uintptr) {
+			if e.host.Dialling != nil {
+				err = e.host.Dialling(fd, p, e.core.Options().Mark)
+			}
+			if as.IsValid() {
+				e.bindTransparent(fd, as)
+			}
+		})
+		return errors.Join(failed, err)
+	}
+}
+
+// bindTransparent has an endpoint see the client's address, where the host can and may.
+func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
+	err := errors.ErrUnsupported
+	if e.host.BindTransparent != nil {
+		err = e.host.BindTransparent(fd, client)
+	}
+	if err != nil {
+		e.core.NotTransparent(err)
+	}
+}
+
+// watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends that. mu is held.
+func (c *conn) watchClient() {
+	if c.early != nil {
+		return
+	}
+	early := make(chan load, 1)
+	c.early = early
+	go func() {
+		l := load{buf: takeBuffer()}
+		l.n, l.err = c.client.Read(l.buf[:])
+		early <- l
+		if l.err != nil && l.err != io.EOF {
+			c.broken(splice.Client, l.err)
+		}
+	}()
+}

@@ -1,0 +1,34 @@
+package goroutine
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Host is what the operating system can do beyond package net. A nil field: it cannot.
+type Host struct {
+	// Listening sets options of a socket that clients connect or write to, before it is bound.
+	Listening func(fd uintptr, protocol service.Protocol) error
+	// Dialling sets options of a socket to an endpoint, before it is connected, and marks what it sends unless mark is 0.
+	Dialling func(fd uintptr, protocol service.Protocol, mark uint32) error
+	// BindTransparent binds such a socket to the client's address, which is not this host's.
+	BindTransparent func(fd uintptr, client netip.Addr) error
+	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
+	Interface func(fd uintptr, family service.IPFamily) int
+	// Receive reads from a TCP socket without blocking; urgent: the one byte read is the urgent one of its sender.
+	Receive func(fd uintptr, buf []byte) (n int, urgent bool, err error)
+	// Error takes the pending error of a TCP socket, nil if there is none. Without it a reset by a side whose stream has
+	// ended is noticed when something is sent to it.
+	Error func(fd uintptr) error
+	// SendUrgent writes one byte to a TCP socket as its urgent one, without blocking.
+	SendUrgent func(fd uintptr, b []byte) error
+}
+
+// control calls a func with the descriptor of a socket.
+func control(c syscall.Conn, call func(fd uintptr)) {
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(call) // closed meanwhile: then nobody needs it
+	}
+}

@@ -1,0 +1,125 @@
+package goroutine
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// The pause after an accept failed for want of something doubles from the first to the last.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// lastAccepts is how long a listener that closes still takes what the kernel has accepted already.
+const lastAccepts = 10 * time.Millisecond
+
+// keepalive of both sides: a peer that is gone is noticed within some three minutes.
+func keepalive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 9}
+}
+
+// listener is a listening TCP socket of a front.
+type listener struct {
+	e     *Engine
+	front *splice.Front
+	tcp   *net.TCPListener
+}
+
+func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
+	l, err := e.listenerAt(at)
+	if err != nil {
+		return nil, cause(err)
+	}
+	n := &listener{e: e, front: f, tcp: l.(*net.TCPListener)}
+	e.add(n)
+	if !e.start(n.run) {
+		n.close()
+	}
+	return n, nil
+}
+
+// listenerAt takes over the listener of a predecessor, or makes one.
+func (e *Engine) listenerAt(at netip.AddrPort) (net.Listener, error) {
+	file, err := e.core.Options().Listen(service.TCP, at)
+	if err != nil {
+		return nil, err
+	}
+	if file != nil {
+		defer file.Close()
+		return net.FileListener(file)
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepalive(), Control: e.listenControl(service.TCP)}
+	config.SetMultipathTCP(false)
+	return config.Listen(e.ctx, network("tcp", at.Addr()), at.String())
+}
+
+// listenControl is the Control of a socket that clients come to.
+func (e *Engine) listenControl(protocol service.Protocol) func(string, string, syscall.RawConn) error {
+	if e.host.Listening == nil {
+		return nil
+	}
+	return func(_, _ string, raw syscall.RawConn) (err error) {
+		failed := raw.Control(func(fd uintptr) { err = e.host.Listening(fd, protocol) })
+		return errors.Join(failed, err)
+	}
+}
+
+// Sessions implements splice.Socket.
+func (n *listener) Sessions() *splice.Sessions { return nil }
+
+// Drain implements splice.Socket.
+func (n *listener) Drain() { n.end() }
+
+// Close implements splice.Socket.
+func (n *listener) Close() { n.end() }
+
+func (n *listener) stop() { n.end() }
+
+// end has run return soon. What the kernel has accepted is a successor's if there is one.
+func (n *listener) end() {
+	last := time.Now()
+	if !n.e.core.Left() {
+		last = last.Add(lastAccepts)
+	}
+	_ = n.tcp.SetDeadline(last)
+}
+
+func (n *listener) close() {
+	n.tcp.Close()
+	n.e.remove(n)
+	n.e.core.Options().Account.Close(1)
+}
+
+// run accepts until the listener ends.
+func (n *listener) run() {
+	defer n.close()
+	for pause := time.Duration(0); ; {
+		c, err := n.tcp.AcceptTCP()
+		switch {
+		case err == nil:
+			pause = 0
+			n.e.serve(n.front, c)
+		case deadlinePassed(err), errors.Is(err, net.ErrClosed):
+			return
+		case shortage(err) != splice.Enough:
+			n.e.core.AcceptFailed(err)
+			pause = min(max(2*pause, firstPause), lastPause)
+			n.rest(pause)
+		}
+	}
+}
+
+// rest waits, unless the engine ends.
+func (n *listener) rest(pause time.Duration) {
+	select {
+	case <-n.e.ctx.Done():
+	case <-time.After(pause):
+	}
+}

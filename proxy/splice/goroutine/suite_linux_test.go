@@ -1,0 +1,23 @@
+package goroutine_test
+
+import (
+	"testing"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/splice/goroutine"
+	"github.com/portald/portald/proxy/splice/splicetest"
+)
+
+// What Linux can do beside that.
+func TestSuiteOnLinux(t *testing.T) {
+	splicetest.Run(t, splicetest.Engine{
+		Open: goroutine.Open(goroutine.Host{
+			Listening:       platform.ListenOptions,
+			Dialling:        platform.DialOptions,
+			BindTransparent: platform.BindTransparent,
+			Receive:         platform.Receive, SendUrgent: platform.SendUrgent, Error: platform.PendingError,
+		}),
+		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.ResetsAfterEnd |
+			splicetest.Inheritance,
+	})
+}

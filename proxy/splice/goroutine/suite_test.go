@@ -1,0 +1,15 @@
+package goroutine_test
+
+import (
+	"testing"
+
+	"github.com/portald/portald/proxy/splice/goroutine"
+	"github.com/portald/portald/proxy/splice/splicetest"
+)
+
+// What every system can do.
+func TestSuite(t *testing.T) {
+	splicetest.Run(t, splicetest.Engine{Open: goroutine.Open(goroutine.Host{})})
+}
+
+func TestMain(m *testing.M) { splicetest.Main(m) }

@@ -1,0 +1,303 @@
+package goroutine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// maxDatagram is the largest datagram there is, in bytes.
+const maxDatagram = 64 << 10
+
+// udpSocket is a bound UDP socket of a front. Whoever holds mu owns its sessions.
+type udpSocket struct {
+	e      *Engine
+	udp    *net.UDPConn
+	bound  netip.AddrPort
+	family service.IPFamily
+
+	mu       sync.Mutex
+	sessions *splice.Sessions
+	calls    calls
+	timer    *time.Timer // guarded by mu
+	stopped  bool        // guarded by mu; no session begins any more
+	closed   bool        // guarded by mu
+}
+
+func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
+	c, err := e.packetConnAt(at)
+	if err != nil {
+		return nil, cause(err)
+	}
+	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: service.FamilyOf(at.Addr())}
+	u.askWhereTo()
+	u.sessions = splice.NewSessions(f, at.Port(), u)
+	e.add(u)
+	if !e.start(u.receive) {
+		u.shut()
+	}
+	return u, nil
+}
+
+// packetConnAt takes over the socket of a predecessor, or makes one.
+func (e *Engine) packetConnAt(at netip.AddrPort) (net.PacketConn, error) {
+	file, err := e.core.Options().Listen(service.UDP, at)
+	if err != nil {
+		return nil, err
+	}
+	if file != nil {
+		defer file.Close()
+		return net.FilePacketConn(file)
+	}
+	config := net.ListenConfig{Control: e.listenControl(service.UDP)}
+	return config.ListenPacket(e.ctx, network("udp", at.Addr()), at.String())
+}
+
+// askWhereTo has each datagram come with the address that it was sent to, and the interface. Where the system does not tell,
+// it is the address that the socket is bound to.
+func (u *udpSocket) askWhereTo() {
+	if u.family == service.IPv6 {
+		_ = ipv6.NewPacketConn(u.udp).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
+	} else {
+		_ = ipv4.NewPacketConn(u.udp).SetControlMessage(ipv4.FlagDst|ipv4.FlagInterface, true)
+	}
+}
+
+// Sessions implements splice.Socket.
+func (u *udpSocket) Sessions() *splice.Sessions { return u.sessions }
+
+// Drain implements splice.Socket.
+func (u *udpSocket) Drain() { u.sessions.Drain() }
+
+// Close implements splice.Socket.
+func (u *udpSocket) Close() { u.Do(u.shut) }
+
+// shut ends the sessions and closes the socket. mu is held.
+func (u *udpSocket) shut() {
+	if u.closed {
+		return
+	}
+	u.sessions.Close()
+	u.closed = true
+	u.udp.Close()
+	u.e.core.Options().Account.Close(1)
+	u.e.remove(u)
+}
+
+func (u *udpSocket) stop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+}
+
+func (u *udpSocket) end() { u.Do(u.shut) }
+
+// Do implements splice.SessionSocket.
+func (u *udpSocket) Do(f func()) bool {
+	first, ok := u.calls.add(f, u.e)
+	if first {
+		go u.call()
+	}
+	return ok
+}
+
+// call makes the calls that are queued.
+func (u *udpSocket) call() {
+	for f := u.calls.next(); f != nil; f = u.calls.next() {
+		u.mu.Lock()
+		f()
+		u.mu.Unlock()
+		u.e.live.Done()
+	}
+}
+
+// SetTimer implements splice.SessionSocket.
+func (u *udpSocket) SetTimer(at time.Duration) {
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+	if at >= 0 {
+		u.timer = time.AfterFunc(at-u.e.core.Now(), func() {
+			u.Do(func() {
+				if !u.closed {
+					u.sessions.Sweep(u.e.core.Now())
+				}
+			})
+		})
+	}
+}
+
+// receive hands each datagram of a client to its session, until the socket is closed.
+func (u *udpSocket) receive() {
+	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
+	for {
+		n, oobn, _, from, err := u.udp.ReadMsgUDPAddrPort(buf, oob)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err == nil:
+			local, iface := u.whereTo(oob[:oobn])
+			client := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+			u.mu.Lock()
+			u.deliver(buf[:n], splice.SessionKey{Client: client, Local: local}, iface)
+			u.mu.Unlock()
+		}
+	}
+}
+
+// whereTo reads control messages.
+func (u *udpSocket) whereTo(oob []byte) (local netip.Addr, iface int) {
+	local = u.bound.Addr()
+	var dst net.IP
+	if u.family == service.IPv6 {
+		var m ipv6.ControlMessage
+		if m.Parse(oob) == nil {
+			dst, iface = m.Dst, m.IfIndex
+		}
+	} else {
+		var m ipv4.ControlMessage
+		if m.Parse(oob) == nil {
+			dst, iface = m.Dst, m.IfIndex
+		}
+	}
+	if addr, ok := netip.AddrFromSlice(dst); ok {
+		local = addr.Unmap()
+	}
+	return local, iface
+}
+
+// deliver hands a datagram to its session, or begins one. mu is held.
+func (u *udpSocket) deliver(data []byte, key splice.SessionKey, iface int) {
+	if u.closed {
+		return
+	}
+	now := u.e.core.Now()
+	s, ok := u.sessions.Find(key).(*session)
+	if !ok {
+		if u.stopped {
+			return
+		}
+		s = &session{u: u, key: key, iface: iface}
+		if !u.sessions.Open(&s.Session, s, key, iface, now) {
+			return
+		}
+	}
+	s.Received(data, now)
+	s.Forward(data)
+}
+
+// Deliver implements splice.SessionSocket.
+func (u *udpSocket) Deliver(data []byte, of splice.SessionConn) {
+	s := of.(*session)
+	u.deliver(data, s.key, s.iface)
+}
+
+// reply sends a datagram to a client, from the address that it wrote to.
+func (u *udpSocket) reply(data []byte, key splice.SessionKey) error {
+	var oob []byte
+	switch {
+	case key.Local == u.bound.Addr():
+	case u.family == service.IPv6:
+		oob = (&ipv6.ControlMessage{Src: key.Local.AsSlice()}).Marshal()
+	default:
+		oob = (&ipv4.ControlMessage{Src: key.Local.AsSlice()}).Marshal()
+	}
+	_, _, err := u.udp.WriteMsgUDPAddrPort(data, oob, key.Client)
+	return err
+}
+
+// session is a splice.Session with its socket. It is owned as the sessions of its socket are.
+type session struct {
+	splice.Session
+	u     *udpSocket
+	key   splice.SessionKey
+	iface int
+	udp   *net.UDPConn // nil: there is none
+}
+
+// Dial implements splice.SessionConn.
+func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, splice.Shortage, error) {
+	e := s.u.e
+	d := net.Dialer{Control: e.dialControl(service.UDP, as)}
+	c, err := d.DialContext(context.Background(), network("udp", to.Addr()), to.String())
+	if err == nil && first != nil {
+		if _, err = c.Write(first); err != nil {
+			c.Close()
+		}
+	}
+	if err != nil {
+		lack := shortage(err)
+		if lack != splice.Enough {
+			e.core.Options().Trouble(cause(err))
+		}
+		return netip.AddrPort{}, lack, cause(err)
+	}
+	s.udp = c.(*net.UDPConn)
+	udp := s.udp
+	e.live.Go(func() { s.receive(udp) })
+	return addrOf(c.LocalAddr()), splice.Enough, nil
+}
+
+// receive passes on what the endpoint answers, until its socket is closed.
+func (s *session) receive(udp *net.UDPConn) {
+	buf := make([]byte, maxDatagram) // of which only the pages are in memory that answers have touched
+	for {
+		n, err := udp.Read(buf)
+		if !s.answered(udp, buf[:n], err) {
+			return
+		}
+	}
+}
+
+// answered takes one answer or error. False: the socket is closed.
+func (s *session) answered(udp *net.UDPConn, data []byte, err error) bool {
+	s.u.mu.Lock()
+	defer s.u.mu.Unlock()
+	switch {
+	case s.Over() || s.udp != udp || errors.Is(err, net.ErrClosed):
+		return false
+	case err == nil:
+		if s.u.reply(data, s.key) != nil {
+			s.Dropped()
+		}
+		s.Replied(int64(len(data)), s.u.e.core.Now())
+	case tooLarge(err): // an earlier datagram was too large for the way: the next is sent in fragments
+		s.Dropped()
+	default:
+		s.Refused(cause(err), nil)
+	}
+	return true
+}
+
+// Forward implements splice.SessionConn.
+func (s *session) Forward(data []byte) {
+	if s.Hold(data) {
+		return
+	}
+	_, err := s.udp.Write(data)
+	switch {
+	case err == nil:
+		s.Sent(len(data))
+	case refused(err):
+		s.Refused(cause(err), data)
+	default:
+		s.Dropped()
+	}
+}
+
+// Close implements splice.SessionConn.
+func (s *session) Close() {
+	if s.udp != nil {
+		s.udp.Close()
+		s.udp = nil
+	}
+}
