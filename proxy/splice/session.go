@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// SessionConn is an engine's session: the socket to the endpoint, which embeds the Session. It is owned as the Sessions
-// are.
+// SessionConn is an engine's session: the socket to the endpoint, with a Session embedded. Whoever owns the Sessions owns it.
 type SessionConn interface {
 	// Dial makes a socket that sends to one endpoint and receives from it alone, and sends first on it unless that is
 	// nil. The endpoint sees the client's address if as is valid. It returns our own address and port, or an error,
@@ -19,8 +18,8 @@ type SessionConn interface {
 	Close()
 }
 
-// Session is a UDP client address and its socket to an endpoint, apart from that socket. An engine embeds it by value
-// and opens it with Sessions.Open.
+// Session is a UDP session: a client's address and port, and the endpoint that it was assigned. An engine embeds it by
+// value, together with the socket to the endpoint, and opens it with Sessions.Open.
 //
 // For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and
 // one of Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
@@ -39,13 +38,13 @@ type Session struct {
 	held       [][]byte // what the client sent while the host was asked
 }
 
-// maxUnanswered bounds the first datagram that a session keeps for another endpoint, in bytes. Questions are short.
+// maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
 const maxUnanswered = 4096
 
-// maxHeld bounds the datagrams that a session keeps while the host is asked. A resolver asks for two addresses at once.
+// maxHeld is how many datagrams a session keeps while the host is asked. A DNS resolver sends two questions at once.
 const maxHeld = 8
 
-// detachedTime is how long an endpoint that was taken away has for answers to what it was asked.
+// detachedTime is how long a detached session passes on the answers of an endpoint that was removed.
 const detachedTime = 3 * time.Second
 
 // Over tells whether the session has ended.
@@ -90,7 +89,7 @@ func (s *Session) advance(next step) Outcome {
 	return next.outcome
 }
 
-// lost is the first datagram if an endpoint was sent it that is gone, else nil.
+// lost is the first datagram if it was sent to an endpoint that turned out to be gone, else nil.
 func (s *Session) lost() []byte {
 	if s.rec.Connect < 0 {
 		return nil
@@ -107,6 +106,7 @@ func (s *Session) ask(put func() bool) {
 	})
 }
 
+// answered goes on with the answer of the host, and with what was held meanwhile.
 func (s *Session) answered(yes bool) {
 	if s.over {
 		return
@@ -121,7 +121,7 @@ func (s *Session) answered(yes bool) {
 		if s.over {
 			s.table.socket.Deliver(data, s.conn)
 		} else {
-			s.conn.Forward(data) // and it is held anew if the host is asked again
+			s.conn.Forward(data) // which holds it again if the host is asked again
 		}
 	}
 }
@@ -174,11 +174,11 @@ func (s *Session) Replied(n int64, now time.Duration) {
 	s.touch(false, now)
 }
 
-// Refused is called when nobody listens at the endpoint's port, or it cannot be reached, with a datagram of the client
-// that was not sent for that, nil if there is none. A session that never had an answer moves to another endpoint. Any
-// other is over, and the client's next datagram, which that one is, picks anew.
+// Refused reports that the endpoint's port is closed, or the endpoint cannot be reached. unsent is the datagram of the client
+// whose send returned that error, nil if it came from a receive. A session that never had an answer moves to another
+// endpoint. Any other ends, and unsent begins the client's next session.
 func (s *Session) Refused(err error, unsent []byte) {
-	var again []byte // what a detached session was asked without an answer
+	var again []byte // the question of a detached session that had no answer
 	if s.detached {
 		again = s.unanswered
 	}
@@ -195,7 +195,7 @@ func (s *Session) Refused(err error, unsent []byte) {
 	}
 }
 
-// moved tells whether another endpoint was found in place of one that refuses. If not, the session has ended.
+// moved moves the session to another endpoint. False: it has ended instead.
 func (s *Session) moved(err error) bool {
 	switch {
 	case s.detached:
@@ -218,7 +218,7 @@ func (s *Session) moved(err error) bool {
 func (s *Session) touch(waiting bool, now time.Duration) {
 	s.last = now
 	if s.detached && s.waiting == waiting {
-		return // however much comes, it ends at the same time
+		return // use does not prolong it
 	}
 	s.delist()
 	s.waiting = waiting
@@ -236,14 +236,14 @@ func (s *Session) delist() {
 	s.client.lists.of(s).remove(s)
 }
 
-// detach has the client's next datagram begin another session. This one passes on what its endpoint still answers.
+// detach lets the client's next datagram begin another session. This one still passes on answers of its endpoint.
 func (s *Session) detach(now time.Duration) {
 	s.depart()
 	s.detached, s.until = true, now+detachedTime
 	s.enlist()
 }
 
-// depart takes the session from its client.
+// depart removes the session from its client, as end and detach do.
 func (s *Session) depart() {
 	delete(s.table.attached, s.key)
 	s.delist()

@@ -68,10 +68,6 @@ func (l *sessionLists) of(s *Session) *sessionList {
 	}
 }
 
-func (l *sessionLists) allDetached() [2]*sessionList {
-	return [2]*sessionList{&l.detached, &l.detachedWaiting}
-}
-
 // leastRecent is the attached session that was used the longest time ago, nil if there is none.
 func (l *sessionLists) leastRecent() *Session {
 	a, w := l.answered.first, l.waiting.first

@@ -83,27 +83,25 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	return true
 }
 
-// Drain has no more sessions begin. It may be called by any goroutine.
+// Drain lets no more sessions begin. It may be called by any goroutine.
 func (t *Sessions) Drain() { t.socket.Do(func() { t.draining = true }) }
 
-// Close ends all sessions, whose service port went away. No other begins. It may be called more than once.
+// Close ends all sessions, since their service port was removed. No more begin. It may be called more than once.
 func (t *Sessions) Close() {
 	if t.closed {
 		return
 	}
 	t.closed = true
 	t.front.tenant.remove(t)
-	t.endDetached()
-	for s := t.lists.leastRecent(); s != nil; s = t.lists.leastRecent() {
-		s.end(Proxy, Reset, OutcomeServiceRemoved)
-	}
+	t.endAll(OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
+	t.endAll(OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
 	t.setTimer(-1)
 }
 
-func (t *Sessions) endDetached() {
-	for _, list := range t.lists.allDetached() {
+func (t *Sessions) endAll(o Outcome, lists ...*sessionList) {
+	for _, list := range lists {
 		for s := list.first; s != nil; s = list.first {
-			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+			s.end(Proxy, Reset, o)
 		}
 	}
 }
@@ -119,7 +117,7 @@ func (t *Sessions) Sweep(now time.Duration) {
 		}
 		return at <= now
 	}
-	for _, list := range t.lists.allDetached() {
+	for _, list := range []*sessionList{&t.lists.detached, &t.lists.detachedWaiting} {
 		for s := list.first; s != nil && due(s.until); s = list.first {
 			s.end(Proxy, Reset, OutcomeEndpointRemoved)
 		}
@@ -157,20 +155,15 @@ func (t *Sessions) retarget(v *View) {
 // setGuarded sets whether rules let nothing but portals' traffic reach the socket.
 func (t *Sessions) setGuarded(on bool) { t.guarded.Store(on) }
 
-// sweepSoon has another idle timeout take effect.
+// sweepSoon applies a new idle timeout.
 func (t *Sessions) sweepSoon() { t.socket.Do(func() { t.Sweep(t.core().Now()) }) }
 
 // cutSoon ends all sessions by force. Of a socket that was drained only those that wait for an answer are cut.
 func (t *Sessions) cutSoon() {
 	t.socket.Do(func() {
-		lists := []*sessionList{&t.lists.waiting}
+		t.endAll(OutcomeCut, &t.lists.waiting)
 		if !t.draining {
-			lists = append(lists, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
-		}
-		for _, list := range lists {
-			for s := list.first; s != nil; s = list.first {
-				s.end(Proxy, Reset, OutcomeCut)
-			}
+			t.endAll(OutcomeCut, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
 		}
 	})
 }
@@ -183,6 +176,7 @@ func (t *Sessions) answerPending(reply chan<- bool) {
 	}
 }
 
+// waits tells whether a session waits for an answer that may be under way.
 func (t *Sessions) waits(now time.Duration) bool {
 	s := t.lists.waiting.last
 	return t.lists.detachedWaiting.first != nil || s != nil && now < s.last+answerTime

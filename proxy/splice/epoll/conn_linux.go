@@ -19,11 +19,11 @@ type conn struct {
 	at    atomic.Pointer[loop] // the same, or the loop that it moves to
 	timer timer
 	until time.Duration // when the attempt under way times out; 0: there is none
-	stage stage
 
 	client, endpoint socket
 	up, down         flow // client to endpoint, endpoint to client
 
+	stage     stage
 	queued    bool  // for a quantum
 	migrating bool  // to another loop
 	relays    uint8 // up to longLivedAfter
