@@ -22,7 +22,7 @@ func (s *ServiceHealth) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
-			s.follow(ctx, running)
+			s.update(ctx, running)
 		}
 	}
 	for _, servers := range running {
@@ -31,8 +31,9 @@ func (s *ServiceHealth) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow ends what is no longer wanted before it begins what is: another Service may have the port now.
-func (s *ServiceHealth) follow(ctx context.Context, running map[service.Name]*checkServers) {
+// update stops the servers that are no longer wanted before it starts others: a port may have passed to another
+// Service.
+func (s *ServiceHealth) update(ctx context.Context, running map[service.Name]*checkServers) {
 	ports := s.take()
 	var ending []*checkServers
 	for svc := range ports {
@@ -52,15 +53,15 @@ func (s *ServiceHealth) follow(ctx context.Context, running map[service.Name]*ch
 	}
 }
 
-// take returns the ports that are others than before, 0 for those that are no more.
+// take returns the ports that changed since the last call, 0 for Services that no longer have one.
 func (s *ServiceHealth) take() map[service.Name]uint16 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ports := make(map[service.Name]uint16, len(s.moved))
-	for svc := range s.moved {
+	ports := make(map[service.Name]uint16, len(s.changed))
+	for svc := range s.changed {
 		ports[svc] = s.port(svc)
 	}
-	s.moved = map[service.Name]struct{}{}
+	s.changed = map[service.Name]struct{}{}
 	return ports
 }
 
@@ -74,17 +75,17 @@ func (s *ServiceHealth) serve(ctx context.Context, svc service.Name, port uint16
 			Name: svc.String() + " health check", Address: net.JoinHostPort(host, strconv.Itoa(int(port))),
 			Log: s.o.Log, Failed: failed, Listen: s.o.Listen,
 		}, s.handler(svc))
-		server.places = s.places
+		server.conns = s.conns
 		servers.wg.Go(func() {
 			if err := server.Run(ctx); err != nil {
-				s.o.Log.WithError(err).Warn("Load balancers can no longer ask for a Service")
+				s.o.Log.WithError(err).Warn("The health-check port of a Service is no longer served")
 			}
 		})
 	}
 	return servers
 }
 
-// hosts are the addresses as listeners name them; the empty one is all of both families.
+// hosts returns the addresses in the form of net.Listen; the empty one is all of both families.
 func (s *ServiceHealth) hosts() []string {
 	if len(s.o.Addresses) == 0 {
 		return []string{""}

@@ -12,9 +12,9 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// connMetrics count finished connections and UDP sessions. What is counted by service port stands together in a few words
-// of memory that the front has at hand: among ten thousand Services every other place to look at is out of the caches,
-// and costs as much as all the counting.
+// connMetrics counts finished connections and UDP sessions. The counters of a service port are adjacent in memory, and
+// its front holds a pointer to them: with ten thousand Services every other lookup misses the caches, and costs as much
+// as all counting.
 type connMetrics struct {
 	connections, bytes, dials *prometheus.Desc
 	duration, connect         *prometheus.HistogramVec // not by service: twenty series for each of 10,000 are too many
@@ -35,12 +35,12 @@ type portCounts struct {
 
 	fromClient, fromEndpoint atomic.Uint64
 	dialled, dialFailed      atomic.Uint64
-	first                    [2]endingCount // the ways to end seen first: most ports see no more
+	first                    [2]endingCount // by kind of portal and outcome, in the order seen: most ports see no more
 	seen                     atomic.Int32   // how many of first are in use; grows under connMetrics.mu
 	others                   atomic.Pointer[[]*endingCount]
 }
 
-// endingCount counts the connections of one service port that ended in one way.
+// endingCount counts the connections of one service port with one kind of portal and outcome.
 type endingCount struct {
 	portal  string
 	outcome splice.Outcome
@@ -53,7 +53,8 @@ func (c *connMetrics) init() {
 	c.bytes = prometheus.NewDesc("portald_connection_bytes_total",
 		"Bytes carried by finished connections and UDP sessions.", []string{"service", "protocol", "direction"}, nil)
 	c.dials = prometheus.NewDesc("portald_dial_attempts_total",
-		"Attempts to reach an endpoint, by finished connections and UDP sessions.", []string{"service", "protocol", "result"}, nil)
+		"Attempts to reach an endpoint, by finished connections and UDP sessions.",
+		[]string{"service", "protocol", "result"}, nil)
 	c.duration = histograms("portald_connection_duration_seconds",
 		"Duration of finished connections and UDP sessions.",
 		[]float64{.01, .1, 1, 10, 60, 600, 3600}, "protocol")
@@ -73,9 +74,9 @@ func (c *connMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{c, c.duration, c.connect}
 }
 
-// Observer returns an observer that tells next, unless that is nil, and counts the records of one service port, to be
-// shown until Forget. It blocks for no longer than a short critical section, and that only when a way to end is new. A
-// service port has one observer, with the next that it was first asked for with: its fronts of both families share it.
+// Observer returns an observer that counts the records of one service port until Forget, and passes them on to next
+// unless that is nil. It takes a lock for a short time, and only for a combination of portal and outcome that is new. A
+// service port has one observer, with the next of the first call: its fronts of both families share it.
 func (m *Metrics) Observer(name service.PortName, next splice.Observer) splice.Observer {
 	c := &m.conns
 	c.mu.Lock()
@@ -91,8 +92,8 @@ func (m *Metrics) Observer(name service.PortName, next splice.Observer) splice.O
 	return p
 }
 
-// Forget drops what was counted of a service port that is gone. Its connections that are still open are counted by
-// protocol alone when they end.
+// Forget removes the series of a service port that is gone. Its connections that are still open are then counted only
+// in the histograms of their protocol.
 func (m *Metrics) Forget(name service.PortName) {
 	m.conns.mu.Lock()
 	defer m.conns.mu.Unlock()
@@ -124,7 +125,7 @@ func (p *portCounts) Observe(r *splice.Record) {
 	p.times.duration.Observe(r.Duration.Seconds())
 }
 
-// ending returns the count of the way in which a connection ended.
+// ending returns the counter for the portal and outcome of a connection.
 func (p *portCounts) ending(r *splice.Record) *endingCount {
 	portal := r.Portal.String()
 	if r.Outcome == splice.OutcomeNotPortal {
@@ -203,7 +204,7 @@ func (c *connMetrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// known is a copy: nobody waits for a scrape.
+// known returns a copy, so that a scrape blocks nobody.
 func (c *connMetrics) known() map[service.PortName]*portCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Health knows whether the proxy keeps up with its source. Safe for concurrent use.
+// Health is whether the proxy keeps up with its source. Safe for concurrent use.
 //
-// Live: nothing hangs. Healthy: live, and no change has waited for a sync for longer than the timeout. Serving: healthy,
-// synced at least once, not draining. Ready: serving, and the Node is to stay. kube-proxy is ready before its first sync;
-// to send traffic here then would be too early. And it is not live while changes wait: a host that refuses them does so
-// to the next process too, and a restart would break what is served.
+// Live: nothing hangs. Healthy: live, and no change has waited for a sync longer than the timeout. Serving: healthy,
+// synced at least once, not draining. Ready: serving, and the Node stays. kube-proxy differs twice: it is ready before
+// its first sync, when traffic would come too early; and it is not live while changes wait, though a host that refuses
+// them refuses those of a new process too, and a restart would break what is served.
 type Health struct {
 	timeout time.Duration
 	metrics *Metrics
@@ -22,7 +22,7 @@ type Health struct {
 	queued   time.Time // of the oldest change that waits; zero: none does
 	updated  time.Time // of the last sync; zero: none yet
 	draining bool
-	leaving  bool // the Node is
+	leaving  bool // the Node is being removed
 }
 
 // NewHealth returns the health of a proxy that resyncs each syncPeriod. A change may wait for two of them, as with
@@ -31,11 +31,11 @@ func NewHealth(syncPeriod time.Duration, m *Metrics) *Health {
 	return &Health{timeout: 2 * syncPeriod, metrics: m, hung: func() error { return nil }}
 }
 
-// Watch has hung asked, at each question, what does not go on any more and only a restart would help. It is called
-// before anybody asks.
+// Watch sets the check for hangs, which is called at each request: its error says what hangs, so that only a restart
+// helps. It is called before the first request.
 func (h *Health) Watch(hung func() error) { h.hung = hung }
 
-// QueuedUpdate notes that a change waits for a sync.
+// QueuedUpdate records that a change waits for a sync.
 func (h *Health) QueuedUpdate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -44,7 +44,7 @@ func (h *Health) QueuedUpdate() {
 	}
 }
 
-// Updated notes a sync that succeeded, after which no change waits.
+// Updated records a sync that succeeded: no change waits.
 func (h *Health) Updated() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,23 +52,23 @@ func (h *Health) Updated() {
 	h.updated = time.Now()
 }
 
-// Draining notes that no new connection should be sent here from now on.
+// Draining records that no new connections should be sent here from now on.
 func (h *Health) Draining() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining = true
 }
 
-// SetEligible notes whether the Node may have new traffic from outside: not while it is being deleted or bears the
-// taint ToBeDeletedByClusterAutoscaler. It may until something else is said.
+// SetEligible records whether the Node may have new traffic from outside: not while it is being deleted or has the
+// taint ToBeDeletedByClusterAutoscaler. The default is true.
 func (h *Health) SetEligible(eligible bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leaving = !eligible
 }
 
-// Serving tells whether connections that reach this node are served: what load balancers that ask for a Service want to
-// know. A Node that is to be deleted serves until it is.
+// Serving tells whether connections that reach this node are served, which is what load balancers ask for. A Node that
+// is being deleted serves until it is.
 func (h *Health) Serving() bool { return h.state().serving }
 
 // state is the health at one moment.
@@ -115,8 +115,8 @@ func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// reply answers and returns the status code. As with kube-proxy, one that is well was updated just now, since those
-// who ask take an old time for a proxy that hangs.
+// reply answers and returns the status code. As with kube-proxy, an answer of 200 says that the last update is now,
+// since clients take an old time for a proxy that hangs.
 func reply(w http.ResponseWriter, s state, well, healthy bool, eligible *bool) int {
 	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: healthy}
 	code := http.StatusServiceUnavailable

@@ -16,9 +16,8 @@ import (
 // recordField is the field of a log entry that carries the record.
 const recordField = "record"
 
-// jsonLine is a record as the JSON log shows it. Every line has every field but what was delivered, which stands where it
-// is not all that was read: a time that never came is null, an address or a word that there is none of is "", no attempts
-// are [].
+// jsonLine is a record in the JSON log. Every line has every field, but for what was delivered, which is left out where
+// it is all that was read. A time that never came is null, a missing address or word is "", no attempts are [].
 type jsonLine struct {
 	Time              string        `json:"time"` // of the accept: the line itself is written at the end
 	ID                uint64        `json:"id"`
@@ -115,11 +114,12 @@ func (f *jsonFormatter) fill(r *splice.Record) {
 		f.line.Attempts = []jsonAttempt{}
 	}
 	for _, a := range r.Attempts {
-		f.line.Attempts = append(f.line.Attempts, jsonAttempt{address(a.Endpoint), address(a.Proxy), millis(a.Took), a.Err, ifMany(a.Times)})
+		f.line.Attempts = append(f.line.Attempts,
+			jsonAttempt{address(a.Endpoint), address(a.Proxy), millis(a.Took), a.Err, ifMany(a.Times)})
 	}
 }
 
-// ifOther is nil where as much was delivered as was read.
+// ifOther returns nil if as much was delivered as was read.
 func ifOther(delivered *int64, read int64) *int64 {
 	if *delivered == read {
 		return nil
@@ -134,8 +134,8 @@ func ifMany(times int) int {
 	return times
 }
 
-// timestamp is t in UTC as RFC 3339 with six decimals. Every other layout but that of whole seconds is three times as
-// dear to format, and six decimals keep the column straight.
+// timestamp returns t in UTC as RFC 3339 with six decimals, always, so that columns align. The time package formats
+// whole seconds three times as fast as any layout with decimals.
 func timestamp(t time.Time) string {
 	b := t.UTC().AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000000Z")), time.RFC3339)
 	b[len(b)-1] = '.'
@@ -145,7 +145,7 @@ func timestamp(t time.Time) string {
 	return string(append(b, 'Z'))
 }
 
-// portalKind is the kind of frontend the client dialled, "" when it dialled none.
+// portalKind returns the kind of frontend that the client dialled, "" if it dialled none.
 func portalKind(r *splice.Record) string {
 	if r.Outcome == splice.OutcomeNotPortal {
 		return ""
@@ -160,7 +160,7 @@ func address(a netip.AddrPort) string {
 	return a.String()
 }
 
-// millis is d in milliseconds, rounded to the microsecond: three decimals at most.
+// millis returns d in milliseconds, rounded to the microsecond: three decimals at most.
 func millis(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }

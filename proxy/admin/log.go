@@ -13,34 +13,34 @@ import (
 
 const (
 	defaultBuffer = 1 << 14               // records: more than a second of what one node has been seen to carry
-	gatherTime    = 50 * time.Millisecond // how long a record waits for others, so that one write takes them all
-	flushBytes    = 64 << 10              // written in one call at least, when there is as much
-	housekeeping  = time.Second           // how often rotation is looked for, and a failed write tried again
+	batchTime     = 50 * time.Millisecond // how long a record waits for others, so that one write takes them all
+	flushBytes    = 64 << 10              // so many bytes are written in one call, if there are as many
+	tickTime      = time.Second           // how often the file is checked for rotation, and a failed write tried again
 )
 
-// LogOptions tell where connection records go.
+// LogOptions say where connection records go.
 type LogOptions struct {
 	Path   string             // a file, appended to and followed when it is renamed or removed; "-" = standard error
 	Format string             // "json" or "text"
 	Buffer int                // records that may wait for the disk; 0 = 16,384
-	Log    logrus.FieldLogger // the daemon's own, told of trouble with this one; not nil
+	Log    logrus.FieldLogger // the daemon's own log, for errors of this one; not nil
 }
 
-// ConnectionLog writes one line per connection and UDP session. Whatever happens to the file, Observe never waits for
-// it: what does not fit the queue is dropped and counted.
+// ConnectionLog writes one line per connection and UDP session. Observe never waits for the file: records that do not
+// fit the queue are dropped and counted.
 type ConnectionLog struct {
 	daemon logrus.FieldLogger
 	queue  *queue
 	errors atomic.Uint64
 
 	// Owned by Run.
-	out     *output
-	entry   *logrus.Entry // carries one record after the other to the formatter
-	failing bool          // the last write failed
-	stuck   bool          // the last look for rotation failed
-	falling bool          // records are being dropped
-	seen    uint64        // of dropped, at the last look
-	said    uint64        // of dropped, when they were last spoken of
+	out         *output
+	entry       *logrus.Entry // carries one record after the other to the formatter
+	writeFails  bool          // the last write failed
+	followFails bool          // the last check for rotation failed
+	dropping    bool          // records are being dropped
+	lastDropped uint64        // Dropped at the last tick
+	reported    uint64        // Dropped when it was last logged
 }
 
 // NewConnectionLog opens the file.
@@ -77,37 +77,37 @@ func formatterFor(format string) (logrus.Formatter, error) {
 // Observe implements splice.Observer: it queues the record for Run. It never blocks.
 func (l *ConnectionLog) Observe(r *splice.Record) { l.queue.put(r) }
 
-// Dropped is the number of records that never reached the file.
+// Dropped returns the number of records that never reached the file.
 func (l *ConnectionLog) Dropped() uint64 { return l.queue.dropped.Load() }
 
-// WriteErrors is the number of writes, and of attempts to follow a rotated file, that failed.
+// WriteErrors returns the number of writes, and of attempts to reopen a rotated file, that failed.
 func (l *ConnectionLog) WriteErrors() uint64 { return l.errors.Load() }
 
-// Run writes what is observed until ctx ends, then what is left in the queue, and closes the file. It is called once.
-// Its error tells of records that could not be written at the end. It cannot end before a write that hangs does.
+// Run writes observed records until ctx ends, then what is left in the queue, and closes the file. It is called once.
+// It returns an error if records could not be written at the end. A write that hangs delays its end.
 func (l *ConnectionLog) Run(ctx context.Context) error {
-	tick := time.NewTicker(housekeeping)
+	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-l.queue.wake:
-			l.gather(ctx)
-			if !l.failing { // then the tick tries, so that a full disk is not asked again at every record
+			l.batch(ctx)
+			if !l.writeFails { // otherwise the tick tries, so that a full disk is not tried for every record
 				l.write()
 			}
 		case <-tick.C:
 			l.follow()
 			l.write()
-			l.sayDropped()
+			l.reportDropped()
 		}
 	}
 	return l.finish()
 }
 
-// gather gives more records a moment to come.
-func (l *ConnectionLog) gather(ctx context.Context) {
-	timer := time.NewTimer(gatherTime)
+// batch waits a moment for more records.
+func (l *ConnectionLog) batch(ctx context.Context) {
+	timer := time.NewTimer(batchTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -116,7 +116,7 @@ func (l *ConnectionLog) gather(ctx context.Context) {
 	}
 }
 
-// write writes all that waits. After an error the queue is left to fill, which bounds what waits.
+// write writes all queued records. After an error the queue is left to fill, which bounds memory.
 func (l *ConnectionLog) write() {
 	if !l.flush() {
 		return
@@ -135,7 +135,7 @@ func (l *ConnectionLog) write() {
 	}
 }
 
-// format adds the record's line to the output. To log the entry would copy it, and its fields, for each record.
+// format adds the record's line to the output. Logging the entry would copy it and its fields for each record.
 func (l *ConnectionLog) format(r *splice.Record) {
 	l.entry.Data[recordField] = r
 	line, err := l.entry.Bytes()
@@ -148,13 +148,13 @@ func (l *ConnectionLog) format(r *splice.Record) {
 }
 
 // flush writes the output.
-func (l *ConnectionLog) flush() bool { return l.judge(&l.failing, "write", l.out.flush()) }
+func (l *ConnectionLog) flush() bool { return l.check(&l.writeFails, "write", l.out.flush()) }
 
-// follow looks for rotation.
-func (l *ConnectionLog) follow() { l.judge(&l.stuck, "reopen", l.out.follow()) }
+// follow reopens the file after a rotation.
+func (l *ConnectionLog) follow() { l.check(&l.followFails, "reopen", l.out.follow()) }
 
-// judge counts an error, and says when such errors begin and when they are over.
-func (l *ConnectionLog) judge(failing *bool, what string, err error) bool {
+// check counts an error, and logs when such errors begin and when they end.
+func (l *ConnectionLog) check(failing *bool, what string, err error) bool {
 	switch {
 	case err != nil && !*failing:
 		l.daemon.WithError(err).Warnf("cannot %s connection log: trying again, traffic goes on", what)
@@ -168,19 +168,19 @@ func (l *ConnectionLog) judge(failing *bool, what string, err error) bool {
 	return err == nil
 }
 
-// sayDropped says once when records begin to be dropped, and how many once that is over.
-func (l *ConnectionLog) sayDropped() {
+// reportDropped logs once when records begin to be dropped, and how many were once that has ended.
+func (l *ConnectionLog) reportDropped() {
 	n := l.Dropped()
 	switch {
-	case n > l.seen && !l.falling:
-		l.falling = true
+	case n > l.lastDropped && !l.dropping:
+		l.dropping = true
 		l.daemon.Warn("connection log falls behind: records are being dropped")
-	case n == l.seen && l.falling:
-		l.falling = false
-		l.daemon.Warnf("connection log dropped %d records", n-l.said)
-		l.said = n
+	case n == l.lastDropped && l.dropping:
+		l.dropping = false
+		l.daemon.Warnf("connection log dropped %d records", n-l.reported)
+		l.reported = n
 	}
-	l.seen = n
+	l.lastDropped = n
 }
 
 // finish writes what is left and closes the file.
@@ -191,8 +191,8 @@ func (l *ConnectionLog) finish() error {
 	err := l.out.close()
 	lost := l.out.lines() + len(l.queue.take())
 	l.queue.dropped.Add(uint64(lost))
-	if n := l.Dropped(); n > l.said {
-		l.daemon.Warnf("connection log dropped %d records", n-l.said)
+	if n := l.Dropped(); n > l.reported {
+		l.daemon.Warnf("connection log dropped %d records", n-l.reported)
 	}
 	if lost > 0 {
 		return fmt.Errorf("write connection log: %d records lost at the end", lost)

@@ -1,5 +1,5 @@
-// Package admin is what one can see of the daemon: the connection log, metrics, health. It is told what happened and
-// answers those who ask; it does not know how traffic is carried, and nothing it does may delay it.
+// Package admin is what one can see of the daemon: the connection log, metrics, health. It does not know how traffic is
+// carried, and never delays it.
 package admin
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Metrics is all that the daemon counts, in a registry of its own: kube-proxy's metrics under their names, types,
-// labels and buckets where they apply, and those of connections beside them. What client-go counts of itself, and what
-// is counted of the process, is in the one registry that all programs with client-go share. Safe for concurrent use.
+// Metrics are the daemon's metrics, in a registry of its own: kube-proxy's under their names, types, labels and buckets
+// where they apply, and those of connections. The metrics of client-go and of the process are in the registry that
+// every program with client-go has. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	families []string
 	began    time.Time
 	sync     syncMetrics
-	forget   forgetMetrics
+	flows    flowMetrics
 	policies localPolicies
 	conns    connMetrics
 	accepts  *prometheus.CounterVec
@@ -50,16 +50,16 @@ func NewMetrics(families ...string) *Metrics {
 		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
 	}
 	m.sync.init()
-	m.forget.init()
+	m.flows.init()
 	m.policies.init(families)
 	m.conns.init()
 	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.healthz, m.livez, m.policies.gauges)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
-	m.registry.MustRegister(m.forget.all()...)
+	m.registry.MustRegister(m.flows.all()...)
 	m.registry.MustRegister(m.conns.all()...)
 	m.sync.zero(families)
-	m.forget.zero(families)
+	m.flows.zero(families)
 	return m
 }
 
@@ -75,10 +75,10 @@ func (m *Metrics) AcceptError(reason string) { m.accepts.WithLabelValues(reason)
 // Refused counts a service port that was set aside. The reason is from a closed set of words.
 func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
-// SetAside notes how many service ports are.
+// SetAside sets how many service ports are set aside.
 func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
 
-// WatchLog shows what the connection log lost. It may be called once.
+// WatchLog exports what the connection log lost. It may be called once.
 func (m *Metrics) WatchLog(l *ConnectionLog) {
 	m.registry.MustRegister(
 		counterFunc("portald_connection_records_dropped_total",
@@ -87,26 +87,27 @@ func (m *Metrics) WatchLog(l *ConnectionLog) {
 			"Failed attempts to write or reopen the connection log.", l.WriteErrors))
 }
 
-// WatchDatagrams shows how many datagrams were lost on the way, as dropped tells it at each scrape. It may be called once.
+// WatchDatagrams exports how many datagrams were dropped, which it reads at each scrape. It may be called once.
 func (m *Metrics) WatchDatagrams(dropped func() uint64) {
 	m.registry.MustRegister(counterFunc("portald_udp_datagrams_dropped_total",
 		"Datagrams that the kernel would not take, for want of room or of a route.", dropped))
 }
 
-// WatchPorts shows how many dials found local ports in use, as crowded tells it at each scrape. It may be called once.
+// WatchPorts exports how many dials found local ports in use, which it reads at each scrape. It may be called once.
 func (m *Metrics) WatchPorts(crowded func() uint64) {
 	m.registry.MustRegister(counterFunc("portald_crowded_dials_total",
-		"Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.", crowded))
+		"Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.",
+		crowded))
 }
 
-// WatchActive shows how many connections and UDP sessions are open. At each scrape, active yields the number of every
+// WatchActive exports how many connections and UDP sessions are open. At each scrape, active yields the number of every
 // service port that has any. It may be called once.
 func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {
 	m.registry.MustRegister(activeCollector{active: active, desc: prometheus.NewDesc("portald_connections_active",
 		"Open connections and UDP sessions.", []string{"service", "protocol"}, nil)})
 }
 
-// activeCollector pulls the open connections when it is asked for them.
+// activeCollector counts the open connections at each scrape.
 type activeCollector struct {
 	active func(yield func(service.PortName, int))
 	desc   *prometheus.Desc

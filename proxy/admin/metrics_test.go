@@ -154,7 +154,8 @@ kubeproxy_proxy_livez_total{code="503"} 1
 		syncPrefix+"endpoint_changes_pending", syncPrefix+"endpoint_changes_total",
 		syncPrefix+"service_changes_pending", syncPrefix+"service_changes_total",
 		syncPrefix+"iptables_total", syncPrefix+"iptables_last",
-		syncPrefix+"iptables_restore_failures_total", syncPrefix+"nftables_sync_failures_total", "kubeproxy_proxy_healthz_total", "kubeproxy_proxy_livez_total")
+		syncPrefix+"iptables_restore_failures_total", syncPrefix+"nftables_sync_failures_total",
+		"kubeproxy_proxy_healthz_total", "kubeproxy_proxy_livez_total")
 	for name, want := range map[string]uint64{syncPrefix + "duration_seconds": 2,
 		"kubeproxy_sync_full_proxy_rules_duration_seconds":    1,
 		"kubeproxy_sync_partial_proxy_rules_duration_seconds": 1} {
@@ -177,7 +178,8 @@ func samples(t *testing.T, m *Metrics, name string) (n uint64) {
 		}
 		for _, child := range f.GetMetric() {
 			n += child.GetHistogram().GetSampleCount()
-			if b := child.GetHistogram().GetBucket(); len(b) != 15 || b[0].GetUpperBound() != 0.001 || b[14].GetUpperBound() != 16.384 {
+			if b := child.GetHistogram().GetBucket(); len(b) != 15 || b[0].GetUpperBound() != 0.001 ||
+				b[14].GetUpperBound() != 16.384 {
 				t.Errorf("%s has other buckets than kube-proxy's", name)
 			}
 		}

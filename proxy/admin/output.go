@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// output is the file that the connection log goes to, with the lines that wait to be written. It follows the file's
-// path: once another file, or none, is found there, the next lines go to a new one. One goroutine uses it.
+// output is the file of the connection log, with lines that are not written yet. When the file at the path is another,
+// or none, it opens a new one. One goroutine uses it.
 type output struct {
 	path string // "-" = standard error
 	file *os.File
 	buf  []byte // whole lines
-	torn int    // bytes of buf's first line that file has already
+	torn int    // bytes of buf's first line that are in the file already
 }
 
 func openOutput(path string) (*output, error) {
@@ -29,22 +29,22 @@ func openOutput(path string) (*output, error) {
 	return &output{path: path, file: f}, nil
 }
 
-// openAppend opens path for appending, so that one who truncates the file in place is followed as well. The lines
-// tell who talked to whom, which is not everybody's business.
+// openAppend opens path for appending, so that a file that is truncated in place goes on at its start. Not everybody
+// may read it: the lines say who talked to whom.
 func openAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 }
 
-// add puts a line behind those that wait.
+// add appends a line to those that are not written yet.
 func (o *output) add(line []byte) { o.buf = append(o.buf, line...) }
 
-// waiting is the number of bytes that wait to be written.
+// waiting returns the number of bytes that are not written yet.
 func (o *output) waiting() int { return len(o.buf) - o.torn }
 
-// lines is the number of lines that are not wholly written.
+// lines returns the number of lines that are not written completely.
 func (o *output) lines() int { return bytes.Count(o.buf, []byte{'\n'}) }
 
-// flush writes what waits, in one call. After an error the rest waits on, from where the file stopped taking it.
+// flush writes all lines in one call. After an error the rest stays, from where the write ended.
 func (o *output) flush() error {
 	if o.waiting() == 0 {
 		return nil
@@ -60,8 +60,8 @@ func (o *output) flush() error {
 	return err
 }
 
-// follow opens the path anew when the file is no longer what stands there. A line that the old file has a part of is
-// written whole to the new one.
+// follow opens the path again if another file, or none, is there. A line of which the old file has a part is written to
+// the new one completely.
 func (o *output) follow() error {
 	if o.path == "-" {
 		return nil
@@ -89,7 +89,7 @@ func (o *output) follow() error {
 	return nil
 }
 
-// close closes the file, without writing what waits.
+// close closes the file, without writing what is left.
 func (o *output) close() error {
 	if o.path == "-" {
 		return nil

@@ -18,8 +18,8 @@ type Pages struct {
 	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
 }
 
-// NewMetricsServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis; pages; and
-// /healthz, which as kube-proxy's here says no more than that the process answers.
+// NewMetricsServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis, the pages, and
+// /healthz, which says, as kube-proxy's does here, only that the process answers.
 func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
@@ -62,7 +62,7 @@ func configz(w http.ResponseWriter, config map[string]any) {
 	_, _ = w.Write(text)
 }
 
-// maxFlag bounds what may be put to a flag.
+// maxFlag bounds the value of a flag, in bytes.
 const maxFlag = 64
 
 func verbosity(w http.ResponseWriter, r *http.Request, set func(string) error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// localPolicies count the service ports with a Local traffic policy that have endpoints, and none on this node: whose
-// clients are turned away here.
+// localPolicies counts the service ports with a Local traffic policy that have endpoints, but none on this node:
+// packets of their clients are dropped here.
 type localPolicies struct {
 	families []string
 	gauges   *prometheus.GaugeVec
@@ -32,7 +32,7 @@ func (l *localPolicies) init(families []string) {
 	}
 }
 
-// ReplacePolicies notes all service ports there are.
+// ReplacePolicies sets all service ports.
 func (m *Metrics) ReplacePolicies(ports []*service.Port) {
 	l := &m.policies
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (m *Metrics) ReplacePolicies(ports []*service.Port) {
 	}
 }
 
-// UpdatePolicies notes changes of service ports, at the cost of these alone.
+// UpdatePolicies applies changes of service ports. Costs O(the changes).
 func (m *Metrics) UpdatePolicies(changes []service.Change) {
 	l := &m.policies
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (l *localPolicies) of(p *service.Port) (out lacks) {
 	return out
 }
 
-// onlyElsewhere tells whether there are endpoints of a family to be used, none of them on this node.
+// onlyElsewhere tells whether a family has usable endpoints, but none on this node.
 func onlyElsewhere(endpoints []service.Endpoint, family string) bool {
 	some := false
 	for _, e := range endpoints {

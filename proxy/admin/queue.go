@@ -7,16 +7,17 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// queue holds the records that wait for the disk. It wakes its reader rarely: a wake-up costs more than a record.
+// queue holds the records that are not written yet. It wakes its reader rarely, since a wake-up costs more than a
+// record.
 type queue struct {
 	limit   int
-	wake    chan struct{} // it is empty no more
+	wake    chan struct{} // it is no longer empty
 	half    chan struct{} // it is half full
 	dropped atomic.Uint64
 
 	mu      sync.Mutex
 	records []*splice.Record
-	spare   []*splice.Record // what take returned last
+	spare   []*splice.Record // what take last returned
 	closed  bool
 }
 
@@ -50,8 +51,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take empties the queue. What it returns is its caller's until the next call; the caller sets each record in it to nil
-// when done with it, since the slice is kept.
+// take empties the queue. The caller owns the slice until the next call, and sets each record in it to nil when done,
+// since the slice is used again.
 func (q *queue) take() []*splice.Record {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,7 +61,7 @@ func (q *queue) take() []*splice.Record {
 	return batch
 }
 
-// close makes put drop everything from now on.
+// close makes put drop all further records.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

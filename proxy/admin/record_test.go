@@ -31,7 +31,8 @@ func record() *splice.Record {
 		Portal:      service.ClusterIP,
 		Endpoint:    service.Endpoint{Addr: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "node-1"},
 		Attempts: []splice.Attempt{
-			{Endpoint: addr("10.1.0.2:8080"), Proxy: addr("10.0.0.1:35010"), Took: 200 * time.Microsecond, Err: "connection refused"},
+			{Endpoint: addr("10.1.0.2:8080"), Proxy: addr("10.0.0.1:35010"), Took: 200 * time.Microsecond,
+				Err: "connection refused"},
 			{Endpoint: addr("10.1.0.3:8080"), Proxy: addr("10.0.0.1:35012"), Took: 150 * time.Microsecond},
 		},
 		Affinity:          "moved",
@@ -92,16 +93,19 @@ func TestJSONLine(t *testing.T) {
 			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
 			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
 			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
-			`"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","close_type":"fin","outcome":"ok","error":""}`},
+			`"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","close_type":"fin",` +
+			`"outcome":"ok","error":""}`},
 		{broken(), `{"time":"2026-11-21T12:00:01.123456Z","id":7,"service":"shop/cart:http","protocol":"tcp",` +
 			`"client":"10.0.0.9:41234","original_dst":"10.96.0.10:80","portal":"ClusterIP","proxy":"10.0.0.1:35012",` +
 			`"endpoint":"10.1.0.3:8080","pod":"shop/cart-a","node":"node-1","attempts":[{"endpoint":"10.1.0.2:8080",` +
 			`"proxy":"10.0.0.1:35010","ms":0.2,"error":"connection refused"},{"endpoint":"10.1.0.3:8080",` +
 			`"proxy":"10.0.0.1:35012","ms":0.15}],"affinity":"moved","bytes_from_client":1234,"bytes_from_endpoint":45001,` +
-			`"bytes_to_client":9000,"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client","close_type":"reset",` +
+			`"bytes_to_client":9000,"connect_ms":0.401,"first_byte_ms":1.1,"duration_ms":12,"closed_by":"client",` +
+			`"close_type":"reset",` +
 			`"outcome":"client_reset","error":"connection reset by peer"}`},
 		{stray(), `{"time":"2026-11-21T12:00:02.000000Z","id":8,"service":"shop/dns","protocol":"udp",` +
-			`"client":"[fd00::9]:41234","original_dst":"","portal":"","proxy":"","endpoint":"","pod":"","node":"","attempts":[],` +
+			`"client":"[fd00::9]:41234","original_dst":"","portal":"","proxy":"","endpoint":"","pod":"","node":"",` +
+			`"attempts":[],` +
 			`"affinity":"","bytes_from_client":0,"bytes_from_endpoint":0,"connect_ms":null,"first_byte_ms":null,` +
 			`"duration_ms":0.03,"closed_by":"proxy","close_type":"reset","outcome":"not_a_portal","error":""}`},
 	} {
@@ -125,7 +129,8 @@ func TestTextLine(t *testing.T) {
 	}{
 		{record(), `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
 			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  ` +
-			`first byte 1.1 ms  total 12 ms  affinity moved  [tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]`},
+			`first byte 1.1 ms  total 12 ms  affinity moved  ` +
+			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]`},
 		{broken(), `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
 			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  client_reset  reset by client (connection reset by peer)  ` +
 			`1.2 kB up  45 kB down (9.0 kB delivered)  connect 0.4 ms  first byte 1.1 ms  total 12 ms  affinity moved  ` +
@@ -190,7 +195,8 @@ func FuzzLine(f *testing.F) {
 		if err := json.Unmarshal([]byte(format(t, newJSONFormatter(), r)), &line); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := line["service"], "shop/"+strings.ToValidUTF8(svc, "\ufffd")+":http"; utf8.ValidString(svc) && got != want {
+		if got, want := line["service"], "shop/"+strings.ToValidUTF8(svc, "\ufffd")+":http"; utf8.ValidString(svc) &&
+			got != want {
 			t.Fatalf("service %q, want %q", got, want)
 		}
 		text := format(t, &textFormatter{}, r)

@@ -25,10 +25,10 @@ type ServerOptions struct {
 	Name     string      // "health": for log lines and errors
 	Address  string      // "host:port"; empty = no server
 	HardFail bool        // end Run with an error when the address cannot be bound, in place of trying again
-	Failed   func(error) // told once when the address cannot be bound; nil = nobody
+	Failed   func(error) // called once if the address cannot be bound; nil = none
 	Log      logrus.FieldLogger
 
-	// Listen binds the address; nil = the real thing.
+	// Listen binds the address; nil = net.ListenConfig.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
 
@@ -36,7 +36,7 @@ type ServerOptions struct {
 type Server struct {
 	o       ServerOptions
 	handler http.Handler
-	places  *places
+	conns   *connLimit
 }
 
 // NewHealthServer returns a server of /healthz and /livez.
@@ -54,11 +54,11 @@ func newServer(o ServerOptions, h http.Handler) *Server {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	return &Server{o: o, handler: h, places: &places{most: placesOfServer}}
+	return &Server{o: o, handler: h, conns: &connLimit{max: maxServerConns}}
 }
 
-// Run serves until ctx ends, and returns nil then, after answers under way were given a second. An address that
-// cannot be bound is tried again every 5 s, unless HardFail.
+// Run serves until ctx ends, gives requests under way a second, and returns nil. An address that cannot be bound is
+// tried again every 5 s, unless HardFail.
 func (s *Server) Run(ctx context.Context) error {
 	if s.o.Address == "" {
 		return nil
@@ -70,17 +70,17 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, l)
 }
 
-// bind returns a listener, or none when ctx ended before there could be one.
+// bind returns a listener, or nil if ctx ends before the address can be bound.
 func (s *Server) bind(ctx context.Context) (net.Listener, error) {
-	for said := false; ctx.Err() == nil; said = true {
+	for reported := false; ctx.Err() == nil; reported = true {
 		l, err := s.o.Listen(ctx, "tcp", s.o.Address)
 		switch {
 		case ctx.Err() != nil:
 			if l != nil {
-				_ = l.Close() // nobody knows of it yet
+				_ = l.Close()
 			}
 			return nil, nil
-		case err == nil && said:
+		case err == nil && reported:
 			s.o.Log.Infof("%s server is bound to %s now", s.o.Name, s.o.Address)
 			return l, nil
 		case err == nil:
@@ -88,7 +88,7 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 		case s.o.HardFail:
 			s.o.Failed(err)
 			return nil, fmt.Errorf("bind %s server: %w", s.o.Name, err)
-		case !said:
+		case !reported:
 			s.o.Log.WithError(err).Warnf("cannot bind %s server, trying again every %v", s.o.Name, rebindEvery)
 			s.o.Failed(err)
 		}
@@ -113,9 +113,9 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // the metrics of 10,000 Services take a moment
 		IdleTimeout:       idleTime,
-		ConnState:         s.places.follow,
+		ConnState:         s.conns.track,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          stdlog.New(complaints{s.o}, "", 0),
+		ErrorLog:          stdlog.New(debugLog{s.o}, "", 0),
 	}
 	var wg sync.WaitGroup
 	ended := make(chan struct{})
@@ -135,19 +135,19 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	return fmt.Errorf("serve %s: %w", s.o.Name, err)
 }
 
-// shutdown ends the server, those by force that take too long.
+// shutdown ends the server, and cuts requests that take longer than shutdownTime.
 func shutdown(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
-		_ = server.Close() // the listener is closed already, and connections are cut
+		_ = server.Close() // the listener is closed already
 	}
 }
 
-// complaints takes what net/http has to say about its clients, of whom anybody may be one: for debugging only.
-type complaints struct{ o ServerOptions }
+// debugLog logs at debug level what net/http reports of its clients: anybody may be one, and could flood the log.
+type debugLog struct{ o ServerOptions }
 
-func (c complaints) Write(line []byte) (int, error) {
-	c.o.Log.Debugf("%s server: %s", c.o.Name, strings.TrimSpace(string(line)))
+func (l debugLog) Write(line []byte) (int, error) {
+	l.o.Log.Debugf("%s server: %s", l.o.Name, strings.TrimSpace(string(line)))
 	return len(line), nil
 }

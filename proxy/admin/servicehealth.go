@@ -14,53 +14,52 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// ServiceHealthOptions tell where load balancers ask for Services, and who is told of trouble.
+// ServiceHealthOptions say where the health-check ports of Services are served.
 type ServiceHealthOptions struct {
 	Addresses []netip.Addr // of this node, where node ports are served; none = all there are
 	Log       logrus.FieldLogger
 
-	// Failed is told once when the port of a Service cannot be bound at one of the addresses, which is tried again
-	// every 5 s. It may be called from several goroutines. nil = nobody.
+	// Failed is called once if the port of a Service cannot be bound at one of the addresses, which is tried again every 5
+	// s. It may be called from several goroutines. nil = none.
 	Failed func(svc service.Name, err error)
 
-	// Listen binds an address; nil = the real thing.
+	// Listen binds an address; nil = net.ListenConfig.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
 
-// ServiceHealth answers load balancers that ask, at the health-check port of a Service, whether this node has endpoints
-// of it. Safe for concurrent use.
+// ServiceHealth serves the health-check ports of Services, where load balancers ask whether this node has endpoints of
+// them. Safe for concurrent use.
 type ServiceHealth struct {
 	o      ServiceHealthOptions
 	health *Health
-	places *places // of all servers together
+	conns  *connLimit // of all servers together
 
 	mu       sync.Mutex
 	services map[service.Name]*checked // guarded by mu
-	moved    map[service.Name]struct{} // guarded by mu; whose port is another than Run knows
+	changed  map[service.Name]struct{} // guarded by mu; whose port has changed since Run last took it
 	wake     chan struct{}
 }
 
-// checked is a Service with a health-check port. Its service ports are kept as they are: the endpoints of one may be
-// those of another.
+// checked is a Service with a health-check port. All its service ports are kept, since they may share endpoints.
 type checked struct {
 	ports map[service.PortName]*service.Port
 	port  uint16
-	here  int
+	local int // ready endpoints on this node
 }
 
-// NewServiceHealth returns a ServiceHealth that knows of no Service yet. Nobody is told to send traffic here while
-// health is not serving.
+// NewServiceHealth returns a ServiceHealth without Services. While health is not serving, all answers are 503.
 func NewServiceHealth(o ServiceHealthOptions, health *Health) *ServiceHealth {
 	if o.Failed == nil {
 		o.Failed = func(service.Name, error) {}
 	}
 	return &ServiceHealth{
-		o: o, health: health, places: &places{most: placesOfChecks}, services: map[service.Name]*checked{}, moved: map[service.Name]struct{}{},
-		wake: make(chan struct{}, 1),
+		o: o, health: health, conns: &connLimit{max: maxCheckConns}, services: map[service.Name]*checked{},
+		changed: map[service.Name]struct{}{},
+		wake:    make(chan struct{}, 1),
 	}
 }
 
-// Replace notes all service ports there are.
+// Replace sets all service ports.
 func (s *ServiceHealth) Replace(ports []*service.Port) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,10 +78,10 @@ func (s *ServiceHealth) Replace(ports []*service.Port) {
 			before[svc] = 0
 		}
 	}
-	s.settle(before)
+	s.recount(before)
 }
 
-// Update notes changes of service ports, at the cost of their Services alone.
+// Update applies changes of service ports. Costs O(their Services).
 func (s *ServiceHealth) Update(changes []service.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,10 +97,10 @@ func (s *ServiceHealth) Update(changes []service.Change) {
 			delete(known.ports, c.Name)
 		}
 	}
-	s.settle(before)
+	s.recount(before)
 }
 
-// of finds the Service, or begins it.
+// of returns the Service, and adds it if it is new.
 func (s *ServiceHealth) of(svc service.Name) *checked {
 	c := s.services[svc]
 	if c == nil {
@@ -111,7 +110,7 @@ func (s *ServiceHealth) of(svc service.Name) *checked {
 	return c
 }
 
-// port is that of the Service, 0 when it has none.
+// port returns the health-check port of a Service, 0 if it has none.
 func (s *ServiceHealth) port(svc service.Name) uint16 {
 	if c := s.services[svc]; c != nil {
 		return c.port
@@ -119,8 +118,8 @@ func (s *ServiceHealth) port(svc service.Name) uint16 {
 	return 0
 }
 
-// settle counts the endpoints of the Services named, and tells Run of those whose port is not what it was before.
-func (s *ServiceHealth) settle(before map[service.Name]uint16) {
+// recount counts the endpoints of some Services, and wakes Run if the port of one is not what it was before.
+func (s *ServiceHealth) recount(before map[service.Name]uint16) {
 	for svc, port := range before {
 		if c := s.services[svc]; c != nil {
 			c.count()
@@ -129,16 +128,16 @@ func (s *ServiceHealth) settle(before map[service.Name]uint16) {
 			}
 		}
 		if s.port(svc) != port {
-			s.moved[svc] = struct{}{}
+			s.changed[svc] = struct{}{}
 		}
 	}
-	if len(s.moved) > 0 {
+	if len(s.changed) > 0 {
 		signal(s.wake)
 	}
 }
 
-// count finds how many ready endpoints are here: addresses, whatever the number of ports. A pod of two families has one
-// of each, and is one endpoint.
+// count counts the ready endpoints on this node, by address, whatever the number of ports. A pod with addresses of both
+// families is one endpoint.
 func (c *checked) count() {
 	ready := map[netip.Addr]struct{}{}
 	v4, v6 := 0, 0
@@ -157,7 +156,7 @@ func (c *checked) count() {
 			}
 		}
 	}
-	c.here = max(v4, v6)
+	c.local = max(v4, v6)
 }
 
 // serviceAnswer has the fields of kube-proxy's.
@@ -174,7 +173,7 @@ type serviceAnswer struct {
 // else 503.
 func (s *ServiceHealth) handler(svc service.Name) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a := serviceAnswer{LocalEndpoints: s.here(svc), Healthy: s.health.Serving()}
+		a := serviceAnswer{LocalEndpoints: s.localEndpoints(svc), Healthy: s.health.Serving()}
 		a.Service.Namespace, a.Service.Name = svc.Namespace, svc.Name
 		code := http.StatusServiceUnavailable
 		if a.LocalEndpoints > 0 && a.Healthy {
@@ -186,12 +185,12 @@ func (s *ServiceHealth) handler(svc service.Name) http.HandlerFunc {
 	}
 }
 
-// here is how many endpoints of the Service are.
-func (s *ServiceHealth) here(svc service.Name) int {
+// localEndpoints returns how many endpoints of a Service are on this node.
+func (s *ServiceHealth) localEndpoints(svc service.Name) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.services[svc]; c != nil {
-		return c.here
+		return c.local
 	}
 	return 0
 }

@@ -136,7 +136,7 @@ func TestServiceHealthIsOfTheProxyToo(t *testing.T) {
 func (s *ServiceHealth) state() string {
 	out := map[service.Name]string{}
 	for svc, c := range s.services {
-		out[svc] = fmt.Sprintf("%d: %d", c.port, c.here)
+		out[svc] = fmt.Sprintf("%d: %d", c.port, c.local)
 	}
 	return fmt.Sprint(out)
 }

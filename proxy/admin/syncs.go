@@ -56,7 +56,7 @@ func programmingBuckets() []float64 {
 		prometheus.LinearBuckets(60, 5, 12), prometheus.LinearBuckets(120, 30, 7))
 }
 
-// zero makes counters of failures visible before the first failure, so that its increase is.
+// zero exports counters of failures before the first failure, so that the first one is an increase.
 func (s *syncMetrics) zero(families []string) {
 	for _, f := range families {
 		s.restoreFailures.WithLabelValues(f)
@@ -65,14 +65,14 @@ func (s *syncMetrics) zero(families []string) {
 	}
 }
 
-// Queued notes that a sync was asked for.
+// Queued records that a sync was requested.
 func (m *Metrics) Queued(at time.Time) {
 	for _, f := range m.families {
 		m.sync.queued.WithLabelValues(f).Set(unix(at))
 	}
 }
 
-// Synced notes a sync that succeeded: a resync when full, otherwise one of what changed.
+// Synced records a sync that succeeded: a resync if full, otherwise one of changes.
 func (m *Metrics) Synced(full bool, start, end time.Time) {
 	took := end.Sub(start).Seconds()
 	kind := m.sync.partial
@@ -86,8 +86,8 @@ func (m *Metrics) Synced(full bool, start, end time.Time) {
 	}
 }
 
-// Programmed notes changes that were synced at end, by the times at which they were triggered in the cluster. Those
-// older than this process are no measure of it; and what a clock ahead of ours dates into the future took no time.
+// Programmed records changes that were synced at end, by the times at which they were triggered in the cluster. Those
+// older than this process are left out. A time in the future, by a clock ahead of ours, counts as 0 s.
 func (m *Metrics) Programmed(triggered []time.Time, end time.Time) {
 	for _, at := range triggered {
 		if at.Before(m.began) {
@@ -99,7 +99,7 @@ func (m *Metrics) Programmed(triggered []time.Time, end time.Time) {
 	}
 }
 
-// RestoreFailed notes an iptables-restore that failed; partial if it was to write only what changed.
+// RestoreFailed counts an iptables-restore that failed; partial if it was to write only what changed.
 func (m *Metrics) RestoreFailed(family string, partial bool) {
 	m.sync.restoreFailures.WithLabelValues(family).Inc()
 	if partial {
@@ -107,26 +107,26 @@ func (m *Metrics) RestoreFailed(family string, partial bool) {
 	}
 }
 
-// NFTablesFailed counts a sync that nftables did not take in one address family.
+// NFTablesFailed counts a sync that nftables refused in one address family.
 func (m *Metrics) NFTablesFailed(family string) { m.sync.nftFailures.WithLabelValues(family).Inc() }
 
-// Rules notes how many rules of ours one table of iptables holds.
+// Rules sets how many rules of ours one table of iptables holds.
 func (m *Metrics) Rules(family, table string, n int) {
 	m.sync.rules.WithLabelValues(family, table).Set(float64(n))
 }
 
-// RulesLast notes how many rules the last sync wrote to one table of iptables.
+// RulesLast sets how many rules the last sync wrote to one table of iptables.
 func (m *Metrics) RulesLast(family, table string, n int) {
 	m.sync.rulesLast.WithLabelValues(family, table).Set(float64(n))
 }
 
-// Changes counts what the source reported: in all, and not yet synced.
+// Changes are the numbers of changes that the source reported, in all and not yet synced.
 type Changes struct {
 	Services, Endpoints               uint64
 	ServicesPending, EndpointsPending int
 }
 
-// WatchChanges shows what the source reported, as changes tells it at each scrape. It may be called once.
+// WatchChanges exports what the source reported, which it reads at each scrape. It may be called once.
 func (m *Metrics) WatchChanges(changes func() Changes) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(syncPrefix+name, help, nil, nil) }
 	m.registry.MustRegister(changesCollector{

@@ -18,8 +18,8 @@ import (
 //	  10.1.0.3:8080 shop/cart-a  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  first byte 1.1 ms  total 12 ms
 //	  [tried 10.1.0.2:8080 from 10.0.0.1:35010: connection refused 0.2 ms]
 //
-// (one line, broken here). Times are UTC. Two spaces part what a person reads apart. Nothing in a line can be mistaken
-// for the end of it: what is not printable is escaped, in names also spaces. One goroutine may use it.
+// (one line, broken here). Times are UTC. Two spaces separate the parts. Characters that are not printable are escaped,
+// in names also spaces, so that no record can look like two. One goroutine may use it.
 type textFormatter struct{ line []byte }
 
 // Format implements logrus.Formatter. What it returns is valid until the next call.
@@ -39,7 +39,7 @@ func (f *textFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	return f.line, nil
 }
 
-// appendPath tells the way: client → portal → proxy → endpoint.
+// appendPath writes client → portal → proxy → endpoint.
 func appendPath(b []byte, r *splice.Record) []byte {
 	b = append(b, orDash(address(r.Client))...)
 	b = append(append(b, " → "...), orDash(address(r.OriginalDst))...)
@@ -59,7 +59,7 @@ func appendPath(b []byte, r *splice.Record) []byte {
 	return b
 }
 
-// appendEnd tells how it ended.
+// appendEnd writes how it ended.
 func appendEnd(b []byte, r *splice.Record) []byte {
 	b = appendWord(b, string(r.Outcome))
 	if r.How != "" {
@@ -74,10 +74,11 @@ func appendEnd(b []byte, r *splice.Record) []byte {
 	return b
 }
 
-// appendCarried tells how much and how long.
+// appendCarried writes bytes and times.
 func appendCarried(b []byte, r *splice.Record) []byte {
 	b = appendDelivered(appendBytes(append(b, "  "...), r.BytesFromClient), " up", r.BytesFromClient, r.BytesToEndpoint)
-	b = appendDelivered(appendBytes(append(b, "  "...), r.BytesFromEndpoint), " down", r.BytesFromEndpoint, r.BytesToClient)
+	b = appendDelivered(appendBytes(append(b, "  "...), r.BytesFromEndpoint), " down", r.BytesFromEndpoint,
+		r.BytesToClient)
 	if r.Connect >= 0 {
 		b = appendDuration(append(b, "  connect "...), r.Connect)
 	}
@@ -91,7 +92,7 @@ func appendCarried(b []byte, r *splice.Record) []byte {
 	return b
 }
 
-// appendDelivered tells which way bytes went, and how many of them arrived if that is not all.
+// appendDelivered writes the direction, and how many bytes were delivered if not all were.
 func appendDelivered(b []byte, way string, read, delivered int64) []byte {
 	b = append(b, way...)
 	if delivered == read {
@@ -100,7 +101,7 @@ func appendDelivered(b []byte, way string, read, delivered int64) []byte {
 	return append(appendBytes(append(b, " ("...), delivered), " delivered)"...)
 }
 
-// appendTried tells which endpoints failed before.
+// appendTried writes the attempts that failed.
 func appendTried(b []byte, r *splice.Record) []byte {
 	for _, a := range r.Attempts {
 		if a.Err == "" {

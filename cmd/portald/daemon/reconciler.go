@@ -33,7 +33,7 @@ func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, repor
 	r.dataplane = dataplane.New(dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
-		DeleteUDP: report.metrics.CountForgotten(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod,
+		DeleteUDP: report.metrics.CountDeletedFlows(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
 	})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hoard opens connections from an address that say nothing.
+// hoard opens connections from an address and sends nothing.
 func hoard(t *testing.T, from, to string, n int) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -22,9 +22,9 @@ func hoard(t *testing.T, from, to string, n int) {
 	}
 }
 
-// A thousand connections of somebody neither use up descriptors nor keep a probe from its answer, nor do they end the
-// connections of others.
-func TestServerIsNotHoarded(t *testing.T) {
+// A thousand connections from one address neither use up descriptors nor delay a probe, and close no connection of
+// another.
+func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	o, at := options()
 	s := newServer(o, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }))
 	defer served(t, s)()
@@ -47,35 +47,35 @@ func TestServerIsNotHoarded(t *testing.T) {
 		if code, text := fetch(t, "http://"+to); code != 200 || text != "well" {
 			t.Fatalf("got %d %q", code, text)
 		}
-		s.places.mu.Lock()
-		n := len(s.places.taken)
-		s.places.mu.Unlock()
-		if n > placesOfServer {
+		s.conns.mu.Lock()
+		n := len(s.conns.open)
+		s.conns.mu.Unlock()
+		if n > maxServerConns {
 			t.Fatalf("%d connections are open", n)
 		}
 	}
-	s.places.mu.Lock()
-	defer s.places.mu.Unlock()
-	for _, p := range s.places.taken {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	for _, p := range s.conns.open {
 		if p.from.String() == "127.0.0.1" {
 			return
 		}
 	}
-	t.Error("the connection of another had to go")
+	t.Error("the connection of another address was closed")
 }
 
-// One that is being answered outlasts the idle ones of its address.
-func TestPlaces(t *testing.T) {
-	p := &places{most: 3}
+// A connection that is being served stays while its address has idle ones.
+func TestBusyConnectionsStay(t *testing.T) {
+	l := &connLimit{max: 3}
 	var conns []net.Conn
 	enter := func() net.Conn {
 		c, _ := net.Pipe()
-		p.follow(c, http.StateNew)
+		l.track(c, http.StateNew)
 		conns = append(conns, c)
 		return c
 	}
 	enter()
-	p.follow(conns[0], http.StateActive)
+	l.track(conns[0], http.StateActive)
 	enter()
 	enter()
 	enter()
@@ -85,11 +85,11 @@ func TestPlaces(t *testing.T) {
 		return errors.Is(err, io.ErrClosedPipe)
 	}
 	if closed(conns[0]) || !closed(conns[1]) || closed(conns[2]) {
-		t.Error("not the idle one that was there first had to go")
+		t.Error("it is not the connection idle longest that was closed")
 	}
-	p.follow(conns[1], http.StateClosed) // it was told
-	p.follow(conns[0], http.StateClosed)
-	if len(p.taken) != 2 {
-		t.Errorf("%d connections are known", len(p.taken))
+	l.track(conns[1], http.StateClosed) // after it was closed to make room
+	l.track(conns[0], http.StateClosed)
+	if len(l.open) != 2 {
+		t.Errorf("%d connections are known", len(l.open))
 	}
 }

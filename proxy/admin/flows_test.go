@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-func TestCountForgotten(t *testing.T) {
+func TestCountDeletedFlows(t *testing.T) {
 	m := NewMetrics("IPv4", "IPv6")
 	flows := []string{"10.96.0.10:53", "10.96.0.11:53", "[fd00::10]:53", "10.96.0.10:53"}
 	broken := errors.New("no more")
-	forget := m.CountForgotten(func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (n int, err error) {
+	deleteUDP := m.CountDeletedFlows(func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (n int,
+		err error) {
 		for _, f := range flows {
 			if stale(netip.MustParseAddrPort(f), netip.AddrPort{}) {
 				n++
@@ -19,7 +20,8 @@ func TestCountForgotten(t *testing.T) {
 		}
 		return n, broken
 	})
-	n, err := forget(t.Context(), func(dst, _ netip.AddrPort) bool { return dst.Addr() != netip.MustParseAddr("10.96.0.11") })
+	n, err := deleteUDP(t.Context(),
+		func(dst, _ netip.AddrPort) bool { return dst.Addr() != netip.MustParseAddr("10.96.0.11") })
 	if n != 3 || !errors.Is(err, broken) {
 		t.Errorf("%d, %v", n, err)
 	}
