@@ -85,7 +85,7 @@ func foreignSets(c *changeset, listed map[string]listedSet) bool {
 		}
 	}
 	for name := range listed {
-		if !known[name] && !hasPrefix(name) {
+		if !known[name] && !isOptional(name) {
 			return true
 		}
 	}
@@ -124,7 +124,7 @@ func (t *table) adoptElements(c *changeset, sets []*set) error {
 		wanted[e.entry] = e.value
 	}
 	for _, s := range sets {
-		err := t.listElements(s, func(listed filled) {
+		err := t.listElements(s, func(listed setElement) {
 			v, ok := wanted[listed.entry]
 			switch {
 			case !ok && t.state.retires(s):
@@ -132,7 +132,7 @@ func (t *table) adoptElements(c *changeset, sets []*set) error {
 			case !ok:
 				c.remove = append(c.remove, listed)
 			case v != listed.value:
-				c.replace = append(c.replace, filled{listed.entry, v})
+				c.replace = append(c.replace, setElement{listed.entry, v})
 			}
 			delete(wanted, listed.entry)
 		})
@@ -140,6 +140,6 @@ func (t *table) adoptElements(c *changeset, sets []*set) error {
 			return err
 		}
 	}
-	c.add = slices.DeleteFunc(c.add, func(e filled) bool { _, missing := wanted[e.entry]; return !missing })
+	c.add = slices.DeleteFunc(c.add, func(e setElement) bool { _, missing := wanted[e.entry]; return !missing })
 	return nil
 }

@@ -65,7 +65,7 @@ func (t *table) auditSets(found *writer.Drift) error {
 	}
 	due := time.Since(t.compared) >= compareEvery
 	var doubtful []*set
-	for _, s := range t.state.filledSets() {
+	for _, s := range t.state.portalSets() {
 		is, exists := listed[s.name]
 		if !exists {
 			found.Add("set %s is missing", s.name)
@@ -95,7 +95,7 @@ func (t *table) auditElements(sets []*set, found *writer.Drift) error {
 	}
 	wanted := t.state.elements()
 	for _, s := range sets {
-		err := t.listElements(s, func(listed filled) {
+		err := t.listElements(s, func(listed setElement) {
 			v, ok := wanted[listed.entry]
 			if is := s.elementText(listed.element, listed.value); !ok {
 				found.Add("set %s has %s, which is not ours", s.name, is)

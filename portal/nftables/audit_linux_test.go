@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// Other tables may change as they like, and ours may not.
+// Changes of our tables are drift, those of other tables are not.
 func TestAuditLooksAtOursAlone(t *testing.T) {
 	needNFT(t)
 	portaltest.Enter(t)
@@ -56,7 +56,7 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 	}
 }
 
-// Each element that was written is listed as it is wanted, with verdicts and endpoints.
+// A comparison of all elements finds no drift after a Replace.
 func TestAuditComparesElements(t *testing.T) {
 	portaltest.Enter(t)
 	w := newWriter(t, richOptions())

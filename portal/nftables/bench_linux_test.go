@@ -108,7 +108,7 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 	}
 }
 
-// cpuTime is what this process used, the kernel's work for it included.
+// cpuTime is the CPU time of this process, in user mode and in the kernel.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -13,14 +13,14 @@ import (
 type changeset struct {
 	createSets  []*set
 	writeChains []chain // created, or given other rules
-	add         []filled
-	replace     []filled // elements that get another value
-	remove      []filled
+	add         []setElement
+	replace     []setElement // elements that get another value
+	remove      []setElement
 	trimChains  []chain // given rules without jumps to dropChains
 	dropChains  []string
 	dropSets    []*set
-	retire      []filled   // removed a transaction later: see table.update
-	unbind      []affinity // at the end
+	retire      []setElement // removed a transaction later: see table.update
+	unbind      []affinity   // at the end
 }
 
 func (c *changeset) empty() bool {
@@ -87,14 +87,14 @@ func (s *state) changeset(before, after map[entry]value, replaced map[service.Po
 func (c *changeset) compare(before, after map[entry]value) {
 	for e, v := range after {
 		if old, there := before[e]; !there {
-			c.add = append(c.add, filled{e, v})
+			c.add = append(c.add, setElement{e, v})
 		} else if old != v {
-			c.replace = append(c.replace, filled{e, v})
+			c.replace = append(c.replace, setElement{e, v})
 		}
 	}
 	for e, v := range before {
 		if _, there := after[e]; !there {
-			c.remove = append(c.remove, filled{e, v})
+			c.remove = append(c.remove, setElement{e, v})
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (c *changeset) compare(before, after map[entry]value) {
 func (c *changeset) create(s *state, id any) {
 	switch id := id.(type) {
 	case entry:
-		c.add = append(c.add, filled{entry: id})
+		c.add = append(c.add, setElement{entry: id})
 	case chainID:
 		c.writeChains = append(c.writeChains, s.chain(id, s.pools[id.owner]))
 	case clientsID:
@@ -116,9 +116,9 @@ func (c *changeset) drop(s *state, id any) {
 	switch id := id.(type) {
 	case entry:
 		if s.retires(id.set) {
-			c.retire = append(c.retire, filled{entry: id})
+			c.retire = append(c.retire, setElement{entry: id})
 		} else {
-			c.remove = append(c.remove, filled{entry: id})
+			c.remove = append(c.remove, setElement{entry: id})
 		}
 	case chainID:
 		c.dropChains = append(c.dropChains, id.name())
@@ -156,8 +156,8 @@ func (c *changeset) changeClasses(s *state) {
 
 // sort makes the order independent of that of maps.
 func (c *changeset) sort() {
-	for _, list := range [][]filled{c.add, c.replace, c.remove, c.retire} {
-		slices.SortFunc(list, func(a, b filled) int {
+	for _, list := range [][]setElement{c.add, c.replace, c.remove, c.retire} {
+		slices.SortFunc(list, func(a, b setElement) int {
 			return cmp.Or(cmp.Compare(a.set.name, b.set.name), a.element.compare(b.element))
 		})
 	}

@@ -178,7 +178,7 @@ func parseSet(list []byte) (name string, anonymous bool, s listedSet, err error)
 }
 
 // listElements calls each for every element of a set.
-func (t *table) listElements(s *set, each func(filled)) error {
+func (t *table) listElements(s *set, each func(setElement)) error {
 	var a nfnl.Attributes
 	a.String(nfnl.NFTA_SET_ELEM_LIST_TABLE, t.name)
 	a.String(nfnl.NFTA_SET_ELEM_LIST_SET, s.name)

@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// element is one of a set, by the parts that the set's key has; or a value of a map, by those that its data has.
+// element is a key of a set, or data of a map. It has the parts that the set declares.
 type element struct {
 	source, destination netip.Addr
 	protocol            service.Protocol
@@ -22,7 +22,7 @@ type element struct {
 type part uint8
 
 const (
-	_ part = iota // of expressions that no set is looked up by
+	_ part = iota // of expressions that no set has
 	sourceAddress
 	destinationAddress
 	protocolNumber
@@ -44,7 +44,7 @@ func (p part) text(e element) string {
 	return strconv.Itoa(int(e.slot))
 }
 
-// append appends the value as registers hold it.
+// append appends the value in a register's bytes.
 func (p part) append(b []byte, e element) []byte {
 	switch p {
 	case sourceAddress:

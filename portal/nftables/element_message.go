@@ -11,12 +11,12 @@ import (
 const maxElements = 32 << 10
 
 // addElements are the messages that add elements to a named set.
-func (t *table) addElements(s *set, all []filled) []nfnl.Message {
+func (t *table) addElements(s *set, all []setElement) []nfnl.Message {
 	return t.elements(nfnl.NFT_MSG_NEWSETELEM, s, s.name, 0, all)
 }
 
 // deleteElements are the messages that delete some from it.
-func (t *table) deleteElements(s *set, all []filled) []nfnl.Message {
+func (t *table) deleteElements(s *set, all []setElement) []nfnl.Message {
 	return t.elements(nfnl.NFT_MSG_DELSETELEM, s, s.name, 0, all)
 }
 
@@ -25,7 +25,7 @@ func (t *table) fillAnonymous(s anonymous) []nfnl.Message {
 	return t.elements(nfnl.NFT_MSG_NEWSETELEM, s.set, s.name, s.id, s.elements)
 }
 
-func (t *table) elements(kind uint16, s *set, name string, id uint32, all []filled) []nfnl.Message {
+func (t *table) elements(kind uint16, s *set, name string, id uint32, all []setElement) []nfnl.Message {
 	add := kind == nfnl.NFT_MSG_NEWSETELEM
 	var out []nfnl.Message
 	for len(all) > 0 {
@@ -47,7 +47,7 @@ func (t *table) elements(kind uint16, s *set, name string, id uint32, all []fill
 }
 
 // appendElement appends an element by its key and, to add it, with all else.
-func (s *set) appendElement(a *nfnl.Attributes, e filled, add bool) {
+func (s *set) appendElement(a *nfnl.Attributes, e setElement, add bool) {
 	var buffer [64]byte
 	appendData(a, nfnl.NFTA_SET_ELEM_KEY, s.key.append(buffer[:0], e.element))
 	if !add {
@@ -70,8 +70,8 @@ func (s *set) appendElement(a *nfnl.Attributes, e filled, add bool) {
 }
 
 // parseElement reads an element as the kernel lists it.
-func (s *set) parseElement(list []byte) (filled, error) {
-	out := filled{entry: entry{set: s}}
+func (s *set) parseElement(list []byte) (setElement, error) {
+	out := setElement{entry: entry{set: s}}
 	err := nfnl.Decode(list, func(d *nfnl.Decoder) {
 		switch d.Type() {
 		case nfnl.NFTA_SET_ELEM_KEY:

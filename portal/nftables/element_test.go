@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// What is written of an element is what is read of it: else an audit would find differences where there are none.
+// Elements are parsed as they were written: otherwise audits would find drift where there is none.
 func TestElementsAreReadAsWritten(t *testing.T) {
 	for name, test := range cases() {
 		o, portals := test()

@@ -7,9 +7,9 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// expression is what rules compare and sets are looked up by: something of the packet, of its flow or of its socket, or
-// a random number. This file has one entry for each. Everything else about it, in text and in netlink, is made from
-// that.
+// expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or
+// socket, or a random number. This file is the table of all: text, netlink, declarations and elements of sets are made
+// from an entry here.
 type expression struct {
 	text     string
 	kernel   string   // the kernel's name of this kind of expression
@@ -50,7 +50,7 @@ func (f family) address(field string, second int, p part) expression {
 	}
 }
 
-// payload says where in a header something is.
+// payload is the place of a field in a header.
 func payload(header, offset, size uint32) []number {
 	return []number{{nfnl.NFTA_PAYLOAD_BASE, header}, {nfnl.NFTA_PAYLOAD_OFFSET, offset}, {nfnl.NFTA_PAYLOAD_LEN, size}}
 }
@@ -68,7 +68,7 @@ func dport() expression {
 	}
 }
 
-// tcpFlags are those of a packet that is known to be TCP.
+// tcpFlags are those of a TCP packet.
 func tcpFlags() expression {
 	return expression{
 		text:     "tcp flags",
@@ -106,7 +106,7 @@ func meta(field string, key uint32, t datatype) expression {
 	}
 }
 
-// ctState and ctStatus are what connection tracking has of the packet's flow.
+// ctState and ctStatus are those of the packet's connection, in conntrack.
 func ctState() expression  { return ct("state", nfnl.NFT_CT_STATE) }
 func ctStatus() expression { return ct("status", nfnl.NFT_CT_STATUS) }
 
@@ -120,7 +120,7 @@ func ct(field string, key uint32) expression {
 	}
 }
 
-// fibType is what routing takes the source or else the destination address for.
+// fibType is the type of the source or destination address in the routing tables.
 func fibType(source bool) expression {
 	flag := choose[uint32](source, nfnl.NFTA_FIB_F_SADDR, nfnl.NFTA_FIB_F_DADDR)
 	return expression{
@@ -165,7 +165,7 @@ func numgen(mod, offset uint32) expression {
 	}
 }
 
-// first is the first bytes of a payload.
+// first is the first bytes of a payload field.
 func (e expression) first(size int) expression {
 	e.numbers = slices.Clone(e.numbers)
 	for i := range e.numbers {

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// This kernel has all features, and keeps nothing of the trial.
+// This kernel has all features, and the trial leaves nothing in it.
 func TestFeatureTrial(t *testing.T) {
 	needNFT(t)
 	portaltest.Enter(t)

@@ -31,7 +31,7 @@ func (h *host) apply(c *changeset, f family) error {
 	h.write(c.writeChains, f)
 	for _, change := range []struct {
 		what   string
-		all    []filled
+		all    []setElement
 		exists bool
 	}{{"add", c.add, false}, {"replace", c.replace, true}, {"remove", c.remove, true}, {"remove", c.retire, true}} {
 		for _, x := range change.all {

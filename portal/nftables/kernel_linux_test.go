@@ -154,7 +154,8 @@ func TestTraffic(t *testing.T) {
 func TestSpreading(t *testing.T) {
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		o := testOptions()
-		o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
+		o.LocalDetector, o.NodePortAddresses = s.LocalDetector, s.NodePortAddresses
+		o.Masquerade, o.Dials = s.Masquerade, s.Dials
 		return New(o)
 	})
 }

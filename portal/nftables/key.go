@@ -6,16 +6,16 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// key is an expression or a concatenation of several: what a set is looked up by, or the data of a map.
+// key is an expression, or a concatenation of several: the key of a set, or the data of a map.
 type key []expression
 
-// text is how nft reads the key from a packet.
+// text is the concatenation, as rules have it.
 func (k key) text() string { return k.join(func(e expression) string { return e.text }) }
 
-// types are those of its parts.
+// types are its data types, as declarations have them.
 func (k key) types() string { return k.join(func(e expression) string { return e.datatype.name }) }
 
-// values are an element's.
+// values are those of an element.
 func (k key) values(e element) string {
 	return k.join(func(x expression) string { return x.part.text(e) })
 }
@@ -28,10 +28,10 @@ func (k key) join(word func(expression) string) string {
 	return strings.Join(words, " . ")
 }
 
-// anonymous tells whether a part's type has no name, so that only typeof can declare the key.
+// anonymous tells whether a type has no name, so that declarations need typeof. Only the last part may have such.
 func (k key) anonymous() bool { return k[len(k)-1].datatype.name == "" }
 
-// registerSize is the size of a register; each part of a concatenation begins a new one.
+// registerSize is in bytes. Each part of a concatenation begins a new register.
 const registerSize = 4
 
 // width is how many bytes a part takes in registers.
@@ -52,7 +52,7 @@ func (k key) datatype() (number, size uint32) {
 	return number, size
 }
 
-// append appends an element's values as registers hold them.
+// append appends an element's values in registers' bytes.
 func (k key) append(b []byte, e element) []byte {
 	for _, x := range k {
 		end := len(b) + k.width(x)
@@ -63,7 +63,7 @@ func (k key) append(b []byte, e element) []byte {
 	return b
 }
 
-// parse reads what append writes. Values of another size are not of this key, and give an element that is none of ours.
+// parse reads what append writes. Bytes of another size are not of this key, and give the zero element.
 func (k key) parse(b []byte) element {
 	var e element
 	for _, x := range k {
@@ -77,8 +77,8 @@ func (k key) parse(b []byte) element {
 	return e
 }
 
-// typeof is what nft keeps of a concatenation in a set's userdata, for declarations by typeof: each level is a pair of
-// a number and what that is about.
+// typeof is how nft stores a concatenation in a set's userdata, to list it as typeof: on each level a number of a kind,
+// and its details.
 func (k key) typeof() []byte {
 	var parts nfnl.Userdata
 	for i, e := range k {

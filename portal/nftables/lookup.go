@@ -8,18 +8,18 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// lookup matches packets whose key is an element of a set or, if not, is none.
+// lookup matches packets whose key is an element of a set, or others.
 type lookup struct {
 	key key
 	not bool
 	in  *set
 }
 
-// elementOf matches what a set has.
+// elementOf matches packets whose key, as the set declares it, is an element.
 func elementOf(s *set) lookup { return lookup{key: s.key, in: s} }
 
-// fromOutside matches a source that none of these prefixes has, which are masked, in order, and do not overlap. A rule
-// has room for some forty of them by themselves; a set has for all.
+// fromOutside matches sources in none of these prefixes, which are masked, in order, and do not overlap. Several
+// are one lookup of a set: a rule has room for some forty matches only.
 func (f family) fromOutside(prefixes []netip.Prefix) statement {
 	if len(prefixes) == 1 {
 		return f.from(prefixes[0], true)
@@ -44,7 +44,7 @@ func (l lookup) encode(p *program) {
 	})
 }
 
-// vmap gives the verdict that a map has for a packet; without one it does not match.
+// vmap gives the verdict of a packet's key in a verdict map. It does not match if there is none.
 type vmap struct{ by *set }
 
 func (v vmap) text(family) string { return v.by.key.text() + " vmap " + v.by.reference() }
@@ -54,12 +54,12 @@ func (v vmap) encode(p *program) {
 	p.mapData(v.by, nfnl.NFT_REG_1, nfnl.NFT_REG_VERDICT)
 }
 
-// mapping is the data that a map has for a packet; without any, the statement that it is part of does not match.
+// mapping is the data of a packet's key in a map. Its statement does not match if there is none.
 type mapping struct{ by *set }
 
 func (m mapping) text() string { return m.by.key.text() + " map " + m.by.reference() }
 
-// load loads the data into a register, of which it uses those that follow too.
+// load loads the data into a register and those that follow.
 func (m mapping) load(p *program, register uint32) {
 	p.loadKey(m.by.key, register)
 	p.mapData(m.by, register, register)

@@ -17,13 +17,13 @@ type match struct {
 	right constant
 }
 
-// constant is a value, as nft says it and as registers hold it.
+// constant is a value, in nft's text and in registers' bytes.
 type constant struct {
 	text  string
 	bytes []byte
 }
 
-// operator is nft's. The implicit one is equal, but for bitmasks, where it matches if any bit of the right side is set.
+// operator is nft's. The implicit one compares for equality, except bitmasks, of which it matches any common bit.
 type operator string
 
 const (
@@ -54,10 +54,10 @@ func (m match) encode(p *program) {
 	p.compare(choose[uint32](m.op == notEqual, nfnl.NFT_CMP_NEQ, nfnl.NFT_CMP_EQ), m.right.bytes)
 }
 
-// ifNot is the operator of a match that may be negated.
+// ifNot is the operator of a match, which may be negated.
 func ifNot(not bool) operator { return choose(not, notEqual, implicit) }
 
-// newConnection matches packets that begin a flow, and translated those of flows that a portal led elsewhere.
+// newConnection matches the first packets of connections, and translated those of connections with DNAT.
 func newConnection() match {
 	return match{left: ctState(), right: constant{"new", native(nfnl.NF_CT_STATE_BIT_NEW)}}
 }
@@ -83,7 +83,7 @@ func fromInterface(name string, wildcard, not bool) match {
 	return match{left: iifname(), op: ifNot(not), right: right}
 }
 
-// tcpSYN matches the first packet of a TCP connection. The protocol is known.
+// tcpSYN matches the first packet of a TCP connection, after a match of the protocol.
 func tcpSYN() match {
 	const fin, syn, rst, ack = 1, 2, 4, 16
 	return match{tcpFlags(), constant{"(fin | syn | rst | ack)", []byte{fin | syn | rst | ack}}, equal,
@@ -106,7 +106,7 @@ func oneIn(n int) match {
 	return match{left: numgen(uint32(n), 0), op: equal, right: constant{"0", native(0)}}
 }
 
-// protocolIs matches transport protocols. A redirect or translation by a map has to follow one.
+// protocolIs matches transport protocols. The kernel demands it before a redirect or a translation of ports.
 func protocolIs(protocols ...service.Protocol) statement {
 	if p := protocols[0]; len(protocols) == 1 {
 		return match{left: l4proto(), right: constant{p.String(), []byte{byte(p)}}}
@@ -118,7 +118,7 @@ func protocolIs(protocols ...service.Protocol) statement {
 	return lookup{key: key{l4proto()}, in: literal(key{l4proto()}, elements)}
 }
 
-// prefixMatch matches addresses within a prefix or, if not, outside. The prefix is masked.
+// prefixMatch matches addresses in a prefix, which is masked, or others.
 type prefixMatch struct {
 	left   expression
 	not    bool

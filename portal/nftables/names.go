@@ -67,8 +67,8 @@ const (
 	endpointsPrefix = "endpoints"
 )
 
-// hasPrefix tells whether the name of a set begins with one of them.
-func hasPrefix(set string) bool {
+// isOptional tells whether a set may be one of those, by its name.
+func isOptional(set string) bool {
 	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, endpointsPrefix+"-")
 }
 

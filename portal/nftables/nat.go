@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// redirect leads a flow to this host, at the address of the interface that it came in by and a port that a map has.
+// redirect translates the destination to the address of the incoming interface and a port of a map.
 type redirect struct{ port mapping }
 
 func (s redirect) text(family) string { return "redirect to : " + s.port.text() }
@@ -20,7 +20,7 @@ func (s redirect) encode(p *program) {
 	})
 }
 
-// dnatPort leads a flow to an address, and a port that a map has.
+// dnatPort translates the destination to an address and a port of a map.
 type dnatPort struct {
 	addr netip.Addr
 	port mapping
@@ -36,7 +36,7 @@ func (s dnatPort) encode(p *program) {
 	p.dnat(nfnl.NFT_REG_2, nfnl.NF_NAT_RANGE_PROTO_SPECIFIED)
 }
 
-// dnat leads a flow to an endpoint.
+// dnat translates the destination to an endpoint.
 type dnat struct{ to netip.AddrPort }
 
 func (s dnat) text(family) string { return "dnat to " + s.to.String() }
@@ -47,7 +47,7 @@ func (s dnat) encode(p *program) {
 	p.dnat(nfnl.NFT_REG_2, nfnl.NF_NAT_RANGE_PROTO_SPECIFIED)
 }
 
-// dnatMap leads a flow to the endpoint that a map has.
+// dnatMap translates the destination to an endpoint of a map.
 type dnatMap struct{ to mapping }
 
 func (s dnatMap) text(f family) string { return fmt.Sprintf("dnat %s to %s", f.word, s.to.text()) }
@@ -57,7 +57,7 @@ func (s dnatMap) encode(p *program) {
 	p.dnat(register32(nfnl.NFT_REG_1)+p.addr.size/registerSize, 0)
 }
 
-// dnatAny leads a flow to any of some endpoints, at random.
+// dnatAny translates the destination to a random one of some endpoints.
 func (f family) dnatAny(endpoints []netip.AddrPort) statement {
 	if len(endpoints) == 1 {
 		return dnat{endpoints[0]}
@@ -65,7 +65,7 @@ func (f family) dnatAny(endpoints []netip.AddrPort) statement {
 	return dnatMap{mapping{f.literalMap(endpoints)}}
 }
 
-// dnat is the expression: the address is in the first register, the port in another.
+// dnat appends the expression. The address is in the first register, the port in another.
 func (p *program) dnat(port, flags uint32) {
 	p.add("nat", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_NAT_TYPE, nfnl.NFT_NAT_DNAT)
@@ -78,7 +78,7 @@ func (p *program) dnat(port, flags uint32) {
 	})
 }
 
-// masquerade gives the flow this node's address.
+// masquerade translates the source to this node's address.
 type masquerade struct{}
 
 func (masquerade) text(family) string { return "masquerade fully-random" }

@@ -4,25 +4,25 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// program is a rule in the kernel's form: expressions that load registers, compute with them, and act.
+// program is a rule as the kernel has it: expressions that load registers, compute with them, and act.
 type program struct {
 	family
 	expressions nfnl.Attributes
 	anonymous   []anonymous // sets that belong to the rule
-	ids         *uint32     // the last id of an anonymous set in this table
+	ids         *uint32     // the last id of an anonymous set of the table
 }
 
 // anonymous is an anonymous set, with its name and id in a transaction.
 type anonymous struct {
 	*set
-	name string // a pattern, by which the kernel makes a name
+	name string // a pattern, from which the kernel makes a name
 	id   uint32
 }
 
-// register32 is the first of the registers of 4 bytes that one of 16 bytes consists of.
+// register32 is the first of the four registers of 4 bytes that make up one of 16 bytes.
 func register32(register uint32) uint32 { return nfnl.NFT_REG32_00 + (register-nfnl.NFT_REG_1)*4 }
 
-// encode makes a program of a rule.
+// encode translates a rule.
 func (f family) encode(r rule, ids *uint32) *program {
 	p := &program{family: f, ids: ids}
 	for _, s := range r {
@@ -31,7 +31,7 @@ func (f family) encode(r rule, ids *uint32) *program {
 	return p
 }
 
-// add appends an expression of the kernel's with attributes.
+// add appends an expression by its name in the kernel, with its attributes.
 func (p *program) add(kernel string, fill func(*nfnl.Attributes)) {
 	a := &p.expressions
 	a.Nest(nfnl.NFTA_LIST_ELEM, func() {
@@ -59,7 +59,7 @@ func (p *program) loadKey(k key, register uint32) {
 	}
 }
 
-// bitwise has the first register keep the bits of a mask, and toggle those of xor.
+// bitwise ands the first register with a mask, and xors it.
 func (p *program) bitwise(mask, xor []byte) {
 	p.add("bitwise", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_BITWISE_SREG, nfnl.NFT_REG_1)
@@ -70,7 +70,7 @@ func (p *program) bitwise(mask, xor []byte) {
 	})
 }
 
-// compare goes on if the first register compares so with data.
+// compare ends the rule unless the first register and data compare by op.
 func (p *program) compare(op uint32, data []byte) {
 	p.add("cmp", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_CMP_SREG, nfnl.NFT_REG_1)
@@ -87,7 +87,7 @@ func (p *program) immediate(register uint32, data []byte) {
 	})
 }
 
-// mapData loads what a map has for a key, which is in a register.
+// mapData loads the data of a key, which is in a register.
 func (p *program) mapData(s *set, key, data uint32) {
 	name, id := p.reference(s)
 	p.add("lookup", func(a *nfnl.Attributes) {
@@ -98,7 +98,7 @@ func (p *program) mapData(s *set, key, data uint32) {
 	})
 }
 
-// reference is how a lookup names a set. An anonymous one becomes the program's, with an id of its own.
+// reference is the name and id by which a lookup refers to a set. An anonymous set is added to the program.
 func (p *program) reference(s *set) (name string, id uint32) {
 	if s.name != "" {
 		return s.name, 0

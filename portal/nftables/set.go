@@ -8,16 +8,16 @@ import (
 
 // set is a set or, with data or verdicts, a map.
 type set struct {
-	name      string // empty = anonymous: it belongs to a rule, and its elements do not change
+	name      string // empty = anonymous: it belongs to a rule, with constant elements
 	key       key
-	data      key  // of a map: what it has for each element
-	verdicts  bool // it is a verdict map
+	data      key  // of a map: of each element
+	verdicts  bool // of a verdict map
 	dynamic   bool // packets add elements, which time out
-	intervals bool // elements are where intervals begin and end
+	intervals bool // elements are the bounds of intervals
 
 	// Of anonymous sets:
-	elements []filled
-	prefixes []netip.Prefix // the intervals, as text has them
+	elements []setElement
+	prefixes []netip.Prefix // the intervals, as rules have them
 }
 
 func (s *set) isMap() bool { return s.verdicts || s.data != nil }
@@ -51,7 +51,7 @@ func (s *set) types() string {
 	return text
 }
 
-// reference is how rules name the set, or write all of it.
+// reference is the set in a rule: its name, or all of an anonymous one.
 func (s *set) reference() string {
 	if s.name != "" {
 		return "@" + s.name
@@ -101,8 +101,8 @@ type entry struct {
 	element
 }
 
-// filled is an entry with its value.
-type filled struct {
+// setElement is an entry with its value: all of an element.
+type setElement struct {
 	entry
 	value
 }
@@ -111,16 +111,16 @@ type filled struct {
 func literal(k key, elements []element) *set {
 	s := &set{key: k}
 	for _, e := range elements {
-		s.elements = append(s.elements, filled{entry: entry{element: e}})
+		s.elements = append(s.elements, setElement{entry: entry{element: e}})
 	}
 	return s
 }
 
-// literalMap is an anonymous map that numbers endpoints.
+// literalMap is an anonymous map from random numbers to endpoints.
 func (f family) literalMap(endpoints []netip.AddrPort) *set {
 	s := &set{key: key{numgen(uint32(len(endpoints)), 0)}, data: key{f.daddr(), dport()}}
 	for i, e := range endpoints {
-		s.elements = append(s.elements, filled{entry{element: element{slot: uint32(i)}}, value{endpoint: e}})
+		s.elements = append(s.elements, setElement{entry{element: element{slot: uint32(i)}}, value{endpoint: e}})
 	}
 	return s
 }
@@ -142,7 +142,7 @@ func (f family) literalPrefixes(prefixes []netip.Prefix) *set {
 	return s
 }
 
-// following is the first address after those of a prefix, which is masked; the zero Addr if there is none.
+// following is the first address after a prefix, which is masked; the zero Addr if there is none.
 func following(p netip.Prefix) netip.Addr {
 	last := p.Addr().AsSlice()
 	for i := p.Bits(); i < len(last)*8; i++ {

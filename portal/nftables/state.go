@@ -21,8 +21,15 @@ type state struct {
 }
 
 func newState(r rules) *state {
-	return &state{rules: r, portals: map[service.Frontend]portal.Portal{}, pools: map[service.PortName]*portal.Pool{},
-		shared: writer.NewRefcount[any](), classes: writer.NewRefcount[class](), endpoints: map[class]*set{}, sizes: map[*set]int{}}
+	return &state{
+		rules:     r,
+		portals:   map[service.Frontend]portal.Portal{},
+		pools:     map[service.PortName]*portal.Pool{},
+		shared:    writer.NewRefcount[any](),
+		classes:   writer.NewRefcount[class](),
+		endpoints: map[class]*set{},
+		sizes:     map[*set]int{},
+	}
 }
 
 // build makes a state of portals and open proxy ports, and the changeset that makes it from no table.
@@ -136,10 +143,10 @@ func (s *state) resize(c *changeset) {
 	}
 }
 
-// filledSets are the sets that portals fill: all but those of clients.
-func (s *state) filledSets() []*set { return slices.AppendSeq(s.all(), maps.Values(s.endpoints)) }
+// portalSets are the sets that portals fill: all but those of clients.
+func (s *state) portalSets() []*set { return slices.AppendSeq(s.all(), maps.Values(s.endpoints)) }
 
-// elements are all those of filledSets.
+// elements are all those of portalSets.
 func (s *state) elements() map[entry]value {
 	out := map[entry]value{}
 	for _, p := range s.portals {

@@ -16,11 +16,11 @@ type hook struct {
 	priority int
 }
 
-// rule is statements, which a packet goes through from left to right until one does not match or gives a verdict.
+// rule is statements, which are evaluated from left to right until one does not match or gives a verdict.
 type rule []statement
 
-// statement is a match or an action. Each kind says both of its forms: nft's text, and the kernel's expressions, which
-// are encoded with what earlier statements left in registers forgotten.
+// statement is a match or an action. Each type has both forms of its kind: nft's text, and the kernel's expressions,
+// which do not use what earlier statements left in registers. A new statement is one new type.
 type statement interface {
 	text(f family) string
 	encode(p *program)

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// statements are one of each kind, and of each expression.
+// statements are rules with each statement and each expression.
 func statements(f family) []rule {
 	s := f.newSets()
 	clients := f.clients(service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP})
@@ -51,7 +51,7 @@ func statements(f family) []rule {
 	}
 }
 
-// Each statement's text stands above its expressions, as testdata/statements.golden has both.
+// testdata/statements.golden has the text of each statement above its expressions in the kernel.
 func TestStatements(t *testing.T) {
 	if one := binary.NativeEndian.Uint16([]byte{1, 0}); one != 1 {
 		t.Skip("the golden file is of little-endian machines")

@@ -45,7 +45,7 @@ const maxReplaced = 64
 // retireSteps delete elements that later hooks look up.
 func (t *table) retireSteps(c *changeset) []nfnl.Step { return t.removeSteps(c.retire) }
 
-func (t *table) removeSteps(all []filled) (out []nfnl.Step) {
+func (t *table) removeSteps(all []setElement) (out []nfnl.Step) {
 	for s, some := range bySet(all) {
 		out = append(out, oneByOne(t.deleteElements(s, some))...)
 	}
@@ -82,10 +82,10 @@ func oneByOne(messages []nfnl.Message) []nfnl.Step {
 }
 
 // bySet groups elements, which are in the order of their sets.
-func bySet(all []filled) func(func(*set, []filled) bool) {
-	return func(yield func(*set, []filled) bool) {
+func bySet(all []setElement) func(func(*set, []setElement) bool) {
+	return func(yield func(*set, []setElement) bool) {
 		for len(all) > 0 {
-			n := slices.IndexFunc(all, func(e filled) bool { return e.set != all[0].set })
+			n := slices.IndexFunc(all, func(e setElement) bool { return e.set != all[0].set })
 			n = choose(n < 0, len(all), n)
 			if !yield(all[0].set, all[:n]) {
 				return

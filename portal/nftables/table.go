@@ -133,8 +133,8 @@ func (t *table) unbind(ctx context.Context, all []affinity) error {
 }
 
 func (t *table) unbindOnce(ctx context.Context, a affinity) error {
-	var stale []filled
-	err := t.listElements(a.clients, func(e filled) {
+	var stale []setElement
+	err := t.listElements(a.clients, func(e setElement) {
 		if !a.endpoints[e.slot] {
 			stale = append(stale, e)
 		}

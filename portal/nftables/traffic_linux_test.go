@@ -26,8 +26,8 @@ func newSite(t *testing.T, o Options) *portaltest.Site {
 	return s
 }
 
-// The daemon's own port, another of its range where nobody listens, and node ports on loopback, which are the daemon's
-// own listeners' business: whoever comes there straight is refused.
+// Connections to a proxy port that no portal redirected are refused: at a listener, at a port without one, and at node
+// ports on loopback, which no rule redirects.
 func TestGuard(t *testing.T) {
 	s := newSite(t, testOptions())
 	for _, network := range []string{"tcp", "udp"} {
@@ -50,8 +50,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Ports that no portal has are refused on ClusterIPs alone, whatever else leads from there, and where ClusterIPs come
-// from the rest is silence.
+// Ports that a Service does not have are refused on its ClusterIP, but not on its external addresses. Packets for
+// unused addresses in the service CIDRs are dropped.
 func TestUndefinedPorts(t *testing.T) {
 	o := testOptions()
 	o.ServiceCIDRs = prefixes("10.96.0.0/16", "fd00:96::/112")
@@ -84,7 +84,7 @@ func addAddress(device, text string) error {
 	return netlink.AddrAdd(link, addr)
 }
 
-// The daemon dials an endpoint from a client's own address, and has the answers.
+// The daemon dials an endpoint from a client's own address, and receives the replies.
 func TestTransparent(t *testing.T) {
 	o := testOptions()
 	divert := platform.DefaultDivert()
@@ -108,7 +108,7 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// askAs asks an echo, from an address that is not this host's.
+// askAs sends a request to an echo server from an address of another host.
 func askAs(network, client, echo string) error {
 	addr := netip.AddrPortFrom(netip.MustParseAddr(client), 0)
 	dialer := net.Dialer{Timeout: time.Second, Control: setTransparent, LocalAddr: net.TCPAddrFromAddrPort(addr)}
