@@ -12,7 +12,7 @@ import (
 )
 
 func errNoTranslation() error {
-	return fmt.Errorf("ask for the original destination on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("look up the original destination on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 // OriginalDst knows of no translation here.

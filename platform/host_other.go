@@ -51,7 +51,7 @@ func (Divert) Remove(service.IPFamily) error { return nil }
 // dynamicPorts is the size of IANA's range of dynamic ports, from 49152 to 65535: the default of Windows.
 const dynamicPorts = 16384
 
-// LocalPorts is how many ports the system may choose from by default for sockets that ask for none.
+// LocalPorts returns the number of ports that the system chooses from by default for sockets without a bound port.
 func LocalPorts() (int, error) { return dynamicPorts, nil }
 
 // PipePages is 0: pipes are not used to carry bytes here.

@@ -26,7 +26,7 @@ type iface struct{ name, kind string }
 func NewInterfaces() (*Interfaces, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket to ask for interfaces: %w", err)
+		return nil, fmt.Errorf("open a socket for interface lookups: %w", err)
 	}
 	return &Interfaces{fd: fd}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// localRefresh is how often the addresses are read where nothing tells of changes.
+// localRefresh is the period of reading the addresses, where the system reports no changes.
 const localRefresh = 5 * time.Second
 
 // follow reads the addresses again and again until ctx ends or something fails.

@@ -57,7 +57,7 @@ const (
 func NewPaths(interfaces *Interfaces) (*Paths, error) {
 	kernel, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket to ask for routes: %w", err)
+		return nil, fmt.Errorf("open a socket for route lookups: %w", err)
 	}
 	return &Paths{kernel: kernel, interfaces: interfaces, seed: maphash.MakeSeed(), asked: make(chan struct{})}, nil
 }

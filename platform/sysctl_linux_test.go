@@ -96,7 +96,7 @@ func TestConntrackApply(t *testing.T) {
 	}
 }
 
-// What cannot be set is told, all of it, and the rest is set.
+// Every setting that cannot be written is in the error, and all others are written.
 func TestConntrackApplyTellsAll(t *testing.T) {
 	root := t.TempDir()
 	kernelFiles(t, root, map[string]string{conntrackDir + "max": "many", conntrackDir + "udp_timeout": "30"})

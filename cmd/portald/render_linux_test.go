@@ -42,7 +42,7 @@ type section struct {
 	text    string
 }
 
-// sections are told apart by their first lines, which name the command.
+// sections splits a rendering at the comment lines that name a command.
 func sections(text string) (out []section) {
 	if !strings.HasPrefix(text, "# ip") || strings.HasPrefix(text, "# IPv") {
 		return []section{{[]string{"nft", "-f", "-"}, text}}

@@ -74,7 +74,7 @@ func compareRendering(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 writes it anew):\n%s", path, diff)
+		t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 rewrites it):\n%s", path, diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
@@ -94,7 +95,7 @@ func (d *draft) checkMasquerade() {
 	}
 	why := ""
 	switch mark := d.masquerade().Mark; {
-	case mark&replyMark() != 0:
+	case mark&platform.DefaultDivert().Mark != 0:
 		why = "replies to clients' own addresses with (clientAddress transparent)"
 	case mark&portal.DefaultDials != 0:
 		why = "what it sends to endpoints with"
