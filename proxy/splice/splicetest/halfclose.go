@@ -75,16 +75,16 @@ func halfCloseTimeout(t *trial) {
 
 // halfCloseTimeoutOfSilenceAlone: bytes in the open direction keep a half-closed connection alive.
 func halfCloseTimeoutOfSilenceAlone(t *trial) {
-	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 500 * time.Millisecond}})
+	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 2 * time.Second}})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
-		for range 8 {
+		for range 4 {
 			c.Write([]byte("."))
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(700 * time.Millisecond)
 		}
 	}))
 	c := dialTCP(t, f.at)
 	c.CloseWrite()
-	wantRest(t, c, "........")
+	wantRest(t, c, "....")
 }
 
 // halfCloseNever: a half-closed connection that may be silent for ever outlives the idle timeout as well.

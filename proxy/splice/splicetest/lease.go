@@ -77,7 +77,7 @@ func leaseOfConnection(t *trial) {
 }
 
 func leasesAre(t *trial, endpoints []netip.AddrPort, want []string) {
-	d := t.start(splice.Options{})
+	d := t.start(timeouts(2000, 4000))
 	f := d.tcp(endpoints...)
 	c := dialTCP(t, f.at)
 	c.Write([]byte("hello"))

@@ -79,7 +79,7 @@ func dialAtOnce(f *front, clients int) (open []net.Conn) {
 
 // udpConnectionLimit: a client more than may be has no session; those that are go on.
 func udpConnectionLimit(t *trial) {
-	d := t.start(splice.Options{Policy: service.Policy{MaxConnections: 1, UDPIdle: 500 * time.Millisecond}})
+	d := t.start(splice.Options{Policy: service.Policy{MaxConnections: 1, UDPIdle: 2 * time.Second}})
 	f := d.udp(named(t, "a"))
 	one, two := dialUDP(t, f.at), dialUDP(t, f.at)
 	ask(t, one, "1")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -127,19 +128,31 @@ func seenFrom(ns *portaltest.Namespace, protocol service.Protocol, to netip.Addr
 			return err
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(longest))
-		if protocol == service.UDP {
-			c.Write([]byte("who am I?"))
-		}
-		buf := make([]byte, 100)
-		n, err := c.Read(buf)
+		answer, err := firstWords(c, protocol)
 		if err != nil {
 			return fmt.Errorf("wait for an answer: %w", err)
 		}
-		seen, err = netip.ParseAddrPort(string(buf[:n]))
+		seen, err = netip.ParseAddrPort(answer)
 		return err
 	})
 	return seen.Addr(), err
+}
+
+// firstWords returns what a whoami says first. Datagrams may be lost on the way, and are sent again.
+func firstWords(c net.Conn, protocol service.Protocol) (answer string, err error) {
+	const each, times = longest / 5, 5
+	buf := make([]byte, 100)
+	for range times {
+		if protocol == service.UDP {
+			c.Write([]byte("who am I?"))
+		}
+		c.SetDeadline(time.Now().Add(each))
+		var n int
+		if n, err = c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return string(buf[:n]), err
+		}
+	}
+	return "", err
 }
 
 // eachProtocol runs a part for each protocol and family.

@@ -21,7 +21,7 @@ func waitScenarios() []scenario {
 // endpointStartsAgain: a client that came while the only endpoint was down waits for it, and sees no error.
 func endpointStartsAgain(t *trial) {
 	at := t.refusing()
-	d := t.start(splice.Options{})
+	d := t.start(timeouts(2000, 8000))
 	f := d.tcp(at)
 	echoLater(t, at, time.Second)
 	wantEcho(t, dialTCP(t, f.at), "x")
