@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 		"portal/nftables", "portal/writer", "proxy/service"},
 	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "portal", "proxy", "proxy/admin",
 		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
-		"proxy/service", "proxy/splice", "proxy/splice/epoll", "proxy/userspace"},
+		"proxy/service", "proxy/splice", "proxy/splice/epoll", "proxy/splice/goroutine", "proxy/userspace"},
 	"proxy/splice/splicetest": {
 		"portal/portaltest", "proxy/service", "proxy/splice"},
 	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers"},

@@ -36,3 +36,20 @@ func TestLoopsFollowTheRuntime(t *testing.T) {
 		}
 	}
 }
+
+// The engine of goroutines carries Services as the event loops do.
+func TestEngineOfGoroutines(t *testing.T) {
+	b := bed.New(t, "env")
+	b.ServePods(0)
+	b.WriteManifest(bed.Manifest, b.Cart(0))
+	d := b.Launch(nil, "--manifests", b.Dir+"/"+bed.Manifest, "--engine", "goroutine")
+	d.WaitReady()
+	if strings.Contains(d.Log.String(), "event loops") {
+		t.Errorf("portald says\n%s", d.Log)
+	}
+	for range 10 {
+		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -45,6 +45,7 @@ type Config struct {
 	LogFormat     string // text or json
 	UDPSessions   int    // of one service port
 	UDPTotal      int    // of all; 0: half the ports that the kernel chooses from
+	Engine        string // one of the engines below
 
 	SyncPeriod time.Duration // how often the host is looked at
 	MinSync    time.Duration // at least this between two rounds of changes
@@ -105,6 +106,13 @@ const (
 
 // ConnectionLog is where records go. Path: empty for nowhere, "-" for standard error. Format: text or json.
 type ConnectionLog struct{ Path, Format string }
+
+// The engines of userspace mode. EngineAuto is EngineEpoll on Linux, else EngineGoroutine.
+const (
+	EngineAuto      = "auto"
+	EngineEpoll     = "epoll"
+	EngineGoroutine = "goroutine"
+)
 
 // IPVS is what the writer of that name is told.
 type IPVS struct {

@@ -97,6 +97,7 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	p.TypeMeta = portald.typeMeta()
 	fill(&p.Writer, writerOf(string(k.Mode)))
 	fill(&p.ConnectionLog.Format, "text")
+	fill(&p.Engine, EngineAuto)
 	if udp := p.serviceField("udpTimeout"); k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 && udp.IsZero() {
 		udp.Set(reflect.ValueOf(&k.UDPIdleTimeout))
 	}

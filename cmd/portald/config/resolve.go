@@ -22,7 +22,8 @@ func (d *draft) resolve() *Config {
 		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
 		NodeIPs: addresses(p.NodeIPs), Inside: d.inside(),
 		ConnectionLog: ConnectionLog{p.ConnectionLog.Path, p.ConnectionLog.Format}, LogFormat: d.logFormat(),
-		UDPSessions: int(*p.UDPMaxSessions), UDPTotal: int(p.UDPMaxSessionsTotal), SyncPeriod: sync.Duration, MinSync: least.Duration,
+		UDPSessions: int(*p.UDPMaxSessions), UDPTotal: int(p.UDPMaxSessionsTotal), Engine: p.Engine,
+		SyncPeriod: sync.Duration, MinSync: least.Duration,
 		IPTablesVariant: p.IPTablesVariant, OOMScoreAdj: int(*k.OOMScoreAdj), Conntrack: d.conntrack(),
 		Settings: d.live(), documents: d.documents,
 	}

@@ -111,6 +111,9 @@ func connectionSettings() []setting {
 			"`NUMBER` of concurrent UDP sessions of all service ports together, each with a port of this node; at " +
 				"the limit one of the Service with the most is evicted; 0: half the ports of " +
 				"net.ipv4.ip_local_port_range"},
+		{portald, "engine", "engine", atStart, oneOf(EngineAuto, EngineEpoll, EngineGoroutine),
+			"`ENGINE` that moves the bytes of connections: epoll (event loops, on Linux), goroutine (on any system), or " +
+				"auto: epoll where there is one"},
 		{portald, "drainTimeout", "drain-timeout", live, notNegative,
 			"`TIME` after SIGTERM in which open connections may end by themselves; a second signal closes them at " +
 				"once"},

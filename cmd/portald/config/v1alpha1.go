@@ -33,6 +33,8 @@ type PortaldConfiguration struct {
 	// udpMaxSessionsTotal is how many UDP sessions all service ports together may have at a time; one of the Service that
 	// has the most makes room. 0: half the ports of net.ipv4.ip_local_port_range.
 	UDPMaxSessionsTotal int32 `json:"udpMaxSessionsTotal,omitempty"`
+	// engine is what moves the bytes of connections: auto, epoll or goroutine.
+	Engine string `json:"engine,omitempty"`
 	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until the

@@ -28,7 +28,7 @@ func newDataPath(
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
 		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
-	}, openEngine(log))
+	}, openEngine(cfg.Engine, log))
 	if err != nil {
 		return nil, err
 	}

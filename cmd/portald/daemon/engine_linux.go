@@ -5,13 +5,24 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
+	"github.com/portald/portald/proxy/splice/goroutine"
 )
 
-// openEngine returns what opens the engine of a core: event loops.
-func openEngine(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+const hasEpoll = true
+
+func openEpoll(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	return epoll.Open(eventLoops(log))
+}
+
+// engineHost is what Linux can do for the engine of goroutines.
+func engineHost() goroutine.Host {
+	return goroutine.Host{
+		Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
+		Receive: platform.Receive, SendUrgent: platform.SendUrgent, Error: platform.PendingError,
+	}
 }
 
 // spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.

@@ -10,11 +10,16 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/goroutine"
 )
 
-// openEngine returns an error: the engine of event loops needs epoll.
-func openEngine(logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+const hasEpoll = false
+
+func openEpoll(logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	return func(*splice.Core) (splice.Engine, error) {
-		return nil, fmt.Errorf("open an engine on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+		return nil, fmt.Errorf("epoll on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 }
+
+// engineHost has nothing beyond package net.
+func engineHost() goroutine.Host { return goroutine.Host{} }

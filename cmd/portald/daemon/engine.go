@@ -1,0 +1,17 @@
+package daemon
+
+import (
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/goroutine"
+)
+
+// openEngine returns what opens the engine of that name.
+func openEngine(name string, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+	if name == config.EngineGoroutine || name == config.EngineAuto && !hasEpoll {
+		return goroutine.Open(engineHost())
+	}
+	return openEpoll(log)
+}
