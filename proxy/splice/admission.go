@@ -7,8 +7,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// admit checks what a client dialled, its address and the limit of connections. The outcome is empty for a client that is
-// admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
+// admit checks what a client dialled, its address and the limit of connections. The outcome is empty for a client that
+// is admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
 // connected to the proxy port itself, or that rules of others led it here.
 func (f *life) admit(dst netip.AddrPort) Outcome {
 	f.rec.OriginalDst = dst

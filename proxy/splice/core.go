@@ -28,7 +28,7 @@ type Core struct {
 	nextID                                 atomic.Uint64
 	conns, sessions                        atomic.Int64
 	acceptErrors, udpDropped, portsCrowded atomic.Uint64
-	transparentTold, crowdedTold           seldom
+	transparentReports, crowdedReports     rateLimit
 
 	mu     sync.Mutex
 	fronts map[*Front]struct{} // guarded by mu

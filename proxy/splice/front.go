@@ -103,9 +103,10 @@ func (f *Front) Name() service.PortName { return f.name }
 // Active is the number of live connections or sessions.
 func (f *Front) Active() int64 { return f.active.Load() }
 
-// Retarget has new connections see another view, and those that found no endpoint to answer dial at once. Open TCP
-// connections go on as they began. UDP sessions whose endpoint is not in it, or no longer serves, get nothing more from
-// their clients, whose next datagram picks anew; what the endpoint still answers is passed on for some seconds.
+// Retarget replaces the view for new connections, and for those that wait for another round of dials, which dial at
+// once. Open TCP connections do not change. UDP sessions whose endpoint is not in it, or no longer serves, are
+// detached: the client's next datagram begins another session, and answers of the endpoint are passed on for some
+// seconds.
 func (f *Front) Retarget(view *View) {
 	f.plan.Store(newPlan(view, f.core.policy.Load()))
 	for _, t := range f.sessions() {
@@ -114,7 +115,7 @@ func (f *Front) Retarget(view *View) {
 	f.wake()
 }
 
-// await has a connection be told when the endpoints change, until forgo.
+// await has endpointsChanged of a connection called when they do, until forgo.
 func (f *Front) await(w waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +136,7 @@ func (f *Front) wake() {
 	}
 }
 
-// present is the plan of this moment, made anew when the engine's defaults are not those it was made with.
+// present is the plan of this moment. It is replaced when the core's defaults have changed since it was made.
 func (f *Front) present() *plan {
 	for {
 		p, defaults := f.plan.Load(), f.core.policy.Load()
@@ -146,8 +147,8 @@ func (f *Front) present() *plan {
 	}
 }
 
-// endpoint finds what is known of an endpoint that was picked: by the plan that the connection began with, or by the
-// present one if it is newer than that.
+// endpoint describes an endpoint that was picked, by the plan that the connection began with, or by the present plan if
+// that one does not have it.
 func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
 	e, ok := p.endpoint(addr)
 	if !ok {

@@ -99,8 +99,8 @@ func Outcomes() []Outcome {
 		OutcomeLimit, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
 }
 
-// Observer is told of each connection and UDP session when it has ended, exactly once. It is called on the data path,
-// by several goroutines at once: it must not block. The record is its to keep, and not to change.
+// Observer gets the record of each connection and UDP session when it has ended, exactly once. It is called on the data
+// path, by several goroutines at once: it must not block. It may keep the record, and must not change it.
 type Observer interface{ Observe(*Record) }
 
 // ObserverFunc is a function that observes.

@@ -14,8 +14,8 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy has
-// timeouts; one that timed out may be dialled again in it, for longer.
+// retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy
+// has timeouts; one that timed out may be dialled again in it, for longer.
 type retries struct {
 	tried    []netip.AddrPort // not to be dialled again in this round
 	refused  []netip.AddrPort // those of them that did not time out
@@ -65,8 +65,8 @@ func (r *retries) readmitSlow() bool {
 	return some
 }
 
-// nextRound begins another round and returns how long to wait for it. Unless all were tried, the round goes on with those
-// that were not.
+// nextRound begins another round and returns how long to wait for it. Unless all were tried, the round goes on with
+// those that were not.
 func (r *retries) nextRound(allTried bool) time.Duration {
 	r.round = 0
 	if allTried {
@@ -92,7 +92,8 @@ func sum(timeouts []time.Duration) (all time.Duration) {
 // maxAttempts bounds the failed attempts of a record. The last one stands for all that came after it.
 const maxAttempts = 32
 
-// failed ends the last attempt. If an earlier one of that endpoint failed alike, and not by a timeout, it is added to that.
+// failed ends the last attempt. If an earlier one of that endpoint failed alike, and not by a timeout, it is added to
+// that.
 func (r *Record) failed(why string, took time.Duration) {
 	at := len(r.Attempts) - 1
 	last := r.Attempts[at]

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// SessionConn is an engine's session: the socket to the endpoint, with a Session embedded. Whoever owns the Sessions owns it.
+// SessionConn is an engine's session: the socket to the endpoint, with a Session embedded. Whoever owns the Sessions
+// owns it.
 type SessionConn interface {
 	// Dial makes a socket that sends to one endpoint and receives from it alone, and sends first on it unless that is
 	// nil. The endpoint sees the client's address if as is valid. It returns our own address and port, or an error,
@@ -174,9 +175,9 @@ func (s *Session) Replied(n int64, now time.Duration) {
 	s.touch(false, now)
 }
 
-// Refused reports that the endpoint's port is closed, or the endpoint cannot be reached. unsent is the datagram of the client
-// whose send returned that error, nil if it came from a receive. A session that never had an answer moves to another
-// endpoint. Any other ends, and unsent begins the client's next session.
+// Refused reports that the endpoint's port is closed, or the endpoint cannot be reached. unsent is the datagram of the
+// client whose send returned that error, nil if it came from a receive. A session that never had an answer moves to
+// another endpoint. Any other ends, and unsent begins the client's next session.
 func (s *Session) Refused(err error, unsent []byte) {
 	var again []byte // the question of a detached session that had no answer
 	if s.detached {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// ErrTransparent is what Options.Trouble is told, once in a while, when endpoints see this node's address although the
-// policy says that they are to see the client's.
+// ErrTransparent is reported to Options.Trouble, at most every reportEvery, when endpoints see this node's address
+// although the policy says that they are to see the client's.
 var ErrTransparent = errors.New("the kernel grants no transparent socket, so endpoints see this node's address")
 
-// seldom keeps what may happen with every connection from being told as often. Safe for concurrent use.
-type seldom struct{ due atomic.Int64 }
+// rateLimit bounds how often something is reported that may happen with every connection. Safe for concurrent use.
+type rateLimit struct{ next atomic.Int64 }
 
-// seldomEvery is how often it is told.
-const seldomEvery = 10 * time.Second
+// reportEvery is the shortest time between two reports.
+const reportEvery = 10 * time.Second
 
-// now tells whether it is time, on the loops' clocks.
-func (s *seldom) now(clock time.Duration) bool {
-	due := s.due.Load()
-	return int64(clock) >= due && s.due.CompareAndSwap(due, int64(clock+seldomEvery))
+// allows tells whether a report is due, at a time on the core's clock.
+func (r *rateLimit) allows(now time.Duration) bool {
+	next := r.next.Load()
+	return int64(now) >= next && r.next.CompareAndSwap(next, int64(now+reportEvery))
 }
 
-// PortsError is what Options.Trouble is told, once in a while, before connections fail for it: most of the local ports
-// towards an endpoint are in use.
+// PortsError is reported to Options.Trouble, at most every reportEvery, when most of the local ports towards an
+// endpoint are in use: connections will fail if more are taken.
 type PortsError struct{ Endpoint netip.AddrPort }
 
 func (e *PortsError) Error() string {
@@ -41,17 +41,17 @@ func (c *Core) AcceptFailed(err error) {
 // DatagramDropped counts a datagram that the kernel did not take.
 func (c *Core) DatagramDropped() { c.udpDropped.Add(1) }
 
-// PortsCrowded counts a dial that found most of our ports towards the endpoint in use, and reports it once in a while.
+// PortsCrowded counts a dial that found most of our ports towards the endpoint in use, and reports a PortsError.
 func (c *Core) PortsCrowded(endpoint netip.AddrPort, now time.Duration) {
 	c.portsCrowded.Add(1)
-	if c.crowdedTold.now(now) {
+	if c.crowdedReports.allows(now) {
 		c.opts.Trouble(&PortsError{endpoint})
 	}
 }
 
-// NotTransparent reports, once in a while, that a socket could not be bound to a client's address.
+// NotTransparent reports an ErrTransparent: a socket could not be bound to a client's address.
 func (c *Core) NotTransparent(err error) {
-	if c.transparentTold.now(c.Now()) {
+	if c.transparentReports.allows(c.Now()) {
 		c.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, err))
 	}
 }
