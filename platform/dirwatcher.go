@@ -43,8 +43,8 @@ func (w *DirWatcher) refuse(err error) {
 	}
 }
 
-// Add watches a directory, if it exists. Called again for the same path, it finds out whether the directory was replaced
-// by another, and watches that one.
+// Add watches a directory, if it exists. Called again for the same path, it finds out whether the directory was
+// replaced by another, and watches that one.
 func (w *DirWatcher) Add(dir string) {
 	if w.watcher == nil {
 		return

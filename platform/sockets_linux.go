@@ -25,8 +25,8 @@ func DialOptions(fd uintptr, protocol service.Protocol, mark uint32) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(mark))
 }
 
-// BindTransparent binds a socket that is to be connected to an address that is not this host's, at a port that the kernel
-// chooses when it connects. Needs CAP_NET_ADMIN or CAP_NET_RAW.
+// BindTransparent binds a socket that is to be connected to an address that is not this host's, at a port that the
+// kernel chooses when it connects. Needs CAP_NET_ADMIN or CAP_NET_RAW.
 func BindTransparent(fd uintptr, addr netip.Addr) error {
 	level, option := unix.IPPROTO_IP, unix.IP_TRANSPARENT
 	var to unix.Sockaddr = &unix.SockaddrInet4{Addr: as4(addr)}
@@ -50,8 +50,8 @@ func as4(addr netip.Addr) [4]byte {
 	return [4]byte{}
 }
 
-// Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. 0 bytes without
-// an error are the end of the stream.
+// Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. 0 bytes
+// without an error are the end of the stream.
 func Receive(fd uintptr, buf []byte) (n int, urgent bool, err error) {
 	if at, err := unix.IoctlGetInt(int(fd), unix.SIOCATMARK); err == nil && at != 0 {
 		buf, urgent = buf[:1], true
