@@ -73,6 +73,7 @@ func (h *host) write(chains []chain, f family) {
 func FuzzEquivalence(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(5))
 	f.Add(uint64(7), uint8(40), uint8(1))
+	f.Add(uint64(7), uint8(40), uint8(89)) // ports that open and close within one Guard
 	o := testOptions()
 	if err := o.complete(); err != nil {
 		f.Fatal(err)
@@ -87,6 +88,7 @@ func FuzzEquivalence(f *testing.F) {
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
 			held, all := build(r, nil, nil)
+			table := &table{rules: r, state: held, open: map[portal.ProxyPort]bool{}}
 			if err := updated.apply(all, family); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +96,7 @@ func FuzzEquivalence(f *testing.F) {
 				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
 					return !r.owns(c.Frontend.Addr.Addr())
 				})
-				held.guard(portaltest.ChangePorts(random, open, int(size%7)))
+				table.guard(portaltest.ChangePorts(random, open, int(size%7)))
 				if err := updated.apply(held.change(changes), family); err != nil {
 					t.Fatal(err)
 				}

@@ -30,7 +30,6 @@ func TestNumbers(t *testing.T) {
 		"NFTA_TABLE_NAME":                 {NFTA_TABLE_NAME, unix.NFTA_TABLE_NAME},
 		"NFTA_TABLE_FLAGS":                {NFTA_TABLE_FLAGS, unix.NFTA_TABLE_FLAGS},
 		"NFTA_CHAIN_TABLE":                {NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_TABLE},
-		"NFTA_CHAIN_HANDLE":               {NFTA_CHAIN_HANDLE, unix.NFTA_CHAIN_HANDLE},
 		"NFTA_CHAIN_NAME":                 {NFTA_CHAIN_NAME, unix.NFTA_CHAIN_NAME},
 		"NFTA_CHAIN_HOOK":                 {NFTA_CHAIN_HOOK, unix.NFTA_CHAIN_HOOK},
 		"NFTA_CHAIN_POLICY":               {NFTA_CHAIN_POLICY, unix.NFTA_CHAIN_POLICY},
