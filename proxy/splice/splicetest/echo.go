@@ -66,7 +66,7 @@ func serverSpeaksFirst(t *trial) {
 // manyConnections: round robin is exact when nothing else is going on, and each connection has an id of its own.
 func manyConnections(t *trial) {
 	const clients, times = 8, 50
-	d := t.start(splice.Options{})
+	d := t.start(timeouts(10_000)) // no dial goes elsewhere for its time
 	a, b := echoServer(t), echoServer(t)
 	f := d.tcp(a, b)
 	var wg sync.WaitGroup

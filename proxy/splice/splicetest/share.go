@@ -132,7 +132,7 @@ func sessionsOfAll(t *trial) {
 		at := d.serveAs(name, service.UDP, pod)
 		for range 300 {
 			c := dialUDP(t, at)
-			ask(t, c, "x")
+			t.eventually("a client is served", func() bool { return answersWithin(c, time.Second) })
 			c.Close()
 		}
 		if n := d.Stats().Sessions; n > 300 {
@@ -142,6 +142,14 @@ func sessionsOfAll(t *trial) {
 	if reports.Load() == 0 {
 		t.Error("the shortage was not reported")
 	}
+}
+
+// answersWithin sends one datagram. Its session is refused while another Service has still to end some of its own.
+func answersWithin(c *net.UDPConn, d time.Duration) bool {
+	c.Write([]byte("x"))
+	c.SetReadDeadline(time.Now().Add(d))
+	_, err := c.Read(make([]byte, 10))
+	return err == nil
 }
 
 // listenerWithoutDescriptor: a listener for which there is no descriptor is an error that says so, and all is given
