@@ -17,6 +17,14 @@ func cause(err error) error {
 	return err
 }
 
+// listenError is the cause of a listener's error; an address in use is syscall.EADDRINUSE on every system.
+func listenError(err error) error {
+	if is(err, wsaAddrInUse) {
+		return syscall.EADDRINUSE
+	}
+	return cause(err)
+}
+
 // deadlinePassed tells whether an error is that of a deadline of ours, and not of a peer that stopped answering.
 func deadlinePassed(err error) bool {
 	var errno syscall.Errno
@@ -32,6 +40,7 @@ const (
 	wsaRefused     = syscall.Errno(10061)
 	wsaReset       = syscall.Errno(10054)
 	wsaMsgSize     = syscall.Errno(10040)
+	wsaAddrInUse   = syscall.Errno(10048)
 )
 
 func is(err error, any ...error) bool {

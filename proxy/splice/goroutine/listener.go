@@ -35,7 +35,7 @@ type listener struct {
 func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
 	l, err := e.listenerAt(at)
 	if err != nil {
-		return nil, cause(err)
+		return nil, listenError(err)
 	}
 	n := &listener{e: e, front: f, tcp: l.(*net.TCPListener)}
 	e.add(n)

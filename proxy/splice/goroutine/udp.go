@@ -36,7 +36,7 @@ type udpSocket struct {
 func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
 	c, err := e.packetConnAt(at)
 	if err != nil {
-		return nil, cause(err)
+		return nil, listenError(err)
 	}
 	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: service.FamilyOf(at.Addr())}
 	u.askWhereTo()
