@@ -19,30 +19,30 @@ const recordField = "record"
 // jsonLine is a record in the JSON log. Every line has every field, but for what was delivered, which is left out where
 // it is all that was read. A time that never came is null, a missing address or word is "", no attempts are [].
 type jsonLine struct {
-	Time              string        `json:"time"` // of the accept: the line itself is written at the end
-	ID                uint64        `json:"id"`
-	Service           string        `json:"service"`
-	Protocol          string        `json:"protocol"`
-	Client            string        `json:"client"`
-	OriginalDst       string        `json:"original_dst"`
-	Portal            string        `json:"portal"`
-	Proxy             string        `json:"proxy"` // our own address towards the endpoint
-	Endpoint          string        `json:"endpoint"`
-	Pod               string        `json:"pod"`
-	Node              string        `json:"node"` // the endpoint's
-	Attempts          []jsonAttempt `json:"attempts"`
-	Affinity          string        `json:"affinity"`
-	BytesFromClient   int64         `json:"bytes_from_client"`
-	BytesToEndpoint   *int64        `json:"bytes_to_endpoint,omitempty"`
-	BytesFromEndpoint int64         `json:"bytes_from_endpoint"`
-	BytesToClient     *int64        `json:"bytes_to_client,omitempty"`
-	ConnectMS         *float64      `json:"connect_ms"`
-	FirstByteMS       *float64      `json:"first_byte_ms"`
-	DurationMS        float64       `json:"duration_ms"`
-	ClosedBy          splice.Side   `json:"closed_by"`
-	How               splice.How    `json:"close_type"`
-	Outcome           string        `json:"outcome"`
-	Error             string        `json:"error"`
+	Time              string           `json:"time"` // of the accept: the line itself is written at the end
+	ID                uint64           `json:"id"`
+	Service           string           `json:"service"`
+	Protocol          string           `json:"protocol"`
+	Client            string           `json:"client"`
+	OriginalDst       string           `json:"original_dst"`
+	Portal            string           `json:"portal"`
+	Proxy             string           `json:"proxy"` // our own address towards the endpoint
+	Endpoint          string           `json:"endpoint"`
+	Pod               string           `json:"pod"`
+	Node              string           `json:"node"` // the endpoint's
+	Attempts          []jsonAttempt    `json:"attempts"`
+	Affinity          string           `json:"affinity"`
+	BytesFromClient   int64            `json:"bytes_from_client"`
+	BytesToEndpoint   *int64           `json:"bytes_to_endpoint,omitempty"`
+	BytesFromEndpoint int64            `json:"bytes_from_endpoint"`
+	BytesToClient     *int64           `json:"bytes_to_client,omitempty"`
+	ConnectMS         *float64         `json:"connect_ms"`
+	FirstByteMS       *float64         `json:"first_byte_ms"`
+	DurationMS        float64          `json:"duration_ms"`
+	ClosedBy          splice.Side      `json:"closed_by"`
+	CloseType         splice.CloseType `json:"close_type"`
+	Outcome           string           `json:"outcome"`
+	Error             string           `json:"error"`
 }
 
 type jsonAttempt struct {
@@ -106,7 +106,7 @@ func (f *jsonFormatter) fill(r *splice.Record) {
 		FirstByteMS:       millisIfAny(r.FirstByte, &f.first),
 		DurationMS:        millis(r.Duration),
 		ClosedBy:          r.ClosedBy,
-		How:               r.How,
+		CloseType:         r.CloseType,
 		Outcome:           string(r.Outcome),
 		Error:             r.Error,
 	}

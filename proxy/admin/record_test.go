@@ -44,7 +44,7 @@ func record() *splice.Record {
 		FirstByte:         1100 * time.Microsecond,
 		Duration:          12 * time.Millisecond,
 		ClosedBy:          splice.Client,
-		How:               splice.FIN,
+		CloseType:         splice.FIN,
 		Outcome:           splice.OutcomeOK,
 	}
 }
@@ -52,7 +52,7 @@ func record() *splice.Record {
 // broken is a connection whose client reset it with an answer on its way.
 func broken() *splice.Record {
 	r := record()
-	r.BytesToClient, r.How, r.Outcome, r.Error = 9000, splice.Reset, splice.OutcomeClientReset, "connection reset by peer"
+	r.BytesToClient, r.CloseType, r.Outcome, r.Error = 9000, splice.Reset, splice.OutcomeClientReset, "connection reset by peer"
 	return r
 }
 
@@ -68,7 +68,7 @@ func stray() *splice.Record {
 		FirstByte:   -1,
 		Duration:    30 * time.Microsecond,
 		ClosedBy:    splice.Proxy,
-		How:         splice.Reset,
+		CloseType:   splice.Reset,
 		Outcome:     splice.OutcomeNotPortal,
 	}
 }
@@ -122,7 +122,7 @@ func TestTextLine(t *testing.T) {
 	failed.Attempts[1].Took = 250 * time.Millisecond
 	failed.Attempts[0].Times = 12
 	failed.Connect, failed.FirstByte, failed.Affinity = -1, -1, ""
-	failed.ClosedBy, failed.How, failed.Outcome = splice.Proxy, splice.Reset, splice.OutcomeDialFailed
+	failed.ClosedBy, failed.CloseType, failed.Outcome = splice.Proxy, splice.Reset, splice.OutcomeDialFailed
 	for _, tc := range []struct {
 		record *splice.Record
 		want   string

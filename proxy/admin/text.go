@@ -62,8 +62,8 @@ func appendPath(b []byte, r *splice.Record) []byte {
 // appendEnd writes how it ended.
 func appendEnd(b []byte, r *splice.Record) []byte {
 	b = appendWord(b, string(r.Outcome))
-	if r.How != "" {
-		b = appendWord(append(b, "  "...), string(r.How))
+	if r.CloseType != "" {
+		b = appendWord(append(b, "  "...), string(r.CloseType))
 		if r.ClosedBy != "" {
 			b = appendWord(append(b, " by "...), string(r.ClosedBy))
 		}

@@ -260,14 +260,14 @@ func (c *Conn) silentUntil() time.Duration {
 }
 
 // end decides how the connection ends. The first decision counts.
-func (c *Conn) end(by Side, how How, o Outcome) Step {
+func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 	if c.ended {
 		return Step{}
 	}
 	c.ended = true
 	c.forgo()
-	c.rec.ClosedBy, c.rec.How, c.rec.Outcome = by, how, o
-	return Step{Kind: StepEnd, Reset: how != FIN && !c.front.core.Left()}
+	c.rec.ClosedBy, c.rec.CloseType, c.rec.Outcome = by, closeType, o
+	return Step{Kind: StepEnd, Reset: closeType != FIN && !c.front.core.Left()}
 }
 
 // cutSoon implements member.
@@ -286,5 +286,5 @@ func (c *Conn) Closed(now time.Duration) {
 	}
 	c.uncount()
 	core.conns.Add(-1)
-	c.report(c.rec.ClosedBy, c.rec.How, c.rec.Outcome, now)
+	c.report(c.rec.ClosedBy, c.rec.CloseType, c.rec.Outcome, now)
 }

@@ -70,7 +70,7 @@ func (f *life) clientAddr() netip.Addr { return f.rec.Client.Addr() }
 func (f *life) firstByte(now time.Duration) { f.rec.FirstByte = now - f.began }
 
 // report completes the record and hands it to the observer. It is called once, after all else.
-func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
+func (f *life) report(by Side, closeType CloseType, o Outcome, now time.Duration) {
 	if f.dialing {
 		f.dialing = false
 		f.lease.Dialled(context.Canceled, now-f.dialled)
@@ -78,10 +78,10 @@ func (f *life) report(by Side, how How, o Outcome, now time.Duration) {
 		f.rec.failed(errGivenUp.Error(), now-f.dialled)
 	}
 	r, t := &f.rec, &f.traffic
-	r.ClosedBy, r.How, r.Outcome, r.Duration = by, how, o, now-f.began
+	r.ClosedBy, r.CloseType, r.Outcome, r.Duration = by, closeType, o, now-f.began
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	broken := by == Endpoint && how != FIN
+	broken := by == Endpoint && closeType != FIN
 	f.lease.Ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
 	f.observe()
 }

@@ -26,7 +26,7 @@ type Record struct {
 	FirstByte         time.Duration // from accept until the endpoint's first byte; negative: none came
 	Duration          time.Duration
 	ClosedBy          Side
-	How               How
+	CloseType         CloseType
 	Outcome           Outcome
 	Error             string // of the socket that broke, in the kernel's words; empty: none did
 }
@@ -59,14 +59,14 @@ const (
 	Proxy    Side = "proxy"
 )
 
-// How is the manner of the end.
-type How string
+// CloseType is how the connection was closed.
+type CloseType string
 
-// The manners.
+// The close types.
 const (
-	FIN     How = "fin"
-	Reset   How = "reset"
-	Timeout How = "timeout"
+	FIN     CloseType = "fin"
+	Reset   CloseType = "reset"
+	Timeout CloseType = "timeout"
 )
 
 // Outcome is how a connection ended, from a closed set of words: the label of metrics.

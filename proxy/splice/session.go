@@ -257,7 +257,7 @@ func (s *Session) cutSoon() {
 }
 
 // end closes a session that was opened.
-func (s *Session) end(by Side, how How, o Outcome) {
+func (s *Session) end(by Side, closeType CloseType, o Outcome) {
 	if s.over {
 		return
 	}
@@ -273,5 +273,5 @@ func (s *Session) end(by Side, how How, o Outcome) {
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
 	t.core().registry.remove(s.rec.ID)
-	s.report(by, how, o, t.core().Now())
+	s.report(by, closeType, o, t.core().Now())
 }

@@ -29,7 +29,7 @@ func echoes(t *trial) {
 		c := dialTCP(t, f.at)
 		wantEcho(t, c, "hello")
 		rec := d.record()
-		if rec.Outcome != splice.OutcomeOK || rec.ClosedBy != splice.Client || rec.How != splice.FIN ||
+		if rec.Outcome != splice.OutcomeOK || rec.ClosedBy != splice.Client || rec.CloseType != splice.FIN ||
 			rec.BytesFromClient != 5 || rec.BytesFromEndpoint != 5 {
 			t.Errorf("record %+v", rec)
 		}

@@ -54,7 +54,7 @@ func halfCloseByEndpoint(t *trial) {
 	if got := <-received; got != "late words" {
 		t.Fatalf("endpoint received %q", got)
 	}
-	if rec := d.record(); rec.ClosedBy != splice.Endpoint || rec.How != splice.FIN || rec.Outcome != splice.OutcomeOK {
+	if rec := d.record(); rec.ClosedBy != splice.Endpoint || rec.CloseType != splice.FIN || rec.Outcome != splice.OutcomeOK {
 		t.Errorf("record %+v", rec)
 	}
 }
@@ -67,7 +67,7 @@ func halfCloseTimeout(t *trial) {
 		t.Errorf("client sees %v, want a reset", err)
 	}
 	rec := d.record()
-	if rec.Outcome != splice.OutcomeHalfClosed || rec.ClosedBy != splice.Proxy || rec.How != splice.Timeout ||
+	if rec.Outcome != splice.OutcomeHalfClosed || rec.ClosedBy != splice.Proxy || rec.CloseType != splice.Timeout ||
 		rec.Duration < 100*time.Millisecond {
 		t.Errorf("record %+v", rec)
 	}

@@ -28,7 +28,7 @@ func idleTimeout(t *trial) {
 	}
 	c.Read(make([]byte, 1))
 	rec := d.record()
-	if rec.Outcome != splice.OutcomeIdle || rec.How != splice.Timeout || rec.BytesFromEndpoint != 4 {
+	if rec.Outcome != splice.OutcomeIdle || rec.CloseType != splice.Timeout || rec.BytesFromEndpoint != 4 {
 		t.Errorf("record %+v", rec)
 	}
 }
@@ -61,7 +61,7 @@ func udpIdleChanges(t *trial, d *dataPath, f *front, shorten func(*front)) {
 	ask(t, dialUDP(t, f.at), "x")
 	d.noRecord(200 * time.Millisecond)
 	shorten(f)
-	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.How != splice.Timeout || rec.Duration > longest {
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.CloseType != splice.Timeout || rec.Duration > longest {
 		t.Errorf("record %+v", rec)
 	}
 	f.under(quickUDPIdle)
@@ -80,7 +80,7 @@ func udpIdleShortened(t *trial) {
 	d.record()
 	d.SetPolicy(quickUDPIdle)
 	dialUDP(t, f.at).Write([]byte("y"))
-	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.How != splice.Timeout {
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.CloseType != splice.Timeout {
 		t.Errorf("record %+v", rec)
 	}
 }

@@ -46,7 +46,7 @@ func connectionLimit(t *trial) {
 func wantOverLimit(t *trial, d *dataPath) {
 	t.Helper()
 	rec := d.record()
-	if rec.Outcome != splice.OutcomeLimit || rec.ClosedBy != splice.Proxy || rec.How != splice.Reset ||
+	if rec.Outcome != splice.OutcomeLimit || rec.ClosedBy != splice.Proxy || rec.CloseType != splice.Reset ||
 		len(rec.Attempts) != 0 {
 		t.Fatalf("record %+v", rec)
 	}

@@ -34,7 +34,7 @@ func resetByClient(t *trial) {
 		t.Errorf("endpoint sees %v, want a reset", err)
 	}
 	rec := d.record()
-	if rec.ClosedBy != splice.Client || rec.How != splice.Reset || rec.Outcome != splice.OutcomeClientReset {
+	if rec.ClosedBy != splice.Client || rec.CloseType != splice.Reset || rec.Outcome != splice.OutcomeClientReset {
 		t.Errorf("record %+v", rec)
 	}
 }
@@ -52,7 +52,7 @@ func resetByEndpoint(t *trial) {
 		t.Errorf("client sees %v, want a reset", err)
 	}
 	rec := d.record()
-	if rec.ClosedBy != splice.Endpoint || rec.How != splice.Reset || rec.Outcome != splice.OutcomeEndpointReset {
+	if rec.ClosedBy != splice.Endpoint || rec.CloseType != splice.Reset || rec.Outcome != splice.OutcomeEndpointReset {
 		t.Errorf("record %+v", rec)
 	}
 }

@@ -36,7 +36,7 @@ func udpEcho(t *trial) {
 			}
 		}
 		rec := d.record()
-		if rec.Outcome != splice.OutcomeOK || rec.How != splice.Timeout ||
+		if rec.Outcome != splice.OutcomeOK || rec.CloseType != splice.Timeout ||
 			rec.BytesFromClient != rec.BytesFromEndpoint {
 			t.Errorf("record %+v", rec)
 		}

@@ -114,7 +114,7 @@ func clientLeavesDuringDial(t *trial) {
 	reset(c)
 	rec := d.record()
 	if rec.Client != addrOf(c.LocalAddr()) || rec.Outcome != splice.OutcomeClientReset ||
-		rec.ClosedBy != splice.Client || rec.How != splice.Reset || rec.Connect >= 0 ||
+		rec.ClosedBy != splice.Client || rec.CloseType != splice.Reset || rec.Connect >= 0 ||
 		len(rec.Attempts) != 1 || rec.Attempts[0].Err != "given up" {
 		t.Errorf("record %+v", rec)
 	}
