@@ -8,15 +8,15 @@ import (
 	"text/tabwriter"
 )
 
-// Check writes what a configuration file is understood to say: each field that stands in it, its value with defaults
-// filled in, and its effect; then what there is to say against it. The error tells that the daemon would refuse it.
+// Check writes how a configuration file is understood: each field in it, its value with defaults filled in, and its
+// effect; then warnings and mistakes. An error means that the daemon would refuse the file.
 func Check(path string, out io.Writer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("check configuration: %w", err)
 	}
 	d := &draft{flags: map[string]bool{}}
-	d.take(load(path, text))
+	d.use(load(path, text))
 	d.setDefaults()
 	d.check()
 	if err := d.report(out); err != nil {
@@ -46,7 +46,7 @@ func (d *draft) report(out io.Writer) error {
 	return table.Flush()
 }
 
-// reportFields writes a line for each field of a document that the file says something about.
+// reportFields writes a line for each field of a document that is in the file.
 func (d *draft) reportFields(table io.Writer, which doc) {
 	for _, s := range settings() {
 		value, written := d.file.written[which][s.path]
@@ -57,7 +57,7 @@ func (d *draft) reportFields(table io.Writer, which doc) {
 			value = field.Interface()
 		}
 		note := ""
-		if d.usual(s, value) {
+		if d.isDefault(s, value) {
 			note = " (default)"
 		}
 		fmt.Fprintf(table, "%s\t%s%s\t%s\n", s.path, shown(value), note, d.effectOf(s))
@@ -65,11 +65,11 @@ func (d *draft) reportFields(table io.Writer, which doc) {
 }
 
 func (d *documents) effectOf(s setting) string {
-	if why := d.idle(s); why != "" {
+	if why := d.noEffect(s); why != "" {
 		return "ignored: " + why
 	}
 	if s.effect == live {
-		return "used: " + s.gist() + "; followed as it changes"
+		return "used: " + s.gist() + "; changes take effect at once"
 	}
 	return "used: " + s.gist()
 }

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// draft is a configuration on its way from file and flags to what is checked.
+// draft is a configuration that is being made from file and flags.
 type draft struct {
 	documents
 	file     *file           // nil: none
-	flags    map[string]bool // those that count
+	flags    map[string]bool // those that take effect
 	warnings []string
 	errs     []error
 }
 
-// Complete makes the configuration, once flags are parsed. The error names every mistake, one a line; warnings are what
-// else there is to say. It may be called again: the file is read anew.
+// Complete makes the configuration, once flags are parsed. The error names every mistake, one in a line. It may be
+// called again, and then reads the file again.
 func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
 	d := &draft{flags: map[string]bool{}}
 	if f.File != "" {
@@ -27,11 +27,11 @@ func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("read configuration: %w", err)
 		}
-		d.take(load(f.File, text))
+		d.use(load(f.File, text))
 	}
 	d.overlay(f)
 	d.check()
-	d.remarkIdle()
+	d.warnOfNoEffect()
 	d.errs = append(d.errs, f.checkUse(d))
 	name, err := d.nodeName()
 	if err := errors.Join(append(d.errs, err)...); err != nil {
@@ -42,14 +42,14 @@ func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
 	return cfg, d.warnings, nil
 }
 
-// take begins with what a file says.
-func (d *draft) take(f *file) {
+// use starts from the contents of a file.
+func (d *draft) use(f *file) {
 	d.file, d.documents = f, f.documents
 	d.warnings = append(d.warnings, f.warnings...)
 	d.errs = append(d.errs, f.errs...)
 }
 
-// overlay puts flags over the file, and defaults under both.
+// overlay overrides the file by flags, and sets defaults.
 func (d *draft) overlay(f *Flags) {
 	var idle []string
 	for _, s := range settings() {
@@ -62,17 +62,17 @@ func (d *draft) overlay(f *Flags) {
 		}
 		d.flags[s.flag] = true
 	}
-	d.copyFlags(f) // once for defaults that depend on them …
-	if idle = append(idle, d.takePorts(f)...); len(idle) > 0 {
-		d.warnings = append(d.warnings, fmt.Sprintf("without effect beside the KubeProxyConfiguration of %s: %s",
+	d.copyFlags(f) // once for defaults that depend on them
+	if idle = append(idle, d.usePortFlags(f)...); len(idle) > 0 {
+		d.warnings = append(d.warnings, fmt.Sprintf("no effect beside the KubeProxyConfiguration of %s: %s",
 			d.file.path, strings.Join(idle, ", ")))
 	}
 	d.setDefaults()
-	d.copyFlags(f) // … and again, since a zero that a flag says is none that was left open
+	d.copyFlags(f) // and again, since a zero that a flag sets is not a missing value
 }
 
-// copyFlags copies the fields of the flags that count. A level or format that the command line says in kube-proxy's
-// words beats one that the file says in portald's.
+// copyFlags copies the fields of the flags that take effect. kube-proxy's flags of level and format override portald's
+// own fields in the file.
 func (d *draft) copyFlags(f *Flags) {
 	if d.flags["v"] {
 		d.portald.Log.Level = ""
@@ -86,22 +86,22 @@ func (d *draft) copyFlags(f *Flags) {
 		}
 	}
 	k := &d.kubeProxy
-	if s := settingOf("iptables.syncPeriod"); d.flags[s.flag] && d.lent(s) {
+	if s := settingOf("iptables.syncPeriod"); d.flags[s.flag] && d.sharesFlag(s) {
 		k.NFTables.SyncPeriod = k.IPTables.SyncPeriod
 	}
-	if s := settingOf("iptables.minSyncPeriod"); d.flags[s.flag] && d.lent(s) {
+	if s := settingOf("iptables.minSyncPeriod"); d.flags[s.flag] && d.sharesFlag(s) {
 		k.NFTables.MinSyncPeriod = k.IPTables.MinSyncPeriod
 	}
 }
 
-// lent tells whether the flag of a setting speaks for that of another group: on a command line kube-proxy has no other
-// words for the times of nftables.
-func (d *documents) lent(s setting) bool {
+// sharesFlag tells whether the flag of a setting sets that of another group too: kube-proxy has no flags of their own
+// for the periods of nftables.
+func (d *documents) sharesFlag(s setting) bool {
 	return d.kubeProxy.Mode == modeNFTables && (s.path == "iptables.syncPeriod" || s.path == "iptables.minSyncPeriod")
 }
 
-// takePorts heeds the two flags for ports alone, and returns those that have no effect.
-func (d *draft) takePorts(f *Flags) (idle []string) {
+// usePortFlags applies the two deprecated flags for ports, and returns those that have no effect.
+func (d *draft) usePortFlags(f *Flags) (idle []string) {
 	for _, x := range []struct {
 		flag, instead string
 		port          uint16
@@ -118,31 +118,31 @@ func (d *draft) takePorts(f *Flags) (idle []string) {
 		case d.flags[x.instead]:
 			d.warnings = append(d.warnings, fmt.Sprintf("--%s has no effect beside --%s", x.flag, x.instead))
 		default:
-			d.warnings = append(d.warnings, fmt.Sprintf("--%s is deprecated: --%s says the same", x.flag, x.instead))
+			d.warnings = append(d.warnings, fmt.Sprintf("--%s is deprecated; use --%s", x.flag, x.instead))
 			*x.address = net.JoinHostPort(x.host, strconv.Itoa(int(x.port)))
 		}
 	}
 	return idle
 }
 
-// checkUse tells whether the daemon can find its Services, where it is to serve any.
+// checkUse returns an error if the daemon needs a source of Services and has none.
 func (f *Flags) checkUse(d *draft) error {
 	serves := f.WriteTo == "" && !f.Cleanup && !f.InitOnly
-	unclear := d.file != nil && len(d.file.errs) > 0 // it may be there
+	unclear := d.file != nil && len(d.file.errs) > 0 // a source may be in it
 	if serves && !unclear && !d.hasSource() && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return errors.New("--kubeconfig or --manifests is missing: say where the API server is, or name a file or folder of " +
-			"manifests, or - for standard input; only in a pod the API server is found without")
+		return errors.New("--kubeconfig or --manifests is missing: name a kubeconfig, or a file or directory of manifests, or - for " +
+			"standard input; only a pod finds the API server without")
 	}
 	return nil
 }
 
-// nodeName finds the node's name as kube-proxy does. One that is said and blank is a mistake that was named.
+// nodeName is the name of this node, as for kube-proxy. A blank one was refused before.
 func (d *draft) nodeName() (string, error) {
 	name := d.kubeProxy.HostnameOverride
 	if name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return "", fmt.Errorf("ask for the host's name: %w: give --hostname-override", err)
+			return "", fmt.Errorf("read the host name: %w; set --hostname-override", err)
 		}
 		name = host
 	}

@@ -59,13 +59,13 @@ func defaultConfig() *Config {
 		Mode:     service.ModeUserspace, ProxyMode: "userspace", Writer: "iptables",
 		Masquerade: portal.Masquerade{Mark: 0x4000}, IPVS: IPVS{Scheduler: "rr"},
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
-		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, Inside: Inside{Mode: ByClusterCIDR},
+		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
 		ConnectionLog: ConnectionLog{Format: "text"}, LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
-			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, HandOver: true,
+			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, KernelOnExit: true,
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1, ClientAddress: service.AddressNode,
@@ -124,7 +124,7 @@ func TestComplete(t *testing.T) {
 				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}}, false
 				c.SyncPeriod, c.MinSync, c.OOMScoreAdj = time.Minute, 0, 0
 				c.Conntrack = Conntrack{0, 1, 0, time.Second, 2 * time.Second, 3 * time.Second, true}
-				c.Inside = Inside{Mode: ByInterfacePrefix, Interface: "veth"}
+				c.DetectLocal = DetectLocal{Mode: ByInterfacePrefix, Interface: "veth"}
 				c.HealthAddress, c.MetricsAddress = "", "0.0.0.0:10249"
 				c.LogFormat, c.Settings.LogLevel = "json", logrus.DebugLevel
 			},
@@ -140,7 +140,7 @@ func TestComplete(t *testing.T) {
 			name:  "old flags of the servers",
 			args:  "--healthz-port=0 --metrics-port=9999",
 			want:  func(c *Config) { c.HealthAddress, c.MetricsAddress = "", "127.0.0.1:9999" },
-			warns: []string{"--healthz-port is deprecated: --healthz-bind-address", "--metrics-port is deprecated"},
+			warns: []string{"--healthz-port is deprecated; use --healthz-bind-address", "--metrics-port is deprecated"},
 		},
 		{
 			name:  "old flag beside the new one",
@@ -152,7 +152,7 @@ func TestComplete(t *testing.T) {
 			name:  "flags without effect",
 			args:  "--ipvs-scheduler=lc --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m --windows-service --service-cidrs=10.96.0.0/12",
 			want:  func(c *Config) { c.IPVS.Scheduler, c.ServiceCIDRs = "lc", []netip.Prefix{cidr("10.96.0.0/12")} },
-			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--ipvs-scheduler has no effect: for the writer ipvs only, and it is iptables", "--windows-service has", "--service-cidrs has no effect: for the writer nftables only"},
+			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--ipvs-scheduler has no effect: for the writer ipvs only; the writer is iptables", "--windows-service has", "--service-cidrs has no effect: for the writer nftables only"},
 		},
 		{
 			name: "retries beyond the times",
@@ -177,17 +177,17 @@ func TestComplete(t *testing.T) {
 				"iptables: {syncPeriod: 0s, minSyncPeriod: 0s, localhostNodePorts: null}\nconntrack: {maxPerCore: 0, min: null}\nudpIdleTimeout: 250ms\n",
 			want: func(c *Config) {
 				c.API.Kubeconfig = "/k"
-				c.Inside.CIDRs = []netip.Prefix{cidr("10.244.0.0/16"), cidr("fd00::/56")}
+				c.DetectLocal.CIDRs = []netip.Prefix{cidr("10.244.0.0/16"), cidr("fd00::/56")}
 				c.Conntrack.MaxPerCore = 0
 			},
-			warns: []string{"without effect: udpIdleTimeout"},
+			warns: []string{"no effect: udpIdleTimeout"},
 		},
 		{
 			name: "flags of kube-proxy lose against its file, but for those of the log and the name",
 			file: kubeHead + "clusterCIDR: 10.0.0.0/8\nlogging: {verbosity: 0}\nhostnameOverride: other\n",
 			args: "--cluster-cidr=10.1.0.0/16 --proxy-mode=ipvs --healthz-port=1 -v=6 --logging-format=json --hostname-override=NODE-A",
 			want: func(c *Config) {
-				c.Inside.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel, "json"
+				c.DetectLocal.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel, "json"
 			},
 			warns: []string{"config.yaml: --proxy-mode, --cluster-cidr, --healthz-port"},
 		},
@@ -199,7 +199,7 @@ func TestComplete(t *testing.T) {
 				c.Settings.Drain, c.Settings.LogLevel, c.LogFormat = 0, logrus.DebugLevel, "json"
 				c.Settings.Policy.ConnectTimeouts = []time.Duration{2 * time.Second, 3 * time.Second}
 				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12001}
-				c.Inside.CIDRs = []netip.Prefix{cidr("10.0.0.0/8")} // no KubeProxyConfiguration to lose against
+				c.DetectLocal.CIDRs = []netip.Prefix{cidr("10.0.0.0/8")} // no KubeProxyConfiguration to lose against
 			},
 		},
 		{
@@ -218,13 +218,13 @@ func TestComplete(t *testing.T) {
 			name:  "times of the mode",
 			file:  kubeHead + "mode: nftables\niptables: {syncPeriod: 7s}\nnftables: {syncPeriod: 20s, minSyncPeriod: 2s}\n",
 			want:  func(c *Config) { nftables(c); c.SyncPeriod, c.MinSync = 20*time.Second, 2*time.Second },
-			warns: []string{"without effect: iptables.syncPeriod;"},
+			warns: []string{"no effect: iptables.syncPeriod;"},
 		},
 		{
 			name:  "times of iptables by flags, with mode nftables, as in kube-proxy",
 			args:  "--proxy-mode=nftables --iptables-sync-period=10s --iptables-min-sync-period=1s --ipvs-sync-period=1m",
 			want:  func(c *Config) { nftables(c); c.SyncPeriod, c.MinSync = 10*time.Second, time.Second },
-			warns: []string{"--ipvs-sync-period has no effect: the times are those of nftables"},
+			warns: []string{"--ipvs-sync-period has no effect: the mode uses those of nftables"},
 		},
 		{
 			name:  "servers off by port 0",
@@ -282,7 +282,7 @@ func TestOnExit(t *testing.T) {
 		"--manifests=x": false, "--manifests=x --proxy-mode=userspace": false, "--manifests=x --proxy-mode=nftables": true,
 		"--manifests=x --on-exit=kernel": true, "--manifests=x --proxy-mode=ipvs --on-exit=remove": false,
 	} {
-		if c, _, err := complete(t, strings.Fields(args)...); err != nil || c.Settings.HandOver != handOver {
+		if c, _, err := complete(t, strings.Fields(args)...); err != nil || c.Settings.KernelOnExit != handOver {
 			t.Errorf("%s: %v, %v", args, c, err)
 		}
 	}
@@ -315,14 +315,14 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--manifests is missing", "--connection-log-format xml: must be json or text", "--nodeport-addresses here: must be a CIDR",
-		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be more than 0",
-		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST", "--iptables-variant ebtables: must be nft or legacy, or be left out",
+		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be above 0",
+		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST", "--iptables-variant ebtables: must be nft or legacy, or be omitted",
 		"--log-level loud: must be error, warn, info, debug or trace", "--log-format xml", "--healthz-bind-address nowhere: must be ADDRESS:PORT",
 		"--metrics-bind-address 0.0.0.0:99999", "--udp-max-sessions 0", "--drain-timeout -1s: must not be negative", "--idle-timeout -1s",
 		`--hostname-override " ": must not be blank`, "--node-ip 127.0.0.1: must be an address of this node", "--proxy-mode magic",
 		"--iptables-sync-period 0s", "--oom-score-adj 1001: must be from -1000 to 1000", "--kube-api-burst -1", "--service-proxy-name a/b",
 		"--bind-address me", "--cluster-cidr 10.0.0.0/8,10.1.0.0/16", "--detect-local-mode Guess", "--retries -1: must be from 0",
-		"--client-address mine", "--max-connections -1", "--conntrack-min -1", "--config-sync-period 0s: must be more than 0", "--iptables-masquerade-bit 32", "--logging-format xml",
+		"--client-address mine", "--max-connections -1", "--conntrack-min -1", "--config-sync-period 0s: must be above 0", "--iptables-masquerade-bit 32", "--logging-format xml",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing like %q", want)
@@ -347,7 +347,7 @@ func TestContradictions(t *testing.T) {
 		"two port ranges":         {kubeHead + "portRange: 1000-2000", "--proxy-port-range=3000-4000", "--proxy-port-range 3000-4000: contradicts FILE: document 1 (KubeProxyConfiguration): portRange, which is 1000-2000"},
 		"one address twice":       {args: "--healthz-bind-address=0.0.0.0:1 --metrics-bind-address=0.0.0.0:1", want: "--healthz-bind-address and --metrics-bind-address are both 0.0.0.0:1"},
 		"too many dials":          {args: "--connect-timeouts=" + strings.Repeat("1s,", 16) + "1s", want: "--connect-timeouts 1s,1s"},
-		"two node IPs":            {args: "--node-ip=192.0.2.1,192.0.2.2", want: "--node-ip 192.0.2.2: must be one for each family, and 192.0.2.1 is of the same"},
+		"two node IPs":            {args: "--node-ip=192.0.2.1,192.0.2.2", want: "--node-ip 192.0.2.2: must be one of each family; 192.0.2.1 is of the same"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
-// Package config makes the configuration that the daemon runs with out of defaults, a file and the command line. The file
-// holds a KubeProxyConfiguration, which may be kube-proxy's own as it is, and a PortaldConfiguration for what
-// kube-proxy never had. It knows no other part of the daemon beyond the words and defaults of a few, and reads nothing but
-// that file and the host's name.
+// Package config makes the daemon's configuration from defaults, a file and the command line. The file holds a
+// KubeProxyConfiguration, which may be kube-proxy's own unchanged, and a PortaldConfiguration for what kube-proxy does
+// not have. The package knows nothing of the other parts of the daemon but some names and defaults, and reads nothing
+// but that file and the host name.
 package config
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Config is a configuration in which everything is decided and checked. It does not change once made.
+// Config is a complete and checked configuration. It is immutable.
 type Config struct {
-	NodeName         string     // as EndpointSlices give it: lower case
-	NodeAddress      netip.Addr // the node's own, where that is said; else it is for the Node object to tell
-	ServiceProxyName string     // of the Services to serve; empty: those without the label
-	Manifests        []string   // where Services come from; empty: the API server
+	NodeName         string     // in EndpointSlices: lower case
+	NodeAddress      netip.Addr // of the node, if it is configured; else the Node object has it
+	ServiceProxyName string     // label of the Services to serve; empty: those without the label
+	Manifests        []string   // sources of Services; empty: the API server
 	API              API
 
-	Mode         service.Mode // of Services that say none; userspace or kernel
-	ProxyMode    string       // the same in kube-proxy's words: userspace, iptables, nftables or ipvs
-	Writer       string       // that holds the rules: iptables, nftables or ipvs
+	Mode         service.Mode // of Services without the annotation; userspace or kernel
+	ProxyMode    string       // kube-proxy's name of it: userspace, iptables, nftables or ipvs
+	Writer       string       // of rules: iptables, nftables or ipvs
 	Masquerade   portal.Masquerade
 	IPVS         IPVS           // for that writer
-	ServiceCIDRs []netip.Prefix // for the writer nftables: addresses that only Services have
+	ServiceCIDRs []netip.Prefix // of Service addresses, for the writer nftables
 
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server
@@ -37,9 +37,9 @@ type Config struct {
 
 	NodePorts          NodePortAddresses
 	LocalhostNodePorts bool           // serve NodePorts at 127.0.0.1 and ::1
-	ExternalIPs        []netip.Prefix // what external IPs may be of
-	NodeIPs            []netip.Addr   // that portals lead to, at most one of a family
-	Inside             Inside
+	ExternalIPs        []netip.Prefix // from which Services may claim external IPs
+	NodeIPs            []netip.Addr   // to which connections are redirected, at most one of a family
+	DetectLocal        DetectLocal
 
 	ConnectionLog ConnectionLog
 	LogFormat     string // text or json
@@ -47,8 +47,8 @@ type Config struct {
 	UDPTotal      int    // of all; 0: half the ports that the kernel chooses from
 	Engine        string // one of the engines below
 
-	SyncPeriod time.Duration // how often the host is looked at
-	MinSync    time.Duration // at least this between two rounds of changes
+	SyncPeriod time.Duration // between checks of the host's rules
+	MinSync    time.Duration // minimum between two syncs
 
 	ProxyPorts      userspace.PortRange
 	IPTablesVariant string // nft, legacy, or empty: what the host has
@@ -57,19 +57,19 @@ type Config struct {
 
 	Settings Settings // what a reload may change
 
-	documents documents // all of it as it would be written
+	documents documents // as they would be written
 	text      []byte    // of the file
 }
 
-// Settings are the part of a configuration that takes effect without a restart.
+// Settings are the part of a configuration that a reload can change.
 type Settings struct {
-	LogLevel logrus.Level
-	Policy   service.Policy // every field is said: Never, or a negative number, where there is no limit
-	Drain    time.Duration  // that open connections have at the end
-	HandOver bool           // at the end the kernel carries all Services on; else nothing is left
+	LogLevel     logrus.Level
+	Policy       service.Policy // every field is set: Never, or a negative number, if there is no limit
+	Drain        time.Duration  // for open connections after SIGTERM
+	KernelOnExit bool           // on exit rules of the kernel serve all Services; else none is left
 }
 
-// API says how to reach the API server. Without kubeconfig and master: as pods are told.
+// API is how to reach the API server. Without kubeconfig and master: that of the pod's cluster.
 type API struct {
 	Kubeconfig, Master              string
 	ContentType, AcceptContentTypes string
@@ -77,34 +77,34 @@ type API struct {
 	Burst                           int
 }
 
-// NodePortAddresses are the addresses of the node that NodePorts are served on: all, or those that anything else here
-// names.
+// NodePortAddresses are the addresses of the node on which NodePorts are served: all, or those of the other fields.
 type NodePortAddresses struct {
 	All       bool
-	Primary   bool // the node's own, as its Node object tells
+	Primary   bool // those in the Node object
 	Localhost bool
 	CIDRs     []netip.Prefix
 }
 
-// Inside tells which clients are in the cluster beside the node itself: by one of these, as the mode says.
-type Inside struct {
-	Mode      InsideMode
-	CIDRs     []netip.Prefix // ByClusterCIDR; none: nobody is
-	Interface string         // ByBridgeInterface: its name; ByInterfacePrefix: how names begin
+// DetectLocal is how to detect clients that are local to the cluster, besides the node itself: by the field of its
+// mode.
+type DetectLocal struct {
+	Mode      DetectLocalMode
+	CIDRs     []netip.Prefix // ByClusterCIDR; empty: no client is local
+	Interface string         // ByBridgeInterface: its name; ByInterfacePrefix: the prefix
 }
 
-// InsideMode is how pods are told from others. The values are those of detectLocalMode.
-type InsideMode string
+// DetectLocalMode is how pods are detected. The values are those of detectLocalMode.
+type DetectLocalMode string
 
-// The modes. In ByNodeCIDR the Node object has the addresses.
+// The modes. For ByNodeCIDR the Node object has the CIDRs.
 const (
-	ByClusterCIDR     InsideMode = "ClusterCIDR"
-	ByNodeCIDR        InsideMode = "NodeCIDR"
-	ByBridgeInterface InsideMode = "BridgeInterface"
-	ByInterfacePrefix InsideMode = "InterfaceNamePrefix"
+	ByClusterCIDR     DetectLocalMode = "ClusterCIDR"
+	ByNodeCIDR        DetectLocalMode = "NodeCIDR"
+	ByBridgeInterface DetectLocalMode = "BridgeInterface"
+	ByInterfacePrefix DetectLocalMode = "InterfaceNamePrefix"
 )
 
-// ConnectionLog is where records go. Path: empty for nowhere, "-" for standard error. Format: text or json.
+// ConnectionLog is where records are written. Path: empty for none, "-" for standard error. Format: text or json.
 type ConnectionLog struct{ Path, Format string }
 
 // The engines of userspace mode. EngineAuto is EngineEpoll on Linux, else EngineGoroutine.
@@ -114,20 +114,20 @@ const (
 	EngineGoroutine = "goroutine"
 )
 
-// IPVS is what the writer of that name is told.
+// IPVS are the options of the writer ipvs.
 type IPVS struct {
 	Scheduler    string
-	ExcludeCIDRs []netip.Prefix // of virtual servers that are others'
-	StrictARP    bool           // answer for addresses on the interfaces that have them alone
+	ExcludeCIDRs []netip.Prefix // of virtual servers of other programs
+	StrictARP    bool           // answer ARP for an address only on the interface that has it
 
-	TCPTimeout, TCPFinTimeout, UDPTimeout time.Duration // 0: left as they are
+	TCPTimeout, TCPFinTimeout, UDPTimeout time.Duration // 0: not changed
 
-	Fallback string // the writer where the kernel has no IPVS: iptables, or empty: none
+	Fallback string // the writer if the kernel has no IPVS: iptables, or empty: none
 }
 
-// Conntrack is what the kernel is told about the flows it tracks. 0: it is left as it is.
+// Conntrack are the kernel's connection tracking settings. 0: not changed.
 type Conntrack struct {
-	MaxPerCore, Min              int // a MaxPerCore of 0 leaves Min out too
+	MaxPerCore, Min              int // with a MaxPerCore of 0, Min has no effect
 	TCPEstablished, TCPCloseWait time.Duration
 	UDP, UDPStream               time.Duration
 	TCPBeLiberal                 bool

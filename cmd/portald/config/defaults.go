@@ -19,7 +19,7 @@ const (
 	metricsPort = "10249"
 )
 
-// defaultMinSync is where portald leaves kube-proxy's defaults (1 s): a round of changes costs it milliseconds.
+// defaultMinSync differs from kube-proxy's 1 s, since a sync takes portald milliseconds.
 const defaultMinSync = 100 * time.Millisecond
 
 // defaultMasqueradeBit is kube-proxy's.
@@ -31,13 +31,13 @@ const (
 	onExitRemove = "remove"
 )
 
-// setDefaults fills in what is left open.
+// setDefaults sets fields that are not set.
 func (d *documents) setDefaults() {
 	d.portald.setDefaults(&d.kubeProxy)
 	d.kubeProxy.setDefaults()
 }
 
-// fill gives a field its default where it has the zero value, which stands for "left open".
+// fill sets a field if it has the zero value, which means "not set".
 func fill[T comparable](field *T, value T) {
 	var open T
 	if *field == open {
@@ -47,14 +47,14 @@ func fill[T comparable](field *T, value T) {
 
 func fillTime(field *metav1.Duration, value time.Duration) { fill(&field.Duration, value) }
 
-// fillOptional does it for a field whose zero value is one to choose.
+// fillOptional does so for a field whose zero value is a valid choice.
 func fillOptional[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// setDefaults fills in kube-proxy's defaults, as of 1.36 and 1.37.
+// setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.
 func (k *kubeProxyDocument) setDefaults() {
 	k.TypeMeta = kubeProxy.typeMeta()
 	fill(&k.BindAddress, "0.0.0.0")
@@ -92,7 +92,7 @@ func (k *kubeProxyDocument) setDefaults() {
 	fillOptional(&k.Conntrack.TCPCloseWaitTimeout, metav1.Duration{Duration: time.Hour})
 }
 
-// setDefaults fills in portald's own defaults; what older kube-proxies had fields for is taken from theirs.
+// setDefaults sets portald's own defaults; fields of older kube-proxies are the defaults of portald's.
 func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	p.TypeMeta = portald.typeMeta()
 	fill(&p.Writer, writerOf(string(k.Mode)))

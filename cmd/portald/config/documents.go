@@ -19,7 +19,7 @@ const (
 
 const portaldGroup = "portald.io"
 
-// typeMeta is what a document calls itself.
+// typeMeta is the kind of a document.
 func (d doc) typeMeta() metav1.TypeMeta {
 	if d == kubeProxy {
 		return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
@@ -29,19 +29,19 @@ func (d doc) typeMeta() metav1.TypeMeta {
 
 func (d doc) String() string { return d.typeMeta().Kind }
 
-// kubeProxyDocument is a KubeProxyConfiguration with a field that only releases up to 1.25 had, and userspace mode uses.
+// kubeProxyDocument is a KubeProxyConfiguration with a field that only releases up to 1.25 had, for userspace mode.
 type kubeProxyDocument struct {
 	v1alpha1.KubeProxyConfiguration `json:",inline"`
 	UDPIdleTimeout                  metav1.Duration `json:"udpIdleTimeout,omitzero"`
 }
 
-// documents are a configuration as it is written.
+// documents are a configuration as a file writes it.
 type documents struct {
 	kubeProxy kubeProxyDocument
 	portald   PortaldConfiguration
 }
 
-// root is the document as a mapping of fields.
+// root is a document.
 func (d *documents) root(which doc) reflect.Value {
 	if which == kubeProxy {
 		return reflect.ValueOf(&d.kubeProxy).Elem()
@@ -49,7 +49,7 @@ func (d *documents) root(which doc) reflect.Value {
 	return reflect.ValueOf(&d.portald).Elem()
 }
 
-// at is the field of a setting, invalid where the document's type does not have it: other releases of kube-proxy do.
+// at is the field of a setting; invalid if the document's type does not have it, as other releases of kube-proxy do.
 func (d *documents) at(s setting) reflect.Value {
 	v := d.root(s.doc)
 	for name := range strings.SplitSeq(s.path, ".") {
@@ -75,7 +75,7 @@ func fieldOf(v reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// isGroup tells whether a field holds fields, and not a value.
+// isGroup tells whether a field is a mapping of fields, and not a value.
 func isGroup(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }

@@ -15,16 +15,16 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// fieldReader reads a document field by field, since a decoder of whole documents stops at the first value of the wrong
-// type, and for times does not name the field.
+// fieldReader decodes a document field by field: a decoder of whole documents stops at the first value of the wrong
+// type, and does not name the field of an invalid time.
 type fieldReader struct {
-	known   map[string]bool // paths that have no field in the type, and are no mistake
-	written map[string]any  // what was there and could be read, by path
+	known   map[string]bool // paths without a field in the type that are valid
+	written map[string]any  // valid values, by path
 	unknown []string
 	wrong   []string
 }
 
-// read reads what stands under a path, empty for the whole document.
+// read decodes the fields under a path, empty for the whole document.
 func (r *fieldReader) read(path string, fields map[string]any, into reflect.Value) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		at, value := strings.TrimPrefix(path+"."+name, "."), fields[name]
@@ -78,7 +78,7 @@ func (r *fieldReader) readValue(at string, value any, into reflect.Value) {
 	into.Set(fresh.Elem())
 }
 
-// readList reads each item by itself, so that each mistake is named.
+// readList decodes each item by itself, so that each mistake is named.
 func (r *fieldReader) readList(at string, list []any, into reflect.Value) {
 	for i, item := range list {
 		wrong, element := len(r.wrong), reflect.New(into.Type().Elem()).Elem()
@@ -93,7 +93,7 @@ func (r *fieldReader) fail(at string, value any, advice string) {
 	delete(r.written, at)
 }
 
-// wanted says what to write for a type.
+// wanted is what to write for a type.
 func wanted(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[metav1.Duration](), reflect.TypeFor[logsapi.TimeOrMetaDuration]():
@@ -118,7 +118,7 @@ func wanted(t reflect.Type) string {
 	return "a whole number that is not too large"
 }
 
-// shown is a value as messages show it: about as it would be written.
+// shown is a value in messages: about as it would be written.
 func shown(value any) string {
 	v := reflect.ValueOf(value)
 	switch {

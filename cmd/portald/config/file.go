@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// file is what a configuration file says, and what is to be said of it.
+// file is a configuration file as it was read, with warnings and errors.
 type file struct {
 	path      string
 	text      []byte
-	documents                        // zero where the file says nothing
+	documents                        // zero where the file has no value
 	number    map[doc]int            // of each document in the file, from 1
-	written   map[doc]map[string]any // what stands there and can be read, by field
+	written   map[doc]map[string]any // valid values, by field
 	warnings  []string
 	errs      []error
 }
 
-// load reads the documents of a file. Every mistake in it is among its errs.
+// load decodes the documents of a file. All mistakes are in errs.
 func load(path string, text []byte) *file {
 	f := &file{path: path, text: text, number: map[doc]int{}, written: map[doc]map[string]any{}}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -63,7 +63,7 @@ func (f *file) where(which doc) string {
 // has tells whether the file has such a document.
 func (f *file) has(which doc) bool { return f != nil && f.number[which] > 0 }
 
-// read takes in the document that begins at a line. False: it is blank.
+// read decodes the document that begins at a line. False: it is blank.
 func (f *file) read(number, line int, part []byte) bool {
 	padded := append(bytes.Repeat([]byte("\n"), line-1), part...) // so that messages about YAML name the file's lines
 	asJSON, strict := yaml.YAMLToJSONStrict(padded)
@@ -84,7 +84,7 @@ func (f *file) read(number, line int, part []byte) bool {
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		f.refuse(number, "is no mapping of fields: write a %v or a %v", kubeProxy, portald)
+		f.refuse(number, "is not a mapping of fields: write a %v or a %v", kubeProxy, portald)
 		return true
 	}
 	if which, ok := f.identify(number, fields); ok {
@@ -93,7 +93,7 @@ func (f *file) read(number, line int, part []byte) bool {
 	return true
 }
 
-// identify tells which document it is, and that the file has no other of that kind.
+// identify tells which document it is. False: it is none of the two, or the file has another of its kind.
 func (f *file) identify(number int, fields map[string]any) (doc, bool) {
 	for _, which := range []doc{kubeProxy, portald} {
 		meta := which.typeMeta()
@@ -101,7 +101,7 @@ func (f *file) identify(number int, fields map[string]any) (doc, bool) {
 			continue
 		}
 		if f.has(which) {
-			f.refuse(number, "a second %v beside document %d: make one of both", which, f.number[which])
+			f.refuse(number, "is a second %v beside document %d: merge them", which, f.number[which])
 			return which, false
 		}
 		f.number[which] = number
@@ -109,15 +109,15 @@ func (f *file) identify(number int, fields map[string]any) (doc, bool) {
 	}
 	advice := ""
 	if fields["kind"] == "ConfigMap" {
-		advice = "; give the file that is in the ConfigMap, not the ConfigMap"
+		advice = "; use the file that is in the ConfigMap, not the ConfigMap"
 	}
 	f.refuse(number, "apiVersion %s, kind %s: must be %s %v or %s %v%s", shown(fields["apiVersion"]), shown(fields["kind"]),
 		kubeProxy.typeMeta().APIVersion, kubeProxy, portald.typeMeta().APIVersion, portald, advice)
 	return 0, false
 }
 
-// take reads the fields of a document. What kube-proxy's has and nobody knows is a warning, since other releases have
-// other fields; in our own it is a mistake. So are fields that stand there twice.
+// take decodes the fields of a document. Unknown and duplicate fields are warnings in kube-proxy's document, since
+// other releases have other fields, and mistakes in portald's own.
 func (f *file) take(which doc, fields map[string]any, strict error) {
 	r := fieldReader{known: map[string]bool{"apiVersion": true, "kind": true}, written: map[string]any{}}
 	for _, s := range settings() {
@@ -133,7 +133,7 @@ func (f *file) take(which doc, fields map[string]any, strict error) {
 		}
 	}
 	for _, problem := range duplicates(strict) {
-		say(problem, "the last one counts")
+		say(problem, "the last one is used")
 	}
 	for _, problem := range r.unknown {
 		say(problem, "it has no effect")
@@ -143,7 +143,7 @@ func (f *file) take(which doc, fields map[string]any, strict error) {
 	}
 }
 
-// duplicates are the lines of the YAML library's error about keys that stand there twice.
+// duplicates are the lines about duplicate keys in the YAML library's error.
 func duplicates(strict error) (out []string) {
 	if strict == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestFilesOfKubeadm(t *testing.T) {
 	} {
 		c, warnings, err := complete(t, "--config=testdata/"+file, "--hostname-override=node-a")
 		check(t, err)
-		if c.API.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || len(c.Inside.CIDRs) == 0 {
+		if c.API.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || len(c.DetectLocal.CIDRs) == 0 {
 			t.Errorf("%s: %+v", file, c)
 		}
 		if len(warnings) != len(want) {
@@ -64,12 +64,12 @@ func TestRefusedFiles(t *testing.T) {
 		"no YAML":           {kubeHead + "mode: {\n", "FILE: document 1: yaml: line"},
 		"no YAML, later":    {kubeHead + "---\n" + portaldHead + "log: ]\n", "FILE: document 2: yaml: line"},
 		"odd separator":     {kubeHead + "--- {}\n", "FILE: document 1: invalid Yaml document separator"},
-		"text":              {"portald", "FILE: document 1: is no mapping of fields"},
-		"list":              {"- a\n", "FILE: document 1: is no mapping of fields"},
+		"text":              {"portald", "FILE: document 1: is not a mapping of fields"},
+		"list":              {"- a\n", "FILE: document 1: is not a mapping of fields"},
 		"no kind":           {"mode: iptables\n", "FILE: document 1: apiVersion <none>, kind <none>: must be kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration or"},
 		"other version":     {"apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration\n", "apiVersion kubeproxy.config.k8s.io/v1beta1, kind KubeProxyConfiguration: must be"},
-		"the ConfigMap":     {"apiVersion: v1\nkind: ConfigMap\n", "give the file that is in the ConfigMap"},
-		"two of a kind":     {kubeHead + "---\n" + portaldHead + "---\n" + kubeHead, "FILE: document 3: a second KubeProxyConfiguration beside document 1"},
+		"the ConfigMap":     {"apiVersion: v1\nkind: ConfigMap\n", "use the file that is in the ConfigMap"},
+		"two of a kind":     {kubeHead + "---\n" + portaldHead + "---\n" + kubeHead, "FILE: document 3: is a second KubeProxyConfiguration beside document 1"},
 		"group":             {kubeHead + "iptables: 1\n", "FILE: document 1 (KubeProxyConfiguration): iptables: 1: must be a mapping of fields"},
 		"number":            {kubeHead + "clientConnection: {burst: many}\n", "clientConnection.burst: many: must be a whole number"},
 		"large number":      {kubeHead + "oomScoreAdj: 3000000000\n", "oomScoreAdj: 3000000000: must be a whole number that is not too large"},
@@ -101,18 +101,18 @@ func TestLenientWithKubeProxy(t *testing.T) {
 		"logging: {vmodule: [{filePattern: a, verbosity: 1, color: red}]}\n")
 	c, warnings, err := complete(t, "--config", path, "--kubeconfig=x", "--manifests=y")
 	check(t, err)
-	if len(c.Inside.CIDRs) != 1 || c.Inside.CIDRs[0].String() != "10.1.0.0/16" {
-		t.Errorf("inside: %+v", c.Inside)
+	if len(c.DetectLocal.CIDRs) != 1 || c.DetectLocal.CIDRs[0].String() != "10.1.0.0/16" {
+		t.Errorf("inside: %+v", c.DetectLocal)
 	}
 	at := path + ": document 1 (KubeProxyConfiguration): "
 	want := []string{
-		at + `line 7: key "clusterCIDR" already set in map; the last one counts`,
+		at + `line 7: key "clusterCIDR" already set in map; the last one is used`,
 		at + "fresh: there is no such field; it has no effect",
 		at + "iptables.SyncPeriod: there is no such field; it has no effect",
 		at + `logging.vmodule[0]: unknown field "color"; it has no effect`,
 		at + "masqueradeAll: there is no such field; it has no effect",
-		"without effect beside the KubeProxyConfiguration of " + path + ": --kubeconfig",
-		at + "without effect: logging.vmodule; portald config check " + path + " says why",
+		"no effect beside the KubeProxyConfiguration of " + path + ": --kubeconfig",
+		at + "no effect: logging.vmodule; see portald config check " + path,
 	}
 	if d := cmp.Diff(want, warnings); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
@@ -149,7 +149,7 @@ func FuzzLoad(f *testing.F) {
 // ofText makes a configuration of a file's text alone.
 func ofText(text []byte) (*Config, bool) {
 	d := &draft{flags: map[string]bool{}}
-	d.take(load("config.yaml", text))
+	d.use(load("config.yaml", text))
 	d.setDefaults()
 	d.check()
 	if len(d.errs) > 0 {

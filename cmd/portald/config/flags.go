@@ -13,7 +13,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// Flags are the command line: first defined, then parsed by whoever has the command, then completed to a Config.
+// Flags are the command line: defined by NewFlags, parsed by the command, and completed to a Config.
 type Flags struct {
 	File     string // --config
 	WriteTo  string // --write-config-to: write the configuration there and end
@@ -25,7 +25,7 @@ type Flags struct {
 	values                  documents // what flags set
 }
 
-// Section is some flags that belong together, as help shows them.
+// Section is a group of flags in help.
 type Section struct {
 	Title string
 	Flags *pflag.FlagSet
@@ -55,14 +55,16 @@ func newSection(title string, define func(*pflag.FlagSet)) Section {
 	return Section{title, set}
 }
 
-// defineOwn defines the flags that are no settings.
+// defineOwn defines the flags that are not settings.
 func (f *Flags) defineOwn(set *pflag.FlagSet) {
-	set.StringVar(&f.File, "config", "", "`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both. It is followed as it changes. Flags that kube-proxy has too do not count beside a KubeProxyConfiguration, other than those of the log and --hostname-override; portald's own flags beat the file")
-	set.StringVar(&f.WriteTo, "write-config-to", "", "write the configuration that file, flags and defaults make to this `FILE`, and end")
-	set.BoolVar(&f.Cleanup, "cleanup", false, "remove every rule of portald from this host, and end")
-	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all of root's rights, and end: the daemon itself then needs NET_ADMIN alone")
-	set.Uint16Var(&f.healthPort, "healthz-port", 10256, "`PORT` of the health server, 0: none; --healthz-bind-address has come in its place")
-	set.Uint16Var(&f.metricsPort, "metrics-port", 10249, "`PORT` of the metrics server, 0: none; --metrics-bind-address has come in its place")
+	set.StringVar(&f.File, "config", "", "`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both; changes are followed. "+
+		"Beside a KubeProxyConfiguration flags that kube-proxy has too have no effect, except those of the log and "+
+		"--hostname-override. portald's own flags override the file")
+	set.StringVar(&f.WriteTo, "write-config-to", "", "write the configuration made from file, flags and defaults to this `FILE`, and exit")
+	set.BoolVar(&f.Cleanup, "cleanup", false, "remove all rules of portald from this host, and exit")
+	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all capabilities of root, and exit: the daemon itself then needs NET_ADMIN only")
+	set.Uint16Var(&f.healthPort, "healthz-port", 10256, "`PORT` of the health server, 0: none; replaced by --healthz-bind-address")
+	set.Uint16Var(&f.metricsPort, "metrics-port", 10249, "`PORT` of the metrics server, 0: none; replaced by --metrics-bind-address")
 	for _, deprecated := range []string{"healthz-port", "metrics-port"} {
 		set.Lookup(deprecated).Hidden = true
 	}
@@ -71,14 +73,14 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 // Sections are all flags, in the order of help.
 func (f *Flags) Sections() []Section { return f.sections }
 
-// HostSections are the flags that cleaning up needs: those of the host, and the one that says whose chains are meant.
+// HostSections are the flags for cleanup: those of the host, and the one that selects the names of chains.
 func (f *Flags) HostSections() []Section {
 	whose := newSection("Which portald", func(set *pflag.FlagSet) { set.AddFlag(f.lookup("service-proxy-name")) })
 	host := slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool { return !slices.Contains(hostTopics(), s.Title) })
 	return append([]Section{whose}, host...)
 }
 
-// given tells whether a flag is on the command line. The flag itself knows: sets that took it over share it.
+// given tells whether a flag is on the command line. Flag sets share the flag, which records that.
 func (f *Flags) given(name string) bool {
 	flag := f.lookup(name)
 	return flag != nil && flag.Changed
@@ -93,7 +95,7 @@ func (f *Flags) lookup(name string) *pflag.Flag {
 	return nil
 }
 
-// define makes the flag of a setting, which sets its field.
+// define adds the flag of a setting, which sets its field.
 func define(set *pflag.FlagSet, s setting, field reflect.Value) {
 	if field.Kind() == reflect.Pointer {
 		if field.IsNil() {
@@ -130,7 +132,7 @@ func define(set *pflag.FlagSet, s setting, field reflect.Value) {
 	}
 }
 
-// defineList makes the flag of a list. Paths may have commas.
+// defineList adds the flag of a list. Paths may have commas.
 func defineList(set *pflag.FlagSet, s setting, p *[]string) {
 	if s.path == "manifests" {
 		set.StringArrayVar(p, s.flag, *p, s.text)
@@ -139,7 +141,7 @@ func defineList(set *pflag.FlagSet, s setting, p *[]string) {
 	}
 }
 
-// durations are a list of times as a flag: the first time it is given takes the place of the default.
+// durations is a flag of a list of times: the first use replaces the default, further ones append.
 type durations struct {
 	values *[]metav1.Duration
 	given  bool
@@ -163,7 +165,7 @@ func (d *durations) Set(s string) error {
 	for one := range strings.SplitSeq(s, ",") {
 		v, err := time.ParseDuration(strings.TrimSpace(one))
 		if err != nil {
-			return fmt.Errorf("read times with their units, as in 250ms,1s: %w", err)
+			return fmt.Errorf("parse times such as 250ms,1s: %w", err)
 		}
 		read = append(read, metav1.Duration{Duration: v})
 	}

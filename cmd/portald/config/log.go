@@ -7,7 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// NewLogger makes the daemon's own log. Its level may be set anew while it is in use.
+// NewLogger returns the daemon's own log. Its level may be changed while it is in use.
 func (c *Config) NewLogger(out io.Writer) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(out)
@@ -20,7 +20,7 @@ func (c *Config) NewLogger(out io.Writer) *logrus.Logger {
 	return log
 }
 
-// LevelOf is the level that a number stands for with which kube-proxy says how much it logs (--v).
+// LevelOf is the level of a verbosity of kube-proxy (--v).
 func LevelOf(verbosity int) logrus.Level {
 	switch {
 	case verbosity >= 6:

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// The values of mode. The three in the middle have the kernel carry Services, by the writer of that name.
+// The values of mode. In the three in the middle the kernel serves Services, by the writer of that name.
 const (
 	modeUserspace = "userspace"
 	modeIPTables  = "iptables"
@@ -19,7 +19,7 @@ const (
 	modeWindows   = "kernelspace" // kube-proxy's on Windows
 )
 
-// proxyMode is the mode in which Services are carried: portald's own where none is said.
+// proxyMode is the mode; portald's own if it is not set.
 func (d *documents) proxyMode() string {
 	if mode := string(d.kubeProxy.Mode); mode != "" {
 		return mode
@@ -27,7 +27,7 @@ func (d *documents) proxyMode() string {
 	return modeUserspace
 }
 
-// serviceMode is how Services are carried that do not say it.
+// serviceMode is the mode of Services without the annotation.
 func (d *documents) serviceMode() service.Mode {
 	if d.proxyMode() == modeUserspace {
 		return service.ModeUserspace
@@ -43,7 +43,7 @@ func writerOf(mode string) string {
 	return modeIPTables
 }
 
-// knownMode refuses what this system cannot do.
+// knownMode refuses unknown modes, and those that this operating system does not support.
 func knownMode(v any) string { return adviceOnMode(runtime.GOOS, text(v)) }
 
 func adviceOnMode(system, mode string) string {
@@ -52,24 +52,24 @@ func adviceOnMode(system, mode string) string {
 	case mode == "" || mode == modeUserspace || kernel && system == "linux":
 		return ""
 	case system != "linux" && (kernel || mode == modeWindows):
-		return "cannot be done on " + system + " yet; write userspace"
+		return "is not supported on " + system + " yet; write userspace"
 	case mode == modeWindows:
-		return "is for Windows; write iptables, nftables or ipvs to have the kernel carry Services, or userspace"
+		return "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, or userspace"
 	}
-	return "must be userspace, iptables, nftables or ipvs, or be left out"
+	return "must be userspace, iptables, nftables or ipvs, or be omitted"
 }
 
-// checkWriter: a kernel mode is done by the writer of its name; userspace goes with any.
+// checkWriter: a mode of the kernel needs the writer of its name; userspace works with any.
 func (d *draft) checkWriter() {
 	mode, writer := d.proxyMode(), d.portald.Writer
 	if mode == modeUserspace || writer == writerOf(mode) || knownMode(mode) != "" || settingOf("writer").must(writer) != "" {
 		return
 	}
-	d.contradict("writer", "mode", "%[1]s %[3]s: does not go with %[2]s, which is %[4]s; leave the writer out, "+
-		"or write mode %[3]s for that in the kernel, or mode userspace, which goes with any", writer, mode)
+	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; omit the writer, "+
+		"or write mode %[3]s for that in the kernel, or mode userspace, which works with any", writer, mode)
 }
 
-// masquerade is what the group of the writer says; that of IPVS is the group iptables.
+// masquerade is that of the group of the writer; IPVS uses the group iptables.
 func (d *documents) masquerade() portal.Masquerade {
 	bit, all := d.kubeProxy.IPTables.MasqueradeBit, d.kubeProxy.IPTables.MasqueradeAll
 	if d.masquerades() == modeNFTables {
@@ -78,7 +78,7 @@ func (d *documents) masquerade() portal.Masquerade {
 	return portal.Masquerade{Mark: 1 << *bit, All: all}
 }
 
-// masquerades is the group of the KubeProxyConfiguration whose masqueradeBit and masqueradeAll count.
+// masquerades is the group of the KubeProxyConfiguration whose masqueradeBit and masqueradeAll are used.
 func (d *documents) masquerades() string {
 	if d.portald.Writer == modeNFTables {
 		return modeNFTables
@@ -86,7 +86,8 @@ func (d *documents) masquerades() string {
 	return modeIPTables
 }
 
-// checkMasquerade: replies to the addresses of clients have a mark too (clientAddress), and so has what portald itself sends.
+// checkMasquerade: portald marks replies to addresses of clients (clientAddress), and what it sends itself, with other
+// bits.
 func (d *draft) checkMasquerade() {
 	s := settingOf(d.masquerades() + ".masqueradeBit")
 	bit := d.at(s)

@@ -57,8 +57,8 @@ func TestImpossiblePairs(t *testing.T) {
 	for _, mode := range modes {
 		for _, writer := range modes {
 			_, _, err := complete(t, "--proxy-mode="+mode, "--writer="+writer)
-			want := fmt.Sprintf("--writer %s: does not go with --proxy-mode, which is %s; leave the writer out, or write "+
-				"mode %[1]s for that in the kernel, or mode userspace, which goes with any", writer, mode)
+			want := fmt.Sprintf("--writer %s: contradicts --proxy-mode, which is %s; omit the writer, or write "+
+				"mode %[1]s for that in the kernel, or mode userspace, which works with any", writer, mode)
 			if (mode == writer) != (err == nil) || err != nil && err.Error() != want {
 				t.Errorf("%s with %s: %v", mode, writer, err)
 			}
@@ -67,16 +67,16 @@ func TestImpossiblePairs(t *testing.T) {
 }
 
 func TestModesOfSystems(t *testing.T) {
-	const words = "must be userspace, iptables, nftables or ipvs, or be left out"
+	const words = "must be userspace, iptables, nftables or ipvs, or be omitted"
 	for _, c := range []struct{ system, mode, want string }{
 		{"linux", "", ""}, {"linux", "userspace", ""}, {"linux", "iptables", ""}, {"linux", "nftables", ""}, {"linux", "ipvs", ""},
-		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs to have the kernel carry Services, or userspace"},
+		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, or userspace"},
 		{"linux", "magic", words}, {"linux", "IPVS", words},
 		{"windows", "", ""}, {"windows", "userspace", ""}, {"windows", "magic", words},
-		{"windows", "kernelspace", "cannot be done on windows yet; write userspace"},
-		{"windows", "iptables", "cannot be done on windows yet; write userspace"},
-		{"windows", "nftables", "cannot be done on windows yet; write userspace"},
-		{"windows", "ipvs", "cannot be done on windows yet; write userspace"},
+		{"windows", "kernelspace", "is not supported on windows yet; write userspace"},
+		{"windows", "iptables", "is not supported on windows yet; write userspace"},
+		{"windows", "nftables", "is not supported on windows yet; write userspace"},
+		{"windows", "ipvs", "is not supported on windows yet; write userspace"},
 	} {
 		if got := adviceOnMode(c.system, c.mode); got != c.want {
 			t.Errorf("%s on %s: %q, want %q", c.mode, c.system, got, c.want)
@@ -105,7 +105,7 @@ func TestMasquerade(t *testing.T) {
 		}
 		got, warnings, err := complete(t, args...)
 		check(t, err)
-		if got.Masquerade != c.want || len(warnings) != 1 || !strings.Contains(warnings[0], "without effect: "+c.idle) {
+		if got.Masquerade != c.want || len(warnings) != 1 || !strings.Contains(warnings[0], "no effect: "+c.idle) {
 			t.Errorf("%+v: %+v, %q", c, got.Masquerade, warnings)
 		}
 	}
@@ -149,7 +149,7 @@ func TestIPVS(t *testing.T) {
 	_, _, err := complete(t, "--ipvs-scheduler=fifo", "--ipvs-fallback=nftables", "--ipvs-exclude-cidrs=all", "--ipvs-udp-timeout=-1s",
 		"--service-cidrs=10.96.0.1", "--writer=netsh", "--proxy-mode=kernelspace")
 	for _, want := range []string{
-		"--ipvs-scheduler fifo: must be rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh\n", "--ipvs-fallback nftables: must be iptables, or be left out\n",
+		"--ipvs-scheduler fifo: must be rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh\n", "--ipvs-fallback nftables: must be iptables, or be omitted\n",
 		"--ipvs-exclude-cidrs all: must be a CIDR", "--ipvs-udp-timeout -1s: must not be negative", "--service-cidrs 10.96.0.1: must be a CIDR",
 		"--writer netsh: must be iptables, nftables or ipvs", "--proxy-mode kernelspace: is for Windows;",
 	} {
@@ -168,14 +168,14 @@ func TestSettingsOfOtherWriters(t *testing.T) {
 	path := inFile(t, portaldHead+"writer: nftables\niptablesVariant: nft\nipvs: {fallback: iptables}\nserviceCIDRs: [10.96.0.0/12]\n")
 	_, warnings, err := complete(t, "--config", path)
 	check(t, err)
-	want := path + ": document 1 (PortaldConfiguration): without effect: ipvs.fallback, iptablesVariant; portald config check " + path + " says why"
+	want := path + ": document 1 (PortaldConfiguration): no effect: ipvs.fallback, iptablesVariant; see portald config check " + path
 	if len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("%q, want %q", warnings, want)
 	}
 	_, warnings, err = complete(t, "--config", path, "--iptables-variant=legacy", "--ipvs-fallback=")
 	check(t, err)
-	if len(warnings) != 2 || warnings[0] != "--ipvs-fallback has no effect: for the writer ipvs only, and it is nftables" ||
-		warnings[1] != "--iptables-variant has no effect: the writer nftables does without iptables" {
+	if len(warnings) != 2 || warnings[0] != "--ipvs-fallback has no effect: for the writer ipvs only; the writer is nftables" ||
+		warnings[1] != "--iptables-variant has no effect: the writer nftables does not use iptables" {
 		t.Errorf("%q", warnings)
 	}
 }

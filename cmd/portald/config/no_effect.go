@@ -5,44 +5,45 @@ import (
 	"strings"
 )
 
-// remarkIdle names what flags and the file say for nothing.
-func (d *draft) remarkIdle() {
+// warnOfNoEffect adds warnings of flags and fields that have no effect.
+func (d *draft) warnOfNoEffect() {
 	for _, s := range settings() {
-		if why := d.idle(s); d.flags[s.flag] && why != "" && !d.lent(s) {
+		if why := d.noEffect(s); d.flags[s.flag] && why != "" && !d.sharesFlag(s) {
 			d.warnings = append(d.warnings, fmt.Sprintf("--%s has no effect: %s", s.flag, why))
 		}
 	}
 	for _, which := range []doc{kubeProxy, portald} {
-		if idle := d.idleFields(which); len(idle) > 0 {
-			d.warnings = append(d.warnings, fmt.Sprintf("%s: without effect: %s; portald config check %s says why",
+		if idle := d.fieldsWithoutEffect(which); len(idle) > 0 {
+			d.warnings = append(d.warnings, fmt.Sprintf("%s: no effect: %s; see portald config check %s",
 				d.file.where(which), strings.Join(idle, ", "), d.file.path))
 		}
 	}
 }
 
-// idleFields are those that a document of the file gives a value of its own, for nothing.
-func (d *draft) idleFields(which doc) (out []string) {
+// fieldsWithoutEffect are those of a document in the file that differ from the default and have no effect.
+func (d *draft) fieldsWithoutEffect(which doc) (out []string) {
 	if !d.file.has(which) {
 		return nil
 	}
 	for _, s := range settings() {
-		if value, written := d.file.written[which][s.path]; s.doc == which && written && !d.flags[s.flag] && d.idle(s) != "" &&
-			!d.usual(s, value) {
+		if value, written := d.file.written[which][s.path]; s.doc == which && written && !d.flags[s.flag] && d.noEffect(s) != "" &&
+			!d.isDefault(s, value) {
 			out = append(out, s.path)
 		}
 	}
 	return out
 }
 
-// usual tells whether a setting has its default; value is what is written where this release has no such field.
-func (d *documents) usual(s setting, value any) bool {
+// isDefault tells whether a setting has its default; value is the written one, for fields that this release does not
+// have.
+func (d *documents) isDefault(s setting, value any) bool {
 	field := d.at(s)
 	if !field.IsValid() {
 		return value == nil
 	}
 	var plain documents
 	if s.path != "mode" {
-		plain.kubeProxy.Mode = d.kubeProxy.Mode // some depend on it
+		plain.kubeProxy.Mode = d.kubeProxy.Mode // some defaults depend on it
 	}
 	plain.setDefaults()
 	return shown(field.Interface()) == shown(plain.at(s).Interface())

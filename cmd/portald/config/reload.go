@@ -2,11 +2,11 @@ package config
 
 import "fmt"
 
-// Changes are what a newer configuration says that the running one does not.
+// Changes are the differences of a newer configuration from the running one.
 type Changes struct {
 	Apply   Settings // all of the newer ones that need no restart
 	Applied []string // a line for each of them that changed
-	Restart []string // a line for each setting that changed and counts at the next start alone
+	Restart []string // a line for each setting that changed and takes effect at the next start
 }
 
 // Reload compares the running configuration with a newer one.
@@ -14,7 +14,7 @@ func (c *Config) Reload(next *Config) Changes {
 	out := Changes{Apply: next.Settings}
 	for _, s := range settings() {
 		was, is := c.documents.at(s), next.documents.at(s)
-		if !was.IsValid() || c.documents.idle(s) != "" && next.documents.idle(s) != "" {
+		if !was.IsValid() || c.documents.noEffect(s) != "" && next.documents.noEffect(s) != "" {
 			continue
 		}
 		from, to := shown(was.Interface()), shown(is.Interface())

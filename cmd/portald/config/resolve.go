@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resolve makes the configuration of documents that were checked.
+// resolve makes a Config from documents that were checked.
 func (d *draft) resolve() *Config {
 	k, p := &d.kubeProxy, &d.portald
 	sync, least := d.syncPeriods()
@@ -20,7 +20,7 @@ func (d *draft) resolve() *Config {
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
 		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
-		NodeIPs: addresses(p.NodeIPs), Inside: d.inside(),
+		NodeIPs: addresses(p.NodeIPs), DetectLocal: d.detectLocal(),
 		ConnectionLog: ConnectionLog{p.ConnectionLog.Path, p.ConnectionLog.Format}, LogFormat: d.logFormat(),
 		UDPSessions: int(*p.UDPMaxSessions), UDPTotal: int(p.UDPMaxSessionsTotal), Engine: p.Engine,
 		SyncPeriod: sync.Duration, MinSync: least.Duration,
@@ -55,11 +55,11 @@ func (d *draft) api() API {
 func (d *draft) live() Settings {
 	p := &d.portald
 	return Settings{
-		LogLevel: d.logLevel(), Policy: p.policy(), Drain: p.DrainTimeout.Duration, HandOver: p.OnExit == onExitKernel,
+		LogLevel: d.logLevel(), Policy: p.policy(), Drain: p.DrainTimeout.Duration, KernelOnExit: p.OnExit == onExitKernel,
 	}
 }
 
-// logLevel is the level said in portald's words, or else in kube-proxy's.
+// logLevel is the level of portald's own field, or else of kube-proxy's.
 func (d *documents) logLevel() logrus.Level {
 	if level, err := logrus.ParseLevel(d.portald.Log.Level); err == nil {
 		return level
@@ -74,7 +74,7 @@ func (d *documents) logFormat() string {
 	return d.kubeProxy.Logging.Format
 }
 
-// syncPeriods are those of the group that the mode takes them from.
+// syncPeriods are those of the group of the mode.
 func (d *documents) syncPeriods() (sync, least metav1.Duration) {
 	switch k := &d.kubeProxy; d.periods() {
 	case modeIPVS:
@@ -86,17 +86,17 @@ func (d *documents) syncPeriods() (sync, least metav1.Duration) {
 	}
 }
 
-func (d *draft) inside() Inside {
+func (d *draft) detectLocal() DetectLocal {
 	k := &d.kubeProxy
-	switch mode := InsideMode(k.DetectLocalMode); mode {
+	switch mode := DetectLocalMode(k.DetectLocalMode); mode {
 	case ByNodeCIDR:
-		return Inside{Mode: mode}
+		return DetectLocal{Mode: mode}
 	case ByBridgeInterface:
-		return Inside{Mode: mode, Interface: k.DetectLocal.BridgeInterface}
+		return DetectLocal{Mode: mode, Interface: k.DetectLocal.BridgeInterface}
 	case ByInterfacePrefix:
-		return Inside{Mode: mode, Interface: k.DetectLocal.InterfaceNamePrefix}
+		return DetectLocal{Mode: mode, Interface: k.DetectLocal.InterfaceNamePrefix}
 	}
-	return Inside{Mode: ByClusterCIDR, CIDRs: prefixes(strings.Split(k.ClusterCIDR, ","))}
+	return DetectLocal{Mode: ByClusterCIDR, CIDRs: prefixes(strings.Split(k.ClusterCIDR, ","))}
 }
 
 func (d *draft) conntrack() Conntrack {
@@ -108,7 +108,7 @@ func (d *draft) conntrack() Conntrack {
 	}
 }
 
-// listenAddress is where a server listens; empty: it is off.
+// listenAddress is where a server listens; empty: it is disabled.
 func listenAddress(s, usualPort string) string {
 	if address(s) == "" {
 		return net.JoinHostPort(s, usualPort)
@@ -119,7 +119,7 @@ func listenAddress(s, usualPort string) string {
 	return s
 }
 
-// specific is an address that means one host; else none.
+// specific is an address unless it is unspecified.
 func specific(s string) netip.Addr {
 	addr, err := netip.ParseAddr(s)
 	if err != nil || addr.IsUnspecified() {
@@ -128,7 +128,7 @@ func specific(s string) netip.Addr {
 	return addr
 }
 
-// nodePorts reads words and CIDRs; none of them: all.
+// nodePorts parses words and CIDRs; without any: all.
 func nodePorts(from []string) NodePortAddresses {
 	return NodePortAddresses{
 		All: len(from) == 0 || slices.Contains(from, "all"), Primary: slices.Contains(from, "primary"),
@@ -136,7 +136,7 @@ func nodePorts(from []string) NodePortAddresses {
 	}
 }
 
-// loopback tells whether 127.0.0.1 or ::1 is among them.
+// loopback tells whether they include 127.0.0.1 or ::1.
 func (n NodePortAddresses) loopback() bool {
 	return n.All || n.Localhost || slices.ContainsFunc(n.CIDRs, func(p netip.Prefix) bool {
 		return p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || p.Contains(netip.IPv6Loopback())

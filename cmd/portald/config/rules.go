@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// rule says what a value must be, if it is not; empty: it is fine.
+// rule returns what a value must be; empty: the value is valid.
 type rule func(value any) string
 
 func oneOf(words ...string) rule {
@@ -32,23 +32,23 @@ func oneOf(words ...string) rule {
 	}
 }
 
-// optional lets a text be empty.
+// optional allows an empty text.
 func optional(must rule) rule {
 	return func(v any) string {
 		if text(v) == "" {
 			return ""
 		}
 		if advice := must(v); advice != "" {
-			return advice + ", or be left out"
+			return advice + ", or be omitted"
 		}
 		return ""
 	}
 }
 
-// text is a value whose type is some kind of string.
+// text is a value whose type is a kind of string.
 func text(v any) string { return reflect.ValueOf(v).String() }
 
-// amount is a value that is some kind of number or time.
+// amount is a value whose type is a kind of number or time.
 func amount(v any) float64 {
 	if d, ok := v.(metav1.Duration); ok {
 		return float64(d.Duration)
@@ -56,9 +56,9 @@ func amount(v any) float64 {
 	return reflect.ValueOf(v).Convert(reflect.TypeFor[float64]()).Float()
 }
 
-func moreThanZero(v any) string {
+func aboveZero(v any) string {
 	if amount(v) <= 0 {
-		return "must be more than 0"
+		return "must be above 0"
 	}
 	return ""
 }
@@ -98,7 +98,7 @@ func parseCIDR(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// cidrPair is a CIDR, or two of different families with a comma between; or nothing.
+// cidrPair is empty, a CIDR, or two of different families with a comma between.
 func cidrPair(v any) string {
 	var families []bool
 	for s := range strings.SplitSeq(text(v), ",") {
@@ -132,7 +132,7 @@ func hostAddress(v any) string {
 	return ""
 }
 
-// serverAddress is an address with a port, one alone (the server's usual port is meant), or nothing.
+// serverAddress is empty, an address with a port, or an address alone, for the server's default port.
 func serverAddress(v any) string {
 	if text(v) == "" || address(v) == "" {
 		return ""
@@ -152,7 +152,7 @@ func portRange(v any) string {
 	return ""
 }
 
-// optionalPortRange takes what kube-proxy took for "any port" too.
+// optionalPortRange also allows kube-proxy's values for "any port".
 func optionalPortRange(v any) string {
 	if anyPort(text(v)) {
 		return ""

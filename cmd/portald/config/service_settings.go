@@ -23,12 +23,12 @@ func serviceSettings() (out []setting) {
 func ruleOf(value service.Value) rule {
 	switch v := value.(type) {
 	case service.Times:
-		return moreThanZero
+		return aboveZero
 	case service.Timeout:
 		if v.Never && !v.Needed {
 			return notNegative
 		}
-		return moreThanZero
+		return aboveZero
 	case service.Count:
 		if v.Most == 0 {
 			return notNegative

@@ -22,7 +22,8 @@ func sample(value service.Value) (text, yaml string) {
 	return "", ""
 }
 
-// One entry of the table makes a field, a flag and an annotation, which all set the same, and which is written out again.
+// One entry of the table makes a field, a flag and an annotation, which all set the same, and which is written out
+// again.
 func TestServiceSettings(t *testing.T) {
 	for _, s := range service.Settings() {
 		if s.Field == "" {

@@ -1,7 +1,7 @@
 package config
 
-// unusedSettings are those of kube-proxy that have no effect in portald: they are accepted, so that its configuration can
-// be used unchanged, and checked as far as kube-proxy checks them.
+// unusedSettings are those of kube-proxy that have no effect in portald: they are accepted, so that its configuration
+// can be used unchanged, and checked as far as kube-proxy checks them.
 func unusedSettings() []setting {
 	const (
 		noGates   = "portald has no feature gates"
@@ -19,7 +19,7 @@ func unusedSettings() []setting {
 		{kubeProxy, "logging.options.json.infoBufferSize", "log-json-info-buffer-size", ignored, nil, noBuffer},
 		{kubeProxy, "showHiddenMetricsForVersion", "show-hidden-metrics-for-version", ignored, nil,
 			"portald hides no metrics"},
-		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, moreThanZero,
+		{kubeProxy, "configSyncPeriod", "config-sync-period", ignored, aboveZero,
 			"objects are watched, and listed again after errors"},
 		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil,
 			"masqueraded packets have the address of the interface on which they are sent"},

@@ -104,7 +104,7 @@ func connectionSettings() []setting {
 	return append(serviceSettings(), []setting{
 		{kubeProxy, "udpIdleTimeout", "", live, notNegative,
 			"the same as udpTimeout, if that is not set (kube-proxy up to 1.25)"},
-		{portald, "udpMaxSessions", "udp-max-sessions", atStart, moreThanZero,
+		{portald, "udpMaxSessions", "udp-max-sessions", atStart, aboveZero,
 			"`NUMBER` of concurrent UDP sessions of one service port; at the limit one that was answered is " +
 				"evicted"},
 		{portald, "udpMaxSessionsTotal", "udp-max-sessions-total", atStart, notNegative,
@@ -132,11 +132,11 @@ func periodSettings() []setting {
 		nft   = "; in mode nftables"
 	)
 	return []setting{
-		{kubeProxy, "iptables.syncPeriod", "iptables-sync-period", atStart, moreThanZero, look},
+		{kubeProxy, "iptables.syncPeriod", "iptables-sync-period", atStart, aboveZero, look},
 		{kubeProxy, "iptables.minSyncPeriod", "iptables-min-sync-period", atStart, notNegative, least},
-		{kubeProxy, "ipvs.syncPeriod", "ipvs-sync-period", atStart, moreThanZero, look + ipvs},
+		{kubeProxy, "ipvs.syncPeriod", "ipvs-sync-period", atStart, aboveZero, look + ipvs},
 		{kubeProxy, "ipvs.minSyncPeriod", "ipvs-min-sync-period", atStart, notNegative, least + ipvs},
-		{kubeProxy, "nftables.syncPeriod", "", atStart, moreThanZero, look + nft},
+		{kubeProxy, "nftables.syncPeriod", "", atStart, aboveZero, look + nft},
 		{kubeProxy, "nftables.minSyncPeriod", "", atStart, notNegative, least + nft},
 	}
 }

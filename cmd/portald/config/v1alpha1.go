@@ -37,8 +37,8 @@ type PortaldConfiguration struct {
 	Engine string `json:"engine,omitempty"`
 	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
-	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until the
-	// next start) or remove (nothing). Left out: kernel, but remove with manifests in mode userspace.
+	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until
+	// the next start) or remove (nothing). Left out: kernel, but remove with manifests in mode userspace.
 	OnExit string `json:"onExit,omitempty"`
 
 	// externalIPCIDRs are what spec.externalIPs may claim addresses of. Empty: external IPs are off.
@@ -70,11 +70,13 @@ type ConnectionLogConfiguration struct {
 
 // IPVSConfiguration is what there is to say of IPVS beside the KubeProxyConfiguration.
 type IPVSConfiguration struct {
-	// fallback is the writer to take where the kernel has no IPVS: iptables. Empty: the daemon ends, and says what is missing.
+	// fallback is the writer to take where the kernel has no IPVS: iptables. Empty: the daemon ends, and says what is
+	// missing.
 	Fallback string `json:"fallback,omitempty"`
 }
 
-// LogConfiguration is the daemon's own log, where more is to be said of it than the KubeProxyConfiguration has words for.
+// LogConfiguration is the daemon's own log, where more is to be said of it than the KubeProxyConfiguration has words
+// for.
 type LogConfiguration struct {
 	// level is error, warn, info, debug or trace. Empty: as logging.verbosity says.
 	Level string `json:"level,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// check names what is wrong with the values, each by itself and with each other.
+// check adds an error for each invalid value, and for values that contradict each other.
 func (d *draft) check() {
 	for _, s := range settings() {
 		if s.must == nil {
@@ -26,14 +26,14 @@ func (d *draft) check() {
 	d.checkWriter()
 	d.checkMasquerade()
 	d.checkPeriods()
-	d.checkInside()
+	d.checkDetectLocal()
 	d.checkPorts()
 	d.checkNodeIPs()
 	d.checkLists()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
-// values are the values of a field: those of a list, none where it is left open or not of the document's type.
+// values are the values of a field: those of a list, none if it is not set or not in the document's type.
 func values(field reflect.Value) []any {
 	switch {
 	case !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil():
@@ -50,7 +50,7 @@ func values(field reflect.Value) []any {
 	return []any{field.Interface()}
 }
 
-// fail notes that a value is wrong, by the name of the flag or the field that said it.
+// fail adds an error about a value, with the name of the flag or field that set it.
 func (d *draft) fail(s setting, value, advice string) {
 	name := d.origin(s)
 	if !d.flags[s.flag] {
@@ -59,7 +59,7 @@ func (d *draft) fail(s setting, value, advice string) {
 	d.errs = append(d.errs, fmt.Errorf("%s %s: %s", name, value, advice))
 }
 
-// origin is who said the value of a setting.
+// origin is the flag or field that set a setting.
 func (d *draft) origin(s setting) string {
 	switch {
 	case d.flags[s.flag]:
@@ -73,13 +73,13 @@ func (d *draft) origin(s setting) string {
 	return s.path
 }
 
-// settingOf is the setting of a field.
+// settingOf is the setting of a path.
 func settingOf(path string) setting {
 	all := settings()
 	return all[slices.IndexFunc(all, func(s setting) bool { return s.path == path })]
 }
 
-// origins are those of two fields, for one message: the second leaves out what the first says already.
+// origins are those of two fields, for one message: the second omits what both have in common.
 func (d *draft) origins(path, other string) (string, string) {
 	a, b := settingOf(path), settingOf(other)
 	first, second := d.origin(a), d.origin(b)
@@ -92,7 +92,7 @@ func (d *draft) origins(path, other string) (string, string) {
 	return first, strings.TrimPrefix(second, d.file.path+": ")
 }
 
-// contradict notes that two fields do not go together.
+// contradict adds an error about two fields that contradict each other.
 func (d *draft) contradict(path, other, format string, values ...any) {
 	first, second := d.origins(path, other)
 	d.errs = append(d.errs, fmt.Errorf(format, append([]any{first, second}, values...)...))
@@ -102,7 +102,7 @@ func (d *draft) hasSource() bool {
 	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || d.portald.Master != ""
 }
 
-// checkSource: Services come from one place.
+// checkSource: Services come from one source.
 func (d *draft) checkSource() {
 	if len(d.portald.Manifests) == 0 {
 		return
@@ -112,7 +112,7 @@ func (d *draft) checkSource() {
 	} {
 		if server.value != "" {
 			d.contradict("manifests", server.path,
-				"%s and %s contradict each other: Services come from manifests or from the API server; leave one out")
+				"%s and %s contradict each other: Services come from manifests or from the API server; omit one")
 		}
 	}
 }
@@ -125,37 +125,37 @@ func (d *draft) checkPeriods() {
 	}
 }
 
-// checkInside: some modes need a name.
-func (d *draft) checkInside() {
+// checkDetectLocal: some modes need a name.
+func (d *draft) checkDetectLocal() {
 	local := d.kubeProxy.DetectLocal
 	for _, need := range []struct {
-		mode        InsideMode
+		mode        DetectLocalMode
 		path, value string
 	}{
 		{ByBridgeInterface, "detectLocal.bridgeInterface", local.BridgeInterface},
 		{ByInterfacePrefix, "detectLocal.interfaceNamePrefix", local.InterfaceNamePrefix},
 	} {
-		if InsideMode(d.kubeProxy.DetectLocalMode) == need.mode && need.value == "" {
+		if DetectLocalMode(d.kubeProxy.DetectLocalMode) == need.mode && need.value == "" {
 			d.contradict("detectLocalMode", need.path, "%[1]s %[3]s: needs %[2]s, which is missing", need.mode)
 		}
 	}
 }
 
-// checkPorts: two ways to say one range say the same, and two servers have two addresses.
+// checkPorts: the two fields for one range must be equal, and the two servers need different addresses.
 func (d *draft) checkPorts() {
 	old, own := d.kubeProxy.PortRange, d.portald.ProxyPortRange
 	a, err := parsePortRange(old)
 	b, err2 := parsePortRange(own)
 	if !anyPort(old) && errors.Join(err, err2) == nil && a != b {
-		d.contradict("proxyPortRange", "portRange", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; leave one out", own, old)
+		d.contradict("proxyPortRange", "portRange", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; omit one", own, old)
 	}
 	health, metrics := d.kubeProxy.HealthzBindAddress, d.kubeProxy.MetricsBindAddress
 	if h := listenAddress(health, healthPort); h != "" && h == listenAddress(metrics, metricsPort) {
-		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: give each its own", h)
+		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: write different ones", h)
 	}
 }
 
-// checkNodeIPs: portals of a family lead to one address.
+// checkNodeIPs: connections of a family are redirected to one address.
 func (d *draft) checkNodeIPs() {
 	first := map[bool]string{}
 	for _, s := range d.portald.NodeIPs {
@@ -164,13 +164,13 @@ func (d *draft) checkNodeIPs() {
 		}
 		is6 := addresses([]string{s})[0].Is6()
 		if other, has := first[is6]; has {
-			d.fail(settingOf("nodeIPs"), s, "must be one for each family, and "+other+" is of the same")
+			d.fail(settingOf("nodeIPs"), s, "must be one of each family; "+other+" is of the same")
 		}
 		first[is6] = s
 	}
 }
 
-// checkLists: some lists have a maximum length.
+// checkLists: lists of times have a maximum length.
 func (d *draft) checkLists() {
 	for _, s := range service.Settings() {
 		times, ok := s.Value.(service.Times)

@@ -14,15 +14,15 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// Times of following a file.
+// When changes of the file are read.
 const (
-	settleTime   = 50 * time.Millisecond // quiet after which a change is taken to be complete
-	rescanPeriod = 5 * time.Second       // the file is looked at, whatever the host notified
+	quietPeriod  = 50 * time.Millisecond // without events, after which a change is considered complete
+	rescanPeriod = 5 * time.Second       // the file is checked, whatever events there were
 )
 
-// Follow follows the file of --config until ctx ends, and has apply told of settings that changed and take effect at
-// once. Changes that wait for the next start are said, once. A file that cannot be used is said too, and all stays as it is.
-// Without a file it only waits.
+// Follow follows the file of --config until ctx ends, and calls apply with settings that changed and take effect at
+// once. It logs changes that take effect at the next start, once, and a file that is refused, which changes nothing.
+// Without a file it only waits for ctx.
 func (f *Flags) Follow(ctx context.Context, running *Config, log logrus.FieldLogger, apply func(Settings)) error {
 	if f.File == "" {
 		<-ctx.Done()
@@ -52,14 +52,14 @@ func (f *Flags) Follow(ctx context.Context, running *Config, log logrus.FieldLog
 	return nil
 }
 
-// again makes the configuration anew, nil if it cannot be used.
+// again makes the configuration again; nil if it is refused.
 func (f *Flags) again(log logrus.FieldLogger) *Config {
 	next, warnings, err := f.Complete()
 	for _, line := range warnings {
 		log.Warn(line)
 	}
 	if err != nil {
-		log.Error("The configuration file changed and is refused; the configuration stays as it is")
+		log.Error("The changed configuration file is refused; the running configuration is kept")
 		for line := range strings.Lines(err.Error()) {
 			log.Error(strings.TrimSpace(line))
 		}
@@ -67,12 +67,12 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 	return next
 }
 
-// Watch calls changed each time that a file holds something else than before, first than the text that is known, until
-// ctx ends. It looks at the file when something happens in its folder: that covers editors which put a new file in its
-// place, and the links by which a mounted ConfigMap changes.
+// Watch calls changed each time that the contents of a file change, at first from the known text, until ctx ends. It
+// reads the file after events in its directory, so that it follows editors that replace the file, and the symbolic
+// links of a mounted ConfigMap.
 func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogger, changed func()) {
 	watcher := platform.NewDirWatcher(func(err error) {
-		log.WithError(err).Warnf("Changes of the configuration file are found every %v only", rescanPeriod)
+		log.WithError(err).Warnf("Changes of the configuration file are found by polling, every %v", rescanPeriod)
 	})
 	defer watcher.Close()
 	watcher.Add(filepath.Dir(path))
@@ -87,7 +87,7 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 			return
 		case e := <-watcher.Events:
 			if base := filepath.Base(e.Name); base == filepath.Base(path) || strings.HasPrefix(base, "..") {
-				quiet.Reset(settleTime)
+				quiet.Reset(quietPeriod)
 			}
 			continue
 		case <-watcher.Lost:
@@ -97,7 +97,7 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 		}
 		text, err := os.ReadFile(path)
 		if err != nil && !missing {
-			log.WithError(err).Warn("The configuration file cannot be read; the configuration stays as it is")
+			log.WithError(err).Warn("The configuration file cannot be read; the running configuration is kept")
 		}
 		if missing = err != nil; !missing && !bytes.Equal(text, known) {
 			known = text

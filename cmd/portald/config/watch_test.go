@@ -115,7 +115,7 @@ func TestFollowBadFile(t *testing.T) {
 	path := inFile(t, drainOf("1s"))
 	w := follow(t, path)
 	check(t, os.WriteFile(path, []byte(drainOf("soon")+"what: 1\n"), 0o644))
-	w.said(logrus.ErrorLevel, "the configuration stays as it is")
+	w.said(logrus.ErrorLevel, "the running configuration is kept")
 	w.said(logrus.ErrorLevel, "what: there is no such field")
 	w.said(logrus.ErrorLevel, "drainTimeout: soon: must be a time")
 	check(t, os.WriteFile(path, []byte("# the same\n"+drainOf("1000ms")), 0o644))

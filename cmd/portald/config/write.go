@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Write writes the configuration to a file that --config takes: both documents, with every default filled in.
+// Write writes the configuration to a file for --config: both documents, with all defaults.
 func (c *Config) Write(path string) error {
 	text, err := c.documents.encode()
 	if err != nil {
@@ -22,15 +22,15 @@ func (c *Config) Write(path string) error {
 	return nil
 }
 
-// Documents are the same as Write writes, by API group, to be encoded as JSON.
+// Documents are the documents that Write writes, by API group, to be encoded as JSON.
 func (c *Config) Documents() map[string]any {
 	d := c.documents
-	d.spellOut()
+	d.writeZeros()
 	return map[string]any{v1alpha1.GroupName: d.kubeProxy, portaldGroup: d.portald}
 }
 
 func (d documents) encode() ([]byte, error) {
-	d.spellOut()
+	d.writeZeros()
 	first, err := yaml.Marshal(d.kubeProxy)
 	if err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func (d documents) encode() ([]byte, error) {
 	return bytes.Join([][]byte{first, second}, []byte("---\n")), nil
 }
 
-// spellOut finds words for zeros that were chosen, where in a file a zero stands for "left open".
-func (d *documents) spellOut() {
+// writeZeros replaces zeros that were set by values of the same meaning, where a zero in a file means "not set".
+func (d *documents) writeZeros() {
 	k := &d.kubeProxy
 	fill(&k.HealthzBindAddress, "0.0.0.0:0")
 	fill(&k.MetricsBindAddress, "127.0.0.1:0")

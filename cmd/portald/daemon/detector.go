@@ -13,12 +13,12 @@ import (
 // localDetector tells which clients are inside the cluster, and so exempt from a Local external policy: this host, and
 // its pods as detectLocalMode says. Safe for concurrent use.
 type localDetector struct {
-	mode config.Inside
+	mode config.DetectLocal
 	host *host
 	pods atomic.Pointer[[]netip.Prefix]
 }
 
-func newLocalDetector(mode config.Inside, h *host) *localDetector {
+func newLocalDetector(mode config.DetectLocal, h *host) *localDetector {
 	d := &localDetector{mode: mode, host: h}
 	d.pods.Store(&mode.CIDRs)
 	return d

@@ -20,14 +20,14 @@ func prefixes(texts ...string) (out []netip.Prefix) {
 // The pods of the Node object count in the mode NodeCIDR alone, and only a change of them is one.
 func TestPodCIDRsOfTheNode(t *testing.T) {
 	pods := prefixes("10.244.1.0/24")
-	byNode := newLocalDetector(config.Inside{Mode: config.ByNodeCIDR}, nil)
+	byNode := newLocalDetector(config.DetectLocal{Mode: config.ByNodeCIDR}, nil)
 	if !byNode.setPodCIDRs(pods) || byNode.setPodCIDRs(prefixes("10.244.1.0/24")) {
 		t.Error("a change is not told from none")
 	}
 	if got, want := byNode.rules(), (portal.LocalDetector{Sources: pods}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	fixed := config.Inside{Mode: config.ByClusterCIDR, CIDRs: prefixes("10.0.0.0/8")}
+	fixed := config.DetectLocal{Mode: config.ByClusterCIDR, CIDRs: prefixes("10.0.0.0/8")}
 	if d := newLocalDetector(fixed, nil); d.setPodCIDRs(pods) || !d.inRange(netip.MustParseAddr("10.9.9.9")) {
 		t.Error("clusterCIDR gave way to the node's")
 	}
@@ -36,13 +36,13 @@ func TestPodCIDRsOfTheNode(t *testing.T) {
 // Each mode tells the writer the same as the listener.
 func TestDetectorModes(t *testing.T) {
 	for _, c := range []struct {
-		mode    config.Inside
+		mode    config.DetectLocal
 		rules   portal.LocalDetector
 		matches map[string]bool
 	}{
-		{config.Inside{Mode: config.ByBridgeInterface, Interface: "cni0"}, portal.LocalDetector{Interface: "cni0"},
+		{config.DetectLocal{Mode: config.ByBridgeInterface, Interface: "cni0"}, portal.LocalDetector{Interface: "cni0"},
 			map[string]bool{"cni0": true, "cni01": false, "": false}},
-		{config.Inside{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.LocalDetector{InterfacePrefix: "veth"},
+		{config.DetectLocal{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.LocalDetector{InterfacePrefix: "veth"},
 			map[string]bool{"veth1": true, "eth0": false, "": false}},
 	} {
 		d := newLocalDetector(c.mode, nil)
@@ -63,10 +63,10 @@ func TestThisHostIsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mode := range []config.InsideMode{
+	for _, mode := range []config.DetectLocalMode{
 		config.ByClusterCIDR, config.ByNodeCIDR, config.ByBridgeInterface, config.ByInterfacePrefix,
 	} {
-		d := newLocalDetector(config.Inside{Mode: mode}, &host{addresses: own})
+		d := newLocalDetector(config.DetectLocal{Mode: mode}, &host{addresses: own})
 		inside, known := d.isInsideKnown(netip.MustParseAddr("127.0.0.1"), 1)
 		if !inside || !known || !d.isInside(netip.IPv6Loopback(), 1) {
 			t.Errorf("%s: not inside", mode)

@@ -20,7 +20,7 @@ type host struct {
 	detector   *localDetector
 }
 
-func newHost(local config.Inside, log logrus.FieldLogger) (h *host, err error) {
+func newHost(local config.DetectLocal, log logrus.FieldLogger) (h *host, err error) {
 	h = &host{conntrack: platform.NewConntrackTable()}
 	if h.addresses, err = platform.NewLocalSet(); err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func (r *hostRules) start(context.CancelCauseFunc) {}
 // stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them:
 // then another daemon may own them by now.
 func (r *hostRules) stop() error {
-	if r.settings.Load().HandOver {
+	if r.settings.Load().KernelOnExit {
 		return nil
 	}
 	return errors.Join(writers.NamesOf(r.cfg).RemoveDivert(), withTimeout(r.writer.Cleanup))

@@ -27,7 +27,7 @@ func (r *reconciler) stop() error {
 
 // withdraw keeps new connections from arriving here, and returns how many service ports it handed over to the kernel.
 func (r *reconciler) withdraw(ctx context.Context) (moved int, err error) {
-	if r.settings.Load().HandOver {
+	if r.settings.Load().KernelOnExit {
 		return r.handOver(ctx)
 	}
 	err = r.dataplane.Close(ctx)

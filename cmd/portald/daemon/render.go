@@ -40,7 +40,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 		}
 	}
-	detector := newLocalDetector(cfg.Inside, nil)
+	detector := newLocalDetector(cfg.DetectLocal, nil)
 	detector.setPodCIDRs(c.node.PodCIDRs)
 	text, err := writers.Render(cfg, writers.Deps{
 		Log: log, LocalDetector: detector.rules(),

@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// emptyGrace is how long a file that was truncated keeps its objects: "kubectl get … > file" truncates the file first, and
-// writes it when it has the data.
+// emptyGrace is how long a file that was truncated keeps its objects: "kubectl get … > file" truncates the file first,
+// and writes it when it has the data.
 const emptyGrace = 10 * time.Second
 
 // file is a manifest file as it was last read.

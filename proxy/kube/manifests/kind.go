@@ -58,9 +58,9 @@ func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
 	return "", false
 }
 
-// misspelt tells whether a kind does not exist: its group is one of Kubernetes' own and has no such kind in any version,
-// or its group ends as they do and the kind is one that is read. Other groups may be of add-ons, *.k8s.io included, such
-// as the Gateway API's.
+// misspelt tells whether a kind does not exist: its group is one of Kubernetes' own and has no such kind in any
+// version, or its group ends as they do and the kind is one that is read. Other groups may be of add-ons, *.k8s.io
+// included, such as the Gateway API's.
 func misspelt(kind schema.GroupVersionKind) bool {
 	switch {
 	case scheme.Scheme.Recognizes(kind):

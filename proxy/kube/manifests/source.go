@@ -33,9 +33,9 @@ type Source struct {
 	duplicates map[translate.Key]string           // the last warning about an object in several files
 }
 
-// New prepares to read paths, each a file, a directory (its *.yaml, *.yml and *.json, without subdirectories) or "-" for
-// standard input. If several files have the same object, that of the first path is served, within a directory that of
-// the first name.
+// New prepares to read paths, each a file, a directory (its *.yaml, *.yml and *.json, without subdirectories) or "-"
+// for standard input. If several files have the same object, that of the first path is served, within a directory that
+// of the first name.
 func New(paths []string, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
 		paths: paths, cache: cache, log: log, synced: make(chan struct{}), seed: maphash.MakeSeed(),

@@ -47,8 +47,8 @@ func number(fragments []fragment) int {
 	return fragments[len(fragments)-1].doc + 1
 }
 
-// documents are those that hold more than comments. A separator with other text on its line is an error, as for kubectl,
-// behind which nothing is read.
+// documents are those that hold more than comments. A separator with other text on its line is an error, as for
+// kubectl, behind which nothing is read.
 func documents(text []byte) (out []fragment) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for line := 1; ; {

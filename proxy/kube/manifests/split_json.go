@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// splitJSON returns the JSON values of a document that begins like JSON, and the items in place of a list. The rest from
-// the first text that is not JSON is one fragment: a YAML flow mapping begins like JSON too.
+// splitJSON returns the JSON values of a document that begins like JSON, and the items in place of a list. The rest
+// from the first text that is not JSON is one fragment: a YAML flow mapping begins like JSON too.
 func splitJSON(doc fragment) (out []fragment) {
 	values := json.NewDecoder(bytes.NewReader(doc.text))
 	for rest := doc.trimLeft(); !blank(rest.text); rest = rest.trimLeft() {

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// splitYAML returns the items of a document that is a list in block style, and any other document as it is. The text of an
-// item includes its dash, and so is a list of one.
+// splitYAML returns the items of a document that is a list in block style, and any other document as it is. The text of
+// an item includes its dash, and so is a list of one.
 func splitYAML(doc fragment) []fragment {
 	if !bytes.Contains(doc.text, []byte("items:")) {
 		return []fragment{doc} // no need to parse it twice
@@ -31,8 +31,8 @@ func splitYAML(doc fragment) []fragment {
 	return out
 }
 
-// itemLines are the lines, from 1, at which the items of a list begin, and the line behind the last item. None: text is not
-// a list in block style, or its items cannot be decoded one by one.
+// itemLines are the lines, from 1, at which the items of a list begin, and the line behind the last item. None: text is
+// not a list in block style, or its items cannot be decoded one by one.
 func itemLines(text []byte, lines [][]byte) (starts []int) {
 	items, end := itemsOf(text, len(lines)+1)
 	if items == nil {

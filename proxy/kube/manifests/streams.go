@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// readStreams reads standard input and pipes to their ends. A blocked read cannot be interrupted: if ctx ends first, the
-// goroutine remains until the process ends.
+// readStreams reads standard input and pipes to their ends. A blocked read cannot be interrupted: if ctx ends first,
+// the goroutine remains until the process ends.
 func (s *Source) readStreams(ctx context.Context) ([]*reading, error) {
 	var out []*reading
 	for _, l := range s.locations {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// toJSON returns a fragment as JSON. A duplicate key is a warning, and its last value is used. An error means that the text
-// is not YAML.
+// toJSON returns a fragment as JSON. A duplicate key is a warning, and its last value is used. An error means that the
+// text is not YAML.
 func (f fragment) toJSON() (text []byte, warnings []string, err error) {
 	if f.json || f.err != nil {
 		return f.text, nil, f.err

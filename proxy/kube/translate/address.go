@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseAddr parses an address of an object. IPv4-mapped IPv6 becomes IPv4. Advice says why the address is refused; empty
-// if it is not.
+// parseAddr parses an address of an object. IPv4-mapped IPv6 becomes IPv4. Advice says why the address is refused;
+// empty if it is not.
 func parseAddr(text string) (parsed netip.Addr, advice string) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
@@ -19,8 +19,8 @@ func parseAddr(text string) (parsed netip.Addr, advice string) {
 	return addr, unusable(addr)
 }
 
-// unusable says why an address can be neither a frontend nor an endpoint; empty when it can. Such addresses are the host
-// itself or its link, and would expose what listens there to other hosts (CVE-2021-25736, CVE-2021-25737).
+// unusable says why an address can be neither a frontend nor an endpoint; empty when it can. Such addresses are the
+// host itself or its link, and would expose what listens there to other hosts (CVE-2021-25736, CVE-2021-25737).
 func unusable(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():

@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// conflicts finds endpoints that are frontends, of the same Service or of another. They cannot be served: what is sent to
-// an endpoint bypasses all portals. Endpoints that are pods are not checked, since pods have addresses of their own.
+// conflicts finds endpoints that are frontends, of the same Service or of another. They cannot be served: what is sent
+// to an endpoint bypasses all portals. Endpoints that are pods are not checked, since pods have addresses of their own.
 //
 // To find them whichever of the two comes first, it knows the frontends of all Services, and which Services have an
 // endpoint that may be one: by its address and port, and by its port alone in case that is a node port.

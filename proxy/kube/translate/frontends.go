@@ -17,8 +17,8 @@ type frontends struct {
 	sourceRanges []netip.Prefix
 }
 
-// frontendsOf returns the addresses of a Service. One that is listed twice counts once: as ClusterIP before load-balancer
-// address before external IP, so that source ranges apply to an address that is both of the latter.
+// frontendsOf returns the addresses of a Service. One that is listed twice counts once: as ClusterIP before
+// load-balancer address before external IP, so that source ranges apply to an address that is both of the latter.
 func frontendsOf(svc *corev1.Service, opts Options, on objectReport) *frontends {
 	f := &frontends{addrs: map[netip.Addr]service.Kind{}}
 	f.addClusterIPs(svc, opts, on)
@@ -92,8 +92,8 @@ func (f *frontends) addLoadBalancer(svc *corev1.Service, opts Options, on object
 	return refused
 }
 
-// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not if ranges are
-// listed and none is valid.
+// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not if ranges
+// are listed and none is valid.
 func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, open bool) {
 	asked := svc.Spec.LoadBalancerSourceRanges
 	for i, text := range asked {

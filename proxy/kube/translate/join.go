@@ -7,7 +7,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// join returns the ports of a Service with the endpoints of its slices, which are ordered by name, and the problems of all.
+// join returns the ports of a Service with the endpoints of its slices, which are ordered by name, and the problems of
+// all.
 func join(svc *trimmedService, back []*trimmedSlice, zone string) (ports []*service.Port, problems []Problem) {
 	if !svc.served {
 		return nil, nil
@@ -44,8 +45,8 @@ func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []ser
 	return out
 }
 
-// candidates are the endpoints in slices. The name and protocol of a slice's port select the service port: target ports,
-// named ones too, are already resolved in slices.
+// candidates are the endpoints in slices. The name and protocol of a slice's port select the service port: target
+// ports, named ones too, are already resolved in slices.
 func candidates(name service.PortName, back []*trimmedSlice) []candidate {
 	var out []candidate
 	for _, s := range back {
@@ -78,7 +79,8 @@ func (e *sliceEndpoint) at(port uint16) candidate {
 	}, t.hints}
 }
 
-// mergeDuplicates merges candidates with the same address: an endpoint that moves between slices is in both for a while.
+// mergeDuplicates merges candidates with the same address: an endpoint that moves between slices is in both for a
+// while.
 func mergeDuplicates(sorted []candidate) []candidate {
 	out := sorted[:0]
 	for _, c := range sorted {
@@ -91,8 +93,8 @@ func mergeDuplicates(sorted []candidate) []candidate {
 	return out
 }
 
-// merge joins two candidates with the same address: ready if either is, local if either is. Names and hints come from the
-// one that is ready, else from the one that is local, else from a.
+// merge joins two candidates with the same address: ready if either is, local if either is. Names and hints come from
+// the one that is ready, else from the one that is local, else from a.
 func merge(a, b candidate) candidate {
 	out := a
 	if b.Ready && !a.Ready || b.Ready == a.Ready && b.Local && !a.Local {

@@ -1,6 +1,6 @@
-// Package translate turns Kubernetes objects into service ports: Trim keeps of an object what a translation needs, and a
-// Cache stores that and translates only the Service that a change concerns. It does no I/O, and does not know where objects
-// come from (packages watch and manifests) nor how traffic is carried.
+// Package translate turns Kubernetes objects into service ports: Trim keeps of an object what a translation needs, and
+// a Cache stores that and translates only the Service that a change concerns. It does no I/O, and does not know where
+// objects come from (packages watch and manifests) nor how traffic is carried.
 package translate
 
 import (
@@ -19,7 +19,8 @@ const (
 type Options struct {
 	// NodeName is this node: its endpoints are Local, and node hints may name it. Empty: none is.
 	NodeName string
-	// Zone is this node's zone, which zone hints may name; empty: zone hints are ignored. A Cache takes it from the Node object.
+	// Zone is this node's zone, which zone hints may name; empty: zone hints are ignored. A Cache takes it from the
+	// Node object.
 	Zone string
 	// ServiceProxyName selects the Services whose label service.kubernetes.io/service-proxy-name has this value; empty
 	// selects those without the label.

@@ -26,7 +26,8 @@ func readTraffic(svc *corev1.Service, port *service.Port, on objectReport) {
 	port.HealthCheckPort = healthCheckPort(svc, port.ExternalLocal, on)
 }
 
-// external tells whether the Service has frontends for clients outside of the cluster, to which its external policy applies.
+// external tells whether the Service has frontends for clients outside of the cluster, to which its external policy
+// applies.
 func external(svc *corev1.Service) bool {
 	t := svc.Spec.Type
 	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer || len(svc.Spec.ExternalIPs) > 0

@@ -29,8 +29,8 @@ type Client struct {
 	Server string // URL, for messages
 }
 
-// NewClient returns a client of an API server: that of the pod's own cluster if neither a kubeconfig nor a URL is set. It
-// sends no request. An error means that the options, or the files that they name, are invalid.
+// NewClient returns a client of an API server: that of the pod's own cluster if neither a kubeconfig nor a URL is set.
+// It sends no request. An error means that the options, or the files that they name, are invalid.
 func NewClient(o ClientOptions) (*Client, error) {
 	config, err := restConfig(o)
 	if err != nil {

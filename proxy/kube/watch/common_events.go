@@ -14,10 +14,10 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// A problem of a Service itself exists on all nodes, and is one event: each node gives it the same name, so the API server
-// accepts the first and answers AlreadyExists to the others. A node that gets this answer doubles its interval: soon one
-// node writes most events, and a thousand others together send about seventeen requests a second, however many Services
-// have problems.
+// A problem of a Service itself exists on all nodes, and is one event: each node gives it the same name, so the API
+// server accepts the first and answers AlreadyExists to the others. A node that gets this answer doubles its interval:
+// soon one node writes most events, and a thousand others together send about seventeen requests a second, however many
+// Services have problems.
 const (
 	minInterval = time.Second // the mean between two requests
 	maxInterval = time.Minute

@@ -32,8 +32,8 @@ const (
 	eventNameLimit = 128
 )
 
-// Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server does not
-// answer events are lost. A nil Recorder records nothing. Safe for concurrent use.
+// Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server does
+// not answer events are lost. A nil Recorder records nothing. Safe for concurrent use.
 type Recorder struct {
 	client *Client
 	cache  *translate.Cache
@@ -62,8 +62,8 @@ func (r *Recorder) Starting() {
 	r.node(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "portald serves the Services of this node")
 }
 
-// NodeWarning records a problem of this node. Reason and action are single words in CamelCase, like kube-proxy's; the note
-// is a sentence.
+// NodeWarning records a problem of this node. Reason and action are single words in CamelCase, like kube-proxy's; the
+// note is a sentence.
 func (r *Recorder) NodeWarning(reason, action, note string) {
 	r.node(corev1.EventTypeWarning, reason, action, note)
 }
@@ -82,8 +82,8 @@ func (r *Recorder) Contested(svc service.Name, note string) {
 	}
 }
 
-// Refused records that a port of a Service cannot be served as the Service is written. One event stands for all nodes on
-// which that is so.
+// Refused records that a port of a Service cannot be served as the Service is written. One event stands for all nodes
+// on which that is so.
 func (r *Recorder) Refused(svc service.Name, port, why string) {
 	r.state(corev1.EventTypeWarning, svc, "NotServed", "SetAside", port, port+": "+why)
 }

@@ -101,8 +101,8 @@ func testEvents(t *testing.T) {
 	}
 }
 
-// A Service's own problem is one event, however many nodes see it, and they do not ask the API server more often than one in
-// a while. While it stands, the event is there, which the server forgets after an hour.
+// A Service's own problem is one event, however many nodes see it, and they do not ask the API server more often than
+// one in a while. While it stands, the event is there, which the server forgets after an hour.
 func TestEventsOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, services = 10, 10

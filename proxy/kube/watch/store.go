@@ -29,8 +29,9 @@ type store struct {
 	first   sync.Once
 }
 
-// Backoff between requests that fail: it doubles from the first to the last, and a random part of up to the same is added.
-// The last is half of client-go's: many nodes send requests at once when a server comes back, but they also wait for it.
+// Backoff between requests that fail: it doubles from the first to the last, and a random part of up to the same is
+// added. The last is half of client-go's: many nodes send requests at once when a server comes back, but they also wait
+// for it.
 const (
 	firstBackoff = 500 * time.Millisecond
 	lastBackoff  = 15 * time.Second
