@@ -241,7 +241,7 @@ func (c *udpConn) Close() { c.endpoint = netip.AddrPort{} }
 // reply has the endpoint answer.
 func (c *udpConn) reply(n int64) {
 	if !c.endpoint.IsValid() || c.Over() {
-		c.bed.t.Fatal("nobody is there to answer")
+		c.bed.t.Fatal("a session without a socket gets an answer")
 	}
 	c.Replied(n, c.bed.core.Now())
 	c.bed.run()
