@@ -92,7 +92,8 @@ func list(words []string) string { return `["` + strings.Join(words, `", "`) + `
 
 func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s-%s\n  namespace: shop\n",
+	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s-%s\n  "+
+		"namespace: shop\n",
 		s.Name, strings.ToLower(family))
 	fmt.Fprintf(&b, "  labels:\n    kubernetes.io/service-name: %s\naddressType: %s\nports:\n", s.Name, family)
 	for _, p := range s.Ports {

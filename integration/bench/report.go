@@ -38,7 +38,8 @@ type machine struct {
 func newReport(ctx context.Context, s settings, r *results, began time.Time) report {
 	return report{
 		Date: began.UTC().Format(time.DateOnly), Machine: thisMachine(ctx, s), Rounds: s.rounds,
-		Seconds: s.span.Seconds(), Quick: s.quick, Took: time.Since(began).Round(time.Second).String(), results: r, settings: s,
+		Seconds: s.span.Seconds(), Quick: s.quick, Took: time.Since(began).Round(time.Second).String(), results: r,
+		settings: s,
 	}
 }
 

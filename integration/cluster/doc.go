@@ -9,7 +9,8 @@
 //		c := cluster.New(t, net.Control)
 //		c.Node(t, "a", net.Nets[0], nil)
 //		shop := c.Namespace(t, "shop")
-//		shop.Service("cart", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}})
+//		web := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8080)}
+//		shop.Service("cart", corev1.ServiceSpec{Ports: []corev1.ServicePort{web}})
 //		shop.Pod("cart-1", "cart", "a", net.Nets[0].Pod(0))
 //		shop.WaitEndpoints("cart", "10.244.0.2 ready")
 //		// portald --kubeconfig c.Kubeconfig(cluster.Proxy) on net.Nets[0].Node

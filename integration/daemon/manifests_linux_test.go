@@ -148,7 +148,8 @@ var clusterPortals = []string{
 
 func TestClusterDumpIsServedWhole(t *testing.T) {
 	b := bed.New(t)
-	d := b.StartWith("--manifests", "../../proxy/kube/manifests/testdata/cluster.yaml", "--external-ip-cidrs", "203.0.113.0/24")
+	d := b.StartWith("--manifests", "../../proxy/kube/manifests/testdata/cluster.yaml", "--external-ip-cidrs",
+		"203.0.113.0/24")
 	got := map[string]bool{}
 	for _, table := range []string{"nat", "filter"} {
 		for line := range strings.Lines(b.On(b.Node, "iptables-save", "-t", table)) {

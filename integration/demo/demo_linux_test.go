@@ -123,7 +123,8 @@ func running(t *testing.T, program string) []string {
 }
 
 func TestFold(t *testing.T) {
-	got := fold("t a/b:c tcp 1 → 2 (ClusterIP) → 3 p  ok  fin by client  1 B up  [tried 4: refused 1 ms]  [tried 5: timeout 2 ms]")
+	got := fold("t a/b:c tcp 1 → 2 (ClusterIP) → 3 p  ok  fin by client  1 B up  [tried 4: refused 1 ms]  " +
+		"[tried 5: timeout 2 ms]")
 	want := []string{"t a/b:c tcp 1 →\u00a02 (ClusterIP) →\u00a03 p", "ok  fin by client  1 B up",
 		"[tried 4: refused 1 ms]", "[tried 5: timeout 2 ms]"}
 	if !slices.Equal(got, want) {

@@ -132,7 +132,8 @@ func wrap(text string, width int) []string {
 func (p *page) end(scenes int, took time.Duration) {
 	fmt.Fprintf(p.out, "\n%s\n\n", p.ink.good(fmt.Sprintf("All %d scenes as promised, in %.1f s.", scenes,
 		took.Seconds())))
-	p.say("Nothing was written to this machine: the network, its rules and its processes lived in namespaces that are gone.")
+	p.say("Nothing was written to this machine: the network, its rules and its processes lived in namespaces that " +
+		"are gone.")
 	p.line("%s", p.ink.bold("What next"))
 	p.line("  make test                     every behaviour you saw, and the others, as tests on this kernel")
 	p.line("  bin/portald --help            all flags, and how to start")

@@ -11,12 +11,14 @@ import (
 func balancing() []scene {
 	return []scene{{
 		title: "Round robin",
-		about: "Nine connections to the ClusterIP, three pods. Each pod gets exactly three: the turn is exact, not a matter of chance.",
-		play:  roundRobin,
+		about: "Nine connections to the ClusterIP, three pods. Each pod gets exactly three: the turn is exact, not a " +
+			"matter of chance.",
+		play: roundRobin,
 	}, {
 		title: "ClientIP affinity, switched on and off while it runs",
-		about: "With sessionAffinity: ClientIP a client keeps its pod. The node itself is another client, with a pod of its own. Switched off, the turn goes on.",
-		play:  affinity,
+		about: "With sessionAffinity: ClientIP a client keeps its pod. The node itself is another client, with a pod " +
+			"of its own. Switched off, the turn goes on.",
+		play: affinity,
 	}}
 }
 

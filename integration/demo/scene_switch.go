@@ -11,8 +11,9 @@ import (
 func switching() []scene {
 	return []scene{{
 		title: "From userspace to the kernel and back, under load",
-		about: "Four clients connect, ask and close, again and again. One annotation hands the Service to the kernel, whose connections leave no record; it is taken away, and they do again.",
-		play:  flip,
+		about: "Four clients connect, ask and close, again and again. One annotation hands the Service to the kernel, " +
+			"whose connections leave no record; it is taken away, and they do again.",
+		play: flip,
 	}}
 }
 

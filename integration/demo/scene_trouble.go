@@ -14,12 +14,14 @@ import (
 func trouble() []scene {
 	return []scene{{
 		title: "A dead pod is retried past",
-		about: "cart-b crashes, and its EndpointSlice still lists it. Then cart-c falls silent, as with a pulled cable. No client notices; each record tells what was tried.",
-		play:  retry,
+		about: "cart-b crashes, and its EndpointSlice still lists it. Then cart-c falls silent, as with a pulled " +
+			"cable. No client notices; each record tells what was tried.",
+		play: retry,
 	}, {
 		title: "A pod goes and comes back, under load",
-		about: "Four clients connect, ask and close, again and again. cart-b is taken out of the EndpointSlice, stops, starts and is listed again.",
-		play:  rollout,
+		about: "Four clients connect, ask and close, again and again. cart-b is taken out of the EndpointSlice, " +
+			"stops, starts and is listed again.",
+		play: rollout,
 	}}
 }
 
@@ -56,7 +58,8 @@ func retry(ctx context.Context, s *show) error {
 	if retried == 0 || timeouts == 0 {
 		return fmt.Errorf("%d records name cart-b and %d cart-c as tried, want some of each", retried, timeouts)
 	}
-	s.check("9 connections, 0 failed: %v with cart-b dead, then %v; tried in vain, says the record: cart-b %d times, cart-c %d",
+	s.check("9 connections, 0 failed: %v with cart-b dead, then %v; tried in vain, says the record: cart-b %d "+
+		"times, cart-c %d",
 		crashed, silent, retried, timeouts)
 	return nil
 }

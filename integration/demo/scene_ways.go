@@ -14,16 +14,19 @@ import (
 func otherWays() []scene {
 	return []scene{{
 		title: "UDP",
-		about: "Six clients send a datagram each. A UDP session is a client address and its pod: answers come from the address that was asked, and the session's record is written when it has been silent for " + udpIdle + ".",
-		play:  udp,
+		about: "Six clients send a datagram each. A UDP session is a client address and its pod: answers come from " +
+			"the address that was asked, and the session's record is written when it has been silent for " + udpIdle + ".",
+		play: udp,
 	}, {
 		title: "NodePort",
-		about: "The same Service on a port of the node, for those outside the cluster; and on localhost for the node itself, by a listener there and not by route_localnet.",
-		play:  nodePort,
+		about: "The same Service on a port of the node, for those outside the cluster; and on localhost for the node " +
+			"itself, by a listener there and not by route_localnet.",
+		play: nodePort,
 	}, {
 		title: "A refusal is a refusal",
-		about: "The Service wishlist has no pods: its clients are refused at once, and not accepted and dropped. And portald's own listeners serve nobody who comes straight at them.",
-		play:  refusals,
+		about: "The Service wishlist has no pods: its clients are refused at once, and not accepted and dropped. And " +
+			"portald's own listeners serve nobody who comes straight at them.",
+		play: refusals,
 	}}
 }
 

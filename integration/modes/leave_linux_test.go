@@ -168,7 +168,8 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 	cart, header := b.Cart(0), b.Simple("header", "10.96.7.7", 0)
 	before := b.Rules()
 	config := func(what string) string {
-		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\ndrainTimeout: 150ms\nonExit: "+what+"\n")
+		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: "+
+			"PortaldConfiguration\ndrainTimeout: 150ms\nonExit: "+what+"\n")
 	}
 	headed := strings.Replace(header.String(), "  namespace: shop\n",
 		"  namespace: shop\n  annotations: {portald.io/client-address: proxy-v2}\n", 1)

@@ -69,7 +69,10 @@ func (t *tenant) service(n int) *corev1.Service {
 	}
 	if t.one(3) {
 		svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(pick[int32](t, 1, 10800, 86400))}}
+		timeout := pick[int32](t, 1, 10800, 86400)
+		svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+			ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &timeout},
+		}
 	}
 	svc.Spec.InternalTrafficPolicy = new(pick(t, corev1.ServiceInternalTrafficPolicyCluster,
 		corev1.ServiceInternalTrafficPolicyLocal))

@@ -9,7 +9,8 @@ type calls struct {
 	making bool // somebody makes them
 }
 
-// add queues a call, which the engine waits for. Not ok: it has ended. First: nobody makes calls, and somebody has to begin.
+// add queues a call, which the engine waits for. Not ok: it has ended. First: nobody makes calls, and somebody has to
+// begin.
 func (c *calls) add(f func(), e *Engine) (first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

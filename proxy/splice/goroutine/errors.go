@@ -54,7 +54,8 @@ func is(err error, any ...error) bool {
 
 // lost tells whether an error means that the peer stopped answering.
 func lost(err error) bool {
-	return is(err, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, wsaTimedOut, wsaHostUnreach, wsaNetUnreach)
+	return is(err, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, wsaTimedOut, wsaHostUnreach,
+		wsaNetUnreach)
 }
 
 // refused tells whether nobody listens at the port that a datagram was sent to.

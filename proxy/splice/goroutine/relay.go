@@ -47,8 +47,10 @@ func (c *conn) carry(header []byte) {
 	endpoint, early := c.endpoint, c.early
 	c.mu.Unlock()
 	t := c.Traffic()
-	up := direction{c: c, from: splice.Client, to: splice.Endpoint, src: c.client, dst: endpoint, in: &t.FromClient, out: &t.ToEndpoint}
-	down := direction{c: c, from: splice.Endpoint, to: splice.Client, src: endpoint, dst: c.client, in: &t.FromEndpoint, out: &t.ToClient}
+	up := direction{c: c, from: splice.Client, to: splice.Endpoint, src: c.client, dst: endpoint, in: &t.FromClient,
+		out: &t.ToEndpoint}
+	down := direction{c: c, from: splice.Endpoint, to: splice.Client, src: endpoint, dst: c.client, in: &t.FromEndpoint,
+		out: &t.ToClient}
 	if header != nil {
 		if _, err := endpoint.Write(header); err != nil {
 			c.broken(splice.Endpoint, err)

@@ -62,8 +62,8 @@ func (e *Engine) packetConnAt(at netip.AddrPort) (net.PacketConn, error) {
 	return config.ListenPacket(e.ctx, network("udp", at.Addr()), at.String())
 }
 
-// askWhereTo has each datagram come with the address that it was sent to, and the interface. Where the system does not tell,
-// it is the address that the socket is bound to.
+// askWhereTo has each datagram come with the address that it was sent to, and the interface. Where the system does
+// not tell, it is the address that the socket is bound to.
 func (u *udpSocket) askWhereTo() {
 	if u.family == service.IPv6 {
 		_ = ipv6.NewPacketConn(u.udp).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
