@@ -1,6 +1,6 @@
-// Package portal says where frontends lead. A Portal is a frontend and its Target; the Table decides who holds a
-// contested frontend; a Writer puts portals into one facility of the host. It does not know how traffic is carried
-// behind a target.
+// Package portal says where the flows to frontends go. A Portal is a frontend and its Target; the Table decides which
+// Service holds a contested frontend; a Writer puts portals into one facility of the host. It does not know how traffic
+// is carried behind a target.
 package portal
 
 import (
@@ -11,27 +11,27 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Target is where a portal leads: Redirect, Spread, Reject or Drop. Targets are comparable.
+// Target is where the flows of a portal go: Redirect, Spread, Reject or Drop. Targets are comparable.
 type Target interface{ target() }
 
-// Redirect leads to the listener of the daemon at this local port: everyone, or with Inside only clients inside the
-// cluster, which are this node and the pods; it drops what the others send.
+// Redirect sends flows to the daemon's listener at this local port. With Inside it does so only for clients inside the
+// cluster, which are this node and the pods, and drops the flows of others.
 type Redirect struct {
 	Port   uint16
 	Inside bool
 }
 
-// Reject answers "connection refused".
+// Reject answers with "connection refused".
 type Reject struct{}
 
-// Drop answers nothing: a Local traffic policy without an endpoint here leaves the client to try another node.
+// Drop answers nothing: with a Local traffic policy and no endpoint here, the client may try another node.
 type Drop struct{}
 
 func (Redirect) target() {}
 func (Reject) target()   {}
 func (Drop) target()     {}
 
-// Portal is a frontend and where it leads. It is comparable.
+// Portal is a frontend and its target. It is comparable.
 type Portal struct {
 	Frontend service.Frontend
 	Kind     service.Kind
@@ -39,7 +39,7 @@ type Portal struct {
 	Target   Target
 }
 
-// Change is the newest state of one frontend; Portal is nil when nothing leads from it any more.
+// Change is the newest state of one frontend; Portal is nil when it has no portal any more.
 type Change struct {
 	Frontend service.Frontend
 	Portal   *Portal
@@ -52,11 +52,11 @@ var ErrUnknown = errors.New("what the host holds is not known: Replace comes fir
 // Writer puts portals into one facility of the host. One goroutine calls it.
 type Writer interface {
 	// Guard says at which proxy ports listeners of the daemon were opened (true) and closed. From the next Replace or
-	// Update on, in its transaction, new flows that no portal led there are refused at open ones, and others are let in;
-	// all other ports are none of a Writer's business.
+	// Update on, in its transaction, open ones accept new flows that a portal redirected, and refuse others. A Writer does
+	// not touch other ports.
 	Guard(map[ProxyPort]bool)
-	// Replace makes the host hold exactly these portals, whatever it held before, leftovers of an earlier run
-	// included. Nothing that stays is interrupted.
+	// Replace makes the host hold exactly these portals, whatever it held before, leftovers of an earlier run included.
+	// Flows of portals that stay are not interrupted.
 	Replace(ctx context.Context, portals []Portal) error
 	// Update applies changes to what the last Replace and Updates left, at a cost that does not grow with the number
 	// of portals. After an error the host's state is unknown, and only Replace may follow.
@@ -65,25 +65,25 @@ type Writer interface {
 
 // Cleaner is a Writer that can remove what it wrote.
 type Cleaner interface {
-	// Cleanup removes every trace of ours and nothing else.
+	// Cleanup removes everything that this or an earlier run wrote, and nothing else.
 	Cleanup(ctx context.Context) error
 }
 
 // Auditor is a Writer that can tell whether the host still holds what was written.
 type Auditor interface {
-	// Audit returns an error that says what is missing or strange; nil when all stands as written.
+	// Audit returns an error that says what is missing or should not be there; nil when all is as written.
 	Audit(ctx context.Context) error
 }
 
-// Checker is a Writer that can tell by a look at a portal that it cannot be held.
+// Checker is a Writer that can tell in advance that a portal cannot be written.
 type Checker interface {
-	// Check returns an error that names the portal and what is wrong with it; nil if nothing is seen to be.
+	// Check returns an error that names the portal and what is wrong with it; nil if nothing is found.
 	Check(Portal) error
 }
 
-// Capabilities are what a Writer finds that this host can do. They may be asked for from any goroutine.
+// Capabilities are what a Writer found that this host can do. Any goroutine may ask for them.
 type Capabilities interface {
-	// IPv6 tells whether portals of IPv6 can be held; those of IPv4 always can.
+	// IPv6 tells whether portals of IPv6 can be written. Those of IPv4 always can.
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
 	Diverts(family service.IPFamily) bool

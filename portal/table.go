@@ -8,14 +8,14 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Conflict says that a claim is lost: Holder has the frontend that Loser also wants.
+// Conflict says that a service port does not get a frontend: Holder has it, and Loser claims it too.
 type Conflict struct {
 	Frontend      service.Frontend
 	Holder, Loser service.PortName
 }
 
-// Table knows who wants which frontend, and who has it: the older Service, by creation time and then by name, so that
-// the order in which claims arrive decides nothing. A frontend passes to the next in line when its holder lets go.
+// Table knows the claims to each frontend, and their holder: the older Service, by creation time and then by name, so
+// that the order in which claims arrive decides nothing. The next claim gets a frontend when its holder withdraws.
 // One goroutine uses it.
 type Table struct {
 	claims map[service.Frontend][]claim // never empty; the holder first
@@ -32,9 +32,9 @@ func NewTable() *Table {
 	return &Table{claims: map[service.Frontend][]claim{}, owned: map[service.PortName][]service.Frontend{}}
 }
 
-// Set replaces all that owner claims by portals, whose Owner it sets; none withdraws everything. Of two portals with
-// one frontend the lower kind counts. It returns what leads elsewhere than before, and the claims that were not lost
-// before and are now, both ordered by frontend. Costs O(the owner's portals).
+// Set replaces all claims of owner by portals, whose Owner it sets; none withdraws everything. Of two portals with one
+// frontend the one of the lower kind counts. It returns the frontends whose portal changed, and the claims that are lost
+// now and were not before, both ordered by frontend. It costs O(portals of the owner).
 func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal) ([]Change, []Conflict) {
 	wanted := byFrontend(owner, portals)
 	touched := slices.Clone(t.owned[owner])
@@ -79,10 +79,10 @@ func (t *Table) Claims(owner service.PortName) (created time.Time, portals []Por
 	return created, portals
 }
 
-// Held returns the portal of a frontend, nil when nobody claims it.
+// Held returns the portal of a frontend, nil when it is not claimed.
 func (t *Table) Held(f service.Frontend) *Portal { return holder(t.claims[f]) }
 
-// Portals returns what is held, ordered by frontend.
+// Portals returns all holders, ordered by frontend.
 func (t *Table) Portals() []Portal {
 	out := make([]Portal, 0, len(t.claims))
 	for _, claims := range t.claims {
@@ -92,7 +92,7 @@ func (t *Table) Portals() []Portal {
 	return out
 }
 
-// withdraw and enter leave the old slice as it was: Set compares the two.
+// withdraw and enter do not change the old slice: Set compares it with the new one.
 func (t *Table) withdraw(f service.Frontend, owner service.PortName) {
 	var rest []claim
 	for _, c := range t.claims[f] {
@@ -116,7 +116,7 @@ func (t *Table) enter(c claim) {
 	t.claims[f] = claims
 }
 
-// byFrontend returns one portal a frontend.
+// byFrontend returns one portal for each frontend.
 func byFrontend(owner service.PortName, portals []Portal) []Portal {
 	out := slices.Clone(portals)
 	for i := range out {

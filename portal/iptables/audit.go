@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// To read back a hundred thousand rules takes seconds of CPU, and in the nft variant so does one table if another has
-// them. So with many, an audit looks at what others destroy first when they flush a table, which are chains that cost
-// nothing to list, and at everything now and then.
+// To dump a hundred thousand rules takes seconds of CPU; in the nft variant so does a dump of one table if another table
+// has them. So with many rules an audit looks at the chains that a flush of the table destroys and that are cheap to list,
+// and at everything once in a while.
 const (
 	manyRules  = 5_000
 	wholeAudit = time.Hour // kube-proxy's
@@ -23,7 +23,7 @@ func (h *host) audit(ctx context.Context) error {
 		many += t.rules
 	}
 	if many > manyRules && time.Since(h.whole) < wholeAudit {
-		return h.glances(ctx)
+		return h.auditFew(ctx)
 	}
 	held, err := h.dump(ctx)
 	if err != nil {
@@ -40,16 +40,16 @@ func (h *host) audit(ctx context.Context) error {
 	return err
 }
 
-func (h *host) glances(ctx context.Context) error {
+func (h *host) auditFew(ctx context.Context) error {
 	var errs []error
 	for _, t := range h.written() {
-		errs = append(errs, h.glance(ctx, t))
+		errs = append(errs, h.compareFew(ctx, t))
 	}
 	return errors.Join(errs...)
 }
 
-// glance compares the jumps, the chain that they lead to and the canary.
-func (h *host) glance(ctx context.Context, t *table) error {
+// compareFew compares the jumps, the chain that they jump to and the canary.
+func (h *host) compareFew(ctx context.Context, t *table) error {
 	written := ruleset{}
 	var chains []string
 	for _, name := range []string{t.services, t.canary} {

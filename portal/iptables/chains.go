@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// chains knows the names of our chains. They are the same in all tables, and no other name is ever touched.
+// chains are the names of our chains, the same in all tables. Chains with other names are never changed.
 type chains struct {
 	prefix      string
-	services    string // every portal starts here
-	nodes       string // node ports
+	services    string // all lookups begin here
+	nodes       string // NodePorts
 	addresses   string // all other portals
-	guard       string // refuses what went straight at a proxy port
-	accept      string // lets translated flows to a proxy port in
-	proxyPorts  string // leads to listener from the proxy ports that are open
-	listener    string // lets translated flows in and refuses others
+	guard       string // refuses flows to proxy ports that no portal redirected
+	accept      string // accepts redirected flows to proxy ports
+	proxyPorts  string // jumps to listener for the proxy ports that are open
+	listener    string // accepts redirected flows and refuses others
 	divert      string // marks replies to clients' addresses that the daemon dials from
-	markMasq    string // marks flows that are to have this node's address
-	markOutside string // marks those of clients that are no pods
-	postrouting string // gives marked flows this node's address
-	forward     string // lets flows of spread portals through
-	martian     string // keeps others away from the loopback network
-	canary      string // empty: that it is there tells that nobody flushed the table
+	markMasq    string // marks flows to masquerade
+	markOutside string // marks those of clients that are not pods
+	postrouting string // masquerades marked flows
+	forward     string // accepts flows of portals that spread
+	martian     string // drops packets to the loopback network from other hosts
+	canary      string // empty: it is missing after a flush of the table
 	ours        *regexp.Regexp
 }
 
@@ -34,8 +34,7 @@ const (
 
 var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 
-// depth is how far below a built-in chain one of ours may stand: rules lead from lower depths to higher ones, but within
-// atTop anywhere.
+// depth is how far below a built-in chain one of ours is: rules jump from lower depths to higher ones, and within atTop.
 type depth int
 
 // The depths.

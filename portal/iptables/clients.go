@@ -8,21 +8,21 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// clients is a match of clients, in the three places in which iptables prints its parts, each with a blank at its end
+// clients is a match of clients, in the three places where iptables prints its parts, each with a blank at its end
 // unless empty.
 type clients struct{ source, device, match string }
 
-// everybody needs no match.
+// everybody is the match of all clients.
 var everybody = []clients{{}}
 
-// insiders are matches, each enough, for clients inside.
-func insiders(pods []clients) []clients {
-	return append([]clients{{match: fromHere}}, pods...)
+// inside are matches of clients inside the cluster, one of which is enough.
+func inside(pods []clients) []clients {
+	return append([]clients{{match: fromNode}}, pods...)
 }
 
-const fromHere = "-m addrtype --src-type LOCAL "
+const fromNode = "-m addrtype --src-type LOCAL "
 
-// pods are matches, each enough, for pods. An interface is not known of the host's own traffic, and does not match it.
+// pods are matches of pods, one of which is enough. The host's own packets have no input interface, and match none.
 func (f family) pods(in portal.LocalDetector) []clients {
 	var all []clients
 	for _, p := range f.merged(in.Sources) {
@@ -37,9 +37,9 @@ func (f family) pods(in portal.LocalDetector) []clients {
 	return all
 }
 
-// strangers is the one match for clients that match none of some, if one can say it: a rule has room for one source and
-// one interface to deny.
-func strangers(to []clients) (match clients, ok bool) {
+// outside is a match of clients that none of some matches, if one rule can say it: it can negate one source and one
+// interface.
+func outside(to []clients) (match clients, ok bool) {
 	for _, c := range to {
 		switch {
 		case c == clients{}, c.match != "", c.source != "" && match.source != "", c.device != "" && match.device != "":
@@ -53,7 +53,7 @@ func strangers(to []clients) (match clients, ok bool) {
 	return match, len(to) > 0
 }
 
-// merged are the prefixes of the family, the fewest that say it, in order.
+// merged are the prefixes of the family, as service.Merge returns them.
 func (f family) merged(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(service.Merge(prefixes), func(p netip.Prefix) bool { return !f.owns(p.Addr()) })
 }

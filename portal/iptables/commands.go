@@ -10,32 +10,32 @@ import (
 	"strings"
 )
 
-// commands is the one door to the host.
+// commands run on the host.
 type commands struct {
 	command, restore, save string
 	run                    func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
-	most                   int  // the size of a script that the kernel takes; 0 = no limit known
-	nft                    bool // the variant is
-	plain                  bool // MASQUERADE has no --random-fully
+	maxSize                int  // of a script, in lines, that the kernel takes; 0 = no limit known
+	nft                    bool // they are the nft variant
+	plain                  bool // their MASQUERADE has no --random-fully
 }
 
 // lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
 const lockWait = "30"
 
-// dump is of all tables that the host uses.
+// dump returns the rules of all tables that the host uses.
 func (c *commands) dump(ctx context.Context) ([]byte, error) {
 	return c.run(ctx, c.save, nil, nil)
 }
 
-// learn finds out which variant the commands are, and what they know.
-func (c *commands) learn(ctx context.Context) error {
+// probeVersion finds out the variant of the commands, and what they can do.
+func (c *commands) probeVersion(ctx context.Context) error {
 	version, err := c.run(ctx, c.command, []string{"--version"}, nil)
 	c.nft = bytes.Contains(version, []byte("nf_tables"))
 	c.plain = !c.nft && older(version, 1, 6, 2)
 	return err
 }
 
-// versionForm is what the commands say of themselves: "iptables v1.8.9 (nf_tables)".
+// versionForm is the version in the output of --version: "iptables v1.8.9 (nf_tables)".
 var versionForm = regexp.MustCompile(`v(\d+)\.(\d+)\.(\d+)`)
 
 // older tells whether a version is before a release, or cannot be read.
@@ -55,19 +55,19 @@ func older(version []byte, release ...int) bool {
 	return slices.Compare(is, release) < 0
 }
 
-// list is one chain of a table. It makes the table if the host does not use it.
+// list returns the rules of one chain. It creates the table if the host does not use it.
 func (c *commands) list(ctx context.Context, table, chain string) ([]byte, error) {
 	return c.run(ctx, c.command, []string{"--wait", lockWait, "-t", table, "-S", chain}, nil)
 }
 
-// apply makes a script take effect, as a whole unless the kernel refuses its size. The nft variant sends a script as one
-// message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script
-// goes in parts. So does one that the nft variant would take hours for.
+// apply runs a script, in one transaction unless the kernel refuses its size. The nft variant sends a transaction as one
+// message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script is
+// run in parts. So is one that would take the nft variant hours.
 func (c *commands) apply(ctx context.Context, s *script) error {
 	crowded := c.nft && s.crowded()
 	for queue := []*script{s}; len(queue) > 0; {
 		head := queue[0]
-		if c.most > 0 && head.size() > c.most || crowded && head.width() > maxWidth {
+		if c.maxSize > 0 && head.size() > c.maxSize || crowded && head.width() > maxWidth {
 			if first, second, ok := head.halves(); ok {
 				queue = append([]*script{first, second}, queue[1:]...)
 				continue
@@ -76,7 +76,7 @@ func (c *commands) apply(ctx context.Context, s *script) error {
 		err := c.write(ctx, head)
 		if err != nil && strings.Contains(err.Error(), "Message too long") {
 			if _, _, ok := head.halves(); ok {
-				c.most = head.size() / 2
+				c.maxSize = head.size() / 2
 				continue
 			}
 		}
@@ -88,7 +88,7 @@ func (c *commands) apply(ctx context.Context, s *script) error {
 	return nil
 }
 
-// write makes a script take effect, as a whole or not at all.
+// write runs a script in one transaction.
 func (c *commands) write(ctx context.Context, s *script) error {
 	if s.empty() {
 		return nil
@@ -98,19 +98,19 @@ func (c *commands) write(ctx context.Context, s *script) error {
 	if err == nil {
 		return nil
 	}
-	if line := blamed(err.Error(), text); line != "" {
+	if line := failedLine(err.Error(), text); line != "" {
 		return fmt.Errorf("write table %s: at %q: %w", s.table, line, err)
 	}
 	return fmt.Errorf("write table %s: %w", s.table, err)
 }
 
-// blame is how the variants name the line of their input that they could not take: "line 5 failed", "line 5: CHAIN_DEL
-// failed", "Error occurred at line: 5".
-var blame = regexp.MustCompile(`line:? (\d+)`)
+// lineForm is how the variants name the line of their input that failed: "line 5 failed", "line 5: CHAIN_DEL failed",
+// "Error occurred at line: 5".
+var lineForm = regexp.MustCompile(`line:? (\d+)`)
 
-// blamed returns the line of the script that a message names.
-func blamed(message string, script []byte) string {
-	match := blame.FindStringSubmatch(message)
+// failedLine returns the line of the script that an error message names.
+func failedLine(message string, script []byte) string {
+	match := lineForm.FindStringSubmatch(message)
 	if match == nil {
 		return ""
 	}

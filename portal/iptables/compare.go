@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// compare tells how what a host holds differs from what was written, of which these chains are asked for.
+// compare returns an error that says how the chains that a host holds differ from those that were written.
 func (t *table) compare(written ruleset, held saved) error {
 	var found writer.Drift
 	for _, name := range slices.Sorted(maps.Keys(written)) {
@@ -57,5 +57,5 @@ func jumpDifference(want []jump, held []foreign) string {
 			return fmt.Sprintf("no rule \"%s\"", j.rule())
 		}
 	}
-	return "rules that lead to our chains are there twice, in another order, or strange"
+	return "rules that jump to our chains are there twice, in another order, or not ours"
 }

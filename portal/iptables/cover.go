@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// A new connection to what is no Service's address walks the rules as well: one to a pod, and above all the proxy's own
-// dials. Covers are prefixes that hold all addresses of portals; whoever dials outside of them is done with as many
-// rules. Addresses are counted in blocks, and the blocks of one neighbourhood are covered by what they have in common:
-// a service range of any size by one cover.
+// New connections to addresses that are not a Service's walk rules too: those to pods, and above all the proxy's own dials.
+// Covers are prefixes that hold all addresses of portals, so that such a connection walks one rule for each cover.
+// Addresses are counted in blocks, and the blocks of one neighbourhood are covered by their common prefix: a service CIDR
+// of any size by one cover.
 const (
 	blockBits4, neighbourhoodBits4 = 16, 8
 	blockBits6, neighbourhoodBits6 = 112, 64 // no service range is larger than a /108
 )
 
-// maxCovers is the number from which on one cover takes in everything: to match so many would cost what they save.
+// maxCovers is the number above which one cover holds everything: to match more would cost what they save.
 const maxCovers = 16
 
 func blockOf(addr netip.Addr) netip.Prefix {

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// present says that iptables is Linux's.
+// present returns an error: only Linux has iptables.
 func present(f family, _ string) error {
 	return fmt.Errorf("%s on %s: %w", f.command, runtime.GOOS, errors.ErrUnsupported)
 }

@@ -40,9 +40,9 @@ func (s *spread) endpoints(t portal.Translation) string {
 	return name
 }
 
-// one makes the chain of an endpoint that is here, and returns its name: one that dials its own Service would answer itself,
-// were it not for the mark. The others have none, which is what a rule in the chain of all costs, or ten thousand endpoints
-// with affinity would take iptables a quarter of a minute.
+// one makes the chain of an endpoint that may hairpin, and returns its name. Its first rule marks such flows to be
+// masqueraded. Other endpoints have no chain: with ten thousand of them and affinity, chains took iptables a quarter of a
+// minute.
 func (s *spread) one(e portal.Endpoint) string {
 	name := s.endpoint(s.owner, e.Addr)
 	s.made[name] = chain{atEndpoint, fmt.Sprintf("-A %s %s-j %s\n-A %s -p %s %s-j %s\n", name,
@@ -52,7 +52,7 @@ func (s *spread) one(e portal.Endpoint) string {
 
 func to(e portal.Endpoint) string { return "DNAT --to-destination " + e.Addr.String() }
 
-// remember enters the client in the kernel's list of an endpoint's, with affinity.
+// remember adds the client to the kernel's list of an endpoint's clients, with affinity.
 func (s *spread) remember(e portal.Endpoint) string {
 	if s.pool.Affinity == 0 {
 		return ""
@@ -65,10 +65,10 @@ func (s *spread) recent(e portal.Endpoint) string {
 	return "--name " + s.endpoint(s.owner, e.Addr) + " --mask " + s.everyBit + " --rsource "
 }
 
-// seconds is at least one, which is what the kernel takes.
+// seconds rounds up, to at least one: the least that the kernel takes.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// share matches one in n, in the kernel's steps of one in 2^31 as iptables-save prints them.
+// share matches one in n flows, in the kernel's steps of 1/2^31 as iptables-save prints them.
 func share(n int) string {
 	if n == 1 {
 		return ""

@@ -9,12 +9,11 @@ import (
 
 // family is what differs between IPv4 and IPv6 in the rules.
 type family struct {
-	name     string // as messages say it
-	command  string // the tool's name up to its variant
+	command  string // its name without the variant
 	ip       service.IPFamily
 	loopback netip.Prefix
 	everyBit string                      // of an address, as a mask
-	rejected map[service.Protocol]string // the word that makes a client see "connection refused"
+	rejected map[service.Protocol]string // the --reject-with that clients see as "connection refused"
 }
 
 func familyOf(ip service.IPFamily) family {
@@ -26,7 +25,6 @@ func familyOf(ip service.IPFamily) family {
 
 func ipv4() family {
 	return family{
-		name:     "IPv4",
 		command:  "iptables",
 		loopback: netip.MustParsePrefix("127.0.0.0/8"),
 		everyBit: "255.255.255.255",
@@ -36,7 +34,6 @@ func ipv4() family {
 
 func ipv6() family {
 	return family{
-		name:     "IPv6",
 		command:  "ip6tables",
 		ip:       service.IPv6,
 		loopback: netip.MustParsePrefix("::1/128"),
@@ -45,8 +42,8 @@ func ipv6() family {
 	}
 }
 
-// A TCP client is told by a reset and not by ICMP: the kernel sends one host no more than a few ICMP errors a second,
-// and the clients that get none wait for seconds. Of others iptables knows no other refusal.
+// TCP clients get a reset instead of an ICMP error: the kernel limits ICMP errors to a few a second for each host, and a
+// client that gets none waits for seconds. For other protocols iptables has only ICMP.
 func rejected(unreachable string) map[service.Protocol]string {
 	return map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: unreachable, service.SCTP: unreachable}
 }
@@ -54,8 +51,8 @@ func rejected(unreachable string) map[service.Protocol]string {
 // owns tells whether an address is of this family.
 func (f family) owns(addr netip.Addr) bool { return service.FamilyOf(addr) == f.ip }
 
-// those are the addresses of the family.
-func (f family) those(all []netip.Addr) []netip.Addr {
+// ofFamily returns the addresses of the family.
+func (f family) ofFamily(all []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(all), func(addr netip.Addr) bool { return !f.owns(addr) })
 }
 
@@ -68,7 +65,7 @@ func (f family) bits(low uint16) string {
 	return netip.AddrFrom4([4]byte{2: hi, 3: lo}).String()
 }
 
-// commandName is one of the family's tools, action being "", "restore" or "save".
+// commandName is the name of a command of the family; action is "", "restore" or "save".
 func (f family) commandName(variant, action string) string {
 	name := f.command
 	for _, part := range []string{variant, action} {

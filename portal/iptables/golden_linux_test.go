@@ -56,7 +56,7 @@ func TestRenderGolden(t *testing.T) {
 			}
 			want := golden(t, "spread-"+what+".rules", text)
 			for f, part := range parts(want) {
-				t.Run(f.name, func(t *testing.T) { accepted(t, *f, []byte(part)) })
+				t.Run(f.ip.String(), func(t *testing.T) { accepted(t, *f, []byte(part)) })
 			}
 		})
 	}

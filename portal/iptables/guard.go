@@ -9,15 +9,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// What comes to a port of a listener of ours was led there by a portal, or is refused: before all rules of others, which
-// might let it in. What was led there is let in behind them, for hosts that deny by default. Both ask for the port by one
-// tree of chains, which has neighbouring ports as one range. Proxy ports are handed out without gaps, so that a rule or two
-// hold ten thousand; where there are gaps, a packet walks the ranges of one leaf and what leads to leaves.
+// A new flow to the port of one of our listeners is refused unless a portal redirected it. That comes before the rules of
+// others, which might accept it. Redirected flows are accepted behind the rules of others, for hosts that drop by default.
+// Both look the port up in one tree of chains, in which neighbouring ports are one range. Proxy ports are allocated without
+// gaps, so that a rule or two match ten thousand; where there are gaps, a packet walks the ranges of one leaf and the rules
+// that jump to leaves.
 
 // leafPorts is how many ports a leaf has.
 const leafPorts = 256
 
-// guarded are the proxy ports that are open, in one family.
+// guarded is the proxy ports that are open, in one family.
 type guarded struct {
 	tcp, udp ports
 	chains   ruleset // nil since the last change
@@ -39,7 +40,7 @@ func (g *guarded) set(p service.Protocol, port uint16, open bool) {
 
 func (s *ports) empty() bool { return *s == ports{} }
 
-// span is some ports one after the other.
+// span is a range of ports.
 type span struct{ first, last int }
 
 func (s span) String() string {
@@ -49,7 +50,7 @@ func (s span) String() string {
 	return portRange(uint16(s.first), uint16(s.last))
 }
 
-// spans are those of the set among n ports, in order; n is a multiple of 64.
+// spans are the ranges of the set among n ports from first on, in order; both are multiples of 64.
 func (s *ports) spans(first, n int) (out []span) {
 	for word := first / 64; word < (first+n)/64; word++ {
 		for left := s[word]; left != 0; {
@@ -62,7 +63,7 @@ func (s *ports) spans(first, n int) (out []span) {
 	return out
 }
 
-// joined adds what comes next.
+// joined adds the next span, which may continue the last one.
 func joined(all []span, next span) []span {
 	if last := len(all) - 1; last >= 0 && all[last].last+1 == next.first {
 		all[last].last = next.last
@@ -77,9 +78,9 @@ type ruleset map[string]chain
 // add puts rules at the end of a chain.
 func (s ruleset) add(name string, at depth, rules string) { s[name] = chain{at, s[name].rules + rules} }
 
-// guardChains are the chains in filter that guard proxy ports. The first is there while none is open too, and nothing leads
-// to it then: it tells our rules from those of others with the same names (Present), and it asks for the tracking of
-// connections, without which the kernel would translate no open one any more once the last portal has gone.
+// guardChains are the chains in filter that guard proxy ports. The first one exists even while no port is open and nothing
+// jumps to it: it tells our rules from those of others with the same names (Look), and its match keeps connection tracking
+// on, without which the kernel would stop translating open flows when the last portal is removed.
 func (r renderer) guardChains(g *guarded) ruleset {
 	if g.chains == nil {
 		g.chains = ruleset{}
@@ -93,8 +94,8 @@ func (r renderer) guardChains(g *guarded) ruleset {
 	return g.chains
 }
 
-// guardRules lead to the listener, past it, or into it. The jumps bring nothing but SYNs and datagrams of new flows: a client
-// socket of this host may use a proxy port, and hears its answers.
+// guardRules are the rules of the guard, accept and listener chains. Only SYNs and datagrams of new flows get there, so that
+// a client socket of this host may use a proxy port and receive its answers.
 func (r renderer) guardRules(to ruleset) {
 	to.add(r.guard, atTop, fmt.Sprintf("-A %s -j %s\n", r.guard, r.proxyPorts))
 	to.add(r.accept, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts))
@@ -103,7 +104,7 @@ func (r renderer) guardRules(to ruleset) {
 		r.listener, r.rejected[service.TCP], r.rejected[service.UDP]))
 }
 
-// portRules lead from the ports of a protocol to the listener. A leaf has a chain of its own where it has gaps.
+// portRules jump to the listener chain for the open ports of a protocol. A leaf with gaps has a chain of its own.
 func (r renderer) portRules(to ruleset, p service.Protocol, open *ports) {
 	var direct []span
 	var top strings.Builder
@@ -135,7 +136,7 @@ func (c chains) portLeaf(p service.Protocol, first int) string {
 	return fmt.Sprintf("%s-PP-%s-%d", c.prefix, strings.ToUpper(p.String()), first)
 }
 
-// toProxyPorts match the first packets of flows to the range of proxy ports, where any is open.
+// toProxyPorts match the first packets of flows to the range of proxy ports, for protocols with an open one.
 func (r renderer) toProxyPorts(g *guarded) (out []string) {
 	match := func(p service.Protocol, first string) {
 		out = append(out, fmt.Sprintf("-p %s -m %s --dport %s %s", p, p, portRange(r.first, r.last), first))

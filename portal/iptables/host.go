@@ -12,7 +12,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// host is one family of the host's rules.
+// host is the rules of one address family.
 type host struct {
 	family
 	commands
@@ -20,10 +20,10 @@ type host struct {
 	log                 func(format string, args ...any)
 	held, wrote         func(family service.IPFamily, table string, rules int)
 
-	diverts atomic.Bool // the mangle table is as it should be, and marks
-	mangled bool        // it is, and holds something
-	told    bool        // that it is not
-	whole   time.Time   // when everything was last known to stand as written
+	diverts     atomic.Bool // mangle is written, and marks replies
+	mangleInUse bool        // it is written, and holds rules of ours
+	reported    bool        // that mangle could not be written
+	whole       time.Time   // when all rules were last known to be as written
 }
 
 // probeTime bounds the look for commands. Loading kernel modules may take a second or two.
@@ -36,7 +36,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	}
 	r := renderer{
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
-		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal, here: f.those(o.NodeIPs),
+		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal, here: f.ofFamily(o.NodeIPs),
 	}
 	h := &host{family: f, log: o.Log, held: o.Held, wrote: o.Wrote}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
@@ -52,7 +52,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	return h, nil
 }
 
-// extend gives the tables what another room has in them.
+// extend adds the chains of other Writers to the tables.
 func (h *host) extend(extras []writer.Chain) error {
 	for _, x := range extras {
 		if err := h.nat.checkExtra(x); err != nil {
@@ -69,11 +69,11 @@ func (h *host) extend(extras []writer.Chain) error {
 
 func (h *host) tables() []*table { return []*table{h.nat, h.filter, h.mangle} }
 
-// probe finds out whether the host's kernel can serve the family.
+// probe returns an error if the kernel cannot serve the family.
 func (h *host) probe() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	if err := h.learn(ctx); err != nil {
+	if err := h.probeVersion(ctx); err != nil {
 		return err
 	}
 	for _, t := range []*table{h.nat, h.filter} {
@@ -82,7 +82,8 @@ func (h *host) probe() error {
 		}
 	}
 	if h.nat.plain = h.commands.plain; h.nat.plain && h.ip == service.IPv4 {
-		h.log("%s is older than 1.6.2: of masqueraded flows that begin at once, some may get the same port and fail", h.commands.command)
+		h.log("%s is older than 1.6.2: masqueraded flows that begin at the same time may get one port and fail",
+			h.commands.command)
 	}
 	return nil
 }
@@ -96,9 +97,9 @@ func (h *host) guard(changes map[portal.ProxyPort]bool) {
 	}
 }
 
-// replace puts up what is new before it takes down what is old. A frontend that goes from nat to filter is refused
-// there before its redirect goes; one that comes back, be it for some clients, is redirected before its refusal goes or
-// changes, which costs a second script and only then.
+// replace writes new rules before it removes old ones. A frontend that moves from nat to filter is refused there before its
+// rules in nat are removed. One that moves back, for some clients or all, is in nat before its rules in filter are removed
+// or change, which takes a second script only then.
 func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	before := h.filter.tree.portals()
 	h.nat.empty()
@@ -117,7 +118,7 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	for _, t := range h.tables() {
 		held[t] = t.parseSaved(section(dump, t.name))
 	}
-	h.inherit(held)
+	h.keepSpreading(held)
 	for _, t := range []*table{h.filter, h.nat} {
 		if err := h.apply(ctx, t.sync(held[t])); err != nil {
 			return err
@@ -125,7 +126,7 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	}
 	for _, p := range led {
 		now, _ := h.nat.tree.get(p.Frontend)
-		h.settle(now)
+		h.updateFilter(now)
 	}
 	if err := h.apply(ctx, h.filter.update()); err != nil {
 		return err
@@ -136,16 +137,16 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	return nil
 }
 
-// spread tells tables whether any portal spreads.
+// spread notes in tables whether any portal spreads.
 func (h *host) spread(tables ...*table) {
 	for _, t := range tables {
 		t.spreading = len(h.nat.owners.portals) > 0
 	}
 }
 
-// inherit has the first Replace keep what a former run let spread flows through by, on hosts that deny them by default: open
-// ones live on, and a packet that was marked a moment ago is yet to be masqueraded.
-func (h *host) inherit(held map[*table]saved) {
+// keepSpreading makes the first Replace keep the rules that accept and masquerade flows of portals that spread, if an
+// earlier run wrote them: its open flows live on, on hosts that drop by default too.
+func (h *host) keepSpreading(held map[*table]saved) {
 	if h.nat.written != nil {
 		return
 	}
@@ -159,27 +160,27 @@ func (h *host) put(portals []portal.Portal) {
 		if !h.owns(p.Frontend.Addr.Addr()) {
 			continue
 		}
-		if h.nat.leads(p) {
+		if h.nat.inNAT(p) {
 			h.nat.put(p)
 		}
-		if h.nat.refuses(p) {
+		if h.nat.inFilter(p) {
 			h.filter.put(p)
 		}
 	}
 }
 
-// settle has the filter refuse whom a portal in nat does not lead, and nobody else.
-func (h *host) settle(p portal.Portal) {
-	if h.nat.refuses(p) {
+// updateFilter makes filter refuse the clients of a portal that nat does not translate, and no others.
+func (h *host) updateFilter(p portal.Portal) {
+	if h.nat.inFilter(p) {
 		h.filter.put(p)
 	} else {
 		h.filter.remove(p.Frontend)
 	}
 }
 
-// update goes in the order of replace: new refusals, then what leads somewhere comes, changes or goes in one step, then
-// refusals go or change. What lets spread portals through comes first; and it stays, until the next Replace without any,
-// for flows that were led before.
+// update works in the order of replace: it adds refusals, then changes nat in one step, then removes or changes refusals.
+// The rules that accept flows of portals that spread are written first. They stay until the next Replace without such
+// portals, for open flows.
 func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	refused, led, gone := h.sort(changes)
 	for _, p := range refused {
@@ -187,7 +188,7 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	}
 	for _, p := range led {
 		if !h.filter.tree.has(p.Frontend) {
-			h.settle(p)
+			h.updateFilter(p)
 		}
 		if _, spreads := p.Target.(portal.Spread); spreads {
 			h.filter.spreading, h.nat.spreading = true, true
@@ -209,7 +210,7 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 		return err
 	}
 	for _, p := range led {
-		h.settle(p)
+		h.updateFilter(p)
 	}
 	for _, f := range gone {
 		h.filter.remove(f)
@@ -221,14 +222,14 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	return nil
 }
 
-// sort tells changes of this family apart by where portals are to be.
+// sort divides the changes of this family by the table that their portals belong to.
 func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone []service.Frontend) {
 	for _, c := range changes {
 		switch {
 		case !h.owns(c.Frontend.Addr.Addr()):
 		case c.Portal == nil:
 			gone = append(gone, c.Frontend)
-		case h.nat.leads(*c.Portal):
+		case h.nat.inNAT(*c.Portal):
 			led = append(led, *c.Portal)
 		default:
 			refused = append(refused, *c.Portal)
@@ -237,11 +238,11 @@ func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone
 	return refused, led, gone
 }
 
-// cleanup takes the redirects first, while the guard still stands. It goes on after an error.
+// cleanup removes the redirects first, while ports are still guarded. It goes on after an error.
 func (h *host) cleanup(ctx context.Context) error {
 	var errs []error
 	h.diverts.Store(false)
-	h.mangled = false
+	h.mangleInUse = false
 	held, err := h.dump(ctx)
 	if err != nil {
 		return err
@@ -256,13 +257,13 @@ func (h *host) cleanup(ctx context.Context) error {
 
 // written are the tables that hold rules of ours.
 func (h *host) written() []*table {
-	if h.mangled {
+	if h.mangleInUse {
 		return []*table{h.nat, h.filter, h.mangle}
 	}
 	return []*table{h.nat, h.filter}
 }
 
-// adopt has what is live take effect in all tables.
+// adopt makes Settings take effect in all tables.
 func (h *host) adopt(s writer.Settings) {
 	for _, t := range []*table{h.nat, h.filter, h.mangle} {
 		t.allNodeAddresses = len(s.NodePortAddresses) == 0

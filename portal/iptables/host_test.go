@@ -32,7 +32,7 @@ func (h testHost) Dump(ctx context.Context) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			b.WriteString(f.name + " " + volatile.ReplaceAllString(string(text), ""))
+			b.WriteString(f.ip.String() + " " + volatile.ReplaceAllString(string(text), ""))
 		}
 	}
 	return b.String(), nil

@@ -1,7 +1,7 @@
 // Package iptables holds portals in the nat and filter tables of iptables and ip6tables, in the nft or the legacy
-// variant: Redirect and Spread in nat, Reject and Drop in filter, and a guard before the daemon's own ports. In mangle it
-// marks replies to addresses of clients that the daemon dials from, if asked to. It does not know who listens behind a
-// Redirect, nor whether an endpoint of a Spread lives.
+// variant: Redirect and Spread in nat, Reject and Drop in filter, and a guard of the daemon's own ports. In mangle it
+// marks replies to clients' addresses that the daemon dials from, if asked to. It does not know what listens behind a
+// Redirect, nor whether an endpoint of a Spread is alive.
 package iptables
 
 import (
@@ -25,16 +25,16 @@ type Options struct {
 	Prefix string
 	// Variant is "nft", "legacy", or empty for the one that the distribution calls iptables.
 	Variant string
-	// Liberal says that conntrack takes no packet of a known flow for invalid (nf_conntrack_tcp_be_liberal), so that none
-	// has to be dropped.
+	// Liberal says that conntrack never takes packets of known flows for invalid (nf_conntrack_tcp_be_liberal), so that
+	// invalid ones need not be dropped.
 	Liberal bool
-	// NodeIPs are this node's addresses. With one of them in the source ranges of a LoadBalancerIP that this node has
-	// itself, it may dial it.
+	// NodeIPs are this node's addresses. If the source ranges of a LoadBalancerIP hold one of them, this node's clients may
+	// dial it even where they dial from the LoadBalancerIP itself, because the node has that address.
 	NodeIPs []netip.Addr
 	// Extra are chains that the Writer of another facility needs.
 	Extra []writer.Chain
-	// ExtraNames is a regular expression for the names of such chains behind Prefix and a -. Those that Extra does not have
-	// are removed, as left by an earlier run. Empty: there never were any.
+	// ExtraNames is a regular expression for the names of such chains behind Prefix and a -. Chains that match, and that
+	// are not in Extra, are removed as leftovers of an earlier run. Empty matches none.
 	ExtraNames string
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)

@@ -20,7 +20,7 @@ func (j jump) rule() string { return fmt.Sprintf("-A %s %s-j %s", j.chain, j.mat
 
 const newFlow = "-m conntrack --ctstate NEW "
 
-// jumps are those the table has now, those of one chain in the order in which they stand there.
+// jumps are the jumps of the table as it should be, those in one chain in their order there.
 func (t *table) jumps() []jump {
 	all := t.ownJumps()
 	for _, x := range t.extras {
@@ -37,11 +37,10 @@ func rank(j jump) int {
 	return 0
 }
 
-// ownJumps are those without what another room has. Every packet of the host passes those in filter. So they ask for
-// little there: for ports and flags before the state of a flow, which costs more, and nothing of flows to proxy ports while
-// none is open, nor of flows to Services while none is refused. Nothing but the first packets of flows goes on into our
-// chains. To let those in suffices on a host that denies by default: one that did not let in what belongs to open flows would
-// not hear endpoints answer either.
+// ownJumps are those to our own chains. Every packet of the host passes those in filter, so they are cheap: they match
+// ports and flags before the state of a flow, which costs more; there is none to the guard while no proxy port is open, and
+// none to the portals while filter holds none. Only the first packets of flows go on into our chains. To accept those is
+// enough on a host that drops by default: it must accept packets of open flows anyway, to receive answers of endpoints.
 func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
@@ -72,8 +71,8 @@ func (t *table) ownJumps() []jump {
 	return append(all, last...)
 }
 
-// notDialled matches what the daemon does not send to endpoints: an endpoint that is a frontend would have it dial itself
-// without end. What leaves the host by OUTPUT is not asked again in PREROUTING, if it stays on the host.
+// notDialled matches packets that the daemon does not send to endpoints: with an endpoint that is a frontend it would dial
+// itself without end. Packets that pass OUTPUT and stay on the host are not looked up again in PREROUTING.
 func (r renderer) notDialled() string {
 	if r.dials == 0 {
 		return ""
@@ -81,7 +80,7 @@ func (r renderer) notDialled() string {
 	return fmt.Sprintf("-m mark ! --mark %#[1]x/%#[1]x ", r.dials)
 }
 
-// guardJumps come behind the refusal of new flows: what is refused is not let through.
+// guardJumps come behind the refusals of new flows, so that these are not accepted.
 func (r renderer) guardJumps() []jump {
 	all := []jump{{chain: "FORWARD", to: r.forward}}
 	if r.ip == service.IPv4 {
@@ -92,7 +91,7 @@ func (r renderer) guardJumps() []jump {
 	return all
 }
 
-// asForeign gives jumps as rules in chains of others.
+// asForeign returns jumps as rules in chains of others.
 func asForeign(jumps []jump) []foreign {
 	var all []foreign
 	for _, j := range jumps {

@@ -117,7 +117,7 @@ func TestKernelWithoutMarks(t *testing.T) {
 						t.Fatal(err)
 					}
 					if text := section(all, mangleTable); bytes.Contains(text, []byte("PORTALD")) || !marked && text != nil {
-						t.Errorf("%s, marked before: %t: the table mangle holds\n%s", f.name, marked, text)
+						t.Errorf("%s, marked before: %t: the table mangle holds\n%s", f.ip.String(), marked, text)
 					}
 				}
 			}

@@ -8,16 +8,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// What names of an owner's chains begin with, after the prefix.
+// The kinds of an owner's chains, which their names have behind the prefix.
 const (
 	toCluster  = "-SVC-" // the endpoints of the cluster
 	toNode     = "-SVL-" // those of this node
-	fromOthers = "-EXT-" // whoever came by a frontend other than a ClusterIP
-	fromRanges = "-FW-"  // whoever came by a LoadBalancerIP that not everyone may use
+	fromOthers = "-EXT-" // flows to frontends other than ClusterIPs
+	fromRanges = "-FW-"  // flows to LoadBalancerIPs with source ranges
 	toEndpoint = "-SEP-" // one endpoint
 )
 
-// hashLength is that of kube-proxy's names, whose hash ours are, so that what operators know to look for is there.
+// hashLength is that of the hash in kube-proxy's names. Ours are the same, so that operators find the chains they know.
 const hashLength = 16
 
 // owned is the name of a chain of a service port, or of one of its endpoints.

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// owners are the service ports whose portals lead to chains of their own, and which of them changed.
+// owners are the service ports with chains of their own, and which of them changed.
 type owners struct {
 	portals map[service.PortName]map[service.Frontend]portal.Portal // never empty
 	dirty   map[service.PortName]struct{}
@@ -34,7 +34,7 @@ func (o *owners) remove(p portal.Portal) {
 	}
 }
 
-// takeDirty returns the owners touched since the last call.
+// takeDirty returns the owners that changed since the last call.
 func (o *owners) takeDirty() []service.PortName {
 	names := slices.Collect(maps.Keys(o.dirty))
 	o.dirty = map[service.PortName]struct{}{}

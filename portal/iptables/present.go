@@ -7,22 +7,22 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Trace is what Writers of a prefix left on the host, in one variant of iptables.
-type Trace struct {
-	Chains  bool // with names of ours
-	Written bool // some of which only a Writer makes: of names like kube-proxy's, those tell its rules from kube-proxy's own
+// Leftovers is what Writers of a prefix left on the host, in one variant of iptables.
+type Leftovers struct {
+	Chains  bool // there are chains with names of ours
+	Written bool // some of them only a Writer makes, which tells its rules from kube-proxy's with the same names
 }
 
-// Look looks for such a trace in both families. It is an error if there are no commands of that variant. Unlike a Writer it
-// makes no tables, nor has it the kernel load any.
-func Look(ctx context.Context, o Options) (found Trace, err error) {
+// Look looks for leftovers in both families. It is an error if there are no commands of that variant. Unlike a Writer it
+// creates no tables, and loads no kernel modules.
+func Look(ctx context.Context, o Options) (found Leftovers, err error) {
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := bare(f, o)
 		if err != nil {
-			return Trace{}, err
+			return Leftovers{}, err
 		}
 		if err := h.look(ctx, &found); err != nil && f.ip == service.IPv4 {
-			return Trace{}, err
+			return Leftovers{}, err
 		}
 	}
 	return found, nil
@@ -34,7 +34,7 @@ func VariantOf(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := h.learn(ctx); err != nil {
+	if err := h.probeVersion(ctx); err != nil {
 		return "", err
 	}
 	if h.nft {
@@ -43,7 +43,7 @@ func VariantOf(ctx context.Context, o Options) (string, error) {
 	return "legacy", nil
 }
 
-// bare is a host that nothing was asked of yet.
+// bare returns a host of which nothing is known yet.
 func bare(f family, o Options) (*host, error) {
 	names, err := o.complete()
 	if err != nil {
@@ -52,8 +52,8 @@ func bare(f family, o Options) (*host, error) {
 	return newHost(f, names, o)
 }
 
-// look adds what the family holds.
-func (h *host) look(ctx context.Context, found *Trace) error {
+// look adds the leftovers of the family.
+func (h *host) look(ctx context.Context, found *Leftovers) error {
 	held, err := h.dump(ctx)
 	if err != nil {
 		return err

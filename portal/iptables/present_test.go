@@ -11,7 +11,7 @@ func TestLook(t *testing.T) {
 	host := newFake()
 	o := testOptions(host.run, "")
 	o.Prefix = kubePrefix
-	look := func(when string, want Trace) {
+	look := func(when string, want Leftovers) {
 		t.Helper()
 		only := o
 		only.Run = func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error) {
@@ -24,21 +24,21 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", when, got, err, want)
 		}
 	}
-	look("nothing there", Trace{})
+	look("nothing there", Leftovers{})
 	restore := func(text string) {
 		if _, err := host.run(t.Context(), "iptables-restore", []string{"--noflush"}, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	restore("*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-ABCDEFGHIJKLMNOP - [0:0]\nCOMMIT\n")
-	look("kube-proxy's", Trace{Chains: true})
+	look("kube-proxy's", Leftovers{Chains: true})
 	w := newWriter(t, o)
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	look("portald's", Trace{Chains: true, Written: true})
+	look("portald's", Leftovers{Chains: true, Written: true})
 	if err := w.Cleanup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	look("cleaned up", Trace{})
+	look("cleaned up", Leftovers{})
 }

@@ -18,22 +18,22 @@ type renderer struct {
 	family
 	allNodeAddresses bool
 	nodeAddresses    []netip.Prefix // of this family, unless all
-	first, last      uint16         // the daemon's ports
-	address          netip.Addr     // where they are, if one was chosen
+	first, last      uint16         // proxy ports
+	address          netip.Addr     // of the listeners, if one was chosen
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
-	pods             []clients      // of these, clients that are pods
+	pods             []clients      // matches of pods
 	masquerade       portal.Masquerade
-	dials            uint32       // the mark of the daemon's own; 0 = none
+	dials            uint32       // the mark of the daemon's own packets to endpoints; 0 = none
 	here             []netip.Addr // this node's, of this family
-	liberal          bool         // conntrack takes nothing for invalid
+	liberal          bool         // conntrack never takes packets of known flows for invalid
 	plain            bool         // MASQUERADE has no --random-fully
-	filter           bool         // the table refuses, and leads nobody anywhere
+	filter           bool         // the table is filter, which refuses
 }
 
 // maxComment is the longest comment the kernel keeps, in bytes.
 const maxComment = 255
 
-// portal is one portal's rules.
+// portal returns the rules of a portal.
 func (r renderer) portal(chain string, p portal.Portal) string {
 	addr, port, proto := p.Frontend.Addr.Addr(), p.Frontend.Addr.Port(), p.Frontend.Protocol
 	dst := ""
@@ -48,8 +48,8 @@ func (r renderer) portal(chain string, p portal.Portal) string {
 	return b.String()
 }
 
-// leads and refuses tell which tables have rules of a portal: nat, filter, or both when some clients are led.
-func (r renderer) leads(p portal.Portal) bool {
+// inNAT and inFilter tell which tables have rules of a portal: both if only some clients are served.
+func (r renderer) inNAT(p portal.Portal) bool {
 	switch p.Target.(type) {
 	case portal.Redirect:
 		return true
@@ -59,7 +59,7 @@ func (r renderer) leads(p portal.Portal) bool {
 	return false
 }
 
-func (r renderer) refuses(p portal.Portal) bool {
+func (r renderer) inFilter(p portal.Portal) bool {
 	switch target := p.Target.(type) {
 	case portal.Redirect:
 		return target.Inside
@@ -69,10 +69,10 @@ func (r renderer) refuses(p portal.Portal) bool {
 	return true
 }
 
-// clients are those whom the rules of a portal in this table are for.
+// clients are the matches of the clients that the rules of a portal in this table are for.
 func (r renderer) clients(p portal.Portal) []clients {
 	if redirect, ok := p.Target.(portal.Redirect); ok && redirect.Inside && !r.filter {
-		return insiders(r.pods)
+		return inside(r.pods)
 	}
 	return everybody
 }
@@ -100,7 +100,7 @@ func (r renderer) target(p portal.Portal) string {
 	panic(fmt.Sprintf("portal %s has target %T", p.Frontend, p.Target)) // check lets none through
 }
 
-// comment says whose portal a rule is, in characters that need no escape. It has a blank, so it is always quoted.
+// comment names the owner of a portal, in characters that need no escape. It has a blank, so it is always quoted.
 func comment(p portal.Portal) string {
 	text := strings.Map(func(c rune) rune {
 		if c > ' ' && c <= '~' && !strings.ContainsRune(`"'\`+"`", c) {
@@ -112,7 +112,7 @@ func comment(p portal.Portal) string {
 	return text[:min(len(text), maxComment-len(kind))] + kind
 }
 
-// chain returns the name of a chain and what is in it; it is not wanted when nothing leads to it.
+// chain returns the name of a chain and its content; it is not wanted when nothing jumps to it.
 func (r renderer) chain(t *tree, id chainID) (name string, c chain, wanted bool) {
 	switch id.level {
 	case top:
@@ -135,7 +135,7 @@ func (r renderer) chain(t *tree, id chainID) (name string, c chain, wanted bool)
 	return name, chain{atLeaf, b.String()}, len(portals) > 0
 }
 
-// top leads to the portals by address, and at last to the node ports.
+// top jumps to the portals by address, and then to the NodePorts.
 func (r renderer) top(t *tree) string {
 	var b strings.Builder
 	for _, cover := range t.covers() {
@@ -162,7 +162,7 @@ func exactly(option string, addr netip.Addr) string {
 	return within(option, netip.PrefixFrom(addr, addr.BitLen()))
 }
 
-// groups leads to the groups in use.
+// groups jumps to the groups in use.
 func (r renderer) groups(t *tree) string {
 	var b strings.Builder
 	mask := r.bits(groups - 1)
@@ -174,7 +174,7 @@ func (r renderer) groups(t *tree) string {
 	return b.String()
 }
 
-// nodeDestinations are the matches, each enough, for addresses that serve node ports.
+// nodeDestinations are matches of the addresses that serve NodePorts, one of which is enough.
 func (r renderer) nodeDestinations() []string {
 	if r.allNodeAddresses {
 		return []string{""}
@@ -191,13 +191,14 @@ func (r renderer) leaves(t *tree, n uint8) string {
 	name, mask := r.group(n), r.bits((groups-1)<<groupBits)
 	for low := range uint8(groups) {
 		if t.used[n]&(1<<low) != 0 {
-			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", name, r.bits(uint16(low)<<groupBits), mask, r.leaf(shard{group: n, leaf: low}))
+			to := r.leaf(shard{group: n, leaf: low})
+			fmt.Fprintf(&b, "-A %s -d %s/%s -j %s\n", name, r.bits(uint16(low)<<groupBits), mask, to)
 		}
 	}
 	return b.String()
 }
 
-// nodePorts leads to the ranges in use. Loopback turns back first: real listeners serve node ports there.
+// nodePorts jumps to the ranges in use. Loopback addresses return first: listeners of the daemon serve NodePorts there.
 func (r renderer) nodePorts(t *tree) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-A %s -d %s -j RETURN\n", r.nodes, r.loopback)

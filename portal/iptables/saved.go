@@ -8,13 +8,13 @@ import (
 // saved is what a host holds of one table, as iptables-save printed it.
 type saved struct {
 	chains ruleset   // ours
-	jumps  []foreign // rules in chains of others that lead to ours, in order
+	jumps  []foreign // rules in chains of others that jump to ours, in order
 }
 
 // foreign is a rule as printed, in a chain that is not ours.
 type foreign struct{ chain, rule string }
 
-// parseSaved reads the text of one table. Rules of others that do not lead to our chains are passed over.
+// parseSaved reads the text of one table, but rules of others that do not jump to our chains.
 func (c chains) parseSaved(text []byte) saved {
 	s := saved{chains: ruleset{}}
 	grown := map[string]*strings.Builder{}
@@ -55,7 +55,7 @@ func section(text []byte, table string) []byte {
 	return part
 }
 
-// destination is the chain or target a rule leads to.
+// destination is the chain or target that a rule jumps to.
 func destination(rule string) string {
 	words := strings.Fields(unquoted(rule))
 	for i, word := range words[:max(0, len(words)-1)] {
@@ -66,7 +66,7 @@ func destination(rule string) string {
 	return ""
 }
 
-// unquoted drops what stands in quotes: a comment or a log prefix may read like an option.
+// unquoted removes quoted text: a comment or a log prefix may read like an option.
 func unquoted(rule string) string {
 	var b strings.Builder
 	quoted, escaped := false, false

@@ -68,7 +68,7 @@ COMMIT`))
 	}
 }
 
-func TestBlamed(t *testing.T) {
+func TestFailedLine(t *testing.T) {
 	script := []byte("*nat\n:A - [0:0]\n-A A -j B\nCOMMIT\n")
 	for message, want := range map[string]string{
 		"iptables-restore: line 3 failed":                            "-A A -j B",
@@ -78,8 +78,8 @@ func TestBlamed(t *testing.T) {
 		"Another app is currently holding the xtables lock":          "",
 		"iptables-restore v1.8.9 (nf_tables): unknown option --wait": "",
 	} {
-		if got := blamed(message, script); got != want {
-			t.Errorf("%q blames %q, want %q", message, got, want)
+		if got := failedLine(message, script); got != want {
+			t.Errorf("%q names %q, want %q", message, got, want)
 		}
 	}
 }

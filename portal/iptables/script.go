@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// script is what one iptables-restore is to do: it takes effect as a whole or not at all.
+// script is the input of one iptables-restore, which is one transaction.
 type script struct {
 	table   string
-	chains  ruleset          // chains to make, or to empty and fill
+	chains  ruleset          // chains to create, or to empty and fill
 	unlink  []string         // rules to delete from chains of others, as printed
 	link    []string         // rules to put into chains of others, "-I CHAIN 1 …" or "-A CHAIN …", in order
 	discard map[string]depth // chains to remove
@@ -31,9 +31,9 @@ func (s *script) size() int {
 	return lines
 }
 
-// halves divides a script into two that do the same one after the other, if it can be divided. What leads to a chain
-// comes after it, and goes before it; and a chain of one name holds the same part of the portals at any time, so that
-// nothing is interrupted between the two. Chains at the top stay together: those of other rooms may lead to each other.
+// halves divides a script into two that do the same one after the other, if it can be divided. A jump to a chain is written
+// after the chain, and removed before it; and a chain of one name always holds the same part of the portals, so that no
+// flow is interrupted between the two. Chains at the top stay together: extra chains may jump to each other.
 func (s *script) halves() (first, second *script, ok bool) {
 	first, second = newScript(s.table), newScript(s.table)
 	names := s.deepestFirst()
@@ -67,25 +67,25 @@ func (s *script) halves() (first, second *script, ok bool) {
 	return first, second, true
 }
 
-// deepestFirst are the chains to write, those that lead nowhere first, and of one depth the last name first.
+// deepestFirst are the chains to write, the deepest first, and of one depth the last name first.
 func (s *script) deepestFirst() []string {
 	return slices.SortedFunc(maps.Keys(s.chains), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.chains[b].depth, s.chains[a].depth), cmp.Compare(b, a))
 	})
 }
 
-// shallowestFirst are the chains to remove, before those that they lead to.
+// shallowestFirst are the chains to remove, each before those that it jumps to.
 func (s *script) shallowestFirst() []string {
 	return slices.SortedFunc(maps.Keys(s.discard), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.discard[a], s.discard[b]), cmp.Compare(a, b))
 	})
 }
 
-// text orders the parts so that a chain is there before a rule leads to it, and none leads to it when it goes.
+// text orders the parts so that a chain is declared before a rule jumps to it, and removed after all jumps to it.
 //
-// The nft variant keeps the names of chains that it has come across in an ordered list, and walks it for each line. So
-// the chains of owners, by far the most, are written one after the other, the last name first, which keeps the walks
-// short: with all of them declared first, ten thousand Services took twice the time, and more of them far more.
+// The nft variant keeps the names of chains that it has met in an ordered list, and walks the list for each line. So the
+// chains of owners, by far the most, are written one after the other, the last name first, which keeps the walks short:
+// with all of them declared first, ten thousand Services took twice as long, and more Services far longer.
 func (s *script) text() []byte {
 	names, discard := s.deepestFirst(), slices.Sorted(maps.Keys(s.discard))
 	shallow := slices.IndexFunc(names, func(name string) bool { return s.chains[name].depth <= atLeaf })
@@ -102,7 +102,7 @@ func (s *script) text() []byte {
 	for _, name := range names {
 		b.WriteString(":" + name + " - [0:0]\n")
 	}
-	for _, name := range discard { // a declaration empties a chain, so that none of these leads to another
+	for _, name := range discard { // a declaration empties a chain, so that none of these jumps to another
 		b.WriteString(":" + name + " - [0:0]\n")
 	}
 	for _, rule := range s.unlink {
@@ -121,8 +121,8 @@ func (s *script) text() []byte {
 	return []byte(b.String())
 }
 
-// The nft variant walks its list for chains that rules lead to as well, in no order that helps where each endpoint has a
-// chain. Such a script goes in parts of some chains each.
+// The nft variant also walks its list for the chains that rules jump to, and where each endpoint has a chain no order keeps
+// that short. Such a script is run in parts of at most maxWidth chains.
 const (
 	maxEndpoints = 1_000
 	maxWidth     = 500

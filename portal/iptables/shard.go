@@ -10,17 +10,17 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Portals are spread over leaf chains so that a new connection walks tens of rules and a change rewrites a few. Cluster
-// IPs are drawn at random from a wide range, so the low bits of the address make leaves of even size for any
-// allocation: 5 bits choose one of 32 groups, the next 5 one of its 32 leaves. Of the shapes measured, 32 × 32 was the
-// fastest at 10,000 portals. Node ports are spread by range.
+// Portals are sharded over leaf chains, so that a new connection walks tens of rules and a change rewrites few. ClusterIPs
+// are drawn at random from a wide range, so the low bits of the address give leaves of even size for any allocation: 5
+// bits choose one of 32 groups, the next 5 one of its 32 leaves. Of the shapes measured, 32 × 32 was the fastest at
+// 10,000 portals. NodePorts are sharded by range.
 const (
 	groupBits = 5
 	groups    = 1 << groupBits
 	nodePorts = 64 // a leaf
 )
 
-// shard names a leaf: the low bits of the address, or for node ports the protocol and the first port.
+// shard identifies a leaf: by the low bits of the address, or for NodePorts by the protocol and the first port.
 type shard struct {
 	group, leaf uint8
 	protocol    service.Protocol // of a node-port leaf, else 0
@@ -48,7 +48,7 @@ func (s shard) compare(o shard) int {
 		cmp.Compare(s.group, o.group), cmp.Compare(s.leaf, o.leaf))
 }
 
-// chain is the leaf's chain.
+// leaf is the name of a leaf's chain.
 func (c chains) leaf(s shard) string {
 	if s.nodePort() {
 		return fmt.Sprintf("%s-NP-%s-%d", c.prefix, nodePortWord(s.protocol), s.first)
@@ -56,7 +56,7 @@ func (c chains) leaf(s shard) string {
 	return fmt.Sprintf("%s-IP-%02X-%02X", c.prefix, s.group, s.leaf)
 }
 
-// group is the chain that leads to the leaves of a group.
+// group is the name of the chain that jumps to the leaves of a group.
 func (c chains) group(n uint8) string { return fmt.Sprintf("%s-IP-%02X", c.prefix, n) }
 
 func nodePortWord(p service.Protocol) string {

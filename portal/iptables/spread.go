@@ -10,14 +10,14 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// A service port whose portals spread has chains of its own. The rules of its portals lead to
+// A service port whose portals spread has chains of its own. The rules of its portals jump to
 //
-//	SVC or SVL   from a ClusterIP: to the endpoints of the cluster, or of this node
-//	EXT          from any other frontend: to these, by who the client is
-//	FW           from a LoadBalancerIP that not everyone may use: to EXT
+//	SVC or SVL   from ClusterIPs: they jump to the endpoints of the cluster, or of this node
+//	EXT          from other frontends: it jumps to these, by the class of the client
+//	FW           from LoadBalancerIPs with source ranges: it jumps to EXT
 //
-// and these to an endpoint, or to its chain SEP where it needs one. All its portals share one Pool, and all but those of
-// ClusterIPs a scope.
+// An endpoint is a rule, or a chain SEP if it may hairpin. All portals of a service port share one Pool, and all but those
+// of ClusterIPs share a scope.
 type spread struct {
 	renderer
 	owner service.PortName
@@ -30,7 +30,7 @@ func (r renderer) forwarding(p portal.Portal) portal.Forwarding {
 	return spreadOf(p).Forwarding(p.Kind, r.masquerade, len(r.pods) > 0)
 }
 
-// ownerChains are the chains of an owner, given its portals in order.
+// ownerChains are the chains of an owner with these portals, which are in order.
 func (r renderer) ownerChains(portals []portal.Portal) ruleset {
 	if len(portals) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (r renderer) ownerChains(portals []portal.Portal) ruleset {
 // spreadOf is the target of a portal that has one of this type.
 func spreadOf(p portal.Portal) portal.Spread { return p.Target.(portal.Spread) }
 
-// entry is the chain that the rule of a portal leads to.
+// entry is the chain that the rule of a portal jumps to.
 func (c chains) entry(p portal.Portal) string {
 	switch {
 	case spreadOf(p).Restricted(p.Kind):
@@ -72,24 +72,24 @@ func (c chains) scoped(owner service.PortName, scope service.Scope) string {
 	return c.owned(toCluster, owner, "")
 }
 
-// internal is SVC or SVL, with a rule in front that marks clients of a ClusterIP who are masqueraded. It names the
-// ClusterIP: those who come by way of EXT are marked there or not at all.
+// internal is SVC or SVL, with a rule in front that marks the clients of a ClusterIP that are masqueraded. The rule matches
+// the ClusterIP: flows that come from EXT are marked there if at all.
 func (s *spread) internal(addr netip.Addr, f portal.Forwarding) {
 	name := s.endpoints(f.Outside)
 	dst := exactly("-d", addr)
 	rule := ""
-	switch stranger, one := strangers(s.pods); {
+	switch others, one := outside(s.pods); {
 	case f.Pods.Masquerade:
 		rule = fmt.Sprintf("-A %s %s-j %s\n", name, dst, s.markMasq)
 	case f.Outside.Masquerade && one:
-		rule = fmt.Sprintf("-A %s %s%s%s-j %s\n", name, stranger.source, dst, stranger.device, s.markMasq)
+		rule = fmt.Sprintf("-A %s %s%s%s-j %s\n", name, others.source, dst, others.device, s.markMasq)
 	case f.Outside.Masquerade:
 		rule = fmt.Sprintf("-A %s %s-j %s\n", name, dst, s.markOutside)
 	}
 	s.made[name] = chain{atService, rule + s.made[name].rules}
 }
 
-// external is EXT. Clients without endpoints pass, and are dropped in filter.
+// external is EXT. Flows of clients without endpoints pass it, and are dropped in filter.
 func (s *spread) external(f portal.Forwarding) {
 	name := s.owned(fromOthers, s.owner, "")
 	if _, ok := s.made[name]; ok {
@@ -109,14 +109,14 @@ func (s *spread) external(f portal.Forwarding) {
 		for _, c := range s.pods {
 			translate(c.source+c.device, f.Pods)
 		}
-		translate(fromHere, f.Node)
+		translate(fromNode, f.Node)
 	}
 	translate("", f.Outside)
 	s.made.add(name, atExternal, b.String())
 }
 
-// firewall is FW, with one more address. Of an address of its own this node is the client under that address, and is
-// admitted if one of its other addresses is.
+// firewall is FW, for one more address. If it is this node's own, the node's clients dial from it, and are admitted if one
+// of the node's other addresses is.
 func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
 	var b strings.Builder

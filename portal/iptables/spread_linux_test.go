@@ -48,7 +48,7 @@ func TestKernelPrintsSpreads(t *testing.T) {
 						t.Errorf("%s: %v", what, err)
 					}
 					for _, h := range w.hosts {
-						if err := h.glances(t.Context()); err != nil {
+						if err := h.auditFew(t.Context()); err != nil {
 							t.Errorf("%s, by a glance: %v", what, err)
 						}
 					}

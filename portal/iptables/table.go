@@ -16,21 +16,21 @@ const (
 	mangleTable = "mangle"
 )
 
-// table is one table of one family: the portals in it and the text that the host was given.
+// table is one table of one family: the portals in it and what was written.
 type table struct {
 	renderer
 	name      string
 	tree      *tree   // nil in mangle, which holds no portals
 	owners    *owners // in nat alone
-	spreading bool    // there is a portal that spreads, or was
+	spreading bool    // there is a portal that spreads, or was one
 	extras    []writer.Chain
 	guarded   *guarded // in filter alone
 
 	written ruleset
-	groups  map[service.PortName][]string // which of these chains an owner has; without a name, the fixed ones
+	groups  map[service.PortName][]string // names of the chains of an owner; of no owner, the fixed ones
 	linked  []jump                        // and the jumps to them
 	rules   int                           // in all of written and linked
-	sent    int                           // in scripts since that was told
+	sent    int                           // in scripts since the last report
 }
 
 func newTable(name string, r renderer) *table {
@@ -43,7 +43,7 @@ func newTable(name string, r renderer) *table {
 	return t
 }
 
-// empty lets go of all portals.
+// empty removes all portals.
 func (t *table) empty() {
 	if t.name != mangleTable {
 		t.tree = newTree()
@@ -53,7 +53,7 @@ func (t *table) empty() {
 	}
 }
 
-// sync is the script that makes what a host holds into what is wanted, and records it as written.
+// sync returns the script that changes what a host holds to what is wanted, and records it as written.
 func (t *table) sync(host saved) *script {
 	t.written, t.groups, t.linked, t.rules = ruleset{}, map[service.PortName][]string{}, nil, 0
 	if t.tree != nil {
@@ -75,7 +75,7 @@ func (t *table) sync(host saved) *script {
 	return s
 }
 
-// update is the script for what changed since the last sync or update, and records it as written.
+// update returns the script for what changed since the last sync or update, and records it as written.
 func (t *table) update() *script {
 	s := newScript(t.name)
 	if t.tree != nil {
@@ -121,7 +121,7 @@ func (t *table) discard(s *script, name string) {
 	t.rules -= count(held.rules)
 }
 
-// regroup writes the chains of one owner, and discards those that it had before.
+// regroup writes the chains of one owner, and discards others that it had before.
 func (t *table) regroup(s *script, owner service.PortName, chains ruleset) {
 	for _, name := range t.groups[owner] {
 		if _, ok := chains[name]; !ok {
@@ -139,7 +139,7 @@ func (t *table) regroup(s *script, owner service.PortName, chains ruleset) {
 
 func count(rules string) int { return strings.Count(rules, "\n") }
 
-// removal is the script that leaves nothing of ours on a host.
+// removal returns the script that removes everything of ours from a host.
 func removal(table string, host saved) *script {
 	s := newScript(table)
 	for name, c := range host.chains {
@@ -151,7 +151,7 @@ func removal(table string, host saved) *script {
 	return s
 }
 
-// fixed are the chains that do not depend on which portals there are.
+// fixed are the chains that do not belong to portals.
 func (t *table) fixed() ruleset {
 	all := ruleset{}
 	switch {
@@ -175,8 +175,8 @@ func (t *table) fixed() ruleset {
 	return all
 }
 
-// relink tells which rules of others' chains go and which come. A chain of jumps that stand there in their order, once
-// each, is left alone, wherever they stand: others may have put theirs before.
+// relink returns the jumps to delete from chains of others, and those to add. Where all jumps of a chain are there once and
+// in order, they are left alone at any position: others may have put their rules before.
 func relink(wanted []jump, held []foreign) (unlink, link []string) {
 	want, have := map[string][]string{}, map[string][]string{}
 	for _, j := range wanted {
@@ -190,21 +190,21 @@ func relink(wanted []jump, held []foreign) (unlink, link []string) {
 			unlink = append(unlink, have[chain]...)
 		}
 	}
-	stands := func(j jump) bool { return slices.Equal(have[j.chain], want[j.chain]) }
-	for _, j := range slices.Backward(wanted) { // the last put first ends up behind
-		if !j.last && !stands(j) {
+	unchanged := func(j jump) bool { return slices.Equal(have[j.chain], want[j.chain]) }
+	for _, j := range slices.Backward(wanted) { // what is put first last is in front
+		if !j.last && !unchanged(j) {
 			link = append(link, "-I "+j.chain+" 1"+strings.TrimPrefix(j.rule(), "-A "+j.chain))
 		}
 	}
 	for _, j := range wanted {
-		if j.last && !stands(j) {
+		if j.last && !unchanged(j) {
 			link = append(link, j.rule())
 		}
 	}
 	return unlink, link
 }
 
-// put has a portal in the table, in the place of the one that its frontend had.
+// put replaces the portal of a frontend.
 func (t *table) put(p portal.Portal) {
 	t.disown(p.Frontend)
 	t.tree.put(p)
@@ -218,7 +218,7 @@ func (t *table) remove(f service.Frontend) {
 	t.tree.remove(f)
 }
 
-// disown takes a portal from the owner's.
+// disown removes a portal from its owner's.
 func (t *table) disown(f service.Frontend) {
 	if t.owners == nil {
 		return

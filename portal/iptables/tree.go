@@ -9,16 +9,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// tree holds the portals of one table of one family by leaf, and which chains their changes touched.
+// tree holds the portals of one table of one family by leaf, and which chains have to be written.
 type tree struct {
 	leaves map[shard]map[service.Frontend]portal.Portal // never empty
-	used   [groups]uint32                               // which leaves of a group there are, a bit each
+	used   [groups]uint32                               // the leaves of a group that exist, a bit each
 	blocks map[netip.Prefix]int                         // portals in each block of addresses, never 0
-	nodes  int                                          // leaves of node ports
+	nodes  int                                          // leaves of NodePorts
 	dirty  map[chainID]struct{}
 }
 
-// chainID names a chain whose text depends on portals.
+// chainID identifies a chain of the tree.
 type chainID struct {
 	level level
 	shard shard // of a leaf; of a group the group alone
@@ -70,7 +70,7 @@ func (t *tree) remove(f service.Frontend) {
 	}
 }
 
-// enter and leave keep count of the blocks.
+// enter and leave count the portals of blocks.
 func (t *tree) enter(block netip.Prefix) {
 	if t.blocks[block]++; t.blocks[block] == 1 {
 		t.dirty[chainID{level: top}] = struct{}{}
@@ -84,7 +84,7 @@ func (t *tree) leave(block netip.Prefix) {
 	}
 }
 
-// appear and vanish keep count of the leaves.
+// appear and vanish count the leaves.
 func (t *tree) appear(s shard) {
 	if s.nodePort() {
 		t.nodes++
@@ -106,7 +106,7 @@ func (t *tree) vanish(s shard) {
 	t.touchParents(s, t.used[s.group] == 0)
 }
 
-// touchParents marks the chain that leads to a leaf, and the one above where that chain itself comes or goes.
+// touchParents marks the chain that jumps to a leaf, and the one above if that chain itself is added or removed.
 func (t *tree) touchParents(s shard, andAbove bool) {
 	parent, above := chainID{group, shard{group: s.group}}, chainID{level: byAddress}
 	if s.nodePort() {
@@ -118,7 +118,7 @@ func (t *tree) touchParents(s shard, andAbove bool) {
 	}
 }
 
-// takeDirty returns the chains touched since the last call.
+// takeDirty returns the chains that changed since the last call.
 func (t *tree) takeDirty() []chainID {
 	ids := slices.Collect(maps.Keys(t.dirty))
 	t.dirty = map[chainID]struct{}{} // clear would keep, and walk, the size of the largest change
@@ -154,7 +154,7 @@ func (t *tree) nodePortShards() []shard {
 	return out
 }
 
-// touchAll marks every chain there is.
+// touchAll marks every chain.
 func (t *tree) touchAll() {
 	t.dirty = map[chainID]struct{}{{level: top}: {}, {level: nodes}: {}, {level: byAddress}: {}}
 	for n := range uint8(groups) {
