@@ -24,13 +24,14 @@ type Translation struct {
 	Masquerade bool          // the source becomes this node's address, so that answers return by way of this node
 }
 
-// Forwarding returns what s means for a frontend of a kind. podsKnown tells whether pods can be told from other clients.
+// Forwarding returns what s means for a frontend of a kind. podsKnown tells whether pods can be told from other
+// clients.
 //
 //   - A ClusterIP has the endpoints of its scope for everyone. Clients that are not pods are masqueraded if pods are
 //     known, and everyone is if m says so.
 //   - Any other kind in ClusterScope has the endpoints of the cluster for everyone, and everyone is masqueraded.
-//   - Any other kind in NodeScope keeps clients' addresses: clients outside the cluster have the endpoints of this node,
-//     pods those of the cluster. This node's own clients have those of the cluster too, masqueraded.
+//   - Any other kind in NodeScope keeps clients' addresses: clients outside the cluster have the endpoints of this
+//     node, pods those of the cluster. This node's own clients have those of the cluster too, masqueraded.
 //   - A LoadBalancerIP admits only the source ranges of a restricted pool.
 func (s Spread) Forwarding(kind service.Kind, m Masquerade, podsKnown bool) Forwarding {
 	to := func(scope service.Scope, masquerade bool) Translation {

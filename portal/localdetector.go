@@ -6,7 +6,8 @@ import (
 	"regexp"
 )
 
-// LocalDetector tells pods from other clients. A client is a pod if any one field says so; the zero value knows no pods.
+// LocalDetector tells pods from other clients. A client is a pod if any one field says so; the zero value knows no
+// pods.
 type LocalDetector struct {
 	Sources         []netip.Prefix // addresses of pods, of either family
 	Interface       string         // the bridge that their packets come in by; empty = none

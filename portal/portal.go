@@ -45,8 +45,8 @@ type Change struct {
 	Portal   *Portal
 }
 
-// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace, and
-// after an error until a Replace succeeds.
+// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace,
+// and after an error until a Replace succeeds.
 var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
 
 // Writer puts portals into one facility of the host. One goroutine calls it.
@@ -89,8 +89,8 @@ type Capabilities interface {
 	Diverts(family service.IPFamily) bool
 }
 
-// Adjustable is a Writer whose Settings change while it is in use. A change takes effect at the next Replace, and may be made
-// from any goroutine.
+// Adjustable is a Writer whose Settings change while it is in use. A change takes effect at the next Replace, and may
+// be made from any goroutine.
 type Adjustable interface {
 	SetLocalDetector(LocalDetector) error
 	SetNodePortAddresses([]netip.Prefix) (changed bool)

@@ -32,9 +32,9 @@ func NewTable() *Table {
 	return &Table{claims: map[service.Frontend][]claim{}, owned: map[service.PortName][]service.Frontend{}}
 }
 
-// Set replaces all claims of owner by portals, whose Owner it sets; none withdraws everything. Of two portals with one
-// frontend the one of the lower kind counts. It returns the frontends whose portal changed, and the claims that are lost
-// now and were not before, both ordered by frontend. It costs O(portals of the owner).
+// Set replaces all claims of owner by portals, whose Owner it sets; none withdraws everything. Of two portals with
+// one frontend the one of the lower kind counts. It returns the frontends whose portal changed, and the claims that
+// are lost now and were not before, both ordered by frontend. It costs O(portals of the owner).
 func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal) ([]Change, []Conflict) {
 	wanted := byFrontend(owner, portals)
 	touched := slices.Clone(t.owned[owner])

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// To dump a hundred thousand rules takes seconds of CPU; in the nft variant so does a dump of one table if another table
-// has them. So with many rules an audit looks at the chains that a flush of the table destroys and that are cheap to list,
-// and at everything once in a while.
+// To dump a hundred thousand rules takes seconds of CPU; in the nft variant so does a dump of one table if another
+// table has them. So with many rules an audit looks at the chains that a flush of the table destroys and that are
+// cheap to list, and at everything once in a while.
 const (
 	manyRules  = 5_000
 	wholeAudit = time.Hour // kube-proxy's

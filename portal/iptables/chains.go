@@ -34,7 +34,8 @@ const (
 
 var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 
-// depth is how far below a built-in chain one of ours is: rules jump from lower depths to higher ones, and within atTop.
+// depth is how far below a built-in chain one of ours is: rules jump from lower depths to higher ones, and within
+// atTop.
 type depth int
 
 // The depths.
@@ -69,8 +70,8 @@ var nameForms = [...]string{
 	atMark:     `MARK-MASQ|LISTENER`,
 }
 
-// Names that a kube-proxy may have left, behind its prefix. Names of kubelet's chains (KUBE-FIREWALL, KUBE-KUBELET-CANARY,
-// KUBE-IPTABLES-HINT) are not among them.
+// Names that a kube-proxy may have left, behind its prefix. Names of kubelet's chains (KUBE-FIREWALL,
+// KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
 const (
 	kubeProxyTop = `EXTERNAL-SERVICES|NODE-PORT|LOAD-BALANCER|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL|` +
 		`IPVS-FILTER|IPVS-OUT-FILTER`

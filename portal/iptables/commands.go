@@ -60,9 +60,9 @@ func (c *commands) list(ctx context.Context, table, chain string) ([]byte, error
 	return c.run(ctx, c.command, []string{"--wait", lockWait, "-t", table, "-S", chain}, nil)
 }
 
-// apply runs a script, in one transaction unless the kernel refuses its size. The nft variant sends a transaction as one
-// message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long script is
-// run in parts. So is one that would take the nft variant hours.
+// apply runs a script, in one transaction unless the kernel refuses its size. The nft variant sends a transaction as
+// one message, whose size only real root may raise above net.core.wmem_max; elsewhere, as in a user namespace, a long
+// script is run in parts. So is one that would take the nft variant hours.
 func (c *commands) apply(ctx context.Context, s *script) error {
 	crowded := c.nft && s.crowded()
 	for queue := []*script{s}; len(queue) > 0; {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// New connections to addresses that are not a Service's walk rules too: those to pods, and above all the proxy's own dials.
-// Covers are prefixes that hold all addresses of portals, so that such a connection walks one rule for each cover.
-// Addresses are counted in blocks, and the blocks of one neighbourhood are covered by their common prefix: a service CIDR
-// of any size by one cover.
+// New connections to addresses that are not a Service's walk rules too: those to pods, and above all the proxy's own
+// dials. Covers are prefixes that hold all addresses of portals, so that such a connection walks one rule for each
+// cover. Addresses are counted in blocks, and the blocks of one neighbourhood are covered by their common prefix: a
+// service CIDR of any size by one cover.
 const (
 	blockBits4, neighbourhoodBits4 = 16, 8
 	blockBits6, neighbourhoodBits6 = 112, 64 // no service range is larger than a /108

@@ -41,8 +41,8 @@ func (s *spread) endpoints(t portal.Translation) string {
 }
 
 // one makes the chain of an endpoint that may hairpin, and returns its name. Its first rule marks such flows to be
-// masqueraded. Other endpoints have no chain: with ten thousand of them and affinity, chains took iptables a quarter of a
-// minute.
+// masqueraded. Other endpoints have no chain: with ten thousand of them and affinity, chains took iptables a quarter
+// of a minute.
 func (s *spread) one(e portal.Endpoint) string {
 	name := s.endpoint(s.owner, e.Addr)
 	s.made[name] = chain{atEndpoint, fmt.Sprintf("-A %s %s-j %s\n-A %s -p %s %s-j %s\n", name,

@@ -42,8 +42,8 @@ func ipv6() family {
 	}
 }
 
-// TCP clients get a reset instead of an ICMP error: the kernel limits ICMP errors to a few a second for each host, and a
-// client that gets none waits for seconds. For other protocols iptables has only ICMP.
+// TCP clients get a reset instead of an ICMP error: the kernel limits ICMP errors to a few a second for each host,
+// and a client that gets none waits for seconds. For other protocols iptables has only ICMP.
 func rejected(unreachable string) map[service.Protocol]string {
 	return map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: unreachable, service.SCTP: unreachable}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// A new flow to the port of one of our listeners is refused unless a portal redirected it. That comes before the rules of
-// others, which might accept it. Redirected flows are accepted behind the rules of others, for hosts that drop by default.
-// Both look the port up in one tree of chains, in which neighbouring ports are one range. Proxy ports are allocated without
-// gaps, so that a rule or two match ten thousand; where there are gaps, a packet walks the ranges of one leaf and the rules
-// that jump to leaves.
+// A new flow to the port of one of our listeners is refused unless a portal redirected it. That comes before the
+// rules of others, which might accept it. Redirected flows are accepted behind the rules of others, for hosts that
+// drop by default. Both look the port up in one tree of chains, in which neighbouring ports are one range. Proxy
+// ports are allocated without gaps, so that a rule or two match ten thousand; where there are gaps, a packet walks
+// the ranges of one leaf and the rules that jump to leaves.
 
 // leafPorts is how many ports a leaf has.
 const leafPorts = 256
@@ -78,9 +78,9 @@ type ruleset map[string]chain
 // add puts rules at the end of a chain.
 func (s ruleset) add(name string, at depth, rules string) { s[name] = chain{at, s[name].rules + rules} }
 
-// guardChains are the chains in filter that guard proxy ports. The first one exists even while no port is open and nothing
-// jumps to it: it tells our rules from those of others with the same names (Look), and its match keeps connection tracking
-// on, without which the kernel would stop translating open flows when the last portal is removed.
+// guardChains are the chains in filter that guard proxy ports. The first one exists even while no port is open and
+// nothing jumps to it: it tells our rules from those of others with the same names (Look), and its match keeps
+// connection tracking on, without which the kernel would stop translating open flows when the last portal is removed.
 func (r renderer) guardChains(g *guarded) ruleset {
 	if g.chains == nil {
 		g.chains = ruleset{}
@@ -94,8 +94,8 @@ func (r renderer) guardChains(g *guarded) ruleset {
 	return g.chains
 }
 
-// guardRules are the rules of the guard, accept and listener chains. Only SYNs and datagrams of new flows get there, so that
-// a client socket of this host may use a proxy port and receive its answers.
+// guardRules are the rules of the guard, accept and listener chains. Only SYNs and datagrams of new flows get there,
+// so that a client socket of this host may use a proxy port and receive its answers.
 func (r renderer) guardRules(to ruleset) {
 	to.add(r.guard, atTop, fmt.Sprintf("-A %s -j %s\n", r.guard, r.proxyPorts))
 	to.add(r.accept, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts))

@@ -97,9 +97,9 @@ func (h *host) guard(changes map[portal.ProxyPort]bool) {
 	}
 }
 
-// replace writes new rules before it removes old ones. A frontend that moves from nat to filter is refused there before its
-// rules in nat are removed. One that moves back, for some clients or all, is in nat before its rules in filter are removed
-// or change, which takes a second script only then.
+// replace writes new rules before it removes old ones. A frontend that moves from nat to filter is refused there
+// before its rules in nat are removed. One that moves back, for some clients or all, is in nat before its rules in
+// filter are removed or change, which takes a second script only then.
 func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	before := h.filter.tree.portals()
 	h.nat.empty()
@@ -178,9 +178,9 @@ func (h *host) updateFilter(p portal.Portal) {
 	}
 }
 
-// update works in the order of replace: it adds refusals, then changes nat in one step, then removes or changes refusals.
-// The rules that accept flows of portals that spread are written first. They stay until the next Replace without such
-// portals, for open flows.
+// update works in the order of replace: it adds refusals, then changes nat in one step, then removes or changes
+// refusals. The rules that accept flows of portals that spread are written first. They stay until the next Replace
+// without such portals, for open flows.
 func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	refused, led, gone := h.sort(changes)
 	for _, p := range refused {

@@ -28,8 +28,8 @@ type Options struct {
 	// Liberal says that conntrack never takes packets of known flows for invalid (nf_conntrack_tcp_be_liberal), so that
 	// invalid ones need not be dropped.
 	Liberal bool
-	// NodeIPs are this node's addresses. If the source ranges of a LoadBalancerIP hold one of them, this node's clients may
-	// dial it even where they dial from the LoadBalancerIP itself, because the node has that address.
+	// NodeIPs are this node's addresses. If the source ranges of a LoadBalancerIP hold one of them, this node's clients
+	// may dial it even where they dial from the LoadBalancerIP itself, because the node has that address.
 	NodeIPs []netip.Addr
 	// Extra are chains that the Writer of another facility needs.
 	Extra []writer.Chain
@@ -38,7 +38,8 @@ type Options struct {
 	ExtraNames string
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
-	// Held is called with the number of rules of ours in a table of one family after each Replace and Update. Default none.
+	// Held is called with the number of rules of ours in a table of one family after each Replace and Update. Default
+	// none.
 	Held func(family service.IPFamily, table string, rules int)
 	// Wrote is called with the number of rules that a Replace or Update gave a table of one family. Default none.
 	Wrote func(family service.IPFamily, table string, rules int)
@@ -46,8 +47,9 @@ type Options struct {
 
 type families = writer.Families
 
-// Writer holds portals in iptables. The cost of an Update grows with the leaf chains that it touches, and with nothing else
-// that is ours. Cleanup removes the chains of the Writer's variant alone, and every rule that jumps to one.
+// Writer holds portals in iptables. The cost of an Update grows with the leaf chains that it touches, and with
+// nothing else that is ours. Cleanup removes the chains of the Writer's variant alone, and every rule that jumps to
+// one.
 type Writer struct {
 	*families
 	hosts []*host // one for each family served
@@ -58,8 +60,8 @@ var (
 	_ portal.Auditor = (*Writer)(nil)
 )
 
-// New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be served;
-// a host without IPv6 is served without it.
+// New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be
+// served; a host without IPv6 is served without it.
 func New(o Options) (*Writer, error) {
 	look := present
 	if o.Run != nil {

@@ -37,10 +37,11 @@ func rank(j jump) int {
 	return 0
 }
 
-// ownJumps are those to our own chains. Every packet of the host passes those in filter, so they are cheap: they match
-// ports and flags before the state of a flow, which costs more; there is none to the guard while no proxy port is open, and
-// none to the portals while filter holds none. Only the first packets of flows go on into our chains. To accept those is
-// enough on a host that drops by default: it must accept packets of open flows anyway, to receive answers of endpoints.
+// ownJumps are those to our own chains. Every packet of the host passes those in filter, so they are cheap: they
+// match ports and flags before the state of a flow, which costs more; there is none to the guard while no proxy port
+// is open, and none to the portals while filter holds none. Only the first packets of flows go on into our chains. To
+// accept those is enough on a host that drops by default: it must accept packets of open flows anyway, to receive
+// answers of endpoints.
 func (t *table) ownJumps() []jump {
 	switch t.name {
 	case natTable:
@@ -71,8 +72,8 @@ func (t *table) ownJumps() []jump {
 	return append(all, last...)
 }
 
-// notDialled matches packets that the daemon does not send to endpoints: with an endpoint that is a frontend it would dial
-// itself without end. Packets that pass OUTPUT and stay on the host are not looked up again in PREROUTING.
+// notDialled matches packets that the daemon does not send to endpoints: with an endpoint that is a frontend it would
+// dial itself without end. Packets that pass OUTPUT and stay on the host are not looked up again in PREROUTING.
 func (r renderer) notDialled() string {
 	if r.dials == 0 {
 		return ""

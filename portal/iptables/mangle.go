@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Endpoints that the daemon dials from a client's own address answer to that address. Where the answer passes this node, a
-// rule before routing finds its socket and marks the packet, and the host's routing delivers marked packets here
-// (platform.Divert). The rule finds connected sockets only: with listeners that are bound to no address, which other
-// programs may have here, it would catch connections that only pass through.
+// Endpoints that the daemon dials from a client's own address answer to that address. Where the answer passes this
+// node, a rule before routing finds its socket and marks the packet, and the host's routing delivers marked packets
+// here (platform.Divert). The rule finds connected sockets only: with listeners that are bound to no address, which
+// other programs may have here, it would catch connections that only pass through.
 
 // divertRules mark the packet, and return to the rules of others.
 func (r renderer) divertRules() string {
@@ -36,8 +36,8 @@ func (h *host) updateMangle(ctx context.Context) {
 	h.noteMangle(h.apply(ctx, h.mangle.update()))
 }
 
-// noteMangle notes how that went. A failure is logged and is no error: only the client's address that endpoints see depends
-// on it.
+// noteMangle notes how that went. A failure is logged and is no error: only the client's address that endpoints see
+// depends on it.
 func (h *host) noteMangle(err error) {
 	h.mangleInUse = err == nil && h.mangle.inUse()
 	h.diverts.Store(err == nil && h.mangle.mark != 0)

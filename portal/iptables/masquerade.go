@@ -49,8 +49,8 @@ func (r renderer) known(rules string) string {
 	return rules
 }
 
-// forwardRules accept flows of portals that spread, for hosts whose FORWARD drops by default. Packets that conntrack takes
-// for invalid would pass untranslated, and make the peer reset the connection.
+// forwardRules accept flows of portals that spread, for hosts whose FORWARD drops by default. Packets that conntrack
+// takes for invalid would pass untranslated, and make the peer reset the connection.
 func (r renderer) forwardRules() string {
 	invalid := ""
 	if !r.liberal {

@@ -13,8 +13,8 @@ type Leftovers struct {
 	Written bool // some of them only a Writer makes, which tells its rules from kube-proxy's with the same names
 }
 
-// Look looks for leftovers in both families. It is an error if there are no commands of that variant. Unlike a Writer it
-// creates no tables, and loads no kernel modules.
+// Look looks for leftovers in both families. It is an error if there are no commands of that variant. Unlike a Writer
+// it creates no tables, and loads no kernel modules.
 func Look(ctx context.Context, o Options) (found Leftovers, err error) {
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := bare(f, o)

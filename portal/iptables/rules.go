@@ -9,9 +9,9 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Render returns the rules of portals as input of iptables-restore and ip6tables-restore on a host without any of ours: for
-// each family nat, filter and, if it is not empty, mangle, below a comment that names the command. It does not touch the
-// host. Portals that no rule can express are left out and named in the error.
+// Render returns the rules of portals as input of iptables-restore and ip6tables-restore on a host without any of
+// ours: for each family nat, filter and, if it is not empty, mangle, below a comment that names the command. It does
+// not touch the host. Portals that no rule can express are left out and named in the error.
 func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
 	names, err := o.complete()
 	if err != nil {

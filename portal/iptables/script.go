@@ -31,9 +31,10 @@ func (s *script) size() int {
 	return lines
 }
 
-// halves divides a script into two that do the same one after the other, if it can be divided. A jump to a chain is written
-// after the chain, and removed before it; and a chain of one name always holds the same part of the portals, so that no
-// flow is interrupted between the two. Chains at the top stay together: extra chains may jump to each other.
+// halves divides a script into two that do the same one after the other, if it can be divided. A jump to a chain is
+// written after the chain, and removed before it; and a chain of one name always holds the same part of the portals,
+// so that no flow is interrupted between the two. Chains at the top stay together: extra chains may jump to each
+// other.
 func (s *script) halves() (first, second *script, ok bool) {
 	first, second = newScript(s.table), newScript(s.table)
 	names := s.deepestFirst()
@@ -83,9 +84,9 @@ func (s *script) shallowestFirst() []string {
 
 // text orders the parts so that a chain is declared before a rule jumps to it, and removed after all jumps to it.
 //
-// The nft variant keeps the names of chains that it has met in an ordered list, and walks the list for each line. So the
-// chains of owners, by far the most, are written one after the other, the last name first, which keeps the walks short:
-// with all of them declared first, ten thousand Services took twice as long, and more Services far longer.
+// The nft variant keeps the names of chains that it has met in an ordered list, and walks the list for each line. So
+// the chains of owners, by far the most, are written one after the other, the last name first, which keeps the walks
+// short: with all of them declared first, ten thousand Services took twice as long, and more Services far longer.
 func (s *script) text() []byte {
 	names, discard := s.deepestFirst(), slices.Sorted(maps.Keys(s.discard))
 	shallow := slices.IndexFunc(names, func(name string) bool { return s.chains[name].depth <= atLeaf })
@@ -121,8 +122,8 @@ func (s *script) text() []byte {
 	return []byte(b.String())
 }
 
-// The nft variant also walks its list for the chains that rules jump to, and where each endpoint has a chain no order keeps
-// that short. Such a script is run in parts of at most maxWidth chains.
+// The nft variant also walks its list for the chains that rules jump to, and where each endpoint has a chain no order
+// keeps that short. Such a script is run in parts of at most maxWidth chains.
 const (
 	maxEndpoints = 1_000
 	maxWidth     = 500

@@ -16,8 +16,8 @@ import (
 //	EXT          from other frontends: it jumps to these, by the class of the client
 //	FW           from LoadBalancerIPs with source ranges: it jumps to EXT
 //
-// An endpoint is a rule, or a chain SEP if it may hairpin. All portals of a service port share one Pool, and all but those
-// of ClusterIPs share a scope.
+// An endpoint is a rule, or a chain SEP if it may hairpin. All portals of a service port share one Pool, and all but
+// those of ClusterIPs share a scope.
 type spread struct {
 	renderer
 	owner service.PortName
@@ -72,8 +72,8 @@ func (c chains) scoped(owner service.PortName, scope service.Scope) string {
 	return c.owned(toCluster, owner, "")
 }
 
-// internal is SVC or SVL, with a rule in front that marks the clients of a ClusterIP that are masqueraded. The rule matches
-// the ClusterIP: flows that come from EXT are marked there if at all.
+// internal is SVC or SVL, with a rule in front that marks the clients of a ClusterIP that are masqueraded. The rule
+// matches the ClusterIP: flows that come from EXT are marked there if at all.
 func (s *spread) internal(addr netip.Addr, f portal.Forwarding) {
 	name := s.endpoints(f.Outside)
 	dst := exactly("-d", addr)
@@ -115,8 +115,8 @@ func (s *spread) external(f portal.Forwarding) {
 	s.made.add(name, atExternal, b.String())
 }
 
-// firewall is FW, for one more address. If it is this node's own, the node's clients dial from it, and are admitted if one
-// of the node's other addresses is.
+// firewall is FW, for one more address. If it is this node's own, the node's clients dial from it, and are admitted
+// if one of the node's other addresses is.
 func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
 	var b strings.Builder

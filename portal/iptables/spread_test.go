@@ -261,7 +261,8 @@ func TestSpreadOptions(t *testing.T) {
 	}
 }
 
-// Commands that do not know --random-fully are not given it, by no chain: one word that they do not know fails all rules.
+// Commands that do not know --random-fully are not given it, by no chain: one word that they do not know fails all
+// rules.
 func TestCommandsWithoutRandomFully(t *testing.T) {
 	for version, known := range map[string]bool{
 		"v1.4.21": false, "v1.6.1": false, "v1.6.2": true, "v1.8.9 (legacy)": true, "v1.8.9 (nf_tables)": true, "v10.0.0": true, "": true, "vX": false,

@@ -175,8 +175,8 @@ func (t *table) fixed() ruleset {
 	return all
 }
 
-// relink returns the jumps to delete from chains of others, and those to add. Where all jumps of a chain are there once and
-// in order, they are left alone at any position: others may have put their rules before.
+// relink returns the jumps to delete from chains of others, and those to add. Where all jumps of a chain are there
+// once and in order, they are left alone at any position: others may have put their rules before.
 func relink(wanted []jump, held []foreign) (unlink, link []string) {
 	want, have := map[string][]string{}, map[string][]string{}
 	for _, j := range wanted {

@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server exists
-// before the rules let go of its frontend, and an old one drains once the rules have it.
+// apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server
+// exists before the rules let go of its frontend, and an old one drains once the rules have it.
 func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules func() error) error {
 	var wanted, unwanted []service.Frontend
 	for _, f := range fronts {

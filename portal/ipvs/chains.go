@@ -14,14 +14,15 @@ const ChainNames = `IPVS-[A-Z]+`
 // newFlow matches the first packet of a flow.
 const newFlow = "-m conntrack --ctstate NEW"
 
-// Chains are the rules that a Writer needs, of both families. They look into sets, which exist once a Replace has the Rules
-// write them.
+// Chains are the rules that a Writer needs, of both families. They look into sets, which exist once a Replace has the
+// Rules write them.
 //
 //   - nat: flows to masquerade are marked before IPVS, and masqueraded after it.
-//   - mangle: flows of clients that are not admitted are dropped, because IPVS takes this node's own before the filter table;
-//     so is what the daemon sends to an endpoint that is a virtual server, because IPVS does not look at marks.
-//   - filter: ports of the device's addresses without a virtual server are refused, because the node's own listeners would
-//     answer there. Answers are accepted, and so are flows to virtual servers, for hosts that drop by default.
+//   - mangle: flows of clients that are not admitted are dropped, because IPVS takes this node's own before the
+//     filter table; so is what the daemon sends to an endpoint that is a virtual server, because IPVS does not look
+//     at marks.
+//   - filter: ports of the device's addresses without a virtual server are refused, because the node's own listeners
+//     would answer there. Answers are accepted, and so are flows to virtual servers, for hosts that drop by default.
 func Chains(o Options) (all []writer.Chain) {
 	if err := o.complete(); err != nil {
 		return nil
@@ -110,8 +111,8 @@ func (r ruleset) passPods() []string {
 	return rules
 }
 
-// masquerades are for flows that leave IPVS: from an endpoint to itself, or marked. The mark is cleared, so that no other
-// rule finds it.
+// masquerades are for flows that leave IPVS: from an endpoint to itself, or marked. The mark is cleared, so that no
+// other rule finds it.
 func (r ruleset) masquerades() []string {
 	return []string{
 		r.in(hairpins, "dst,dst,src") + "-j MASQUERADE --random-fully",

@@ -25,8 +25,8 @@ func (w *Writer) put(p portal.Portal) {
 	w.count(p, 1)
 }
 
-// count adds n references of a portal to addresses and elements of sets. A portal has its address whatever its target is:
-// this node's own clients dial from it, and keep it when the target changes.
+// count adds n references of a portal to addresses and elements of sets. A portal has its address whatever its target
+// is: this node's own clients dial from it, and keep it when the target changes.
 func (w *Writer) count(p portal.Portal, n int) {
 	if p.Kind != service.NodePort {
 		w.countAddress(p.Frontend, n)

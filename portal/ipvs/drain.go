@@ -41,8 +41,8 @@ func (w *Writer) drainServer(front service.Frontend) error {
 	return w.removeIdle(front)
 }
 
-// removeIdle removes the endpoints of a server that drain and have no connections, and with the last of them a server that
-// is not wanted.
+// removeIdle removes the endpoints of a server that drain and have no connections, and with the last of them a server
+// that is not wanted.
 func (w *Writer) removeIdle(front service.Frontend) error {
 	s := w.servers[front]
 	held, err := w.destinations(front)
@@ -77,8 +77,8 @@ func (w *Writer) removeIdle(front service.Frontend) error {
 	return nil
 }
 
-// Sweep removes endpoints and virtual servers that no portal leads to and nobody is connected to any more, and returns when to
-// look again; zero: there are none.
+// Sweep removes endpoints and virtual servers that no portal leads to and nobody is connected to any more, and
+// returns when to look again; zero: there are none.
 func (w *Writer) Sweep(context.Context) (next time.Time, err error) {
 	switch due := w.swept.Add(sweepPeriod); {
 	case len(w.draining) == 0:

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// sysctls are the settings that IPVS needs: its flows are in the conntrack table, without which they cannot be masqueraded;
-// clients of a removed endpoint get another one; and persistence ends at one that drains.
+// sysctls are the settings that IPVS needs: its flows are in the conntrack table, without which they cannot be
+// masqueraded; clients of a removed endpoint get another one; and persistence ends at one that drains.
 var sysctls = [][2]string{
 	{"net/ipv4/ip_forward", "1"},
 	{"net/ipv4/vs/conntrack", "1"},
@@ -74,8 +74,8 @@ func (w *Writer) adopt(host []netip.Addr) {
 	w.node.podsKnown = s.LocalDetector.PodsKnown()
 }
 
-// readServers reads the virtual servers that are ours, by a set or an address of the device, or that are wanted, which must
-// be known by then. Others in ExcludeCIDRs are noted, and left alone.
+// readServers reads the virtual servers that are ours, by a set or an address of the device, or that are wanted,
+// which must be known by then. Others in ExcludeCIDRs are noted, and left alone.
 func (w *Writer) readServers() error {
 	all, err := w.virtualServers()
 	if err != nil {

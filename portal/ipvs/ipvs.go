@@ -1,23 +1,24 @@
-// Package ipvs holds portals that spread as virtual servers of the kernel's IPVS, which forwards by NAT. Their addresses
-// are on a dummy device, and the rules that IPVS needs beside it (Chains) look up in ipsets which flows to masquerade, drop
-// or accept. Portals with other targets are passed on to another Writer, whose redirects apply before IPVS sees a packet:
-// so a Service may change its mode while its connections live on. It does not know what writes the rules.
+// Package ipvs holds portals that spread as virtual servers of the kernel's IPVS, which forwards by NAT. Their
+// addresses are on a dummy device, and the rules that IPVS needs beside it (Chains) look up in ipsets which flows to
+// masquerade, drop or accept. Portals with other targets are passed on to another Writer, whose redirects apply
+// before IPVS sees a packet: so a Service may change its mode while its connections live on. It does not know what
+// writes the rules.
 //
-// A removed endpoint keeps weight 0 while it has connections, and so does each endpoint of a removed virtual server: Sweep
-// removes what is idle. For UDP they are removed at once.
+// A removed endpoint keeps weight 0 while it has connections, and so does each endpoint of a removed virtual server:
+// Sweep removes what is idle. For UDP they are removed at once.
 //
 // Limits of IPVS:
 //
-//   - A virtual server has one set of endpoints for all clients. An external frontend in NodeScope has those of this node,
-//     so clients inside the cluster get these too. While this node has none, clients inside get those of the cluster, and
-//     flows of clients outside are dropped.
-//   - Affinity is kept for each frontend: a client that dials another frontend of a Service may get another endpoint. A
-//     client is remembered as long as any of its connections, which is some minutes after the last packet, however short
-//     the timeout of the affinity.
-//   - Answers are told apart by the endpoint and the client's address and port: of two connections that a client has from
-//     one port to one endpoint, by two frontends, the older one receives nothing any more.
-//   - This node's own clients dial a frontend from the frontend's address, so they are masqueraded even where pods are not
-//     known.
+//   - A virtual server has one set of endpoints for all clients. An external frontend in NodeScope has those of this
+//     node, so clients inside the cluster get these too. While this node has none, clients inside get those of the
+//     cluster, and flows of clients outside are dropped.
+//   - Affinity is kept for each frontend: a client that dials another frontend of a Service may get another endpoint.
+//     A client is remembered as long as any of its connections, which is some minutes after the last packet, however
+//     short the timeout of the affinity.
+//   - Answers are told apart by the endpoint and the client's address and port: of two connections that a client has
+//     from one port to one endpoint, by two frontends, the older one receives nothing any more.
+//   - This node's own clients dial a frontend from the frontend's address, so they are masqueraded even where pods
+//     are not known.
 package ipvs
 
 import (
@@ -32,8 +33,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts and what begins
-// with Set are for any.
+// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts and what
+// begins with Set are for any.
 type Writer struct {
 	Options
 	kernel
@@ -101,8 +102,8 @@ func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
 	w.Rules.Guard(changes)
 }
 
-// Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of other
-// programs.
+// Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of
+// other programs.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		w.reset()
@@ -150,7 +151,8 @@ func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
 	return w.wrap("update", errors.Join(invalid, err))
 }
 
-// Cleanup removes everything of ours: rules before the sets that they look into, and virtual servers with their connections.
+// Cleanup removes everything of ours: rules before the sets that they look into, and virtual servers with their
+// connections.
 func (w *Writer) Cleanup(ctx context.Context) error {
 	w.reset()
 	errs := []error{w.Rules.Cleanup(ctx), w.readHost(), w.readServers()}

@@ -12,9 +12,9 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Render returns what IPVS would hold of portals, as text for the commands that could write it, each part below a line
-// that names its command. Portals that are for rules have no part but their addresses: the Rules render them, and Chains.
-// Node ports are those at Options.NodeAddresses.
+// Render returns what IPVS would hold of portals, as text for the commands that could write it, each part below a
+// line that names its command. Portals that are for rules have no part but their addresses: the Rules render them,
+// and Chains. Node ports are those at Options.NodeAddresses.
 func Render(o Options, portals []portal.Portal) ([]byte, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

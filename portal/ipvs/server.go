@@ -41,8 +41,8 @@ type destination struct {
 	conns  int // active and inactive ones
 }
 
-// wanted is the virtual server that a frontend should have, if any. A NodePort has one at each address of the node where no
-// other portal has that frontend.
+// wanted is the virtual server that a frontend should have, if any. A NodePort has one at each address of the node
+// where no other portal has that frontend.
 func (w *Writer) wanted(f service.Frontend) (server, bool) {
 	p, ok := w.portals[f]
 	if !ok && w.node.servesNodePorts(f.Addr.Addr()) {

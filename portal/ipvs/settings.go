@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// SetLocalDetector changes Options.LocalDetector, also of the Rules, from the next Replace on. Interfaces cannot change: they are in
-// Chains.
+// SetLocalDetector changes Options.LocalDetector, also of the Rules, from the next Replace on. Interfaces cannot
+// change: they are in Chains.
 func (w *Writer) SetLocalDetector(in portal.LocalDetector) error {
 	if in.Interface != w.LocalDetector.Interface || in.InterfacePrefix != w.LocalDetector.InterfacePrefix {
 		return errors.New("the interfaces of pods are in fixed rules while IPVS is in use: they change with the next start")
@@ -20,8 +20,8 @@ func (w *Writer) SetLocalDetector(in portal.LocalDetector) error {
 	return w.live.SetLocalDetector(in)
 }
 
-// SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules, from the next Replace on; false: they were the
-// same.
+// SetNodePortAddresses changes Options.NodePortAddresses, also of the Rules, from the next Replace on; false: they
+// were the same.
 func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 	changed := w.Rules.SetNodePortAddresses(addrs)
 	return w.live.SetNodePortAddresses(addrs) || changed

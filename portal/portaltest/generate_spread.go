@@ -22,8 +22,8 @@ func SpreadPortals(random *rand.Rand, n int) []portal.Portal {
 	return found.Portals()
 }
 
-// Anchors are portals that spread, one of each family, where no generated one is. A writer may keep what the first portal
-// that spreads brings beyond the last; with them there is no last.
+// Anchors are portals that spread, one of each family, where no generated one is. A writer may keep what the first
+// portal that spreads brings beyond the last; with them there is no last.
 func Anchors() []portal.Portal {
 	var out []portal.Portal
 	for _, at := range [][2]string{{"10.95.0.1:80", "10.244.9.1:80"}, {"[fd00:95::1]:80", "[fd00:244:9::1]:80"}} {

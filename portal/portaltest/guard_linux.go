@@ -10,8 +10,8 @@ import (
 // HostPort is a proxy port at which a server of the host listens, and no listener of the daemon.
 const HostPort = ProxyPort + 1
 
-// guardsOpenPorts: whoever comes straight to a listener of the daemon is refused, and a server of the host at another port
-// of the range hears everybody.
+// guardsOpenPorts: whoever comes straight to a listener of the daemon is refused, and a server of the host at another
+// port of the range hears everybody.
 func guardsOpenPorts(s *Site) {
 	pod := s.Pod("pod1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64"))
 	everywhere := []string{NodeV4, NodeV6, "127.0.0.1", "::1"}

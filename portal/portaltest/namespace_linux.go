@@ -77,8 +77,8 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
-// Process is the namespace that this process was started in, for a process that was given one of its own: what any of its
-// goroutines opens is there. Loopback is up.
+// Process is the namespace that this process was started in, for a process that was given one of its own: what any of
+// its goroutines opens is there. Loopback is up.
 func Process(t testing.TB) *Namespace {
 	t.Helper()
 	handle, err := netns.Get()
@@ -140,8 +140,8 @@ func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
 	b.Must(func() error { return carries(nameB, addrsB) })
 }
 
-// carries waits until a link does, which IPv6 hears of some time after both of its ends are up, and until its addresses lead
-// here: the kernel makes those routes of IPv6 later, in a queue that all namespaces share.
+// carries waits until a link does, which IPv6 hears of some time after both of its ends are up, and until its
+// addresses lead here: the kernel makes those routes of IPv6 later, in a queue that all namespaces share.
 func carries(name string, addrs []string) error {
 	for start := time.Now(); time.Since(start) < linkTime; time.Sleep(time.Millisecond) {
 		link, err := netlink.LinkByName(name)

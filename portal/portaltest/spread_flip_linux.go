@@ -114,8 +114,8 @@ func (f *flipping) dialOn() (stop func()) {
 // haste is for how long a Service flips as fast as it can.
 const haste = 5 * time.Second
 
-// flipsInHaste: packets come by at every moment of a change, and none falls between what was and what is. The Service is
-// the only one, so that all comes and goes that the first one needs; and it has its clients among its endpoints.
+// flipsInHaste: packets come by at every moment of a change, and none falls between what was and what is. The Service
+// is the only one, so that all comes and goes that the first one needs; and it has its clients among its endpoints.
 func flipsInHaste(s *spreading) {
 	o := s.offer("hasty", 80, "ab")
 	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != service.TCP }

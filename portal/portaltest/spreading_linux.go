@@ -122,8 +122,8 @@ func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without
 	}
 }
 
-// spreading is a site with four pods: endpoints a and b of this node, c that stands for one of another node, and a guest
-// that serves nobody.
+// spreading is a site with four pods: endpoints a and b of this node, c that stands for one of another node, and a
+// guest that serves nobody.
 type spreading struct {
 	*Site
 	client, node, guest *Party

@@ -6,12 +6,12 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// Pods tell who is inside the cluster beside the node itself: who has one of these addresses, and who comes in by one of
-// these interfaces.
+// Pods tell who is inside the cluster beside the node itself: who has one of these addresses, and who comes in by one
+// of these interfaces.
 type Pods = portal.LocalDetector
 
-// Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test; it knows the daemon's
-// own dials by portal.DefaultDials.
+// Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test; it knows the
+// daemon's own dials by portal.DefaultDials.
 func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
 	inside := Pods{Sources: prefixes("10.244.0.0/24", "fd00:244::/64"), Interface: "bridge0", InterfacePrefix: "pod"}
 	for _, test := range []struct {

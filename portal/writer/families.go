@@ -50,8 +50,8 @@ type Families struct {
 	state  State
 }
 
-// Open returns Families of what open returns for each family; o is complete. Without a watch, each audit looks. It is an
-// error if IPv4 cannot be served. A host without IPv6 is served without it, which is logged.
+// Open returns Families of what open returns for each family; o is complete. Without a watch, each audit looks. It is
+// an error if IPv4 cannot be served. A host without IPv6 is served without it, which is logged.
 func Open(o Options, watch Watch, open func(service.IPFamily) (Family, error)) (*Families, error) {
 	if watch == nil {
 		watch = unwatched{}
@@ -84,8 +84,8 @@ func (w *Families) Guard(changes map[portal.ProxyPort]bool) {
 	}
 }
 
-// Replace makes both families hold exactly these portals. Portals that no rule can express are left out and named in the
-// error; the rest is served.
+// Replace makes both families hold exactly these portals. Portals that no rule can express are left out and named in
+// the error; the rest is served.
 func (w *Families) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		valid, invalid := Valid(portals, w.Check)

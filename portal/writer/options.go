@@ -12,8 +12,8 @@ import (
 type Options struct {
 	// Settings are the first ones.
 	Settings
-	// ProxyPorts are the first and last port of the daemon's listeners. No Redirect leads to another port, and no other port
-	// is guarded.
+	// ProxyPorts are the first and last port of the daemon's listeners. No Redirect leads to another port, and no other
+	// port is guarded.
 	ProxyPorts [2]uint16
 	// ProxyAddresses are addresses of this host, one a family at most, that redirected flows are translated to. A family
 	// without one uses the address of the interface that a packet came in by; some networks (Calico, Cilium) give the
