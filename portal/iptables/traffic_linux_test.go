@@ -53,7 +53,7 @@ func TestTraffic(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Traffic(t, func(inside portaltest.Pods) (portal.Writer, error) {
+			portaltest.Traffic(t, func(inside portal.LocalDetector) (portal.Writer, error) {
 				o := testOptions(nil, variant)
 				o.LocalDetector, o.Dials = portal.LocalDetector(inside), portal.DefaultDials
 				return New(o)

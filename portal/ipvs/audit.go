@@ -84,7 +84,9 @@ func (w *Writer) auditServers(found *writer.Drift) error {
 }
 
 // compareKeys names what is missing of what should be there, and what is strange.
-func compareKeys[K comparable, V any](found *writer.Drift, where string, want map[K]V, held map[K]bool, order func(a, b K) int) {
+func compareKeys[K comparable](
+	found *writer.Drift, where string, want map[K]int, held map[K]bool, order func(a, b K) int,
+) {
 	for _, k := range slices.SortedFunc(maps.Keys(want), order) {
 		if !held[k] {
 			found.Add("%s not %v", where, k)

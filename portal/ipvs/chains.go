@@ -36,20 +36,23 @@ func Chains(o Options) (all []writer.Chain) {
 func (r ruleset) chains() []writer.Chain {
 	masquerading := r.chain("nat", "IPVS-MASQ", r.masquerades(), writer.Jump{Chain: "POSTROUTING"})
 	masquerading.First = true // before any flow is marked
+	newFlows := []writer.Jump{{Chain: "INPUT", Match: newFlow}, {Chain: "OUTPUT", Match: newFlow}}
+	toServer := r.in(served, "dst,dst")
 	all := []writer.Chain{
 		r.chain("nat", "IPVS-MARK", r.marks(), writer.Jump{Chain: "PREROUTING"}, writer.Jump{Chain: "OUTPUT"}),
 		r.chain("nat", "IPVS-CLUSTER", r.clusterMarks()),
 		masquerading,
-		r.chain("mangle", "IPVS-DROP", r.drops(), writer.Jump{Chain: "INPUT", Match: newFlow}, writer.Jump{Chain: "OUTPUT", Match: newFlow}),
+		r.chain("mangle", "IPVS-DROP", r.drops(), newFlows...),
 		r.chain("mangle", "IPVS-INSIDE", r.outsiders()),
 		r.chain("mangle", "IPVS-SOURCES", r.ranges()),
-		r.chain("filter", "IPVS-FILTER", r.refusals(), writer.Jump{Chain: "INPUT", Match: newFlow}, writer.Jump{Chain: "OUTPUT", Match: newFlow}),
-		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}, writer.Jump{Chain: "FORWARD"}),
-		r.chain("filter", "IPVS-ACCEPT", []string{r.in(served, "dst,dst") + "-j ACCEPT"}, writer.Jump{Chain: "INPUT", Last: true}),
+		r.chain("filter", "IPVS-FILTER", r.refusals(), newFlows...),
+		r.chain("filter", "IPVS-FORWARD", []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"},
+			writer.Jump{Chain: "FORWARD"}),
+		r.chain("filter", "IPVS-ACCEPT", []string{toServer + "-j ACCEPT"}, writer.Jump{Chain: "INPUT", Last: true}),
 	}
 	if r.Dials != 0 {
-		dialled := fmt.Sprintf("-m mark --mark %#[1]x/%#[1]x", r.Dials)
-		all = append(all, r.chain("mangle", "IPVS-DIALS", []string{r.in(served, "dst,dst") + "-j DROP"}, writer.Jump{Chain: "OUTPUT", Match: dialled}))
+		dialled := writer.Jump{Chain: "OUTPUT", Match: fmt.Sprintf("-m mark --mark %#[1]x/%#[1]x", r.Dials)}
+		all = append(all, r.chain("mangle", "IPVS-DIALS", []string{toServer + "-j DROP"}, dialled))
 	}
 	return all
 }

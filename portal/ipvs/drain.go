@@ -14,7 +14,9 @@ import (
 const sweepPeriod = 10 * time.Second
 
 // drainEndpoints drains all endpoints of a server but those that stay, and tells whether there are any.
-func (w *Writer) drainEndpoints(front service.Frontend, s *server, stay map[netip.AddrPort]int) (drains bool, err error) {
+func (w *Writer) drainEndpoints(
+	front service.Frontend, s *server, stay map[netip.AddrPort]int,
+) (drains bool, err error) {
 	for _, addr := range ordered(s.weights) {
 		if _, stays := stay[addr]; stays {
 			continue

@@ -42,11 +42,13 @@ func openKernel(device string) (kernel, error) {
 	h := &host{balancer: balancer, links: links, device: device}
 	return kernel{
 		virtualServers: h.virtualServers, addServer: h.addServer, editServer: h.editServer, removeServer: h.removeServer,
-		destinations: h.destinations, addDestination: h.addDestination, setWeight: h.setWeight, removeDestination: h.removeDestination,
-		makeDevice: h.makeDevice, removeDevice: h.removeDevice, hostAddresses: h.hostAddresses,
+		destinations: h.destinations, addDestination: h.addDestination, setWeight: h.setWeight,
+		removeDestination: h.removeDestination,
+		makeDevice:        h.makeDevice, removeDevice: h.removeDevice, hostAddresses: h.hostAddresses,
 		addAddress: h.addAddress, removeAddress: h.removeAddress,
-		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement, destroySet: h.destroySet,
-		sysctl: sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6,
+		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement,
+		destroySet: h.destroySet,
+		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6,
 	}, nil
 }
 
@@ -111,7 +113,8 @@ func (h *host) destinations(f service.Frontend) ([]destination, error) {
 	out := make([]destination, 0, len(all))
 	for _, d := range all {
 		if addr, ok := netip.AddrFromSlice(d.Address); ok {
-			out = append(out, destination{netip.AddrPortFrom(addr, d.Port), d.Weight, d.ActiveConnections + d.InactiveConnections})
+			conns := d.ActiveConnections + d.InactiveConnections
+			out = append(out, destination{netip.AddrPortFrom(addr, d.Port), d.Weight, conns})
 		}
 	}
 	slices.SortFunc(out, func(a, b destination) int { return a.addr.Compare(b.addr) })
@@ -126,7 +129,8 @@ func real(addr netip.AddrPort, weight int) *ipvs.Destination {
 }
 
 func (h *host) addDestination(f service.Frontend, addr netip.AddrPort, weight int) error {
-	return failed(h.balancer.NewDestination(virtual(f, settings{}), real(addr, weight)), "add endpoint %s to virtual server %s", addr, f)
+	return failed(h.balancer.NewDestination(virtual(f, settings{}), real(addr, weight)),
+		"add endpoint %s to virtual server %s", addr, f)
 }
 
 func (h *host) setWeight(f service.Frontend, addr netip.AddrPort, weight int) error {
@@ -135,11 +139,13 @@ func (h *host) setWeight(f service.Frontend, addr netip.AddrPort, weight int) er
 }
 
 func (h *host) removeDestination(f service.Frontend, addr netip.AddrPort) error {
-	return failed(h.balancer.DelDestination(virtual(f, settings{}), real(addr, 0)), "remove endpoint %s from virtual server %s", addr, f)
+	return failed(h.balancer.DelDestination(virtual(f, settings{}), real(addr, 0)),
+		"remove endpoint %s from virtual server %s", addr, f)
 }
 
 func (h *host) timeouts(tcp, fin, udp time.Duration) error {
-	return failed(h.balancer.SetConfig(&ipvs.Config{TimeoutTCP: tcp, TimeoutTCPFin: fin, TimeoutUDP: udp}), "set IPVS timeouts")
+	config := &ipvs.Config{TimeoutTCP: tcp, TimeoutTCPFin: fin, TimeoutUDP: udp}
+	return failed(h.balancer.SetConfig(config), "set IPVS timeouts")
 }
 
 // link is the device, or nil.
@@ -247,7 +253,8 @@ func (h *host) same(s set) error {
 		return fmt.Errorf("list set %s: %w", s.name, err)
 	}
 	if held.TypeName != s.typ {
-		return fmt.Errorf("make set %s of type %s: there is one of type %s; remove it (ipset destroy %[1]s)", s.name, s.typ, held.TypeName)
+		return fmt.Errorf("make set %s of type %s: there is one of type %s; remove it (ipset destroy %[1]s)",
+			s.name, s.typ, held.TypeName)
 	}
 	return nil
 }

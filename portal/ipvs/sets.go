@@ -162,7 +162,8 @@ func (e entry) compare(o entry) int {
 
 // atFrontend is a frontend's entry in a set of addresses and ports.
 func atFrontend(id setID, f service.Frontend) entry {
-	return entry{id, service.FamilyOf(f.Addr.Addr()), element{addr: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}}
+	addr := f.Addr.Addr()
+	return entry{id, service.FamilyOf(addr), element{addr: addr, protocol: f.Protocol, port: f.Addr.Port()}}
 }
 
 // of returns the entry with a client as its third part.

@@ -38,7 +38,8 @@ func lacks(what, module string, err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("use %s: %w: it takes root in the host's own network namespace", what, err)
 	}
-	return fmt.Errorf("the kernel has no %s (%w): load its module (modprobe %s), or set ipvs.fallback: iptables", what, err, module)
+	return fmt.Errorf("the kernel has no %s (%w): load its module (modprobe %s), or set ipvs.fallback: iptables",
+		what, err, module)
 }
 
 // loadTime bounds modprobe.

@@ -144,7 +144,7 @@ func TestKernel(t *testing.T) {
 }
 
 func TestTraffic(t *testing.T) {
-	portaltest.Traffic(t, func(inside portaltest.Pods) (portal.Writer, error) {
+	portaltest.Traffic(t, func(inside portal.LocalDetector) (portal.Writer, error) {
 		o := testOptions()
 		o.LocalDetector, o.Dials = inside, portal.DefaultDials
 		return New(o)

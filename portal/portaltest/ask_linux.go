@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	answerTime  = 5 * time.Second        // far more than any answer takes, even on a busy machine without hardware to run on
-	silenceTime = 300 * time.Millisecond // for how long nothing has to come: a wrong answer comes within milliseconds
+	answerTime  = 5 * time.Second        // far more than any answer takes, even in an emulated machine that is busy
+	silenceTime = 300 * time.Millisecond // without an answer: a wrong one comes within milliseconds
 )
 
 // What Ask may say.

@@ -48,7 +48,7 @@ func dial(network, addr string, local netip.Addr, wait time.Duration) (*Call, er
 	return &Call{conn, bufio.NewReader(conn), wait}, nil
 }
 
-// connect is from a port that nobody had lately: IPVS has one connection of a port with one endpoint.
+// connect dials from a port that was not used lately: IPVS has one connection of a client port to one endpoint.
 func connect(network, addr string, local netip.Addr, wait time.Duration) (conn net.Conn, err error) {
 	dialer := net.Dialer{Timeout: wait, Control: reuse}
 	for range 100 {

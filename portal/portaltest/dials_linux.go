@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// askMarked is Ask by a socket that is marked as those of the daemon to endpoints are.
+// askMarked is Ask with a socket that bears the mark of the daemon's own packets to endpoints.
 func askMarked(from *Namespace, network, addr string, wait time.Duration) string {
 	d := net.Dialer{Timeout: wait, Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
@@ -40,8 +40,8 @@ func askMarked(from *Namespace, network, addr string, wait time.Duration) string
 	return Answered
 }
 
-// dialsAreNotLed: what the daemon sends to an endpoint that is a frontend comes to nobody.
-func dialsAreNotLed(s *Site) {
+// ownDialsAreNotRedirected: what the daemon sends to an endpoint that is a frontend is not redirected.
+func ownDialsAreNotRedirected(s *Site) {
 	s.Client.Must(func() error { return errors.Join(Echo(s.TB, ClientV4, 7), Echo(s.TB, ClientV6, 7)) })
 	var asked sync.WaitGroup
 	for _, network := range []string{"tcp", "udp"} {
@@ -49,7 +49,7 @@ func dialsAreNotLed(s *Site) {
 			asked.Go(func() {
 				s.Expect(s.Node, "the node", network, host+"80", Answered)
 				if got := askMarked(s.Node, network, host+"80", silenceTime); got == Answered {
-					s.Errorf("the daemon's own %s to %s80 is led", network, host)
+					s.Errorf("the daemon's own %s to %s80 is redirected", network, host)
 				}
 			})
 		}
@@ -62,7 +62,7 @@ func dialsAreNotLed(s *Site) {
 	asked.Wait()
 }
 
-// dials: nor is it led to other endpoints by the kernel.
+// dials: nor does the kernel translate it to other endpoints.
 func dials(s *spreading) {
 	o := s.offer("cart", 80, "ab")
 	s.Write(o.portals())
@@ -77,7 +77,7 @@ func dials(s *spreading) {
 						s.Errorf("the node asks %s, %s %s: %v", kind, network, addr, got)
 					}
 					if got := askMarked(s.Node, network, addr, silenceTime); got == Answered {
-						s.Errorf("the daemon's own to %s, %s %s is led", kind, network, addr)
+						s.Errorf("the daemon's own to %s, %s %s is translated", kind, network, addr)
 					}
 				})
 			}

@@ -91,7 +91,8 @@ func Guarded(open bool) map[portal.ProxyPort]bool {
 func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[portal.ProxyPort]bool {
 	changed := map[portal.ProxyPort]bool{}
 	for range n {
-		p := portal.ProxyPort{Family: service.IPFamily(random.IntN(2)), Protocol: service.TCP, Port: FirstPort + uint16(random.IntN(20)*40)}
+		p := portal.ProxyPort{Family: service.IPFamily(random.IntN(2)), Protocol: service.TCP}
+		p.Port = FirstPort + uint16(random.IntN(20)*40)
 		if random.IntN(2) == 0 {
 			p.Protocol = service.UDP
 		}
@@ -106,7 +107,8 @@ func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[p
 
 // one returns any portal that does not spread; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
-	p := portal.Portal{Kind: service.Kind(random.IntN(4)), Target: portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}}
+	p := portal.Portal{Kind: service.Kind(random.IntN(4))}
+	p.Target = portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}
 	if random.IntN(2) == 0 {
 		p.Target = targets(p)[random.IntN(4)]
 	}
@@ -121,7 +123,8 @@ func one(random *rand.Rand, spread int) portal.Portal {
 		}
 	}
 	p.Frontend = service.Frontend{Addr: netip.AddrPortFrom(addr, port), Protocol: proto}
-	p.Owner = service.PortName{Namespace: "shop", Name: fmt.Sprintf("s%d", random.IntN(spread)), Port: "web", Protocol: proto}
+	owner := fmt.Sprintf("s%d", random.IntN(spread))
+	p.Owner = service.PortName{Namespace: "shop", Name: owner, Port: "web", Protocol: proto}
 	return p
 }
 
@@ -131,7 +134,9 @@ func targets(p portal.Portal) []portal.Target {
 	if redirect, ok := p.Target.(portal.Redirect); ok {
 		port = redirect.Port
 	}
-	return []portal.Target{portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}, portal.Drop{}, portal.Reject{}}
+	return []portal.Target{
+		portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}, portal.Drop{}, portal.Reject{},
+	}
 }
 
 func address(random *rand.Rand, spread int) netip.Addr {

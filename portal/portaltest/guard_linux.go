@@ -10,8 +10,8 @@ import (
 // HostPort is a proxy port at which a server of the host listens, and no listener of the daemon.
 const HostPort = ProxyPort + 1
 
-// guardsOpenPorts: whoever comes straight to a listener of the daemon is refused, and a server of the host at another
-// port of the range hears everybody.
+// guardsOpenPorts: direct connections to a listener of the daemon are refused, and a server of the host at another
+// port of the range is reached.
 func guardsOpenPorts(s *Site) {
 	pod := s.Pod("pod1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64"))
 	everywhere := []string{NodeV4, NodeV6, "127.0.0.1", "::1"}
@@ -34,12 +34,12 @@ func guardsOpenPorts(s *Site) {
 	expect(HostPort, Answered)
 	s.Expect(s.Client, "the client", "tcp", "10.96.0.1:80", Answered)
 
-	s.guard(false) // closed, what answers there now is somebody else's
+	s.guard(false) // another program may use a closed port
 	expect(ProxyPort, Answered)
 	expect(HostPort, Answered)
 	s.guard(true)
 	expect(ProxyPort, Refused)
-	s.Write(nil) // without a portal, a listener is one still
+	s.Write(nil) // a listener is guarded without portals too
 	expect(ProxyPort, Refused)
 	expect(HostPort, Answered)
 }
@@ -61,7 +61,8 @@ func guardsByRanges(s *Site) {
 		return s.Writer.Update(context.Background(), nil)
 	})
 	for port, want := range map[uint16]string{
-		first - 1: Answered, first: Refused, first + 99: Refused, first + 101: Answered, first + 102: Refused, first + 598: Refused, first + 599: Answered,
+		first - 1: Answered, first: Refused, first + 99: Refused, first + 101: Answered, first + 102: Refused,
+		first + 598: Refused, first + 599: Answered,
 	} {
 		for _, host := range []string{NodeV4, NodeV6} {
 			s.Node.Must(func() error { return Echo(s.TB, host, int(port)) })

@@ -66,7 +66,7 @@ func New(t testing.TB) *Namespace {
 		runtime.LockOSThread()
 		var err error
 		if n.handle, err = netns.New(); err == nil {
-			err = errors.Join(loopbackUp(), noDoubts())
+			err = errors.Join(loopbackUp(), noDAD())
 		}
 		made <- err
 	}()
@@ -87,7 +87,7 @@ func Process(t testing.TB) *Namespace {
 	}
 	n := &Namespace{t: t, handle: handle}
 	t.Cleanup(func() { n.handle.Close() })
-	n.Must(func() error { return errors.Join(loopbackUp(), noDoubts()) })
+	n.Must(func() error { return errors.Join(loopbackUp(), noDAD()) })
 	return n
 }
 
@@ -129,7 +129,8 @@ func (n *Namespace) Must(f func() error) {
 func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
 	a.t.Helper()
 	a.Must(func() error {
-		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA}, PeerName: nameB, PeerNamespace: netlink.NsFd(b.handle)}
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA}, PeerName: nameB}
+		pair.PeerNamespace = netlink.NsFd(b.handle)
 		if err := netlink.LinkAdd(pair); err != nil {
 			return fmt.Errorf("add veth %s: %w", nameA, err)
 		}
@@ -140,7 +141,7 @@ func Link(a, b *Namespace, nameA, nameB string, addrsA, addrsB []string) {
 	b.Must(func() error { return carries(nameB, addrsB) })
 }
 
-// carries waits until a link does, which IPv6 hears of some time after both of its ends are up, and until its
+// carries waits until a link carries packets, which with IPv6 is some time after both of its ends are up, and until its
 // addresses lead here: the kernel makes those routes of IPv6 later, in a queue that all namespaces share.
 func carries(name string, addrs []string) error {
 	for start := time.Now(); time.Since(start) < linkTime; time.Sleep(time.Millisecond) {
@@ -187,8 +188,8 @@ func up(name string, addrs []string) error {
 
 func loopbackUp() error { return up("lo", nil) }
 
-// noDoubts has IPv6 use the addresses of links at once: nobody else here can have them.
-func noDoubts() error {
+// noDAD makes IPv6 use addresses of links at once, without duplicate address detection.
+func noDAD() error {
 	err := Sysctl("net/ipv6/conf/default/accept_dad", "0")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

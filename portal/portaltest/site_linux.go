@@ -35,7 +35,8 @@ const (
 func NewSite(t testing.TB, open func() (portal.Writer, error)) *Site {
 	t.Helper()
 	s := &Site{TB: t, Client: New(t), Node: New(t)}
-	Link(s.Client, s.Node, "eth0", "eth0", []string{ClientV4 + "/24", ClientV6 + "/64"}, []string{NodeV4 + "/24", NodeV6 + "/64"})
+	Link(s.Client, s.Node, "eth0", "eth0",
+		[]string{ClientV4 + "/24", ClientV6 + "/64"}, []string{NodeV4 + "/24", NodeV6 + "/64"})
 	s.Client.Must(func() error { return RouteAll(NodeV4, NodeV6) })
 	s.Node.Must(func() error {
 		return errors.Join(RouteAll(ClientV4, ClientV6),
@@ -74,7 +75,7 @@ func texts(prefixes []netip.Prefix) (out []string) {
 	return out
 }
 
-// Write has the node hold portals.
+// Write makes the node hold portals.
 func (s *Site) Write(portals []portal.Portal) {
 	s.Helper()
 	s.Node.Must(func() error {
@@ -83,7 +84,7 @@ func (s *Site) Write(portals []portal.Portal) {
 	})
 }
 
-// UnlimitICMP is for tests that see more UDP refusals than the kernel would send one host in that time.
+// UnlimitICMP is for tests with more UDP refusals than the kernel sends to one host in that time.
 func (s *Site) UnlimitICMP() {
 	s.Node.Must(func() error {
 		return errors.Join(Sysctl("net/ipv4/icmp_ratelimit", "0"), Sysctl("net/ipv6/icmp/ratelimit", "0"))
@@ -92,11 +93,13 @@ func (s *Site) UnlimitICMP() {
 
 // Dials are what to dial for SitePortals, up to the last two digits of the port.
 func Dials() []string {
-	return []string{"10.96.0.1:", "[fd00:96::1]:", "198.51.100.1:", "[fd00:51::1]:", NodeV4 + ":300", "[" + NodeV6 + "]:300"}
+	return []string{
+		"10.96.0.1:", "[fd00:96::1]:", "198.51.100.1:", "[fd00:51::1]:", NodeV4 + ":300", "[" + NodeV6 + "]:300",
+	}
 }
 
-// SitePortals are one for each of Dials and each target, TCP and UDP: 80 leads to ProxyPort, 81 is refused, 82 leads
-// there for clients inside alone, and 83 is dropped.
+// SitePortals are one for each of Dials and each target, TCP and UDP: 80 is redirected to ProxyPort, 81 is refused,
+// 82 is redirected for clients inside the cluster only, and 83 is dropped.
 func SitePortals() []portal.Portal {
 	var out []portal.Portal
 	hosts := map[string]service.Kind{

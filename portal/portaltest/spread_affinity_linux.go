@@ -166,7 +166,7 @@ func affinityThroughChanges(s *spreading) {
 	s.moved("after Replace", before, s.homes(o, all, 2, some...), "bc")
 	o.lead(s, "bc")
 	s.update(o.changes())
-	s.expect(o, led{s.client, kinds(), "bc", masqueraded})
+	s.expect(o, reach{s.client, kinds(), "bc", masqueraded})
 	o.lead(s, "bc", affinity(time.Minute))
 	s.update(o.changes())
 	s.several(s.homes(o, all, 3, some...))

@@ -37,7 +37,7 @@ func (s *spreading) forgetUDP() {
 	})
 }
 
-// held is open TCP connections, by what they are called, and who answers each.
+// held is open TCP connections by name, and which endpoint answers each.
 type held map[string]struct {
 	call *Call
 	by   string
@@ -92,14 +92,14 @@ func poolChanges(s *spreading) {
 	for _, endpoints := range []string{"ab", "c", "bc"} {
 		o.lead(s, endpoints)
 		s.update(o.changes())
-		s.expect(o, led{s.client, kinds(), endpoints, masqueraded}, led{s.node, internalKinds(), endpoints, masqueraded},
-			led{s.guest, internalKinds(), endpoints, own})
+		s.expect(o, reach{s.client, kinds(), endpoints, masqueraded}, reach{s.node, internalKinds(), endpoints, masqueraded},
+			reach{s.guest, internalKinds(), endpoints, own})
 		s.live("with "+endpoints, open)
 	}
 	o.lead(s, "ac")
 	s.Write(o.portals())
 	s.forgetUDP()
-	s.expect(o, led{s.client, internalKinds(), "ac", masqueraded})
+	s.expect(o, reach{s.client, internalKinds(), "ac", masqueraded})
 	s.live("after Replace", open)
 }
 
@@ -111,11 +111,11 @@ func scopeChanges(s *spreading) {
 	for range 2 {
 		o.internal, o.external = service.NodeScope, service.ClusterScope
 		s.update(o.changes())
-		s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.client, externalKinds(), "abc", masqueraded})
+		s.expect(o, reach{s.client, internalKinds(), "ab", masqueraded}, reach{s.client, externalKinds(), "abc", masqueraded})
 		s.live("with the ClusterIP of this node", open)
 		o.internal, o.external = service.ClusterScope, service.NodeScope
 		s.update(o.changes())
-		s.expect(o, led{s.client, internalKinds(), "abc", masqueraded}, led{s.client, externalKinds(), "ab", own})
+		s.expect(o, reach{s.client, internalKinds(), "abc", masqueraded}, reach{s.client, externalKinds(), "ab", own})
 		s.live("with the others of this node", open)
 	}
 }
@@ -135,14 +135,14 @@ func lastEndpointGoes(s *spreading) {
 	local.lead(s, "c")
 	s.update(slices.Concat(changesOf(refused), local.changes()))
 	s.allRefused(cluster, s.client, s.node, s.guest)
-	s.expect(local, led{s.client, externalKinds(), "", own})
+	s.expect(local, reach{s.client, externalKinds(), "", own})
 	s.live("without an endpoint", open)
 	s.live("without an endpoint here", outside)
 
 	local.lead(s, "abc")
 	s.update(slices.Concat(cluster.changes(), local.changes()))
-	s.expect(cluster, led{s.client, kinds(), "abc", masqueraded})
-	s.expect(local, led{s.client, externalKinds(), "ab", own})
+	s.expect(cluster, reach{s.client, kinds(), "abc", masqueraded})
+	s.expect(local, reach{s.client, externalKinds(), "ab", own})
 	s.live("with endpoints again", open)
 	s.live("with endpoints here again", outside)
 }
@@ -168,18 +168,18 @@ func portalGoes(s *spreading) {
 		}
 		s.update(changes)
 		s.unserved(o, going)
-		s.expect(other, led{s.client, internalKinds(), "abc", masqueraded})
+		s.expect(other, reach{s.client, internalKinds(), "abc", masqueraded})
 		if going[0] == service.LoadBalancerIP {
-			s.expect(o, led{s.client, kinds()[:3], "abc", masqueraded})
+			s.expect(o, reach{s.client, kinds()[:3], "abc", masqueraded})
 		}
 	}
 	s.Write(o.portals())
 	s.forgetUDP()
 	s.unserved(other, kinds())
-	s.expect(o, led{s.client, internalKinds(), "abc", masqueraded})
+	s.expect(o, reach{s.client, internalKinds(), "abc", masqueraded})
 }
 
-// unserved expects no answer; what comes instead is not ours to say.
+// unserved expects no answer, however it fails.
 func (s *spreading) unserved(o *offer, kinds []service.Kind) {
 	s.Helper()
 	var asked sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// flipping is an offer that goes to and fro between the daemon's stand-in and endpoints.
+// flipping is an offer whose mode changes between the daemon's stand-in and endpoints.
 type flipping struct {
 	*spreading
 	*offer
@@ -28,8 +28,8 @@ type flipCall struct {
 
 func (c flipCall) String() string { return fmt.Sprintf("the %s at %v", c.from.Name, c.way) }
 
-// flips: whoever dials while frontends flip is answered, in one way or the other; whoever dials after an Update, in the
-// new one; and who is connected stays so.
+// flips: connections that begin while frontends flip are answered in either mode, those that begin after an Update in
+// the new mode, and open connections live on.
 func flips(s *spreading) {
 	f := &flipping{spreading: s, offer: s.offer("flipping", 80, "abc")}
 	for _, from := range []*Party{s.client, s.node, s.guest} {
@@ -52,7 +52,7 @@ func flips(s *spreading) {
 		f.live("connected while spread", byPods)
 	}
 	stop()
-	s.expect(beside, led{s.client, kinds(), "abc", masqueraded})
+	s.expect(beside, reach{s.client, kinds(), "abc", masqueraded})
 }
 
 func (f *flipping) redirects() []portal.Portal {
@@ -63,7 +63,7 @@ func (f *flipping) redirects() []portal.Portal {
 	return out
 }
 
-// flip leads new connections to the stand-in or to the endpoints.
+// flip sends new connections to the stand-in or to the endpoints.
 func (f *flipping) flip(toDaemon bool) {
 	f.Helper()
 	changes := f.changes()
@@ -86,7 +86,7 @@ func (f *flipping) ask(c flipCall) Reply {
 	return Asks(c.from.Namespace, c.way.proto.String(), f.dial(c.way.kind, c.way.v6), netip.Addr{}, 1, answerTime)[0]
 }
 
-// dialOn has everybody dial without end, and expects that both ways answer and nothing else comes.
+// dialOn dials from all clients until it is stopped, and expects answers in both modes and nothing else.
 func (f *flipping) dialOn() (stop func()) {
 	var ended atomic.Bool
 	var dialing sync.WaitGroup
@@ -111,13 +111,13 @@ func (f *flipping) dialOn() (stop func()) {
 	}
 }
 
-// haste is for how long a Service flips as fast as it can.
-const haste = 5 * time.Second
+// flipTime is for how long a Service flips as fast as it can.
+const flipTime = 5 * time.Second
 
-// flipsInHaste: packets come by at every moment of a change, and none falls between what was and what is. The Service
-// is the only one, so that all comes and goes that the first one needs; and it has its clients among its endpoints.
-func flipsInHaste(s *spreading) {
-	o := s.offer("hasty", 80, "ab")
+// flipsUnderLoad: packets that arrive at any moment of a flip go one way or the other. The Service is the only one,
+// so that the rules that the first one needs are added and removed too; and its endpoints are among its clients.
+func flipsUnderLoad(s *spreading) {
+	o := s.offer("flipping", 80, "ab")
 	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != service.TCP }
 	f := &flipping{spreading: s, offer: o}
 	toPods, toDaemon := slices.DeleteFunc(o.portals(), lone), slices.DeleteFunc(f.redirects(), lone)
@@ -130,7 +130,7 @@ func flipsInHaste(s *spreading) {
 				for !ended.Load() {
 					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, v6), netip.Addr{}, 20, answerTime) {
 						if r.Came != Answered {
-							f.Errorf("the %s, IPv6: %t, while flipping in haste: %v", from.Name, v6, r)
+							f.Errorf("the %s, IPv6: %t, while flipping in flipTime: %v", from.Name, v6, r)
 						}
 					}
 				}
@@ -138,9 +138,10 @@ func flipsInHaste(s *spreading) {
 		}
 	}
 	flips := 0
-	for began := time.Now(); time.Since(began) < haste; flips += 2 {
+	for began := time.Now(); time.Since(began) < flipTime; flips += 2 {
 		s.Node.Must(func() error {
-			return errors.Join(s.Writer.Update(context.Background(), changesOf(toPods)), s.Writer.Update(context.Background(), changesOf(toDaemon)))
+			return errors.Join(s.Writer.Update(context.Background(), changesOf(toPods)),
+				s.Writer.Update(context.Background(), changesOf(toDaemon)))
 		})
 	}
 	ended.Store(true)
@@ -154,8 +155,8 @@ func mixed(s *spreading) {
 	o.external = service.NodeScope
 	s.Write(slices.Concat(SitePortals(), o.portals()))
 	s.othersStand()
-	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.client, externalKinds(), "ab", own},
-		led{s.guest, kinds(), "ab", own}, led{s.node, internalKinds(), "ab", masqueraded})
+	s.expect(o, reach{s.client, internalKinds(), "ab", masqueraded}, reach{s.client, externalKinds(), "ab", own},
+		reach{s.guest, kinds(), "ab", own}, reach{s.node, internalKinds(), "ab", masqueraded})
 	var gone []portal.Change
 	for _, p := range o.portals() {
 		gone = append(gone, portal.Change{Frontend: p.Frontend})
@@ -164,7 +165,7 @@ func mixed(s *spreading) {
 	s.unserved(o, kinds())
 	s.update(o.changes())
 	s.othersStand()
-	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.client, externalKinds(), "ab", own})
+	s.expect(o, reach{s.client, internalKinds(), "ab", masqueraded}, reach{s.client, externalKinds(), "ab", own})
 }
 
 // othersStand expects of SitePortals what Traffic does.

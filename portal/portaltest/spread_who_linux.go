@@ -15,8 +15,8 @@ func clusterIPs(s *spreading) {
 	node.internal = service.NodeScope
 	s.Write(slices.Concat(cluster.portals(), node.portals()))
 	for o, by := range map[*offer]string{cluster: "abc", node: "ab"} {
-		s.expect(o, led{s.client, internalKinds(), by, masqueraded}, led{s.node, internalKinds(), by, masqueraded},
-			led{s.guest, internalKinds(), by, own}, led{s.a, internalKinds(), by, own})
+		s.expect(o, reach{s.client, internalKinds(), by, masqueraded}, reach{s.node, internalKinds(), by, masqueraded},
+			reach{s.guest, internalKinds(), by, own}, reach{s.a, internalKinds(), by, own})
 	}
 }
 
@@ -24,7 +24,7 @@ func externalFrontends(s *spreading) {
 	o := s.offer("cluster", 80, "abc")
 	s.Write(o.portals())
 	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
-		s.expect(o, led{from, externalKinds(), "abc", masqueraded})
+		s.expect(o, reach{from, externalKinds(), "abc", masqueraded})
 	}
 }
 
@@ -38,71 +38,72 @@ func (s *spreading) local(port uint16, endpoints string, shape ...func(*portal.P
 func nodeScopeOutside(s *spreading) {
 	some, none := s.local(80, "abc"), s.local(81, "c")
 	s.Write(slices.Concat(some.portals(), none.portals()))
-	s.expect(some, led{s.client, externalKinds(), "ab", own})
-	s.expect(none, led{s.client, externalKinds(), "", own})
+	s.expect(some, reach{s.client, externalKinds(), "ab", own})
+	s.expect(none, reach{s.client, externalKinds(), "", own})
 }
 
 func nodeScopeInside(s *spreading) {
 	o := s.local(80, "abc")
 	s.Write(o.portals())
-	s.expect(o, led{s.node, externalKinds(), "abc", masqueraded}, led{s.guest, externalKinds(), "abc", own},
-		led{s.a, externalKinds(), "abc", own})
+	s.expect(o, reach{s.node, externalKinds(), "abc", masqueraded}, reach{s.guest, externalKinds(), "abc", own},
+		reach{s.a, externalKinds(), "abc", own})
 }
 
 func nodeScopeInsideNone(s *spreading) {
 	o := s.local(80, "c")
 	s.Write(o.portals())
-	s.expect(o, led{s.node, externalKinds(), "c", masqueraded}, led{s.guest, externalKinds(), "c", own},
-		led{s.a, externalKinds(), "c", own})
+	s.expect(o, reach{s.node, externalKinds(), "c", masqueraded}, reach{s.guest, externalKinds(), "c", own},
+		reach{s.a, externalKinds(), "c", own})
 }
 
-// Here c comes in by another interface than pods do.
+// Packets of c come in by another interface than those of pods.
 func podsByInterface(s *spreading) {
 	o := s.local(80, "ab")
 	s.Write(o.portals())
-	s.expect(o, led{s.client, internalKinds(), "ab", masqueraded}, led{s.c, internalKinds(), "ab", masqueraded},
-		led{s.node, internalKinds(), "ab", masqueraded}, led{s.guest, kinds(), "ab", own}, led{s.a, kinds(), "ab", own})
+	s.expect(o, reach{s.client, internalKinds(), "ab", masqueraded}, reach{s.c, internalKinds(), "ab", masqueraded},
+		reach{s.node, internalKinds(), "ab", masqueraded}, reach{s.guest, kinds(), "ab", own}, reach{s.a, kinds(), "ab", own})
 	none := s.local(81, "c")
 	s.Write(none.portals())
-	s.expect(none, led{s.client, externalKinds(), "", own}, led{s.guest, externalKinds(), "c", own},
-		led{s.a, externalKinds(), "c", own}, led{s.node, externalKinds(), "c", masqueraded})
+	s.expect(none, reach{s.client, externalKinds(), "", own}, reach{s.guest, externalKinds(), "c", own},
+		reach{s.a, externalKinds(), "c", own}, reach{s.node, externalKinds(), "c", masqueraded})
 }
 
 func noPodsKnown(s *spreading) {
 	o := s.offer("cluster", 80, "abc")
 	s.Write(o.portals())
 	for _, from := range []*Party{s.client, s.guest, s.a} {
-		s.expect(o, led{from, internalKinds(), "abc", own})
+		s.expect(o, reach{from, internalKinds(), "abc", own})
 	}
-	s.expect(o, led{s.guest, externalKinds(), "abc", masqueraded})
+	s.expect(o, reach{s.guest, externalKinds(), "abc", masqueraded})
 }
 
 func noPodsKnownNode(s *spreading) {
 	o := s.offer("cluster", 80, "abc")
 	s.Write(o.portals())
-	s.expect(o, led{s.node, internalKinds(), "abc", own})
+	s.expect(o, reach{s.node, internalKinds(), "abc", own})
 }
 
 func masqueradeAll(s *spreading) {
 	o := s.local(80, "ab")
 	s.Write(o.portals())
 	for _, from := range []*Party{s.client, s.node, s.guest, s.a} {
-		s.expect(o, led{from, internalKinds(), "ab", masqueraded})
+		s.expect(o, reach{from, internalKinds(), "ab", masqueraded})
 	}
-	s.expect(o, led{s.client, externalKinds(), "ab", own}, led{s.guest, externalKinds(), "ab", own})
+	s.expect(o, reach{s.client, externalKinds(), "ab", own}, reach{s.guest, externalKinds(), "ab", own})
 }
 
 // Admitted are the client and the guest; only LoadBalancerIPs ask who one is.
 func sourceRanges(s *spreading) {
-	cluster, local := s.offer("cluster", 80, "abc", s.admit(s.client, s.guest)), s.local(81, "ab", s.admit(s.client, s.guest))
+	cluster := s.offer("cluster", 80, "abc", s.admit(s.client, s.guest))
+	local := s.local(81, "ab", s.admit(s.client, s.guest))
 	nobody := s.offer("nobody", 82, "abc", s.admit())
 	s.Write(slices.Concat(cluster.portals(), local.portals(), nobody.portals()))
 	balanced, others := kinds()[3:], kinds()[:3]
-	s.expect(cluster, led{s.client, balanced, "abc", masqueraded}, led{s.guest, balanced, "abc", masqueraded},
-		led{s.a, balanced, "", own}, led{s.a, others, "abc", anyone})
-	s.expect(local, led{s.client, balanced, "ab", own}, led{s.guest, balanced, "ab", own}, led{s.a, balanced, "", own})
-	s.expect(nobody, led{s.client, balanced, "", own}, led{s.guest, balanced, "", own},
-		led{s.client, others, "abc", masqueraded})
+	s.expect(cluster, reach{s.client, balanced, "abc", masqueraded}, reach{s.guest, balanced, "abc", masqueraded},
+		reach{s.a, balanced, "", own}, reach{s.a, others, "abc", anyone})
+	s.expect(local, reach{s.client, balanced, "ab", own}, reach{s.guest, balanced, "ab", own}, reach{s.a, balanced, "", own})
+	s.expect(nobody, reach{s.client, balanced, "", own}, reach{s.guest, balanced, "", own},
+		reach{s.client, others, "abc", masqueraded})
 }
 
 // Among a thousand ranges of others are those of the client and of the guest; some overlap, some touch.
@@ -118,9 +119,10 @@ func sourceRangesMany(s *spreading) {
 	s.Write(nil)
 	s.update(o.changes())
 	balanced := kinds()[3:]
-	s.expect(o, led{s.client, balanced, "abc", masqueraded}, led{s.guest, balanced, "abc", masqueraded}, led{s.a, balanced, "", own})
+	s.expect(o, reach{s.client, balanced, "abc", masqueraded}, reach{s.guest, balanced, "abc", masqueraded},
+		reach{s.a, balanced, "", own})
 	s.Write(o.portals())
-	s.expect(o, led{s.client, balanced, "abc", masqueraded}, led{s.a, balanced, "", own})
+	s.expect(o, reach{s.client, balanced, "abc", masqueraded}, reach{s.a, balanced, "", own})
 }
 
 func sourceRangesNode(s *spreading) {
@@ -128,9 +130,9 @@ func sourceRangesNode(s *spreading) {
 	nobody := s.local(82, "ab", s.admit())
 	s.Write(slices.Concat(with.portals(), without.portals(), nobody.portals()))
 	balanced, others := kinds()[3:], kinds()[:3]
-	s.expect(with, led{s.node, balanced, "abc", masqueraded})
-	s.expect(without, led{s.node, balanced, "", own}, led{s.node, others, "abc", masqueraded})
-	s.expect(nobody, led{s.node, balanced, "", own}, led{s.node, others, "ab", masqueraded})
+	s.expect(with, reach{s.node, balanced, "abc", masqueraded})
+	s.expect(without, reach{s.node, balanced, "", own}, reach{s.node, others, "abc", masqueraded})
+	s.expect(nobody, reach{s.node, balanced, "", own}, reach{s.node, others, "ab", masqueraded})
 }
 
 // admit restricts a pool to parties.
@@ -150,9 +152,9 @@ func hairpin(s *spreading) {
 	local.internal = service.NodeScope
 	s.Write(slices.Concat(cluster.portals(), sticky.portals(), local.portals()))
 	for _, o := range []*offer{cluster, sticky, local} {
-		s.expect(o, led{s.a, kinds(), "a", masqueraded})
+		s.expect(o, reach{s.a, kinds(), "a", masqueraded})
 	}
-	s.expect(local, led{s.guest, kinds(), "a", own}, led{s.client, externalKinds(), "a", own})
+	s.expect(local, reach{s.guest, kinds(), "a", own}, reach{s.client, externalKinds(), "a", own})
 }
 
 // hostEndpoint has one that uses the node's own address. What does not leave the node is seen as it came.
@@ -162,7 +164,7 @@ func hostEndpoint(s *spreading) {
 	cluster, local := s.offer("cluster", 80, "n"), s.local(81, "n")
 	s.Write(slices.Concat(cluster.portals(), local.portals()))
 	for _, o := range []*offer{cluster, local} {
-		s.expect(o, led{s.client, kinds(), "n", own}, led{s.guest, kinds(), "n", own}, led{s.node, kinds(), "n", anyone})
+		s.expect(o, reach{s.client, kinds(), "n", own}, reach{s.guest, kinds(), "n", own}, reach{s.node, kinds(), "n", anyone})
 	}
 }
 
@@ -171,7 +173,7 @@ func nodePortAddresses(s *spreading) {
 	s.Write(o.portals())
 	nodePorts := kinds()[1:2]
 	for _, from := range []*Party{s.client, s.node, s.guest} {
-		s.expect(o, led{from, nodePorts, "abc", masqueraded})
+		s.expect(o, reach{from, nodePorts, "abc", masqueraded})
 		s.refused(from, o.portOf(service.NodePort), s.guest.Gateway)
 	}
 }
@@ -190,7 +192,7 @@ func loopbackNodePorts(s *spreading) {
 	}
 }
 
-// refused asks where nobody leads anywhere.
+// refused asks where there is no portal.
 func (s *spreading) refused(from *Party, port uint16, hosts Addrs) {
 	s.Helper()
 	for _, v6 := range families() {

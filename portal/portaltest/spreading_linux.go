@@ -17,41 +17,41 @@ type Settings struct {
 	Dials             uint32
 }
 
-// Behaviour is something that every Writer must do with portal.Spread, or says that it cannot.
+// Behaviour is what every Writer must do with portal.Spread, unless its facility cannot.
 type Behaviour string
 
 // The behaviours that Spreading tests, each in a site of its own.
 const (
-	ClusterIPs          Behaviour = "ClusterIPs"          // lead everyone to the endpoints of their scope
-	ExternalFrontends   Behaviour = "ExternalFrontends"   // of ClusterScope lead everyone
-	NodeScopeOutside    Behaviour = "NodeScopeOutside"    // outsiders have the endpoints of the node, or silence
-	NodeScopeInside     Behaviour = "NodeScopeInside"     // those inside have all, whatever the node has
-	NodeScopeInsideNone Behaviour = "NodeScopeInsideNone" // those inside have all where the node has none
-	PodsByInterface     Behaviour = "PodsByInterface"     // tell who is inside, as addresses do
-	NoPodsKnown         Behaviour = "NoPodsKnown"         // nobody is masqueraded who dials a ClusterIP
-	NoPodsKnownNode     Behaviour = "NoPodsKnownNode"     // not even the node
-	MasqueradeAll       Behaviour = "MasqueradeAll"       // whoever dials a ClusterIP
-	SourceRanges        Behaviour = "SourceRanges"        // admit clients to LoadBalancerIPs
-	SourceRangesMany    Behaviour = "SourceRangesMany"    // as many as there are, overlapping or not
-	SourceRangesNode    Behaviour = "SourceRangesNode"    // admit the node too, or not
-	Hairpin             Behaviour = "Hairpin"             // an endpoint reaches itself
-	HostEndpoint        Behaviour = "HostEndpoint"        // an endpoint may be the node
-	NodePortAddresses   Behaviour = "NodePortAddresses"   // serve node ports, others do not
-	LoopbackNodePorts   Behaviour = "LoopbackNodePorts"   // are led nowhere
+	ClusterIPs          Behaviour = "ClusterIPs"          // have the endpoints of their scope for everyone
+	ExternalFrontends   Behaviour = "ExternalFrontends"   // of ClusterScope have those of the cluster for everyone
+	NodeScopeOutside    Behaviour = "NodeScopeOutside"    // clients outside have the node's endpoints, or are dropped
+	NodeScopeInside     Behaviour = "NodeScopeInside"     // clients inside have the cluster's endpoints
+	NodeScopeInsideNone Behaviour = "NodeScopeInsideNone" // also while the node has none
+	PodsByInterface     Behaviour = "PodsByInterface"     // pods are detected by interface
+	NoPodsKnown         Behaviour = "NoPodsKnown"         // clients of ClusterIPs keep their addresses
+	NoPodsKnownNode     Behaviour = "NoPodsKnownNode"     // so does the node
+	MasqueradeAll       Behaviour = "MasqueradeAll"       // all clients of ClusterIPs are masqueraded
+	SourceRanges        Behaviour = "SourceRanges"        // only admitted clients use LoadBalancerIPs
+	SourceRangesMany    Behaviour = "SourceRangesMany"    // a thousand of them, overlapping or not
+	SourceRangesNode    Behaviour = "SourceRangesNode"    // admit the node, or do not
+	Hairpin             Behaviour = "Hairpin"             // an endpoint reaches itself by its Service
+	HostEndpoint        Behaviour = "HostEndpoint"        // an endpoint may be the node itself
+	NodePortAddresses   Behaviour = "NodePortAddresses"   // serve NodePorts, and others do not
+	LoopbackNodePorts   Behaviour = "LoopbackNodePorts"   // are not served by rules
 
-	AffinityHolds           Behaviour = "AffinityHolds"           // a client to its endpoint, each to its own
-	AffinityAcrossFrontends Behaviour = "AffinityAcrossFrontends" // whichever it dials
-	AffinityThroughChanges  Behaviour = "AffinityThroughChanges"  // while the endpoint is there
-	AffinityForgotten       Behaviour = "AffinityForgotten"       // when the client is away for the timeout
+	AffinityHolds           Behaviour = "AffinityHolds"           // a client keeps its endpoint
+	AffinityAcrossFrontends Behaviour = "AffinityAcrossFrontends" // also by another frontend
+	AffinityThroughChanges  Behaviour = "AffinityThroughChanges"  // while the endpoint exists
+	AffinityForgotten       Behaviour = "AffinityForgotten"       // after the timeout without a connection
 
-	PoolChanges      Behaviour = "PoolChanges"      // take effect for new connections; open ones live on
-	ScopeChanges     Behaviour = "ScopeChanges"     // so do those of traffic policies
+	PoolChanges      Behaviour = "PoolChanges"      // apply to new connections; open ones live on
+	ScopeChanges     Behaviour = "ScopeChanges"     // so do changes of traffic policies
 	LastEndpointGoes Behaviour = "LastEndpointGoes" // and open connections live on
-	PortalGoes       Behaviour = "PortalGoes"       // and is not served
-	Flips            Behaviour = "Flips"            // from Redirect to Spread and back lose no connection
-	FlipsInHaste     Behaviour = "FlipsInHaste"     // nor do they when packets come by at any moment of it
+	PortalGoes       Behaviour = "PortalGoes"       // and is not served any more
+	Flips            Behaviour = "Flips"            // between Redirect and Spread lose no connection
+	FlipsUnderLoad   Behaviour = "FlipsUnderLoad"   // nor with packets at any moment of a flip
 	Mixed            Behaviour = "Mixed"            // with Redirect, Reject and Drop
-	OwnDials         Behaviour = "OwnDials"         // of the daemon itself are led nowhere
+	OwnDials         Behaviour = "OwnDials"         // of the daemon are not translated
 )
 
 type behaviour struct {
@@ -70,8 +70,8 @@ func behaviours() []behaviour {
 		{PodsByInterface, podsByInterface, func(s *Settings) {
 			s.LocalDetector = portal.LocalDetector{Interface: "bridge0", InterfacePrefix: "pod"}
 		}},
-		{NoPodsKnown, noPodsKnown, nobodyKnown},
-		{NoPodsKnownNode, noPodsKnownNode, nobodyKnown},
+		{NoPodsKnown, noPodsKnown, noDetector},
+		{NoPodsKnownNode, noPodsKnownNode, noDetector},
 		{MasqueradeAll, masqueradeAll, func(s *Settings) { s.Masquerade.All = true }},
 		{SourceRanges, sourceRanges, nil},
 		{SourceRangesMany, sourceRangesMany, nil},
@@ -91,16 +91,16 @@ func behaviours() []behaviour {
 		{LastEndpointGoes, lastEndpointGoes, nil},
 		{PortalGoes, portalGoes, nil},
 		{Flips, flips, nil},
-		{FlipsInHaste, flipsInHaste, nil},
+		{FlipsUnderLoad, flipsUnderLoad, nil},
 		{Mixed, mixed, nil},
 		{OwnDials, dials, func(s *Settings) { s.Dials = portal.DefaultDials }},
 	}
 }
 
-func nobodyKnown(s *Settings) { s.LocalDetector = portal.LocalDetector{} }
+func noDetector(s *Settings) { s.LocalDetector = portal.LocalDetector{} }
 
-// Spreading runs what every Writer must do to packets with portal.Spread, without the behaviours that it cannot have.
-// Open makes one in a node of its own, once a behaviour.
+// Spreading runs what every Writer must do to packets with portal.Spread, without the behaviours that its facility
+// cannot have. Open opens a Writer in the namespace of the calling thread, once a behaviour.
 func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without ...Behaviour) {
 	known := behaviours()
 	for _, name := range without {
@@ -123,7 +123,7 @@ func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without
 }
 
 // spreading is a site with four pods: endpoints a and b of this node, c that stands for one of another node, and a
-// guest that serves nobody.
+// guest that is not an endpoint.
 type spreading struct {
 	*Site
 	client, node, guest *Party
@@ -149,7 +149,7 @@ func (s *spreading) party(name string) *Party {
 			return p
 		}
 	}
-	panic(fmt.Sprintf("nobody is called %q", name))
+	panic(fmt.Sprintf("there is no party %q", name))
 }
 
 // endpoint is where a party answers.

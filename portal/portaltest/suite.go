@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// FirstPort and LastPort are the proxy ports that the suite's portals lead to.
+// The proxy ports of the suite's portals.
 const (
 	FirstPort = 20000
 	LastPort  = 29999
@@ -22,11 +22,11 @@ const (
 type Host interface {
 	// Dump returns all that the host holds as text, the same text for the same state: no counters, no time.
 	Dump(ctx context.Context) (string, error)
-	// AddForeign gives the host rules of somebody else, in the places where a writer puts its own.
+	// AddForeign adds rules of another program, in the places where a writer puts its own.
 	AddForeign(ctx context.Context) error
-	// Damage deletes what leads from a frontend, and nothing else.
+	// Damage deletes the rules or elements of a frontend, and nothing else.
 	Damage(ctx context.Context, f service.Frontend) error
-	// Unhook deletes what leads all traffic to the writer's portals.
+	// Unhook deletes a jump to the writer's rules.
 	Unhook(ctx context.Context) error
 }
 
@@ -37,7 +37,7 @@ type Subject struct {
 	NewWriter func() (portal.Writer, error)
 }
 
-// Run runs the suite, with portals that spread too or without any; open is called once a test.
+// Run runs the suite, with or without portals that spread; open is called once a test.
 func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
 	type test struct {
 		name string
@@ -47,15 +47,15 @@ func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
 		{"ReplaceIsTheWholeState", replaceIsTheWholeState},
 		{"UpdatesEndAsReplaceDoes", updatesEndAsReplaceDoes},
 		{"CleanupLeavesNoTrace", cleanupLeavesNoTrace},
-		{"LeftoversGo", leftoversGo},
+		{"LeftoversAreRemoved", leftoversAreRemoved},
 		{"ForeignRulesStay", foreignRulesStay},
 		{"AuditFindsDamage", auditFindsDamage},
-		{"TargetsMove", targetsMove},
+		{"TargetsChange", targetsChange},
 		{"ThousandPortals", thousandPortals},
-		{"GuardsGo", guardsGo},
+		{"GuardsAreRemoved", guardsAreRemoved},
 	}
 	if spread {
-		all = append(all, test{"PoolsMove", poolsMove})
+		all = append(all, test{"PoolsChange", poolsChange})
 	}
 	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) { test.run(&trial{t, open(t), spread, ProxyPorts(rand.New(rand.NewPCG(0, 0)))}) })
@@ -108,14 +108,14 @@ func cleanupLeavesNoTrace(t *trial) {
 	t.same("after another Cleanup", before, t.dump())
 }
 
-func leftoversGo(t *trial) {
+func leftoversAreRemoved(t *trial) {
 	portals := t.portals(rand.New(rand.NewPCG(4, 4)), 120)
 	clean := t.clean()
 	t.must(t.writer().Replace(t.Context(), portals[:100]))
 	w := t.writer()
 	t.must(w.Replace(t.Context(), portals[90:]))
 	t.must(t.audit(w))
-	t.must(w.Replace(t.Context(), portals[90:])) // what flows of the other's time may need lasts until then
+	t.must(w.Replace(t.Context(), portals[90:])) // rules for flows of the earlier run stay until then
 	t.must(t.audit(w))
 	after := t.dump()
 	t.same("after another daemon's portals", t.fresh(portals[90:]), after)
@@ -143,12 +143,12 @@ func auditFindsDamage(t *trial) {
 	w := t.writer()
 	auditor, ok := w.(portal.Auditor)
 	if !ok {
-		t.Fatalf("%T does not audit: nobody would notice that others removed its rules", w)
+		t.Fatalf("%T does not audit: rules that others remove would stay removed", w)
 	}
 	t.must(w.Replace(t.Context(), portals))
 	whole := t.dump()
 	damage := map[string]func() error{"the hook": func() error { return t.Host.Unhook(t.Context()) }}
-	for _, p := range portals { // the last of each will do
+	for _, p := range portals { // one of each target is enough
 		damage[fmt.Sprintf("what leads to %T", p.Target)] = func() error { return t.Host.Damage(t.Context(), p.Frontend) }
 	}
 	for what, inflict := range damage {
@@ -164,8 +164,9 @@ func auditFindsDamage(t *trial) {
 	}
 }
 
-// guardsGo: what guards a proxy port goes with the port alone, by Update and by Replace.
-func guardsGo(t *trial) {
+// guardsAreRemoved: the guard of a proxy port is removed when the port is closed, by Update and by Replace, and not
+// before.
+func guardsAreRemoved(t *trial) {
 	open := t.open
 	t.open = nil
 	w := t.writer()

@@ -1,32 +1,32 @@
 package portaltest
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/portald/portald/portal"
 )
 
-// Pods tell who is inside the cluster beside the node itself: who has one of these addresses, and who comes in by one
-// of these interfaces.
-type Pods = portal.LocalDetector
-
-// Traffic runs what every Writer must do to packets. Open makes one in a node of its own, once a test; it knows the
-// daemon's own dials by portal.DefaultDials.
-func Traffic(t *testing.T, open func(inside Pods) (portal.Writer, error)) {
-	inside := Pods{Sources: prefixes("10.244.0.0/24", "fd00:244::/64"), Interface: "bridge0", InterfacePrefix: "pod"}
+// Traffic runs what every Writer must do to packets. Open opens one in the namespace of the calling thread, once a
+// test. Its mark of the daemon's own packets to endpoints is portal.DefaultDials.
+func Traffic(t *testing.T, open func(portal.LocalDetector) (portal.Writer, error)) {
+	detector := portal.LocalDetector{
+		Sources: prefixes("10.244.0.0/24", "fd00:244::/64"), Interface: "bridge0", InterfacePrefix: "pod",
+	}
 	for _, test := range []struct {
 		name string
 		run  func(*Site)
 	}{
 		{"RedirectAndReject", redirectAndReject},
 		{"DropAnswersNothing", dropAnswersNothing},
-		{"InsideAlone", insideAlone},
+		{"InsideOnly", insideOnly},
 		{"GuardsOpenPorts", guardsOpenPorts},
-		{"DialsAreNotLed", dialsAreNotLed},
+		{"OwnDialsAreNotRedirected", ownDialsAreNotRedirected},
 		{"GuardsByRanges", guardsByRanges},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := NewSite(t, func() (portal.Writer, error) { return open(inside) })
+			s := NewSite(t, func() (portal.Writer, error) { return open(detector) })
 			s.UnlimitICMP()
 			s.Write(SitePortals())
 			test.run(s)
@@ -41,23 +41,32 @@ func redirectAndReject(s *Site) {
 	}
 }
 
-// What a node's own firewall drops the node itself may be told of: a datagram of its own is refused.
+// The node's own datagrams are not among it: a kernel that drops one tells the sender.
 func dropAnswersNothing(s *Site) {
 	s.expectAll(s.Client, "the client", "83", Silence, "tcp", "udp")
 	s.expectAll(s.Node, "the node", "83", Silence, "tcp")
 }
 
-// The daemon's listener serves the node itself, and pods by whatever tells that they are; nobody else hears of it.
-func insideAlone(s *Site) {
+// A Redirect for clients inside the cluster serves the node, and pods however they are detected, and drops flows of
+// others.
+func insideOnly(s *Site) {
 	for why, pod := range map[string]*Namespace{
-		"a pod by address":          s.Pod("eth1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64")),
-		"a pod by interface":        s.Pod("bridge0", prefixes("10.7.0.2/24", "fd00:7::2/64"), prefixes("10.7.0.1/24", "fd00:7::1/64")),
-		"a pod by interface prefix": s.Pod("pod1", prefixes("10.8.0.2/24", "fd00:8::2/64"), prefixes("10.8.0.1/24", "fd00:8::1/64")),
+		"a pod by address":          s.podOf("eth1", 244),
+		"a pod by interface":        s.podOf("bridge0", 7),
+		"a pod by interface prefix": s.podOf("pod1", 8),
 		"the node":                  s.Node,
 	} {
 		s.expectAll(pod, why, "82", Answered, "tcp", "udp")
 	}
 	s.expectAll(s.Client, "the client", "82", Silence, "tcp", "udp")
-	s.expectAll(s.Pod("bridge01", prefixes("10.9.0.2/24", "fd00:9::2/64"), prefixes("10.9.0.1/24", "fd00:9::1/64")),
-		"a stranger by another interface", "82", Silence, "tcp", "udp")
+	s.expectAll(s.podOf("bridge01", 9), "a client by another interface", "82", Silence, "tcp", "udp")
+}
+
+// podOf is a Pod with addresses of 10.NUMBER.0.0/24 and fd00:NUMBER::/64.
+func (s *Site) podOf(device string, number int) *Namespace {
+	s.Helper()
+	of := func(low int) []netip.Prefix {
+		return prefixes(fmt.Sprintf("10.%d.0.%d/24", number, low), fmt.Sprintf("fd00:%d::%d/64", number, low))
+	}
+	return s.Pod(device, of(2), of(1))
 }

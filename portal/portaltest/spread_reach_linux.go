@@ -10,25 +10,25 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// led is what becomes of a client at some frontends of an offer.
-type led struct {
+// reach is what a client reaches at some frontends of an offer.
+type reach struct {
 	from  *Party
 	kinds []service.Kind
 	by    string // the endpoints that answer, every one of them; empty = silence
 	as    look
 }
 
-// look is whom endpoints see.
+// look is the client address that endpoints see.
 type look uint8
 
 const (
-	own         look = iota // the client, but never themselves: then the node
-	masqueraded             // the node
+	own         look = iota // that of the client, or of the node for an endpoint that reaches itself
+	masqueraded             // that of the node
 	anyone
 )
 
-// expect asks each of these at once, in both families and protocols.
-func (s *spreading) expect(o *offer, all ...led) {
+// expect checks all of these concurrently, in both families and protocols.
+func (s *spreading) expect(o *offer, all ...reach) {
 	s.Helper()
 	var asked sync.WaitGroup
 	for _, l := range all {
@@ -43,8 +43,8 @@ func (s *spreading) expect(o *offer, all ...led) {
 	asked.Wait()
 }
 
-// check asks often enough that an endpoint stays out by chance or nearly does, once in a million times.
-func (s *spreading) check(o *offer, l led, kind service.Kind, v6 bool, network string) {
+// check asks so often that an endpoint gets too few connections by chance once in a million times.
+func (s *spreading) check(o *offer, l reach, kind service.Kind, v6 bool, network string) {
 	s.Helper()
 	addr := o.dial(kind, v6)
 	what := fmt.Sprintf("the %s asks %s of %s, %s %s", l.from.Name, kind, o.name, network, addr)
@@ -72,7 +72,7 @@ func (s *spreading) check(o *offer, l led, kind service.Kind, v6 bool, network s
 	}
 }
 
-// silent asks once. A datagram of the node's own that is dropped may be refused.
+// silent asks once. For the node's own datagrams, a drop may look like a refusal.
 func (s *spreading) silent(what string, from *Party, network, addr string) {
 	s.Helper()
 	got := Asks(from.Namespace, network, addr, netip.Addr{}, 1, silenceTime)[0]
@@ -84,8 +84,8 @@ func (s *spreading) silent(what string, from *Party, network, addr string) {
 	}
 }
 
-// seen is the client that the endpoint that answered, if one did, must have seen.
-func (s *spreading) seen(l led, r Reply, v6 bool) netip.Addr {
+// seen is the client address that the endpoint of a reply must have seen.
+func (s *spreading) seen(l reach, r Reply, v6 bool) netip.Addr {
 	if r.By == "" || l.as == anyone {
 		return r.Saw
 	}

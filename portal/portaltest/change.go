@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// targetsMove has each portal go from each target to each other.
-func targetsMove(t *trial) {
+// targetsChange has each portal go from each target to each other.
+func targetsChange(t *trial) {
 	random := rand.New(rand.NewPCG(7, 7))
 	portals := t.portals(random, 40)
 	w := t.writer()
@@ -63,8 +63,8 @@ func (t *trial) targets(random *rand.Rand, portals []portal.Portal) [][]portal.T
 	return out
 }
 
-// poolsMove has each owner's endpoints change, one owner an Update.
-func poolsMove(t *trial) {
+// poolsChange has each owner's endpoints change, one owner an Update.
+func poolsChange(t *trial) {
 	random := rand.New(rand.NewPCG(9, 9))
 	portals := t.portals(random, 60)
 	state := State{}
