@@ -110,7 +110,10 @@ func (s *state) count(n int, p portal.Portal) {
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
 		if p.Family == s.ip {
-			s.shared.Add(choose(open, 1, -1), entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}})
+			e := entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}}
+			if guarded := s.shared.Counts()[e] > 0; guarded != open {
+				s.shared.Add(choose(open, 1, -1), e)
+			}
 		}
 	}
 }

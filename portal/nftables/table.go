@@ -45,14 +45,14 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 // guard takes note of proxy ports that were opened or closed.
 func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
-		if p.Family != t.ip || t.open[p] == open {
+		if p.Family != t.ip {
 			continue
 		}
 		if t.open[p] = open; !open {
 			delete(t.open, p)
 		}
-		t.state.guard(map[portal.ProxyPort]bool{p: open})
 	}
+	t.state.guard(changes)
 }
 
 // replace rewrites all chains and elements, except the clients in affinity sets. If one transaction has room, all takes
