@@ -28,6 +28,7 @@ type competitor struct {
 	name, label string
 	program     string // command it needs; none: the kernel alone
 	mode        string // of portald, where the kernel carries; none: userspace
+	engine      string // of portald in userspace mode; none: its own choice
 	path        string // of another portald than the one that is measured
 	services    int    // further ones of portald, beside the one that is measured
 	from        string // where program and file come from
@@ -48,6 +49,7 @@ func competitors(before string) []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
 	all := []competitor{
 		portaldIn(userspace),
+		portaldIn(userspace).on("goroutine"),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",
 			start: haproxy(true)},
 		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy",

@@ -41,6 +41,12 @@ func portaldIn(mode string) competitor {
 	return c
 }
 
+// on is the same with an engine that is not its own choice.
+func (c competitor) on(engine string) competitor {
+	c.name, c.label, c.engine = c.name+"-"+engine, c.label+", "+engine+" engine", engine
+	return c
+}
+
 // at is another portald in the same mode.
 func (c competitor) at(path string) competitor {
 	c.name, c.label, c.path = c.name+"-before", c.label+", before", path
@@ -59,11 +65,17 @@ func startPortald(b *bed) ([]string, error) {
 	if err := b.manifests(b.services); err != nil {
 		return nil, err
 	}
-	return slices.Concat(asDeployed(), []string{b.portald(),
+	args := slices.Concat(asDeployed(), []string{b.portald(),
 		"--hostname-override", thisNode,
 		"--healthz-bind-address", healthAt,
 		"--metrics-bind-address", metricsAt,
-	}, b.what()), nil
+	}, b.what())
+	if b.engine == "" {
+		return args, nil
+	}
+	config := "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\nengine: " + b.engine + "\n"
+	file, err := b.file("config.yaml", config)
+	return append(args, "--config", file), err
 }
 
 // portald is the path of the program.

@@ -34,7 +34,7 @@ func (w workload) title() string { return w.name }
 func everyone(c competitor) bool         { return c.mode == userspace }
 func withUDP(c competitor) bool          { return c.udp }
 func proxies(c competitor) bool          { return c.program != "" && c.mode == userspace }
-func portaldAlone(c competitor) bool     { return c.records() }
+func portaldAlone(c competitor) bool     { return c.records() && c.engine == "" }
 func kernelModes(c competitor) bool      { return c.mode != userspace }
 func labelled(w, what string) string     { return w + ", " + what }
 func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
