@@ -57,14 +57,19 @@ func newSection(title string, define func(*pflag.FlagSet)) Section {
 
 // defineOwn defines the flags that are not settings.
 func (f *Flags) defineOwn(set *pflag.FlagSet) {
-	set.StringVar(&f.File, "config", "", "`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both; changes are followed. "+
-		"Beside a KubeProxyConfiguration flags that kube-proxy has too have no effect, except those of the log and "+
-		"--hostname-override. portald's own flags override the file")
-	set.StringVar(&f.WriteTo, "write-config-to", "", "write the configuration made from file, flags and defaults to this `FILE`, and exit")
+	set.StringVar(&f.File, "config", "",
+		"`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both; changes are followed. "+
+			"Beside a KubeProxyConfiguration flags that kube-proxy has too have no effect, except those of the log and "+
+			"--hostname-override. portald's own flags override the file")
+	set.StringVar(&f.WriteTo, "write-config-to", "",
+		"write the configuration made from file, flags and defaults to this `FILE`, and exit")
 	set.BoolVar(&f.Cleanup, "cleanup", false, "remove all rules of portald from this host, and exit")
-	set.BoolVar(&f.InitOnly, "init-only", false, "do what needs all capabilities of root, and exit: the daemon itself then needs NET_ADMIN only")
-	set.Uint16Var(&f.healthPort, "healthz-port", 10256, "`PORT` of the health server, 0: none; replaced by --healthz-bind-address")
-	set.Uint16Var(&f.metricsPort, "metrics-port", 10249, "`PORT` of the metrics server, 0: none; replaced by --metrics-bind-address")
+	set.BoolVar(&f.InitOnly, "init-only", false,
+		"do what needs all capabilities of root, and exit: the daemon itself then needs NET_ADMIN only")
+	set.Uint16Var(&f.healthPort, "healthz-port", 10256,
+		"`PORT` of the health server, 0: none; replaced by --healthz-bind-address")
+	set.Uint16Var(&f.metricsPort, "metrics-port", 10249,
+		"`PORT` of the metrics server, 0: none; replaced by --metrics-bind-address")
 	for _, deprecated := range []string{"healthz-port", "metrics-port"} {
 		set.Lookup(deprecated).Hidden = true
 	}

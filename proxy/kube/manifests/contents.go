@@ -15,12 +15,14 @@ type contents struct {
 	others   map[string]int // number of objects by kind that is not read
 	problems []string
 	refused  map[translate.Key]struct{} // keep their last valid state
-	unnamed  bool                       // the name of something refused is unknown: all objects that are missing now are kept
+	unnamed  bool                       // something refused has no known name: keep all missing objects
 }
 
 // contents collects the decoded fragments in order. Of an object that is there twice the first is served.
 func (r *reading) contents() contents {
-	c := contents{objects: map[translate.Key]translate.Object{}, others: map[string]int{}, refused: map[translate.Key]struct{}{}}
+	c := contents{
+		objects: map[translate.Key]translate.Object{}, others: map[string]int{}, refused: map[translate.Key]struct{}{},
+	}
 	for i, f := range r.fragments {
 		for _, d := range r.results[i] {
 			f.item = max(f.item, d.item)

@@ -42,7 +42,8 @@ func newObject(meta typeMeta) (metav1.Object, error) {
 	case read:
 		return nil, fmt.Errorf("apiVersion: %q of kind %s is not read; convert it to %s", meta.APIVersion, meta.Kind, version)
 	case misspelt(kind):
-		return nil, fmt.Errorf("kind: no %q is in apiVersion %q of Kubernetes; check the spelling of both", meta.Kind, meta.APIVersion)
+		return nil, fmt.Errorf("kind: no %q is in apiVersion %q of Kubernetes; check the spelling of both",
+			meta.Kind, meta.APIVersion)
 	}
 	return nil, nil
 }
@@ -50,7 +51,8 @@ func newObject(meta typeMeta) (metav1.Object, error) {
 // versionRead is the apiVersion in which a kind is read; false if it is not read.
 func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
 	switch {
-	case kind.Group == corev1.GroupName && (kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode)):
+	case kind.Group == corev1.GroupName &&
+		(kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode)):
 		return corev1.SchemeGroupVersion.String(), true
 	case kind.Group == discoveryv1.GroupName && kind.Kind == string(translate.KindEndpointSlice):
 		return discoveryv1.SchemeGroupVersion.String(), true
@@ -68,7 +70,8 @@ func misspelt(kind schema.GroupVersionKind) bool {
 	case scheme.Scheme.IsGroupRegistered(kind.Group):
 		return len(scheme.Scheme.VersionsForGroupKind(kind.GroupKind())) == 0
 	case strings.HasSuffix(kind.Group, ".k8s.io"):
-		return slices.Contains([]translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode}, translate.Kind(kind.Kind))
+		read := []translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode}
+		return slices.Contains(read, translate.Kind(kind.Kind))
 	}
 	return false
 }

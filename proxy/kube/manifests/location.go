@@ -65,7 +65,9 @@ func (l *location) scan() (stale []*file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(l.files, func(_ string, f *file) bool { return f.info == nil && len(f.objects) == 0 }) // were removed before
+	maps.DeleteFunc(l.files, func(_ string, f *file) bool {
+		return f.info == nil && len(f.objects) == 0 // removed before
+	})
 	for _, path := range paths {
 		l.file(path)
 	}

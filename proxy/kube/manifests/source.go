@@ -39,7 +39,8 @@ type Source struct {
 func New(paths []string, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
 		paths: paths, cache: cache, log: log, synced: make(chan struct{}), seed: maphash.MakeSeed(),
-		files: map[translate.Key][]*file{}, served: map[translate.Key]translate.Object{}, duplicates: map[translate.Key]string{},
+		files: map[translate.Key][]*file{}, served: map[translate.Key]translate.Object{},
+		duplicates: map[translate.Key]string{},
 	}
 }
 

@@ -89,7 +89,8 @@ func (s *Source) warnOfDuplicate(key translate.Key, files []*file) {
 	for _, f := range files[1:] {
 		fmt.Fprintf(&ignored, " %s", f.path)
 	}
-	text := fmt.Sprintf("%s is in several files: that of %s is served, ignored are those of%s", key, files[0].path, &ignored)
+	text := fmt.Sprintf("%s is in several files: that of %s is served, ignored are those of%s",
+		key, files[0].path, &ignored)
 	if s.duplicates[key] != text {
 		s.duplicates[key] = text
 		s.log.Warn(text)

@@ -96,7 +96,8 @@ func affinityOf(svc *corev1.Service, on objectReport) time.Duration {
 	case corev1.ServiceAffinityNone, "":
 		return 0
 	default:
-		on.add("spec.sessionAffinity", string(svc.Spec.SessionAffinity), "is not an affinity, None is used; write None or ClientIP")
+		on.add("spec.sessionAffinity", string(svc.Spec.SessionAffinity),
+			"is not an affinity, None is used; write None or ClientIP")
 		return 0
 	}
 	config := svc.Spec.SessionAffinityConfig

@@ -40,7 +40,8 @@ func healthCheckPort(svc *corev1.Service, local bool, on objectReport) uint16 {
 	case port == 0:
 		return 0
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !local:
-		on.add(field, port, "needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; write them, or remove the port")
+		on.add(field, port,
+			"needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; write them, or remove the port")
 		return 0
 	case !isPort(port):
 		on.add(field, port, "must be 1 to 65535; health checks of load balancers fail")

@@ -61,7 +61,8 @@ func restConfig(o ClientOptions) (*rest.Config, error) {
 	case o.Kubeconfig == "":
 		return nil, fmt.Errorf("use API server %s: %w", o.Master, err)
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("read kubeconfig %s: it names no cluster; write one, and a context that is the current-context",
+		return nil, fmt.Errorf("read kubeconfig %s: it names no cluster; write one, and a context that is the "+
+			"current-context",
 			o.Kubeconfig)
 	}
 	return nil, fmt.Errorf("read kubeconfig %s: %w", o.Kubeconfig, err)

@@ -52,7 +52,9 @@ type event struct {
 
 // NewRecorder returns a Recorder for the node and the Services of a cache.
 func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Recorder {
-	sink := &eventSink{EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log}
+	sink := &eventSink{
+		EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log,
+	}
 	return &Recorder{client: client, cache: cache, log: log, sink: sink,
 		queue: make(chan event, eventQueue), common: make(chan event, eventQueue)}
 }
