@@ -113,7 +113,7 @@ func (f *front) under(p service.Policy) {
 	f.change(func(v *splice.View) { v.Port = &service.Port{Policy: p} })
 }
 
-// at moves the frontend elsewhere, so that what comes to the proxy port comes from no portal.
+// moveFrontend moves the frontend elsewhere, so that what comes to the proxy port comes from no portal.
 func (f *front) moveFrontend(to string) {
 	f.change(func(v *splice.View) {
 		v.Exposures = slices.Clone(v.Exposures)

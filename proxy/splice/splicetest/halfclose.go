@@ -54,7 +54,8 @@ func halfCloseByEndpoint(t *trial) {
 	if got := <-received; got != "late words" {
 		t.Fatalf("endpoint received %q", got)
 	}
-	if rec := d.record(); rec.ClosedBy != splice.Endpoint || rec.CloseType != splice.FIN || rec.Outcome != splice.OutcomeOK {
+	rec := d.record()
+	if rec.ClosedBy != splice.Endpoint || rec.CloseType != splice.FIN || rec.Outcome != splice.OutcomeOK {
 		t.Errorf("record %+v", rec)
 	}
 }

@@ -77,7 +77,7 @@ func leaveToSuccessor(t *trial) {
 	f.Drain()
 	old.stop()
 	if _, err := open.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the client of a connection that nobody has taken over sees %v, want its end", err)
+		t.Errorf("the client of a connection without a successor sees %v, want its end", err)
 	}
 	old.noRecord(10 * time.Millisecond)
 
