@@ -16,7 +16,7 @@ import (
 type Conn struct {
 	life
 	owner   Owner
-	holder  *holder // who has what it takes; nil: it was refused
+	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials
 	ended   bool    // StepEnd was returned
 	eof     Side    // whose stream ended first
@@ -46,9 +46,9 @@ type StepKind uint8
 
 // The steps.
 const (
-	StepNone      StepKind = iota // wait for what was posted or asked before
+	StepNone      StepKind = iota // nothing: go on as before
 	StepDial                      // connect to the endpoint, then call Connected or Failed
-	StepWait                      // call Expired; meanwhile tell by Broken if the client leaves
+	StepWait                      // call Expired; meanwhile call Broken if the client leaves
 	StepCarry                     // carry bytes both ways
 	StepHalfClose                 // close the other side for writing, and go on with the other direction
 	StepEnd                       // close both sockets, then call Closed
@@ -79,7 +79,7 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	return c.advance(c.start(iface, now), now)
 }
 
-// take takes what a connection needs. The outcome is empty when it is there.
+// take takes what a connection needs from the account. The outcome is empty if it could.
 func (c *Conn) take() Outcome {
 	core := c.front.core
 	h := core.account.holder(c.front.tenant, c.clientAddr())
@@ -190,7 +190,7 @@ func (c *Conn) Moved(now time.Duration) { c.last = now }
 // FirstByte notes that the endpoint has sent something. It is called once.
 func (c *Conn) FirstByte(now time.Duration) { c.firstByte(now) }
 
-// HalfClosed tells whether one of the streams has ended.
+// HalfClosed reports whether one of the streams has ended.
 func (c *Conn) HalfClosed() bool { return c.eof != "" }
 
 // EOF ends the stream from one side, all of which was passed on. It is called once for each side.
@@ -273,7 +273,7 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 // cutSoon implements member.
 func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
 
-// Ended tells whether StepEnd was returned.
+// Ended reports whether StepEnd was returned.
 func (c *Conn) Ended() bool { return c.ended }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.

@@ -28,7 +28,7 @@ func (c *Core) Subscribe(e Events) (cancel func()) {
 
 type subscription struct{ Events }
 
-// subscribers is a list that is replaced as a whole, so that to look at it costs a load where it is empty.
+// subscribers is a list that is replaced as a whole, so that reading it costs one atomic load.
 type subscribers struct {
 	mu   sync.Mutex // held by change
 	list atomic.Pointer[[]*subscription]

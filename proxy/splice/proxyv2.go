@@ -15,7 +15,8 @@ const (
 	proxyMost      = 52
 )
 
-// proxyHeader tells an endpoint who the client is and what it dialled, both of one family.
+// proxyHeader is the header with which an endpoint learns the address of the client and the one that it dialled, both
+// of one family.
 func proxyHeader(client, dst netip.AddrPort) []byte {
 	family, size := byte(proxyTCP4), byte(2*4+2*2)
 	if client.Addr().Is6() {

@@ -22,7 +22,8 @@ type Live struct {
 	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
 }
 
-// Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and anybody reads it.
+// Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and any goroutine reads
+// it.
 type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64 }
 
 // Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.

@@ -25,7 +25,7 @@ func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
 	return service.Exposure{}, false
 }
 
-// admits tells whether the source ranges allow the client to use that kind of frontend.
+// admits reports whether the source ranges allow the client to use that kind of frontend.
 func (v *View) admits(client netip.Addr, kind service.Kind) bool {
 	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
 		return true

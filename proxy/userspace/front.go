@@ -107,7 +107,8 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 
 // openProxyPort takes a free proxy port and listens there.
 func (c *Carrier) openProxyPort(key frontKey, f *front) error {
-	port, err := c.ports.take(key, func(port uint16) (retry bool, err error) {
+	claimed := c.opts.Claim(key.name, key.family)
+	port, err := c.ports.take(key, claimed, func(port uint16) (retry bool, err error) {
 		err = f.Listen(proxyAddress(key.family, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})

@@ -19,7 +19,7 @@ func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	for _, family := range service.IPFamilies() {
 		usable, proxyPort := sp.UsableEndpoints(family), uint16(0)
 		if wanted(sp, usable, family) {
-			port, none := p.ports.take(frontKey{sp.Name, family}, func(uint16) (bool, error) { return false, nil })
+			port, none := p.ports.take(frontKey{sp.Name, family}, 0, func(uint16) (bool, error) { return false, nil })
 			proxyPort, err = port, errors.Join(err, none)
 		}
 		for _, x := range sp.ExposuresOf(family) {

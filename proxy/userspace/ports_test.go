@@ -17,7 +17,7 @@ func TestProxyPorts(t *testing.T) {
 	foreign := map[uint16]bool{101: true}
 	take := func(want uint16) {
 		t.Helper()
-		got, err := p.take(tcp, func(port uint16) (bool, error) { return foreign[port], nil })
+		got, err := p.take(tcp, 0, func(port uint16) (bool, error) { return foreign[port], nil })
 		if got != want || err != nil {
 			t.Errorf("took %d, %v, want %d", got, err, want)
 		}
@@ -35,10 +35,10 @@ func TestProxyPorts(t *testing.T) {
 	p.release(tcp, 103)
 	take(102)
 	take(103) // at rest, but there is no other
-	if _, err := p.take(tcp, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
+	if _, err := p.take(tcp, 0, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
 		t.Errorf("all are taken: %v", err)
 	}
-	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6},
+	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6}, 0,
 		func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
 		t.Errorf("UDP has ports of its own: %d, %v", port, err)
 	}
@@ -61,9 +61,33 @@ func TestProxyPortsHaveNoGaps(t *testing.T) {
 	p := newProxyPorts(DefaultPortRange())
 	key := frontKey{service.PortName{Protocol: service.TCP}, service.IPv4}
 	for n := range 10_000 {
-		port, err := p.take(key, func(uint16) (bool, error) { return false, nil })
+		port, err := p.take(key, 0, func(uint16) (bool, error) { return false, nil })
 		if want := p.within.First + uint16(n); port != want || err != nil {
 			t.Fatalf("took %d, %v, want %d", port, err, want)
+		}
+	}
+}
+
+// A service port has the proxy port that it had with a predecessor, unless that is in use or out of the range.
+func TestClaimedProxyPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		claimed, want uint16
+		inUse         bool
+	}{
+		"free":         {claimed: 105, want: 105},
+		"in use":       {claimed: 105, want: 100, inUse: true},
+		"out of range": {claimed: 99, want: 100},
+		"none":         {want: 100},
+	} {
+		p := newProxyPorts(PortRange{100, 109})
+		key := frontKey{service.PortName{Protocol: service.TCP}, service.IPv4}
+		got, err := p.take(key, c.claimed, func(port uint16) (bool, error) { return c.inUse && port == c.claimed, nil })
+		if got != c.want || err != nil {
+			t.Errorf("%s: took %d, %v, want %d", name, got, err, c.want)
+		}
+		other, err := p.take(key, c.claimed, func(uint16) (bool, error) { return false, nil })
+		if other == got || err != nil {
+			t.Errorf("%s: took %d twice, %v", name, other, err)
 		}
 	}
 }
