@@ -50,7 +50,7 @@ func dials(b *apibed.Bed, n *cluster.Namespace) {
 		annotated(n, "cart", int32(port), want.settings)
 		var r bed.Record
 		b.Eventually(fmt.Sprintf("%d dials", len(want.atLeast)), func() bool {
-			a, _ := bed.AskWithin(apibed.ApiAnswer, site.Client, "tcp", bed.HostPort(s.Spec.ClusterIP, port))
+			a, _ := bed.AskWithin(apibed.AnswerTimeout, site.Client, "tcp", bed.HostPort(s.Spec.ClusterIP, port))
 			if !a.Client.IsValid() {
 				return false // it is not served yet
 			}
@@ -113,7 +113,7 @@ func holds(b *apibed.Bed, pod string) int32 {
 // open connects, and leaves the connection open until the test ends.
 func open(b *apibed.Bed, client *topology.Host, address string) net.Conn {
 	b.Helper()
-	c, err := bed.Dial(apibed.ApiPatience, client, "tcp", address)
+	c, err := bed.Dial(apibed.ChangeTimeout, client, "tcp", address)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (f *faults) linkCut() {
 			f.Errorf("waited %v for the loss to be said", noticed)
 		}
 		f.healthy()
-		if got := apibed.Meets(apibed.ApiAnswer, f.site.Client, "tcp", m.gone); got != "a0" {
+		if got := apibed.Outcome(apibed.AnswerTimeout, f.site.Client, "tcp", m.gone); got != "a0" {
 			f.Errorf("a Service that is known meets %s, want a0", got)
 		}
 		f.link("-D")
@@ -88,9 +88,9 @@ func (m *missed) known() {
 	m.meet(m.moved, "a1")
 	m.meet(m.anew, "a1")
 	m.meet(m.bare, apibed.Refused)
-	m.meet(m.gone, apibed.Silence)
+	m.meet(m.gone, apibed.NoReply)
 	if m.again != m.anew {
-		m.meet(m.again, apibed.Silence)
+		m.meet(m.again, apibed.NoReply)
 	}
 	if rules := m.site.Rules(); strings.Contains(rules, "faults/gone") {
 		m.Errorf("rules of a Service that was deleted:\n%s", rules)

@@ -30,7 +30,7 @@ func proxyName(b *apibed.Bed, n *cluster.Namespace) {
 		}
 	}
 	answers(plain, "a0")
-	b.Answers(s.Client, "tcp", apibed.On80(labelled.Spec.ClusterIP), apibed.Silence)
+	b.Answers(s.Client, "tcp", apibed.On80(labelled.Spec.ClusterIP), apibed.NoReply)
 
 	other := *s.Bed
 	other.Dir = b.TempDir()

@@ -103,7 +103,7 @@ func configChanges(b *apibed.Bed, n *cluster.Namespace, d *bed.Daemon, text stri
 	n.SetReady("silent", false)
 	b.Eventually("a more verbose log", func() bool { return strings.Contains(d.Log.String(), "level=debug") })
 
-	d.Errors = true
+	d.ExpectErrors = true
 	d.WriteManifest("config.yaml", text+"connectTimeouts: [1s, -1s]\nsmile: yes\n")
 	b.Eventually("both mistakes to be said", func() bool {
 		said := d.Log.String()

@@ -27,7 +27,7 @@ func (f *faults) diskFull() {
 	service.Spec.Ports[0].Protocol, slice.Ports[0].Protocol = corev1.ProtocolUDP, new(corev1.ProtocolUDP)
 	to := f.write(service, slice)
 	f.site.Eventually("datagrams to be answered", func() bool {
-		return apibed.Meets(apibed.APISilence, f.site.Client, "udp", to) == "a0"
+		return apibed.Outcome(apibed.NoReplyTimeout, f.site.Client, "udp", to) == "a0"
 	})
 
 	d, t := f.site.D, startTraffic(f.site.Bed, f.cart)

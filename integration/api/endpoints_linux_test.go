@@ -64,7 +64,7 @@ func terminating(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Node, local, "b0") // from inside
 	n.SetReady("b0", false)
 	b.AnswersBoth(there.Client, cluster, "a0", "a1")
-	b.AnswersBoth(there.Client, local, apibed.Silence)
+	b.AnswersBoth(there.Client, local, apibed.NoReply)
 	n.SetReady("a1", false)
 	b.AnswersBoth(here.Client, cluster, "a0")
 	b.AnswersBoth(here.Client, local, "a0")
@@ -96,10 +96,10 @@ func affinityChanges(b *apibed.Bed, n *cluster.Namespace) {
 		return &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &n}}
 	}
 	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.SessionAffinityConfig = seconds(1) })
-	first := apibed.Meets(apibed.ApiAnswer, client, "tcp", ip)
+	first := apibed.Outcome(apibed.AnswerTimeout, client, "tcp", ip)
 	b.Eventually("a client that was silent for longer than a second to be bound anew", func() bool {
 		time.Sleep(1100 * time.Millisecond)
-		return apibed.Meets(apibed.ApiAnswer, client, "tcp", ip) != first
+		return apibed.Outcome(apibed.AnswerTimeout, client, "tcp", ip) != first
 	})
 	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.SessionAffinityConfig = seconds(86400) })
 	becomesBound(b, client, ip)
@@ -118,9 +118,9 @@ func becomesBound(b *apibed.Bed, client *topology.Host, address string) {
 		b.Eventually("a client to be bound", func() bool {
 			pods := map[string]bool{}
 			for range 6 {
-				pods[apibed.Meets(apibed.ApiAnswer, client, network, address)] = true
+				pods[apibed.Outcome(apibed.AnswerTimeout, client, network, address)] = true
 			}
-			return len(pods) == 1 && !pods[apibed.Refused] && !pods[apibed.Silence]
+			return len(pods) == 1 && !pods[apibed.Refused] && !pods[apibed.NoReply]
 		})
 	}
 }

@@ -56,7 +56,7 @@ func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(older.Spec.ClusterIP), "a0")
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(free), "a0")
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(contested), "a0")
-	b.Answers(b.Sites[0].Client, "tcp", apibed.On80(other), apibed.Silence)
+	b.Answers(b.Sites[0].Client, "tcp", apibed.On80(other), apibed.NoReply)
 	if shown := n.Kubectl("", "describe", "service", "a-older"); !strings.Contains(shown, "InvalidSetting") {
 		b.Errorf("kubectl describe shows no event:\n%s", shown)
 	}

@@ -75,12 +75,12 @@ func (f *faults) serves(args ...string) {
 func (f *faults) meet(to, want string) {
 	f.Helper()
 	const patience = time.Minute
-	limit := apibed.ApiAnswer
-	if want == apibed.Silence {
-		limit = apibed.APISilence
+	limit := apibed.AnswerTimeout
+	if want == apibed.NoReply {
+		limit = apibed.NoReplyTimeout
 	}
 	got := ""
-	if !bed.Within(patience, func() bool { got = apibed.Meets(limit, f.site.Client, "tcp", to); return got == want }) {
+	if !bed.Within(patience, func() bool { got = apibed.Outcome(limit, f.site.Client, "tcp", to); return got == want }) {
 		f.Fatalf("%s meets %s after %v, want %s", to, got, patience, want)
 	}
 }

@@ -202,7 +202,7 @@ func (m *many) look(s *scaled, changed time.Time) {
 	to, generation := bed.HostPort(s.ip, s.port), s.generation
 	m.looks.Go(func() {
 		var last string
-		if bed.Within(apibed.ApiPatience, func() bool {
+		if bed.Within(apibed.ChangeTimeout, func() bool {
 			a, err := bed.Ask(m.site.Client, "tcp", to)
 			last = fmt.Sprint(a.Pod, err)
 			is, ours := s.since(a.Pod)

@@ -111,7 +111,7 @@ func insideIsTold(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
 			b.Answers(b.Pod("a1"), network, nodePort(network), outside...)
 		}
 	}
-	each([]string{"a0"}, []string{apibed.Silence})
+	each([]string{"a0"}, []string{apibed.NoReply})
 	own := s.Name + "0"
 	b.AddPods(n, "shop", own)
 	each([]string{"a0", own}, []string{own})

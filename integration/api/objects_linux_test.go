@@ -100,7 +100,7 @@ func (o *objects) removeSlice(name string) {
 func (o *objects) tries(what string, do func() error) {
 	o.bed.Helper()
 	var err error
-	if !bed.Within(apibed.ApiPatience, func() bool {
+	if !bed.Within(apibed.ChangeTimeout, func() bool {
 		err = do()
 		return err == nil || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 	}) {

@@ -33,7 +33,7 @@ func internalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	}
 	n.Remove("b0")
 	for _, client := range from(there) {
-		b.AnswersBoth(client, ip, apibed.Silence)
+		b.AnswersBoth(client, ip, apibed.NoReply)
 	}
 	b.Answers(there.Client, "tcp", bed.HostPort(there.Node.IPv4.String(), nodePortOf(s, "tcp")), "a0", "a1")
 	n.Remove("a0")
@@ -76,8 +76,8 @@ func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	inside("a0", "b0")
 	b.AnswersBoth(here.Client, apibed.On80(s.Spec.ClusterIP), "a0", "b0")
 	n.Remove("b0")
-	at(there.Client, there, apibed.Silence)
-	b.Answers(here.Client, "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), apibed.Silence) // by way of both nodes
+	at(there.Client, there, apibed.NoReply)
+	b.Answers(here.Client, "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), apibed.NoReply) // by way of both nodes
 	inside("a0")
 	policy := func(p corev1.ServiceExternalTrafficPolicy) {
 		n.ChangeService("shop", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = p })
@@ -85,7 +85,7 @@ func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	policy(corev1.ServiceExternalTrafficPolicyCluster)
 	at(there.Client, there, "a0")
 	policy(corev1.ServiceExternalTrafficPolicyLocal)
-	at(there.Client, there, apibed.Silence)
+	at(there.Client, there, apibed.NoReply)
 	n.Remove("a0")
 	at(there.Client, there, apibed.Refused) // there are none anywhere
 	at(here.Client, here, apibed.Refused)
@@ -158,7 +158,7 @@ func checks(b *apibed.Bed, s *apibed.Site, port, want int) {
 	var code int
 	var said string
 	var err error
-	ok := bed.Within(apibed.ApiPatience, func() bool {
+	ok := bed.Within(apibed.ChangeTimeout, func() bool {
 		code, said, err = bed.Fetch(s.Client, joinPort(s.Node, port), "/any/path")
 		return err == nil && code == status && strings.Contains(said, body)
 	})
@@ -182,7 +182,7 @@ func sourceRanges(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(there.Net.Pod(2), apibed.On80(balancer), "a0", "b0")
 	for _, client := range []*topology.Host{other, there.Client, here.Net.Pod(1)} {
 		b.Answers(client, "tcp", apibed.On80(balancer), apibed.Reset)
-		b.Answers(client, "udp", apibed.On80(balancer), apibed.Silence)
+		b.Answers(client, "udp", apibed.On80(balancer), apibed.NoReply)
 	}
 	n.ChangeService("shop", func(s *corev1.Service) {
 		s.Spec.LoadBalancerSourceRanges = []string{other.IPv4.String() + "/32"}

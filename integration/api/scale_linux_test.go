@@ -37,7 +37,7 @@ func (m *many) servedAtLast() {
 	began := time.Now()
 	left := slices.DeleteFunc(slices.Clone(m.all), func(s *scaled) bool { return s.deleted })
 	total := len(left)
-	for len(left) > 0 && time.Since(began) < 2*apibed.ApiPatience {
+	for len(left) > 0 && time.Since(began) < 2*apibed.ChangeTimeout {
 		left = m.stale(left)
 	}
 	for _, s := range left[:min(10, len(left))] {

@@ -35,11 +35,11 @@ func byHand(b *apibed.Bed, n *cluster.Namespace) {
 	each("b0")
 	n.Kubectl("", "patch", "service", "cart", "--type=json", "--patch",
 		`[{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]`)
-	b.Answers(b.Sites[1].Node, "tcp", ip, apibed.Silence)
+	b.Answers(b.Sites[1].Node, "tcp", ip, apibed.NoReply)
 	ip = ip[:len(ip)-1] + "1"
 	each("b0")
 	n.Kubectl("", "delete", "service", "cart")
-	b.Answers(b.Sites[0].Client, "tcp", ip, apibed.Silence)
+	b.Answers(b.Sites[0].Client, "tcp", ip, apibed.NoReply)
 }
 
 // namedPorts lead to another number in each pod.
@@ -90,7 +90,7 @@ func labels(b *apibed.Bed, n *cluster.Namespace) {
 	for _, label := range []string{"service.kubernetes.io/service-proxy-name=other", "service.kubernetes.io/headless="} {
 		b.AnswersBoth(b.Sites[1].Client, apibed.On80(s.Spec.ClusterIP), "a0")
 		n.Kubectl("", "label", "service", "cart", label)
-		b.Answers(b.Sites[1].Client, "tcp", apibed.On80(s.Spec.ClusterIP), apibed.Silence)
+		b.Answers(b.Sites[1].Client, "tcp", apibed.On80(s.Spec.ClusterIP), apibed.NoReply)
 		name, _, _ := bed.CutLast(label, "=")
 		n.Kubectl("", "label", "service", "cart", name+"-")
 	}
@@ -108,7 +108,7 @@ func apiServer(b *apibed.Bed, n *cluster.Namespace) {
 	address := bed.HostPort(n.Kubectl("", "get", "--namespace=default", "service", "kubernetes", "-o",
 		"jsonpath={.spec.clusterIP}"), 443)
 	for _, s := range b.Sites[:2] {
-		c, err := bed.Dial(apibed.ApiPatience, s.Net.Pod(0), "tcp", address)
+		c, err := bed.Dial(apibed.ChangeTimeout, s.Net.Pod(0), "tcp", address)
 		if err != nil {
 			b.Fatal(err)
 		}

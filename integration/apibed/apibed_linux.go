@@ -14,9 +14,9 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Bed is a control plane and its nodes: "a", "b" and so on, each in a zone of its own, "zone-a". All pods serve TCP and
-// UDP at podPort, and call themselves by their node and number: "a0". Parts of a test share it, each with a view of
-// its own.
+// Bed is a control plane with its nodes "a", "b" and so on, each in its own zone ("zone-a"). All pods serve TCP and UDP
+// at bed.PodPort and answer with the name of their node and their number: "a0". The parts of a test share one Bed, each
+// through a view with its own testing.T.
 type Bed struct {
 	*testing.T
 	net   *topology.Cluster
@@ -27,11 +27,12 @@ type Bed struct {
 // Site is one node of a cluster, with its clients and pods.
 type Site struct {
 	*bed.Bed
-	Name string      // the Node's
-	D    *bed.Daemon // the portald that serveAll or serveOn has started; nil: none
+	Name string      // name of the Node object
+	D    *bed.Daemon // the portald that ServeAll or ServeOn started; nil: none
 }
 
-// New makes the test run beside others, with a control plane of its own. Flags are those of "kubetest up".
+// New creates a control plane with nodes for the test and marks the test as parallel. The flags are passed to
+// "kubetest up".
 func New(t *testing.T, nodes, pods int, flags ...string) *Bed {
 	t.Helper()
 	cluster.Require(t, "go", "iptables-save", "ip6tables-save", "ip")
@@ -66,7 +67,7 @@ func (b *Bed) newSite(name string, n *topology.Net, pods int) *Site {
 	return s
 }
 
-// Part runs a part of the test beside others, with a namespace of its own.
+// Part runs a subtest in parallel with others, with its own namespace.
 func (b *Bed) Part(name string, part func(*Bed, *cluster.Namespace)) {
 	b.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +76,7 @@ func (b *Bed) Part(name string, part func(*Bed, *cluster.Namespace)) {
 	})
 }
 
-// As is the bed as another test sees it, one within this one.
+// As returns a view of the bed for a subtest.
 func (b *Bed) As(t *testing.T) *Bed {
 	view := *b
 	view.T, view.Sites = t, nil
@@ -96,13 +97,13 @@ func (s *Site) as(t *testing.T) *Site {
 	return &view
 }
 
-// Hosts are one of each kind: a client, the node itself, a pod.
+// Hosts returns one host of each kind: a client, the node and a pod.
 func (s *Site) Hosts() []*topology.Host { return []*topology.Host{s.Client, s.Node, s.Net.Pod(2)} }
 
-// clusterCIDR says which addresses are pods'.
+// clusterCIDR is the flag with the pod address ranges.
 const clusterCIDR = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56"
 
-// ServeAll starts a portald on each of these nodes and waits until they are ready.
+// ServeAll starts a portald on each of these nodes and waits until all are ready.
 func (b *Bed) ServeAll(sites []*Site, args ...string) {
 	b.Helper()
 	for _, s := range sites {
@@ -113,25 +114,25 @@ func (b *Bed) ServeAll(sites []*Site, args ...string) {
 	}
 }
 
-// ServeOn starts a portald on one node, and waits until it is ready.
+// ServeOn starts a portald on one node and waits until it is ready.
 func (b *Bed) ServeOn(s *Site, args ...string) *bed.Daemon {
 	b.Helper()
 	b.ServeAll([]*Site{s}, args...)
 	return s.D
 }
 
-// Flags are those by which portald takes the place of kube-proxy on a node.
+// Flags returns the flags with which portald replaces kube-proxy on a node.
 func (b *Bed) Flags(s *Site, args ...string) []string {
 	return append([]string{"--kubeconfig=" + b.API.Kubeconfig(cluster.Proxy), "--hostname-override=" + s.Name,
 		clusterCIDR}, args...)
 }
 
-// Pod is the host that is called so: "b1".
+// Pod returns the host of a pod by its name, such as "b1".
 func (b *Bed) Pod(name string) *topology.Host {
 	return b.Sites[name[0]-'a'].Net.Pod(int(name[1] - '0'))
 }
 
-// AddPods makes Pods of an app that are called as their hosts.
+// AddPods creates the Pods of an app, named after their hosts.
 func (b *Bed) AddPods(n *cluster.Namespace, app string, names ...string) {
 	b.Helper()
 	for _, name := range names {
@@ -139,7 +140,7 @@ func (b *Bed) AddPods(n *cluster.Namespace, app string, names ...string) {
 	}
 }
 
-// Web is one port of both protocols each, 80, that leads to podPort.
+// Web returns two service ports, TCP 80 and UDP 80, with bed.PodPort as target.
 func Web() []corev1.ServicePort {
 	return []corev1.ServicePort{
 		{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(bed.PodPort)},
@@ -147,10 +148,10 @@ func Web() []corev1.ServicePort {
 	}
 }
 
-// Eventually waits for something that may take the control plane a while.
+// Eventually waits until ok returns true; the test fails after ChangeTimeout.
 func (b *Bed) Eventually(what string, ok func() bool) {
 	b.Helper()
-	if !bed.Within(ApiPatience, ok) {
-		b.Fatalf("waited %v for %s", ApiPatience, what)
+	if !bed.Within(ChangeTimeout, ok) {
+		b.Fatalf("waited %v for %s", ChangeTimeout, what)
 	}
 }

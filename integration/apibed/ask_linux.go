@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	ApiPatience = 20 * time.Second       // what a change may take, by way of controllers, on a machine that does much else
-	ApiAnswer   = 2 * time.Second        // what an answer may take
-	APISilence  = 700 * time.Millisecond // what nobody answers in
+	ChangeTimeout  = 20 * time.Second       // for a change to pass the controllers on a busy machine
+	AnswerTimeout  = 2 * time.Second        // for an expected answer
+	NoReplyTimeout = 700 * time.Millisecond // after which a request counts as unanswered
 )
 
-// What a client meets that no pod answers.
+// Outcomes of a request that no pod answers.
 const (
 	Refused = "(refused)"
 	Reset   = "(reset)"
-	Silence = "(silence)"
+	NoReply = "(no reply)"
 )
 
-// Meets is the name of the pod that answers a client, or what it meets instead.
-func Meets(limit time.Duration, client *topology.Host, network, address string) string {
+// Outcome sends one request and returns the name of the pod that answered, or Refused, Reset, NoReply or the error.
+func Outcome(limit time.Duration, client *topology.Host, network, address string) string {
 	a, err := bed.AskWithin(limit, client, network, address)
 	var timeout net.Error
 	switch {
@@ -37,19 +37,19 @@ func Meets(limit time.Duration, client *topology.Host, network, address string) 
 	case errors.Is(err, syscall.ECONNRESET):
 		return Reset
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return Silence
+		return NoReply
 	}
 	return err.Error()
 }
 
-// Answers waits until those who answer a client are these pods, each of them, and no others; or one thing it meets
-// instead.
+// Answers waits until exactly these pods answer a client, every one of them; or, if want is Refused, Reset or NoReply,
+// until a request has that outcome.
 func (b *Bed) Answers(client *topology.Host, network, address string, want ...string) {
 	b.Helper()
-	limit, times := ApiAnswer, 2*len(want)
+	limit, times := AnswerTimeout, 2*len(want)
 	switch want[0] {
-	case Silence:
-		limit, times = APISilence, 1
+	case NoReply:
+		limit, times = NoReplyTimeout, 1
 	case Refused, Reset:
 		times = 1
 	}
@@ -57,7 +57,7 @@ func (b *Bed) Answers(client *topology.Host, network, address string, want ...st
 	same := func() bool {
 		got = nil
 		for range times {
-			got = append(got, Meets(limit, client, network, address))
+			got = append(got, Outcome(limit, client, network, address))
 			if !slices.Contains(want, got[len(got)-1]) {
 				return false
 			}
@@ -65,18 +65,18 @@ func (b *Bed) Answers(client *topology.Host, network, address string, want ...st
 		slices.Sort(got)
 		return slices.Equal(slices.Compact(got), want)
 	}
-	if !bed.Within(ApiPatience, same) {
-		b.Fatalf("%s %s from %s meets %s, want %s", network, address, client.Name,
+	if !bed.Within(ChangeTimeout, same) {
+		b.Fatalf("%s %s from %s: got %s, want %s", network, address, client.Name,
 			strings.Join(got, ", "), strings.Join(want, ", "))
 	}
 }
 
-// AnswersBoth is answers over TCP and UDP.
+// AnswersBoth is Answers over TCP and UDP.
 func (b *Bed) AnswersBoth(client *topology.Host, address string, want ...string) {
 	b.Helper()
 	b.Answers(client, "tcp", address, want...)
 	b.Answers(client, "udp", address, want...)
 }
 
-// On80 is port 80 of an address.
+// On80 joins an IP address and port 80.
 func On80(ip string) string { return bed.HostPort(ip, 80) }

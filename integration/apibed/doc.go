@@ -1,3 +1,3 @@
-// Package apibed is a real control plane and its nodes, each with a daemon in network namespaces of its own, for
-// tests that share them.
+// Package apibed is the test bed with a real control plane: nodes in network namespaces, each with a portald that
+// watches the API server. The parts of a test can share one.
 package apibed

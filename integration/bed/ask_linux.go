@@ -17,20 +17,22 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// AnswerTimeout is how long a client waits for an answer: longer than all four attempts of a dial.
+// AnswerTimeout is the time limit of a client's request. It is longer than the four connect attempts of one dial.
 var AnswerTimeout = VMTimeout(6 * time.Second)
 
-// Answer is who served a client, and the client's own address.
+// Answer names the pod that served a client, and gives the client's own address.
 type Answer struct {
 	Pod    string
 	Client netip.AddrPort
 }
 
-// Ask asks at an address which pod serves there, by a connection of its own or a datagram from a port of its own.
+// Ask sends one request to an address and returns the pod that answered. Each call uses a new connection or, over UDP,
+// a new source port.
 func Ask(from *topology.Host, network, to string) (Answer, error) {
 	return AskWithin(AnswerTimeout, from, network, to)
 }
 
+// AskWithin is Ask with a time limit of the caller's choice.
 func AskWithin(limit time.Duration, from *topology.Host, network, to string) (Answer, error) {
 	c, err := Dial(limit, from, network, to)
 	if err != nil {
@@ -43,9 +45,9 @@ func AskWithin(limit time.Duration, from *topology.Host, network, to string) (An
 	return AskTCP(c.(*net.TCPConn))
 }
 
-// Dial connects from a port that no client had lately, and gives what follows the same time limit. A UDP client that
-// had it would meet its session; one of TCP that dialled another address of the same Service would have another port
-// in its record, for the kernel gives it one.
+// Dial connects from a source port that no client used recently; reads and writes get the same time limit. A reused
+// UDP source port would hit an existing session. With a reused TCP source port towards another address of the same
+// Service, the kernel would translate the port, and the record would show the translated one.
 func Dial(limit time.Duration, from *topology.Host, network, to string) (c net.Conn, err error) {
 	d := net.Dialer{Timeout: limit, Control: reuse}
 	err = from.Do(func() error {
@@ -63,17 +65,17 @@ func Dial(limit time.Duration, from *topology.Host, network, to string) (c net.C
 	return c, err
 }
 
-// reuse has a socket take a port at which an earlier connection waits for its last segments.
+// reuse sets SO_REUSEADDR: the socket can bind to a port that an earlier connection holds in TIME_WAIT.
 func reuse(_, _ string, c syscall.RawConn) (err error) {
 	failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
 	return errors.Join(failed, err)
 }
 
-// ports counts those of clients.
+// ports counts the source ports that FreshPort has given out.
 var ports struct{ tcp, udp atomic.Uint32 }
 
-// FreshPort is the next above all proxy ports: of UDP those that the kernel does not hand out, of TCP the many that
-// it does.
+// FreshPort returns the next source port, above all proxy ports. UDP ports lie outside the kernel's ephemeral range;
+// TCP ports lie inside it, because that range is larger.
 func FreshPort(network string) net.Addr {
 	const firstTCP, firstUDP, end = 32768, 61000, 1 << 16
 	if network == "udp" {
@@ -82,7 +84,7 @@ func FreshPort(network string) net.Addr {
 	return &net.TCPAddr{Port: firstTCP + int(ports.tcp.Add(1)%(firstUDP-firstTCP))}
 }
 
-// AskTCP reads the pod's name and ends the connection in order.
+// AskTCP reads the pod's name and closes the connection gracefully, with a FIN in each direction.
 func AskTCP(c *net.TCPConn) (Answer, error) {
 	a := Answer{Client: LocalAddr(c)}
 	name, err := bufio.NewReader(c).ReadString('\n')
@@ -99,8 +101,8 @@ func AskTCP(c *net.TCPConn) (Answer, error) {
 	return a, nil
 }
 
-// AskUDP asks over a connected socket, which hears only replies from the address it wrote to. A datagram of the node's
-// own that a rule refuses is refused twice: the write is not permitted, and then comes the answer from the network.
+// AskUDP asks over a connected socket, which receives only replies from its peer address. If a rule rejects a datagram
+// of the node itself, the write fails with EPERM and an ICMP error follows: AskUDP reports the latter.
 func AskUDP(c net.Conn) (Answer, error) {
 	a := Answer{Client: LocalAddr(c)}
 	if _, err := io.WriteString(c, WhoAreYou); err != nil && !errors.Is(err, syscall.EPERM) {
@@ -115,17 +117,18 @@ func AskUDP(c net.Conn) (Answer, error) {
 	return a, nil
 }
 
+// LocalAddr is the local address of a connection; an IPv4-mapped address is returned as IPv4.
 func LocalAddr(c net.Conn) netip.AddrPort {
 	a := netip.MustParseAddrPort(c.LocalAddr().String())
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// HostPort is an address of digits and a port.
+// HostPort joins an IP address and a port.
 func HostPort(addr string, port int) string {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), uint16(port)).String()
 }
 
-// Tally asks n times, in groups that ask at once, and counts who answered. The first failure ends the test.
+// Tally sends n requests, atOnce of them concurrently, and counts the answers of each pod. A failure ends the test.
 func (b *Bed) Tally(n, atOnce int, from *topology.Host, network, to string) map[string]int {
 	b.Helper()
 	count := map[string]int{}
@@ -156,7 +159,7 @@ func (b *Bed) Tally(n, atOnce int, from *topology.Host, network, to string) map[
 	return count
 }
 
-// ServedBy waits until an address is served by a pod, "" for by nobody.
+// ServedBy waits until the pod answers at port 80 of an address; "" waits until no pod answers.
 func (b *Bed) ServedBy(ip, pod string) {
 	b.Helper()
 	b.Eventually(fmt.Sprintf("%s to be served by %q", ip, pod), func() bool {
@@ -165,6 +168,7 @@ func (b *Bed) ServedBy(ip, pod string) {
 	})
 }
 
+// Served tells whether cart's cluster IPs answer over TCP and UDP, in both families.
 func (b *Bed) Served() bool {
 	for _, addr := range []string{IP4, IP6} {
 		for _, network := range []string{"tcp", "udp"} {
@@ -176,8 +180,8 @@ func (b *Bed) Served() bool {
 	return true
 }
 
-// Places are the addresses of cart, by who asks there.
-func (b *Bed) Places() map[*topology.Host][]string {
+// Frontends lists the addresses at which each host can reach cart.
+func (b *Bed) Frontends() map[*topology.Host][]string {
 	all := []string{HostPort(IP4, 80), HostPort(IP6, 80), HostPort(b.Node.IPv4.String(), NodePort),
 		HostPort(b.Node.IPv6.String(), NodePort)}
 	return map[*topology.Host][]string{

@@ -15,13 +15,13 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// The addresses of the Service that most tests have.
+// Addresses and node port of cart, the Service that most tests use.
 const (
 	IP4, IP6 = "10.96.0.10", "fd00:10:96::10"
 	NodePort = 30080
 )
 
-// Bed is what one test has for itself: a network of two clients, a node and three pods, and a folder.
+// Bed is the private environment of one test: a network of two clients, a node and three pods, and a directory.
 type Bed struct {
 	*testing.T
 	Net    *topology.Net
@@ -30,10 +30,11 @@ type Bed struct {
 	Dir    string
 }
 
-// Networks numbers the networks, whose names differ.
+// Networks numbers the networks, so that their names differ.
 var Networks atomic.Int32
 
-// New makes the test run beside others, in a network of its own.
+// New creates a network for the test and marks the test as parallel. The test is skipped or fails if one of the
+// commands is missing.
 func New(t *testing.T, commands ...string) *Bed {
 	t.Helper()
 	if !InVM {
@@ -56,9 +57,10 @@ func New(t *testing.T, commands ...string) *Bed {
 	return b
 }
 
-// RouteOut gives the node a way out, without which it would not even try to reach service addresses. It leads to the
-// second client, which drops what comes: were it the first, the node would tell that one to go there by itself. And the
-// node refuses every client that asks: by default the kernel says so once a second.
+// RouteOut adds a default route to the node: without a route the node would not send packets to service addresses. The
+// gateway is the second client, which drops them; with the first client as gateway the node would send it ICMP
+// redirects. RouteOut also turns off the ICMP rate limit (by default one error a second), so that every client sees
+// that it is rejected.
 func (b *Bed) RouteOut() {
 	b.Helper()
 	out := b.Net.Client(1)
@@ -71,7 +73,7 @@ func (b *Bed) RouteOut() {
 	}
 }
 
-// On runs a command on a host, which must succeed, and returns its standard output.
+// On runs a command on a host and returns its standard output. A failure of the command ends the test.
 func (b *Bed) On(h *topology.Host, name string, args ...string) string {
 	b.Helper()
 	out, err := b.Try(h, name, args...)
@@ -81,27 +83,28 @@ func (b *Bed) On(h *topology.Host, name string, args ...string) string {
 	return out
 }
 
-// Try runs a command on a host for at most half a minute. Its error has what the command said.
+// Try runs a command on a host for at most 30 seconds. Its error contains the command's output.
 func (b *Bed) Try(h *topology.Host, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	var out, said bytes.Buffer
+	var out, errOut bytes.Buffer
 	cmd := h.Command(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), said.String())
+		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(),
+			errOut.String())
 	}
 	return out.String(), nil
 }
 
-// volatile is what iptables-save prints differently each time: comments with the hour, and counters. An empty table is
-// as good as none: the tools make it where there is none, and nobody can tell who was first.
+// volatile matches the parts of iptables-save's output that differ each time: comments with the time, and counters.
+// empty matches a table without rules, which counts as no table: the tools create one when they list it.
 var (
 	volatile = regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]`)
 	empty    = regexp.MustCompile(`(?m)^\*\w+\n(:[A-Z]+ ACCEPT\n)*COMMIT\n`)
 )
 
-// Rules is all that iptables and ip6tables hold on the node, of the default variant or another.
+// Rules returns all rules of iptables and ip6tables on the node, of the default variant or the given one.
 func (b *Bed) Rules(variant ...string) string {
 	b.Helper()
 	infix := strings.Join(append(variant, "save"), "-")
@@ -109,7 +112,7 @@ func (b *Bed) Rules(variant ...string) string {
 	return empty.ReplaceAllString(volatile.ReplaceAllString(text, ""), "")
 }
 
-// WriteManifest puts text into a file of the bed's folder as a whole, by renaming, and returns its path.
+// WriteManifest replaces a file of the bed's directory atomically, by rename, and returns its path.
 func (b *Bed) WriteManifest(name string, text any) string {
 	b.Helper()
 	path := filepath.Join(b.Dir, name)
@@ -122,7 +125,7 @@ func (b *Bed) WriteManifest(name string, text any) string {
 	return path
 }
 
-// Endpoints are the pods of these numbers.
+// Endpoints lists the pods with these numbers as endpoints.
 func (b *Bed) Endpoints(pods ...int) []Endpoint {
 	var out []Endpoint
 	for _, i := range pods {
@@ -132,9 +135,10 @@ func (b *Bed) Endpoints(pods ...int) []Endpoint {
 	return out
 }
 
+// PodName is the name of pod i.
 func PodName(i int) string { return fmt.Sprint("pod", i) }
 
-// Cart is a Service of both families and protocols, one port number for both, behind which are these pods.
+// Cart is a dual-stack Service of type NodePort with these pods as endpoints. TCP and UDP share one port number.
 func (b *Bed) Cart(pods ...int) Service {
 	return Service{
 		Name: "cart", Kind: "NodePort", IPs: []string{IP4, IP6}, Pods: b.Endpoints(pods...),
@@ -142,7 +146,7 @@ func (b *Bed) Cart(pods ...int) Service {
 	}
 }
 
-// Eventually waits for something that takes a moment.
+// Eventually waits until ok returns true; the test fails after 10 seconds.
 func (b *Bed) Eventually(what string, ok func() bool) {
 	b.Helper()
 	limit := VMTimeout(10 * time.Second)
@@ -151,6 +155,7 @@ func (b *Bed) Eventually(what string, ok func() bool) {
 	}
 }
 
+// Within polls ok until it returns true, at most for the time limit, and tells whether it did.
 func Within(limit time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -160,6 +165,7 @@ func Within(limit time.Duration, ok func() bool) bool {
 	return true
 }
 
+// Must ends the test if there is an error.
 func (b *Bed) Must(err error) {
 	b.Helper()
 	if err != nil {
@@ -167,14 +173,14 @@ func (b *Bed) Must(err error) {
 	}
 }
 
-// WriteFile writes a file in place, as an editor may, without a rename.
+// WriteFile writes a file in place, without a rename, as some editors do.
 func (b *Bed) WriteFile(path string, text any) {
 	b.Helper()
 	b.Must(os.MkdirAll(filepath.Dir(path), 0o700))
 	b.Must(os.WriteFile(path, fmt.Append(nil, text), 0o600))
 }
 
-// Ruleset is all that nftables, and iptables by it, hold on the node.
+// Ruleset returns the whole nftables ruleset of the node, which includes the rules of iptables-nft.
 func (b *Bed) Ruleset() string {
 	b.Helper()
 	return b.On(b.Node, "nft", "list", "ruleset")

@@ -19,18 +19,19 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Daemon is a portald that runs on the node.
+// Daemon is a portald process on the node.
 type Daemon struct {
 	*Bed
 	Cmd    *exec.Cmd
 	cancel context.CancelFunc
 	Log    *Output
-	Ended  chan struct{} // closed when it has
-	File   string        // of records
-	Errors bool          // are to be in its log
+	Ended  chan struct{} // closed when the process has ended
+	File   string        // the connection log
+
+	ExpectErrors bool // error lines in its log do not fail the test
 }
 
-// Output collects what a process says.
+// Output collects the output of a process. It is safe for concurrent use.
 type Output struct {
 	Mu  sync.Mutex
 	Buf bytes.Buffer
@@ -48,17 +49,17 @@ func (t *Output) String() string {
 	return t.Buf.String()
 }
 
-// Manifest is the file that start and apply write.
+// Manifest is the name of the file that Start and Apply write.
 const Manifest = "services.yaml"
 
-// Start runs portald with these manifests and waits until it is ready. It writes records to a file as JSON.
+// Start runs portald with these manifests and waits until it is ready. The connection log is a file of JSON lines.
 func (b *Bed) Start(manifests any, args ...string) *Daemon {
 	b.Helper()
 	path := b.WriteManifest(Manifest, manifests)
 	return b.StartWith(append([]string{"--manifests", path}, args...)...)
 }
 
-// StartWith is start without manifests of its own.
+// StartWith is Start without manifests: the arguments name them.
 func (b *Bed) StartWith(args ...string) *Daemon {
 	b.Helper()
 	d := b.Launch(nil, args...)
@@ -66,7 +67,7 @@ func (b *Bed) StartWith(args ...string) *Daemon {
 	return d
 }
 
-// WaitReady waits until it serves.
+// WaitReady waits until /healthz returns 200.
 func (d *Daemon) WaitReady() {
 	d.Helper()
 	d.Eventually("portald to be ready", func() bool {
@@ -80,7 +81,7 @@ func (d *Daemon) WaitReady() {
 	})
 }
 
-// Launch runs portald, behind a wrapper command if there is one. It is stopped when the test ends, if it still runs.
+// Launch starts portald, through a wrapper command if there is one, and does not wait. The end of the test stops it.
 func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	b.Helper()
 	line := append(wrapper, Portald, "--log-level=debug", "--hostname-override=here",
@@ -88,22 +89,22 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	return b.Exec(append(line, args...)...)
 }
 
-// RecordFile is where daemon looks for records.
+// RecordFile is the path of the daemon's connection log.
 func (b *Bed) RecordFile() string { return filepath.Join(b.Dir, "records") }
 
-// Exec is launch with a command line of the test's own.
+// Exec is Launch with a complete command line.
 func (b *Bed) Exec(line ...string) *Daemon {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Daemon{Bed: b, cancel: cancel, Log: &Output{}, Ended: make(chan struct{}), File: b.RecordFile()}
 	d.Cmd = b.Node.Command(ctx, line[0], line[1:]...)
 	d.Cmd.Stderr, d.Cmd.Stdout = d.Log, d.Log
-	d.Cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // a second in which no signal is expected any more
+	d.Cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // no second of sleep at exit
 	if err := d.Cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
 	go func() {
-		_ = d.Cmd.Wait() // its state tells
+		_ = d.Cmd.Wait() // Exit reads the result from ProcessState
 		close(d.Ended)
 	}()
 	b.Cleanup(d.cleanup)
@@ -119,21 +120,21 @@ func (d *Daemon) cleanup() {
 		}
 	}
 	d.cancel()
-	said := d.Log.String()
+	log := d.Log.String()
 	for _, bad := range []string{"DATA RACE", "panic:", "fatal error:", "level=error"} {
-		if bad == "level=error" && d.Errors {
+		if bad == "level=error" && d.ExpectErrors {
 			continue
 		}
-		if strings.Contains(said, bad) {
-			d.Errorf("portald says %q", bad)
+		if strings.Contains(log, bad) {
+			d.Errorf("portald's log contains %q", bad)
 		}
 	}
 	if d.Failed() {
-		d.Logf("portald said:\n%s", said[max(0, len(said)-8000):])
+		d.Logf("log of portald:\n%s", log[max(0, len(log)-8000):])
 	}
 }
 
-// Stop ends it by SIGTERM, twice so that nothing open delays it, and returns its exit code.
+// Stop sends SIGTERM, a second time after 3 seconds so that open connections are cut, and returns the exit code.
 func (d *Daemon) Stop() int {
 	d.Signal(syscall.SIGTERM)
 	select {
@@ -144,16 +145,17 @@ func (d *Daemon) Stop() int {
 	return d.Exit()
 }
 
+// Signal sends a signal to the process.
 func (d *Daemon) Signal(s syscall.Signal) {
 	_ = d.Cmd.Process.Signal(s) // it may have ended
 }
 
-// Exit waits for its end and returns its exit code; -1 is a signal.
+// Exit waits for the end of the process and returns its exit code, -1 if a signal ended it.
 func (d *Daemon) Exit() int {
 	select {
 	case <-d.Ended:
 	case <-time.After(20 * time.Second):
-		d.Error("portald did not end in 20s; it is killed")
+		d.Error("portald did not exit within 20 s and is killed")
 		d.cancel()
 		<-d.Ended
 	}
@@ -163,22 +165,23 @@ func (d *Daemon) Exit() int {
 // Apply replaces the manifests and waits until portald has applied the change.
 func (d *Daemon) Apply(manifests any) {
 	d.Helper()
-	before := d.rounds()
+	before := d.syncs()
 	d.WriteManifest(Manifest, manifests)
-	d.Eventually("the change to be applied", func() bool { return d.rounds() > before })
+	d.Eventually("the change to be applied", func() bool { return d.syncs() > before })
 }
 
+// applied matches the log line of a finished sync.
 var applied = regexp.MustCompile(`msg="(Changes were applied|Everything was applied again)"`)
 
-// rounds is how often changes were applied.
-func (d *Daemon) rounds() int { return len(applied.FindAllString(d.Log.String(), -1)) }
+// syncs is the number of times that portald applied changes.
+func (d *Daemon) syncs() int { return len(applied.FindAllString(d.Log.String(), -1)) }
 
-// Get asks a server on the node, from there.
+// Get sends a GET request from the node to a server on the node.
 func (b *Bed) Get(address, path string) (code int, body string, err error) {
 	return Fetch(b.Node, address, path)
 }
 
-// Fetch asks a server by HTTP.
+// Fetch sends a GET request from a host to an HTTP server.
 func Fetch(from *topology.Host, address, path string) (code int, body string, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -196,7 +199,7 @@ func Fetch(from *topology.Host, address, path string) (code int, body string, er
 	return r.StatusCode, string(all), err
 }
 
-// Metric is the value of one line of /metrics, 0 if it is not there.
+// Metric returns the value of one series of /metrics, 0 if it is absent.
 func (d *Daemon) Metric(series string) float64 {
 	d.Helper()
 	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
@@ -215,6 +218,7 @@ func (d *Daemon) Metric(series string) float64 {
 	return 0
 }
 
+// CutLast cuts s around the last separator.
 func CutLast(s, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {

@@ -1,3 +1,3 @@
-// Package bed is where the tests of the whole daemon happen: the real binary in network namespaces, with real
-// manifests, real iptables, clients that ask and pods that answer. It knows nothing of what a test is about.
+// Package bed is the test bed of the daemon: it runs the real binary in network namespaces, with real manifests, real
+// iptables, clients that send requests and pods that answer. It does not know what a test checks.
 package bed

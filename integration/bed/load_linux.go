@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Open connects to cart and returns the connection when the pod has said its name.
+// Open connects to a frontend of cart and returns the connection once the pod has sent its name.
 func (b *Bed) Open(to string) (*net.TCPConn, *bufio.Reader, Answer) {
 	b.Helper()
 	c, err := Dial(time.Minute, b.Client, "tcp", to)
@@ -26,7 +26,7 @@ func (b *Bed) Open(to string) (*net.TCPConn, *bufio.Reader, Answer) {
 	return c.(*net.TCPConn), r, Answer{name[:len(name)-1], LocalAddr(c)}
 }
 
-// Echoes tells whether what goes in comes back.
+// Echoes sends a text over a connection and returns an error unless the same text comes back.
 func Echoes(c net.Conn, r io.Reader) error {
 	const text = "are you still there?"
 	if _, err := io.WriteString(c, text); err != nil {
@@ -42,8 +42,8 @@ func Echoes(c net.Conn, r io.Reader) error {
 	return nil
 }
 
-// Load connects again and again, a few at once, until the returned func is called, which returns who answered how
-// often and what failed.
+// Load opens connections from six concurrent clients until stop is called. Stop returns the number of answers of each
+// pod, and the errors.
 func (b *Bed) Load(to string) (stop func() (map[string]int, []error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -68,7 +68,7 @@ func (b *Bed) Load(to string) (stop func() (map[string]int, []error)) {
 	}
 }
 
-// Refuse has a pod take no new connections, as one that is about to end, and finish those it has.
+// Refuse makes a pod reject new connections and keep the open ones, as a pod that terminates.
 func (b *Bed) Refuse(pod int) {
 	b.Helper()
 	for _, command := range []string{"iptables", "ip6tables"} {

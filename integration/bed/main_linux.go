@@ -17,10 +17,10 @@ import (
 // Portald is the binary under test, built once for all tests.
 var Portald string
 
-// InVM tells that the tests run in the virtual machine of vmrun, which has IPVS, and no Go: portald was built before.
+// InVM is true in the virtual machine of vmrun, which has IPVS but no Go: portald is built before it starts.
 var InVM = os.Getenv("VM_IN_GUEST") == "1"
 
-// VMTimeout is a time limit for where the tests run: without hardware support a virtual machine takes its time.
+// VMTimeout is ten times the time limit in the virtual machine, which is slow without hardware virtualization.
 func VMTimeout(d time.Duration) time.Duration {
 	if InVM {
 		return 10 * d
@@ -30,10 +30,10 @@ func VMTimeout(d time.Duration) time.Duration {
 
 const guestPortald = "testdata/guest/portald"
 
-// beside is how many tests run at a time: most of their time is spent waiting.
-const beside = 4
+// parallel is the number of tests that run at a time: they spend most of their time waiting.
+const parallel = 4
 
-// Main builds portald and runs the tests of a package: its TestMain. It does not return.
+// Main is the TestMain of a package: it builds portald, runs the tests and exits.
 func Main(m *testing.M) {
 	topology.Enter()
 	flag.Parse()
@@ -41,10 +41,10 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if topology.Check() != nil { // each test says so
+	if topology.Check() != nil { // each test reports it
 		return m.Run()
 	}
-	if err := flag.Set("test.parallel", strconv.Itoa(beside)); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -71,7 +71,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build makes the binary, with the race detector where the test has it.
+// build compiles portald, with the race detector if the test was built with it.
 func build(path string) error {
 	args := []string{"build", "-buildvcs=false", "-o", path}
 	if raceDetector() {

@@ -2,17 +2,17 @@ package bed
 
 import "testing"
 
-// Mode is one pair of who carries and who writes the rules, as flags ask for it.
+// Mode is one pair of proxy mode and rule writer, with the flags that select it.
 type Mode struct {
 	Name   string
-	Kernel bool // Services are carried by the kernel unless they say otherwise
+	Kernel bool // the kernel forwards all Services without a mode annotation
 	Args   []string
 }
 
-// PodRanges tell portald who is a pod.
+// PodRanges is the flag with the pod address ranges.
 const PodRanges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/48"
 
-// Modes are all that the kernel has which the tests run on.
+// Modes lists all modes that the kernel of the test machine supports.
 func Modes() []Mode {
 	if InVM {
 		return []Mode{
@@ -28,7 +28,7 @@ func Modes() []Mode {
 	}
 }
 
-// EachMode runs a test in every mode, each in a network of its own.
+// EachMode runs a test in every mode, each with its own network.
 func EachMode(t *testing.T, test func(b *Bed, m Mode)) {
 	for _, m := range Modes() {
 		t.Run(m.Name, func(t *testing.T) { test(New(t), m) })

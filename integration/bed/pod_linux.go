@@ -11,10 +11,10 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// PodPort is where the pods serve, TCP and UDP.
+// PodPort is the port at which the pods serve TCP and UDP.
 const PodPort = 8080
 
-// Server is something that serves TCP on a host.
+// Server is a TCP server on a host.
 type Server struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -22,13 +22,13 @@ type Server struct {
 	Conns    []net.Conn
 }
 
-// Serve has handle carry each connection to a port of the host, in both families, until the test ends.
+// Serve accepts connections at a port of the host, in both families, until the test ends, and calls handle for each.
 func (b *Bed) Serve(h *topology.Host, port int, handle func(*net.TCPConn)) *Server {
 	b.Helper()
 	return b.ServeAt(h, fmt.Sprintf("[::]:%d", port), handle)
 }
 
-// ServeAt is serve for one address.
+// ServeAt is Serve for one address.
 func (b *Bed) ServeAt(h *topology.Host, address string, handle func(*net.TCPConn)) *Server {
 	b.Helper()
 	l, err := h.Listen("tcp", address)
@@ -60,7 +60,7 @@ func (s *Server) accept(handle func(*net.TCPConn)) {
 	}
 }
 
-// Stop closes the listener and what it accepted. From then on the port refuses.
+// Stop closes the listener and its connections. From then on the port refuses connections.
 func (s *Server) Stop() {
 	s.listener.Close()
 	s.Mu.Lock()
@@ -71,25 +71,25 @@ func (s *Server) Stop() {
 	s.wg.Wait()
 }
 
-// NamesItself says a name, echoes all that comes, and ends when the client does.
+// NamesItself is a connection handler that sends a name, then echoes all input until the client closes its direction.
 func NamesItself(name string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) {
 		if _, err := io.WriteString(c, name+"\n"); err == nil {
-			_, _ = io.Copy(c, c) // the client judges what came back
+			_, _ = io.Copy(c, c) // the client checks the echo
 		}
 	}
 }
 
-// WhoAreYou is what a pod answers with its name over UDP; anything else it echoes.
+// WhoAreYou is the datagram that a pod answers with its name. A pod echoes all other datagrams.
 const WhoAreYou = "who are you?"
 
-// ServeUDP answers datagrams to a port of the host until the test ends.
+// ServeUDP answers datagrams at a port of the host until the test ends.
 func (b *Bed) ServeUDP(h *topology.Host, port int, name string) (stop func()) {
 	b.Helper()
 	return b.ServeUDPAt(h, fmt.Sprintf("[::]:%d", port), name)
 }
 
-// ServeUDPAt is serveUDP for one address.
+// ServeUDPAt is ServeUDP for one address.
 func (b *Bed) ServeUDPAt(h *topology.Host, address, name string) (stop func()) {
 	b.Helper()
 	c, err := h.ListenPacket("udp", address)
@@ -119,7 +119,7 @@ func (b *Bed) ServeUDPAt(h *topology.Host, address, name string) (stop func()) {
 	return stop
 }
 
-// ServePods has the pods of these numbers serve TCP and UDP at podPort.
+// ServePods starts TCP and UDP servers at PodPort of the pods with these numbers.
 func (b *Bed) ServePods(pods ...int) (stop []func()) {
 	b.Helper()
 	for _, i := range pods {

@@ -45,12 +45,13 @@ func (r Record) String() string {
 		r.OriginalDst, r.Portal, r.Endpoint, r.Pod, r.ClosedBy, r.CloseType, r.Outcome, r.Attempts)
 }
 
-// Records are those that are in the file by now.
+// Records returns the records that are in the connection log now.
 func (d *Daemon) Records() []Record {
 	d.Helper()
 	return ReadRecords(d.T, d.File)
 }
 
+// ReadRecords returns the complete records of a connection log.
 func ReadRecords(t testing.TB, path string) (out []Record) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -60,7 +61,7 @@ func ReadRecords(t testing.TB, path string) (out []Record) {
 	for line := range bytes.Lines(data) {
 		var r Record
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // being written
+			break // incomplete: portald is writing it
 		}
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatalf("record %q: %v", line, err)
@@ -70,7 +71,7 @@ func ReadRecords(t testing.TB, path string) (out []Record) {
 	return out
 }
 
-// RecordWhere waits for a record.
+// RecordWhere waits for a record for which is returns true; what describes it in the failure message.
 func (d *Daemon) RecordWhere(what string, is func(Record) bool) (found Record) {
 	d.Helper()
 	d.Eventually("the record "+what, func() bool {
@@ -85,7 +86,7 @@ func (d *Daemon) RecordWhere(what string, is func(Record) bool) (found Record) {
 	return found
 }
 
-// RecordOf waits for the record of the client at that address.
+// RecordOf waits for the record of the connection that got this answer.
 func (d *Daemon) RecordOf(a Answer) Record {
 	d.Helper()
 	return d.RecordWhere("of "+a.Client.String(), func(r Record) bool { return r.Client == a.Client.String() })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Service is a Service of the namespace shop with its slices, as a test writes it. Its String is YAML.
+// Service is a Service of the namespace shop with its EndpointSlices. String returns it as YAML.
 type Service struct {
 	Name     string
 	Created  string   // RFC 3339
@@ -17,21 +17,21 @@ type Service struct {
 	External []string
 	Balancer []string
 	Pods     []Endpoint
-	Mode     string // of its annotation; empty = none
+	Mode     string // the mode annotation; empty = none
 }
 
-// Port is one of a Service, and what number it has in the pods.
+// Port is one service port; Target is its number in the pods.
 type Port struct {
 	Name, Protocol       string
 	Number, Node, Target int
 }
 
-// NewPort is a port with a node port unless node is 0, and with another number in the pods.
+// NewPort returns a service port; node 0 means no node port, target is the port number in the pods.
 func NewPort(name, protocol string, number, node, target int) Port {
 	return Port{Name: name, Protocol: protocol, Number: number, Node: node, Target: target}
 }
 
-// Endpoint is a pod in a slice, or without a name only an address. The zero address leaves a family out.
+// Endpoint is an endpoint of a slice; an empty Pod means no target reference. A zero address leaves the family out.
 type Endpoint struct {
 	Pod        string
 	V4, V6     netip.Addr
@@ -42,11 +42,14 @@ func (s Service) String() string {
 	return s.Service() + s.Slice("IPv4", Endpoint.Addr4) + s.Slice("IPv6", Endpoint.addr6)
 }
 
+// Addr4 is the IPv4 address of the endpoint.
 func (e Endpoint) Addr4() netip.Addr { return e.V4 }
 func (e Endpoint) addr6() netip.Addr { return e.V6 }
 
+// Parse is netip.MustParseAddr.
 func Parse(addr string) netip.Addr { return netip.MustParseAddr(addr) }
 
+// Service is the YAML of the Service object alone.
 func (s Service) Service() string {
 	var b strings.Builder
 	kind := s.Kind
@@ -90,6 +93,7 @@ func (s Service) Service() string {
 
 func list(words []string) string { return `["` + strings.Join(words, `", "`) + `"]` }
 
+// Slice is the YAML of the EndpointSlice of one address family.
 func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s-%s\n  "+
@@ -121,13 +125,13 @@ func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 	return b.String() + "endpoints:\n" + endpoints.String()
 }
 
-// Simple is a TCP Service of one address and one pod.
+// Simple is a TCP Service with one cluster IP and one pod.
 func (b *Bed) Simple(name, ip string, pod int) Service {
 	return Service{Name: name, IPs: []string{ip}, Ports: []Port{NewPort("http", "TCP", 80, 0, PodPort)},
 		Pods: b.Endpoints(pod)}
 }
 
-// Clients' addresses, and those of load balancers.
+// External IPs inside and outside the allowed ranges, and load balancer IPs.
 const (
 	Allowed4, Allowed6 = "203.0.113.10", "fd00:203::10"
 	Outside4, Outside6 = "198.51.100.7", "fd00:51::7"

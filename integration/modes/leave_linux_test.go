@@ -180,7 +180,7 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 		b.Fatalf("code %d", code)
 	}
 	for _, network := range []string{"tcp", "udp"} {
-		for from, addresses := range b.Places() {
+		for from, addresses := range b.Frontends() {
 			for _, to := range addresses {
 				if strings.HasPrefix(to, "127.") || strings.HasPrefix(to, "[::1]") {
 					continue // no rule leads there

@@ -65,7 +65,7 @@ func TestOneServiceIsRefused(t *testing.T) {
 	wrapper, _ := fussy(b, "shop/evil.*REDIRECT")
 	b.WriteManifest(bed.Manifest, b.Simple("evil", evil, 0).String()+b.Simple("good", good, 0).String())
 	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest))
-	d.Errors = true
+	d.ExpectErrors = true
 	d.WaitReady()
 	b.ServedBy(good, "pod0")
 	isRefused(b, evil)
@@ -96,7 +96,7 @@ func TestNoProxyPortIsLeft(t *testing.T) {
 	const first, second = "10.96.1.1", "10.96.1.2"
 	one, two := b.Simple("a", first, 0), b.Simple("b", second, 1)
 	d := b.Start(one.String()+two.String(), "--proxy-port-range=20000-20000")
-	d.Errors = true
+	d.ExpectErrors = true
 	b.ServedBy(first, "pod0")
 	isRefused(b, second)
 	if d.Metric(setAside) != 1 {
@@ -113,7 +113,7 @@ func TestHealthWhileHostRefuses(t *testing.T) {
 	wrapper, fail := fussy(b, "nothing at all")
 	b.WriteManifest(bed.Manifest, b.Cart(0))
 	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--iptables-sync-period=1s")
-	d.Errors = true
+	d.ExpectErrors = true
 	d.WaitReady()
 	b.WriteFile(fail, "")
 	b.On(b.Node, "iptables", "-t", "nat", "-F")

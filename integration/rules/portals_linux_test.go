@@ -124,7 +124,7 @@ func TestHostThatDropsByDefault(t *testing.T) {
 	}
 	b.On(b.Node, "ip6tables", "-A", "INPUT", "-p", "ipv6-icmp", "-j", "ACCEPT") // neighbours find each other by it
 	b.Start(b.Cart(0))
-	for from, addresses := range b.Places() {
+	for from, addresses := range b.Frontends() {
 		for _, to := range addresses {
 			for _, network := range []string{"tcp", "udp"} {
 				if a, err := bed.Ask(from, network, to); err != nil || a.Pod != "pod0" {

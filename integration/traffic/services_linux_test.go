@@ -33,10 +33,10 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(1)
 	d := b.Start(b.Cart())
-	refusedAtOnce(b, b.Places())
+	refusedAtOnce(b, b.Frontends())
 	for range 2 {
 		d.Apply(b.Cart(1))
-		for from, addresses := range b.Places() {
+		for from, addresses := range b.Frontends() {
 			for _, to := range addresses {
 				for _, network := range []string{"tcp", "udp"} {
 					if a, err := bed.Ask(from, network, to); err != nil || a.Pod != "pod1" {
@@ -46,7 +46,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 			}
 		}
 		d.Apply(b.Cart())
-		refusedAtOnce(b, b.Places())
+		refusedAtOnce(b, b.Frontends())
 	}
 }
 
