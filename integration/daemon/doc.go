@@ -1,2 +1,2 @@
-// Package daemon tests the process: start, stop, flags, manifests, records, health and metrics.
+// Package daemon tests the portald process: start, stop, flags, manifests, connection log, health and metrics.
 package daemon

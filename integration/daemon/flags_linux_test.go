@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// Every mistake is named at once, in words, and nothing is touched.
+// portald reports all invalid flags in one run, exits with status 1, and changes no rules.
 func TestBadFlags(t *testing.T) {
 	b := bed.New(t)
 	before := b.Rules()
@@ -20,7 +20,7 @@ func TestBadFlags(t *testing.T) {
 		}
 		return fmt.Sprint(out, err)
 	}
-	said := run("--connection-log-format=xml", "--nodeport-addresses=here", "--external-ip-cidrs=10.0.0.0/99",
+	out := run("--connection-log-format=xml", "--nodeport-addresses=here", "--external-ip-cidrs=10.0.0.0/99",
 		"--half-close-timeout=0s",
 		"--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables", "--log-level=loud",
 		"--log-format=xml",
@@ -32,8 +32,8 @@ func TestBadFlags(t *testing.T) {
 		"--log-format xml",
 		"--healthz-bind-address nowhere", "--udp-max-sessions 0", "--drain-timeout -1s",
 	} {
-		if !strings.Contains(said, flag) {
-			t.Errorf("nothing about %s in:\n%s", flag, said)
+		if !strings.Contains(out, flag) {
+			t.Errorf("no error about %s in:\n%s", flag, out)
 		}
 	}
 	for args, want := range map[string]string{
@@ -42,8 +42,8 @@ func TestBadFlags(t *testing.T) {
 		"serve":                  "serve",
 		"cleanup --log-level=no": "--log-level no",
 	} {
-		if said := run(strings.Fields(args)...); !strings.Contains(said, want) {
-			t.Errorf("portald %s says %s, want something about %s", args, said, want)
+		if out := run(strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("portald %s prints %s, want an error about %s", args, out, want)
 		}
 	}
 	if b.Rules() != before {
@@ -51,7 +51,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// What is missing on the host is named in one line.
+// portald reports what is missing on the host in one line.
 func TestMissingOnTheHost(t *testing.T) {
 	b := bed.New(t, "env", "setpriv")
 	path := b.WriteManifest(bed.Manifest, b.Cart(0))
@@ -62,17 +62,18 @@ func TestMissingOnTheHost(t *testing.T) {
 		_, err := b.Try(b.Node, line[0], append(line[1:], "--manifests", path, "--metrics-bind-address=",
 			"--healthz-bind-address=")...)
 		if err == nil {
-			t.Errorf("it ran without %s", what)
+			t.Errorf("portald ran without %s", what)
 			continue
 		}
-		said := ""
+		lines := ""
 		for l := range strings.Lines(err.Error()) {
 			if strings.HasPrefix(l, "portald: ") {
-				said += l
+				lines += l
 			}
 		}
-		if !strings.Contains(said, what) || strings.Count(said, "\n") > 1 || !strings.Contains(err.Error(), "exit status 1") {
-			t.Errorf("without %s it says %q of\n%v", what, said, err)
+		if !strings.Contains(lines, what) || strings.Count(lines, "\n") > 1 ||
+			!strings.Contains(err.Error(), "exit status 1") {
+			t.Errorf("without %s portald prints %q, want one line that names it, of\n%v", what, lines, err)
 		}
 	}
 }

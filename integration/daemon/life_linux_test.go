@@ -14,7 +14,8 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// Nothing else on the node tracks connections, so that the open one hangs on portald's own rules to the end.
+// After SIGTERM portald removes its portals, serves open connections to their end, and exits. No other rules on the
+// node use conntrack: the open connection depends on portald's rules until it ends.
 func TestTermDrains(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -25,10 +26,10 @@ func TestTermDrains(t *testing.T) {
 	b.Eventually("portals to go", func() bool { return !strings.Contains(b.Rules(), "--to-ports") })
 	if code, body, _ := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, `"nodeEligible":false`) {
-		t.Errorf("/healthz says %d %s while draining", code, body)
+		t.Errorf("/healthz returns %d %s while draining", code, body)
 	}
 	if code, _, _ := d.Get("127.0.0.1:10256", "/livez"); code != http.StatusOK {
-		t.Errorf("/livez says %d while draining", code)
+		t.Errorf("/livez returns %d while draining", code)
 	}
 	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err == nil {
 		t.Errorf("a new connection was served by %s while draining", a.Pod)
@@ -51,7 +52,7 @@ func TestTermDrains(t *testing.T) {
 	leftNothing(b)
 }
 
-// leftNothing looks for processes of the bed's folder that still run.
+// leftNothing checks that no process whose command line names the bed's directory is still running.
 func leftNothing(b *bed.Bed) {
 	b.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -60,7 +61,7 @@ func leftNothing(b *bed.Bed) {
 	}
 	for _, p := range procs {
 		if line, _ := os.ReadFile(p); strings.Contains(string(line), b.Dir) {
-			b.Errorf("still runs: %q", line)
+			b.Errorf("still running: %q", line)
 		}
 	}
 }
@@ -74,7 +75,7 @@ func TestSecondTermCuts(t *testing.T) {
 	b.Eventually("the drain", func() bool { return strings.Contains(d.Log.String(), "Draining") })
 	select {
 	case <-d.Ended:
-		t.Error("it ended at the first signal, with a connection open")
+		t.Error("portald ended at the first signal, with a connection open")
 	case <-time.After(300 * time.Millisecond):
 	}
 	d.Signal(syscall.SIGTERM)
@@ -82,7 +83,7 @@ func TestSecondTermCuts(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection still lives")
+		t.Error("the connection is still open")
 	}
 	if r := d.RecordOf(a); r.Outcome != "cut" || r.ClosedBy != "proxy" || r.CloseType != "reset" {
 		t.Errorf("recorded as %s", r)
@@ -98,15 +99,15 @@ func TestDrainTimeout(t *testing.T) {
 	d.Signal(syscall.SIGTERM)
 	code := d.Exit()
 	if took := time.Since(began); code != 0 || took < 500*time.Millisecond || took > 5*time.Second {
-		t.Errorf("code %d after %v, want 0 after some 500ms", code, took)
+		t.Errorf("exit code %d after %v, want 0 after about 500ms", code, took)
 	}
 	if r := d.RecordOf(a); r.Outcome != "cut" {
 		t.Errorf("recorded as %s", r)
 	}
 }
 
-// One client wants more connections than there are descriptors: those that are its share are served, the rest are
-// reset at once, and the daemon, and whoever else comes, go on.
+// One client opens more connections than portald has descriptors. Connections within the client's share are served,
+// the rest are reset at once; the daemon and other clients are not affected.
 func TestOutOfDescriptors(t *testing.T) {
 	b := bed.New(t, "prlimit")
 	b.ServePods(0)
@@ -125,14 +126,14 @@ func TestOutOfDescriptors(t *testing.T) {
 		defer c.Close()
 		conns = append(conns, c)
 	}
-	const short = `portald_accept_errors_total{reason="descriptors"}`
-	b.Eventually("the shortage to be counted", func() bool { return d.Metric(short) > 0 })
+	const exhausted = `portald_accept_errors_total{reason="descriptors"}`
+	b.Eventually("the shortage to be counted", func() bool { return d.Metric(exhausted) > 0 })
 	if code, _, err := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusOK {
-		t.Errorf("/healthz says %d, %v", code, err)
+		t.Errorf("/healthz returns %d, %v", code, err)
 	}
 	d.Apply(b.Cart(0).String() + b.Simple("more", "10.96.7.7", 0).String())
 	if n := strings.Count(d.Log.String(), "a resource is exhausted"); n < 1 || n > 3 {
-		t.Errorf("the shortage was said %d times, want once in a while", n)
+		t.Errorf("the shortage was logged %d times, want 1 to 3", n)
 	}
 	served := 0
 	for i, c := range conns { // all are still open
@@ -155,5 +156,5 @@ func TestOutOfDescriptors(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	b.Eventually("all to be served after the shortage", b.Served)
+	b.Eventually("all frontends to be served after the shortage", b.Served)
 }

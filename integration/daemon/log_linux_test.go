@@ -19,7 +19,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// The fields of a record, those and no others.
+// fields lists all fields of a record.
 var fields = []string{
 	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "close_type", "closed_by",
 	"connect_ms", "duration_ms", "endpoint",
@@ -72,7 +72,8 @@ func TestRecordsAsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`shop/cart:http tcp %s → 10\.96\.0\.10:80 \(ClusterIP\) → [0-9.]+:\d+ → %s shop/pod0 on here  ok  fin by client`,
+	want := fmt.Sprintf(`shop/cart:http tcp %s → 10\.96\.0\.10:80 \(ClusterIP\) → [0-9.]+:\d+ → %s shop/pod0 on here  `+
+		`ok  fin by client`,
 		a.Client, bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort))
 	line := regexp.MustCompile(want)
 	b.Eventually("the line "+want, func() bool { return line.MatchString(d.Log.String()) })
@@ -94,7 +95,7 @@ func TestRecordsFollowRotation(t *testing.T) {
 	}
 }
 
-// A disk that is full stops no traffic. What was lost is counted, and records go on when there is room.
+// A full disk does not stop traffic. Write errors are counted, and records are written once there is space again.
 func TestRecordsOnAFullDisk(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -107,22 +108,22 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 	filler, file := filepath.Join(disk, "filler"), filepath.Join(disk, "records")
 	d := b.Start(b.Cart(0), "--connection-log="+file)
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
-		t.Fatal("the disk takes a megabyte")
+		t.Fatal("the disk has space for a megabyte")
 	}
 	b.Tally(50, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	b.Eventually("the errors to be counted", func() bool { return d.Metric("portald_connection_log_errors_total") > 0 })
 	if got := b.Tally(50, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 50 {
-		t.Errorf("on a full disk %v were served, want 50", got)
+		t.Errorf("on a full disk: %v served, want 50", got)
 	}
 	if n := strings.Count(d.Log.String(), "cannot write connection log"); n != 1 {
-		t.Errorf("the trouble was said %d times, want once", n)
+		t.Errorf("the error was logged %d times, want once", n)
 	}
 	b.Must(os.Remove(filler))
 	b.Eventually("all records", func() bool { return len(bed.ReadRecords(t, file)) == 100 })
 }
 
-// Whoever should read standard error does not: traffic goes on, and changes are followed.
-func TestNobodyReadsStandardError(t *testing.T) {
+// The reader of standard error has stalled: traffic continues, and changes are applied.
+func TestStandardErrorBlocks(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
 	b.WriteManifest(bed.Manifest, b.Cart(0))
@@ -140,12 +141,12 @@ func TestNobodyReadsStandardError(t *testing.T) {
 	b.Must(cmd.Start())
 	w.Close()
 	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it could not write what is left, and waits for that
+		_ = cmd.Process.Signal(syscall.SIGKILL) // SIGTERM would wait for the blocked log
 		_ = cmd.Wait()
 	}()
 	b.Eventually("portald to serve", b.Served)
 	if got := b.Tally(500, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 500 {
-		t.Errorf("%v were served, want 500", got)
+		t.Errorf("%v served, want 500", got)
 	}
 	b.WriteManifest(bed.Manifest, b.Cart(1))
 	b.ServedBy(bed.IP4, "pod1")

@@ -48,7 +48,7 @@ func TestManifestsAreFollowed(t *testing.T) {
 	b.ServedBy("10.96.1.1", "pod1")
 }
 
-// A ConfigMap is mounted as links into a folder that is replaced as a whole.
+// The kubelet mounts a ConfigMap as symlinks into a directory that it replaces atomically.
 func TestMountedConfigMap(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
@@ -70,7 +70,8 @@ func TestMountedConfigMap(t *testing.T) {
 	b.ServedBy(bed.IP4, "pod1")
 }
 
-// What cannot be read is said with file, document and field; what it was before stays, and the rest goes on.
+// An invalid document is logged with file, document and field. Its previous version stays in effect, and the other
+// documents are applied.
 func TestBrokenDocument(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
@@ -83,14 +84,14 @@ func TestBrokenDocument(t *testing.T) {
 	b.ServedBy("10.96.1.1", "pod0")
 	for _, want := range []string{bed.Manifest + ": document 1 (line 1)", "service shop/good: spec.ports.port: "} {
 		if !strings.Contains(d.Log.String(), want) {
-			t.Errorf("the log does not say %q", want)
+			t.Errorf("the log does not contain %q", want)
 		}
 	}
 	d.Apply("---\n}{ this is no YAML\n" + b.Simple("other", "10.96.1.2", 0).String())
 	b.ServedBy("10.96.1.2", "pod0")
 	b.ServedBy("10.96.1.1", "pod0")
 	if code, _, err := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusOK {
-		t.Errorf("/healthz says %d, %v", code, err)
+		t.Errorf("/healthz returns %d, %v", code, err)
 	}
 	d.Apply(b.Simple("other", "10.96.1.2", 0))
 	b.ServedBy("10.96.1.1", "")
@@ -104,22 +105,22 @@ func TestManifestsFromStandardInput(t *testing.T) {
 	b.ServedBy(bed.IP4, "pod0")
 }
 
-// A manifest that is not there at the start is a mistake.
+// A manifest that does not exist at the start is an error.
 func TestManifestIsMissing(t *testing.T) {
 	b := bed.New(t)
 	before := b.Rules()
 	d := b.Launch(nil, "--manifests", filepath.Join(b.Dir, "none.yaml"))
 	if code := d.Exit(); code != 1 || !strings.Contains(d.Log.String(), "none.yaml") {
-		t.Errorf("code %d, and it said:\n%s", code, d.Log)
+		t.Errorf("exit code %d, want 1 and an error that names the file:\n%s", code, d.Log)
 	}
 	if b.Rules() != before {
-		t.Error("it left rules behind")
+		t.Error("portald left rules behind")
 	}
 }
 
-// clusterPortals are the portals of the dump of a real cluster: where they lead is known by the table they are in.
-// Those in both lead clients inside the cluster alone, since this node has no endpoint of theirs and their policy is
-// Local.
+// clusterPortals lists the portals of a dump of a real cluster, each with its iptables table: portals in nat redirect
+// to portald, portals in filter reject. Portals in both serve only clients inside the cluster, because their policy is
+// Local and this node has no endpoint.
 var clusterPortals = []string{
 	`nat 10.96.0.1/32 tcp 443 default/kubernetes:https ClusterIP`,
 	`filter 10.96.0.10/32 udp 53 kube-system/kube-dns:dns ClusterIP`,
@@ -165,14 +166,14 @@ func TestClusterDumpIsServedWhole(t *testing.T) {
 		delete(got, want)
 	}
 	if len(got) > 0 {
-		t.Errorf("portals that nobody asked for: %v", got)
+		t.Errorf("unexpected portals: %v", got)
 	}
 	if strings.Contains(d.Log.String(), "level=warning") {
-		t.Error("a good dump brought warnings")
+		t.Error("a valid dump caused warnings")
 	}
 }
 
-// portalOf writes a rule as clusterPortals do.
+// portalOf returns a rule in the format of clusterPortals.
 func portalOf(table, line, comment string) string {
 	after := func(flag string) string {
 		_, rest, found := strings.Cut(line, " "+flag+" ")

@@ -7,7 +7,8 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// Event loops wait where only the runtime's signals reach them.
+// portald rejects a runtime without asynchronous preemption: event loops block in epoll_wait, where only a signal of
+// the runtime can interrupt them.
 func TestRuntimeThatCannotInterrupt(t *testing.T) {
 	b := bed.New(t, "env")
 	b.WriteManifest(bed.Manifest, b.Cart(0))
@@ -17,10 +18,10 @@ func TestRuntimeThatCannotInterrupt(t *testing.T) {
 			t.Errorf("GODEBUG=%s: %v", value, err)
 		}
 	}
-	b.On(b.Node, "env", "GODEBUG=asyncpreemptoff=1", bed.Portald, "cleanup") // which has no loops
+	b.On(b.Node, "env", "GODEBUG=asyncpreemptoff=1", bed.Portald, "cleanup") // runs no event loops
 }
 
-// There are as many event loops as CPUs that the daemon may use, not as the host has.
+// The number of event loops follows GOMAXPROCS, not the number of CPUs of the host.
 func TestLoopsFollowTheRuntime(t *testing.T) {
 	b := bed.New(t, "env")
 	b.ServePods(0)
@@ -37,7 +38,7 @@ func TestLoopsFollowTheRuntime(t *testing.T) {
 	}
 }
 
-// The engine of goroutines carries Services as the event loops do.
+// The goroutine engine serves a Service, without event loops.
 func TestEngineOfGoroutines(t *testing.T) {
 	b := bed.New(t, "env")
 	b.ServePods(0)

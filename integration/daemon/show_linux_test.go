@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// What is served at kube-proxy's addresses, as kube-proxy has it.
+// portald serves health and metrics at the addresses and paths of kube-proxy.
 func TestHealthAndMetrics(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -18,15 +18,15 @@ func TestHealthAndMetrics(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", b.Node.IPv4.String()} {
 		for path, want := range map[string]string{"/healthz": `"nodeEligible":true`, "/livez": `"lastUpdated":`} {
 			if code, body, err := d.Get(host+":10256", path); code != http.StatusOK || !strings.Contains(body, want) {
-				t.Errorf("%s at %s says %d %s, %v", path, host, code, body, err)
+				t.Errorf("%s at %s returns %d %s, %v", path, host, code, body, err)
 			}
 		}
 	}
 	if _, body, err := d.Get("127.0.0.1:10249", "/proxyMode"); body != "userspace" {
-		t.Errorf("/proxyMode says %q, %v", body, err)
+		t.Errorf("/proxyMode returns %q, %v", body, err)
 	}
 	if code, _, err := d.Get(b.Node.IPv4.String()+":10249", "/metrics"); err == nil {
-		t.Errorf("metrics are shown to the world: %d", code)
+		t.Errorf("/metrics is reachable from other hosts: %d", code)
 	}
 	for range 3 {
 		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil {
@@ -64,11 +64,11 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 	d.Apply(b.Simple("other", "10.96.7.7", 0))
 	if _, all, _ = d.Get("127.0.0.1:10249", "/metrics"); strings.Contains(all, cart) {
-		t.Error("metrics of a Service that is gone")
+		t.Error("metrics of a removed Service are still served")
 	}
 }
 
-// Two daemons want one health address: the later says so and serves all the same.
+// The health address is in use: portald logs it and serves Services, or exits with --bind-address-hard-fail.
 func TestAddressInUse(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -81,7 +81,7 @@ func TestAddressInUse(t *testing.T) {
 	d := b.Launch(nil, "--manifests", filepath.Join(b.Dir, bed.Manifest))
 	b.Eventually("portald to serve", b.Served)
 	if !strings.Contains(d.Log.String(), "cannot bind health server") {
-		t.Error("the log does not say so")
+		t.Error("the log does not report the address in use")
 	}
 	hard := b.Launch(nil, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--bind-address-hard-fail")
 	if code := hard.Exit(); code != 1 {

@@ -1,3 +1,3 @@
-// Package modes tests what holds in each mode: the matrix of frontends, servers of the host, switches and restarts
-// under load.
+// Package modes tests what must hold in every proxy mode: all frontends are served, servers of the host stay
+// reachable, and mode switches and restarts under load lose no connection.
 package modes

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Servers of the host in the range of proxy ports, at the first ports that portald would take too, are reached by
-// everybody while portald serves and when it has ended.
+// Servers of the host listen in the range of proxy ports, at the ports that portald would choose first. All clients
+// reach them while portald runs and after it has ended.
 func TestServersOfTheHost(t *testing.T) { bed.EachMode(t, serversOfTheHost) }
 
 const hostName = "the host's own"
@@ -27,7 +27,7 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 		b.ServeAt(b.Node, address, bed.NamesItself(hostName))
 		b.ServeUDPAt(b.Node, address, hostName)
 	}
-	hear := func(when string) {
+	checkHost := func(when string) {
 		b.Helper()
 		for port, host := range places {
 			for _, to := range []string{v4, v6, "127.0.0.1", "::1"} {
@@ -40,7 +40,7 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 					}
 					for _, network := range []string{"tcp", "udp"} {
 						if network == "udp" && host == wildcard && from == b.Net.Pod(1) {
-							continue // it would answer from another address
+							continue // the wildcard socket would reply from another source address
 						}
 						if a, err := bed.Ask(from, network, bed.HostPort(to, port)); err != nil || a.Pod != hostName {
 							b.Errorf("%s: %s %s from %s: %q, %v, want the server of the host", when, network, bed.HostPort(to, port),
@@ -61,10 +61,10 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 			}
 		}
 	}
-	hear("before")
+	checkHost("before")
 	d := b.Start(b.Cart(0), m.Args...)
-	hear("while the mode's own Service is served")
-	serves("the mode's own Service", bed.IP4, bed.IP6)
+	checkHost("with a Service in the default mode")
+	serves("Service in the default mode", bed.IP4, bed.IP6)
 
 	flipped := b.Cart(0)
 	flipped.Name, flipped.Kind, flipped.IPs, flipped.Mode = "flipped", "", []string{"10.96.0.11", "fd00:10:96::11"},
@@ -73,36 +73,36 @@ func serversOfTheHost(b *bed.Bed, m bed.Mode) {
 		flipped.Ports[i].Node = 0
 	}
 	d.Apply(b.Cart(0).String() + flipped.String())
-	hear("while a Service is in userspace")
-	serves("the Service in userspace", flipped.IPs...)
-	refusedStraight(b, v4)
+	checkHost("with a Service in userspace mode")
+	serves("Service in userspace mode", flipped.IPs...)
+	directIsRefused(b, v4)
 	d.Stop()
-	hear("after the end")
+	checkHost("after the daemon's end")
 	if m.Kernel {
-		serves("by what the daemon left", bed.IP4, bed.IP6, flipped.IPs[0], flipped.IPs[1])
+		serves("by the kernel after the daemon's end", bed.IP4, bed.IP6, flipped.IPs[0], flipped.IPs[1])
 	}
 }
 
-// refusedStraight looks for the daemon's listeners in the range, and dials them.
-func refusedStraight(b *bed.Bed, node string) {
+// directIsRefused connects directly to the daemon's listeners in the range of proxy ports: they refuse.
+func directIsRefused(b *bed.Bed, node string) {
 	b.Helper()
-	straight := 0
+	refused := 0
 	for _, network := range []string{"tcp", "udp"} {
 		for port := 11000; port < 11020; port++ {
 			_, err := bed.Ask(b.Client, network, bed.HostPort(node, port))
 			if errors.Is(err, syscall.ECONNREFUSED) && listensThere(b, network, port) {
-				straight++
+				refused++
 			} else if err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
-				b.Errorf("%s %d of the range: %v", network, port, err)
+				b.Errorf("%s port %d of the proxy port range: %v", network, port, err)
 			}
 		}
 	}
-	if straight < 2 {
-		b.Errorf("%d listeners of the daemon refuse what comes straight, want one a protocol at least", straight)
+	if refused < 2 {
+		b.Errorf("%d listeners of the daemon refuse direct connections, want at least one per protocol", refused)
 	}
 }
 
-// listensThere tells whether the daemon has a socket of IPv4 at the port.
+// listensThere tells whether the daemon has an IPv4 socket at the port.
 func listensThere(b *bed.Bed, network string, port int) bool {
 	b.Helper()
 	return strings.Contains(b.On(b.Node, "cat", "/proc/net/"+network), fmt.Sprintf(": 00000000:%04X 00000000:0000 ", port))

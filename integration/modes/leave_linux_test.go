@@ -18,7 +18,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// restarts is how often a daemon is stopped and started again, with each writer: a hundred times with both.
+// restarts is the number of restarts with each writer.
 func restarts() int {
 	if bed.InVM {
 		return 3
@@ -26,14 +26,14 @@ func restarts() int {
 	return 50
 }
 
-// handsOver are flags of a daemon whose restart nobody notices.
-func handsOver() []string {
+// seamless returns the flags for a restart without interruption: the kernel takes over between the two daemons.
+func seamless() []string {
 	return []string{"--on-exit=kernel", "--drain-timeout=" + bed.VMTimeout(250*time.Millisecond).String(),
 		"--iptables-min-sync-period=0s"}
 }
 
-// A daemon in userspace is stopped and started again and again while clients connect all the time, and some
-// connections are open each time: no new connection fails. Those that the kernel carries meanwhile live on.
+// A daemon in userspace mode restarts many times while clients keep connecting. No new connection fails, and
+// connections that the kernel accepted between two daemons survive all later restarts.
 func TestRestartsUnderLoad(t *testing.T) {
 	for _, m := range bed.Modes() {
 		if !m.Kernel {
@@ -45,7 +45,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 	b.ServePods(0, 1, 2)
 	cart := b.Cart(0, 1, 2)
-	args := append(append([]string{bed.PodRanges}, handsOver()...), m.Args...)
+	args := append(append([]string{bed.PodRanges}, seamless()...), m.Args...)
 	d := b.Start(cart, args...)
 
 	ctx, stop := context.WithCancel(b.Context())
@@ -59,7 +59,7 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 		}
 	}
 	load.Go(func() { failed.add(datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &heard)) })
-	var kernels []*talk // begun while no daemon ran
+	var kernels []*talk // opened while no daemon ran
 	began, times := time.Now(), restarts()
 	for n := range times {
 		mine := []*talk{converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)),
@@ -69,7 +69,7 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 		}
 		d.Signal(syscall.SIGTERM)
 		if code := d.Exit(); code != 0 {
-			b.Fatalf("end %d: code %d\n%s", n, code, d.Log)
+			b.Fatalf("stop %d: exit code %d\n%s", n, code, d.Log)
 		}
 		if len(kernels) < 4 {
 			kernels = append(kernels, converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)))
@@ -79,7 +79,7 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 		for _, talk := range kernels {
 			talk.goesOn(b)
 		}
-		hears(b, &heard)
+		awaitDatagram(b, &heard)
 		if err := failed.first(); err != nil {
 			b.Fatalf("restart %d: %v", n, err)
 		}
@@ -94,8 +94,8 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 		heard.Load())
 }
 
-// keepsAsking is connects at a pace that leaves processors to the daemons, and says how a connection that failed was
-// recorded.
+// keepsAsking is connects with a pause after each connection, which leaves CPU time to the daemons. Its error contains
+// the record of the failed connection.
 func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
 	for ctx.Err() == nil {
 		c, err := bed.Dial(bed.AnswerTimeout, from, "tcp", to)
@@ -113,14 +113,14 @@ func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string
 	return nil
 }
 
-// recorded are the lines about a client, once they had time to be written.
+// recorded returns the records of a client, after a second in which portald can write them.
 func recorded(b *bed.Bed, client netip.AddrPort) string {
 	time.Sleep(time.Second)
 	all, _ := os.ReadFile(b.RecordFile())
 	return lines(string(all), client.String())
 }
 
-// lines are those that have a word.
+// lines returns the lines of a text that contain a word.
 func lines(text, word string) (out string) {
 	for line := range strings.Lines(text) {
 		if strings.Contains(strings.ToLower(line), word) {
@@ -153,8 +153,8 @@ func (l *errorList) first() error {
 	return fmt.Errorf("%d failures, the first: %w", len(l.all), l.all[0])
 }
 
-// What the kernel would carry wrongly is refused until the next start, and named. A daemon that is told so while it
-// runs leaves nothing, not even of those before it.
+// At the daemon's end the kernel takes over all Services except those whose features it lacks, such as a PROXY header:
+// these are rejected until the next start, and logged. With onExit changed to remove, no rule of portald stays.
 func TestKernelDoesNotCarryAlike(t *testing.T) {
 	for _, m := range bed.Modes() {
 		if !m.Kernel {
@@ -183,7 +183,7 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 		for from, addresses := range b.Frontends() {
 			for _, to := range addresses {
 				if strings.HasPrefix(to, "127.") || strings.HasPrefix(to, "[::1]") {
-					continue // no rule leads there
+					continue // kernel rules do not serve loopback addresses
 				}
 				if a, err := bed.Ask(from, network, to); err != nil || a.Pod != "pod0" {
 					b.Errorf("after the end, %s %s from %s: %q, %v", network, to, from.Name, a.Pod, err)
@@ -193,12 +193,12 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 	}
 	for _, from := range []*topology.Host{b.Client, b.Node, b.Net.Pod(1)} {
 		if a, err := bed.Ask(from, "tcp", bed.HostPort("10.96.7.7", 80)); !errors.Is(err, syscall.ECONNREFUSED) {
-			b.Errorf("after the end, what waits for a header, from %s: %q, %v, want a refusal", from.Name, a.Pod, err)
+			b.Errorf("after the end, the Service with a PROXY header, from %s: %q, %v, want a refusal", from.Name, a.Pod, err)
 		}
 	}
 	if n := strings.Count(d.Log.String(), `service="shop/header:http"`); n != 1 || strings.Contains(d.Log.String(),
 		`service="shop/cart`) {
-		b.Errorf("what is refused is named %d times, want once and nothing else", n)
+		b.Errorf("the log names the rejected Service %d times, want once, and no other Service", n)
 	}
 
 	d = b.Start(cart.String()+header.String(), args...)
@@ -206,7 +206,7 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 		b.Errorf("after the next start: %q, %v", a.Pod, err)
 	}
 	config("remove")
-	b.Eventually("the change to be taken in", func() bool {
+	b.Eventually("the new configuration to be loaded", func() bool {
 		return strings.Contains(d.Log.String(), "onExit changed from kernel to remove")
 	})
 	d.Signal(syscall.SIGTERM)

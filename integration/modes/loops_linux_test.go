@@ -12,8 +12,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// An endpoint may be any address that a tenant writes: its own Service's, another's that leads back, or a node port
-// of this node. One client of such a Service costs as many tries as there are, and others are served meanwhile.
+// A tenant can write any endpoint address: a cluster IP of the same Service, of another Service that points back, or a
+// node port of this node. A connection to such a loop costs a bounded number of dials and does not delay others.
 func TestEndpointsThatAreFrontends(t *testing.T) { bed.EachMode(t, endpointsThatAreFrontends) }
 
 func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
@@ -31,7 +31,7 @@ func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 		loop("there", 22, 30022, "10.96.0.23", "fd00:10:96::23", 80),
 		loop("and-back", 23, 30023, "10.96.0.22", "fd00:10:96::22", 80),
 		loop("node", 24, 30024, b.Node.IPv4.String(), b.Node.IPv6.String(), 30024),
-		loop("other-mode", 25, 30025, bed.IP4, bed.IP6, 80), // which the kernel may carry
+		loop("other-mode", 25, 30025, bed.IP4, bed.IP6, 80), // cart, which the kernel forwards in some modes
 	}
 	text := b.Cart(0).String()
 	for _, s := range services {
@@ -59,14 +59,14 @@ func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 		}
 	}
 	if n := d.Metric("process_open_fds"); n == 0 || n > 400 {
-		b.Errorf("%v descriptors are open, want those of some fifty listeners and forty clients", n)
+		b.Errorf("%v descriptors are open, want at most 400: some 50 listeners and 40 clients", n)
 	}
 	for _, s := range services {
 		want := fmt.Sprintf("is an address of the Service shop/%s itself", map[string]string{
 			"own": "own", "there": "and-back", "and-back": "there", "node": "node", "other-mode": "cart",
 		}[s.Name])
 		if log := d.Log.String(); !strings.Contains(log, want) {
-			b.Errorf("nothing is said of %s: want %q", s.Name, want)
+			b.Errorf("the log does not report the loop of %s: want %q", s.Name, want)
 		}
 	}
 }

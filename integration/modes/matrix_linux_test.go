@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// way is one way to reach a service port.
+// way is one path from a client host to a service port.
 type way struct {
 	mode    string
 	network string
@@ -26,8 +26,8 @@ func (w way) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s from %s", w.mode, w.network, w.portal, w.to, host)
 }
 
-// ways lists all: every protocol, family and frontend, from a client, from the node itself and from a pod, which is an
-// endpoint of the Service too.
+// ways lists every protocol, family and frontend, from a client, from the node and from a pod that is itself an
+// endpoint of the Service.
 func ways(b *bed.Bed, mode string) (out []way) {
 	pod := b.Net.Pod(0)
 	for _, network := range []string{"tcp", "udp"} {
@@ -72,7 +72,7 @@ func matrix(b *bed.Bed, m bed.Mode) {
 	for _, w := range ways(b, m.Name) {
 		answers[w] = walk(b, w, m.Kernel)
 	}
-	if code := d.Stop(); code != 0 { // UDP sessions end with it, and so have records
+	if code := d.Stop(); code != 0 { // ends the UDP sessions, so that all have records
 		b.Fatalf("portald ended with code %d", code)
 	}
 	byClient := map[string]bed.Record{}
@@ -80,7 +80,7 @@ func matrix(b *bed.Bed, m bed.Mode) {
 		byClient[r.Protocol+" "+r.Client+" "+r.OriginalDst] = r
 	}
 	for w, as := range answers {
-		if m.Kernel && !w.loopback() { // the kernel tells nobody
+		if m.Kernel && !w.loopback() { // the kernel writes no records
 			continue
 		}
 		for _, a := range as {
@@ -89,18 +89,19 @@ func matrix(b *bed.Bed, m bed.Mode) {
 	}
 }
 
-// loopback tells whether the way leads to a listener in every mode.
+// loopback tells whether the destination is a loopback address, which portald serves by a listener in every mode.
 func (w way) loopback() bool { return netip.MustParseAddrPort(w.to).Addr().IsLoopback() }
 
-// Of three endpoints drawn at random, one is missing after so many times once in 10^8 runs.
+// draws is the number of random picks after which one of three endpoints is still missing once in 10^8 runs.
 const draws = 48
 
-// walk asks until every pod has answered, the asking pod itself among them: in userspace that is in turn.
+// walk sends requests until every pod has answered, including the client pod itself. In userspace mode three requests
+// suffice (round robin), in kernel modes the choice is random.
 func walk(b *bed.Bed, w way, random bool) (out []bed.Answer) {
 	b.Helper()
 	if !w.served {
 		if a, err := bed.AskWithin(300*time.Millisecond, w.from, w.network, w.to); err == nil {
-			b.Errorf("%s: answered by %s, want nobody", w, a.Pod)
+			b.Errorf("%s: answered by %s, want no answer", w, a.Pod)
 		}
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// switches is how often a Service is flipped to the other mode and back.
+// switches is the number of times that a Service changes to the other mode and back.
 func switches() int {
 	if bed.InVM {
 		return 5 // each takes seconds there
@@ -25,8 +25,8 @@ func switches() int {
 	return 50
 }
 
-// A Service goes from one mode to the other and back, a hundred times, while clients connect all the time: none is
-// refused, no open connection breaks, and a UDP client that keeps its port is served by the mode of the moment.
+// A Service changes between userspace and kernel mode a hundred times while clients keep connecting. No connection is
+// refused, no open connection breaks, and a UDP client with a fixed source port is served by the current mode.
 func TestSwitchUnderLoad(t *testing.T) { bed.EachMode(t, switchUnderLoad) }
 
 func switchUnderLoad(b *bed.Bed, m bed.Mode) {
@@ -51,7 +51,7 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 		for _, mode := range []string{other, ""} {
 			cart.Mode = mode
 			d.Apply(cart)
-			hears(b, &heard)
+			awaitDatagram(b, &heard)
 			if len(talks) < 5 {
 				talks = append(talks, converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)))
 			}
@@ -71,13 +71,13 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 		default:
 		}
 	}
-	b.Logf("%d connections over %d flips", asked.Load(), 2*switches())
+	b.Logf("%d connections during %d switches", asked.Load(), 2*switches())
 	if asked.Load() < int64(2*switches()) {
-		b.Errorf("only %d connections in all that time", asked.Load())
+		b.Errorf("%d connections, want at least one per switch", asked.Load())
 	}
 }
 
-// connects asks which pod serves, one connection after the other, until ctx ends.
+// connects opens one connection after the other and reads the pod's name, until ctx ends.
 func connects(ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
 	for ctx.Err() == nil {
 		if _, err := bed.AskWithin(bed.AnswerTimeout, from, "tcp", to); err != nil {
@@ -88,11 +88,11 @@ func connects(ctx context.Context, from *topology.Host, to string, asked *atomic
 	return nil
 }
 
-// lost is how long a datagram's answer may take. Between the new rules and the end of a flow that they would not make
-// any more a datagram may fall; the next must not.
+// lost is the time after which a datagram counts as lost. One datagram can be lost between the change of rules and the
+// deletion of the old conntrack entry; the next one must be answered.
 const lost = 500 * time.Millisecond
 
-// datagrams asks from one port, over and over, and counts the answers: no two datagrams in a row stay without.
+// datagrams sends requests from one source port and counts the answers. Two unanswered datagrams in a row are an error.
 func datagrams(b *bed.Bed, ctx context.Context, to string, heard *atomic.Int64) error {
 	c, err := bed.Dial(bed.AnswerTimeout, b.Client, "udp", to)
 	if err != nil {
@@ -116,12 +116,12 @@ func datagrams(b *bed.Bed, ctx context.Context, to string, heard *atomic.Int64) 
 	return nil
 }
 
-// hears waits for one more answer, so that each flip is over for UDP too when the next comes.
-func hears(b *bed.Bed, heard *atomic.Int64) {
+// awaitDatagram waits for one more answer, so that each switch is complete for UDP before the next one.
+func awaitDatagram(b *bed.Bed, heard *atomic.Int64) {
 	b.Helper()
 	for before, began := heard.Load(), time.Now(); heard.Load() == before; time.Sleep(time.Millisecond) {
 		if time.Since(began) > bed.AnswerTimeout {
-			b.Fatal("no datagram is answered any more")
+			b.Fatal("datagrams are no longer answered")
 		}
 	}
 }
@@ -130,7 +130,7 @@ func hears(b *bed.Bed, heard *atomic.Int64) {
 type talk struct {
 	net.Conn
 	lines *bufio.Reader
-	said  int
+	sent  int
 }
 
 func converse(b *bed.Bed, to string) *talk {
@@ -147,21 +147,21 @@ func converse(b *bed.Bed, to string) *talk {
 	return t
 }
 
-// goesOn says something and hears it back.
+// goesOn sends one more line and reads its echo.
 func (t *talk) goesOn(b *bed.Bed) {
 	b.Helper()
-	t.said++
-	line := fmt.Sprintf("line %d\n", t.said)
+	t.sent++
+	line := fmt.Sprintf("line %d\n", t.sent)
 	_ = t.SetDeadline(time.Now().Add(bed.AnswerTimeout))
 	if _, err := io.WriteString(t, line); err != nil {
 		b.Fatalf("connection %s: %v", t.LocalAddr(), err)
 	}
 	if got, err := t.lines.ReadString('\n'); err != nil || got != line {
-		b.Fatalf("connection %s, line %d: %q, %v", t.LocalAddr(), t.said, got, err)
+		b.Fatalf("connection %s, line %d: %q, %v", t.LocalAddr(), t.sent, got, err)
 	}
 }
 
-// The Services that say so are carried by the other mode, and records tell which are carried in userspace.
+// The mode annotation overrides the daemon's mode. Connections have records in userspace mode and none in kernel mode.
 func TestModeOfAService(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0)
@@ -190,14 +190,14 @@ func TestModeOfAService(t *testing.T) {
 				b.Errorf("mode %q: a record: %t", c.mode, recorded)
 			}
 		}
-		if said := d.Log.String(); !strings.Contains(said, "sideways") {
-			b.Error("nothing is said of a mode that there is not")
+		if log := d.Log.String(); !strings.Contains(log, "sideways") {
+			b.Error("the log does not report the unknown mode")
 		}
 	})
 }
 
-// In a kernel mode the rules stay when the daemon ends, those of Services in userspace led to the kernel meanwhile, and
-// connections live through a restart in another kernel mode, whose rules alone are left after it.
+// In a kernel mode the rules stay when the daemon ends, and Services in userspace mode move to the kernel as well. Open
+// connections survive a restart in another kernel mode, after which only that mode's rules exist.
 func TestModeOfTheDaemonChanges(t *testing.T) {
 	b := bed.New(t, "nft")
 	b.ServePods(0, 1)

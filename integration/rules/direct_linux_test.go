@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// proxyPort is where the portals of a service port lead, read from the node's rules.
+// proxyPort returns the proxy ports of cart for each family, read from the node's rules.
 func proxyPort(b *bed.Bed, protocol string) (v4, v6 int) {
 	b.Helper()
 	var found []int
@@ -29,12 +29,12 @@ func proxyPort(b *bed.Bed, protocol string) (v4, v6 int) {
 		}
 	}
 	if len(found) != 2 {
-		b.Fatalf("proxy ports of %s: %v, want one a family", protocol, found)
+		b.Fatalf("proxy ports of %s: %v, want one per family", protocol, found)
 	}
 	return found[0], found[1]
 }
 
-func TestStraightAtTheProxyPort(t *testing.T) {
+func TestDirectConnectionToTheProxyPort(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	b.Start(b.Cart(0))
@@ -55,8 +55,8 @@ func TestStraightAtTheProxyPort(t *testing.T) {
 	}
 }
 
-// Somebody else's rule leads to a proxy port: the flow is translated, but was not dialled at a frontend.
-func TestLedToTheProxyPortByOthers(t *testing.T) {
+// A foreign rule redirects to a proxy port: the flow is translated, but its original destination is no frontend.
+func TestForeignRedirectToTheProxyPort(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	d := b.Start(b.Cart(0))
@@ -69,12 +69,12 @@ func TestLedToTheProxyPortByOthers(t *testing.T) {
 		for _, addr := range []string{b.Node.IPv4.String(), b.Node.IPv6.String()} {
 			a, err := bed.AskWithin(time.Second, b.Client, network, bed.HostPort(addr, 7777))
 			if err == nil {
-				t.Errorf("%s %s: answered by %s, want nobody", network, addr, a.Pod)
+				t.Errorf("%s %s: answered by %s, want no answer", network, addr, a.Pod)
 			}
 			if network == "tcp" && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("tcp %s: %v, want a reset", addr, err)
 			}
-			d.RecordWhere(fmt.Sprint("of a flow led here by others: ", network, addr), func(r bed.Record) bool {
+			d.RecordWhere(fmt.Sprint("of a flow that a foreign rule redirected: ", network, addr), func(r bed.Record) bool {
 				return r.Outcome == "not_a_portal" && r.Protocol == network && r.OriginalDst == bed.HostPort(addr, 7777) &&
 					r.Portal == "" && r.Endpoint == ""
 			})

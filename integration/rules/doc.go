@@ -1,2 +1,3 @@
-// Package rules tests the host's rules: what is put there, by whom it may be reached, and what the host refuses.
+// Package rules tests the rules on the host: how they are written, repaired and removed, and what happens when the host
+// rejects them.
 package rules

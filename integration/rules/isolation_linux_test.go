@@ -13,8 +13,9 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// fussy has a daemon's iptables-restore refuse what matches a pattern, and everything while a file "fail" is there.
-func fussy(b *bed.Bed, pattern string) (wrapper []string, fail string) {
+// fakeRestore returns a command wrapper that gives the daemon a fake iptables-restore. The fake fails if its input
+// matches a pattern, and always while the file "fail" exists.
+func fakeRestore(b *bed.Bed, pattern string) (wrapper []string, fail string) {
 	b.Helper()
 	real := b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")
 	dir := filepath.Join(b.Dir, "bin")
@@ -31,13 +32,13 @@ rm $script; exit $code
 
 func healthy(d *bed.Daemon, path string, code int) {
 	d.Helper()
-	d.Eventually(fmt.Sprintf("%s to say %d", path, code), func() bool {
+	d.Eventually(fmt.Sprintf("%s to return %d", path, code), func() bool {
 		got, _, err := d.Get("127.0.0.1:10256", path)
 		return err == nil && got == code
 	})
 }
 
-// isRefused asks a Service that is set aside.
+// isRefused checks that a Service that was set aside refuses connections.
 func isRefused(b *bed.Bed, ip string) {
 	b.Helper()
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(ip, 80)); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -45,7 +46,7 @@ func isRefused(b *bed.Bed, ip string) {
 	}
 }
 
-// servedAgain waits until nothing is set aside any more, which may take twice as long as the last try is ago.
+// servedAgain waits until no service port is set aside. The interval between attempts doubles, hence the long limit.
 func servedAgain(b *bed.Bed, d *bed.Daemon, ip, pod string) {
 	b.Helper()
 	for deadline := time.Now().Add(time.Minute); d.Metric(setAside) > 0 && time.Now().Before(deadline); {
@@ -56,13 +57,13 @@ func servedAgain(b *bed.Bed, d *bed.Daemon, ip, pod string) {
 
 const setAside = "portald_service_ports_set_aside"
 
-// A Service that the host refuses is refused alone: from the first sync on the daemon is ready, and what comes and goes
-// beside it is one small change each. When the host takes it, it is served by itself.
+// A Service whose rules the host rejects affects no other Service: the daemon is ready after the first sync, and
+// changes of others stay incremental. Once the host accepts the rules, the Service is served without a restart.
 func TestOneServiceIsRefused(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
 	const evil, good, later = "10.96.1.1", "10.96.1.2", "10.96.1.3"
-	wrapper, _ := fussy(b, "shop/evil.*REDIRECT")
+	wrapper, _ := fakeRestore(b, "shop/evil.*REDIRECT")
 	b.WriteManifest(bed.Manifest, b.Simple("evil", evil, 0).String()+b.Simple("good", good, 0).String())
 	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest))
 	d.ExpectErrors = true
@@ -70,7 +71,7 @@ func TestOneServiceIsRefused(t *testing.T) {
 	b.ServedBy(good, "pod0")
 	isRefused(b, evil)
 	if d.Metric(setAside) != 1 || d.Metric(`portald_service_ports_refused_total{reason="rules"}`) != 1 {
-		t.Errorf("%s %v, and counted as %v", setAside, d.Metric(setAside),
+		t.Errorf("%s is %v and the refusals are %v, want 1 and 1", setAside, d.Metric(setAside),
 			d.Metric(`portald_service_ports_refused_total{reason="rules"}`))
 	}
 	full := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`)
@@ -79,17 +80,17 @@ func TestOneServiceIsRefused(t *testing.T) {
 	b.ServedBy(later, "pod0")
 	healthy(d, "/healthz", http.StatusOK)
 	if now := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`); now != full {
-		t.Errorf("everything was written %v times more", now-full)
+		t.Errorf("%v more full syncs, want none", now-full)
 	}
 	b.WriteFile(filepath.Join(b.Dir, "bin", "iptables-restore"), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n",
 		b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")))
 	servedAgain(b, d, evil, "pod0")
 	if n := d.Metric(setAside); n != 0 {
-		t.Errorf("%s %v, and everything is served", setAside, n)
+		t.Errorf("%s is %v although every Service is served", setAside, n)
 	}
 }
 
-// Proxy ports that are used up are the trouble of who comes last. It has the next one that is free.
+// When the proxy ports are exhausted, the newest Service is set aside. It gets the next port that becomes free.
 func TestNoProxyPortIsLeft(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
@@ -100,17 +101,17 @@ func TestNoProxyPortIsLeft(t *testing.T) {
 	b.ServedBy(first, "pod0")
 	isRefused(b, second)
 	if d.Metric(setAside) != 1 {
-		t.Errorf("%s %v", setAside, d.Metric(setAside))
+		t.Errorf("%s is %v, want 1", setAside, d.Metric(setAside))
 	}
 	d.Apply(two)
 	servedAgain(b, d, second, "pod1")
 }
 
-// Rules that are gone and cannot be written again are an illness, whoever found that out, and no reason for a restart.
+// While deleted rules cannot be written again, /healthz fails, and /livez succeeds: a restart would not help.
 func TestHealthWhileHostRefuses(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	wrapper, fail := fussy(b, "nothing at all")
+	wrapper, fail := fakeRestore(b, "nothing at all")
 	b.WriteManifest(bed.Manifest, b.Cart(0))
 	d := b.Launch(wrapper, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--iptables-sync-period=1s")
 	d.ExpectErrors = true
@@ -120,7 +121,7 @@ func TestHealthWhileHostRefuses(t *testing.T) {
 	healthy(d, "/healthz", http.StatusServiceUnavailable)
 	healthy(d, "/livez", http.StatusOK)
 	if n := d.Metric(setAside); n != 0 {
-		t.Errorf("%v Services have the blame", n)
+		t.Errorf("%v service ports are set aside, want none", n)
 	}
 	b.Must(os.Remove(fail))
 	healthy(d, "/healthz", http.StatusOK)

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// foreign are rules of somebody else, in the chains that portald's portals start from and in chains of its own.
+// foreign adds rules of another program, to the built-in chains that portald hooks into and to chains of its own.
 func foreign(b *bed.Bed, command string) {
 	b.Helper()
 	for _, rule := range []string{
@@ -24,7 +24,8 @@ func foreign(b *bed.Bed, command string) {
 	}
 }
 
-// Rules that others take away come back, theirs stay, and at the end there is nothing but theirs. In both variants.
+// Rules of portald that another program deletes come back; foreign rules stay, and after portald's end only they are
+// left. This holds for both variants of iptables.
 func TestPortalsComeBackAndLeaveNoTrace(t *testing.T) {
 	for _, variant := range []string{"nft", "legacy"} {
 		t.Run(variant, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestPortalsComeBackAndLeaveNoTrace(t *testing.T) {
 			before := b.Rules(variant)
 			d := b.Start(b.Cart(0).String()+b.Simple("empty", "10.96.7.7", 0).Service(), "--iptables-variant", variant,
 				"--iptables-sync-period=1s")
-			standing := b.Rules(variant)
+			complete := b.Rules(variant)
 			if !b.Served() {
 				t.Error("not served at first")
 			}
@@ -47,15 +48,15 @@ func TestPortalsComeBackAndLeaveNoTrace(t *testing.T) {
 					}
 				},
 				"a chain's rules": func() { b.On(b.Node, v4, "-w", "-t", "nat", "-F", "PORTALD-NODEPORTS") },
-				"a refusal": func() {
+				"a reject rule": func() {
 					b.On(b.Node, v4, "-w", "-D", "FORWARD", "-m", "conntrack", "--ctstate", "NEW", "-j", "PORTALD-SERVICES")
 				},
 			} {
 				take()
-				if b.Rules(variant) == standing {
-					t.Errorf("%s was not taken away", what)
+				if b.Rules(variant) == complete {
+					t.Errorf("%s was not deleted", what)
 				}
-				b.Eventually(what+" to come back", func() bool { return b.Rules(variant) == standing })
+				b.Eventually(what+" to come back", func() bool { return b.Rules(variant) == complete })
 			}
 			if !b.Served() {
 				t.Error("not served after rules came back")
@@ -84,7 +85,8 @@ func TestPortalsComeBackAfterAFlush(t *testing.T) {
 	b.Eventually("portals to come back", b.Served)
 }
 
-// A killed run leaves rules behind. The next one replaces them, and cleanup removes them, and neither anything else.
+// A killed daemon leaves rules behind. The next daemon replaces them, the cleanup command removes them; neither
+// touches other rules.
 func TestLeftoversOfACrash(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -94,14 +96,14 @@ func TestLeftoversOfACrash(t *testing.T) {
 	first.Signal(syscall.SIGKILL)
 	first.Exit()
 	if !strings.Contains(b.Rules(), "shop/gone:http") {
-		t.Fatal("the killed run left nothing behind")
+		t.Fatal("the killed daemon left no rules behind")
 	}
 	second := b.Start(b.Cart(0))
 	if !b.Served() {
 		t.Error("not served after a crash")
 	}
 	if strings.Contains(b.Rules(), "shop/gone:http") {
-		t.Error("a portal of the killed run still stands")
+		t.Error("a portal of the killed daemon still exists")
 	}
 	second.Signal(syscall.SIGKILL)
 	second.Exit()
@@ -113,7 +115,7 @@ func TestLeftoversOfACrash(t *testing.T) {
 	}
 }
 
-// On a host that lets nothing in by default, portals lead in, and only they.
+// On a host whose INPUT policy is DROP, all frontends are served.
 func TestHostThatDropsByDefault(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -122,7 +124,7 @@ func TestHostThatDropsByDefault(t *testing.T) {
 		b.On(b.Node, command, "-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "ACCEPT")
 		b.On(b.Node, command, "-P", "INPUT", "DROP")
 	}
-	b.On(b.Node, "ip6tables", "-A", "INPUT", "-p", "ipv6-icmp", "-j", "ACCEPT") // neighbours find each other by it
+	b.On(b.Node, "ip6tables", "-A", "INPUT", "-p", "ipv6-icmp", "-j", "ACCEPT") // neighbour discovery
 	b.Start(b.Cart(0))
 	for from, addresses := range b.Frontends() {
 		for _, to := range addresses {
@@ -135,7 +137,7 @@ func TestHostThatDropsByDefault(t *testing.T) {
 	}
 }
 
-// Others that write rules all the time hold up and break nothing.
+// Other programs that write rules concurrently do not block portald, and no rule gets lost.
 func TestManyWritersOfRules(t *testing.T) {
 	for _, variant := range []string{"nft", "legacy"} {
 		t.Run(variant, func(t *testing.T) {
@@ -173,27 +175,27 @@ func TestManyWritersOfRules(t *testing.T) {
 	}
 }
 
-// Node ports are served where they are asked for, and nowhere else.
+// Node ports are served at the addresses of --nodeport-addresses and at no other.
 func TestNodePortAddresses(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	b.Start(b.Cart(0), "--nodeport-addresses", b.Node.IPv4.String()+"/32", "--iptables-localhost-nodeports=false")
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(b.Node.IPv4.String(), bed.NodePort)); err != nil ||
 		a.Pod != "pod0" {
-		t.Errorf("at the address asked for: %q, %v", a.Pod, err)
+		t.Errorf("at an address of --nodeport-addresses: %q, %v", a.Pod, err)
 	}
 	for _, to := range []string{bed.HostPort("10.244.0.1", bed.NodePort), bed.HostPort(b.Node.IPv6.String(),
 		bed.NodePort)} {
 		if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", to); err == nil {
-			t.Errorf("at %s: answered by %q, want nobody", to, a.Pod)
+			t.Errorf("at %s: answered by %q, want no answer", to, a.Pod)
 		}
 	}
 	if a, err := bed.Ask(b.Node, "tcp", bed.HostPort("127.0.0.1", bed.NodePort)); err == nil {
-		t.Errorf("at the loopback address: answered by %q, want nobody", a.Pod)
+		t.Errorf("at the loopback address: answered by %q, want no answer", a.Pod)
 	}
 }
 
-// The host is as before in more than rules: route_localnet stays as it was.
+// portald does not change the sysctl route_localnet.
 func TestLoopbackStaysClosed(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -205,6 +207,6 @@ func TestLoopbackStaysClosed(t *testing.T) {
 		return err
 	})
 	if err != nil || set != "0" {
-		t.Errorf("route_localnet is %q, %v", set, err)
+		t.Errorf("route_localnet is %q, %v, want 0", set, err)
 	}
 }

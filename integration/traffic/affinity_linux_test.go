@@ -8,14 +8,14 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// sticky is cart with ClientIP affinity.
+// sticky returns cart with ClientIP affinity.
 func sticky(b *bed.Bed, seconds int, pods ...int) bed.Service {
 	s := b.Cart(pods...)
 	s.Affinity = seconds
 	return s
 }
 
-// bound asks once and returns who answered, and the word of the record for how.
+// bound sends one request and returns the pod that answered and the affinity field of the record.
 func bound(d *bed.Daemon, from *topology.Host) (pod, how string) {
 	d.Helper()
 	a, err := bed.Ask(from, "tcp", bed.HostPort(bed.IP4, 80))
@@ -34,7 +34,7 @@ func TestAffinitySticks(t *testing.T) {
 		if how != "new" {
 			t.Errorf("the first connection of %s: affinity %q, want new", from.Name, how)
 		}
-		for _, network := range []string{"tcp", "udp"} { // each service port binds for itself
+		for _, network := range []string{"tcp", "udp"} { // affinity is kept per service port
 			if got := b.Tally(9, 3, from, network, bed.HostPort(bed.IP4, 80)); len(got) != 1 || network == "tcp" &&
 				got[first] != 9 {
 				t.Errorf("%s from %s: %v, want one pod alone, over TCP %s", network, from.Name, got, first)
@@ -50,7 +50,7 @@ func TestAffinitySticks(t *testing.T) {
 	}
 }
 
-// The timeout counts from the last connection, and a new one holds for those who are bound already.
+// The affinity timeout restarts with each connection. A changed timeout also applies to existing entries.
 func TestAffinityTimeout(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1, 2)
@@ -69,16 +69,16 @@ func TestAffinityTimeout(t *testing.T) {
 	d.Apply(sticky(b, 60, 0, 1, 2))
 	time.Sleep(2100 * time.Millisecond)
 	if _, how := bound(d, b.Client); how != "hit" {
-		t.Errorf("2.1 s after the last connection, with a timeout of a minute since: %s, want hit", how)
+		t.Errorf("2.1 s after the last connection, timeout raised to a minute: %s, want hit", how)
 	}
 	d.Apply(sticky(b, 1, 0, 1, 2))
 	time.Sleep(1100 * time.Millisecond)
 	if _, how := bound(d, b.Client); how != "new" {
-		t.Errorf("1.1 s after the last connection, with a timeout of a second since: %s, want new", how)
+		t.Errorf("1.1 s after the last connection, timeout lowered to a second: %s, want new", how)
 	}
 }
 
-func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {
+func TestAffinityEndsWithItsEndpoint(t *testing.T) {
 	b := bed.New(t)
 	stop := b.ServePods(0, 1, 2)
 	d := b.Start(sticky(b, 60, 0, 1, 2))
@@ -87,18 +87,18 @@ func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {
 	d.Apply(sticky(b, 60, (gone+1)%3, (gone+2)%3))
 	second, how := bound(d, b.Client)
 	if second == first || how != "new" {
-		t.Errorf("after %s went: %s, %s, want another and new", first, second, how)
+		t.Errorf("after %s was removed: %s, %s, want another pod and new", first, second, how)
 	}
 	d.Apply(sticky(b, 60, 0, 1, 2))
 	if pod, how := bound(d, b.Client); pod != second || how != "hit" {
 		t.Errorf("after %s came back: %s, %s, want %s still", first, pod, how, second)
 	}
-	stop[int(second[len(second)-1]-'0')]() // dead, and nobody has told yet
+	stop[int(second[len(second)-1]-'0')]() // dead, while the EndpointSlice still lists it
 	third, how := bound(d, b.Client)
 	if third == second || how != "moved" {
-		t.Errorf("after %s died: %s, %s, want that the client moved", second, third, how)
+		t.Errorf("after %s died: %s, %s, want another pod and moved", second, third, how)
 	}
 	if pod, how := bound(d, b.Client); pod != third || how != "hit" {
-		t.Errorf("after it moved: %s, %s, want %s still", pod, how, third)
+		t.Errorf("after the client moved: %s, %s, want %s still", pod, how, third)
 	}
 }

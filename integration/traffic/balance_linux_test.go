@@ -25,8 +25,8 @@ func TestRoundRobinIsExact(t *testing.T) {
 	}
 }
 
-// An update of the endpoints goes on with the turn where it was: no endpoint is favoured by updates.
-func TestRoundRobinGoesOnAtUpdates(t *testing.T) {
+// Round robin continues at the same position after an update of the endpoints: updates favour no endpoint.
+func TestRoundRobinContinuesAcrossUpdates(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1, 2)
 	d := b.Start(b.Cart(0, 1, 2))
@@ -37,20 +37,20 @@ func TestRoundRobinGoesOnAtUpdates(t *testing.T) {
 		}
 		cart := b.Cart(0, 1, 2)
 		cart.Pods = append(cart.Pods, bed.Endpoint{Pod: fmt.Sprint("late", i), V6: bed.Parse("fd00:10:244::99")})
-		cart.Pods[0].Pod = fmt.Sprint("renamed", i) // a change of the endpoints, their addresses apart
+		cart.Pods[0].Pod = fmt.Sprint("renamed", i) // endpoints change, their addresses do not
 		d.Apply(cart)
 	}
 	if want := map[string]int{"pod0": 2, "pod1": 2, "pod2": 2}; !maps.Equal(count, want) {
-		t.Errorf("a connection between updates: %v, want 2 each", count)
+		t.Errorf("one connection after each update: %v, want 2 each", count)
 	}
 }
 
-// A pod whose port is closed, and one that does not answer at all: not one connection fails, and the live ones share
-// all of them.
-func TestDeadPodIsTriedPast(t *testing.T) {
+// One of three pods is dead: its port is closed, or it does not answer at all. No connection fails, and the live pods
+// share all connections equally.
+func TestDeadPodIsSkipped(t *testing.T) {
 	for name, die := range map[string]func(*bed.Bed){
-		"port closed":     func(*bed.Bed) {},
-		"gone from sight": func(b *bed.Bed) { b.On(b.Net.Pod(2), "iptables", "-P", "INPUT", "DROP") },
+		"port closed": func(*bed.Bed) {},
+		"silent":      func(b *bed.Bed) { b.On(b.Net.Pod(2), "iptables", "-P", "INPUT", "DROP") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bed.New(t)
@@ -60,7 +60,7 @@ func TestDeadPodIsTriedPast(t *testing.T) {
 			want := map[string]int{"pod0": 10, "pod1": 10}
 			for _, atOnce := range []int{1, 10} {
 				if got := b.Tally(20, atOnce, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); !maps.Equal(got, want) {
-					t.Errorf("%d at once: %v, want 10 for each that lives", atOnce, got)
+					t.Errorf("%d at once: %v, want 10 for each live pod", atOnce, got)
 				}
 			}
 			b.Eventually("40 records", func() bool { return len(d.Records()) == 40 })
@@ -69,29 +69,30 @@ func TestDeadPodIsTriedPast(t *testing.T) {
 			for _, r := range d.Records() {
 				last := r.Attempts[len(r.Attempts)-1]
 				if r.Outcome != "ok" || last.Error != "" || last.Endpoint != r.Endpoint || r.ConnectMS == nil {
-					t.Errorf("a record of a connection that was served: %s", r)
+					t.Errorf("wrong record of a served connection: %s", r)
 				}
 				for _, a := range r.Attempts[:len(r.Attempts)-1] {
 					tried++
 					if a.Endpoint != dead || a.Error == "" {
-						t.Errorf("tried %v first, want the dead pod and why it failed: %s", a, r)
+						t.Errorf("failed attempt %v, want the dead pod and an error: %s", a, r)
 					}
-					if name == "gone from sight" && (a.MS < 200 || a.MS > 1000) {
-						t.Errorf("the first attempt took %v ms, want some 250", a.MS)
+					if name == "silent" && (a.MS < 200 || a.MS > 1000) {
+						t.Errorf("the first attempt took %v ms, want about 250", a.MS)
 					}
 				}
 			}
 			if tried < 10 {
-				t.Errorf("the dead pod was tried %d times, want a third of the turns or more", tried)
+				t.Errorf("the dead pod was tried %d times, want at least 10", tried)
 			}
-			if got := d.Metric(`portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:http"}`); int(got) != tried {
+			const failed = `portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:http"}`
+			if got := d.Metric(failed); int(got) != tried {
 				t.Errorf("metric of failed attempts: %v, want %d", got, tried)
 			}
 		})
 	}
 }
 
-// A slow dial of one connection holds up no other.
+// A slow dial for one connection does not delay other connections.
 func TestNoHeadOfLineBlocking(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -110,7 +111,7 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 		began := time.Now()
 		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil ||
 			time.Since(began) > 200*time.Millisecond {
-			t.Errorf("beside slow dials: %v after %v", err, time.Since(began))
+			t.Errorf("during slow dials: %v after %v", err, time.Since(began))
 		}
 	}
 	for range cap(stuck) {
@@ -125,7 +126,7 @@ func TestEveryPodIsDead(t *testing.T) {
 	d := b.Start(b.Cart(0, 1, 2))
 	a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	if err == nil {
-		t.Fatalf("%s answered, and none listens", a.Pod)
+		t.Fatalf("%s answered, but no pod listens", a.Pod)
 	}
 	r := d.RecordWhere("of the failure", func(r bed.Record) bool { return r.Outcome == "dial_failed" })
 	seen := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// Pods come and go under load, slices first, as in a rollout: no connection fails and no rule is touched.
+// Pods come and go under load, as in a rollout: no connection fails and no rule changes.
 func TestEndpointsChangeUnderLoad(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
@@ -22,17 +22,17 @@ func TestEndpointsChangeUnderLoad(t *testing.T) {
 	b.ServePods(2)
 	d.Apply(b.Cart(1, 2))
 	time.Sleep(200 * time.Millisecond)
-	b.Refuse(1) // before anybody tells: it is tried past
+	b.Refuse(1) // before its removal from the slice: portald retries with another pod
 	time.Sleep(200 * time.Millisecond)
 	d.Apply(b.Cart(2))
 	if b.Rules() != before {
-		t.Errorf("a change of endpoints touched rules: before\n%s\nafter\n%s", before, b.Rules())
+		t.Errorf("a change of endpoints changed rules: before\n%s\nafter\n%s", before, b.Rules())
 	}
 	time.Sleep(100 * time.Millisecond)
 	count, failed := stop()
 	delete(count, "")
 	if len(count) != 3 {
-		t.Errorf("answered by %v, want all three", count)
+		t.Errorf("answered by %v, want all three pods", count)
 	}
 	if len(failed) > 0 {
 		t.Errorf("%d connections failed, the first: %v; served: %v", len(failed), failed[0], count)
@@ -61,11 +61,11 @@ func TestConnectionsOutliveServiceAndEndpoint(t *testing.T) {
 	}
 	alive("at first")
 	d.Apply(b.Cart(1))
-	alive("after its endpoint went")
+	alive("after its endpoint was removed")
 	d.Apply(b.Cart())
-	alive("after all endpoints went")
+	alive("after all endpoints were removed")
 	d.Apply(bed.Service{Name: "other", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports[:1]})
-	alive("after its Service went")
+	alive("after its Service was removed")
 	for i, c := range conns {
 		if err := c.CloseWrite(); err != nil {
 			t.Error(err)

@@ -1,3 +1,3 @@
-// Package traffic tests connections and sessions as clients see them: choice of endpoints, endings, UDP, real
-// programs, leaks.
+// Package traffic tests connections and UDP sessions as clients see them: load balancing, affinity, half-close and
+// resets, UDP, real programs, leaks.
 package traffic

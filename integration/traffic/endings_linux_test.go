@@ -15,7 +15,8 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// One side ends its direction, and the other goes on: a client that has asked, a server that has answered.
+// One side closes its direction and the other continues: first the client, after its request; then the server, after
+// its answer.
 func TestHalfClose(t *testing.T) {
 	b := bed.New(t)
 	b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
@@ -40,7 +41,7 @@ func TestHalfClose(t *testing.T) {
 	_, _ = io.WriteString(c, "hello")
 	_ = c.(*net.TCPConn).CloseWrite()
 	if got, err := io.ReadAll(c); string(got) != "you said hello" || err != nil {
-		t.Errorf("after the client's end came %q, %v", got, err)
+		t.Errorf("after the client's FIN came %q, %v", got, err)
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
 	if r.ClosedBy != "client" || r.CloseType != "fin" || r.Outcome != "ok" || r.BytesFromClient != 5 ||
@@ -54,11 +55,11 @@ func TestHalfClose(t *testing.T) {
 	}
 	defer c.Close()
 	if got, err := io.ReadAll(c); string(got) != "that is all" || err != nil {
-		t.Errorf("the server said %q, %v", got, err)
+		t.Errorf("the server sent %q, %v", got, err)
 	}
 	time.Sleep(300 * time.Millisecond)
 	if n, err := c.Write(make([]byte, 1000)); n != 1000 || err != nil {
-		t.Errorf("after the server's end the client could write %d: %v", n, err)
+		t.Errorf("after the server's FIN the client wrote %d bytes: %v", n, err)
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
 	r = d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
@@ -84,7 +85,7 @@ func TestHalfCloseTimeout(t *testing.T) {
 	}
 }
 
-// A reset of either side reaches the other as a reset.
+// A reset by either side reaches the other side as a reset.
 func TestResetsArePassedOn(t *testing.T) {
 	b := bed.New(t)
 	seen := make(chan error, 1)
@@ -148,7 +149,7 @@ func TestUpload(t *testing.T) {
 	block := make([]byte, 1<<20)
 	_, _ = rand.Read(block)
 	for i := range uploadSize / len(block) {
-		block[0], block[1] = byte(i), byte(i>>8) // no two alike, so that none can be swapped unseen
+		block[0], block[1] = byte(i), byte(i>>8) // all blocks differ, so that a swap changes the checksum
 		sum.Write(block)
 		if _, err := c.Write(block); err != nil {
 			t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// endings are how connections of TestNothingLeaks end.
+// endings lists the ways in which connections of TestNothingLeaks end.
 var endings = []func(to func(port int) string) error{
-	func(to func(int) string) error { // in order
+	func(to func(int) string) error { // closed by FIN
 		c, err := net.Dial("tcp", to(80))
 		if err != nil {
 			return err
@@ -38,10 +38,10 @@ var endings = []func(to func(port int) string) error{
 		_, _ = io.ReadAll(c)
 		return c.Close()
 	},
-	func(to func(int) string) error { // no endpoint takes it
+	func(to func(int) string) error { // refused by the endpoint
 		c, err := net.Dial("tcp", to(82))
 		if err != nil {
-			return nil // reset before we saw it connected
+			return nil // reset before connect returned
 		}
 		_, _ = io.ReadAll(c)
 		return c.Close()
@@ -58,7 +58,7 @@ var endings = []func(to func(port int) string) error{
 	},
 }
 
-// churn makes n connections of every ending.
+// churn opens n connections, which end in all ways in turn.
 func churn(b *bed.Bed, n int) {
 	b.Helper()
 	const workers = 4
@@ -84,7 +84,7 @@ func churn(b *bed.Bed, n int) {
 	wg.Wait()
 }
 
-// After thousands of connections of every ending, the daemon has what it had before them.
+// After thousands of connections, the daemon holds no more descriptors, goroutines or memory than before.
 func TestNothingLeaks(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -92,7 +92,7 @@ func TestNothingLeaks(t *testing.T) {
 	cart := b.Cart(0)
 	cart.Ports = append(cart.Ports, bed.NewPort("rude", "TCP", 81, 0, 9001), bed.NewPort("closed", "TCP", 82, 0, 9002))
 	d := b.Start(cart, "--udp-timeout=300ms", "--connect-timeouts=5ms", "--connection-log=")
-	churn(b, 2000) // pools and tables reach their size
+	churn(b, 2000) // warm up: pools and tables reach their size
 	idle := func() bool {
 		return d.Metric(`portald_connections_active{protocol="tcp",service="shop/cart:http"}`) == 0 &&
 			d.Metric(`portald_connections_active{protocol="udp",service="shop/cart:talk"}`) == 0
@@ -102,11 +102,11 @@ func TestNothingLeaks(t *testing.T) {
 		d.Metric("process_resident_memory_bytes")
 	churn(b, 10_000)
 	b.Eventually("all to end", idle)
-	// The question itself takes a descriptor and some goroutines, now as before.
+	// The metrics request itself takes a descriptor and some goroutines, in both measurements.
 	b.Eventually("descriptors to come back", func() bool { return d.Metric("process_open_fds") <= descriptors })
 	b.Eventually("goroutines to come back", func() bool { return d.Metric("go_goroutines") <= routines })
-	const slack = 24 << 20 // the garbage collector gives memory back when it pleases
+	const slack = 24 << 20 // the garbage collector returns memory late
 	if now := d.Metric("process_resident_memory_bytes"); now > memory+slack {
-		t.Errorf("memory went from %.0f to %.0f bytes", memory, now)
+		t.Errorf("memory grew from %.0f to %.0f bytes", memory, now)
 	}
 }

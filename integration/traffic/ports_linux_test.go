@@ -8,11 +8,11 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// From manifests, on a host whose settings are the kernel's defaults and are left alone: one endpoint is served more
-// short connections than the node has ports towards it, the host's own programs keep theirs, and servers can be
-// started on the ports that ours were.
+// portald opens more short connections to one endpoint than it has source ports for it (TIME_WAIT), on a host with the
+// kernel's default settings. Programs of the host keep their ephemeral ports, and servers of the host can bind to
+// portald's former source ports.
 func TestShortConnectionsOutnumberPorts(t *testing.T) {
-	const first, last, spared = 12000, 12047, 12040 // from there on
+	const first, last, spared = 12000, 12047, 12040 // ports from spared on are reserved by the host
 	b := bed.New(t)
 	if got := b.On(b.Node, "cat", "/proc/sys/net/ipv4/tcp_tw_reuse"); got != "2\n" {
 		t.Fatalf("tcp_tw_reuse is %q, not the default", got)
@@ -39,7 +39,7 @@ func TestShortConnectionsOutnumberPorts(t *testing.T) {
 		}
 	}
 	if n := d.Metric("portald_crowded_dials_total"); n != 0 {
-		t.Errorf("%v dials found our ports in use", n)
+		t.Errorf("%v dials found all source ports in use", n)
 	}
 	for _, r := range d.Records() {
 		if p := netip.MustParseAddrPort(r.Proxy).Port(); p < first || p >= spared {
@@ -53,10 +53,10 @@ func TestShortConnectionsOutnumberPorts(t *testing.T) {
 			started++
 		}
 	}
-	if want := last - first + 1 - 2; started != want { // a listener of ours in each family
+	if want := last - first + 1 - 2; started != want { // portald has one listener per family
 		t.Errorf("%d servers of the host could be started, want %d", started, want)
 	}
 	if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil {
-		t.Errorf("after that: %v", err)
+		t.Errorf("with servers on the other ports: %v", err)
 	}
 }

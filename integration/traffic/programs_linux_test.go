@@ -17,13 +17,13 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// run starts a program on a host, to be killed when the test ends, and waits until it serves TCP at a port.
+// run starts a program on a host and waits until it serves TCP at a port. The end of the test kills the program.
 func run(b *bed.Bed, h *topology.Host, port int, name string, args ...string) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := h.Command(ctx, name, args...)
-	said := &bed.Output{}
-	cmd.Stdout, cmd.Stderr = said, said
+	out := &bed.Output{}
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func run(b *bed.Bed, h *topology.Host, port int, name string, args ...string) {
 		cancel()
 		_ = cmd.Wait() // killed
 		if b.Failed() {
-			b.Logf("%s said: %s", name, said)
+			b.Logf("output of %s: %s", name, out)
 		}
 	})
 	b.Eventually(name+" to serve", func() bool {
@@ -43,7 +43,7 @@ func run(b *bed.Bed, h *topology.Host, port int, name string, args ...string) {
 	})
 }
 
-// alone is a Service of one pod, one number on both protocols and the same number in the pod.
+// alone returns a Service with one pod and one port number for TCP, UDP and the target.
 func alone(b *bed.Bed, number int) bed.Service {
 	return bed.Service{Name: "alone", IPs: []string{bed.IP4, bed.IP6}, Pods: b.Endpoints(0), Ports: []bed.Port{
 		bed.NewPort("stream", "TCP", number, 0, number), bed.NewPort("datagram", "UDP", number, 0, number),
@@ -72,7 +72,7 @@ http {
 			t.Errorf("%s: curl has %d bytes, want %d", url, len(got), len(want))
 		}
 	}
-	r := d.RecordWhere("of curl", func(r bed.Record) bool { return r.OriginalDst == bed.HostPort(bed.IP4, 80) })
+	r := d.RecordWhere("of curl's connection", func(r bed.Record) bool { return r.OriginalDst == bed.HostPort(bed.IP4, 80) })
 	if r.BytesFromEndpoint < 3*int64(len(page)) || r.Outcome != "ok" {
 		t.Errorf("three pages over one connection were recorded as %s, %d bytes", r, r.BytesFromEndpoint)
 	}
@@ -102,17 +102,17 @@ func TestRedis(t *testing.T) {
 			return strings.TrimSpace(b.On(b.Client, "redis-cli", append([]string{"-h", addr}, args...)...))
 		}
 		if got := cli("set", "cart", "full") + " " + cli("get", "cart"); got != "OK full" {
-			t.Errorf("%s: redis-cli says %q", addr, got)
+			t.Errorf("%s: redis-cli prints %q", addr, got)
 		}
 		out := b.On(b.Client, "redis-benchmark", "-h", addr, "-n", "20000", "-c", "50", "-P", "4", "-t", "set,get", "-d",
 			"2000", "--csv")
 		if strings.Count(out, "\n") < 3 {
-			t.Errorf("%s: redis-benchmark says %s", addr, out)
+			t.Errorf("%s: redis-benchmark prints %s", addr, out)
 		}
 	}
 }
 
-// answers is what the DNS server of TestDNS knows.
+// answers returns the reply of the DNS server of TestDNS.
 func answers(question []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(question); err != nil {
@@ -161,7 +161,7 @@ func TestDNS(t *testing.T) {
 			for _, from := range []*topology.Host{b.Client, b.Node, pod} {
 				got := b.On(from, "dig", "@"+addr, how, "+short", "+tries=1", "+time=5", "cart.shop.svc.cluster.local")
 				if strings.TrimSpace(got) != "192.0.2.53" {
-					t.Errorf("dig %s from %s at %s says %q", how, from.Name, addr, got)
+					t.Errorf("dig %s from %s at %s prints %q", how, from.Name, addr, got)
 				}
 			}
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// refusedAtOnce asks at all that leads to cart, which has no endpoints, or is to be gone from the places given.
-func refusedAtOnce(b *bed.Bed, places map[*topology.Host][]string) {
+// refusedAtOnce checks that these frontends refuse connections immediately, because they have no endpoints.
+func refusedAtOnce(b *bed.Bed, frontends map[*topology.Host][]string) {
 	b.Helper()
-	for from, addresses := range places {
+	for from, addresses := range frontends {
 		for _, network := range []string{"tcp", "udp"} {
 			for _, to := range addresses {
 				began := time.Now()
@@ -50,7 +50,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	}
 }
 
-// A pod that never was ready is not asked; one that is on its way out is, while it serves and nobody else does.
+// A pod that is not ready gets no connections. A terminating pod gets them only while it serves and no pod is ready.
 func TestConditions(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1, 2)
@@ -59,16 +59,16 @@ func TestConditions(t *testing.T) {
 	cart.Pods[2].Conditions = "ready: false, serving: false, terminating: false"
 	d := b.Start(cart)
 	if got := b.Tally(6, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod1"] != 6 {
-		t.Errorf("beside two that are not ready, pod1 answered %v, want all 6", got)
+		t.Errorf("with pod1 as the only ready pod: %v, want pod1 alone", got)
 	}
 	cart.Pods[1].Conditions = "ready: false, serving: false, terminating: true"
 	d.Apply(cart)
 	if got := b.Tally(6, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 6 {
-		t.Errorf("with one left that terminates and serves, %v answered, want pod0 alone", got)
+		t.Errorf("with pod0 terminating and serving, no pod ready: %v, want pod0 alone", got)
 	}
 }
 
-// Several named ports whose targets differ, one number on both protocols, and endpoints that stand in two slices.
+// The Service has named ports with different targets, one number for both protocols, and endpoints in two slices.
 func TestPortsOfOneService(t *testing.T) {
 	b := bed.New(t)
 	b.Serve(b.Net.Pod(0), 9001, bed.NamesItself("first"))
@@ -91,7 +91,7 @@ func TestPortsOfOneService(t *testing.T) {
 	}
 }
 
-// What is not to be served is passed over, said where it is a mistake, and in nobody's way.
+// Services that cannot be served are skipped, mistakes are logged, and other Services are not affected.
 func TestServicesThatAreNotServed(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -116,7 +116,7 @@ func TestServicesThatAreNotServed(t *testing.T) {
 		}
 	}
 	if got := b.Tally(8, 1, b.Client, "tcp", bed.HostPort("10.96.7.9", 80)); got["pod0"] != 8 {
-		t.Errorf("with four endpoints nobody may have, %v answered, want pod0 alone", got)
+		t.Errorf("with four invalid endpoint addresses: %v, want pod0 alone", got)
 	}
 	if rules := b.Rules(); strings.Contains(rules, "headless") || strings.Contains(rules, "elsewhere") {
 		t.Errorf("rules for a Service that is not served:\n%s", rules)
@@ -124,13 +124,13 @@ func TestServicesThatAreNotServed(t *testing.T) {
 	for _, want := range []string{"service shop/sctp: spec.ports[0].protocol",
 		"endpointslice shop/bad-ipv4: endpoints[1].addresses[0]"} {
 		if !strings.Contains(d.Log.String(), want) {
-			t.Errorf("the log does not say %q", want)
+			t.Errorf("the log does not contain %q", want)
 		}
 	}
 }
 
-// loadBalancerSourceRanges say who may use the load balancer's address; the others are reset. They say nothing about
-// the other addresses.
+// loadBalancerSourceRanges restrict the clients of the load balancer IP; other clients are reset. The other addresses
+// of the Service are not restricted.
 func TestSourceRanges(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -157,7 +157,7 @@ func TestSourceRanges(t *testing.T) {
 	}
 }
 
-// Of two Services with one address the older holds it, and the other gets it when the older goes.
+// If two Services claim one address, the older one is served. The other one gets the address when the older is removed.
 func TestTwoServicesClaimOneAddress(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
@@ -176,9 +176,9 @@ func TestTwoServicesClaimOneAddress(t *testing.T) {
 	serves("pod0")
 	d.Apply(young.String() + old.String())
 	serves("pod1")
-	if said := d.Log.String(); !strings.Contains(said, "claim one address") ||
-		!strings.Contains(said, "service=\"shop/a-young:http\"") {
-		t.Errorf("the log does not name who lost the address:\n%s", said)
+	if log := d.Log.String(); !strings.Contains(log, "claim one address") ||
+		!strings.Contains(log, "service=\"shop/a-young:http\"") {
+		t.Errorf("the log does not name the Service that lost the address:\n%s", log)
 	}
 	d.Apply(young)
 	serves("pod0")

@@ -13,13 +13,13 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// steady is a UDP client that keeps its port, and whom it hears from.
+// steady is a UDP client with a fixed source port.
 type steady struct {
 	*bed.Bed
 	net.Conn
 }
 
-// steadyClient connects a UDP socket to an address: it hears only replies from there.
+// steadyClient connects a UDP socket to an address: it receives only replies from that address.
 func steadyClient(b *bed.Bed, to string) steady {
 	b.Helper()
 	c, err := b.Client.Dial(b.Context(), "udp", to)
@@ -30,10 +30,10 @@ func steadyClient(b *bed.Bed, to string) steady {
 	return steady{b, c}
 }
 
-// ask sends one question and returns who answered it, "" if nobody did within a moment.
+// ask sends one datagram and returns the pod that answered, "" if none did within a second.
 func (s steady) ask() string {
 	_ = s.SetDeadline(time.Now().Add(time.Second))
-	_, _ = s.Write([]byte(bed.WhoAreYou)) // a refusal of the last one may be told here
+	_, _ = s.Write([]byte(bed.WhoAreYou)) // may return the ICMP error of the previous datagram
 	buf := make([]byte, 100)
 	n, err := s.Read(buf)
 	if err != nil {
@@ -55,11 +55,11 @@ func TestUDPSessionMovesFromARemovedEndpoint(t *testing.T) {
 		}
 		d.Apply(b.Cart(0, 1))
 		if got := c.ask(); got != "pod0" {
-			t.Errorf("%s: with another endpoint beside, answered by %q, want pod0 still", addr, got)
+			t.Errorf("%s: with a second endpoint, answered by %q, want pod0 still", addr, got)
 		}
 		d.Apply(b.Cart(1))
 		if got := c.ask(); got != "pod1" {
-			t.Errorf("%s: after pod0 went, answered by %q, want pod1", addr, got)
+			t.Errorf("%s: after pod0 was removed, answered by %q, want pod1", addr, got)
 		}
 		r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
 		if r.Outcome != "endpoint_removed" || r.Pod != "shop/pod0" || r.BytesFromEndpoint != 4*int64(len("pod0")) {
@@ -69,7 +69,7 @@ func TestUDPSessionMovesFromARemovedEndpoint(t *testing.T) {
 	}
 }
 
-// The pod's port is closed, and no slice says so: the session moves when the kernel tells.
+// The pod's port is closed while its slice still lists it: the session moves to another pod on the ICMP error.
 func TestUDPSessionMovesFromADeadEndpoint(t *testing.T) {
 	b := bed.New(t)
 	stop := b.ServePods(0, 1)
@@ -92,7 +92,7 @@ func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
 	for range 2 {
 		for _, c := range []steady{c4, c6, node} {
 			if got := c.ask(); got != "" {
-				t.Errorf("answered by %q, and there is none", got)
+				t.Errorf("answered by %q, but the Service has no endpoints", got)
 			}
 		}
 		d.Apply(b.Cart(0))
@@ -103,7 +103,7 @@ func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
 	}
 }
 
-// The Service comes after the client, whose datagrams went out untranslated so far.
+// The client sends before the Service exists: its conntrack entry without translation must not outlive the new rules.
 func TestUDPClientWasThereFirst(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -136,17 +136,17 @@ func TestUDPClientOutlastsPortald(t *testing.T) {
 			}
 			for range 3 {
 				if got := c.ask(); got != "" {
-					t.Errorf("answered by %q, and portald has ended", got)
+					t.Errorf("answered by %q although portald has ended", got)
 				}
 			}
 			other := bed.Service{Name: "a-first", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
-			b.Start(other.String() + b.Cart(0).String()) // the ports it listens on are others than before
+			b.Start(other.String() + b.Cart(0).String()) // it listens on other ports than before
 			b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
 		})
 	}
 }
 
-// Datagrams of every size up to the largest pass whole, in fragments over the wire.
+// Datagrams of every size up to the largest arrive complete; IP fragments them on the wire.
 func TestLargeDatagrams(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -165,7 +165,7 @@ func TestLargeDatagrams(t *testing.T) {
 				t.Fatalf("%s: send %d bytes: %v", addr, size, err)
 			}
 			if n, err := c.Read(got); err != nil || !bytes.Equal(got[:n], sent) {
-				t.Errorf("%s: of %d bytes came back %d, %v", addr, size, n, err)
+				t.Errorf("%s: sent %d bytes, received %d or other bytes, %v", addr, size, n, err)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 		if got := c.ask(); got != "pod0" {
 			t.Fatalf("answered by %q", got)
 		}
-		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram begins anew
+		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram restarts
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
 	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.CloseType != "timeout" ||
@@ -192,8 +192,7 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 	}
 }
 
-// An answer that is under way when the daemon is told to end arrives, whoever carries Services then, and a new client
-// is not waited for.
+// A daemon that gets SIGTERM waits for the answer to a pending UDP request, with each --on-exit, and then ends at once.
 func TestTermWaitsForUDPAnswer(t *testing.T) {
 	for _, exit := range []string{"kernel", "remove"} {
 		t.Run(exit, func(t *testing.T) {
