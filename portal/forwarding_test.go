@@ -96,7 +96,8 @@ func TestForwardingAdmits(t *testing.T) {
 		if f.Admits(inside) != c.inside || f.Admits(outside) != c.outside || f.AdmitsAll() != c.all {
 			t.Errorf("%s: admits %t, %t, all %t", c.name, f.Admits(inside), f.Admits(outside), f.AdmitsAll())
 		}
-		if restricted := c.restricted && c.kind == service.LoadBalancerIP; f.Restricted != restricted || f.Drops() != restricted {
+		if restricted := c.restricted && c.kind == service.LoadBalancerIP; f.Restricted != restricted ||
+			f.Drops() != restricted {
 			t.Errorf("%s: restricted %t, drops %t", c.name, f.Restricted, f.Drops())
 		}
 	}

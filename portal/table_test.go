@@ -140,7 +140,8 @@ func FuzzTable(f *testing.F) {
 					continue
 				}
 				addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(bit % 4)}), 80)
-				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: service.TCP}, Owner: name, Target: Redirect{Port: uint16(data[1])}}
+				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: service.TCP}, Owner: name,
+					Target: Redirect{Port: uint16(data[1])}}
 				if bit >= 4 {
 					p.Kind = service.ExternalIP
 				}

@@ -24,7 +24,8 @@ func TestDivert(t *testing.T) {
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) || !host.marks() || held["mangleIPv4"] != 2 || held["mangleIPv6"] != 2 {
+	if !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) || !host.marks() || held["mangleIPv4"] != 2 ||
+		held["mangleIPv6"] != 2 {
 		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(service.IPv4), w.Diverts(service.IPv6), held)
 	}
 	host.tables["iptables mangle"]["PREROUTING"] = nil
@@ -69,7 +70,8 @@ func TestHostThatCannotDivert(t *testing.T) {
 	if err := w.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if w.Diverts(service.IPv4) || len(said) != 2 || !strings.Contains(said[0], "IPv4") || !strings.Contains(said[1], "IPv6") {
+	if w.Diverts(service.IPv4) || len(said) != 2 || !strings.Contains(said[0], "IPv4") ||
+		!strings.Contains(said[1], "IPv6") {
 		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(service.IPv4), said)
 	}
 	host.lacks = ""

@@ -78,7 +78,8 @@ func TestCrowdedScriptGoesInParts(t *testing.T) {
 	must(t, w.Replace(t.Context(), portals))
 	must(t, other.Replace(t.Context(), portals))
 	if host.count("iptables nat") != whole.count("iptables nat") || len(host.ran) <= len(whole.ran) {
-		t.Errorf("%d rules by %d scripts, and %d by %d", host.count("iptables nat"), len(host.ran), whole.count("iptables nat"), len(whole.ran))
+		t.Errorf("%d rules by %d scripts, and %d by %d", host.count("iptables nat"), len(host.ran),
+			whole.count("iptables nat"), len(whole.ran))
 	}
 	for _, script := range host.ran {
 		if n := strings.Count(script, "\n:"); n > maxWidth {

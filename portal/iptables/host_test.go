@@ -124,7 +124,8 @@ func testOptions(run runner, variant string) Options {
 func richOptions(run runner, variant string) Options {
 	o := testOptions(run, variant)
 	o.Mark = 0x1000
-	o.LocalDetector = portal.LocalDetector{Sources: prefixes("10.244.7.7/16", "10.9.0.1/32", "fd00:10:244::/56"), Interface: "cni0", InterfacePrefix: "veth"}
+	o.LocalDetector = portal.LocalDetector{Sources: prefixes("10.244.7.7/16", "10.9.0.1/32", "fd00:10:244::/56"),
+		Interface: "cni0", InterfacePrefix: "veth"}
 	return o
 }
 

@@ -16,7 +16,8 @@ func TestSpreading(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 				o := testOptions(nil, variant)
-				o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
+				o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade,
+					s.Dials
 				return New(o)
 			})
 		})

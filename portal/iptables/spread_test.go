@@ -125,7 +125,7 @@ func TestOwnerChainsComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	all := spreadPortals("cart", 1, false, pool(cluster4, node4, affinity), service.ClusterScope, service.NodeScope)
+	all := spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4, affinity), service.ClusterScope, service.NodeScope)
 	change(t, w, all[0])
 	expect("a ClusterIP", 1, 0, 0, 1)
 	change(t, w, all[1:3]...)
@@ -154,7 +154,7 @@ func TestOwnerChainsComeAndGo(t *testing.T) {
 func TestFrontendChangesHands(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	mine := spreadPortals("cart", 1, false, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	mine := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
 	if err := w.Replace(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func TestFrontendChangesHands(t *testing.T) {
 func TestChangesAreOneScript(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	cart := spreadPortals("cart", 1, false, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
-	shop := spreadPortals("shop", 2, false, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	cart := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	shop := spreadPortals("shop", 2, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
 	if err := w.Replace(t.Context(), append(shop, cart...)); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,8 @@ func TestChangesAreOneScript(t *testing.T) {
 		p := cart[0]
 		p.Target = test.target
 		change(t, w, p)
-		if len(host.ran) != 1 || !strings.Contains(host.ran[0], "*nat\n") || strings.Count(host.ran[0], "\n:") != test.chains {
+		if len(host.ran) != 1 || !strings.Contains(host.ran[0], "*nat\n") ||
+			strings.Count(host.ran[0], "\n:") != test.chains {
 			t.Errorf("%s: ran %q, want one script of nat with %d chains", test.what, host.ran, test.chains)
 		}
 	}
@@ -199,7 +200,7 @@ func TestChangesAreOneScript(t *testing.T) {
 func TestAuditOfMany(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	few := spreadPortals("cart", 1, true, pool(cluster6, ""), service.ClusterScope, service.ClusterScope)
+	few := spreadPortals("cart", 1, service.IPv6, pool(cluster6, ""), service.ClusterScope, service.ClusterScope)
 	if err := w.Replace(t.Context(), slices.Concat(spreads(600, 10), few)); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,8 @@ func TestSpreadOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for word, want := range map[string]bool{
-		"INVALID": false, "0x4000": false, "OUTSIDE": false, "--set-xmark 0x80/0x0": true, "-d 10.96.0.1/32 -j PORTALD-MARK-MASQ": true,
+		"INVALID": false, "0x4000": false, "OUTSIDE": false, "--set-xmark 0x80/0x0": true,
+		"-d 10.96.0.1/32 -j PORTALD-MARK-MASQ": true,
 	} {
 		if got := strings.Contains(string(text), word); got != want {
 			t.Errorf("%q is in the rules: %t, want %t", word, got, want)
@@ -265,7 +267,8 @@ func TestSpreadOptions(t *testing.T) {
 // rules.
 func TestCommandsWithoutRandomFully(t *testing.T) {
 	for version, known := range map[string]bool{
-		"v1.4.21": false, "v1.6.1": false, "v1.6.2": true, "v1.8.9 (legacy)": true, "v1.8.9 (nf_tables)": true, "v10.0.0": true, "": true, "vX": false,
+		"v1.4.21": false, "v1.6.1": false, "v1.6.2": true, "v1.8.9 (legacy)": true, "v1.8.9 (nf_tables)": true,
+		"v10.0.0": true, "": true, "vX": false,
 	} {
 		host := newFake()
 		host.version = version
@@ -284,7 +287,8 @@ func TestCommandsWithoutRandomFully(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 		text := host.save("iptables", natTable)
-		if strings.Contains(text, "--random-fully") != known || strings.Count(text, "-j MASQUERADE") != 2 || (said == 0) != known {
+		if strings.Contains(text, "--random-fully") != known || strings.Count(text, "-j MASQUERADE") != 2 ||
+			(said == 0) != known {
 			t.Errorf("%s: said %d, wrote\n%s", version, said, text)
 		}
 	}
@@ -297,7 +301,7 @@ func TestUnsoundSpreads(t *testing.T) {
 		"port 0":          pool("10.244.1.1:0", ""),
 		"here, of others": pool("10.244.1.1:80", "[fd00::1]:80"),
 	} {
-		portals := spreadPortals("cart", 1, false, p, service.ClusterScope, service.ClusterScope)[:1]
+		portals := spreadPortals("cart", 1, service.IPv4, p, service.ClusterScope, service.ClusterScope)[:1]
 		if _, err := Render(spreadOptions(nil, ""), portals, nil); err == nil || !strings.Contains(err.Error(), "shop/cart") {
 			t.Errorf("%s: %v, want an error that names the owner", what, err)
 		}

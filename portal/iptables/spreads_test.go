@@ -37,9 +37,10 @@ func ranges(texts ...string) func(*portal.Pool) {
 }
 
 // spreadPortals are one of each kind in a family. Low tells Services apart.
-func spreadPortals(svc string, low byte, v6 bool, p *portal.Pool, internal, external service.Scope) []portal.Portal {
+func spreadPortals(svc string, low byte, family service.IPFamily, p *portal.Pool, internal,
+	external service.Scope) []portal.Portal {
 	forms := []string{"10.96.0.%d:80", "0.0.0.0:300%02d", "192.0.2.%d:80", "198.51.100.%d:443"}
-	if v6 {
+	if family == service.IPv6 {
 		forms = []string{"[fd00:96::%d]:80", "[::]:300%02d", "[fd00:2::%d]:80", "[fd00:51::%d]:443"}
 	}
 	var out []portal.Portal
@@ -67,20 +68,22 @@ const (
 func spreadCases() map[string][]portal.Portal {
 	const all, here = service.ClusterScope, service.NodeScope
 	cases := map[string][]portal.Portal{
-		"kinds": slices.Concat(spreadPortals("cart", 1, false, pool(cluster4, ""), all, all),
-			spreadPortals("cart", 1, true, pool(cluster6, ""), all, all)),
-		"affinity": slices.Concat(spreadPortals("cart", 1, false, pool(cluster4, node4, affinity), here, here),
-			spreadPortals("cart", 1, true, pool(cluster6, node6, affinity), all, all)),
-		"node-scope": slices.Concat(spreadPortals("cart", 1, false, pool(cluster4, node4), here, here),
-			spreadPortals("shop", 2, false, pool(cluster4, ""), all, here),
-			spreadPortals("cart", 1, true, pool(cluster6, node6), all, here)),
+		"kinds": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), all, all),
+			spreadPortals("cart", 1, service.IPv6, pool(cluster6, ""), all, all)),
+		"affinity": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4, affinity), here, here),
+			spreadPortals("cart", 1, service.IPv6, pool(cluster6, node6, affinity), all, all)),
+		"node-scope": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4), here, here),
+			spreadPortals("shop", 2, service.IPv4, pool(cluster4, ""), all, here),
+			spreadPortals("cart", 1, service.IPv6, pool(cluster6, node6), all, here)),
 		"restricted": slices.Concat(
-			spreadPortals("cart", 1, false, pool(cluster4, "", ranges("192.0.2.0/24", "203.0.113.7/32")), all, all),
-			spreadPortals("shop", 2, false, pool(cluster4, node4, ranges("203.0.113.7/32")), all, here),
-			spreadPortals("none", 3, false, pool(cluster4, "", ranges()), all, all),
-			spreadPortals("cart", 1, true, pool(cluster6, "", ranges("::/0")), all, all)),
+			spreadPortals("cart", 1, service.IPv4, pool(cluster4, "", ranges("192.0.2.0/24", "203.0.113.7/32")), all, all),
+			spreadPortals("shop", 2, service.IPv4, pool(cluster4, node4, ranges("203.0.113.7/32")), all, here),
+			spreadPortals("none", 3, service.IPv4, pool(cluster4, "", ranges()), all, all),
+			spreadPortals("cart", 1, service.IPv6, pool(cluster6, "", ranges("::/0")), all, all)),
 	}
-	others := slices.DeleteFunc(goldenPortals(), func(p portal.Portal) bool { return p.Frontend == front("192.0.2.1:443", service.UDP) })
+	others := slices.DeleteFunc(goldenPortals(), func(p portal.Portal) bool {
+		return p.Frontend == front("192.0.2.1:443", service.UDP)
+	})
 	cases["mixed"] = slices.Concat(others, cases["node-scope"], spreadSCTP())
 	return cases
 }
@@ -89,7 +92,8 @@ func spreadSCTP() []portal.Portal {
 	owner := name("call", "sig")
 	owner.Protocol = service.SCTP
 	return []portal.Portal{
-		{Frontend: front("10.96.0.9:5060", service.SCTP), Owner: owner, Target: portal.Spread{Pool: pool("10.244.2.2:5060", "")}},
+		{Frontend: front("10.96.0.9:5060", service.SCTP), Owner: owner,
+			Target: portal.Spread{Pool: pool("10.244.2.2:5060", "")}},
 		{Frontend: front("0.0.0.0:30060", service.SCTP), Kind: service.NodePort, Owner: owner, Target: portal.Reject{}},
 	}
 }

@@ -82,7 +82,7 @@ func takeOver(t *testing.T, open func() testHost) {
 		must(t, err)
 		return text
 	}
-	portals := spreadPortals("cart", 1, false, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)
+	portals := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)
 	host, fresh := open(), open()
 	for _, rules := range kubeProxyRules {
 		must(t, host.restore(t.Context(), ipv4(), rules))
@@ -117,7 +117,8 @@ func kubeletAlone(rules string) string {
 	var b strings.Builder
 	for line := range strings.Lines(rules) {
 		if !strings.Contains(line, "KUBE-") || slices.ContainsFunc(strings.Fields(kubeletChains), func(name string) bool {
-			return strings.HasPrefix(line, ":"+name+" ") || strings.HasPrefix(line, "-A "+name+" ") || strings.HasSuffix(line, "-j "+name+"\n")
+			return strings.HasPrefix(line, ":"+name+" ") || strings.HasPrefix(line, "-A "+name+" ") ||
+				strings.HasSuffix(line, "-j "+name+"\n")
 		}) {
 			b.WriteString(line)
 		}

@@ -207,7 +207,8 @@ func onLink(device string, hosts ...string) (net.HardwareAddr, error) {
 		return nil, err
 	}
 	for _, host := range hosts {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: netlink.NewIPNet(net.ParseIP(host)), Scope: netlink.SCOPE_LINK}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: netlink.NewIPNet(net.ParseIP(host)),
+			Scope: netlink.SCOPE_LINK}
 		if err := netlink.RouteAdd(route); err != nil {
 			return nil, fmt.Errorf("route to %s: %w", host, err)
 		}
@@ -225,7 +226,8 @@ func throughNeighbour(device string, mac net.HardwareAddr, gateways ...string) e
 		return err
 	}
 	for _, gateway := range gateways {
-		neighbour := &netlink.Neigh{LinkIndex: link.Attrs().Index, IP: net.ParseIP(gateway), HardwareAddr: mac, State: netlink.NUD_PERMANENT}
+		neighbour := &netlink.Neigh{LinkIndex: link.Attrs().Index, IP: net.ParseIP(gateway), HardwareAddr: mac,
+			State: netlink.NUD_PERMANENT}
 		if err := netlink.NeighSet(neighbour); err != nil {
 			return fmt.Errorf("neighbour %s: %w", gateway, err)
 		}

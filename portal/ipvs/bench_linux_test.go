@@ -57,7 +57,8 @@ func crowd(n int) (out []portal.Portal) {
 		for j := range 10 {
 			endpoints = append(endpoints, fmt.Sprintf("10.%d.%d.%d:8080", 128+i/250, i%250, j+1))
 		}
-		out = append(out, spread(service.ClusterIP, fmt.Sprintf("10.%d.%d.%d:80", 96+i/60000, i/250%240, 1+i%250), service.TCP, endpoints...))
+		out = append(out, spread(service.ClusterIP, fmt.Sprintf("10.%d.%d.%d:80", 96+i/60000, i/250%240, 1+i%250),
+			service.TCP, endpoints...))
 	}
 	return out
 }

@@ -22,7 +22,8 @@ func spread(kind service.Kind, addr string, protocol service.Protocol, endpoints
 	return with(kind, addr, protocol, service.ClusterScope, &portal.Pool{Cluster: endpointsOf(endpoints...)})
 }
 
-func with(kind service.Kind, addr string, protocol service.Protocol, scope service.Scope, pool *portal.Pool) portal.Portal {
+func with(kind service.Kind, addr string, protocol service.Protocol, scope service.Scope,
+	pool *portal.Pool) portal.Portal {
 	return portal.Portal{
 		Frontend: service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: protocol}, Kind: kind,
 		Owner:  service.PortName{Namespace: "shop", Name: "web", Protocol: protocol},
@@ -57,9 +58,11 @@ func addrs(texts ...string) (out []netip.Addr) {
 }
 
 func goldenPortals() []portal.Portal {
-	pool := &portal.Pool{Cluster: endpointsOf("!10.244.0.2:8080", "10.244.1.2:8080"), Node: endpointsOf("!10.244.0.2:8080")}
+	pool := &portal.Pool{Cluster: endpointsOf("!10.244.0.2:8080", "10.244.1.2:8080"),
+		Node: endpointsOf("!10.244.0.2:8080")}
 	sticky := &portal.Pool{Cluster: endpointsOf("10.244.1.3:53"), Affinity: 3 * time.Hour}
-	ranges := &portal.Pool{Cluster: endpointsOf("10.244.1.4:80"), SourceRanges: prefixes("192.0.2.0/24", "203.0.113.7/32"), Restricted: true}
+	ranges := &portal.Pool{Cluster: endpointsOf("10.244.1.4:80"), SourceRanges: prefixes("192.0.2.0/24",
+		"203.0.113.7/32"), Restricted: true}
 	six := &portal.Pool{Cluster: endpointsOf("!10.244.0.2:8080"), Node: nil}
 	six.Cluster = endpointsOf("![fd00:244::2]:8080")
 	six.SourceRanges, six.Restricted = prefixes("2001:db8::/32"), true
@@ -84,11 +87,13 @@ func goldenPortals() []portal.Portal {
 // goldens are the Options of the golden files, by name.
 func goldens() map[string]Options {
 	node := addrs("127.0.0.1", "192.0.2.1", "10.0.0.1", "::1", "fd00:2::1", "fe80::1")
-	pods := portal.LocalDetector{Sources: prefixes("10.244.0.0/16", "fd00:244::/64"), Interface: "cni0", InterfacePrefix: "veth"}
+	pods := portal.LocalDetector{Sources: prefixes("10.244.0.0/16", "fd00:244::/64"), Interface: "cni0",
+		InterfacePrefix: "veth"}
 	return map[string]Options{
 		"plain": {NodeAddresses: node},
-		"sole":  {Prefix: SolePrefix, NodeAddresses: node, LocalDetector: pods, Scheduler: "mh", NodePortAddresses: prefixes("192.0.2.0/24", "fd00:2::/64")},
-		"all":   {Prefix: "PORTALD-0A1B2C", Masquerade: portal.Masquerade{Mark: 1, All: true}, LocalDetector: pods},
+		"sole": {Prefix: SolePrefix, NodeAddresses: node, LocalDetector: pods, Scheduler: "mh",
+			NodePortAddresses: prefixes("192.0.2.0/24", "fd00:2::/64")},
+		"all": {Prefix: "PORTALD-0A1B2C", Masquerade: portal.Masquerade{Mark: 1, All: true}, LocalDetector: pods},
 	}
 }
 

@@ -41,7 +41,8 @@ func TestSettings(t *testing.T) {
 		n.Write(portals)
 	}
 	table := n.run("ipvsadm", "-S", "-n")
-	for _, want := range []string{"-A -t 10.96.0.1:80 -s lc -p 10800", "-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1", "-A -t 10.96.9.1:80 -s rr"} {
+	for _, want := range []string{"-A -t 10.96.0.1:80 -s lc -p 10800", "-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1",
+		"-A -t 10.96.9.1:80 -s rr"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}

@@ -104,7 +104,8 @@ func (n *node) audit() {
 
 // cannot are what IPVS has no means for: see the package's comment.
 var cannot = []portaltest.Behaviour{
-	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten, portaltest.NoPodsKnownNode,
+	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten,
+	portaltest.NoPodsKnownNode,
 }
 
 // long are left out of short runs: others come close to them, and without hardware to run on they take their time.
@@ -121,7 +122,8 @@ func TestSpreading(t *testing.T) {
 	}
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {
 		return open(t, func(o *Options) {
-			o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade, s.Dials
+			o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade,
+				s.Dials
 		})
 	}, without...)
 }

@@ -70,7 +70,8 @@ func TestEndpointsDrain(t *testing.T) {
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
 		k := newFake()
 		w, _ := k.writer(t, Options{})
-		both, one := spread(service.ClusterIP, clusterIP, protocol, first, second), spread(service.ClusterIP, clusterIP, protocol, second)
+		both, one := spread(service.ClusterIP, clusterIP, protocol, first, second), spread(service.ClusterIP, clusterIP,
+			protocol, second)
 		f := both.Frontend
 		replace(t, w, both)
 		k.ends[f][netip.MustParseAddrPort(first)].conns = 1
@@ -120,7 +121,8 @@ func TestServersDrain(t *testing.T) {
 func TestAddressesAreShared(t *testing.T) {
 	k := newFake("192.0.2.1")
 	w, _ := k.writer(t, Options{})
-	a, b := spread(service.ClusterIP, clusterIP, service.TCP, first), spread(service.ClusterIP, "10.96.0.1:443", service.TCP, first)
+	a, b := spread(service.ClusterIP, clusterIP, service.TCP, first), spread(service.ClusterIP, "10.96.0.1:443",
+		service.TCP, first)
 	host := spread(service.ExternalIP, "192.0.2.1:80", service.TCP, first)
 	replace(t, w, a, b, host)
 	addr := a.Frontend.Addr.Addr()
@@ -181,7 +183,8 @@ func TestServersOfOthersStay(t *testing.T) {
 	}
 	k.device[excluded.Addr.Addr()] = true
 	w, _ := k.writer(t, Options{ExcludeCIDRs: prefixes("10.96.0.8/30")})
-	replace(t, w, spread(service.ClusterIP, "10.96.0.9:80", service.TCP, first), spread(service.ClusterIP, clusterIP, service.TCP, first))
+	replace(t, w, spread(service.ClusterIP, "10.96.0.9:80", service.TCP, first), spread(service.ClusterIP, clusterIP,
+		service.TCP, first))
 	replace(t, w, spread(service.ClusterIP, clusterIP, service.TCP, first))
 	if err := w.Cleanup(t.Context()); err != nil {
 		t.Fatal(err)
@@ -204,7 +207,8 @@ func TestChangeIsCheap(t *testing.T) {
 		w, _ := k.writer(t, Options{})
 		var all []portal.Portal
 		for i := range n {
-			all = append(all, spread(service.ClusterIP, fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250), service.TCP, first, second))
+			all = append(all, spread(service.ClusterIP, fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250), service.TCP, first,
+				second))
 		}
 		replace(t, w, all...)
 		before := k.told
@@ -218,7 +222,8 @@ func TestChangeIsCheap(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
-		"scheduler": {Scheduler: "best"}, "prefix": {Prefix: "kube"}, "mark": {Masquerade: portal.Masquerade{Mark: 3}}, "timeout": {TCPTimeout: 1},
+		"scheduler": {Scheduler: "best"}, "prefix": {Prefix: "kube"}, "mark": {Masquerade: portal.Masquerade{Mark: 3}},
+		"timeout": {TCPTimeout: 1},
 	} {
 		if err := o.complete(); err == nil {
 			t.Errorf("a bad %s is taken", name)

@@ -91,7 +91,7 @@ func allSpreads() []portal.Portal {
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP, service.SCTP} {
 		for _, addr := range []string{"10.96.0.1", "fd00:96::1", "192.0.2.1", "0.0.0.0", "::"} {
 			for _, scope := range []service.Scope{service.ClusterScope, service.NodeScope} {
-				for i, pool := range pools(netip.MustParseAddr(addr).Is6()) {
+				for i, pool := range pools(service.FamilyOf(netip.MustParseAddr(addr))) {
 					port++
 					p := portal.Portal{Target: portal.Spread{Pool: pool, Scope: scope}, Kind: kindOf(addr)}
 					p.Frontend = frontend(addr, port, protocol)
@@ -114,11 +114,11 @@ func endpoints(addrs ...string) (out []portal.Endpoint) {
 }
 
 // pools are each kind of pool.
-func pools(v6 bool) []*portal.Pool {
+func pools(family service.IPFamily) []*portal.Pool {
 	all := endpoints("10.244.0.2:8080", "10.244.1.3:8081")
 	ranges := prefixes("192.0.2.0/24", "203.0.113.7/32", "203.0.113.6/32", "10.0.1.0/24", "10.0.2.0/24",
 		"255.255.255.0/24", "10.0.2.9/32")
-	if v6 {
+	if family == service.IPv6 {
 		all = endpoints("[fd00:244::2]:8080", "[fd00:244::3]:8081")
 		ranges = prefixes("fd00:7::/32", "fd00:8::8/128", "fd00:7:1::/64", "ff00::/8")
 	}

@@ -52,7 +52,7 @@ func (t *trial) targets(random *rand.Rand, portals []portal.Portal) [][]portal.T
 	for _, p := range portals {
 		all := targets(p)
 		if t.spread {
-			to := state.offered(random, p.Owner, isIPv6(p)).spread(p.Kind)
+			to := state.offered(random, p.Owner, familyOf(p)).spread(p.Kind)
 			spreads := p
 			spreads.Target = to
 			state[p.Frontend] = spreads
@@ -76,7 +76,7 @@ func poolsChange(t *trial) {
 	before := t.dump()
 	for _, p := range portals {
 		touched := map[service.Frontend]bool{}
-		for _, f := range state.repool(random, p.Owner, isIPv6(p)) {
+		for _, f := range state.repool(random, p.Owner, familyOf(p)) {
 			touched[f] = true
 		}
 		t.must(w.Update(t.Context(), state.changes(touched)))

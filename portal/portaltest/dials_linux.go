@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // askMarked is Ask with a socket that bears the mark of the daemon's own packets to endpoints.
@@ -67,12 +68,12 @@ func dials(s *spreading) {
 	o := s.offer("cart", 80, "ab")
 	s.Write(o.portals())
 	var asked sync.WaitGroup
-	for _, v6 := range families() {
+	for _, family := range service.IPFamilies() {
 		for _, proto := range protocols() {
 			network := proto.String()
 			for _, kind := range kinds() {
 				asked.Go(func() {
-					addr := o.dial(kind, v6)
+					addr := o.dial(kind, family)
 					if got := Asks(s.Node, network, addr, netip.Addr{}, 1, answerTime)[0]; got.Came != Answered {
 						s.Errorf("the node asks %s, %s %s: %v", kind, network, addr, got)
 					}
@@ -82,7 +83,7 @@ func dials(s *spreading) {
 				})
 			}
 			asked.Go(func() {
-				if got := askMarked(s.Node, network, s.endpoint(s.a, v6).Addr.String(), answerTime); got != Answered {
+				if got := askMarked(s.Node, network, s.endpoint(s.a, family).Addr.String(), answerTime); got != Answered {
 					s.Errorf("the daemon's own %s to an endpoint: %s", network, got)
 				}
 			})

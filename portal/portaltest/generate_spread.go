@@ -43,7 +43,7 @@ func (s State) ChangeSpread(random *rand.Rand, n int) []portal.Change {
 	for range n {
 		p := one(random, 8)
 		if random.IntN(4) == 0 {
-			for _, f := range s.repool(random, p.Owner, isIPv6(p)) {
+			for _, f := range s.repool(random, p.Owner, familyOf(p)) {
 				touched[f] = true
 			}
 			continue
@@ -61,7 +61,7 @@ func (s State) ChangeSpread(random *rand.Rand, n int) []portal.Change {
 // enter has the state hold p, or one in its place that spreads.
 func (s State) enter(random *rand.Rand, p portal.Portal) {
 	if random.IntN(2) == 0 {
-		p.Target = s.offered(random, p.Owner, isIPv6(p)).spread(p.Kind)
+		p.Target = s.offered(random, p.Owner, familyOf(p)).spread(p.Kind)
 	}
 	s[p.Frontend] = p
 }
@@ -85,14 +85,14 @@ func (o offered) spread(kind service.Kind) portal.Spread {
 	return portal.Spread{Pool: o.pool, Scope: scope}
 }
 
-func anyOffered(random *rand.Rand, v6 bool) offered {
-	return offered{Pool(random, v6), service.Scope(random.IntN(2)), service.Scope(random.IntN(2))}
+func anyOffered(random *rand.Rand, family service.IPFamily) offered {
+	return offered{Pool(random, family), service.Scope(random.IntN(2)), service.Scope(random.IntN(2))}
 }
 
 // offered is what the owner has, and something for what it has not.
-func (s State) offered(random *rand.Rand, owner service.PortName, v6 bool) offered {
-	o := anyOffered(random, v6)
-	for _, p := range s.spreading(owner, v6) {
+func (s State) offered(random *rand.Rand, owner service.PortName, family service.IPFamily) offered {
+	o := anyOffered(random, family)
+	for _, p := range s.spreading(owner, family) {
 		to := p.Target.(portal.Spread)
 		o.pool = to.Pool
 		if p.Kind == service.ClusterIP {
@@ -105,9 +105,9 @@ func (s State) offered(random *rand.Rand, owner service.PortName, v6 bool) offer
 }
 
 // spreading are the portals of an owner that spread in one family.
-func (s State) spreading(owner service.PortName, v6 bool) (out []portal.Portal) {
+func (s State) spreading(owner service.PortName, family service.IPFamily) (out []portal.Portal) {
 	for _, p := range s {
-		if _, ok := p.Target.(portal.Spread); ok && p.Owner == owner && isIPv6(p) == v6 {
+		if _, ok := p.Target.(portal.Spread); ok && p.Owner == owner && familyOf(p) == family {
 			out = append(out, p)
 		}
 	}
@@ -116,12 +116,12 @@ func (s State) spreading(owner service.PortName, v6 bool) (out []portal.Portal) 
 
 // repool gives an owner another pool and other scopes in a family, or the latter alone, and returns the frontends
 // concerned.
-func (s State) repool(random *rand.Rand, owner service.PortName, v6 bool) (out []service.Frontend) {
-	was, is := s.offered(random, owner, v6), anyOffered(random, v6)
+func (s State) repool(random *rand.Rand, owner service.PortName, family service.IPFamily) (out []service.Frontend) {
+	was, is := s.offered(random, owner, family), anyOffered(random, family)
 	if random.IntN(3) == 0 || is.pool.Equal(was.pool) {
 		is.pool = was.pool
 	}
-	for _, p := range s.spreading(owner, v6) {
+	for _, p := range s.spreading(owner, family) {
 		p.Target = is.spread(p.Kind)
 		s[p.Frontend] = p
 		out = append(out, p.Frontend)
@@ -130,11 +130,12 @@ func (s State) repool(random *rand.Rand, owner service.PortName, v6 bool) (out [
 }
 
 // Pool returns one of a family with one to four endpoints of a few addresses.
-func Pool(random *rand.Rand, v6 bool) *portal.Pool {
+func Pool(random *rand.Rand, family service.IPFamily) *portal.Pool {
 	pool := &portal.Pool{Affinity: []time.Duration{0, 0, time.Minute, 3 * time.Hour}[random.IntN(4)]}
 	size := 1 + random.IntN(4)
 	for _, n := range random.Perm(8)[:size+1] {
-		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, v6), 8080+uint16(n%2)), MayHairpin: random.IntN(2) == 0}
+		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, family), 8080+uint16(n%2)),
+			MayHairpin: random.IntN(2) == 0}
 		drains := len(pool.Cluster) == size // and serves NodeScope alone
 		if !drains {
 			pool.Cluster = append(pool.Cluster, e)
@@ -147,26 +148,26 @@ func Pool(random *rand.Rand, v6 bool) *portal.Pool {
 	slices.SortFunc(pool.Cluster, byAddress)
 	slices.SortFunc(pool.Node, byAddress)
 	if pool.Restricted = random.IntN(3) == 0; pool.Restricted {
-		pool.SourceRanges = sources(v6)[:random.IntN(3)]
+		pool.SourceRanges = sources(family)[:random.IntN(3)]
 	}
 	return pool
 }
 
-func podAddress(n int, v6 bool) netip.Addr {
-	if v6 {
+func podAddress(n int, family service.IPFamily) netip.Addr {
+	if family == service.IPv6 {
 		return netip.AddrFrom16([16]byte{0: 0xfd, 3: 0x44, 15: byte(1 + n)})
 	}
 	return netip.AddrFrom4([4]byte{10, 244, 0, byte(1 + n)})
 }
 
-func sources(v6 bool) []netip.Prefix {
-	if v6 {
+func sources(family service.IPFamily) []netip.Prefix {
+	if family == service.IPv6 {
 		return prefixes("fd00:7::/32", "fd00:8::8/128")
 	}
 	return prefixes("192.0.2.0/24", "203.0.113.7/32")
 }
 
-func isIPv6(p portal.Portal) bool { return p.Frontend.Addr.Addr().Is6() }
+func familyOf(p portal.Portal) service.IPFamily { return service.FamilyOf(p.Frontend.Addr.Addr()) }
 
 func prefixes(texts ...string) (out []netip.Prefix) {
 	for _, text := range texts {

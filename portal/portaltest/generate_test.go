@@ -44,8 +44,8 @@ func TestStatesAreTrue(t *testing.T) {
 func poolsAreShared(t *testing.T, portals []portal.Portal) (spreads, shared int) {
 	t.Helper()
 	type key struct {
-		owner service.PortName
-		v6    bool
+		owner  service.PortName
+		family service.IPFamily
 	}
 	pools := map[key]*portal.Pool{}
 	for _, p := range portals {
@@ -53,7 +53,7 @@ func poolsAreShared(t *testing.T, portals []portal.Portal) (spreads, shared int)
 		if !ok {
 			continue
 		}
-		k := key{p.Owner, isIPv6(p)}
+		k := key{p.Owner, familyOf(p)}
 		spreads++
 		if pools[k] == nil {
 			pools[k] = to.Pool

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // podPort is where pods answer.
@@ -16,11 +18,13 @@ const podPort = 8080
 // Addrs are one address of each family.
 type Addrs struct{ V4, V6 netip.Addr }
 
-func addrs(v4, v6 string) Addrs { return Addrs{netip.MustParseAddr(v4), netip.MustParseAddr(v6)} }
+func addrs(v4, family string) Addrs {
+	return Addrs{netip.MustParseAddr(v4), netip.MustParseAddr(family)}
+}
 
 // Of is the address of one family.
-func (a Addrs) Of(v6 bool) netip.Addr {
-	if v6 {
+func (a Addrs) Of(family service.IPFamily) netip.Addr {
+	if family == service.IPv6 {
 		return a.V6
 	}
 	return a.V4

@@ -32,16 +32,16 @@ func (s *spreading) addCrowd() []Addrs {
 
 // way is one of the frontends of an offer.
 type way struct {
-	kind  service.Kind
-	v6    bool
-	proto service.Protocol
+	kind   service.Kind
+	family service.IPFamily
+	proto  service.Protocol
 }
 
 func ways(kinds ...service.Kind) (out []way) {
 	for _, kind := range kinds {
-		for _, v6 := range families() {
+		for _, family := range service.IPFamilies() {
 			for _, proto := range protocols() {
-				out = append(out, way{kind, v6, proto})
+				out = append(out, way{kind, family, proto})
 			}
 		}
 	}
@@ -76,8 +76,8 @@ func (s *spreading) homesBy(o *offer, all []Addrs, n int, w way) map[netip.Addr]
 	s.Helper()
 	out := map[netip.Addr]string{}
 	for _, client := range all {
-		addr := client.Of(w.v6)
-		replies := Asks(s.Client, w.proto.String(), o.dial(w.kind, w.v6), addr, n, answerTime)
+		addr := client.Of(w.family)
+		replies := Asks(s.Client, w.proto.String(), o.dial(w.kind, w.family), addr, n, answerTime)
 		out[addr] = replies[0].By
 		if i := slices.IndexFunc(replies, func(r Reply) bool { return r.By == "" || r.By != out[addr] }); i >= 0 {
 			s.Errorf("%v: %s had %q, and then %v", w, addr, out[addr], replies[i])
@@ -128,7 +128,7 @@ func affinityHolds(s *spreading) {
 // sticks expects one endpoint in all of many answers.
 func (s *spreading) sticks(from *Party, o *offer, w way) {
 	s.Helper()
-	replies := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.v6), netip.Addr{}, 12, answerTime)
+	replies := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.family), netip.Addr{}, 12, answerTime)
 	for _, r := range replies {
 		if r.By == "" || r.By != replies[0].By {
 			s.Errorf("%v: the %s had %q, and then %v", w, from.Name, replies[0].By, r)
@@ -144,7 +144,7 @@ func affinityAcrossFrontends(s *spreading) {
 	for _, kind := range externalKinds() {
 		others := homes{}
 		for w, clients := range s.homes(o, all, 1, kind) {
-			others[way{service.ClusterIP, w.v6, w.proto}] = clients
+			others[way{service.ClusterIP, w.family, w.proto}] = clients
 		}
 		s.moved("by "+kind.String(), first, others, "abc")
 	}

@@ -49,9 +49,9 @@ func (s *spreading) hold(o *offer, kinds []service.Kind, parties ...*Party) held
 	out := held{}
 	for _, from := range parties {
 		for _, kind := range kinds {
-			for _, v6 := range families() {
-				name := fmt.Sprintf("the %s to %s", from.Name, o.dial(kind, v6))
-				call, err := Dial(from.Namespace, "tcp", o.dial(kind, v6), netip.Addr{}, answerTime)
+			for _, family := range service.IPFamilies() {
+				name := fmt.Sprintf("the %s to %s", from.Name, o.dial(kind, family))
+				call, err := Dial(from.Namespace, "tcp", o.dial(kind, family), netip.Addr{}, answerTime)
 				if err != nil {
 					s.Errorf("%s: %v", name, err)
 					continue
@@ -152,7 +152,9 @@ func (s *spreading) allRefused(o *offer, parties ...*Party) {
 	var asked sync.WaitGroup
 	for _, from := range parties {
 		for _, w := range ways(kinds()...) {
-			asked.Go(func() { s.Expect(from.Namespace, "the "+from.Name, w.proto.String(), o.dial(w.kind, w.v6), Refused) })
+			asked.Go(func() {
+				s.Expect(from.Namespace, "the "+from.Name, w.proto.String(), o.dial(w.kind, w.family), Refused)
+			})
 		}
 	}
 	asked.Wait()
@@ -164,7 +166,7 @@ func portalGoes(s *spreading) {
 	for _, going := range [][]service.Kind{kinds()[3:], kinds()[:3]} {
 		var changes []portal.Change
 		for _, w := range ways(going...) {
-			changes = append(changes, portal.Change{Frontend: o.frontend(w.kind, w.v6, w.proto)})
+			changes = append(changes, portal.Change{Frontend: o.frontend(w.kind, w.family, w.proto)})
 		}
 		s.update(changes)
 		s.unserved(o, going)
@@ -186,7 +188,7 @@ func (s *spreading) unserved(o *offer, kinds []service.Kind) {
 	for _, from := range []*Party{s.client, s.node, s.guest} {
 		for _, w := range ways(kinds...) {
 			asked.Go(func() {
-				r := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.v6), netip.Addr{}, 1, silenceTime)[0]
+				r := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.family), netip.Addr{}, 1, silenceTime)[0]
 				if r.Came == Answered {
 					s.Errorf("the %s asks %v, which is gone: %v", from.Name, w, r)
 				}

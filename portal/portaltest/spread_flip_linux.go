@@ -34,8 +34,8 @@ func flips(s *spreading) {
 	f := &flipping{spreading: s, offer: s.offer("flipping", 80, "abc")}
 	for _, from := range []*Party{s.client, s.node, s.guest} {
 		for _, kind := range kinds() {
-			for _, v6 := range families() {
-				f.calls = append(f.calls, flipCall{from, way{kind, v6, service.TCP}})
+			for _, family := range service.IPFamilies() {
+				f.calls = append(f.calls, flipCall{from, way{kind, family, service.TCP}})
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (f *flipping) flip(toDaemon bool) {
 }
 
 func (f *flipping) ask(c flipCall) Reply {
-	return Asks(c.from.Namespace, c.way.proto.String(), f.dial(c.way.kind, c.way.v6), netip.Addr{}, 1, answerTime)[0]
+	return Asks(c.from.Namespace, c.way.proto.String(), f.dial(c.way.kind, c.way.family), netip.Addr{}, 1, answerTime)[0]
 }
 
 // dialOn dials from all clients until it is stopped, and expects answers in both modes and nothing else.
@@ -92,16 +92,16 @@ func (f *flipping) dialOn() (stop func()) {
 	var dialing sync.WaitGroup
 	for _, c := range f.calls {
 		dialing.Go(func() {
-			ways := map[bool]int{}
+			byDaemon := map[bool]int{}
 			for ; !ended.Load(); time.Sleep(4 * time.Millisecond) {
 				r := f.ask(c)
 				if r.Came != Answered {
 					f.Errorf("%s, while flipping: %v", c, r)
 				}
-				ways[r.By == ""]++
+				byDaemon[r.By == ""]++
 			}
-			if ways[true] == 0 || ways[false] == 0 {
-				f.Errorf("%s was answered %d times by the daemon, %d times by endpoints", c, ways[true], ways[false])
+			if byDaemon[true] == 0 || byDaemon[false] == 0 {
+				f.Errorf("%s was answered %d times by the daemon, %d times by endpoints", c, byDaemon[true], byDaemon[false])
 			}
 		})
 	}
@@ -125,12 +125,12 @@ func flipsUnderLoad(s *spreading) {
 	var ended atomic.Bool
 	var dialing sync.WaitGroup
 	for _, from := range []*Party{s.client, s.node, s.a, s.b} {
-		for _, v6 := range families() {
+		for _, family := range service.IPFamilies() {
 			dialing.Go(func() {
 				for !ended.Load() {
-					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, v6), netip.Addr{}, 20, answerTime) {
+					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, family), netip.Addr{}, 20, answerTime) {
 						if r.Came != Answered {
-							f.Errorf("the %s, IPv6: %t, while flipping in flipTime: %v", from.Name, v6, r)
+							f.Errorf("the %s, %s, while the Service flips as fast as it can: %v", from.Name, family, r)
 						}
 					}
 				}

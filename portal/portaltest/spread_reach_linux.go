@@ -33,9 +33,9 @@ func (s *spreading) expect(o *offer, all ...reach) {
 	var asked sync.WaitGroup
 	for _, l := range all {
 		for _, kind := range l.kinds {
-			for _, v6 := range families() {
+			for _, family := range service.IPFamilies() {
 				for _, proto := range protocols() {
-					asked.Go(func() { s.check(o, l, kind, v6, proto.String()) })
+					asked.Go(func() { s.check(o, l, kind, family, proto.String()) })
 				}
 			}
 		}
@@ -44,9 +44,9 @@ func (s *spreading) expect(o *offer, all ...reach) {
 }
 
 // check asks so often that an endpoint gets too few connections by chance once in a million times.
-func (s *spreading) check(o *offer, l reach, kind service.Kind, v6 bool, network string) {
+func (s *spreading) check(o *offer, l reach, kind service.Kind, family service.IPFamily, network string) {
 	s.Helper()
-	addr := o.dial(kind, v6)
+	addr := o.dial(kind, family)
 	what := fmt.Sprintf("the %s asks %s of %s, %s %s", l.from.Name, kind, o.name, network, addr)
 	if l.by == "" {
 		s.silent(what, l.from, network, addr)
@@ -54,7 +54,7 @@ func (s *spreading) check(o *offer, l reach, kind service.Kind, v6 bool, network
 	}
 	counts := map[string]int{}
 	for _, r := range Asks(l.from.Namespace, network, addr, netip.Addr{}, 20*len(l.by), answerTime) {
-		if want := s.seen(l, r, v6); r.Saw != want {
+		if want := s.seen(l, r, family); r.Saw != want {
 			s.Errorf("%s: %s saw %s, want %s", what, r.By, r.Saw, want)
 			return
 		}
@@ -85,12 +85,12 @@ func (s *spreading) silent(what string, from *Party, network, addr string) {
 }
 
 // seen is the client address that the endpoint of a reply must have seen.
-func (s *spreading) seen(l reach, r Reply, v6 bool) netip.Addr {
+func (s *spreading) seen(l reach, r Reply, family service.IPFamily) netip.Addr {
 	if r.By == "" || l.as == anyone {
 		return r.Saw
 	}
 	if by := s.party(r.By); l.as == masqueraded || by == l.from {
-		return by.Gateway.Of(v6)
+		return by.Gateway.Of(family)
 	}
-	return l.from.Addrs.Of(v6)
+	return l.from.Addrs.Of(family)
 }

@@ -26,15 +26,13 @@ func (s *spreading) offer(name string, port uint16, endpoints string, shape ...f
 
 // lead gives the offer other endpoints.
 func (o *offer) lead(s *spreading, endpoints string, shape ...func(*portal.Pool)) {
-	for i, v6 := range families() {
-		o.pools[i] = s.pool(v6, endpoints)
+	for i, family := range service.IPFamilies() {
+		o.pools[i] = s.pool(family, endpoints)
 		for _, f := range shape {
 			f(o.pools[i])
 		}
 	}
 }
-
-func families() []bool { return []bool{false, true} }
 
 func kinds() []service.Kind {
 	return []service.Kind{service.ClusterIP, service.NodePort, service.ExternalIP, service.LoadBalancerIP}
@@ -50,10 +48,10 @@ func protocols() []service.Protocol { return []service.Protocol{service.TCP, ser
 func (o *offer) portals() []portal.Portal {
 	var out []portal.Portal
 	for _, proto := range protocols() {
-		for i, v6 := range families() {
+		for i, family := range service.IPFamilies() {
 			for _, kind := range kinds() {
 				out = append(out, portal.Portal{
-					Frontend: o.frontend(kind, v6, proto), Kind: kind, Owner: o.owner(proto),
+					Frontend: o.frontend(kind, family, proto), Kind: kind, Owner: o.owner(proto),
 					Target: portal.Spread{Pool: o.pools[i], Scope: o.scope(kind)},
 				})
 			}
@@ -84,8 +82,8 @@ func (o *offer) scope(kind service.Kind) service.Scope {
 	return o.external
 }
 
-func (o *offer) frontend(kind service.Kind, v6 bool, proto service.Protocol) service.Frontend {
-	return service.Frontend{Addr: netip.AddrPortFrom(frontendHost(kind).Of(v6), o.portOf(kind)), Protocol: proto}
+func (o *offer) frontend(kind service.Kind, family service.IPFamily, proto service.Protocol) service.Frontend {
+	return service.Frontend{Addr: netip.AddrPortFrom(frontendHost(kind).Of(family), o.portOf(kind)), Protocol: proto}
 }
 
 func (o *offer) portOf(kind service.Kind) uint16 {
@@ -96,12 +94,12 @@ func (o *offer) portOf(kind service.Kind) uint16 {
 }
 
 // dial is what to dial for a frontend.
-func (o *offer) dial(kind service.Kind, v6 bool) string {
+func (o *offer) dial(kind service.Kind, family service.IPFamily) string {
 	host := frontendHost(kind)
 	if kind == service.NodePort {
 		host = addrs(NodeV4, NodeV6)
 	}
-	return netip.AddrPortFrom(host.Of(v6), o.portOf(kind)).String()
+	return netip.AddrPortFrom(host.Of(family), o.portOf(kind)).String()
 }
 
 func frontendHost(kind service.Kind) Addrs {

@@ -101,7 +101,8 @@ func sourceRanges(s *spreading) {
 	balanced, others := kinds()[3:], kinds()[:3]
 	s.expect(cluster, reach{s.client, balanced, "abc", masqueraded}, reach{s.guest, balanced, "abc", masqueraded},
 		reach{s.a, balanced, "", own}, reach{s.a, others, "abc", anyone})
-	s.expect(local, reach{s.client, balanced, "ab", own}, reach{s.guest, balanced, "ab", own}, reach{s.a, balanced, "", own})
+	s.expect(local, reach{s.client, balanced, "ab", own}, reach{s.guest, balanced, "ab", own},
+		reach{s.a, balanced, "", own})
 	s.expect(nobody, reach{s.client, balanced, "", own}, reach{s.guest, balanced, "", own},
 		reach{s.client, others, "abc", masqueraded})
 }
@@ -109,9 +110,9 @@ func sourceRanges(s *spreading) {
 // Among a thousand ranges of others are those of the client and of the guest; some overlap, some touch.
 func sourceRangesMany(s *spreading) {
 	others := func(pool *portal.Pool) {
-		v6 := pool.Cluster[0].Addr.Addr().Is6()
+		family := service.FamilyOf(pool.Cluster[0].Addr.Addr())
 		for i := range 1000 {
-			addr := addrs(fmt.Sprintf("172.16.%d.%d", i/64, i%64*4), fmt.Sprintf("fd00:172:16::%x:%x", i/64, i%64*4)).Of(v6)
+			addr := addrs(fmt.Sprintf("172.16.%d.%d", i/64, i%64*4), fmt.Sprintf("fd00:172:16::%x:%x", i/64, i%64*4)).Of(family)
 			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()-i%4))
 		}
 	}
@@ -140,7 +141,7 @@ func (s *spreading) admit(parties ...*Party) func(*portal.Pool) {
 	return func(pool *portal.Pool) {
 		pool.Restricted = true
 		for _, p := range parties {
-			addr := p.Addrs.Of(pool.Cluster[0].Addr.Addr().Is6())
+			addr := p.Addrs.Of(service.FamilyOf(pool.Cluster[0].Addr.Addr()))
 			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()))
 		}
 	}
@@ -164,7 +165,8 @@ func hostEndpoint(s *spreading) {
 	cluster, local := s.offer("cluster", 80, "n"), s.local(81, "n")
 	s.Write(slices.Concat(cluster.portals(), local.portals()))
 	for _, o := range []*offer{cluster, local} {
-		s.expect(o, reach{s.client, kinds(), "n", own}, reach{s.guest, kinds(), "n", own}, reach{s.node, kinds(), "n", anyone})
+		s.expect(o, reach{s.client, kinds(), "n", own}, reach{s.guest, kinds(), "n", own},
+			reach{s.node, kinds(), "n", anyone})
 	}
 }
 
@@ -183,8 +185,8 @@ func loopbackNodePorts(s *spreading) {
 	s.Write(o.portals())
 	s.refused(s.node, o.portOf(service.NodePort), addrs("127.0.0.1", "::1"))
 	for _, from := range []*Party{s.client, s.node, s.guest} {
-		for _, v6 := range families() {
-			addr := netip.AddrPortFrom(s.guest.Gateway.Of(v6), o.portOf(service.NodePort)).String()
+		for _, family := range service.IPFamilies() {
+			addr := netip.AddrPortFrom(s.guest.Gateway.Of(family), o.portOf(service.NodePort)).String()
 			if r := Asks(from.Namespace, "tcp", addr, netip.Addr{}, 1, answerTime)[0]; r.By == "" {
 				s.Errorf("the %s asks at another address of the node, %s: %v", from.Name, addr, r)
 			}
@@ -195,9 +197,9 @@ func loopbackNodePorts(s *spreading) {
 // refused asks where there is no portal.
 func (s *spreading) refused(from *Party, port uint16, hosts Addrs) {
 	s.Helper()
-	for _, v6 := range families() {
+	for _, family := range service.IPFamilies() {
 		for _, proto := range protocols() {
-			addr := netip.AddrPortFrom(hosts.Of(v6), port).String()
+			addr := netip.AddrPortFrom(hosts.Of(family), port).String()
 			if r := Asks(from.Namespace, proto.String(), addr, netip.Addr{}, 1, answerTime)[0]; r.Came != Refused {
 				s.Errorf("the %s asks %s %s: %v, want refused", from.Name, proto, addr, r)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // Settings are what a Writer is made with.
@@ -153,15 +154,15 @@ func (s *spreading) party(name string) *Party {
 }
 
 // endpoint is where a party answers.
-func (s *spreading) endpoint(p *Party, v6 bool) portal.Endpoint {
-	return portal.Endpoint{Addr: netip.AddrPortFrom(p.Addrs.Of(v6), podPort), MayHairpin: p != s.c}
+func (s *spreading) endpoint(p *Party, family service.IPFamily) portal.Endpoint {
+	return portal.Endpoint{Addr: netip.AddrPortFrom(p.Addrs.Of(family), podPort), MayHairpin: p != s.c}
 }
 
 // pool has these endpoints, by their names; those of the node are offered to NodeScope.
-func (s *spreading) pool(v6 bool, names string) *portal.Pool {
+func (s *spreading) pool(family service.IPFamily, names string) *portal.Pool {
 	pool := &portal.Pool{}
 	for _, name := range names {
-		e := s.endpoint(s.party(string(name)), v6)
+		e := s.endpoint(s.party(string(name)), family)
 		pool.Cluster = append(pool.Cluster, e)
 		if e.MayHairpin {
 			pool.Node = append(pool.Node, e)

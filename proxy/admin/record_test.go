@@ -52,7 +52,8 @@ func record() *splice.Record {
 // broken is a connection whose client reset it with an answer on its way.
 func broken() *splice.Record {
 	r := record()
-	r.BytesToClient, r.CloseType, r.Outcome, r.Error = 9000, splice.Reset, splice.OutcomeClientReset, "connection reset by peer"
+	r.BytesToClient, r.CloseType, r.Outcome, r.Error = 9000, splice.Reset, splice.OutcomeClientReset,
+		"connection reset by peer"
 	return r
 }
 
