@@ -57,7 +57,10 @@ func allowedInPart(b *apibed.Bed) {
 	b.Logf("said after %v", since(began))
 	allow(b, "jane", "services", "nodes", "endpointslices")
 	began = time.Now()
-	if !bed.Within(refusalSaid, func() bool { return apibed.Outcome(apibed.NoReplyTimeout, s.Client, "tcp", to) == "b0" }) {
+	if !bed.Within(refusalSaid, func() bool {
+		return apibed.Outcome(apibed.NoReplyTimeout, s.Client, "tcp",
+			to) == "b0"
+	}) {
 		b.Errorf("not served %v after the right was granted", refusalSaid)
 	}
 	b.Logf("served %v after the right was granted", since(began))

@@ -67,8 +67,8 @@ func newProxyPorts(within PortRange) *proxyPorts {
 	return p
 }
 
-// take calls use with one free port after the other until it does not ask for another (retry). Claimed is the first one,
-// if it is free and in the range; 0: none is.
+// take calls use with one free port after the other until it does not ask for another (retry). Claimed is the first
+// one, if it is free and in the range; 0: none is.
 func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (retry bool, err error)) (uint16, error) {
 	pool := p.pools[of.name.Protocol]
 	pool.reclaim(p.now())
@@ -119,7 +119,8 @@ func (pool *portPool) reclaimOldest() (port uint16) {
 	return port
 }
 
-// candidates yields the ports to try: the one that is claimed, from lowest up, then those below, and at last those that still cool down.
+// candidates yields the ports to try: the one that is claimed, from lowest up, then those below, and at last those
+// that still cool down.
 func (pool *portPool) candidates(within PortRange, claimed uint16) func(func(uint16) bool) {
 	return func(try func(uint16) bool) {
 		if _, taken := pool.taken[claimed]; !taken && within.First <= claimed && claimed <= within.Last && !try(claimed) {

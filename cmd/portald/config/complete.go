@@ -130,7 +130,8 @@ func (f *Flags) checkUse(d *draft) error {
 	serves := f.WriteTo == "" && !f.Cleanup && !f.InitOnly
 	unclear := d.file != nil && len(d.file.errs) > 0 // a source may be in it
 	if serves && !unclear && !d.hasSource() && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return errors.New("--kubeconfig or --manifests is missing: name a kubeconfig, or a file or directory of manifests, or - for " +
+		return errors.New("--kubeconfig or --manifests is missing: name a kubeconfig, or a file or directory of " +
+			"manifests, or - for " +
 			"standard input; only a pod finds the API server without")
 	}
 	return nil

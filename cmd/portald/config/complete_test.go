@@ -68,7 +68,8 @@ func defaultConfig() *Config {
 			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, KernelOnExit: true,
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
-				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1, ClientAddress: service.AddressNode,
+				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
+				ClientAddress: service.AddressNode,
 			},
 		},
 	}
@@ -93,8 +94,10 @@ func TestComplete(t *testing.T) {
 		{name: "defaults", want: func(*Config) {}},
 		{
 			name: "flags of portald",
-			args: "--manifests=/a,b --manifests=- --connection-log=- --connection-log-format=json --external-ip-cidrs=203.0.113.7/24 " +
-				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --half-close-timeout=5m --idle-timeout=1h --udp-timeout=3s " +
+			args: "--manifests=/a,b --manifests=- --connection-log=- --connection-log-format=json " +
+				"--external-ip-cidrs=203.0.113.7/24 " +
+				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --half-close-timeout=5m --idle-timeout=1h " +
+				"--udp-timeout=3s " +
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
 				"--log-level=warn --max-connections=9 --client-address=transparent --service-proxy-name=portald",
 			want: func(c *Config) {
@@ -112,16 +115,19 @@ func TestComplete(t *testing.T) {
 		},
 		{
 			name: "flags of kube-proxy",
-			args: "--kubeconfig=/k --master=https://192.0.2.1 --kube-api-qps=50 --kube-api-burst=100 --kube-api-content-type=application/json " +
+			args: "--kubeconfig=/k --master=https://192.0.2.1 --kube-api-qps=50 --kube-api-burst=100 " +
+				"--kube-api-content-type=application/json " +
 				"--bind-address=192.0.2.7 --profiling --bind-address-hard-fail --nodeport-addresses=primary,192.0.2.0/24 " +
-				"--iptables-sync-period=1m --iptables-min-sync-period=0 --oom-score-adj=0 --conntrack-max-per-core=0 --conntrack-min=1 " +
+				"--iptables-sync-period=1m --iptables-min-sync-period=0 --oom-score-adj=0 --conntrack-max-per-core=0 " +
+				"--conntrack-min=1 " +
 				"--conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=1s --conntrack-tcp-be-liberal " +
 				"--conntrack-udp-timeout=2s --conntrack-udp-timeout-stream=3s --detect-local-mode=InterfaceNamePrefix " +
 				"--pod-interface-name-prefix=veth --healthz-bind-address= --metrics-bind-address=0.0.0.0 --logging-format=json -v5",
 			want: func(c *Config) {
 				c.API = API{"/k", "https://192.0.2.1", "application/json", "", 50, 100}
 				c.NodeAddress, c.Profiling, c.BindAddressHardFail = addr("192.0.2.7"), true, true
-				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}}, false
+				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}},
+					false
 				c.SyncPeriod, c.MinSync, c.OOMScoreAdj = time.Minute, 0, 0
 				c.Conntrack = Conntrack{0, 1, 0, time.Second, 2 * time.Second, 3 * time.Second, true}
 				c.DetectLocal = DetectLocal{Mode: ByInterfacePrefix, Interface: "veth"}
@@ -149,10 +155,13 @@ func TestComplete(t *testing.T) {
 			warns: []string{"--healthz-port has no effect beside --healthz-bind-address"},
 		},
 		{
-			name:  "flags without effect",
-			args:  "--ipvs-scheduler=lc --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m --windows-service --service-cidrs=10.96.0.0/12",
-			want:  func(c *Config) { c.IPVS.Scheduler, c.ServiceCIDRs = "lc", []netip.Prefix{cidr("10.96.0.0/12")} },
-			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--ipvs-scheduler has no effect: for the writer ipvs only; the writer is iptables", "--windows-service has", "--service-cidrs has no effect: for the writer nftables only"},
+			name: "flags without effect",
+			args: "--ipvs-scheduler=lc --feature-gates=A=true,B=false --vmodule=a=1 --config-sync-period=1m " +
+				"--windows-service --service-cidrs=10.96.0.0/12",
+			want: func(c *Config) { c.IPVS.Scheduler, c.ServiceCIDRs = "lc", []netip.Prefix{cidr("10.96.0.0/12")} },
+			warns: []string{"--feature-gates has", "--vmodule has", "--config-sync-period has", "--ipvs-scheduler has no " +
+				"effect: for the writer ipvs only; the writer is iptables", "--windows-service has",
+				"--service-cidrs has no effect: for the writer nftables only"},
 		},
 		{
 			name: "retries beyond the times",
@@ -173,8 +182,10 @@ func TestComplete(t *testing.T) {
 		},
 		{
 			name: "a file of kube-proxy, as it is",
-			file: kubeHead + "clientConnection: {kubeconfig: /k}\nclusterCIDR: '10.244.0.0/16,fd00::/56'\nmode: ''\nhealthzBindAddress: ''\n" +
-				"iptables: {syncPeriod: 0s, minSyncPeriod: 0s, localhostNodePorts: null}\nconntrack: {maxPerCore: 0, min: null}\nudpIdleTimeout: 250ms\n",
+			file: kubeHead + "clientConnection: {kubeconfig: /k}\nclusterCIDR: '10.244.0.0/16,fd00::/56'\nmode: " +
+				"''\nhealthzBindAddress: ''\n" +
+				"iptables: {syncPeriod: 0s, minSyncPeriod: 0s, localhostNodePorts: null}\nconntrack: {maxPerCore: 0, min: " +
+				"null}\nudpIdleTimeout: 250ms\n",
 			want: func(c *Config) {
 				c.API.Kubeconfig = "/k"
 				c.DetectLocal.CIDRs = []netip.Prefix{cidr("10.244.0.0/16"), cidr("fd00::/56")}
@@ -185,15 +196,18 @@ func TestComplete(t *testing.T) {
 		{
 			name: "flags of kube-proxy lose against its file, but for those of the log and the name",
 			file: kubeHead + "clusterCIDR: 10.0.0.0/8\nlogging: {verbosity: 0}\nhostnameOverride: other\n",
-			args: "--cluster-cidr=10.1.0.0/16 --proxy-mode=ipvs --healthz-port=1 -v=6 --logging-format=json --hostname-override=NODE-A",
+			args: "--cluster-cidr=10.1.0.0/16 --proxy-mode=ipvs --healthz-port=1 -v=6 --logging-format=json " +
+				"--hostname-override=NODE-A",
 			want: func(c *Config) {
-				c.DetectLocal.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel, "json"
+				c.DetectLocal.CIDRs, c.Settings.LogLevel, c.LogFormat = []netip.Prefix{cidr("10.0.0.0/8")}, logrus.TraceLevel,
+					"json"
 			},
 			warns: []string{"config.yaml: --proxy-mode, --cluster-cidr, --healthz-port"},
 		},
 		{
 			name: "portald's flags beat its file",
-			file: portaldHead + "drainTimeout: 1s\nconnectTimeouts: [1s]\nlog: {level: error, format: text}\nproxyPortRange: 12000-12001\n",
+			file: portaldHead + "drainTimeout: 1s\nconnectTimeouts: [1s]\nlog: {level: error, format: " +
+				"text}\nproxyPortRange: 12000-12001\n",
 			args: "--drain-timeout=0s --connect-timeouts=2s,3s --cluster-cidr=10.0.0.0/8 -v=4 --logging-format=json",
 			want: func(c *Config) {
 				c.Settings.Drain, c.Settings.LogLevel, c.LogFormat = 0, logrus.DebugLevel, "json"
@@ -234,7 +248,8 @@ func TestComplete(t *testing.T) {
 		},
 		{
 			name: "both documents as JSON",
-			file: `{"apiVersion":"kubeproxy.config.k8s.io/v1alpha1","kind":"KubeProxyConfiguration","oomScoreAdj":1}` + "\n---\n" +
+			file: `{"apiVersion":"kubeproxy.config.k8s.io/v1alpha1","kind":"KubeProxyConfiguration","oomScoreAdj":1}` +
+				"\n---\n" +
 				`{"apiVersion":"portald.io/v1alpha1","kind":"PortaldConfiguration","udpMaxSessions":2}`,
 			want: func(c *Config) { c.OOMScoreAdj, c.UDPSessions = 1, 2 },
 		},
@@ -294,7 +309,8 @@ func TestSourceIsMissing(t *testing.T) {
 	if _, _, err := complete(t); err == nil || !strings.Contains(err.Error(), "--manifests is missing") {
 		t.Error(err)
 	}
-	for _, arg := range []string{"--cleanup", "--init-only", "--write-config-to=x", "--master=https://192.0.2.1", "--kubeconfig=k"} {
+	for _, arg := range []string{"--cleanup", "--init-only", "--write-config-to=x", "--master=https://192.0.2.1",
+		"--kubeconfig=k"} {
 		if _, _, err := complete(t, arg); err != nil {
 			t.Errorf("%s: %v", arg, err)
 		}
@@ -303,26 +319,38 @@ func TestSourceIsMissing(t *testing.T) {
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	_, _, err := complete(t, "--connection-log-format=xml", "--nodeport-addresses=here,there", "--external-ip-cidrs=10.0.0.0/99",
+	_, _, err := complete(t, "--connection-log-format=xml", "--nodeport-addresses=here,there",
+		"--external-ip-cidrs=10.0.0.0/99",
 		"--half-close-timeout=0s", "--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables",
 		"--log-level=loud", "--log-format=xml", "--healthz-bind-address=nowhere", "--metrics-bind-address=0.0.0.0:99999",
 		"--udp-max-sessions=0", "--drain-timeout=-1s", "--idle-timeout=-1s", "--hostname-override= ", "--node-ip=127.0.0.1",
-		"--proxy-mode=magic", "--iptables-sync-period=0", "--oom-score-adj=1001", "--kube-api-burst=-1", "--service-proxy-name=a/b",
-		"--bind-address=me", "--cluster-cidr=10.0.0.0/8,10.1.0.0/16", "--detect-local-mode=Guess", "--retries=-1", "--client-address=mine",
-		"--max-connections=-1", "--conntrack-min=-1", "--config-sync-period=0", "--iptables-masquerade-bit=32", "--logging-format=xml")
+		"--proxy-mode=magic", "--iptables-sync-period=0", "--oom-score-adj=1001", "--kube-api-burst=-1",
+		"--service-proxy-name=a/b",
+		"--bind-address=me", "--cluster-cidr=10.0.0.0/8,10.1.0.0/16", "--detect-local-mode=Guess", "--retries=-1",
+		"--client-address=mine",
+		"--max-connections=-1", "--conntrack-min=-1", "--config-sync-period=0", "--iptables-masquerade-bit=32",
+		"--logging-format=xml")
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"--manifests is missing", "--connection-log-format xml: must be json or text", "--nodeport-addresses here: must be a CIDR",
+		"--manifests is missing", "--connection-log-format xml: must be json or text",
+		"--nodeport-addresses here: must be a CIDR",
 		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be above 0",
-		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST", "--iptables-variant ebtables: must be nft or legacy, or be omitted",
-		"--log-level loud: must be error, warn, info, debug or trace", "--log-format xml", "--healthz-bind-address nowhere: must be ADDRESS:PORT",
-		"--metrics-bind-address 0.0.0.0:99999", "--udp-max-sessions 0", "--drain-timeout -1s: must not be negative", "--idle-timeout -1s",
-		`--hostname-override " ": must not be blank`, "--node-ip 127.0.0.1: must be an address of this node", "--proxy-mode magic",
-		"--iptables-sync-period 0s", "--oom-score-adj 1001: must be from -1000 to 1000", "--kube-api-burst -1", "--service-proxy-name a/b",
-		"--bind-address me", "--cluster-cidr 10.0.0.0/8,10.1.0.0/16", "--detect-local-mode Guess", "--retries -1: must be from 0",
-		"--client-address mine", "--max-connections -1", "--conntrack-min -1", "--config-sync-period 0s: must be above 0", "--iptables-masquerade-bit 32", "--logging-format xml",
+		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST",
+		"--iptables-variant ebtables: must be nft or legacy, or be omitted",
+		"--log-level loud: must be error, warn, info, debug or trace", "--log-format xml",
+		"--healthz-bind-address nowhere: must be ADDRESS:PORT",
+		"--metrics-bind-address 0.0.0.0:99999", "--udp-max-sessions 0", "--drain-timeout -1s: must not be negative",
+		"--idle-timeout -1s",
+		`--hostname-override " ": must not be blank`, "--node-ip 127.0.0.1: must be an address of this node",
+		"--proxy-mode magic",
+		"--iptables-sync-period 0s", "--oom-score-adj 1001: must be from -1000 to 1000", "--kube-api-burst -1",
+		"--service-proxy-name a/b",
+		"--bind-address me", "--cluster-cidr 10.0.0.0/8,10.1.0.0/16", "--detect-local-mode Guess",
+		"--retries -1: must be from 0",
+		"--client-address mine", "--max-connections -1", "--conntrack-min -1", "--config-sync-period 0s: must be above 0",
+		"--iptables-masquerade-bit 32", "--logging-format xml",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing like %q", want)
@@ -336,18 +364,31 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 func TestContradictions(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	tests := map[string]struct{ file, args, want string }{
-		"two sources":             {args: "--manifests=x --kubeconfig=k", want: "--manifests and --kubeconfig contradict each other"},
-		"manifests and a master":  {args: "--manifests=x --master=y", want: "--manifests and --master contradict"},
-		"source in flag and file": {kubeHead + "clientConnection: {kubeconfig: k}", "--manifests=x", "--manifests and FILE: document 1 (KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
-		"sources in one file":     {portaldHead + "manifests: [x]\n---\n" + kubeHead + "clientConnection: {kubeconfig: k}", "", "FILE: document 1 (PortaldConfiguration): manifests and document 2 (KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
-		"times by flags":          {args: "--iptables-sync-period=1s --iptables-min-sync-period=2s", want: "--iptables-min-sync-period 2s: must not be more than --iptables-sync-period, which is 1s"},
-		"times in the file":       {kubeHead + "mode: ipvs\nipvs: {minSyncPeriod: 31s}", "", "ipvs.minSyncPeriod 31s: must not be more than ipvs.syncPeriod, which is 30s"},
-		"a bridge without name":   {args: "--detect-local-mode=BridgeInterface", want: "--detect-local-mode BridgeInterface: needs --pod-bridge-interface"},
-		"a prefix without name":   {kubeHead + "detectLocalMode: InterfaceNamePrefix", "", "detectLocalMode InterfaceNamePrefix: needs detectLocal.interfaceNamePrefix"},
-		"two port ranges":         {kubeHead + "portRange: 1000-2000", "--proxy-port-range=3000-4000", "--proxy-port-range 3000-4000: contradicts FILE: document 1 (KubeProxyConfiguration): portRange, which is 1000-2000"},
-		"one address twice":       {args: "--healthz-bind-address=0.0.0.0:1 --metrics-bind-address=0.0.0.0:1", want: "--healthz-bind-address and --metrics-bind-address are both 0.0.0.0:1"},
-		"too many dials":          {args: "--connect-timeouts=" + strings.Repeat("1s,", 16) + "1s", want: "--connect-timeouts 1s,1s"},
-		"two node IPs":            {args: "--node-ip=192.0.2.1,192.0.2.2", want: "--node-ip 192.0.2.2: must be one of each family; 192.0.2.1 is of the same"},
+		"two sources": {args: "--manifests=x --kubeconfig=k",
+			want: "--manifests and --kubeconfig contradict each other"},
+		"manifests and a master": {args: "--manifests=x --master=y", want: "--manifests and --master contradict"},
+		"source in flag and file": {kubeHead + "clientConnection: {kubeconfig: k}", "--manifests=x",
+			"--manifests and FILE: document 1 (KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
+		"sources in one file": {portaldHead + "manifests: [x]\n---\n" + kubeHead + "clientConnection: " +
+			"{kubeconfig: k}", "", "FILE: document 1 (PortaldConfiguration): manifests and document 2 " +
+			"(KubeProxyConfiguration): clientConnection.kubeconfig contradict"},
+		"times by flags": {args: "--iptables-sync-period=1s --iptables-min-sync-period=2s",
+			want: "--iptables-min-sync-period 2s: must not be more than --iptables-sync-period, which is 1s"},
+		"times in the file": {kubeHead + "mode: ipvs\nipvs: {minSyncPeriod: 31s}", "",
+			"ipvs.minSyncPeriod 31s: must not be more than ipvs.syncPeriod, which is 30s"},
+		"a bridge without name": {args: "--detect-local-mode=BridgeInterface",
+			want: "--detect-local-mode BridgeInterface: needs --pod-bridge-interface"},
+		"a prefix without name": {kubeHead + "detectLocalMode: InterfaceNamePrefix", "",
+			"detectLocalMode InterfaceNamePrefix: needs detectLocal.interfaceNamePrefix"},
+		"two port ranges": {kubeHead + "portRange: 1000-2000", "--proxy-port-range=3000-4000",
+			"--proxy-port-range 3000-4000: contradicts FILE: document 1 (KubeProxyConfiguration): portRange, which is " +
+				"1000-2000"},
+		"one address twice": {args: "--healthz-bind-address=0.0.0.0:1 --metrics-bind-address=0.0.0.0:1",
+			want: "--healthz-bind-address and --metrics-bind-address are both 0.0.0.0:1"},
+		"too many dials": {args: "--connect-timeouts=" + strings.Repeat("1s,", 16) + "1s",
+			want: "--connect-timeouts 1s,1s"},
+		"two node IPs": {args: "--node-ip=192.0.2.1,192.0.2.2",
+			want: "--node-ip 192.0.2.2: must be one of each family; 192.0.2.1 is of the same"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -380,20 +421,23 @@ func TestCompleteAgain(t *testing.T) {
 	if first.Settings.Drain != time.Second || second.Settings.Drain != 2*time.Second {
 		t.Errorf("drain %v, then %v", first.Settings.Drain, second.Settings.Drain)
 	}
-	if len(first.Settings.Policy.ConnectTimeouts) != 1 || len(second.Settings.Policy.ConnectTimeouts) != 4 || second.Settings.Policy.UDPIdle != 2*time.Second {
+	if len(first.Settings.Policy.ConnectTimeouts) != 1 || len(second.Settings.Policy.ConnectTimeouts) != 4 ||
+		second.Settings.Policy.UDPIdle != 2*time.Second {
 		t.Errorf("%+v, then %+v", first.Settings.Policy, second.Settings.Policy)
 	}
 }
 
 func TestMissingFile(t *testing.T) {
-	if _, _, err := complete(t, "--config=/nowhere/config.yaml"); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml: no such file") {
+	if _, _, err := complete(t, "--config=/nowhere/config.yaml"); err == nil || !strings.Contains(err.Error(),
+		"/nowhere/config.yaml: no such file") {
 		t.Error(err)
 	}
 }
 
 func TestVerbosity(t *testing.T) {
 	for v, want := range map[string]logrus.Level{
-		"0": logrus.InfoLevel, "3": logrus.InfoLevel, "4": logrus.DebugLevel, "5": logrus.DebugLevel, "6": logrus.TraceLevel, "10": logrus.TraceLevel,
+		"0": logrus.InfoLevel, "3": logrus.InfoLevel, "4": logrus.DebugLevel, "5": logrus.DebugLevel,
+		"6": logrus.TraceLevel, "10": logrus.TraceLevel,
 	} {
 		c, _, err := complete(t, "--manifests=x", "-v="+v)
 		check(t, err)

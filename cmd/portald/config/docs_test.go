@@ -74,7 +74,8 @@ func tables() string {
 	plain.setDefaults()
 	var out strings.Builder
 	for _, t := range usedTopics() {
-		fmt.Fprintf(&out, "\n### %s\n\n| field | flag | default | what it is | a change counts |\n|---|---|---|---|---|\n", t.title)
+		fmt.Fprintf(&out, "\n### %s\n\n| field | flag | default | what it is | a change counts |\n"+
+			"|---|---|---|---|---|\n", t.title)
 		for _, s := range t.settings {
 			counts := "at the next start"
 			if s.effect == live {
@@ -83,7 +84,8 @@ func tables() string {
 			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text, counts)
 		}
 	}
-	fmt.Fprint(&out, "\n### Accepted from kube-proxy, and without effect\n\n| field | flag | default | why |\n|---|---|---|---|\n")
+	fmt.Fprint(&out, "\n### Accepted from kube-proxy, and without effect\n\n| field | flag | default | why |\n"+
+		"|---|---|---|---|\n")
 	for _, s := range unusedSettings() {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text)
 	}

@@ -122,7 +122,8 @@ func wanted(t reflect.Type) string {
 func shown(value any) string {
 	v := reflect.ValueOf(value)
 	switch {
-	case !v.IsValid(), slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, v.Kind()) && v.IsZero():
+	case !v.IsValid(), slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, v.Kind()) &&
+		v.IsZero():
 		return "<none>"
 	case v.Kind() == reflect.Pointer:
 		return shown(v.Elem().Interface())

@@ -111,7 +111,8 @@ func (f *file) identify(number int, fields map[string]any) (doc, bool) {
 	if fields["kind"] == "ConfigMap" {
 		advice = "; use the file that is in the ConfigMap, not the ConfigMap"
 	}
-	f.refuse(number, "apiVersion %s, kind %s: must be %s %v or %s %v%s", shown(fields["apiVersion"]), shown(fields["kind"]),
+	f.refuse(number, "apiVersion %s, kind %s: must be %s %v or %s %v%s", shown(fields["apiVersion"]),
+		shown(fields["kind"]),
 		kubeProxy.typeMeta().APIVersion, kubeProxy, portald.typeMeta().APIVersion, portald, advice)
 	return 0, false
 }

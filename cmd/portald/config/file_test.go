@@ -59,30 +59,40 @@ func TestFilesOfKubeadm(t *testing.T) {
 
 func TestRefusedFiles(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
-		"nothing":           {"", "FILE: has no document"},
-		"comments":          {"# nothing\n---\n# more\n", "FILE: has no document"},
-		"no YAML":           {kubeHead + "mode: {\n", "FILE: document 1: yaml: line"},
-		"no YAML, later":    {kubeHead + "---\n" + portaldHead + "log: ]\n", "FILE: document 2: yaml: line"},
-		"odd separator":     {kubeHead + "--- {}\n", "FILE: document 1: invalid Yaml document separator"},
-		"text":              {"portald", "FILE: document 1: is not a mapping of fields"},
-		"list":              {"- a\n", "FILE: document 1: is not a mapping of fields"},
-		"no kind":           {"mode: iptables\n", "FILE: document 1: apiVersion <none>, kind <none>: must be kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration or"},
-		"other version":     {"apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration\n", "apiVersion kubeproxy.config.k8s.io/v1beta1, kind KubeProxyConfiguration: must be"},
-		"the ConfigMap":     {"apiVersion: v1\nkind: ConfigMap\n", "use the file that is in the ConfigMap"},
-		"two of a kind":     {kubeHead + "---\n" + portaldHead + "---\n" + kubeHead, "FILE: document 3: is a second KubeProxyConfiguration beside document 1"},
-		"group":             {kubeHead + "iptables: 1\n", "FILE: document 1 (KubeProxyConfiguration): iptables: 1: must be a mapping of fields"},
-		"number":            {kubeHead + "clientConnection: {burst: many}\n", "clientConnection.burst: many: must be a whole number"},
-		"large number":      {kubeHead + "oomScoreAdj: 3000000000\n", "oomScoreAdj: 3000000000: must be a whole number that is not too large"},
+		"nothing":        {"", "FILE: has no document"},
+		"comments":       {"# nothing\n---\n# more\n", "FILE: has no document"},
+		"no YAML":        {kubeHead + "mode: {\n", "FILE: document 1: yaml: line"},
+		"no YAML, later": {kubeHead + "---\n" + portaldHead + "log: ]\n", "FILE: document 2: yaml: line"},
+		"odd separator":  {kubeHead + "--- {}\n", "FILE: document 1: invalid Yaml document separator"},
+		"text":           {"portald", "FILE: document 1: is not a mapping of fields"},
+		"list":           {"- a\n", "FILE: document 1: is not a mapping of fields"},
+		"no kind": {"mode: iptables\n", "FILE: document 1: apiVersion <none>, kind <none>: must be " +
+			"kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration or"},
+		"other version": {"apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration\n",
+			"apiVersion kubeproxy.config.k8s.io/v1beta1, kind KubeProxyConfiguration: must be"},
+		"the ConfigMap": {"apiVersion: v1\nkind: ConfigMap\n", "use the file that is in the ConfigMap"},
+		"two of a kind": {kubeHead + "---\n" + portaldHead + "---\n" + kubeHead,
+			"FILE: document 3: is a second KubeProxyConfiguration beside document 1"},
+		"group": {kubeHead + "iptables: 1\n",
+			"FILE: document 1 (KubeProxyConfiguration): iptables: 1: must be a mapping of fields"},
+		"number": {kubeHead + "clientConnection: {burst: many}\n",
+			"clientConnection.burst: many: must be a whole number"},
+		"large number": {kubeHead + "oomScoreAdj: 3000000000\n",
+			"oomScoreAdj: 3000000000: must be a whole number that is not too large"},
 		"text that is none": {kubeHead + "hostnameOverride: 7\n", "hostnameOverride: 7: must be a text; put it into quotes"},
 		"time":              {portaldHead + "udpTimeout: 30\n", "udpTimeout: 30: must be a time with its unit"},
 		"list that is none": {portaldHead + "nodeIPs: 192.0.2.1\n", "nodeIPs: 192.0.2.1: must be a list"},
 		"gates":             {kubeHead + "featureGates: {A: maybe}\n", "must be a mapping of names, each to true or false"},
-		"unknown, ours":     {portaldHead + "connectionLog: {file: x}\n", "FILE: document 1 (PortaldConfiguration): connectionLog.file: there is no such field"},
-		"wrong case, ours":  {portaldHead + "udptimeout: 1s\n", "udptimeout: there is no such field"},
-		"twice, ours":       {portaldHead + "master: a\nmaster: b\n", `FILE: document 1 (PortaldConfiguration): line 4: key "master" already set in map`},
-		"twice, twice":      {portaldHead + "master: a\nmaster: b\nlog: {level: info, level: warn}\n", `line 5: key "level" already set in map`},
-		"twice, later":      {kubeHead + "---\n" + portaldHead + "master: a\nmaster: b\n", "FILE: document 2 (PortaldConfiguration): line 7: key"},
-		"empty name":        {portaldHead + `"": 1`, "there is no such field"},
+		"unknown, ours": {portaldHead + "connectionLog: {file: x}\n",
+			"FILE: document 1 (PortaldConfiguration): connectionLog.file: there is no such field"},
+		"wrong case, ours": {portaldHead + "udptimeout: 1s\n", "udptimeout: there is no such field"},
+		"twice, ours": {portaldHead + "master: a\nmaster: b\n",
+			`FILE: document 1 (PortaldConfiguration): line 4: key "master" already set in map`},
+		"twice, twice": {portaldHead + "master: a\nmaster: b\nlog: {level: info, level: warn}\n",
+			`line 5: key "level" already set in map`},
+		"twice, later": {kubeHead + "---\n" + portaldHead + "master: a\nmaster: b\n",
+			"FILE: document 2 (PortaldConfiguration): line 7: key"},
+		"empty name": {portaldHead + `"": 1`, "there is no such field"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +107,8 @@ func TestRefusedFiles(t *testing.T) {
 
 // Fields that this release of kube-proxy does not know are warned about, those that stand there twice too.
 func TestLenientWithKubeProxy(t *testing.T) {
-	path := inFile(t, kubeHead+"fresh: 1\niptables: {snatNodeInternalIP: null, SyncPeriod: 1s}\nmasqueradeAll: true\nclusterCIDR: 10.0.0.0/8\nclusterCIDR: 10.1.0.0/16\n"+
+	path := inFile(t, kubeHead+"fresh: 1\niptables: {snatNodeInternalIP: null, SyncPeriod: 1s}\nmasqueradeAll: "+
+		"true\nclusterCIDR: 10.0.0.0/8\nclusterCIDR: 10.1.0.0/16\n"+
 		"logging: {vmodule: [{filePattern: a, verbosity: 1, color: red}]}\n")
 	c, warnings, err := complete(t, "--config", path, "--kubeconfig=x", "--manifests=y")
 	check(t, err)

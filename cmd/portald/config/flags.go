@@ -81,7 +81,9 @@ func (f *Flags) Sections() []Section { return f.sections }
 // HostSections are the flags for cleanup: those of the host, and the one that selects the names of chains.
 func (f *Flags) HostSections() []Section {
 	whose := newSection("Which portald", func(set *pflag.FlagSet) { set.AddFlag(f.lookup("service-proxy-name")) })
-	host := slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool { return !slices.Contains(hostTopics(), s.Title) })
+	host := slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool {
+		return !slices.Contains(hostTopics(), s.Title)
+	})
 	return append([]Section{whose}, host...)
 }
 

@@ -62,7 +62,8 @@ func adviceOnMode(system, mode string) string {
 // checkWriter: a mode of the kernel needs the writer of its name; userspace works with any.
 func (d *draft) checkWriter() {
 	mode, writer := d.proxyMode(), d.portald.Writer
-	if mode == modeUserspace || writer == writerOf(mode) || knownMode(mode) != "" || settingOf("writer").must(writer) != "" {
+	if mode == modeUserspace || writer == writerOf(mode) || knownMode(mode) != "" ||
+		settingOf("writer").must(writer) != "" {
 		return
 	}
 	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; omit the writer, "+
@@ -103,5 +104,6 @@ func (d *draft) checkMasquerade() {
 	default:
 		return
 	}
-	d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks %s; choose another, such as %d", why, defaultMasqueradeBit))
+	d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks %s; choose another, such as %d", why,
+		defaultMasqueradeBit))
 }

@@ -40,7 +40,8 @@ func TestModes(t *testing.T) {
 		for _, args := range [][]string{flags, {"--config=" + inFile(t, file)}} {
 			got, warnings, err := complete(t, args...)
 			check(t, err)
-			if got.Mode != c.way || got.ProxyMode != c.wantMode || got.Writer != c.wantedWriter || diff(got.NodePorts, c.nodePorts) != "" {
+			if got.Mode != c.way || got.ProxyMode != c.wantMode || got.Writer != c.wantedWriter ||
+				diff(got.NodePorts, c.nodePorts) != "" {
 				t.Errorf("%q: %v %v %v %+v, want %+v", args, got.Mode, got.ProxyMode, got.Writer, got.NodePorts, c)
 			}
 			if len(warnings) > 0 {
@@ -69,8 +70,10 @@ func TestImpossiblePairs(t *testing.T) {
 func TestModesOfSystems(t *testing.T) {
 	const words = "must be userspace, iptables, nftables or ipvs, or be omitted"
 	for _, c := range []struct{ system, mode, want string }{
-		{"linux", "", ""}, {"linux", "userspace", ""}, {"linux", "iptables", ""}, {"linux", "nftables", ""}, {"linux", "ipvs", ""},
-		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, or userspace"},
+		{"linux", "", ""}, {"linux", "userspace", ""}, {"linux", "iptables", ""}, {"linux", "nftables", ""},
+		{"linux", "ipvs", ""},
+		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, " +
+			"or userspace"},
 		{"linux", "magic", words}, {"linux", "IPVS", words},
 		{"windows", "", ""}, {"windows", "userspace", ""}, {"windows", "magic", words},
 		{"windows", "kernelspace", "is not supported on windows yet; write userspace"},
@@ -121,7 +124,8 @@ func TestMasqueradeBitIsNotThatOfReplies(t *testing.T) {
 		t.Error(err)
 	}
 	_, _, err = complete(t, "--proxy-mode=iptables", "--iptables-masquerade-bit=4")
-	if err == nil || !strings.Contains(err.Error(), "is the bit that portald marks what it sends to endpoints with; choose another") {
+	if err == nil || !strings.Contains(err.Error(),
+		"is the bit that portald marks what it sends to endpoints with; choose another") {
 		t.Error(err)
 	}
 	if _, _, err := complete(t, "--proxy-mode=nftables", "--iptables-masquerade-bit=12"); err != nil {
@@ -132,10 +136,13 @@ func TestMasqueradeBitIsNotThatOfReplies(t *testing.T) {
 func TestIPVS(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	want := IPVS{
-		Scheduler: "mh", ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")},
-		StrictARP: true, TCPTimeout: time.Minute, TCPFinTimeout: time.Second, UDPTimeout: 2 * time.Second, Fallback: "iptables",
+		Scheduler: "mh", ExcludeCIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"),
+			netip.MustParsePrefix("2001:db8::/64")},
+		StrictARP: true, TCPTimeout: time.Minute, TCPFinTimeout: time.Second, UDPTimeout: 2 * time.Second,
+		Fallback: "iptables",
 	}
-	file := inFile(t, kubeHead+"mode: ipvs\nipvs: {scheduler: mh, excludeCIDRs: [192.0.2.0/24, '2001:db8::/64'], strictARP: true, "+
+	file := inFile(t, kubeHead+"mode: ipvs\nipvs: {scheduler: mh, excludeCIDRs: [192.0.2.0/24, '2001:db8::/64'], "+
+		"strictARP: true, "+
 		"tcpTimeout: 1m, tcpFinTimeout: 1s, udpTimeout: 2s}\n---\n"+portaldHead+"ipvs: {fallback: iptables}\n")
 	for _, args := range [][]string{{"--config=" + file}, {"--proxy-mode=ipvs", "--ipvs-scheduler=mh", "--ipvs-strict-arp",
 		"--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/64", "--ipvs-tcp-timeout=1m", "--ipvs-tcpfin-timeout=1s",
@@ -146,11 +153,14 @@ func TestIPVS(t *testing.T) {
 			t.Errorf("%q (-want +got)\n%s\n%q", args, d, warnings)
 		}
 	}
-	_, _, err := complete(t, "--ipvs-scheduler=fifo", "--ipvs-fallback=nftables", "--ipvs-exclude-cidrs=all", "--ipvs-udp-timeout=-1s",
+	_, _, err := complete(t, "--ipvs-scheduler=fifo", "--ipvs-fallback=nftables", "--ipvs-exclude-cidrs=all",
+		"--ipvs-udp-timeout=-1s",
 		"--service-cidrs=10.96.0.1", "--writer=netsh", "--proxy-mode=kernelspace")
 	for _, want := range []string{
-		"--ipvs-scheduler fifo: must be rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh\n", "--ipvs-fallback nftables: must be iptables, or be omitted\n",
-		"--ipvs-exclude-cidrs all: must be a CIDR", "--ipvs-udp-timeout -1s: must not be negative", "--service-cidrs 10.96.0.1: must be a CIDR",
+		"--ipvs-scheduler fifo: must be rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh\n",
+		"--ipvs-fallback nftables: must be iptables, or be omitted\n",
+		"--ipvs-exclude-cidrs all: must be a CIDR", "--ipvs-udp-timeout -1s: must not be negative",
+		"--service-cidrs 10.96.0.1: must be a CIDR",
 		"--writer netsh: must be iptables, nftables or ipvs", "--proxy-mode kernelspace: is for Windows;",
 	} {
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
@@ -165,16 +175,19 @@ func TestIPVS(t *testing.T) {
 // What the writer has no use for is named, in portald's document too.
 func TestSettingsOfOtherWriters(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	path := inFile(t, portaldHead+"writer: nftables\niptablesVariant: nft\nipvs: {fallback: iptables}\nserviceCIDRs: [10.96.0.0/12]\n")
+	path := inFile(t, portaldHead+"writer: nftables\niptablesVariant: nft\nipvs: {fallback: "+
+		"iptables}\nserviceCIDRs: [10.96.0.0/12]\n")
 	_, warnings, err := complete(t, "--config", path)
 	check(t, err)
-	want := path + ": document 1 (PortaldConfiguration): no effect: ipvs.fallback, iptablesVariant; see portald config check " + path
+	want := path + ": document 1 (PortaldConfiguration): no effect: ipvs.fallback, iptablesVariant; see portald " +
+		"config check " + path
 	if len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("%q, want %q", warnings, want)
 	}
 	_, warnings, err = complete(t, "--config", path, "--iptables-variant=legacy", "--ipvs-fallback=")
 	check(t, err)
-	if len(warnings) != 2 || warnings[0] != "--ipvs-fallback has no effect: for the writer ipvs only; the writer is nftables" ||
+	if len(warnings) != 2 || warnings[0] != "--ipvs-fallback has no effect: for the writer ipvs only; the writer "+
+		"is nftables" ||
 		warnings[1] != "--iptables-variant has no effect: the writer nftables does not use iptables" {
 		t.Errorf("%q", warnings)
 	}

@@ -26,7 +26,8 @@ func (d *draft) fieldsWithoutEffect(which doc) (out []string) {
 		return nil
 	}
 	for _, s := range settings() {
-		if value, written := d.file.written[which][s.path]; s.doc == which && written && !d.flags[s.flag] && d.noEffect(s) != "" &&
+		if value, written := d.file.written[which][s.path]; s.doc == which && written && !d.flags[s.flag] &&
+			d.noEffect(s) != "" &&
 			!d.isDefault(s, value) {
 			out = append(out, s.path)
 		}

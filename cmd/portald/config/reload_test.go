@@ -14,13 +14,28 @@ func TestReload(t *testing.T) {
 		from, to         string
 		applied, restart []string
 	}{
-		"nothing":          {kubeHead, kubeHead + "mode: ''\noomScoreAdj: -999\n", nil, nil},
-		"nothing that is":  {kubeHead, kubeHead + "ipvs: {scheduler: lc, syncPeriod: 1s}\nfeatureGates: {A: true}\nfresh: 1\n", nil, nil},
-		"the log":          {kubeHead, kubeHead + "logging: {verbosity: 4, format: json}\n", []string{"logging.verbosity changed from 0 to 4"}, []string{"logging.format changed from text to json: takes effect at the next start"}},
-		"how it carries":   {portaldHead, portaldHead + "connectTimeouts: [1s]\nidleTimeout: 1m\nhalfCloseTimeout: 1m\nudpTimeout: 1s\nmaxConnections: 5\nclientAddress: proxy-v2\nretries: 1\ndrainTimeout: 1s\n", []string{"connectTimeouts changed from 250ms,500ms,1s,2s to 1s", "retries changed from <none> to 1", "halfCloseTimeout changed from 1h0m0s to 1m0s", "idleTimeout changed from 0s to 1m0s", "udpTimeout changed from 1m0s to 1s", "maxConnections changed from 0 to 5", "clientAddress changed from node to proxy-v2", "drainTimeout changed from 30s to 1s"}, nil},
-		"where it listens": {kubeHead, kubeHead + "nodePortAddresses: [10.0.0.0/8]\nmetricsBindAddress: 0.0.0.0\n", nil, []string{"metricsBindAddress changed from 127.0.0.1:10249 to 0.0.0.0: takes effect at the next start", "nodePortAddresses changed from <none> to 10.0.0.0/8: takes effect at the next start"}},
-		"the mode":         {kubeHead, kubeHead + "mode: nftables\n---\n" + portaldHead + "writer: nftables\n", nil, []string{"mode changed from \"\" to nftables: takes effect at the next start", "writer changed from iptables to nftables: takes effect at the next start", "nodePortAddresses changed from <none> to primary: takes effect at the next start"}},
-		"the mode's times": {kubeHead + "mode: nftables\n", kubeHead + "mode: nftables\niptables: {syncPeriod: 1s}\nnftables: {syncPeriod: 2s}\n", nil, []string{"nftables.syncPeriod changed from 30s to 2s: takes effect at the next start"}},
+		"nothing": {kubeHead, kubeHead + "mode: ''\noomScoreAdj: -999\n", nil, nil},
+		"nothing that is": {kubeHead, kubeHead +
+			"ipvs: {scheduler: lc, syncPeriod: 1s}\nfeatureGates: {A: true}\nfresh: 1\n", nil, nil},
+		"the log": {kubeHead, kubeHead + "logging: {verbosity: 4, format: json}\n",
+			[]string{"logging.verbosity changed from 0 to 4"},
+			[]string{"logging.format changed from text to json: takes effect at the next start"}},
+		"how it carries": {portaldHead, portaldHead + "connectTimeouts: [1s]\nidleTimeout: 1m\nhalfCloseTimeout: " +
+			"1m\nudpTimeout: 1s\nmaxConnections: 5\nclientAddress: proxy-v2\nretries: 1\ndrainTimeout: 1s\n",
+			[]string{"connectTimeouts changed from 250ms,500ms,1s,2s to 1s", "retries changed from <none> to " +
+				"1", "halfCloseTimeout changed from 1h0m0s to 1m0s", "idleTimeout changed from 0s to 1m0s", "udpTimeout " +
+				"changed from 1m0s to 1s", "maxConnections changed from 0 to 5", "clientAddress changed from node to proxy-v2",
+				"drainTimeout changed from 30s to 1s"}, nil},
+		"where it listens": {kubeHead, kubeHead + "nodePortAddresses: [10.0.0.0/8]\nmetricsBindAddress: " +
+			"0.0.0.0\n", nil, []string{"metricsBindAddress changed from 127.0.0.1:10249 to 0.0.0.0: takes effect at the " +
+			"next start", "nodePortAddresses changed from <none> to 10.0.0.0/8: takes effect at the next start"}},
+		"the mode": {kubeHead, kubeHead + "mode: nftables\n---\n" + portaldHead + "writer: nftables\n", nil,
+			[]string{"mode changed from \"\" to nftables: takes effect at the next start", "writer changed from iptables " +
+				"to nftables: takes effect at the next start",
+				"nodePortAddresses changed from <none> to primary: takes effect at the next start"}},
+		"the mode's times": {kubeHead + "mode: nftables\n", kubeHead + "mode: nftables\niptables: {syncPeriod: " +
+			"1s}\nnftables: {syncPeriod: 2s}\n", nil,
+			[]string{"nftables.syncPeriod changed from 30s to 2s: takes effect at the next start"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +62,8 @@ func TestLiveSettingsAreThose(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	from, _, err := complete(t, "--hostname-override=a")
 	check(t, err)
-	for _, arg := range []string{"--log-level=error", "-v=6", "--connect-timeouts=1s", "--retries=0", "--idle-timeout=1s", "--half-close-timeout=1s",
+	for _, arg := range []string{"--log-level=error", "-v=6", "--connect-timeouts=1s", "--retries=0",
+		"--idle-timeout=1s", "--half-close-timeout=1s",
 		"--udp-timeout=1s", "--max-connections=1", "--client-address=transparent", "--drain-timeout=1s"} {
 		to, _, err := complete(t, "--hostname-override=a", arg)
 		check(t, err)

@@ -39,7 +39,8 @@ func (d *draft) resolve() *Config {
 func (d *draft) ipvs() IPVS {
 	c := d.kubeProxy.IPVS
 	return IPVS{
-		Scheduler: c.Scheduler, ExcludeCIDRs: prefixes(c.ExcludeCIDRs), StrictARP: c.StrictARP, TCPTimeout: c.TCPTimeout.Duration,
+		Scheduler: c.Scheduler, ExcludeCIDRs: prefixes(c.ExcludeCIDRs), StrictARP: c.StrictARP,
+		TCPTimeout:    c.TCPTimeout.Duration,
 		TCPFinTimeout: c.TCPFinTimeout.Duration, UDPTimeout: c.UDPTimeout.Duration, Fallback: d.portald.IPVS.Fallback,
 	}
 }
@@ -47,8 +48,9 @@ func (d *draft) ipvs() IPVS {
 func (d *draft) api() API {
 	c := d.kubeProxy.ClientConnection
 	return API{
-		Kubeconfig: c.Kubeconfig, Master: d.portald.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
-		QPS: c.QPS, Burst: int(c.Burst),
+		Kubeconfig: c.Kubeconfig, Master: d.portald.Master, ContentType: c.ContentType,
+		AcceptContentTypes: c.AcceptContentTypes,
+		QPS:                c.QPS, Burst: int(c.Burst),
 	}
 }
 

@@ -111,7 +111,9 @@ func TestHostSections(t *testing.T) {
 	for _, s := range f.HostSections() {
 		s.Flags.VisitAll(func(flag *pflag.Flag) { names[flag.Name] = true })
 	}
-	want := []string{"iptables-variant", "log-format", "log-level", "logging-format", "proxy-port-range", "service-proxy-name", "v"}
+	want := []string{
+		"iptables-variant", "log-format", "log-level", "logging-format", "proxy-port-range", "service-proxy-name", "v",
+	}
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -9,7 +9,8 @@ import (
 
 func TestOptions(t *testing.T) {
 	o, err := ParseOptions(strings.Fields("--dir /x --bind-address 192.0.2.7 --port 6443 --stdin" +
-		" --service-cidr 10.96.0.0/12,fd00:10:96::/112 --user jane --user system:node:a=system:nodes,others --apiserver-arg=-v=4"))
+		" --service-cidr 10.96.0.0/12,fd00:10:96::/112 --user jane --user system:node:a=system:nodes,others " +
+		"--apiserver-arg=-v=4"))
 	if err != nil {
 		t.Fatal(err)
 	}

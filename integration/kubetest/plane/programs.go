@@ -63,7 +63,8 @@ func ranges(o Options) string {
 }
 
 // controllers are those that a service proxy sees the work of. Nodes are left alone: no kubelet keeps them alive.
-const controllers = "endpointslice-controller,endpointslice-mirroring-controller,endpoints-controller,service-cidr-controller," +
+const controllers = "endpointslice-controller,endpointslice-mirroring-controller," +
+	"endpoints-controller,service-cidr-controller," +
 	"namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller," +
 	"deployment-controller,replicaset-controller,daemonset-controller,garbage-collector-controller"
 

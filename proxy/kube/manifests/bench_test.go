@@ -30,8 +30,9 @@ func manyServices(tb testing.TB, n int, layout string) string {
 			i, i, i, 96+i>>16, i>>8&255, i&255, 96+i>>16, i>>8&255, i&255, i)
 		var endpoints []json.RawMessage
 		for e := range 3 {
-			endpoints = append(endpoints, fmt.Appendf(nil, `{"addresses":["10.24%d.%d.%d"],"conditions":{"ready":true,"serving":true,"terminating":false},`+
-				`"nodeName":"n%d","targetRef":{"kind":"Pod","name":"s%d-76989858-%d","namespace":"load","uid":"b2ea7767-2a5e-4a0c-ba6e-d9093000c546"},"zone":"z%d"}`,
+			endpoints = append(endpoints, fmt.Appendf(nil,
+				`{"addresses":["10.24%d.%d.%d"],"conditions":{"ready":true,"serving":true,"terminating":false},`+
+					`"nodeName":"n%d","targetRef":{"kind":"Pod","name":"s%d-76989858-%d","namespace":"load","uid":"b2ea7767-2a5e-4a0c-ba6e-d9093000c546"},"zone":"z%d"}`,
 				4+e, i>>8&255, i&255, e, i, e, e))
 		}
 		list, _ := json.Marshal(endpoints)
@@ -47,7 +48,8 @@ func manyServices(tb testing.TB, n int, layout string) string {
 	case "files":
 		for i := 0; i < len(items); i += 2 {
 			path := filepath.Join(dir, fmt.Sprintf("s%d.yaml", i/2))
-			check(tb, os.WriteFile(path, bytes.Join([][]byte{toYAML(tb, items[i]), toYAML(tb, items[i+1])}, []byte("---\n")), 0o644))
+			check(tb, os.WriteFile(path, bytes.Join([][]byte{toYAML(tb, items[i]), toYAML(tb, items[i+1])}, []byte("---\n")),
+				0o644))
 		}
 		return dir
 	case "docs.yaml":

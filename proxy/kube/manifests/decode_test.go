@@ -59,7 +59,8 @@ func TestDecode(t *testing.T) {
 		want       []string
 	}{
 		{"one document", svcA, []string{"document 1 (line 1): service default/a"}},
-		{"byte order mark and CRLF", "\ufeff" + strings.ReplaceAll(svcA, "\n", "\r\n"), []string{"document 1 (line 1): service default/a"}},
+		{"byte order mark and CRLF", "\ufeff" + strings.ReplaceAll(svcA, "\n", "\r\n"),
+			[]string{"document 1 (line 1): service default/a"}},
 		{
 			"documents, comments and a directive",
 			"# note\n%YAML 1.2\n---\n" + svcA + "...\n---\n# nothing\n--- # second\n" + svcA,
@@ -67,12 +68,14 @@ func TestDecode(t *testing.T) {
 		},
 		{"JSON", svcAJSON, []string{"document 1 (line 1): service default/a"}},
 		{"JSON one after the other", svcAJSON + "\n" + svcAJSON + "\n---\n" + svcAJSON, []string{
-			"document 1 (line 1): service default/a", "document 2 (line 2): service default/a", "document 3 (line 4): service default/a",
+			"document 1 (line 1): service default/a", "document 2 (line 2): service default/a",
+			"document 3 (line 4): service default/a",
 		}},
 		{"a YAML flow mapping", "{apiVersion: v1, kind: Node, metadata: {name: 'n}'}}", []string{
 			"document 1 (line 1): metadata.name: \"n}\" of a Node: a lowercase RFC 1123 subdomain",
 		}},
-		{"JSON with a trailing comma", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},}`, []string{"document 1 (line 1): node n"}},
+		{"JSON with a trailing comma", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},}`,
+			[]string{"document 1 (line 1): node n"}},
 		{
 			"a List as kubectl writes it",
 			"apiVersion: v1\nitems:\n" + item("", svcA) + item("", svcA) + "kind: List\nmetadata:\n  resourceVersion: \"\"\n",
@@ -93,7 +96,8 @@ func TestDecode(t *testing.T) {
   {"metadata":{"name":"y"}}],"kind":"EndpointSliceList"}`,
 			[]string{
 				"document 1, item 1 (line 2): endpointslice default/x",
-				"document 1, item 2 (line 3): warning: endpointslice default/y: metadata.labels: without kubernetes.io/service-name it belongs to no Service",
+				"document 1, item 2 (line 3): warning: endpointslice default/y: metadata.labels: without " +
+					"kubernetes.io/service-name it belongs to no Service",
 				"document 1, item 2 (line 3): endpointslice default/y",
 			},
 		},
@@ -123,12 +127,14 @@ func TestDecode(t *testing.T) {
 		{"an empty List", "apiVersion: v1\nkind: List\nitems: []\n", nil},
 		{
 			"a quoted string that looks like items",
-			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a, annotations: {x: \"one\n- two\"}}}\n" + item("", svcA),
+			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a, annotations: {x: " +
+				"\"one\n- two\"}}}\n" + item("", svcA),
 			[]string{"document 1, item 1 (line 4): service default/a", "document 1, item 2 (line 6): service default/a"},
 		},
 		{
 			"an alias to another item",
-			"apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a}\n  spec: &s {clusterIP: 10.96.0.1}\n- metadata: {name: b}\n  spec: *s\n",
+			"apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a}\n  spec: &s {clusterIP: 10.96.0.1}\n- " +
+				"metadata: {name: b}\n  spec: *s\n",
 			[]string{"document 1, item 1 (line 1): service default/a", "document 1, item 2 (line 1): service default/b"},
 		},
 		{
@@ -147,27 +153,32 @@ func TestDecode(t *testing.T) {
 				"document 3 (line 9): service default/a",
 			},
 		},
-		{"a field of the wrong type", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", []string{
-			"document 1 (line 1): service default/a: spec.ports.port: is a string; write a number",
-		}},
+		{"a field of the wrong type", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n",
+			[]string{
+				"document 1 (line 1): service default/a: spec.ports.port: is a string; write a number",
+			}},
 		{"an unknown field", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIp: 10.96.0.1}\n", []string{
 			"document 1 (line 1): warning: service default/a: unknown field \"spec.clusterIp\"; it has no effect",
 			"document 1 (line 1): service default/a",
 		}},
-		{"a key twice", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: NodePort, type: ClusterIP}\n", []string{
-			`document 1 (line 1): warning: yaml: unmarshal errors: line 4: key "type" already set in map`,
-			"document 1 (line 1): service default/a",
-		}},
+		{"a key twice", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: NodePort, type: ClusterIP}\n",
+			[]string{
+				`document 1 (line 1): warning: yaml: unmarshal errors: line 4: key "type" already set in map`,
+				"document 1 (line 1): service default/a",
+			}},
 		{
 			"kinds of Kubernetes, its add-ons and others",
-			kinds("v1 Endpoints", "networking.k8s.io/v9 Ingress", "v1 PodList", "gateway.networking.k8s.io/v1 HTTPRoute", "serving.knative.dev/v1 Service"),
+			kinds("v1 Endpoints", "networking.k8s.io/v9 Ingress", "v1 PodList", "gateway.networking.k8s.io/v1 HTTPRoute",
+				"serving.knative.dev/v1 Service"),
 			[]string{
 				"document 1 (line 1): other Endpoints", "document 2 (line 5): other Ingress.networking.k8s.io",
-				"document 4 (line 13): other HTTPRoute.gateway.networking.k8s.io", "document 5 (line 17): other Service.serving.knative.dev",
+				"document 4 (line 13): other HTTPRoute.gateway.networking.k8s.io",
+				"document 5 (line 17): other Service.serving.knative.dev",
 			},
 		},
 		{
-			"kinds that nobody knows", kinds("v1 Servce", "discovery.k8s.io/v1 Endpointslice", "discovry.k8s.io/v1 EndpointSlice", "v2 Service"),
+			"kinds that nobody knows", kinds("v1 Servce", "discovery.k8s.io/v1 Endpointslice",
+				"discovry.k8s.io/v1 EndpointSlice", "v2 Service"),
 			[]string{
 				`document 1 (line 1): kind: no "Servce" is in apiVersion "v1" of Kubernetes; check the spelling of both`,
 				`document 2 (line 5): kind: no "Endpointslice" is in apiVersion "discovery.k8s.io/v1" of Kubernetes; check the spelling of both`,
@@ -175,12 +186,15 @@ func TestDecode(t *testing.T) {
 				`document 4 (line 13): apiVersion: "v2" of kind Service is not read; convert it to v1`,
 			},
 		},
-		{"no kind", "apiVersion: v1\nmetadata: {name: a}\n", []string{"document 1 (line 1): kind: is missing; write one, such as Service"}},
-		{"no version", "kind: Service\nmetadata: {name: a}\n", []string{"document 1 (line 1): apiVersion: is missing on a Service; write one, such as v1"}},
+		{"no kind", "apiVersion: v1\nmetadata: {name: a}\n",
+			[]string{"document 1 (line 1): kind: is missing; write one, such as Service"}},
+		{"no version", "kind: Service\nmetadata: {name: a}\n",
+			[]string{"document 1 (line 1): apiVersion: is missing on a Service; write one, such as v1"}},
 		{"an old version", "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\nmetadata: {name: a}\n", []string{
 			`document 1 (line 1): apiVersion: "discovery.k8s.io/v1beta1" of kind EndpointSlice is not read; convert it to discovery.k8s.io/v1`,
 		}},
-		{"no name", "apiVersion: v1\nkind: Service\n", []string{"document 1 (line 1): metadata.name: is missing on a Service; write one"}},
+		{"no name", "apiVersion: v1\nkind: Service\n",
+			[]string{"document 1 (line 1): metadata.name: is missing on a Service; write one"}},
 		{"a bad namespace", "apiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: A_B}\n", []string{
 			`document 1 (line 1): metadata.namespace: "A_B" of Service a: a lowercase RFC 1123 label`,
 		}},

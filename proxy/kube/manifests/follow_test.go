@@ -19,7 +19,8 @@ import (
 
 // svc is a Service with one frontend.
 func svc(name, ip string) string {
-	return fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\nspec:\n  clusterIP: %s\n  ports:\n  - port: 80\n", name, ip)
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\nspec:\n  "+
+		"clusterIP: %s\n  ports:\n  - port: 80\n", name, ip)
 }
 
 // running are manifests that are followed until the test ends.
@@ -216,7 +217,8 @@ func TestLargeListWithAlias(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a, annotations: {x: &x v}}\n")
 	filler := strings.Repeat("x", 1<<20)
-	text.WriteString("- metadata: {name: b, annotations: {x: *x, y: " + filler + "}}\n  spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n")
+	text.WriteString("- metadata: {name: b, annotations: {x: *x, y: " + filler +
+		"}}\n  spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n")
 	path := filepath.Join(t.TempDir(), "list.yaml")
 	write(t, path, text.String())
 	r := run(t, "", path)
@@ -270,7 +272,8 @@ func TestStandardInputAndPipeAreReadOnce(t *testing.T) {
 }
 
 func TestMissingPathIsAnError(t *testing.T) {
-	m := New([]string{filepath.Join(t.TempDir(), "none")}, translate.NewCache(service.NewStore(), translate.Options{}, quiet()), quiet())
+	m := New([]string{filepath.Join(t.TempDir(), "none")}, translate.NewCache(service.NewStore(), translate.Options{},
+		quiet()), quiet())
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none: no such file") {
 		t.Error(err)
 	}

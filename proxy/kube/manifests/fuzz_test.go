@@ -14,8 +14,10 @@ func FuzzDecode(f *testing.F) {
 	check(f, err)
 	f.Add(cluster[:3000])
 	for _, seed := range []string{
-		`{"apiVersion":"v1","kind":"List","items":[{"kind":"Service","apiVersion":"v1","metadata":{"name":"a"}},`, `{"items":[`,
-		"apiVersion: v1\nkind: List\nitems:\n- a: \"x\n- y\"\n", "--- {a: b}\n...\n---\n[]", "{a: '}'}", "items:\n  - - 1\n", "- \n", "{}{}x",
+		`{"apiVersion":"v1","kind":"List","items":[{"kind":"Service","apiVersion":"v1","metadata":{"name":"a"}},`,
+		`{"items":[`,
+		"apiVersion: v1\nkind: List\nitems:\n- a: \"x\n- y\"\n", "--- {a: b}\n...\n---\n[]", "{a: '}'}",
+		"items:\n  - - 1\n", "- \n", "{}{}x",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -37,9 +39,11 @@ func FuzzSplitYAML(f *testing.F) {
 	f.Add(cluster[:3000])
 	const list = "kind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: a}}\n"
 	for _, more := range []string{
-		"- &x {apiVersion: v1, kind: Node, metadata: {name: b}}\n- *x\n", "- \"\n- \"\n", "- a: |\n   b\n# c\n\n- 1\n", "items: []\n",
+		"- &x {apiVersion: v1, kind: Node, metadata: {name: b}}\n- *x\n", "- \"\n- \"\n", "- a: |\n   b\n# c\n\n- 1\n",
+		"items: []\n",
 		"- 1\r- 2\n", "kind: Pod\n", "metadata: \"\nitems:\n- x\n\"\n", "- - 1\n  - 2\n", "-\n- {a: [\n- 1]}\n",
-		"- 0\nkind:", "kind:", "- &x\n", "- a\u2028- b\n", "- !!str\n  a\n", "# c\n- ? a\n  : b\n? kind\n: List\n", "---\n- a\n", "...\n- a\n",
+		"- 0\nkind:", "kind:", "- &x\n", "- a\u2028- b\n", "- !!str\n  a\n", "# c\n- ? a\n  : b\n? kind\n: List\n",
+		"---\n- a\n", "...\n- a\n",
 	} {
 		f.Add([]byte(list + more))
 	}

@@ -38,7 +38,8 @@ func TestRealClusterIsServedWhole(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	node, ok := cache.Node()
-	want := translate.Node{Name: "n1", Zone: "z0", Addresses: []netip.Addr{netip.MustParseAddr("10.250.0.11")}, Eligible: true,
+	want := translate.Node{Name: "n1", Zone: "z0", Addresses: []netip.Addr{netip.MustParseAddr("10.250.0.11")},
+		Eligible: true,
 		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}
 	if !ok || !want.Equal(node) {
 		t.Errorf("node: %v %v, want %v", node, ok, want)

@@ -29,7 +29,8 @@ func TestAnnotations(t *testing.T) {
 		{"retries 2\nconnect-timeouts 100ms,200ms", service.Policy{ConnectTimeouts: ms(100, 200), Dials: 3}, ""},
 		{"retries 2\nconnect-timeouts soon", service.Policy{Dials: 3},
 			`"soon": must be 1 to 16 times above 0`},
-		{"idle-timeout 5m\nhalf-close-timeout 30s\nudp-timeout 10s", service.Policy{Idle: 5 * time.Minute, HalfClose: 30 * time.Second, UDPIdle: 10 * time.Second}, ""},
+		{"idle-timeout 5m\nhalf-close-timeout 30s\nudp-timeout 10s", service.Policy{Idle: 5 * time.Minute,
+			HalfClose: 30 * time.Second, UDPIdle: 10 * time.Second}, ""},
 		{"idle-timeout 0\nhalf-close-timeout 0s", service.Policy{Idle: service.Never, HalfClose: service.Never}, ""},
 		{"max-connections 500", service.Policy{MaxConnections: 500}, ""},
 		{"max-connections 0", service.Policy{MaxConnections: -1}, ""},
@@ -37,7 +38,8 @@ func TestAnnotations(t *testing.T) {
 		{"client-address node", service.Policy{ClientAddress: service.AddressNode}, ""},
 		{"client-address proxy-v2", service.Policy{ClientAddress: service.AddressProxyV2}, ""},
 
-		{"connect-timeouts 1s,0s", service.Policy{}, `annotations[portald.io/connect-timeouts]: "1s,0s": must be 1 to 16 times above 0 with commas between, such as 250ms,1s; the daemon's setting is used`},
+		{"connect-timeouts 1s,0s", service.Policy{},
+			`annotations[portald.io/connect-timeouts]: "1s,0s": must be 1 to 16 times above 0 with commas between, such as 250ms,1s; the daemon's setting is used`},
 		{"connect-timeouts ", service.Policy{}, `annotations[portald.io/connect-timeouts]: "": must be 1 to 16 times`},
 		{"connect-timeouts " + strings.Repeat("1s,", 16) + "1s", service.Policy{}, `1 to 16 times`},
 		{"retries -1", service.Policy{}, `annotations[portald.io/retries]: "-1": must be a number from 0 to 15; the daemon's setting is used`},
@@ -48,7 +50,8 @@ func TestAnnotations(t *testing.T) {
 		{"udp-timeout 0", service.Policy{}, `annotations[portald.io/udp-timeout]: "0": must be a time above 0`},
 		{"max-connections many", service.Policy{}, `"many": must be a number, 0 for no limit`},
 		{"max-connections 99999999999999999999", service.Policy{}, "must be a number"},
-		{"client-address proxy", service.Policy{}, `"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
+		{"client-address proxy", service.Policy{},
+			`"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
 		{"client-address ", service.Policy{}, `"": must be node`},
 		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are client-address, connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout`},
 		{"mode ipvs\nretries 0", service.Policy{Dials: 1},
@@ -95,9 +98,11 @@ func TestModeOfService(t *testing.T) {
 		{"", service.ModeDefault, ""},
 		{"portald.io/mode: kernel", service.ModeKernel, ""},
 		{"portald.io/mode: ' userspace '", service.ModeUserspace, ""},
-		{"portald.io/mode: Kernel", service.ModeDefault, `service shop/cart: metadata.annotations[portald.io/mode]: "Kernel": must be userspace or kernel`},
+		{"portald.io/mode: Kernel", service.ModeDefault,
+			`service shop/cart: metadata.annotations[portald.io/mode]: "Kernel": must be userspace or kernel`},
 	} {
-		svc, _ := fixture.Objects(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 53}, {name: b, port: 54}]}"),
+		svc, _ := fixture.Objects(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, "+
+			"port: 53}, {name: b, port: 54}]}"),
 			"namespace: shop", "namespace: shop, annotations: {"+c.annotation+"}", 1))
 		ports, problems := ports(svc, nil, Options{})
 		var want []string
@@ -113,10 +118,13 @@ func TestModeOfService(t *testing.T) {
 
 // What a header would tell of TCP clients, a UDP endpoint is not told, and the rest of the Service goes on.
 func TestProxyHeaderIsForTCP(t *testing.T) {
-	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: dns, port: 53, protocol: UDP}, {name: tcp, port: 53}]}"),
-		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: proxy-v2, portald.io/udp-timeout: 5s}", 1), Options{})
+	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+
+		"dns, port: 53, protocol: UDP}, {name: tcp, port: 53}]}"),
+		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: proxy-v2, "+
+			"portald.io/udp-timeout: 5s}", 1), Options{})
 	wantProblems(t, []string{`service shop/cart: metadata.annotations[portald.io/client-address]: "proxy-v2": is for TCP alone, node is used for UDP port "dns"`}, problems)
-	if !strings.Contains(got, "UDPIdle:5s MaxConnections:0 ClientAddress:node}") || !strings.Contains(got, "ClientAddress:proxy-v2}") {
+	if !strings.Contains(got, "UDPIdle:5s MaxConnections:0 ClientAddress:node}") ||
+		!strings.Contains(got, "ClientAddress:proxy-v2}") {
 		t.Error(got)
 	}
 }
@@ -139,7 +147,8 @@ func FuzzAnnotations(f *testing.F) {
 				t.Errorf("dials: %v", p.ConnectTimeouts)
 			}
 		}
-		if p.Idle < service.Never || p.HalfClose < service.Never || p.UDPIdle <= 0 || p.MaxConnections < -1 || p.MaxConnections == 0 {
+		if p.Idle < service.Never || p.HalfClose < service.Never || p.UDPIdle <= 0 || p.MaxConnections < -1 ||
+			p.MaxConnections == 0 {
 			t.Errorf("%+v", p)
 		}
 	})

@@ -26,8 +26,10 @@ func newCache(t *testing.T) (*Cache, *service.Store, *logtest.Hook) {
 
 func TestSlicesAndServiceComeInAnyOrder(t *testing.T) {
 	const spec = "spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"
-	svc, a := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1]}]"))
-	_, b := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("b", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
+	svc, a := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("a", "IPv4",
+		"ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1]}]"))
+	_, b := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("b", "IPv4",
+		"ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
 	const front = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n"
 	const one, two = "  -> 10.244.0.1:80 ready serving\n", "  -> 10.244.0.2:80 ready serving\n"
 	elsewhere := a[0].DeepCopy()
@@ -44,7 +46,9 @@ func TestSlicesAndServiceComeInAnyOrder(t *testing.T) {
 		{"a slice changes hands", func() { cache.Set(elsewhere) }, front + two},
 		{"and comes back", func() { cache.Set(a[0]) }, front + one + two},
 		{"a slice goes", func() { cache.Delete(Key{KindEndpointSlice, "shop", "b"}) }, front + one},
-		{"a stranger goes", func() { cache.Delete(Key{KindEndpointSlice, "shop", "none"}, Key{KindService, "shop", "none"}) }, front + one},
+		{"a stranger goes", func() {
+			cache.Delete(Key{KindEndpointSlice, "shop", "none"}, Key{KindService, "shop", "none"})
+		}, front + one},
 		{"the Service goes", func() { cache.Delete(Key{KindService, "shop", "cart"}) }, ""},
 		{"and comes back", func() { cache.Set(svc) }, front + one},
 		{"all go", func() { cache.Delete(Key{KindService, "shop", "cart"}, Key{KindEndpointSlice, "shop", "a"}) }, ""},
@@ -134,7 +138,8 @@ func TestNodeIsKept(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("told (-want +got)\n%s", diff)
 	}
-	if said := fixture.Messages(hook, logrus.WarnLevel); len(said) != 1 || !strings.Contains(said[0], "node n1: its Node object was removed") {
+	if said := fixture.Messages(hook, logrus.WarnLevel); len(said) != 1 ||
+		!strings.Contains(said[0], "node n1: its Node object was removed") {
 		t.Error("said:", said)
 	}
 }
@@ -143,7 +148,8 @@ func TestNodeIsKept(t *testing.T) {
 func TestZoneMovesHints(t *testing.T) {
 	cache, store, _ := newCache(t)
 	svc, slices := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
-		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: [{name: z1}]}}, "+
+		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: "+
+			"[{name: z1}]}}, "+
 			"{addresses: [10.244.0.2], hints: {forZones: [{name: z2}]}}]"))
 	cache.Set(svc, slices[0])
 	notHinted := func() (out string) {
@@ -180,7 +186,8 @@ func TestTriggerTimes(t *testing.T) {
 	cache.Set(svc)
 	store.Take()
 	slice := func(addr, when string) *discoveryv1.EndpointSlice {
-		_, slices := fixture.Objects(t, fixture.Service("")+fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"]}]"))
+		_, slices := fixture.Objects(t, fixture.Service("")+fixture.Slice("a", "IPv4",
+			"ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"]}]"))
 		slices[0].Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": when}
 		return slices[0]
 	}
@@ -217,7 +224,8 @@ func TestHoldAndReplace(t *testing.T) {
 		t.Error("translated before the release")
 	}
 	cache.Release()
-	const front, one, two = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n", "  -> 10.244.0.1:80 ready serving\n", "  -> 10.244.0.2:80 ready serving\n"
+	const front, one, two = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n", "  -> 10.244.0.1:80 ready serving\n",
+		"  -> 10.244.0.2:80 ready serving\n"
 	if got := fixture.All(store); got != front+one+two {
 		t.Errorf("after the release\n%s", got)
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // named gives the Service and its slice another name.
-func named(name string, svc *corev1.Service, slices []*discoveryv1.EndpointSlice) (*corev1.Service, *discoveryv1.EndpointSlice) {
+func named(name string, svc *corev1.Service, slices []*discoveryv1.EndpointSlice) (*corev1.Service,
+	*discoveryv1.EndpointSlice) {
 	svc.Name = name
 	slices[0].Name, slices[0].Labels["kubernetes.io/service-name"] = name+"-1", name
 	return svc, slices[0]
@@ -23,7 +24,8 @@ func named(name string, svc *corev1.Service, slices []*discoveryv1.EndpointSlice
 // An endpoint that is a frontend of any Service is named, whichever of the two comes first, and once.
 func TestEndpointsThatAreFrontends(t *testing.T) {
 	object := func(name, ip, endpoint string, port int) (*corev1.Service, *discoveryv1.EndpointSlice) {
-		svc, slices := fixture.Objects(t, fixture.Service("spec: {type: NodePort, clusterIP: "+ip+", ports: [{port: 80, nodePort: 30080}]}")+
+		svc, slices := fixture.Objects(t, fixture.Service("spec: {type: NodePort, clusterIP: "+ip+", ports: [{port: "+
+			"80, nodePort: 30080}]}")+
 			fixture.Slice("x", "IPv4", fmt.Sprintf("ports: [{port: %d}]\nendpoints: [{addresses: [%s]}]", port, endpoint)))
 		if name != "a" {
 			svc.Spec.Ports[0].NodePort = 0
@@ -46,10 +48,14 @@ func TestEndpointsThatAreFrontends(t *testing.T) {
 		a, aSlice := object("a", "10.96.0.1", "10.244.0.9", 8080)
 		b, bSlice := object("b", "10.96.0.2", c.endpoint, c.port)
 		for order, steps := range map[string][]func(*Cache){
-			"endpoint last":  {func(k *Cache) { k.Set(a, aSlice, b) }, func(k *Cache) { k.Set(bSlice) }},
-			"frontend last":  {func(k *Cache) { k.Set(bSlice, aSlice) }, func(k *Cache) { k.Set(b) }, func(k *Cache) { k.Set(a) }},
-			"all at once":    {func(k *Cache) { k.Set(a, b, aSlice, bSlice) }},
-			"gone and again": {func(k *Cache) { k.Set(bSlice, b) }, func(k *Cache) { k.Delete(Key{KindService, "shop", "b"}) }, func(k *Cache) { k.Set(b, a) }},
+			"endpoint last": {func(k *Cache) { k.Set(a, aSlice, b) }, func(k *Cache) { k.Set(bSlice) }},
+			"frontend last": {func(k *Cache) { k.Set(bSlice, aSlice) }, func(k *Cache) { k.Set(b) }, func(k *Cache) {
+				k.Set(a)
+			}},
+			"all at once": {func(k *Cache) { k.Set(a, b, aSlice, bSlice) }},
+			"gone and again": {func(k *Cache) { k.Set(bSlice, b) }, func(k *Cache) {
+				k.Delete(Key{KindService, "shop", "b"})
+			}, func(k *Cache) { k.Set(b, a) }},
 		} {
 			cache, _, _ := newCache(t)
 			cache.SetNodeAddresses(func(addr netip.Addr) bool { return addr == netip.MustParseAddr("192.0.2.1") })
@@ -65,10 +71,12 @@ func TestEndpointsThatAreFrontends(t *testing.T) {
 					want = 2 // said of it as it came each time
 				}
 			}
-			if len(got) != want || want > 0 && (!strings.HasPrefix(got[0], "shop/b: endpointslice shop/b-1: endpoints: ") || !strings.Contains(got[0], "Service "+c.holder+" ")) {
+			if len(got) != want || want > 0 && (!strings.HasPrefix(got[0], "shop/b: endpointslice shop/b-1: endpoints: ") ||
+				!strings.Contains(got[0], "Service "+c.holder+" ")) {
 				t.Errorf("%s, %s: reported %q, want %d that name %s", c.what, order, got, want, c.holder)
 			}
-			cache.Delete(Key{KindService, "shop", "a"}, Key{KindService, "shop", "b"}, Key{KindEndpointSlice, "shop", "a-1"}, Key{KindEndpointSlice, "shop", "b-1"})
+			cache.Delete(Key{KindService, "shop", "a"}, Key{KindService, "shop", "b"}, Key{KindEndpointSlice, "shop", "a-1"},
+				Key{KindEndpointSlice, "shop", "b-1"})
 			if n := len(cache.conflicts.frontends) + len(cache.conflicts.endpoints) + len(cache.entries); n != 0 {
 				t.Errorf("%s, %s: %d things left over", c.what, order, n)
 			}

@@ -38,8 +38,9 @@ func FuzzTranslate(f *testing.F) {
 	}
 	f.Add(`{"metadata":{"annotations":{"portald.io/client-address":"proxy-v2","portald.io/retries":"3"}},"spec":{"type":"LoadBalancer",`+
 		`"internalTrafficPolicy":"Local","externalTrafficPolicy":"Local","healthCheckNodePort":32000,"clusterIP":"10.96.0.7",`+
-		`"ports":[{"port":53,"protocol":"UDP"}]}}`, `{"addressType":"IPv4","ports":[{"port":53,"protocol":"UDP"}],"endpoints":[`+
-		`{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"z0"}],"forNodes":[{"name":"n1"}]}}]}`, "203.0.113.10")
+		`"ports":[{"port":53,"protocol":"UDP"}]}}`,
+		`{"addressType":"IPv4","ports":[{"port":53,"protocol":"UDP"}],"endpoints":[`+
+			`{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"z0"}],"forNodes":[{"name":"n1"}]}}]}`, "203.0.113.10")
 	f.Fuzz(func(t *testing.T, svcText, sliceText, address string) {
 		var svc corev1.Service
 		var slice discoveryv1.EndpointSlice
@@ -68,7 +69,8 @@ func FuzzTranslate(f *testing.F) {
 }
 
 func checkPort(t *testing.T, p *service.Port) {
-	if p.Name.Protocol == service.UDP && p.Policy.ClientAddress == service.AddressProxyV2 || p.HealthCheckPort != 0 && !p.ExternalLocal {
+	if p.Name.Protocol == service.UDP && p.Policy.ClientAddress == service.AddressProxyV2 || p.HealthCheckPort != 0 &&
+		!p.ExternalLocal {
 		t.Errorf("%+v", p)
 	}
 	if p.Name.Protocol == service.SCTP || len(p.Exposures) == 0 || p.Affinity < 0 || p.Affinity.Seconds() > math.MaxInt32 {
@@ -85,7 +87,9 @@ func checkPort(t *testing.T, p *service.Port) {
 		}
 	}
 	for _, family := range service.IPFamilies() {
-		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Ready && service.FamilyOf(e.Addr.Addr()) == family })
+		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool {
+			return e.Ready && service.FamilyOf(e.Addr.Addr()) == family
+		})
 		if near := p.Usable(family, service.ClusterScope); ready && (len(near) == 0 || !near[0].Ready) {
 			t.Errorf("%s: hints leave out all: %v", p.Name, p.Endpoints)
 		}

@@ -18,31 +18,37 @@ func TestHints(t *testing.T) {
 	}{
 		{"none", "z1", "ready:\nready:", "++"},
 		{"our zone", "z1", "ready: {forZones: [{name: z1}]}\nready: {forZones: [{name: z2}]}", "+-"},
-		{"several zones", "z1", "ready: {forZones: [{name: z2}, {name: z1}, {name: z3}]}\nready: {forZones: [{name: z2}, {name: z11}]}", "+-"},
+		{"several zones", "z1", "ready: {forZones: [{name: z2}, {name: z1}, {name: z3}]}\nready: {forZones: [{name: " +
+			"z2}, {name: z11}]}", "+-"},
 		{"one without", "z1", "ready: {forZones: [{name: z1}]}\nready:", "++"},
 		{"an empty hint", "z1", "ready: {forZones: [{name: z1}]}\nready: {forZones: []}", "++"},
 		{"nothing for our zone", "z9", "ready: {forZones: [{name: z1}]}\nready: {forZones: [{name: z2}]}", "++"},
 		{"a node without a zone", "", "ready: {forZones: [{name: z1}]}\nready: {forZones: [{name: ''}]}", "++"},
-		{"our node before our zone", "z1", "ready: " + both + "\nready: {forNodes: [{name: n2}], forZones: [{name: z1}]}", "+-"},
+		{"our node before our zone", "z1", "ready: " + both + "\nready: {forNodes: [{name: n2}], forZones: [{name: z1}]}",
+			"+-"},
 		{
 			"nothing for our node, but for its zone", "z1",
-			"ready: {forNodes: [{name: n3}], forZones: [{name: z1}]}\nready: {forNodes: [{name: n2}], forZones: [{name: z2}]}", "+-",
+			"ready: {forNodes: [{name: n3}], forZones: [{name: z1}]}\nready: {forNodes: [{name: n2}], forZones: [{name: z2}]}",
+			"+-",
 		},
 		{"a node hint missing, zone hints complete", "z1", "ready: " + both + "\nready: {forZones: [{name: z2}]}", "+-"},
-		{"those that are not ready have no say", "z1", "ready: {forZones: [{name: z1}]}\ngone:\nready: {forZones: [{name: z2}]}", "++-"},
+		{"those that are not ready have no say", "z1",
+			"ready: {forZones: [{name: z1}]}\ngone:\nready: {forZones: [{name: z2}]}", "++-"},
 		{"our zone's is not ready", "z1", "gone: {forZones: [{name: z1}]}\nready: {forZones: [{name: z2}]}", "++"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			endpoints := ""
 			for i, line := range strings.Split(c.endpoints, "\n") {
 				state, hints, _ := strings.Cut(line, ":")
-				endpoints += "\n- {addresses: [10.244.0." + string(rune('1'+i)) + "], conditions: {ready: " + map[string]string{"ready": "true", "gone": "false"}[state] + "}"
+				endpoints += "\n- {addresses: [10.244.0." + string(rune('1'+i)) + "], conditions: {ready: " +
+					map[string]string{"ready": "true", "gone": "false"}[state] + "}"
 				if hints != "" {
 					endpoints += ", hints:" + hints
 				}
 				endpoints += "}"
 			}
-			svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints:"+endpoints))
+			svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: "+
+				"80}]}")+fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints:"+endpoints))
 			ports, _ := ports(svc, back, Options{NodeName: "n1", Zone: c.zone})
 			got := ""
 			for _, e := range ports[0].Endpoints {
@@ -59,12 +65,16 @@ func TestHints(t *testing.T) {
 func TestHintsOfFamiliesPortsAndDuplicates(t *testing.T) {
 	const spec = "spec: {clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{name: a, port: 80}, {name: b, port: 81}]}"
 	got, _ := translated(t, fixture.Service(spec)+
-		fixture.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: [{name: z1}]}}, "+
+		fixture.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
+			"{forZones: [{name: z1}]}}, "+
 			"{addresses: [10.244.0.2], hints: {forZones: [{name: z2}]}}]")+
-		fixture.Slice("s2", "IPv6", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: ['fd01::1']}, {addresses: ['fd01::2'], hints: {forZones: [{name: z2}]}}]")+
-		fixture.Slice("s3", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: [{name: z2}]}}, "+
+		fixture.Slice("s2", "IPv6", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: ['fd01::1']}, {addresses: "+
+			"['fd01::2'], hints: {forZones: [{name: z2}]}}]")+
+		fixture.Slice("s3", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
+			"{forZones: [{name: z2}]}}, "+
 			"{addresses: [10.244.0.3], hints: {forZones: [{name: z1}]}}]")+
-		fixture.Slice("s4", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], conditions: {ready: false}, hints: {forZones: [{name: z1}]}}]"),
+		fixture.Slice("s4", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], conditions: "+
+			"{ready: false}, hints: {forZones: [{name: z1}]}}]"),
 		Options{Zone: "z1"})
 	const want = `shop/cart:a/tcp
   ClusterIP 10.96.0.7:80/tcp

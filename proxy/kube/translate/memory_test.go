@@ -25,12 +25,15 @@ func arrivedService(tb testing.TB, i int) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: "production", UID: types.UID(fmt.Sprintf("9a777633-4950-4f5c-bacf-%012d", i)),
 			ResourceVersion: fmt.Sprint(100000 + i), Labels: map[string]string{"app": name, "team": "shop"},
-			Annotations:   map[string]string{"kubectl.kubernetes.io/last-applied-configuration": fmt.Sprintf("%0500d", i)},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf("%0800d", i))}},
+			Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": fmt.Sprintf("%0500d", i)},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl",
+				FieldsV1: metav1.NewFieldsV1(fmt.Sprintf("%0800d", i))}},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: ip(96, i), ClusterIPs: []string{ip(96, i)}, Selector: map[string]string{"app": name}, InternalTrafficPolicy: &policy,
-			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}, Type: corev1.ServiceTypeClusterIP,
+			ClusterIP: ip(96, i), ClusterIPs: []string{ip(96, i)}, Selector: map[string]string{"app": name},
+			InternalTrafficPolicy: &policy,
+			Ports:                 []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+			Type:                  corev1.ServiceTypeClusterIP,
 		},
 	}
 	text, err := wire.Marshal()
@@ -47,12 +50,14 @@ func arrivedSlice(tb testing.TB, i, n int) *discoveryv1.EndpointSlice {
 	wire := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name + "-b5672", Namespace: "production", ResourceVersion: fmt.Sprint(200000 + i),
-			Labels:        map[string]string{discoveryv1.LabelServiceName: name, "app": name},
-			Annotations:   map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-11-21T12:52:05.123456Z"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf("%0800d", i))}},
+			Labels:      map[string]string{discoveryv1.LabelServiceName: name, "app": name},
+			Annotations: map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-11-21T12:52:05.123456Z"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager",
+				FieldsV1: metav1.NewFieldsV1(fmt.Sprintf("%0800d", i))}},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)),
+			Protocol: new(corev1.ProtocolTCP)}},
 	}
 	for e := range n {
 		zone := fmt.Sprintf("europe-west4-%c", 'a'+e%3)

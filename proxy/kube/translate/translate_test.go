@@ -35,8 +35,9 @@ func TestTranslate(t *testing.T) {
 		problems []string // each a part of one problem, in order
 	}{
 		{
-			name:    "both families",
-			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, fd00::7], ports: [{port: 80, nodePort: 30080}]}"),
+			name: "both families",
+			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, fd00::7], " +
+				"ports: [{port: 80, nodePort: 30080}]}"),
 			ports: `shop/cart/tcp
   NodePort 0.0.0.0:30080/tcp
   ClusterIP 10.96.0.7:80/tcp
@@ -45,34 +46,42 @@ func TestTranslate(t *testing.T) {
 `,
 		},
 		{
-			name:    "a host without IPv6",
-			opts:    Options{NoIPv6: true},
-			objects: fixture.Service("spec: {type: NodePort, clusterIPs: [10.96.0.7, fd00::7], ports: [{port: 80, nodePort: 30080}]}"),
-			ports:   "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
+			name: "a host without IPv6",
+			opts: Options{NoIPv6: true},
+			objects: fixture.Service("spec: {type: NodePort, clusterIPs: [10.96.0.7, fd00::7], ports: [{port: 80, " +
+				"nodePort: 30080}]}"),
+			ports: "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
-			name:    "families of node ports as asked",
-			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, ipFamilies: [IPv4, IPv6, IPv5], ports: [{port: 80, nodePort: 30080}]}"),
-			ports:   "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  NodePort [::]:30080/tcp\n",
+			name: "families of node ports as asked",
+			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, ipFamilies: [IPv4, IPv6, IPv5], " +
+				"ports: [{port: 80, nodePort: 30080}]}"),
+			ports: "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  NodePort [::]:30080/tcp\n",
 			problems: []string{
 				`service shop/cart: spec.ipFamilies[2]: "IPv5": is not an address family`},
 		},
-		{name: "headless", objects: fixture.Service("spec: {clusterIP: None, externalIPs: [203.0.113.1], ports: [{port: 80}]}")},
-		{name: "ExternalName", objects: fixture.Service("spec: {type: ExternalName, externalName: a.example, ports: [{port: 80}]}")},
+		{name: "headless", objects: fixture.Service("spec: {clusterIP: None, externalIPs: [203.0.113.1], ports: " +
+			"[{port: 80}]}")},
+		{name: "ExternalName", objects: fixture.Service("spec: {type: ExternalName, externalName: a.example, ports: " +
+			"[{port: 80}]}")},
 		{
-			name:    "another proxy's",
-			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: {service.kubernetes.io/service-proxy-name: other}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
+			name: "another proxy's",
+			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: " +
+				"{service.kubernetes.io/service-proxy-name: other}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
 		},
-		{name: "nobody's, for a named proxy", opts: Options{ServiceProxyName: "ours"}, objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")},
+		{name: "nobody's, for a named proxy", opts: Options{ServiceProxyName: "ours"},
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")},
 		{
-			name:    "ours by name",
-			opts:    Options{ServiceProxyName: "ours"},
-			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: {service.kubernetes.io/service-proxy-name: ours}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
-			ports:   "default/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
+			name: "ours by name",
+			opts: Options{ServiceProxyName: "ours"},
+			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: " +
+				"{service.kubernetes.io/service-proxy-name: ours}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
+			ports: "default/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
-			name:    "labelled headless",
-			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: {service.kubernetes.io/headless: ''}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
+			name: "labelled headless",
+			objects: "apiVersion: v1\nkind: Service\nmetadata: {name: cart, labels: {service.kubernetes.io/headless: " +
+				"''}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
 		},
 		{
 			name:     "no address at all",
@@ -80,9 +89,10 @@ func TestTranslate(t *testing.T) {
 			problems: []string{"spec.clusterIP: \"\": is missing"},
 		},
 		{
-			name:    "one number on TCP and UDP",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}"),
-			ports:   "shop/cart:dns/udp\n  ClusterIP 10.96.0.7:53/udp\nshop/cart:dns-tcp/tcp\n  ClusterIP 10.96.0.7:53/tcp\n",
+			name: "one number on TCP and UDP",
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: dns, port: 53, protocol: UDP}, {name: " +
+				"dns-tcp, port: 53, protocol: TCP}]}"),
+			ports: "shop/cart:dns/udp\n  ClusterIP 10.96.0.7:53/udp\nshop/cart:dns-tcp/tcp\n  ClusterIP 10.96.0.7:53/tcp\n",
 		},
 		{
 			name: "bad ports beside a good one",
@@ -117,10 +127,11 @@ spec:
 			problems: []string{`spec.externalIPs[0]: "203.0.113.1": is not served: external IPs are disabled`},
 		},
 		{
-			name:    "external IPs as allowed",
-			opts:    allowed,
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1, 198.51.100.1, 127.0.0.1, '', '203.0.113.1'], ports: [{port: 80}]}"),
-			ports:   "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  ExternalIP 203.0.113.1:80/tcp\n",
+			name: "external IPs as allowed",
+			opts: allowed,
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1, 198.51.100.1, 127.0.0.1, " +
+				"'', '203.0.113.1'], ports: [{port: 80}]}"),
+			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  ExternalIP 203.0.113.1:80/tcp\n",
 			problems: []string{
 				`spec.externalIPs[1]: "198.51.100.1": is not served: it is in none`,
 				`spec.externalIPs[2]: "127.0.0.1": is a loopback address`,
@@ -163,9 +174,10 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			problems: []string{`loadBalancerSourceRanges[0]: "nobody"`, `has no valid range`},
 		},
 		{
-			name:    "a left-over status",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\nstatus: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}"),
-			ports:   "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
+			name: "a left-over status",
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\nstatus: {loadBalancer: " +
+				"{ingress: [{ip: 203.0.113.1}]}}"),
+			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
 			name:    "affinity by default for three hours",
@@ -173,13 +185,15 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			ports:   "shop/cart/tcp affinity 3h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
-			name:    "affinity as asked",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86400}}, ports: [{port: 80}]}"),
-			ports:   "shop/cart/tcp affinity 24h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
+			name: "affinity as asked",
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
+				"{clientIP: {timeoutSeconds: 86400}}, ports: [{port: 80}]}"),
+			ports: "shop/cart/tcp affinity 24h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
-			name:     "affinity out of range",
-			objects:  fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 0}}, ports: [{port: 80}]}"),
+			name: "affinity out of range",
+			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
+				"{clientIP: {timeoutSeconds: 0}}, ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp affinity 3h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 			problems: []string{"timeoutSeconds: 0: must be 1 to 86400; 10800 is used"},
 		},
@@ -190,10 +204,12 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			problems: []string{`spec.sessionAffinity: "Cookie": is not an affinity`},
 		},
 		{
-			name:     "addresses nobody may have",
-			objects:  fixture.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, '::', 010.0.0.1, fe80::1%eth0, '::ffff:10.96.0.9'], ports: [{port: 80}]}"),
-			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.9:80/tcp\n",
-			problems: []string{"unspecified address", "loopback", "link-local", "multicast", "broadcast", "unspecified address", "is not an IP", "has a zone"},
+			name: "addresses nobody may have",
+			objects: fixture.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, " +
+				"'::', 010.0.0.1, fe80::1%eth0, '::ffff:10.96.0.9'], ports: [{port: 80}]}"),
+			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.9:80/tcp\n",
+			problems: []string{"unspecified address", "loopback", "link-local", "multicast", "broadcast",
+				"unspecified address", "is not an IP", "has a zone"},
 		},
 		{
 			name: "conditions, names and places of endpoints",
@@ -217,9 +233,12 @@ endpoints:
 			name: "several slices, one address in two, two target ports",
 			opts: Options{NodeName: "n1"},
 			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{port: 80}]}") +
-				fixture.Slice("b", "IPv4", "ports: [{port: 81}]\nendpoints: [{addresses: [10.244.0.2]}, {addresses: ['::ffff:10.244.0.5']}]") +
-				fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n2, conditions: {ready: false}}, {addresses: [10.244.0.3], nodeName: n1}]") +
-				fixture.Slice("c", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n3}, {addresses: [10.244.0.3], nodeName: n2, conditions: {terminating: true}}]") +
+				fixture.Slice("b", "IPv4", "ports: [{port: 81}]\nendpoints: [{addresses: [10.244.0.2]}, {addresses: "+
+					"['::ffff:10.244.0.5']}]") +
+				fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n2, "+
+					"conditions: {ready: false}}, {addresses: [10.244.0.3], nodeName: n1}]") +
+				fixture.Slice("c", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n3}, "+
+					"{addresses: [10.244.0.3], nodeName: n2, conditions: {terminating: true}}]") +
 				fixture.Slice("d", "IPv6", "ports: [{port: 80}]\nendpoints: [{addresses: ['fd01::2']}]") +
 				fixture.Slice("e", "FQDN", "ports: [{port: 80}]\nendpoints: [{addresses: [a.example]}]"),
 			ports: `shop/cart/tcp
@@ -243,8 +262,10 @@ endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses
 				"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving\n",
 			problems: []string{
 				"endpointslice shop/a: ports[2].port: 70000", `ports[3].protocol: "X"`,
-				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback`, "endpoints[1].addresses[0]", "multicast", "unspecified address",
-				"loopback", "is not of the slice's addressType IPv4", "is not an IP address", "endpoints[7].addresses: \"\": is empty",
+				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback`, "endpoints[1].addresses[0]", "multicast",
+				"unspecified address",
+				"loopback", "is not of the slice's addressType IPv4", "is not an IP address",
+				"endpoints[7].addresses: \"\": is empty",
 				`endpointslice shop/b: addressType: "IPv5"`,
 			},
 		},

@@ -14,8 +14,10 @@ import (
 // kubeconfig writes a kubeconfig for a server.
 func kubeconfig(t *testing.T, server string) string {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	check(t, os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: b, user: c}}]\n"+
-		"clusters: [{name: b, cluster: {server: '"+server+"', insecure-skip-tls-verify: true}}]\nusers: [{name: c, user: {token: secret}}]\n"), 0o600))
+	check(t, os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, "+
+		"context: {cluster: b, user: c}}]\n"+
+		"clusters: [{name: b, cluster: {server: '"+server+"', insecure-skip-tls-verify: true}}]\nusers: [{name: c, "+
+		"user: {token: secret}}]\n"), 0o600))
 	return path
 }
 
@@ -29,10 +31,13 @@ func TestNewClientRefuses(t *testing.T) {
 		opts ClientOptions
 		want []string
 	}{
-		{"no pod", ClientOptions{}, []string{"find the API server: this is not a pod", "name a kubeconfig, or the server's URL"}},
-		{"no file", ClientOptions{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ", "no such file"}},
+		{"no pod", ClientOptions{}, []string{"find the API server: this is not a pod",
+			"name a kubeconfig, or the server's URL"}},
+		{"no file", ClientOptions{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ",
+			"no such file"}},
 		{"broken", ClientOptions{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
-		{"empty", ClientOptions{Kubeconfig: empty}, []string{"read kubeconfig " + empty + ": it names no cluster; write one"}},
+		{"empty", ClientOptions{Kubeconfig: empty},
+			[]string{"read kubeconfig " + empty + ": it names no cluster; write one"}},
 		{"no URL", ClientOptions{Master: "http://a b"}, []string{"API server http://a b: "}},
 	} {
 		_, err := NewClient(c.opts)
@@ -45,7 +50,8 @@ func TestNewClientRefuses(t *testing.T) {
 }
 
 func TestNewClientAsks(t *testing.T) {
-	if client, err := NewClient(ClientOptions{Master: "http://localhost:8080"}); err != nil || client.Server != "http://localhost:8080" {
+	if client, err := NewClient(ClientOptions{Master: "http://localhost:8080"}); err != nil ||
+		client.Server != "http://localhost:8080" {
 		t.Errorf("by URL alone: %v %v", client, err)
 	}
 	var got http.Header
@@ -60,7 +66,8 @@ func TestNewClientAsks(t *testing.T) {
 			"Accept": "application/vnd.kubernetes.protobuf, */*", "Authorization": "Bearer secret",
 		}},
 		{
-			"as told", ClientOptions{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: server.URL, ContentType: "application/json", UserAgent: "portald/1"},
+			"as told", ClientOptions{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: server.URL,
+				ContentType: "application/json", UserAgent: "portald/1"},
 			map[string]string{"Accept": "application/json, */*", "User-Agent": "portald/1"},
 		},
 	} {

@@ -62,7 +62,8 @@ func (s *apiServer) eventNames() (out []string) {
 
 func eventLine(e *eventsv1.Event) string {
 	ref := e.Regarding
-	return fmt.Sprintf("%s %s %s/%s uid=%s version=%s field=%s: %s %s by %s at %s: %s", e.Type, ref.Kind, e.Namespace, ref.Name, ref.UID,
+	return fmt.Sprintf("%s %s %s/%s uid=%s version=%s field=%s: %s %s by %s at %s: %s", e.Type, ref.Kind, e.Namespace,
+		ref.Name, ref.UID,
 		ref.ResourceVersion, ref.FieldPath, e.Reason, e.Action, e.ReportingController, e.ReportingInstance, e.Note)
 }
 
@@ -80,20 +81,26 @@ func testEvents(t *testing.T) {
 	svc.Spec.HealthCheckNodePort = 32000
 	s.cache.Set(svc)
 	s.cache.Set(svc)
-	r.ServiceWarning(service.Name{Namespace: "shop", Name: "unknown"}, "FailedToStartServiceHealthcheck", "Listen", strings.Repeat("é", 2000))
+	r.ServiceWarning(service.Name{Namespace: "shop", Name: "unknown"}, "FailedToStartServiceHealthcheck", "Listen",
+		strings.Repeat("é", 2000))
 	r.NodeWarning("ReadOnlyConntrack", "WriteConntrack", "100% sure")
 	const by = " by portald at n1: "
 	want := []string{
-		"Normal Node default/n1 uid=n1 version= field=: Starting StartKubeProxy" + by + "portald serves the Services of this node",
+		"Normal Node default/n1 uid=n1 version= field=: Starting StartKubeProxy" + by +
+			"portald serves the Services of this node",
 		"Warning Node default/n1 uid=n1 version= field=: ReadOnlyConntrack WriteConntrack" + by + "100% sure",
-		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting UseDefault" + by +
+		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting " +
+			"UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is unknown and has no effect; known are client-address, ` +
 			"connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout",
-		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting UseDefault" + by +
+		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting " +
+			"UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/retries]: "often": must be a number from 0 to 15; the daemon's setting is used`,
 		"Warning Service shop/cart uid=u1 version=1 field=spec.healthCheckNodePort: InvalidField LeaveOut" + by +
-			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and spec.externalTrafficPolicy Local; write them, or remove the port",
-		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by + strings.Repeat("é", 510) + "…",
+			"service shop/cart: spec.healthCheckNodePort: 32000: needs spec.type LoadBalancer and " +
+			"spec.externalTrafficPolicy Local; write them, or remove the port",
+		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by +
+			strings.Repeat("é", 510) + "…",
 	}
 	time.Sleep(time.Minute)
 	if diff := cmp.Diff(want, s.events()); diff != "" {
@@ -203,13 +210,15 @@ func TestEventsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t, translate.Options{NodeName: "n1"})
 		s.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", errors.New("no rule"))
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "",
+				errors.New("no rule"))
 		})
 		r := s.recording()
 		r.Starting()
 		r.NodeWarning("Else", "Else", "")
 		time.Sleep(time.Hour)
-		if said := s.said(); len(said) != 1 || !strings.Contains(said[0], "let a ClusterRole grant this account the verbs create and patch on events.events.k8s.io") {
+		if said := s.said(); len(said) != 1 || !strings.Contains(said[0], "let a ClusterRole grant this account the "+
+			"verbs create and patch on events.events.k8s.io") {
 			t.Errorf("said %q", said)
 		}
 	})

@@ -74,7 +74,8 @@ func (s *Source) stores() []*store {
 	core, discovery, everywhere := s.client.CoreV1(), s.client.DiscoveryV1(), metav1.NamespaceAll
 	return []*store{
 		s.store(services, &corev1.Service{}, listWatch(services, core.Services(everywhere))),
-		s.store(endpointSlices, &discoveryv1.EndpointSlice{}, listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
+		s.store(endpointSlices, &discoveryv1.EndpointSlice{},
+			listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
 		s.store(node, &corev1.Node{}, listWatch(node, core.Nodes())),
 	}
 }

@@ -58,7 +58,8 @@ func newAPIServer(t *testing.T, opts translate.Options, objects ...runtime.Objec
 	s := &apiServer{Clientset: fake.NewClientset(objects...), t: t, store: service.NewStore(), log: log, hook: hook}
 	s.cache = translate.NewCache(s.store, opts, log)
 	s.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		err := s.refused(a.GetVerb(), a.GetResource().Resource, a.(clienttesting.ListAction).GetListRestrictions().Fields.String())
+		err := s.refused(a.GetVerb(), a.GetResource().Resource,
+			a.(clienttesting.ListAction).GetListRestrictions().Fields.String())
 		return err != nil, nil, err
 	})
 	s.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
@@ -150,7 +151,8 @@ func (s *apiServer) update(objects ...any) {
 // cartAt is Service cart with a ClusterIP, and its slice with an endpoint.
 func cartAt(t *testing.T, addr string) (*corev1.Service, *discoveryv1.EndpointSlice) {
 	svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
-		fixture.Slice("cart-x", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"], hints: {forZones: [{name: z1}]}}, "+
+		fixture.Slice("cart-x", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"], hints: {forZones: "+
+			"[{name: z1}]}}, "+
 			"{addresses: [10.244.9.9], hints: {forZones: [{name: z2}]}}]"))
 	svc.ResourceVersion, back[0].ResourceVersion = "1", "2"
 	return svc, back[0]
@@ -194,7 +196,8 @@ func TestWatchFollows(t *testing.T) {
 		moved := slice.DeepCopy()
 		moved.Labels[discoveryv1.LabelServiceName] = "other"
 		s.update(moved)
-		s.serves("a slice that moved", cartFront+"shop/other/tcp\n  ClusterIP 10.96.0.8:80/tcp\n  -> 10.244.0.2:80 ready serving\n"+cartNine)
+		s.serves("a slice that moved", cartFront+"shop/other/tcp\n  ClusterIP 10.96.0.8:80/tcp\n  -> 10.244.0.2:80 "+
+			"ready serving\n"+cartNine)
 		check(t, s.CoreV1().Services("shop").Delete(t.Context(), "other", metav1.DeleteOptions{}))
 		s.serves("a Service that is gone", cartFront)
 
@@ -208,7 +211,8 @@ func TestWatchFollows(t *testing.T) {
 		check(t, s.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
 		s.serves("without a Node", cartFront)
 		want := []string{
-			"info: watching API server https://api:6443", "info: API server https://api:6443: 1 Services and 1 EndpointSlices listed",
+			"info: watching API server https://api:6443",
+			"info: API server https://api:6443: 1 Services and 1 EndpointSlices listed",
 			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, s.said()); diff != "" {
@@ -237,7 +241,8 @@ func TestRelistLosesNothing(t *testing.T) {
 		_, err := s.CoreV1().Services("shop").Create(t.Context(), fresh, metav1.CreateOptions{})
 		check(t, err)
 		time.Sleep(10 * time.Minute)
-		s.serves("while it is away", cartFront+"  -> 10.244.0.1:80 ready serving\n"+cartNine+"shop/gone/tcp\n  ClusterIP 10.96.0.8:80/tcp\n")
+		s.serves("while it is away", cartFront+"  -> 10.244.0.1:80 ready serving\n"+cartNine+"shop/gone/tcp\n  "+
+			"ClusterIP 10.96.0.8:80/tcp\n")
 
 		expired := map[string]bool{}
 		s.refuseWith(func(verb, resource, _ string) error {
@@ -254,7 +259,8 @@ func TestRelistLosesNothing(t *testing.T) {
 		}
 		want := []string{ // in any order
 			"info: API server https://api:6443 answers again",
-			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. Services are served as they are until it does",
+			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. Services are served as " +
+				"they are until it does",
 			"warning: node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(s.said()))); diff != "" {
@@ -289,7 +295,8 @@ func TestStartWithoutServer(t *testing.T) {
 			t.Errorf("noticed after %v that it is there", took)
 		}
 		s.serves("when it is there", cartFront+"  -> 10.244.0.1:80 ready serving\n  -> 10.244.9.9:80 ready serving\n")
-		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") || !strings.Contains(said, "1 Services and 1 EndpointSlices listed") {
+		if said := fmt.Sprint(s.said()); !strings.Contains(said, "answers again") ||
+			!strings.Contains(said, "1 Services and 1 EndpointSlices listed") {
 			t.Error("said:", said)
 		}
 	})
@@ -304,7 +311,8 @@ func TestRefusals(t *testing.T) {
 			s.refuseWith(func(verb, resource, _ string) error {
 				for _, v := range verbs {
 					if v == verb && resource == "endpointslices" {
-						return apierrors.NewForbidden(schema.GroupResource{Group: "discovery.k8s.io", Resource: resource}, "", errors.New("no rule"))
+						return apierrors.NewForbidden(schema.GroupResource{Group: "discovery.k8s.io", Resource: resource}, "",
+							errors.New("no rule"))
 					}
 				}
 				return nil
@@ -321,8 +329,10 @@ func TestRefusals(t *testing.T) {
 		forbid("watch")
 		time.Sleep(30 * time.Minute)
 		said := s.said()
-		if len(said) != 1 || !strings.HasPrefix(said[0], "error: API server https://api:6443 refuses to watch endpointslices.discovery.k8s.io: ") ||
-			!strings.HasSuffix(said[0], "; let a ClusterRole grant this account the verb watch on endpointslices.discovery.k8s.io") {
+		if len(said) != 1 || !strings.HasPrefix(said[0],
+			"error: API server https://api:6443 refuses to watch endpointslices.discovery.k8s.io: ") ||
+			!strings.HasSuffix(said[0], "; let a ClusterRole grant this account the verb watch on "+
+				"endpointslices.discovery.k8s.io") {
 			t.Errorf("said %q", said)
 		}
 		forbid()
@@ -339,8 +349,10 @@ func TestSelectors(t *testing.T) {
 		old       bool // the server cannot select by ClusterIP
 		want      string
 	}{
-		{"", false, "services !service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name spec.clusterIP!=None"},
-		{"ours", false, "services !service.kubernetes.io/headless,service.kubernetes.io/service-proxy-name=ours spec.clusterIP!=None"},
+		{"", false, "services !service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name " +
+			"spec.clusterIP!=None"},
+		{"ours", false, "services !service.kubernetes.io/headless,service.kubernetes.io/service-proxy-name=ours " +
+			"spec.clusterIP!=None"},
 		{"", true, "services !service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name "},
 	} {
 		t.Run(c.want, func(t *testing.T) {
@@ -357,11 +369,13 @@ func TestSelectors(t *testing.T) {
 				asked := map[string]string{}
 				for _, a := range s.Actions() {
 					if w, ok := a.(clienttesting.WatchAction); ok {
-						asked[a.GetResource().Resource] = fmt.Sprintf("%s %s %s", a.GetResource().Resource, w.GetWatchRestrictions().Labels, w.GetWatchRestrictions().Fields)
+						asked[a.GetResource().Resource] = fmt.Sprintf("%s %s %s", a.GetResource().Resource,
+							w.GetWatchRestrictions().Labels, w.GetWatchRestrictions().Fields)
 					}
 				}
 				want := map[string]string{
-					"services": c.want, "endpointslices": "endpointslices !service.kubernetes.io/headless ", "nodes": "nodes  metadata.name=n1",
+					"services": c.want, "endpointslices": "endpointslices !service.kubernetes.io/headless ",
+					"nodes": "nodes  metadata.name=n1",
 				}
 				if diff := cmp.Diff(want, asked); diff != "" {
 					t.Errorf("asked (-want +got)\n%s", diff)
