@@ -72,7 +72,9 @@ http {
 			t.Errorf("%s: curl has %d bytes, want %d", url, len(got), len(want))
 		}
 	}
-	r := d.RecordWhere("of curl's connection", func(r bed.Record) bool { return r.OriginalDst == bed.HostPort(bed.IP4, 80) })
+	r := d.RecordWhere("of curl's connection", func(r bed.Record) bool {
+		return r.OriginalDst == bed.HostPort(bed.IP4, 80)
+	})
 	if r.BytesFromEndpoint < 3*int64(len(page)) || r.Outcome != "ok" {
 		t.Errorf("three pages over one connection were recorded as %s, %d bytes", r, r.BytesFromEndpoint)
 	}

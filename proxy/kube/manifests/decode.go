@@ -26,7 +26,6 @@ type decoded struct {
 	other    string           // the kind, if it is one that is not read
 	warnings []string         // the object is served nevertheless
 	err      error            // why it is refused
-	broken   bool             // … because the text is no YAML
 }
 
 // header is the part of an object that identifies it, and the items of a list.
