@@ -11,7 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/dirwatch"
 )
 
 // When changes of the file are read.
@@ -71,7 +71,7 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 // reads the file after events in its directory, so that it follows editors that replace the file, and the symbolic
 // links of a mounted ConfigMap.
 func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogger, changed func()) {
-	watcher := platform.NewDirWatcher(func(err error) {
+	watcher := dirwatch.New(func(err error) {
 		log.WithError(err).Warnf("Changes of the configuration file are found by polling, every %v", rescanPeriod)
 	})
 	defer watcher.Close()

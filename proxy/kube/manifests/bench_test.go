@@ -12,7 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"sigs.k8s.io/yaml"
 
-	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/dirwatch"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/service"
 )
@@ -133,7 +133,7 @@ func BenchmarkOneChange(b *testing.B) {
 				}
 				text, err := os.ReadFile(path)
 				check(b, err)
-				n := platform.NewDirWatcher(nil)
+				n := dirwatch.New(nil)
 				b.Cleanup(n.Close)
 				for i := 0; b.Loop(); i++ {
 					to := fmt.Appendf(nil, "- 10.244.%d.7", 1+i%2)

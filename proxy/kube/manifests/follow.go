@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/dirwatch"
 )
 
 // When changes of files are read.
@@ -19,7 +19,7 @@ const (
 )
 
 // watchDirs watches the directories of the locations and those around them.
-func watchDirs(w *platform.DirWatcher, locations []*location) {
+func watchDirs(w *dirwatch.Watcher, locations []*location) {
 	for _, l := range locations {
 		if l.stream {
 			continue
@@ -57,7 +57,7 @@ func (p *pending) add(path string, locations []*location) bool {
 }
 
 // followChanges reads changes until ctx ends.
-func (s *Source) followChanges(ctx context.Context, w *platform.DirWatcher) {
+func (s *Source) followChanges(ctx context.Context, w *dirwatch.Watcher) {
 	rescan := time.NewTicker(rescanPeriod)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
@@ -94,7 +94,7 @@ func (s *Source) followChanges(ctx context.Context, w *platform.DirWatcher) {
 
 // readChanges reads what changed, as one change: files that had events, even if their times did not change, and after
 // lost events all files that differ from what was read.
-func (s *Source) readChanges(changed pending, w *platform.DirWatcher) {
+func (s *Source) readChanges(changed pending, w *dirwatch.Watcher) {
 	files := map[*file]struct{}{}
 	if changed.all {
 		for _, l := range s.locations {

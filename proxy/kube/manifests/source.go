@@ -11,7 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/dirwatch"
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
@@ -53,7 +53,7 @@ func (s *Source) Run(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	watcher := platform.NewDirWatcher(func(err error) { // before the first reading, so that no change is missed
+	watcher := dirwatch.New(func(err error) { // before the first reading, so that no change is missed
 		s.log.WithError(err).Warnf("watch manifests: changes are found by polling, every %v", rescanPeriod)
 	})
 	defer watcher.Close()

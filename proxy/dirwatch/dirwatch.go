@@ -1,4 +1,5 @@
-package platform
+// Package dirwatch reports changes in directories: those of manifests and of the configuration file.
+package dirwatch
 
 import (
 	"os"
@@ -6,9 +7,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// DirWatcher reports changes in directories. The host may refuse to watch (its limits are low) and loses events, so
+// Watcher reports changes in directories. The host may refuse to watch (its limits are low) and loses events, so
 // callers also poll from time to time. It is used by one goroutine.
-type DirWatcher struct {
+type Watcher struct {
 	Events <-chan fsnotify.Event // Name is the path
 	Lost   <-chan error          // events were lost
 
@@ -17,9 +18,9 @@ type DirWatcher struct {
 	refused func(error)            // nil: was called
 }
 
-// NewDirWatcher returns a watcher of no directory yet. Refused is called once if the host refuses.
-func NewDirWatcher(refused func(error)) *DirWatcher {
-	w := &DirWatcher{dirs: map[string]os.FileInfo{}, refused: refused}
+// New returns a watcher of no directory yet. Refused is called once if the host refuses.
+func New(refused func(error)) *Watcher {
+	w := &Watcher{dirs: map[string]os.FileInfo{}, refused: refused}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.refuse(err)
@@ -30,13 +31,13 @@ func NewDirWatcher(refused func(error)) *DirWatcher {
 }
 
 // Close ends watching.
-func (w *DirWatcher) Close() {
+func (w *Watcher) Close() {
 	if w.watcher != nil {
 		_ = w.watcher.Close() // nothing depends on it any more
 	}
 }
 
-func (w *DirWatcher) refuse(err error) {
+func (w *Watcher) refuse(err error) {
 	if w.refused != nil {
 		w.refused(err)
 		w.refused = nil
@@ -45,7 +46,7 @@ func (w *DirWatcher) refuse(err error) {
 
 // Add watches a directory, if it exists. Called again for the same path, it finds out whether the directory was
 // replaced by another, and watches that one.
-func (w *DirWatcher) Add(dir string) {
+func (w *Watcher) Add(dir string) {
 	if w.watcher == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package platform
+package dirwatch
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 )
 
 // A directory that replaced another is watched once it is added again.
-func TestDirWatcherFollowsAReplacedDirectory(t *testing.T) {
+func TestReplacedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "watched")
-	w := NewDirWatcher(func(err error) { t.Error(err) })
+	w := New(func(err error) { t.Error(err) })
 	defer w.Close()
 	reports := func(name string) {
 		t.Helper()
