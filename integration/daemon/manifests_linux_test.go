@@ -82,7 +82,7 @@ func TestBrokenDocument(t *testing.T) {
 	d.Apply(broken + b.Simple("other", "10.96.1.2", 1).String())
 	b.ServedBy("10.96.1.2", "pod1")
 	b.ServedBy("10.96.1.1", "pod0")
-	for _, want := range []string{bed.Manifest + ": document 1 (line 1)", "service shop/good: spec.ports.port: "} {
+	for _, want := range []string{bed.Manifest + ": document 1 (line 2)", "service shop/good: spec.ports.port: "} {
 		if !strings.Contains(d.Log.String(), want) {
 			t.Errorf("the log does not contain %q", want)
 		}
