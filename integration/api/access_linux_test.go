@@ -21,7 +21,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// TestAPIAccess has portald run as somebody whose rights are what they are.
+// TestAPIAccess runs portald with limited RBAC rights.
 func TestAPIAccess(t *testing.T) {
 	topology.Require(t, "setpriv")
 	b := apibed.New(t, 2, 1, "--user=jane")
@@ -29,8 +29,8 @@ func TestAPIAccess(t *testing.T) {
 	t.Run("as deployed", func(t *testing.T) { t.Parallel(); asDeployed(b.As(t)) })
 }
 
-// How long a right may be missing before that is said, and how long all may take until it is: tries are far apart by
-// then.
+// A missing right is logged only after refusalGrace. With the growing retry interval the log line can take until
+// refusalSaid.
 const (
 	refusalGrace = 20 * time.Second
 	refusalSaid  = refusalGrace + 35*time.Second
@@ -39,8 +39,8 @@ const (
 var refusal = regexp.MustCompile(`level=error msg="API server \S+ refuses to (list|watch) (\S+): ` +
 	`.*grant this account the verb (list|watch) on (\S+)"`)
 
-// allowedInPart is a user who may see all that a service proxy sees, but for EndpointSlices. What is missing is said,
-// and nothing else, and not while it may come yet; once it has, Services are served.
+// allowedInPart runs portald as a user without rights to EndpointSlices. The log names the missing right, but not
+// within the grace period, and no other right. Once the right is granted, Services are served.
 func allowedInPart(b *apibed.Bed) {
 	s, o := b.Sites[1], newObjects(b, "in-part")
 	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)
@@ -49,39 +49,37 @@ func allowedInPart(b *apibed.Bed) {
 	d := s.Launch(nil, b.Flags(s, "--kubeconfig="+b.API.Kubeconfig("jane"))...)
 	time.Sleep(refusalGrace - time.Since(began) - time.Second)
 	if refusal.MatchString(d.Log.String()) {
-		b.Error("the right was missed before its time")
+		b.Error("the missing right was logged within the grace period")
 	}
 	if !bed.Within(refusalSaid-time.Since(began), func() bool { return refusal.MatchString(d.Log.String()) }) {
-		b.Fatalf("waited %v for the missing right to be named", refusalSaid)
+		b.Fatalf("waited %v for the log to name the missing right", refusalSaid)
 	}
-	b.Logf("said after %v", since(began))
+	b.Logf("logged after %v", since(began))
 	allow(b, "jane", "services", "nodes", "endpointslices")
 	began = time.Now()
-	if !bed.Within(refusalSaid, func() bool {
-		return apibed.Outcome(apibed.NoReplyTimeout, s.Client, "tcp",
-			to) == "b0"
-	}) {
+	served := func() bool { return apibed.Outcome(apibed.NoReplyTimeout, s.Client, "tcp", to) == "b0" }
+	if !bed.Within(refusalSaid, served) {
 		b.Errorf("not served %v after the right was granted", refusalSaid)
 	}
 	b.Logf("served %v after the right was granted", since(began))
 	for _, said := range refusal.FindAllStringSubmatch(d.Log.String(), -1) {
 		if verb, what := said[1], said[2]; what != "endpointslices.discovery.k8s.io" || said[3] != verb || said[4] != what {
-			b.Errorf("said %q", said[0])
+			b.Errorf("unexpected log line %q", said[0])
 		}
 	}
 	strikeOut(d.Log, refusal)
 }
 
-// allow strikes out what is said at the level of errors and expected.
-func strikeOut(t *bed.Output, said *regexp.Regexp) {
+// strikeOut replaces expected error lines in the log, so that they do not fail the test.
+func strikeOut(t *bed.Output, expected *regexp.Regexp) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	rest := said.ReplaceAllString(t.Buf.String(), "(expected)")
+	rest := expected.ReplaceAllString(t.Buf.String(), "(expected)")
 	t.Buf.Reset()
 	t.Buf.WriteString(rest)
 }
 
-// allow lets a user list and watch these and no others. What there is not yet, the API server makes.
+// allow grants a user list and watch on these resources and no others. Updates create the objects if they are missing.
 func allow(b *apibed.Bed, user string, resources ...string) {
 	b.Helper()
 	rbac, name := b.API.Admin.RbacV1(), metav1.ObjectMeta{Name: "portald-of-" + user}
@@ -97,16 +95,16 @@ func allow(b *apibed.Bed, user string, resources ...string) {
 	b.Sites[0].Must(err)
 }
 
-// deployed are the folders of deploy, and the namespaces that they put everything in.
+// The kustomizations in deploy, and the namespaces of their objects.
 const (
 	replaceFolder, replaceIn = "../../deploy/kustomize/replace", "kube-system"
 	besideFolder, besideIn   = "../../deploy/kustomize/beside", "portald"
 )
 
-// asDeployed has the API server take what deploy has, and portald run by that: with its configuration, in the way of a
-// pod, as its ServiceAccount, and with its capabilities.
+// asDeployed applies the manifests of deploy to the API server and runs portald accordingly: with their configuration,
+// in-cluster access, ServiceAccount and capabilities.
 func asDeployed(b *apibed.Bed) {
-	b.API.Namespace(b, besideIn) // a dry run does not make it, and the rest would be refused for that
+	b.API.Namespace(b, besideIn) // a dry run does not create the namespace that the other objects need
 	for _, folder := range []string{replaceFolder, besideFolder} {
 		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
 	}
@@ -132,27 +130,27 @@ func asDeployed(b *apibed.Bed) {
 	if code := d.Stop(); code != 0 {
 		b.Errorf("portald ended with code %d", code)
 	}
-	if said := d.Log.String(); strings.Contains(said, "refuses") {
-		b.Errorf("it may not do all that it does:\n%s", said)
+	if log := d.Log.String(); strings.Contains(log, "refuses") {
+		b.Errorf("portald lacks rights:\n%s", log)
 	}
 	if rules := s.Rules(); strings.Contains(rules, "PORTALD") {
-		b.Errorf("it could not remove its rules:\n%s", rules)
+		b.Errorf("portald did not remove its rules:\n%s", rules)
 	}
 }
 
-// kubectl is for what is in no namespace, or names its own.
+// kubectl runs kubectl for objects without a namespace, or with a namespace among the arguments.
 func kubectl(b *apibed.Bed, args ...string) string {
 	b.Helper()
 	cmd := b.API.Kubectl(b.Context(), args...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
-		b.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, said.String())
+		b.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, errOut.String())
 	}
 	return out.String()
 }
 
-// inPod puts a token where the kubelet would, on the file system that these tests have for themselves.
+// inPod writes a token to the path that the kubelet uses, on the private file system of these tests.
 func inPod(b *apibed.Bed, token string) {
 	b.Helper()
 	const folder = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -21,13 +21,13 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// The ports at which pods tell whom they see.
+// Ports at which pods answer with the client address that they see.
 const (
 	seesPort   = 8091
 	headerPort = 8092
 )
 
-// seesClient has endpoints of both nodes see the client's own address, by TCP and UDP and in both families.
+// seesClient checks that endpoints on both nodes see the client's own address, over TCP and UDP and in both families.
 func seesClient(b *apibed.Bed, n *cluster.Namespace) {
 	for _, pod := range []string{"a1", "b1"} {
 		tellsClient(b, pod)
@@ -52,19 +52,19 @@ func seesClient(b *apibed.Bed, n *cluster.Namespace) {
 		b.AnswersBoth(pod, bed.HostPort(ip6, 81), "a1 "+pod.IPv6.String(), "b1 "+pod.IPv6.String())
 	}
 	b.AnswersBoth(here.Client, bed.HostPort(ip, 81), "a1 "+here.Client.IPv4.String(), "b1 "+here.Client.IPv4.String())
-	// What a pod of another node answers to a client there does not pass this node, so that pod sees the node.
+	// The reply of a remote pod to a client on that pod's node would bypass this node, so that pod sees the node.
 	elsewhere := b.Sites[1].Client
 	b.Answers(elsewhere, "tcp", bed.HostPort(here.Node.IPv4.String(), nodePortOf(s, "tcp")),
 		"a1 "+elsewhere.IPv4.String(), "b1 "+here.Node.IPv4.String())
 	b.Answers(elsewhere, "udp", bed.HostPort(here.Node.IPv6.String(), nodePortOf(s, "udp")),
 		"a1 "+elsewhere.IPv6.String(), "b1 "+here.Node.IPv6.String())
-	// And a pod believes no packet that seems to come from itself.
+	// A pod drops packets with its own source address, so hairpin connections show the node.
 	b.AnswersBoth(b.Pod("a1"), bed.HostPort(ip, 81), "a1 "+gateway(here).String(), "b1 "+b.Pod("a1").IPv4.String())
 	annotated(n, "cart", 82, nil)
 	b.AnswersBoth(here.Client, bed.HostPort(ip, 82), "a1 "+gateway(here).String(), "b1 "+here.Node.IPv4.String())
 }
 
-// tellsClient has a pod tell clients its name and the address it sees.
+// tellsClient starts a server in a pod that answers with the pod's name and the client address that it sees.
 func tellsClient(b *apibed.Bed, pod string) {
 	b.Helper()
 	site, host := b.Sites[pod[0]-'a'], b.Pod(pod)
@@ -80,7 +80,7 @@ func tellsClient(b *apibed.Bed, pod string) {
 			if err != nil {
 				return
 			}
-			_, _ = c.WriteTo([]byte(pod+" "+seen(from)), from) // the client judges
+			_, _ = c.WriteTo([]byte(pod+" "+seen(from)), from) // the client checks the answer
 		}
 	})
 	b.Cleanup(func() { c.Close(); answering.Wait() })
@@ -88,7 +88,7 @@ func tellsClient(b *apibed.Bed, pod string) {
 
 func seen(a net.Addr) string { return netip.MustParseAddrPort(a.String()).Addr().Unmap().String() }
 
-// proxyHeader has endpoints be told the client by a header of the PROXY protocol, and UDP go as before.
+// proxyHeader checks that endpoints get the client address in a PROXY protocol header, and that UDP is unchanged.
 func proxyHeader(b *apibed.Bed, n *cluster.Namespace) {
 	here := b.Sites[0]
 	for _, pod := range []string{"a1", "b1"} {
@@ -111,8 +111,8 @@ func proxyHeader(b *apibed.Bed, n *cluster.Namespace) {
 	})
 }
 
-// readsHeader has a pod take connections that begin with a header of the PROXY protocol's version 2, and tell clients
-// its name and what the header says.
+// readsHeader starts a server in a pod that reads a PROXY protocol header, version 2, and answers with the pod's name
+// and the content of the header.
 func readsHeader(b *apibed.Bed, pod string) {
 	b.Helper()
 	b.Sites[pod[0]-'a'].Serve(b.Pod(pod), headerPort, func(c *net.TCPConn) {
@@ -124,8 +124,8 @@ func readsHeader(b *apibed.Bed, pod string) {
 	})
 }
 
-// header reads one for TCP over IPv4: a signature, version and command, family and protocol, the length of what
-// follows, two addresses and two ports. It may have more, of which nothing is said here.
+// header reads a header for TCP over IPv4: signature, version and command, family and protocol, length, two addresses
+// and two ports. Further fields are ignored.
 func header(c io.Reader) (string, error) {
 	start := make([]byte, 16)
 	if _, err := io.ReadFull(c, start); err != nil {

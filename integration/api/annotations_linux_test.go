@@ -18,8 +18,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// annotated sets portald's settings of a Service, and moves the first two of its ports to another number, which tells
-// that the settings are in force as soon as clients are answered there.
+// annotated sets portald's annotations of a Service and changes the number of its first two ports: once clients are
+// answered at the new number, the settings are in effect.
 func annotated(n *cluster.Namespace, service string, port int32, settings map[string]string) {
 	n.Helper()
 	n.ChangeService(service, func(s *corev1.Service) {
@@ -31,11 +31,11 @@ func annotated(n *cluster.Namespace, service string, port int32, settings map[st
 	})
 }
 
-// dials are as many as the Service says, and may each take as long as it says.
+// dials checks that the number of connect attempts and their timeouts follow the Service's annotations.
 func dials(b *apibed.Bed, n *cluster.Namespace) {
 	site := b.Sites[0]
 	s := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})
-	for i := range 4 { // nobody has these addresses, and nobody says so
+	for i := range 4 { // unused addresses, without an ICMP error
 		n.Pod(fmt.Sprint("silent", i), "cart", "a", &topology.Host{IPv4: netip.AddrFrom4([4]byte{10, 244, 0, byte(201 + i)})})
 	}
 	for i, want := range []struct {
@@ -52,7 +52,7 @@ func dials(b *apibed.Bed, n *cluster.Namespace) {
 		b.Eventually(fmt.Sprintf("%d dials", len(want.atLeast)), func() bool {
 			a, _ := bed.AskWithin(apibed.AnswerTimeout, site.Client, "tcp", bed.HostPort(s.Spec.ClusterIP, port))
 			if !a.Client.IsValid() {
-				return false // it is not served yet
+				return false // the new port is not served yet
 			}
 			r = site.D.RecordOf(a)
 			return r.Outcome == "dial_failed" && len(r.Attempts) == len(want.atLeast)
@@ -65,7 +65,7 @@ func dials(b *apibed.Bed, n *cluster.Namespace) {
 	}
 }
 
-// idleTimeouts end what is silent for as long as the Service says.
+// idleTimeouts checks that idle connections and sessions end after the timeouts of the Service's annotations.
 func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 	site := b.Sites[0]
 	s := n.Service("cart", corev1.ServiceSpec{Ports: append(apibed.Web(),
@@ -97,7 +97,7 @@ func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 	}
 }
 
-// holds has a pod take connections at a port of its own, and keep them until the test ends whatever the client does.
+// holds starts a server in a pod, at a free port, that keeps connections open until the test ends.
 func holds(b *apibed.Bed, pod string) int32 {
 	b.Helper()
 	const port = 8090
@@ -110,7 +110,7 @@ func holds(b *apibed.Bed, pod string) int32 {
 	return port
 }
 
-// open connects, and leaves the connection open until the test ends.
+// open connects and keeps the connection open until the test ends.
 func open(b *apibed.Bed, client *topology.Host, address string) net.Conn {
 	b.Helper()
 	c, err := bed.Dial(apibed.ChangeTimeout, client, "tcp", address)
@@ -121,7 +121,7 @@ func open(b *apibed.Bed, client *topology.Host, address string) net.Conn {
 	return c
 }
 
-// connectionLimit turns away what is more than the Service says, until there is room again.
+// connectionLimit checks that connections above the limit of the Service are refused until others have ended.
 func connectionLimit(b *apibed.Bed, n *cluster.Namespace) {
 	site := b.Sites[0]
 	s := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})
@@ -137,13 +137,13 @@ func connectionLimit(b *apibed.Bed, n *cluster.Namespace) {
 		}
 	}
 	if a, err := bed.Ask(site.Client, "tcp", address); err == nil {
-		b.Errorf("the third at a time is answered by %s", a.Pod)
+		b.Errorf("the third concurrent connection is answered by %s", a.Pod)
 	}
 	refusal := func(r bed.Record) bool { return r.Outcome == "limit" && r.Service == "connection-limit/cart:http" }
 	if r := site.D.RecordWhere("of a refusal", refusal); r.Endpoint != "" {
 		b.Errorf("refused after a dial: %s", r)
 	}
-	b.Answers(b.Sites[1].Client, "tcp", address, "a0") // another node has a limit of its own
+	b.Answers(b.Sites[1].Client, "tcp", address, "a0") // the limit is per node
 	held[0].Close()
 	b.Answers(site.Client, "tcp", address, "a0")
 }

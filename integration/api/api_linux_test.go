@@ -6,8 +6,8 @@ import (
 	"github.com/portald/portald/integration/apibed"
 )
 
-// TestAPI is one test with parts, for a control plane takes seconds to start. Nodes a and b are served throughout; the
-// others are for parts that have portald run in ways of their own.
+// TestAPI runs all parts with one control plane, which takes seconds to start. portald serves nodes a and b throughout;
+// the other nodes are for parts that run portald with other flags.
 func TestAPI(t *testing.T) {
 	b := apibed.New(t, 10, 3)
 	b.ServeAll(b.Sites[:2], "--external-ip-cidrs=203.0.113.192/26")

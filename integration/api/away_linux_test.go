@@ -10,28 +10,27 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// linkCut has the control plane's host out of reach: packets are lost. The API server is the same when it is over.
+// linkCut drops all packets to the control plane's host for a time. The API server keeps running.
 func (f *faults) linkCut() {
 	m := f.newMissed()
 	f.underTraffic(func() {
 		f.link("-I")
 		m.happen()
 		if !bed.Within(noticed, func() bool { return said(f.site.D, isAway) > said(f.site.D, isBack) }) {
-			f.Errorf("waited %v for the loss to be said", noticed)
+			f.Errorf("waited %v for the log to report the loss", noticed)
 		}
 		f.healthy()
 		if got := apibed.Outcome(apibed.AnswerTimeout, f.site.Client, "tcp", m.gone); got != "a0" {
-			f.Errorf("a Service that is known meets %s, want a0", got)
+			f.Errorf("a client of a known Service gets %s, want a0", got)
 		}
 		f.link("-D")
 	}, m.known)
 }
 
-// noticed is how long the daemon may take to see that nothing comes any more: silence, a question, and tries at
-// intervals.
+// noticed is the time in which the daemon must detect the loss: idle time, a ping timeout, and retries.
 const noticed = 30 * time.Second
 
-// link inserts or deletes rules by which no packet goes between the node and the control plane's host.
+// link inserts or deletes rules that drop all packets between the node and the control plane's host.
 func (f *faults) link(verb string) {
 	f.Helper()
 	control := f.API.Host.IPv4.String()
@@ -40,8 +39,8 @@ func (f *faults) link(verb string) {
 		"icmp-net-unreachable")
 }
 
-// standsStill has the daemon miss changes, and then meet another API server that cannot tell it which they were: it
-// lists anew.
+// standsStill makes the daemon miss changes. The API server then restarts without watch history, so that the daemon has
+// to list all objects again.
 func (f *faults) standsStill() {
 	m := f.newMissed()
 	f.site.D.Signal(syscall.SIGSTOP)
@@ -52,10 +51,10 @@ func (f *faults) standsStill() {
 	m.known()
 }
 
-// missed are changes that happen while nobody can tell the daemon of them.
+// missed is a set of changes that the daemon cannot watch.
 type missed struct {
 	*faults
-	gone, bare, moved, again, fresh, anew string // where clients dial
+	gone, bare, moved, again, fresh, anew string // addresses of the Services
 }
 
 func (f *faults) newMissed() *missed {
@@ -69,8 +68,8 @@ func (f *faults) newMissed() *missed {
 	return m
 }
 
-// happen deletes a Service, the endpoints of another, moves a third, and makes a fourth that is new and a fifth that
-// only its name has in common with one that was.
+// happen deletes the Service gone and the slice of bare, gives moved another endpoint, creates fresh, and deletes and
+// creates again.
 func (m *missed) happen() {
 	m.Helper()
 	m.remove("gone")
@@ -81,7 +80,7 @@ func (m *missed) happen() {
 	m.anew = m.service("again", bed.PodPort, m.pods(1)...)
 }
 
-// known waits until the daemon serves what is, and nothing of what was.
+// known waits until the daemon serves the current objects and no deleted ones.
 func (m *missed) known() {
 	m.Helper()
 	m.meet(m.fresh, "a2")
@@ -93,7 +92,7 @@ func (m *missed) known() {
 		m.meet(m.again, apibed.NoReply)
 	}
 	if rules := m.site.Rules(); strings.Contains(rules, "faults/gone") {
-		m.Errorf("rules of a Service that was deleted:\n%s", rules)
+		m.Errorf("rules of a deleted Service:\n%s", rules)
 	}
 	for _, name := range []string{"bare", "moved", "fresh", "again"} {
 		m.remove(name)

@@ -16,8 +16,8 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// goingBack takes a node from each mode back to kube-proxy, by the steps of the README. In the end there is nothing
-// on it that would not be there had portald never been.
+// goingBack returns a node from each mode to kube-proxy, by the steps in the documentation. Afterwards the node is as
+// if portald had never run on it.
 func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[9]
 	cart := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: apibed.Web()})
@@ -29,7 +29,7 @@ func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 	restore(s.Bed, undone(kubeProxy), "iptables-nft", "ip6tables-nft")
 	never := everything(s.Bed)
 	if want == never || !strings.Contains(want, "KUBE-SVC-") {
-		b.Fatalf("the rules of a kube-proxy are not to be seen in\n%s", want)
+		b.Fatalf("no rules of kube-proxy in\n%s", want)
 	}
 	answers := func(step string) {
 		b.Helper()
@@ -60,7 +60,7 @@ func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 		end(run(name, m...))
 		answers(name + ", ended")
 		d := run(name + " to userspace")
-		b.Eventually(name+" the rules of the mode before to go", func() bool {
+		b.Eventually(name+" the rules of the previous mode to be removed", func() bool {
 			return !strings.Contains(strings.ReplaceAll(everything(s.Bed), "KUBE-KUBELET", ""), "KUBE-SVC-") &&
 				!strings.Contains(everything(s.Bed), "KUBE-GUARD") &&
 				!strings.Contains(s.Ruleset(), "kube-proxy") && !strings.Contains(s.Ruleset(), "table ip portald") &&
@@ -70,19 +70,19 @@ func goingBack(b *apibed.Bed, n *cluster.Namespace) {
 		end(d)
 		end(run(name+", ready to leave", "--on-exit=remove"))
 		if got := everything(s.Bed); got != want {
-			b.Errorf("%s: (-a node where portald never was +this one)\n%s", name, cmp.Diff(strings.Split(want, "\n"),
+			b.Errorf("%s: (-a node without portald +this node)\n%s", name, cmp.Diff(strings.Split(want, "\n"),
 				strings.Split(got, "\n")))
 		}
 		restore(s.Bed, undone(kubeProxy), "iptables-nft", "ip6tables-nft")
 		if legacy := legacyTables(s.Bed); !strings.Contains(name, "legacy") && legacy != "" {
-			b.Errorf("%s: tables of iptables-legacy were made: %q", name, legacy)
+			b.Errorf("%s: tables of iptables-legacy were created: %q", name, legacy)
 		} else if strings.Contains(name, "legacy") {
-			break // once made, they stay
+			break // they stay once created
 		}
 	}
 }
 
-// restore gives rules to commands of iptables.
+// restore passes rules to iptables-restore commands.
 func restore(b *bed.Bed, rules string, commands ...string) {
 	b.Helper()
 	for _, c := range commands {
@@ -95,7 +95,7 @@ func restore(b *bed.Bed, rules string, commands ...string) {
 	}
 }
 
-// undone takes away what rules put there, but for rules in chains that go with them.
+// undone returns the commands that remove rules; rules in chains of their own are removed with the chains.
 func undone(rules string) string {
 	var out, gone []string
 	for line := range strings.Lines(rules) {
@@ -118,11 +118,11 @@ func undone(rules string) string {
 var (
 	emptyChain = regexp.MustCompile(`(?m)^\tchain [A-Z]+ \{\n\t\ttype .* policy accept;\n\t\}\n\n?`)
 	emptyTable = regexp.MustCompile(`(?m)^(# Warning: .*\n)?table \w+ \w+ \{\n\n?\}\n`)
-	hostsOwn   = regexp.MustCompile(`(?m)^.* table local .*\n|<.*`) // routes that come with addresses, states of links
+	hostsOwn   = regexp.MustCompile(`(?m)^.* table local .*\n|<.*`) // routes of local addresses, link states
 	counts     = regexp.MustCompile(`counter packets \d+ bytes \d+`)
 )
 
-// everything is all that portald may leave on a node in any mode.
+// everything returns all state of the node that portald can change in any mode.
 func everything(b *bed.Bed) string {
 	b.Helper()
 	ruleset := counts.ReplaceAllString(b.Ruleset(), "counter")
@@ -139,7 +139,7 @@ func everything(b *bed.Bed) string {
 	return strings.Join(all, "\n")
 }
 
-// inOrder has the blocks of each table in order, which is that of their making else.
+// inOrder sorts the blocks of each table, which nft lists in the order of their creation.
 func inOrder(ruleset string) string {
 	var blocks []string
 	table, block := "", ""
@@ -159,7 +159,7 @@ func inOrder(ruleset string) string {
 	return strings.Join(blocks, "")
 }
 
-// legacyTables are those that the kernel has for iptables-legacy.
+// legacyTables lists the tables of iptables-legacy in the kernel.
 func legacyTables(b *bed.Bed) (names string) {
 	b.Helper()
 	_ = b.Node.Do(func() error {
@@ -170,7 +170,7 @@ func legacyTables(b *bed.Bed) (names string) {
 	return names
 }
 
-// What a kubelet keeps on a node.
+// Rules of the kubelet.
 const kubelet = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]
@@ -187,7 +187,7 @@ COMMIT
 COMMIT
 `
 
-// What kube-proxy writes in mode iptables, for one Service.
+// Rules of kube-proxy in iptables mode, for one Service.
 const kubeProxy = `*nat
 :KUBE-SERVICES - [0:0]
 :KUBE-NODEPORTS - [0:0]

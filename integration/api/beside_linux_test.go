@@ -10,10 +10,10 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// others are the chains of a portald for a proxy name.
+// others matches the chains of a portald with a proxy name.
 var others = regexp.MustCompile(`PORTALD-[0-9A-F]{6}-`)
 
-// proxyName has two portalds on one node, each for Services of its own.
+// proxyName runs two portalds on one node, each for the Services with its proxy name.
 func proxyName(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[6]
 	b.ServeOn(s)
@@ -38,7 +38,7 @@ func proxyName(b *apibed.Bed, n *cluster.Namespace) {
 		"--healthz-bind-address=127.0.0.1:20256", "--metrics-bind-address=127.0.0.1:20249")...)
 	answers(labelled, "g0")
 	answers(plain, "a0")
-	n.Remove("a0") // each follows its own changes
+	n.Remove("a0") // each applies the changes of its own Services
 	answers(plain, apibed.Refused)
 	b.AddPods(n, "plain", "a1")
 	answers(plain, "a1")
@@ -48,13 +48,13 @@ func proxyName(b *apibed.Bed, n *cluster.Namespace) {
 	n.Kubectl("", "label", "service", "labelled", "service.kubernetes.io/service-proxy-name=other")
 	answers(labelled, "g0")
 	if rules := s.Rules(); !others.MatchString(rules) {
-		b.Errorf("it has no chains of its own:\n%s", rules)
+		b.Errorf("the second portald has no separate chains:\n%s", rules)
 	}
 	if code := d.Stop(); code != 0 {
-		b.Errorf("it ended with code %d", code)
+		b.Errorf("the second portald ended with code %d", code)
 	}
 	if rules := s.Rules(); others.MatchString(rules) {
-		b.Errorf("it has left rules behind:\n%s", rules)
+		b.Errorf("the second portald left rules behind:\n%s", rules)
 	}
 	answers(plain, "a1")
 }

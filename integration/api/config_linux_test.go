@@ -14,8 +14,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// kubeadmFile is the configuration that kubeadm gives kube-proxy, but for where the kubeconfig is, and a document of
-// our own behind it.
+// kubeadmFile returns kubeadm's configuration of kube-proxy, with another kubeconfig path, followed by a document of
+// portald's own kind.
 func kubeadmFile(b *apibed.Bed, own string) string {
 	b.Helper()
 	text, err := os.ReadFile("../../cmd/portald/config/testdata/kubeadm-1.36.yaml")
@@ -24,13 +24,13 @@ func kubeadmFile(b *apibed.Bed, own string) string {
 	}
 	const where = "/var/lib/kube-proxy/kubeconfig.conf"
 	if !strings.Contains(string(text), where) {
-		b.Fatalf("no %s in kubeadm's file", where)
+		b.Fatalf("kubeadm's file does not contain %s", where)
 	}
 	return strings.ReplaceAll(string(text), where, b.API.Kubeconfig(cluster.Proxy)) +
 		"---\napiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n" + own
 }
 
-// configFile has kube-proxy's file checked, written out and run from, and changes it while portald runs.
+// configFile checks kube-proxy's configuration file, writes it out, starts portald with it, and changes it at run time.
 func configFile(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[5]
 	records := "connectionLog: {path: " + s.RecordFile() + ", format: json}\n"
@@ -39,7 +39,7 @@ func configFile(b *apibed.Bed, n *cluster.Namespace) {
 
 	if said := s.On(s.Node, bed.Portald, "config", "check", path); !strings.Contains(said, "clusterCIDR") ||
 		!strings.Contains(said, "connectionLog.path") {
-		b.Errorf("portald config check says\n%s", said)
+		b.Errorf("portald config check prints\n%s", said)
 	}
 	if said, err := s.Try(s.Node, bed.Portald, "config", "check",
 		s.WriteManifest("bad.yaml", text+"retries: 77\nretry: 1\n")); err == nil ||
@@ -54,7 +54,7 @@ func configFile(b *apibed.Bed, n *cluster.Namespace) {
 		b.Errorf("after --init-only %s is %q", established, got)
 	}
 	if rules := s.Rules(); strings.Contains(rules, "PORTALD") {
-		b.Errorf("--init-only has left rules:\n%s", rules)
+		b.Errorf("--init-only left rules:\n%s", rules)
 	}
 
 	whole := s.Dir + "/whole.yaml"
@@ -73,7 +73,7 @@ func configFile(b *apibed.Bed, n *cluster.Namespace) {
 	configChanges(b, n, d, text)
 }
 
-// configChanges changes a configuration in force.
+// configChanges changes the configuration file of a running portald.
 func configChanges(b *apibed.Bed, n *cluster.Namespace, d *bed.Daemon, text string) {
 	silent := n.Service("silent", corev1.ServiceSpec{Ports: apibed.Web()})
 	n.Pod("silent", "silent", "f", &topology.Host{IPv4: netip.MustParseAddr("10.244.5.201")})
@@ -89,10 +89,10 @@ func configChanges(b *apibed.Bed, n *cluster.Namespace, d *bed.Daemon, text stri
 	}
 	b.Eventually("the four dials of the default", func() bool { n, _ := dials(); return n == 4 })
 	if strings.Contains(d.Log.String(), "level=debug") {
-		b.Error("the log is as verbose as if it had been asked to")
+		b.Error("the log has debug lines before the log level was changed")
 	}
 	d.WriteManifest("config.yaml", text+"connectTimeouts: [600ms]\nlog: {level: debug}\nudpMaxSessions: 9000\n")
-	b.Eventually("the changes to be said", func() bool {
+	b.Eventually("the log to report the changes", func() bool {
 		said := d.Log.String()
 		return strings.Contains(said, "connectTimeouts changed from") && strings.Contains(said, "log.level changed") &&
 			strings.Contains(said, "udpMaxSessions changed from 4096 to 9000: takes effect at the next start")
@@ -105,7 +105,7 @@ func configChanges(b *apibed.Bed, n *cluster.Namespace, d *bed.Daemon, text stri
 
 	d.ExpectErrors = true
 	d.WriteManifest("config.yaml", text+"connectTimeouts: [1s, -1s]\nsmile: yes\n")
-	b.Eventually("both mistakes to be said", func() bool {
+	b.Eventually("the log to report both mistakes", func() bool {
 		said := d.Log.String()
 		return strings.Contains(said, "connectTimeouts") && strings.Contains(said, "-1s") && strings.Contains(said, "smile")
 	})

@@ -18,11 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// diskFull has more records than can wait for the disk. Those that are lost are counted, and no client notices.
+// diskFull fills the disk until records exceed the write buffer. Lost records are counted, and no client is affected.
 func (f *faults) diskFull() {
 	const dropped = "portald_connection_records_dropped_total"
 	disk, makeRoom := f.fullDisk()
-	f.serves("--connection-log="+filepath.Join(disk, "records"), "--udp-max-sessions=50") // one more ends one
+	f.serves("--connection-log="+filepath.Join(disk, "records"), "--udp-max-sessions=50") // more evict one
 	service, slice := serviceOf("flood"), sliceOf("flood", bed.PodPort, f.pods(0)...)
 	service.Spec.Ports[0].Protocol, slice.Ports[0].Protocol = corev1.ProtocolUDP, new(corev1.ProtocolUDP)
 	to := f.write(service, slice)
@@ -35,16 +35,16 @@ func (f *faults) diskFull() {
 	n := flood(f.site.Bed, to, func() bool { return d.Metric(dropped) > 0 || since(began) > time.Minute })
 	f.Logf("%d UDP flows in %v", n, since(began))
 	if n := d.Metric(dropped); n == 0 {
-		f.Error("no record was lost")
+		f.Error("no record was dropped")
 	}
 	f.changesArrive()
 	t.stop()
 	makeRoom()
 	f.site.Eventually("records to be written again", func() bool { return said(d, "can write connection log again") == 1 })
-	f.site.Eventually("the lost ones to be said", func() bool { return said(d, "connection log dropped") == 1 })
+	f.site.Eventually("the log to report dropped records", func() bool { return said(d, "connection log dropped") == 1 })
 }
 
-// fullDisk is a disk with room for all that may wait, once there is room.
+// fullDisk mounts a full disk. makeRoom frees space for all buffered records.
 func (f *faults) fullDisk() (dir string, makeRoom func()) {
 	f.Helper()
 	const size = "32m"
@@ -58,7 +58,8 @@ func (f *faults) fullDisk() (dir string, makeRoom func()) {
 	return dir, func() { f.site.Must(os.Remove(filler)) }
 }
 
-// flood sends datagrams, each from another port, as fast as it can, until enough says so. It returns how many.
+// flood sends datagrams, each from a new source port, as fast as it can, until enough returns true. It returns their
+// number.
 func flood(b *bed.Bed, to string, enough func() bool) int {
 	b.Helper()
 	var done atomic.Bool

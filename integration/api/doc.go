@@ -1,3 +1,3 @@
-// Package api tests what the daemon makes of an API server: objects as they come, change and go, faults, access,
-// figures.
+// Package api tests portald with a real API server: Services and endpoints that change, faults of the control plane,
+// RBAC, events, settings, metrics and scale.
 package api

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// topologyHints keep clients to endpoints of their zone, or of their node, as long as it has any. A third node
-// changes its zone while it is served.
+// topologyHints checks that clients get endpoints hinted for their zone or node as long as there are any. A third node
+// changes its zone at run time.
 func topologyHints(b *apibed.Bed, n *cluster.Namespace) {
 	here, there, third := b.Sites[0], b.Sites[1], b.Sites[2]
 	b.ServeOn(third)
@@ -22,7 +22,7 @@ func topologyHints(b *apibed.Bed, n *cluster.Namespace) {
 	b.AddPods(n, "cart", "a0", "a1", "b0")
 	b.AnswersBoth(here.Client, ip, "a0", "a1")
 	b.AnswersBoth(there.Net.Pod(2), ip, "b0")
-	b.AnswersBoth(third.Client, ip, "a0", "a1", "b0") // its zone has none
+	b.AnswersBoth(third.Client, ip, "a0", "a1", "b0") // no endpoint is hinted for its zone
 	n.SetReady("b0", false)
 	b.AnswersBoth(there.Client, ip, "a0", "a1")
 	n.SetReady("b0", true)
@@ -38,13 +38,13 @@ func topologyHints(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Node, ip, "a0", "a1")
 	b.AnswersBoth(third.Client, ip, "c0")
 	n.Remove("c0")
-	b.AnswersBoth(third.Client, ip, "a0", "a1") // those of its zone come next
+	b.AnswersBoth(third.Client, ip, "a0", "a1") // endpoints for its new zone
 	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.TrafficDistribution = nil })
 	b.AnswersBoth(here.Client, ip, "a0", "a1", "b0")
 }
 
-// terminating endpoints are asked while they serve and there are no others: in the cluster, or on the node where a
-// Local policy binds clients to it.
+// terminating checks that terminating endpoints get connections while they serve and no other endpoint is ready: in the
+// cluster, or on the node under a Local policy.
 func terminating(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	const balancer = "203.0.113.12"
@@ -61,7 +61,7 @@ func terminating(b *apibed.Bed, n *cluster.Namespace) {
 	n.Terminate("a1")
 	b.AnswersBoth(here.Client, cluster, "b0")
 	b.AnswersBoth(here.Client, local, "a0", "a1")
-	b.AnswersBoth(here.Node, local, "b0") // from inside
+	b.AnswersBoth(here.Node, local, "b0") // a client inside the cluster
 	n.SetReady("b0", false)
 	b.AnswersBoth(there.Client, cluster, "a0", "a1")
 	b.AnswersBoth(there.Client, local, apibed.NoReply)
@@ -73,7 +73,7 @@ func terminating(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Client, local, apibed.Refused)
 }
 
-// notReady has a Service that publishes addresses before they are ready, and then does not.
+// notReady tests publishNotReadyAddresses, first true and then false.
 func notReady(b *apibed.Bed, n *cluster.Namespace) {
 	s := n.Service("cart", corev1.ServiceSpec{PublishNotReadyAddresses: true, Ports: apibed.Web()})
 	b.AddPods(n, "cart", "a0", "b0")
@@ -85,7 +85,7 @@ func notReady(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(s.Spec.ClusterIP), apibed.Refused)
 }
 
-// affinityChanges are followed while clients are bound.
+// affinityChanges changes the session affinity of a Service while clients have affinity entries.
 func affinityChanges(b *apibed.Bed, n *cluster.Namespace) {
 	client := b.Sites[0].Client
 	s := n.Service("cart", corev1.ServiceSpec{SessionAffinity: corev1.ServiceAffinityClientIP, Ports: apibed.Web()})
@@ -97,7 +97,7 @@ func affinityChanges(b *apibed.Bed, n *cluster.Namespace) {
 	}
 	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.SessionAffinityConfig = seconds(1) })
 	first := apibed.Outcome(apibed.AnswerTimeout, client, "tcp", ip)
-	b.Eventually("a client that was silent for longer than a second to be bound anew", func() bool {
+	b.Eventually("a client that was idle for longer than a second to get a new endpoint", func() bool {
 		time.Sleep(1100 * time.Millisecond)
 		return apibed.Outcome(apibed.AnswerTimeout, client, "tcp", ip) != first
 	})
@@ -111,11 +111,11 @@ func affinityChanges(b *apibed.Bed, n *cluster.Namespace) {
 	becomesBound(b, client, ip)
 }
 
-// becomesBound waits until a client meets one pod alone, by each protocol.
+// becomesBound waits until one pod answers all requests of a client, for each protocol.
 func becomesBound(b *apibed.Bed, client *topology.Host, address string) {
 	b.Helper()
 	for _, network := range []string{"tcp", "udp"} {
-		b.Eventually("a client to be bound", func() bool {
+		b.Eventually("a client to have affinity to one pod", func() bool {
 			pods := map[string]bool{}
 			for range 6 {
 				pods[apibed.Outcome(apibed.AnswerTimeout, client, network, address)] = true

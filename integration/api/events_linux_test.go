@@ -17,7 +17,7 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// nodeEvents tell of each start.
+// nodeEvents checks that each start of portald creates an event of the Node.
 func nodeEvents(b *apibed.Bed, _ *cluster.Namespace) {
 	for _, s := range b.Sites[:2] {
 		e := event(b, "of the start of "+s.Name, "default", func(e *eventsv1.Event) bool {
@@ -30,7 +30,7 @@ func nodeEvents(b *apibed.Bed, _ *cluster.Namespace) {
 	}
 }
 
-// serviceEvents tell of what in a Service is not served as it is written, and nothing else suffers from that.
+// serviceEvents checks that mistakes in a Service create events, and that the rest of the Service is served.
 func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 	const free, other, contested = "203.0.113.200", "203.0.113.20", "203.0.113.201"
 	older := n.Service("a-older", corev1.ServiceSpec{ExternalIPs: []string{free, other, contested}, Ports: apibed.Web()})
@@ -62,14 +62,14 @@ func serviceEvents(b *apibed.Bed, n *cluster.Namespace) {
 	}
 	n.DeleteService("a-older")
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(contested), "b0")
-	toldOnce(b, "service-events")
+	reportedOnce(b, "service-events")
 }
 
-// toldOnce waits until a node has found that another one told of something already, and that nothing was told of
-// twice: what is wrong with a Service is so on every node.
-func toldOnce(b *apibed.Bed, namespace string) {
+// reportedOnce checks that no event exists twice, although every node finds the same mistake: it waits until one node
+// has got a conflict for an event that another node had created.
+func reportedOnce(b *apibed.Bed, namespace string) {
 	b.Helper()
-	b.Eventually("a node to find that another one has told", func() bool {
+	b.Eventually("a node to get a conflict for an event of another node", func() bool {
 		for _, s := range b.Sites[:2] {
 			_, metrics, err := bed.Fetch(s.Node, "127.0.0.1:10249", "/metrics")
 			if err == nil && conflict.MatchString(metrics) {
@@ -78,19 +78,19 @@ func toldOnce(b *apibed.Bed, namespace string) {
 		}
 		return false
 	})
-	told := map[string]int{}
+	reported := map[string]int{}
 	for _, e := range events(b, namespace) {
 		what := fmt.Sprint(e.Regarding.Name, e.Regarding.FieldPath, e.Reason, e.Note)
-		if told[what]++; told[what] > 1 {
-			b.Errorf("told %d times: %s", told[what], describe(&e))
+		if reported[what]++; reported[what] > 1 {
+			b.Errorf("reported %d times: %s", reported[what], describe(&e))
 		}
 	}
 }
 
-// conflict is the API server's answer to who makes what is there.
+// conflict matches the metric of POST requests for an object that already exists (409).
 var conflict = regexp.MustCompile(`rest_client_requests_total\{code="409",.*method="POST"`)
 
-// event waits for one.
+// event waits for an event for which is returns true; what describes it in the failure message.
 func event(b *apibed.Bed, what, namespace string, is func(*eventsv1.Event) bool) (found *eventsv1.Event) {
 	b.Helper()
 	defer func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// TestAPIFaults has parts that follow one another, for what is wrong with the API server is wrong for all of them. Each
-// has a daemon of its own.
+// TestAPIFaults runs its parts one after the other, because a fault of the API server affects all of them. Each part
+// has its own daemon.
 func TestAPIFaults(t *testing.T) {
 	b := apibed.New(t, 1, 3)
 	f := &faults{Bed: b, site: b.Sites[0], objects: newObjects(b, "faults")}
@@ -38,12 +38,12 @@ func TestAPIFaults(t *testing.T) {
 	}
 }
 
-// faults is the bed of these tests: one node.
+// faults is the test bed of these tests, with one node.
 type faults struct {
 	*apibed.Bed
 	*objects
 	site *apibed.Site
-	cart string // where clients dial the Service that is there all the time
+	cart string // address of the Service that exists all the time
 }
 
 func (f *faults) as(t *testing.T) *faults {
@@ -53,8 +53,8 @@ func (f *faults) as(t *testing.T) *faults {
 	return &view
 }
 
-// start starts the daemon. After seconds of silence the library asks whether the API server is there, and waits for an
-// answer: three and six here, by itself 30 and 15.
+// start starts the daemon with shorter HTTP/2 health checks: client-go sends a ping after 3 seconds without data and
+// waits 6 seconds for the reply (by default 30 and 15).
 func (f *faults) start(args ...string) *bed.Daemon {
 	f.Helper()
 	asks := []string{"env", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=3", "HTTP2_PING_TIMEOUT_SECONDS=6"}
@@ -62,7 +62,7 @@ func (f *faults) start(args ...string) *bed.Daemon {
 	return f.site.D
 }
 
-// serves starts the daemon and waits until it leads clients to the first pod.
+// serves starts the daemon and waits until clients reach the first pod.
 func (f *faults) serves(args ...string) {
 	f.Helper()
 	f.lead("cart", f.pods(0)...)
@@ -70,50 +70,50 @@ func (f *faults) serves(args ...string) {
 	f.meet(f.cart, "a0")
 }
 
-// meet waits until clients meet this at an address: longer than it takes to hear of changes after a fault, for which
-// the daemon tries again at growing intervals.
+// meet waits until requests to an address have this outcome. The limit is longer than the daemon needs to receive
+// changes after a fault, with its growing retry intervals.
 func (f *faults) meet(to, want string) {
 	f.Helper()
-	const patience = time.Minute
+	const timeout = time.Minute
 	limit := apibed.AnswerTimeout
 	if want == apibed.NoReply {
 		limit = apibed.NoReplyTimeout
 	}
 	got := ""
-	if !bed.Within(patience, func() bool { got = apibed.Outcome(limit, f.site.Client, "tcp", to); return got == want }) {
-		f.Fatalf("%s meets %s after %v, want %s", to, got, patience, want)
+	if !bed.Within(timeout, func() bool { got = apibed.Outcome(limit, f.site.Client, "tcp", to); return got == want }) {
+		f.Fatalf("%s: got %s after %v, want %s", to, got, timeout, want)
 	}
 }
 
-// The words in which the daemon tells of the API server.
+// Texts in log lines about the API server.
 const (
 	isAway = "does not answer"
 	isBack = "answers again"
-	away   = 2 * time.Second // how long something is
+	away   = 2 * time.Second // duration of an outage
 )
 
-// startsWithout starts the daemon while the API server is away: it waits, and says so.
+// startsWithout starts the daemon while the API server is down: the daemon waits and logs it.
 func (f *faults) startsWithout() {
 	f.site.Must(f.API.Kill(cluster.APIServer))
 	d := f.start()
-	f.site.Eventually("the daemon to say what it waits for", func() bool { return said(d, isAway) > 0 })
+	f.site.Eventually("the daemon to log that the API server does not answer", func() bool { return said(d, isAway) > 0 })
 	time.Sleep(away)
 	if n := said(d, isAway); n != 1 || said(d, "Waiting for it") != 1 {
 		f.Errorf("said %d times that the API server is away, want once", n)
 	}
 	if code, _, err := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable {
-		f.Errorf("/healthz says %d, %v before anything is known", code, err)
+		f.Errorf("/healthz returns %d, %v before the first list", code, err)
 	}
 	f.site.Must(f.API.Start(cluster.APIServer))
 	f.meet(f.cart, "a0")
-	f.site.Eventually("the daemon to say that the server is there", func() bool { return said(d, isBack) == 1 })
+	f.site.Eventually("the daemon to log that the API server answers", func() bool { return said(d, isBack) == 1 })
 }
 
-// said counts words in the log.
+// said counts the occurrences of a text in the log.
 func said(d *bed.Daemon, words string) int { return strings.Count(d.Log.String(), words) }
 
-// outage is a part of the control plane being away while clients connect. What was known is served, and what changes
-// at once when it is back reaches clients.
+// outage stops a part of the control plane while clients connect. Known Services stay served, and changes made right
+// after the outage take effect.
 func outage(p cluster.Program, begin, end func(*cluster.Cluster, cluster.Program) error) func(*faults) {
 	return func(f *faults) {
 		f.serves()
@@ -134,8 +134,8 @@ func outage(p cluster.Program, begin, end func(*cluster.Cluster, cluster.Program
 	}
 }
 
-// underTraffic has clients connect all the time. They are served throughout the fault, none ever fails, and what went
-// wrong with the API server is said once, if at all, and when it is over.
+// underTraffic runs a fault while clients keep connecting. No connection fails; the log reports the loss of the API
+// server at most once, and its return.
 func (f *faults) underTraffic(fault, after func()) {
 	f.Helper()
 	d := f.site.D
@@ -148,10 +148,10 @@ func (f *faults) underTraffic(fault, after func()) {
 	after()
 	total := t.stop()
 	if meanwhile < 20 {
-		f.Errorf("%d connections were made during the fault, and %d in all", meanwhile, total)
+		f.Errorf("%d connections during the fault, %d in total", meanwhile, total)
 	}
 	f.Logf("%d connections, %d of them during the fault", total, meanwhile)
-	f.site.Eventually("the daemon to say that the server is back", func() bool {
+	f.site.Eventually("the daemon to log that the API server answers again", func() bool {
 		return said(d, isAway)-lost == said(d, isBack)-back
 	})
 	if n := said(d, isAway) - lost; n > 1 {
@@ -159,24 +159,24 @@ func (f *faults) underTraffic(fault, after func()) {
 	}
 }
 
-// healthy sees that what is wrong elsewhere is not held against this node.
+// healthy checks that faults of the control plane do not make this node unhealthy.
 func (f *faults) healthy() {
 	f.Helper()
 	for _, path := range []string{"/healthz", "/livez"} {
 		if code, body, err := f.site.Get("127.0.0.1:10256", path); code != http.StatusOK {
-			f.Errorf("%s says %d %s %v", path, code, body, err)
+			f.Errorf("%s returns %d %s %v", path, code, body, err)
 		}
 	}
 }
 
-// nodeDeleted deletes this node's Node, which is said, and nothing else.
+// nodeDeleted deletes the Node object of this node: the daemon logs it and continues to serve.
 func (f *faults) nodeDeleted() {
 	const gone = "its Node object was removed"
 	f.serves()
 	d, nodes := f.site.D, f.API.Admin.CoreV1().Nodes()
 	f.underTraffic(func() {
 		f.site.Must(nodes.Delete(f.Context(), f.site.Name, metav1.DeleteOptions{}))
-		f.site.Eventually("the loss to be said", func() bool { return said(d, gone) == 1 })
+		f.site.Eventually("the log to report the deleted Node", func() bool { return said(d, gone) == 1 })
 		time.Sleep(away / 2)
 		f.healthy()
 	}, func() {

@@ -14,14 +14,14 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// histogram is one of the daemon's, of IPv4.
+// histogram is a histogram of the daemon's metrics, for IPv4.
 type histogram struct {
 	count   int
 	sum     float64 // seconds
 	buckets []bucket
 }
 
-// bucket has how many took at most so many seconds.
+// bucket counts the observations of at most this many seconds.
 type bucket struct {
 	most float64
 	n    int
@@ -70,12 +70,12 @@ func upTo(labels string) float64 {
 	return f
 }
 
-// mean is 0 of none.
+// mean is the mean duration, 0 without observations.
 func (h histogram) mean() time.Duration {
 	return time.Duration(h.sum / float64(max(1, h.count)) * float64(time.Second)).Round(10 * time.Microsecond)
 }
 
-// quantile is the bound, in seconds, that this part of all stayed below; infinity when no bound has it.
+// quantile is the bucket bound, in seconds, below which the share q of all observations lies, or infinity.
 func (h histogram) quantile(q float64) float64 {
 	for _, b := range h.buckets {
 		if float64(b.n) >= q*float64(h.count) {
@@ -87,7 +87,7 @@ func (h histogram) quantile(q float64) float64 {
 
 var resident = regexp.MustCompile(`VmHWM:\s+(\d+) kB\n(?s:.*)VmRSS:\s+(\d+) kB`)
 
-// memory says what the daemon holds. With the race detector it is several times what it is without.
+// memory describes the daemon's memory. The race detector multiplies it.
 func memory(d *bed.Daemon) string {
 	d.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Cmd.Process.Pid))

@@ -20,30 +20,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// How many Services there are, and what becomes of them: those before changing get other endpoints again and again,
-// those before deletedTo are deleted, and those before movedTo get another port.
+// Services by number: those below changing get new endpoints repeatedly, those below deletedTo are deleted, and those
+// below movedTo get another port.
 const (
 	manyServices  = 2000
 	manyEndpoints = 10
 	changing      = 160
 	deletedTo     = changing + 20
 	movedTo       = deletedTo + 20
-	manyChanges   = 480 // of endpoints
-	manyRate      = 60  // of those, a second
-	writers       = 8   // at once
+	manyChanges   = 480 // changes of endpoints
+	manyRate      = 60  // changes of endpoints per second
+	writers       = 8   // concurrent clients that write changes
 	manyPort      = 9001
 )
 
-// many is the bed of many Services. Every endpoint has an address of its own, which tells whose it is and since which
-// change. All of them lead to one pod, where a server calls itself by the address at which it was reached.
+// many is the test bed with many Services. Every endpoint has a distinct address, which encodes its Service and change.
+// All these addresses are routed to one pod, whose server answers with the address that was dialled.
 type many struct {
 	bed  *apibed.Bed
 	site *apibed.Site
 	all  []*scaled
 
-	looks sync.WaitGroup // of clients for changes
+	looks sync.WaitGroup // calls of look
 	mu    sync.Mutex
-	took  []time.Duration // from before a change was written until a client met it
+	took  []time.Duration // from the write of a change until a client reached its endpoints
 }
 
 // scaled is one of the Services.
@@ -54,10 +54,10 @@ type scaled struct {
 	deleted    bool
 	service    *corev1.Service
 	slice      *discoveryv1.EndpointSlice
-	generation int // of the endpoints
+	generation int // number of the last change of endpoints
 }
 
-// The addresses of endpoints. Pods have others, to which narrower routes lead.
+// manyRange contains the addresses of these endpoints. Pod addresses have more specific routes.
 const manyRange = "10.128.0.0/9"
 
 func newMany(b *apibed.Bed) *many {
@@ -75,7 +75,7 @@ func newMany(b *apibed.Bed) *many {
 	return m
 }
 
-// each calls f for 0 … n-1, some at once. The first errors end the test.
+// each calls f for 0 … n-1, several concurrently. An error ends the test.
 func each(b *apibed.Bed, n int, f func(i int) error) {
 	b.Helper()
 	var next atomic.Int64
@@ -96,7 +96,7 @@ func each(b *apibed.Bed, n int, f func(i int) error) {
 
 func (s *scaled) name() string { return fmt.Sprint("s", s.number) }
 
-// endpoints are those of now.
+// endpoints returns the current endpoints.
 func (s *scaled) endpoints() (out []netip.Addr) {
 	for i := range manyEndpoints {
 		k := s.number<<12 | s.generation<<4 | i
@@ -105,13 +105,13 @@ func (s *scaled) endpoints() (out []netip.Addr) {
 	return out
 }
 
-// has tells whether the endpoint that calls itself so is one of now.
+// has tells whether a server's answer is the address of a current endpoint.
 func (s *scaled) has(endpoint string) bool {
 	a, err := netip.ParseAddr(endpoint)
 	return err == nil && slices.Contains(s.endpoints(), a)
 }
 
-// since tells of an endpoint that calls itself so from which change on the Service has it.
+// since returns the change that introduced the endpoint with this answer.
 func (s *scaled) since(endpoint string) (generation int, ok bool) {
 	a, err := netip.ParseAddr(endpoint)
 	if err != nil || !a.Is4() {
@@ -134,7 +134,7 @@ func (m *many) create(s *scaled) (err error) {
 	return err
 }
 
-// change gives a Service other endpoints, and tells in the slice when that happened, as the controller does.
+// change replaces the endpoints of a Service, with the time of the change in the slice, as the controller writes it.
 func (m *many) change(s *scaled) (err error) {
 	s.generation++
 	slice := s.slice.DeepCopy()
@@ -159,7 +159,7 @@ func (m *many) move(s *scaled) (err error) {
 	return err
 }
 
-// roll makes all changes, those of endpoints at their rate, and has clients look for some of them.
+// roll makes all changes, those of endpoints at manyRate, and lets clients wait for some of them.
 func (m *many) roll() {
 	m.bed.Helper()
 	began := time.Now()
@@ -171,7 +171,7 @@ func (m *many) roll() {
 			}
 		}
 	})
-	// Each of them has Services of its own: their changes follow one another.
+	// Each writer has its own Services, so that the changes of one Service are in order.
 	each(m.bed, writers, func(w int) error {
 		pace := time.NewTicker(writers * time.Second / manyRate)
 		defer pace.Stop()
@@ -193,11 +193,11 @@ func (m *many) roll() {
 	m.looks.Wait()
 	slices.Sort(m.took)
 	if n := len(m.took); n > 0 {
-		m.bed.Logf("%d changes looked for, met by clients after: p50 %v, p99 %v", n, m.took[n/2], m.took[n*99/100])
+		m.bed.Logf("%d changes checked, visible to clients after: p50 %v, p99 %v", n, m.took[n/2], m.took[n*99/100])
 	}
 }
 
-// look has a client ask a Service that changed at that time, until it meets this change or a later one.
+// look sends requests to a Service until an endpoint of this change or a later one answers.
 func (m *many) look(s *scaled, changed time.Time) {
 	to, generation := bed.HostPort(s.ip, s.port), s.generation
 	m.looks.Go(func() {
@@ -213,6 +213,6 @@ func (m *many) look(s *scaled, changed time.Time) {
 			m.mu.Unlock()
 			return
 		}
-		m.bed.Errorf("%s was changed %d times, and clients meet %s", s.name(), generation, last)
+		m.bed.Errorf("%s was changed %d times, but clients still reach %s", s.name(), generation, last)
 	})
 }

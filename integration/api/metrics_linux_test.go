@@ -14,8 +14,8 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// kubeProxyMetrics are those of kube-proxy's that have a meaning here, and what client-go counts of itself: names, with
-// types and labels, but "le" of histograms.
+// kubeProxyMetrics lists the metrics of kube-proxy that portald has too, and those of client-go: names with types and
+// labels, without "le" of histograms.
 const kubeProxyMetrics = `
 kubeproxy_sync_proxy_rules_duration_seconds histogram ip_family
 kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family
@@ -55,7 +55,7 @@ func metrics(b *apibed.Bed, n *cluster.Namespace) {
 	b.AddPods(n, "cart", "a0")
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(cart.Spec.ClusterIP), "a0")
 	for _, path := range []string{"/healthz", "/livez"} {
-		_, _, _ = s.Get("127.0.0.1:10256", path) // so that an answer is counted
+		_, _, _ = s.Get("127.0.0.1:10256", path) // so that the metric of health requests exists
 	}
 	for line := range strings.Lines(strings.TrimSpace(kubeProxyMetrics)) {
 		words := strings.Fields(line)
@@ -63,14 +63,14 @@ func metrics(b *apibed.Bed, n *cluster.Namespace) {
 			return hasMetric(s, words[0], words[1], words[2:])
 		})
 	}
-	b.Eventually("what is counted", func() bool {
+	b.Eventually("the counters", func() bool {
 		return s.D.Metric(`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"}`) >= 2 &&
 			s.D.Metric(`kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"}`) > 0
 	})
 	_, _, _ = s.Get("127.0.0.1:10249", "/healthz")
 	if _, body, err := s.Get("127.0.0.1:10249", "/metrics/slis"); err != nil ||
 		!strings.Contains(body, "kubernetes_healthcheck") {
-		b.Errorf("/metrics/slis says %q, %v", body, err)
+		b.Errorf("/metrics/slis returns %q, %v", body, err)
 	}
 }
 
@@ -99,18 +99,18 @@ func hasMetric(s *apibed.Site, name, kind string, labels []string) bool {
 	return slices.Equal(got, labels)
 }
 
-// pages are beside the metrics: the configuration, and no profiles unless they are asked for.
+// pages checks the other pages of the metrics server: the configuration, and no profiles by default.
 func pages(b *apibed.Bed, _ *cluster.Namespace) {
 	s := b.Sites[0]
 	_, body, err := s.Get("127.0.0.1:10249", "/configz")
 	var configs map[string]map[string]any
 	if err != nil || json.Unmarshal([]byte(body), &configs) != nil {
-		b.Fatalf("/configz says %q, %v", body, err)
+		b.Fatalf("/configz returns %q, %v", body, err)
 	}
 	if got := configs["kubeproxy.config.k8s.io"]["clusterCIDR"]; got != "10.244.0.0/16,fd00:10:244::/56" {
 		b.Errorf("clusterCIDR is %v in /configz: %s", got, body)
 	}
 	if code, _, err := s.Get("127.0.0.1:10249", "/debug/pprof/cmdline"); code != http.StatusNotFound {
-		b.Errorf("profiles that nobody asked for: %d, %v", code, err)
+		b.Errorf("profiles are served without --profiling: %d, %v", code, err)
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// kernelModes has the daemon of one node go through all modes. As the only service proxy it has kube-proxy's names in
-// those of the kernel. Its rules carry on without it, unless it is told otherwise; the rules of the mode before go
-// once those of the next stand.
+// kernelModes runs the daemon of one node in all modes. As the only service proxy it uses kube-proxy's chain names in
+// kernel modes. The rules keep working after its end unless configured otherwise, and the rules of the previous mode
+// are removed once those of the next mode are in place.
 func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[8]
 	cart := n.Service("cart", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: apibed.Web()})
 	b.AddPods(n, "cart", "i0")
 	answers := func() {
 		b.Helper()
-		for _, client := range s.Hosts()[:2] { // the third is a pod that asks for itself in other tests
+		for _, client := range s.Hosts()[:2] { // the third is a pod, tested for hairpin connections elsewhere
 			b.AnswersBoth(client, apibed.On80(cart.Spec.ClusterIP), "i0")
 			b.Answers(client, "tcp", joinPort(s.Node, nodePortOf(cart, "tcp")), "i0")
 		}
@@ -45,7 +45,7 @@ func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 			b.Eventually(what+" in mode "+m.mode, func() bool { return strings.Contains(s.Ruleset(), what) == there })
 		}
 		if _, body, err := d.Get("127.0.0.1:10249", "/proxyMode"); err != nil || body != m.shown {
-			b.Errorf("mode %s: shown as %q, %v", m.mode, body, err)
+			b.Errorf("mode %s: /proxyMode returns %q, %v", m.mode, body, err)
 		}
 		if code := d.Stop(); code != 0 {
 			b.Fatalf("mode %s: portald ended with code %d", m.mode, code)

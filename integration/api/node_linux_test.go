@@ -16,19 +16,19 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// A node that the autoscaler is to take away gets no new traffic from outside, and serves until it goes.
+// nodeToBeDeleted checks that a node marked by the autoscaler fails load balancers' health checks but keeps serving.
 func nodeToBeDeleted(b *apibed.Bed, n *cluster.Namespace) {
 	node := b.Sites[1]
 	s := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})
 	b.AddPods(n, "cart", "a0")
 	says := func(code int, eligible string) {
 		b.Helper()
-		b.Eventually(fmt.Sprintf("/healthz to say %d", code), func() bool {
+		b.Eventually(fmt.Sprintf("/healthz to return %d", code), func() bool {
 			got, body, err := node.Get("127.0.0.1:10256", "/healthz")
 			return err == nil && got == code && strings.Contains(body, `"nodeEligible":`+eligible)
 		})
 		if got, _, err := node.Get("127.0.0.1:10256", "/livez"); got != http.StatusOK {
-			b.Errorf("/livez says %d, %v", got, err)
+			b.Errorf("/livez returns %d, %v", got, err)
 		}
 	}
 	says(http.StatusOK, "true")
@@ -39,8 +39,8 @@ func nodeToBeDeleted(b *apibed.Bed, n *cluster.Namespace) {
 	says(http.StatusOK, "true")
 }
 
-// startSettings are in force once portald has started: the kernel's, which every node has for itself but for the size
-// of the table, and profiles.
+// startSettings checks settings that apply at the start: sysctls (per network namespace, except the size of the
+// conntrack table), oom_score_adj and profiling.
 func startSettings(b *apibed.Bed, _ *cluster.Namespace) {
 	s := b.Sites[7]
 	d := b.ServeOn(s, "--conntrack-tcp-timeout-established=5h", "--conntrack-udp-timeout=25s",
@@ -60,37 +60,36 @@ func startSettings(b *apibed.Bed, _ *cluster.Namespace) {
 	}
 	if code, body, err := s.Get("127.0.0.1:10249", "/debug/pprof/cmdline"); code != http.StatusOK ||
 		!strings.Contains(body, "--profiling") {
-		b.Errorf("/debug/pprof/cmdline says %d %q, %v", code, body, err)
+		b.Errorf("/debug/pprof/cmdline returns %d %q, %v", code, body, err)
 	}
 }
 
-// byNodeCIDR has the addresses of this node's own pods, as its Node tells them, be inside the cluster, and node ports
-// at the addresses of the Node alone.
+// byNodeCIDR tests detectLocal by node CIDR: clients in the podCIDRs of the Node are local. Node ports are served only
+// at the addresses of the Node.
 func byNodeCIDR(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[3]
 	b.ServeOn(s, "--detect-local-mode=NodeCIDR", "--cluster-cidr=", "--nodeport-addresses=primary")
-	insideIsTold(b, n, s)
+	localClientsReachRemote(b, n, s)
 	nodePortsAt(b, n, s, map[string]bool{
 		s.Node.IPv4.String(): true, s.Node.IPv6.String(): true, gateway(s).String(): false, "127.0.0.1": false,
 	})
 }
 
-// byInterface has those be inside who come in by an interface with such a name, and node ports at one of the node's
-// ranges.
+// byInterface tests detectLocal by interface name prefix. Node ports are served in one of the node's address ranges.
 func byInterface(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[4]
 	b.ServeOn(s, "--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=pod", "--cluster-cidr=",
 		"--nodeport-addresses=192.168.0.0/16,127.0.0.0/8")
-	insideIsTold(b, n, s)
+	localClientsReachRemote(b, n, s)
 	nodePortsAt(b, n, s, map[string]bool{
 		s.Node.IPv4.String(): true, s.Node.IPv6.String(): false, gateway(s).String(): false, "127.0.0.1": true,
 	})
 }
 
-// insideIsTold tells who is led to endpoints of other nodes in spite of a Local policy: this node and its pods, and
-// no pods of others, who come to a node port. It is the rules that tell where this node has no endpoint, and portald
-// where it has.
-func insideIsTold(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
+// localClientsReachRemote checks that under externalTrafficPolicy Local only local clients reach endpoints of other
+// nodes: this node and its pods, but not pods of other nodes at a node port. The rules decide this while the node has
+// no endpoint, portald decides while it has one.
+func localClientsReachRemote(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
 	b.Helper()
 	balancer := map[string]string{"d": "203.0.113.13", "e": "203.0.113.14"}[s.Name]
 	shop := n.Service("shop", corev1.ServiceSpec{
@@ -117,7 +116,7 @@ func insideIsTold(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site) {
 	each([]string{"a0", own}, []string{own})
 }
 
-// nodePortsAt tells at which addresses node ports are served.
+// nodePortsAt checks at which addresses node ports are served.
 func nodePortsAt(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site, served map[string]bool) {
 	b.Helper()
 	both := corev1.IPFamilyPolicyRequireDualStack
@@ -136,7 +135,7 @@ func nodePortsAt(b *apibed.Bed, n *cluster.Namespace, s *apibed.Site, served map
 	}
 }
 
-// gateway is the node's address towards its pods.
+// gateway is the node's address on the side of its pods.
 func gateway(s *apibed.Site) netip.Addr {
 	v4, _ := s.Net.PodRange()
 	return v4.Addr().Next()

@@ -15,14 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// objects are Services whose EndpointSlices the test writes itself, in a namespace: no controller has to do with them,
-// and a slice changes when the test says so. Each Service has one slice, of its name.
+// objects creates Services whose EndpointSlices the test writes itself, in one namespace: no controller changes them.
+// Each Service has one slice with the same name.
 type objects struct {
 	bed       *apibed.Bed
 	namespace string
 }
 
-// newObjects makes the namespace.
+// newObjects creates the namespace.
 func newObjects(b *apibed.Bed, namespace string) *objects {
 	b.Helper()
 	b.API.Namespace(b, namespace)
@@ -31,7 +31,7 @@ func newObjects(b *apibed.Bed, namespace string) *objects {
 
 func (o *objects) as(b *apibed.Bed) *objects { return &objects{b, o.namespace} }
 
-// pods are the addresses of the first node's pods of these numbers.
+// pods returns the addresses of the first node's pods with these numbers.
 func (o *objects) pods(numbers ...int) (out []netip.Addr) {
 	for _, i := range numbers {
 		out = append(out, o.bed.Sites[0].Net.Pod(i).IPv4)
@@ -39,13 +39,13 @@ func (o *objects) pods(numbers ...int) (out []netip.Addr) {
 	return out
 }
 
-// service makes a Service of port 80 and its slice, and returns where clients dial it.
+// service creates a Service with port 80 and its slice, and returns its address.
 func (o *objects) service(name string, port int32, endpoints ...netip.Addr) string {
 	o.bed.Helper()
 	return o.write(serviceOf(name), sliceOf(name, port, endpoints...))
 }
 
-// write makes a Service and its slice, and returns where clients dial it.
+// write creates a Service and its slice, and returns its address.
 func (o *objects) write(service *corev1.Service, slice *discoveryv1.EndpointSlice) string {
 	o.bed.Helper()
 	ctx, admin := o.bed.Context(), o.bed.API.Admin
@@ -64,7 +64,7 @@ func (o *objects) write(service *corev1.Service, slice *discoveryv1.EndpointSlic
 	return apibed.On80(made.Spec.ClusterIP)
 }
 
-// lead makes others the endpoints of a Service.
+// lead replaces the endpoints of a Service.
 func (o *objects) lead(name string, endpoints ...netip.Addr) {
 	o.bed.Helper()
 	ctx, all := o.bed.Context(), o.bed.API.Admin.DiscoveryV1().EndpointSlices(o.namespace)
@@ -79,7 +79,7 @@ func (o *objects) lead(name string, endpoints ...netip.Addr) {
 	})
 }
 
-// remove deletes a Service and its slice, which may be gone.
+// remove deletes a Service and its slice, if they exist.
 func (o *objects) remove(name string) {
 	o.bed.Helper()
 	o.tries("delete Service "+name, func() error {
@@ -95,8 +95,8 @@ func (o *objects) removeSlice(name string) {
 	})
 }
 
-// tries does something at the API server, which for a moment after its return refuses much. What is done already, or
-// gone, was done by a try whose answer was lost.
+// tries repeats a request until it succeeds, because the API server rejects many requests right after a restart. An
+// object that already exists, or is already deleted, shows that the answer to an earlier attempt was lost.
 func (o *objects) tries(what string, do func() error) {
 	o.bed.Helper()
 	var err error
@@ -108,7 +108,7 @@ func (o *objects) tries(what string, do func() error) {
 	}
 }
 
-// serviceOf is a Service of port 80 that selects nothing.
+// serviceOf is a Service with port 80 and without a selector.
 func serviceOf(name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -116,7 +116,7 @@ func serviceOf(name string) *corev1.Service {
 	}
 }
 
-// sliceOf is the slice of a Service, all of whose endpoints are ready.
+// sliceOf is the slice of a Service; all endpoints are ready.
 func sliceOf(service string, port int32, endpoints ...netip.Addr) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: service, Labels: map[string]string{

@@ -18,8 +18,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// internalPolicy Local leads each node's clients, and the node itself, to its own endpoints alone; where there are
-// none, nobody answers. It does not say anything of node ports.
+// internalPolicy tests internalTrafficPolicy Local: clients of each node, and the node itself, reach only endpoints on
+// that node. Without one their packets are dropped. Node ports are not affected.
 func internalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	local := corev1.ServiceInternalTrafficPolicyLocal
@@ -38,15 +38,15 @@ func internalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	b.Answers(there.Client, "tcp", bed.HostPort(there.Node.IPv4.String(), nodePortOf(s, "tcp")), "a0", "a1")
 	n.Remove("a0")
 	n.Remove("a1")
-	b.AnswersBoth(there.Client, ip, apibed.Refused) // there are none anywhere
+	b.AnswersBoth(there.Client, ip, apibed.Refused) // no endpoint on any node
 	b.AddPods(n, "cart", "b1")
 	b.AnswersBoth(there.Client, ip, "b1")
 	n.ChangeService("cart", func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = nil })
 	b.AnswersBoth(here.Client, ip, "b1")
 }
 
-// externalPolicy Local leads clients outside to this node's endpoints alone; those inside have all, at the same
-// addresses.
+// externalPolicy tests externalTrafficPolicy Local: external clients reach only endpoints on this node, local clients
+// reach all endpoints at the same addresses.
 func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	here, there := b.Sites[0], b.Sites[1]
 	const balancer = "203.0.113.10"
@@ -77,7 +77,7 @@ func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(here.Client, apibed.On80(s.Spec.ClusterIP), "a0", "b0")
 	n.Remove("b0")
 	at(there.Client, there, apibed.NoReply)
-	b.Answers(here.Client, "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), apibed.NoReply) // by way of both nodes
+	b.Answers(here.Client, "tcp", joinPort(there.Node, nodePortOf(s, "tcp")), apibed.NoReply) // via both nodes
 	inside("a0")
 	policy := func(p corev1.ServiceExternalTrafficPolicy) {
 		n.ChangeService("shop", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = p })
@@ -87,13 +87,13 @@ func externalPolicy(b *apibed.Bed, n *cluster.Namespace) {
 	policy(corev1.ServiceExternalTrafficPolicyLocal)
 	at(there.Client, there, apibed.NoReply)
 	n.Remove("a0")
-	at(there.Client, there, apibed.Refused) // there are none anywhere
+	at(there.Client, there, apibed.Refused) // no endpoint on any node
 	at(here.Client, here, apibed.Refused)
 }
 
 func joinPort(h *topology.Host, port int) string { return bed.HostPort(h.IPv4.String(), port) }
 
-// healthCheckPort tells load balancers which nodes have endpoints that are ready.
+// healthCheckPort checks that the health check port reports the number of ready endpoints on each node.
 func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 	s := n.Service("shop", corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
@@ -110,7 +110,7 @@ func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 	says(2, 1)
 	n.SetReady("a1", false)
 	says(1, 1)
-	n.Terminate("b0") // it serves, and is not to get more
+	n.Terminate("b0") // still serving, but no longer counted
 	n.Terminate("a0")
 	says(0, 0)
 	n.SetReady("a1", true)
@@ -124,7 +124,7 @@ func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 	})
 }
 
-// healthCheckPortTaken is an event while somebody else has the port, and serves when it is free.
+// healthCheckPortTaken checks that a health check port in use creates an event, and is served once it is free.
 func healthCheckPortTaken(b *apibed.Bed, n *cluster.Namespace) {
 	const port = 32555
 	node := b.Sites[1]
@@ -147,7 +147,7 @@ func healthCheckPortTaken(b *apibed.Bed, n *cluster.Namespace) {
 	checks(b, node, port, 1)
 }
 
-// checks waits until a load balancer that asks a node is told this number of endpoints.
+// checks waits until a node's health check port reports this number of endpoints.
 func checks(b *apibed.Bed, s *apibed.Site, port, want int) {
 	b.Helper()
 	status := http.StatusOK
@@ -163,11 +163,11 @@ func checks(b *apibed.Bed, s *apibed.Site, port, want int) {
 		return err == nil && code == status && strings.Contains(said, body)
 	})
 	if !ok {
-		b.Fatalf("node %s says %d %s (%v) to a load balancer, want %d %s", s.Name, code, said, err, status, body)
+		b.Fatalf("health check port of node %s returns %d %s (%v), want %d %s", s.Name, code, said, err, status, body)
 	}
 }
 
-// sourceRanges say which clients may use a load balancer's address, by the address they really have.
+// sourceRanges checks that loadBalancerSourceRanges apply to the client's original address.
 func sourceRanges(b *apibed.Bed, n *cluster.Namespace) {
 	const balancer = "203.0.113.11"
 	here, there := b.Sites[0], b.Sites[1]

@@ -16,7 +16,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Pods before and after a rolling update, by their numbers on the first node, and where they serve.
+// Number of Pods before and after a rolling update, and their port.
 const (
 	replicas    = 4
 	firstOld    = 1
@@ -32,14 +32,15 @@ type replica struct {
 	server *bed.Server
 }
 
-// held is a connection that lives on.
+// held is a connection that stays open.
 type held struct {
 	conn   *net.TCPConn
 	reader *bufio.Reader
 }
 
-// rollout replaces all Pods of a Service as a Deployment does, one by one, while clients connect as fast as they can:
-// the new one is ready, the old one is told to end, takes no connection any more, and is gone after those it had.
+// rollout replaces all Pods of a Service one by one, as a Deployment does, while clients connect as fast as they can.
+// For each Pod: the new one becomes ready, the old one terminates, accepts no new connections, and is deleted when its
+// open connections have ended.
 func rollout(b *apibed.Bed) {
 	s, n := b.Sites[0], b.API.Namespace(b, "rollout")
 	port := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(rolloutPort)}
@@ -72,13 +73,13 @@ func rollout(b *apibed.Bed) {
 	}
 	delete(count, "")
 	if len(count) != 2*replicas {
-		b.Errorf("%v answered, want each of the %d Pods", count, 2*replicas)
+		b.Errorf("answered by %v, want each of the %d Pods", count, 2*replicas)
 	}
 	b.Answers(s.Client, "tcp", to, "a5", "a6", "a7", "a8")
 	b.Logf("served: %v", count)
 }
 
-// replica starts a server, and makes the Pod that it is.
+// addReplica starts a server and creates its Pod.
 func addReplica(b *apibed.Bed, n *cluster.Namespace, number int) *replica {
 	b.Helper()
 	s, r := b.Sites[0], &replica{number: number, name: fmt.Sprint("a", number)}
@@ -88,7 +89,7 @@ func addReplica(b *apibed.Bed, n *cluster.Namespace, number int) *replica {
 	return r
 }
 
-// retire ends a Pod. Connections that it has go on until their clients end them.
+// retire terminates a Pod. Its open connections continue until their clients close them.
 func retire(b *apibed.Bed, n *cluster.Namespace, r *replica, open []held) {
 	b.Helper()
 	n.Terminate(r.name)
@@ -108,7 +109,7 @@ func retire(b *apibed.Bed, n *cluster.Namespace, r *replica, open []held) {
 	n.Remove(r.name)
 }
 
-// idle tells whether there has been no connection for a moment.
+// idle tells whether the server has had no connection for a short time.
 func idle(s *bed.Server) bool {
 	for range 10 {
 		s.Mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// TestAPIScale has many Services, changes of which come one upon the other, and then a rolling update beside them.
+// TestAPIScale creates many Services, changes them at a high rate, and then runs a rolling update among them.
 func TestAPIScale(t *testing.T) {
 	began := time.Now()
 	m := newMany(apibed.New(t, 1, 9))
@@ -31,7 +31,7 @@ func TestAPIScale(t *testing.T) {
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
 
-// servedAtLast waits until every Service is served at its port as it was written last, and looks at some more closely.
+// servedAtLast waits until every Service is served in its last version, and checks all endpoints of some.
 func (m *many) servedAtLast() {
 	m.bed.Helper()
 	began := time.Now()
@@ -44,13 +44,13 @@ func (m *many) servedAtLast() {
 		a, err := bed.Ask(m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
 		m.bed.Errorf("%s is served by %s, %v, want an endpoint since change %d", s.name(), a.Pod, err, s.generation)
 	}
-	m.bed.Logf("%d of %d Services are served as they were written last, found in %v", total-len(left), total, since(began))
+	m.bed.Logf("%d of %d Services are served in their last version after %v", total-len(left), total, since(began))
 	for _, s := range []*scaled{m.all[0], m.all[changing-1], m.all[deletedTo], m.all[manyServices-1]} {
 		m.servedByAll(s)
 	}
 }
 
-// stale are those of the Services that are served by something else, or not at all.
+// stale returns the Services that are not served, or served in an older version.
 func (m *many) stale(all []*scaled) (left []*scaled) {
 	is := make([]bool, len(all))
 	each(m.bed, len(all), func(i int) error {
@@ -67,7 +67,7 @@ func (m *many) stale(all []*scaled) (left []*scaled) {
 	return left
 }
 
-// servedByAll sees that a Service has all of its endpoints and no others.
+// servedByAll checks that all endpoints of a Service answer and no others.
 func (m *many) servedByAll(s *scaled) {
 	m.bed.Helper()
 	count := m.site.Tally(2*manyEndpoints, 1, m.site.Client, "tcp", bed.HostPort(s.ip, s.port))
@@ -81,7 +81,7 @@ func (m *many) servedByAll(s *scaled) {
 
 var manyRule = regexp.MustCompile(`-d ([0-9.]+)/32 .*"many/(s\d+):http ClusterIP" .*--dport (\d+) .*-j REDIRECT`)
 
-// rulesAtLast compares the portals on the host with the Services that there are.
+// rulesAtLast compares the portals on the host with the existing Services.
 func (m *many) rulesAtLast() {
 	m.bed.Helper()
 	want := map[string]string{}
@@ -107,12 +107,12 @@ func (m *many) rulesAtLast() {
 	}
 }
 
-// programmed sees that each change of endpoints was timed, from the moment that its slice tells.
+// programmed checks that the network programming latency was measured for each change of endpoints.
 func programmed(d *bed.Daemon, changes int) {
 	d.Helper()
 	h := readHistogram(d, "kubeproxy_network_programming_duration_seconds")
 	if h.count != changes {
-		d.Errorf("%d changes of endpoints were timed, want %d", h.count, changes)
+		d.Errorf("%d changes of endpoints were measured, want %d", h.count, changes)
 	}
 	if slow := h.quantile(0.99); slow > 10 {
 		d.Errorf("one change in a hundred took more than %g s", slow)
@@ -120,24 +120,24 @@ func programmed(d *bed.Daemon, changes int) {
 	d.Logf("network programming: mean %v, p50 ≤ %g s, p99 ≤ %g s", h.mean(), h.quantile(0.5), h.quantile(0.99))
 	for _, what := range []string{"service", "endpoint"} {
 		if n := d.Metric("kubeproxy_sync_proxy_rules_" + what + "_changes_pending"); n != 0 {
-			d.Errorf("%g %s changes wait when all is done", n, what)
+			d.Errorf("%g %s changes are still pending", n, what)
 		}
 	}
 }
 
-// syncs sees that changes were applied as such, each in its time, and that none failed.
+// syncs checks that changes were applied by partial syncs, fast enough, and that no sync failed.
 func syncs(d *bed.Daemon) {
 	d.Helper()
 	part := readHistogram(d, "kubeproxy_sync_partial_proxy_rules_duration_seconds")
 	full := readHistogram(d, "kubeproxy_sync_full_proxy_rules_duration_seconds")
-	d.Logf("%d syncs of changes, mean %v, p99 ≤ %g s; %d of everything, mean %v",
+	d.Logf("%d partial syncs, mean %v, p99 ≤ %g s; %d full syncs, mean %v",
 		part.count, part.mean(), part.quantile(0.99), full.count, full.mean())
 	if part.count == 0 || part.mean() > time.Second || part.quantile(1) > 5 {
-		d.Errorf("%d syncs of changes took %v in the mean, the longest %g s at most", part.count, part.mean(),
+		d.Errorf("%d partial syncs took %v on average, the longest at most %g s", part.count, part.mean(),
 			part.quantile(1))
 	}
-	if full.count > 2 { // the Node may tell something new after the first
-		d.Errorf("everything was applied %d times", full.count)
+	if full.count > 2 { // an update of the Node can cause a second one
+		d.Errorf("%d full syncs, want at most 2", full.count)
 	}
 	for _, family := range []string{"IPv4", "IPv6"} {
 		if n := d.Metric(`kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="` + family + `"}`); n != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// byHand is a Service's life as kubectl's user makes it.
+// byHand creates, changes and deletes a Service as a user of kubectl does.
 func byHand(b *apibed.Bed, n *cluster.Namespace) {
 	n.Kubectl("", "create", "service", "clusterip", "cart", "--tcp=80:8080")
 	ip := apibed.On80(n.Kubectl("", "get", "service", "cart", "-o", "jsonpath={.spec.clusterIP}"))
@@ -42,7 +42,7 @@ func byHand(b *apibed.Bed, n *cluster.Namespace) {
 	b.Answers(b.Sites[0].Client, "tcp", ip, apibed.NoReply)
 }
 
-// namedPorts lead to another number in each pod.
+// namedPorts tests a named target port with a different number in each pod.
 func namedPorts(b *apibed.Bed, n *cluster.Namespace) {
 	const other = 8081
 	b.Sites[1].Serve(b.Pod("b1"), other, bed.NamesItself("b1 at the other port"))
@@ -53,7 +53,7 @@ func namedPorts(b *apibed.Bed, n *cluster.Namespace) {
 	b.Answers(b.Sites[0].Client, "tcp", apibed.On80(s.Spec.ClusterIP), "a1", "b1 at the other port")
 }
 
-// bothFamilies has a Service of two families, and then one of IPv6 alone.
+// bothFamilies tests a dual-stack Service and an IPv6 Service.
 func bothFamilies(b *apibed.Bed, n *cluster.Namespace) {
 	both := corev1.IPFamilyPolicyRequireDualStack
 	dual := n.Service("dual", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &both,
@@ -75,7 +75,7 @@ func bothFamilies(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(b.Sites[0].Client, apibed.On80(six.Spec.ClusterIP), "b2")
 }
 
-// nodePortOf is the node port of a Service of web's ports.
+// nodePortOf is the node port of a Service with the ports of apibed.Web.
 func nodePortOf(s *corev1.Service, network string) int {
 	if network == "tcp" {
 		return int(s.Spec.Ports[0].NodePort)
@@ -83,7 +83,7 @@ func nodePortOf(s *corev1.Service, network string) int {
 	return int(s.Spec.Ports[1].NodePort)
 }
 
-// labels say that a Service is not this proxy's.
+// labels checks that Services labelled for another proxy are ignored.
 func labels(b *apibed.Bed, n *cluster.Namespace) {
 	s := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})
 	b.AddPods(n, "cart", "a0")
@@ -97,7 +97,7 @@ func labels(b *apibed.Bed, n *cluster.Namespace) {
 	b.AnswersBoth(b.Sites[1].Client, apibed.On80(s.Spec.ClusterIP), "a0")
 }
 
-// apiServer is itself behind a Service, which pods and nodes reach it by.
+// apiServer checks that pods and nodes reach the API server through the Service kubernetes.
 func apiServer(b *apibed.Bed, n *cluster.Namespace) {
 	ca, err := os.ReadFile(b.API.CA)
 	if err != nil {

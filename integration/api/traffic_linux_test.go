@@ -7,14 +7,14 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// traffic is a few clients that connect again and again, as many times a second as leaves the machine room for more.
+// traffic is a few clients that connect repeatedly, at a rate that leaves CPU time to others.
 type traffic struct {
 	from   *bed.Bed
 	to     string
 	quit   chan struct{}
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	count  map[string]int // by who answered
+	count  map[string]int // answers by pod
 	failed []error
 }
 
@@ -23,7 +23,7 @@ const (
 	trafficPause   = 20 * time.Millisecond
 )
 
-// traffic starts them.
+// startTraffic starts the clients.
 func startTraffic(b *bed.Bed, to string) *traffic {
 	t := &traffic{from: b, to: to, quit: make(chan struct{}), count: map[string]int{}}
 	for range trafficClients {
@@ -50,7 +50,7 @@ func (t *traffic) run() {
 	}
 }
 
-// served is how many connections were answered so far.
+// served is the number of answered connections so far.
 func (t *traffic) served() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *traffic) served() (n int) {
 	return n
 }
 
-// stop ends them and returns how many connections were answered. One that failed fails the test.
+// stop stops the clients and returns the number of answered connections. A failed connection fails the test.
 func (t *traffic) stop() int {
 	t.from.Helper()
 	close(t.quit)

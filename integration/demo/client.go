@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// patience bounds everything that should take milliseconds.
-const patience = 10 * time.Second
+// timeout is the limit for operations that normally take milliseconds.
+const timeout = 10 * time.Second
 
-// dialer connects from somewhere.
+// dialer connects from a host, as net.Dialer.DialContext.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// ask sends hello over a connection of its own and returns the name of the pod that greets back.
+// ask sends hello over a new connection and returns the name of the pod that replied.
 func ask(ctx context.Context, dial dialer, network, address string) (pod string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := dial(ctx, network, address)
 	if err != nil {

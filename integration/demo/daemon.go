@@ -20,26 +20,26 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Where portald answers, on the node: its defaults.
+// Default addresses of portald's health and metrics servers, on the node.
 const (
 	healthURL  = "http://127.0.0.1:10256/healthz"
 	metricsURL = "http://127.0.0.1:10249/metrics"
 )
 
-// udpIdle ends a UDP session, and so writes its record, sooner than the default: the reader waits for it.
+// udpIdle is a short UDP timeout: the record of a session is written when the session ends.
 const udpIdle = "1s"
 
-// daemon is portald on the node.
+// daemon is the portald process on the node.
 type daemon struct {
 	node  *topology.Host
-	shown string // the command line, as for a shell
+	shown string // the command line for display
 	log   string // path of its own log
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // how it ended, once it has
+	err   error // result of Wait, valid once ended is closed
 }
 
-// startDaemon starts portald and waits until it serves. It does not end with ctx, but by stop.
+// startDaemon starts portald and waits until it is healthy. The process ends by stop, not with ctx.
 func startDaemon(ctx context.Context, node *topology.Host, program, dir, records string) (*daemon, error) {
 	log, err := os.Create(filepath.Join(dir, "portald.log"))
 	if err != nil {
@@ -56,7 +56,7 @@ func startDaemon(ctx context.Context, node *topology.Host, program, dir, records
 	}
 	go d.wait()
 	if err := d.healthy(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start portald: %w%s", err, d.lastWords()), d.stop())
+		return nil, errors.Join(fmt.Errorf("start portald: %w%s", err, d.logTail()), d.stop())
 	}
 	return d, nil
 }
@@ -66,12 +66,12 @@ func (d *daemon) wait() {
 	d.err = d.cmd.Wait()
 }
 
-// stop asks portald to end and returns an error unless it does so in peace. It may be called again.
+// stop sends SIGTERM and returns an error unless portald exits with code 0 in time. It may be called again.
 func (d *daemon) stop() error {
 	_ = d.cmd.Process.Signal(unix.SIGTERM) // it may have ended
 	select {
 	case <-d.ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		_ = d.cmd.Cancel()
 		<-d.ended
 	}
@@ -92,9 +92,9 @@ func (d *daemon) healthy(ctx context.Context) error {
 	})
 }
 
-// until waits for something that portald does.
+// until polls done until it returns true, ctx ends, or portald ends.
 func (d *daemon) until(ctx context.Context, what string, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -119,21 +119,21 @@ func (d *daemon) get(ctx context.Context, url string) (*http.Response, error) {
 	return client.Do(req)
 }
 
-// apply makes a change and waits until portald carries traffic accordingly. It returns how long that took.
+// apply makes a change, waits until portald has applied it, and returns the time that this took.
 func (d *daemon) apply(ctx context.Context, change func() error) (time.Duration, error) {
 	before, _ := d.syncs(ctx)
 	began := time.Now()
 	if err := change(); err != nil {
 		return 0, err
 	}
-	err := d.until(ctx, "portald to follow the manifests", func() bool {
+	err := d.until(ctx, "portald to apply the manifests", func() bool {
 		rounds, pending := d.syncs(ctx)
 		return rounds > before && pending == 0
 	})
 	return time.Since(began), err
 }
 
-// syncs reads how many rounds of changes were applied, and how many changes wait.
+// syncs reads from the metrics how many syncs of changes are done, and how many changes are pending.
 func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
 	r, err := d.get(ctx, metricsURL)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
 	defer r.Body.Close()
 	for in := bufio.NewScanner(r.Body); in.Scan(); {
 		name, value, _ := strings.Cut(in.Text(), " ")
-		n, _ := strconv.Atoi(value) // the others are no whole numbers
+		n, _ := strconv.Atoi(value) // fails only for metrics that are not used here
 		switch name {
 		case `kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"}`:
 			rounds = n
@@ -153,8 +153,8 @@ func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
 	return rounds, pending
 }
 
-// lastWords is the end of portald's own log, for an error.
-func (d *daemon) lastWords() string {
+// logTail returns the last lines of portald's log, for an error.
+func (d *daemon) logTail() string {
 	text, err := os.ReadFile(d.log)
 	if err != nil || len(text) == 0 {
 		return ""

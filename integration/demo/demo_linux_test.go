@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// asDemo in the environment makes the test's own program the demo.
+// asDemo is the environment variable that makes the test binary run as the demo.
 const asDemo = "DEMO_TEST_PORTALD"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// build builds portald, without the race detector: the demo is about what users run.
+// build compiles portald without the race detector, as users run it.
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "portald")
@@ -38,7 +38,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// command is the demo in a program of its own, with namespaces of its own inside those of the test.
+// command runs the demo as a separate process, with its own namespaces nested in those of the test.
 func command(t *testing.T, program string, out *bytes.Buffer) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(outside(), asDemo+"="+program)
@@ -46,12 +46,12 @@ func command(t *testing.T, program string, out *bytes.Buffer) *exec.Cmd {
 	return cmd
 }
 
-// outside is the environment without what topology.Enter left in it.
+// outside returns the environment without the variable of topology.Enter.
 func outside() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "PORTALD_TOPOLOGY=") })
 }
 
-func TestDemoKeepsItsPromises(t *testing.T) {
+func TestDemoPasses(t *testing.T) {
 	topology.Require(t, "iptables", "go")
 	var out bytes.Buffer
 	if err := command(t, build(t), &out).Run(); err != nil {
@@ -59,20 +59,20 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 	}
 	text := out.String()
 	if proved, want := strings.Count(text, "✓"), len(scenes()); proved != want ||
-		!strings.Contains(text, "as promised, in") {
-		t.Errorf("%d of %d scenes were proved:\n%s", proved, want, text)
+		!strings.Contains(text, "scenes passed in") {
+		t.Errorf("%d of %d scenes passed:\n%s", proved, want, text)
 	}
 	if strings.Contains(text, "\x1b") {
-		t.Error("colours were written to something that is no terminal")
+		t.Error("colours were written to an output that is no terminal")
 	}
 	for line := range strings.Lines(text) {
 		if strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
-			t.Errorf("blanks end the line %q", line)
+			t.Errorf("trailing blanks in line %q", line)
 		}
 	}
 }
 
-// A broken promise, here a portald that does nothing, ends the demo with exit code 1 and a reason.
+// A failed scene, here with a portald that exits at once, ends the demo with exit code 1 and an error message.
 func TestDemoFailsWithoutPortald(t *testing.T) {
 	topology.Require(t, "iptables")
 	var out bytes.Buffer
@@ -83,7 +83,7 @@ func TestDemoFailsWithoutPortald(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the middle leaves no process behind.
+// Ctrl-C during the demo leaves no process behind.
 func TestDemoInterrupted(t *testing.T) {
 	topology.Require(t, "iptables", "go")
 	program := build(t)
@@ -94,7 +94,8 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Second)
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as a terminal does it: to the whole group
+	// To the whole process group, as a terminal does.
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()

@@ -4,7 +4,7 @@ package main
 
 import "strings"
 
-// ink colours text, or leaves it plain.
+// ink colours text with SGR codes; false leaves it plain.
 type ink bool
 
 func (i ink) code(sgr, text string) string {
@@ -20,13 +20,13 @@ func (i ink) good(s string) string { return i.code("1;32", s) }
 func (i ink) bad(s string) string  { return i.code("1;31", s) }
 func (i ink) warn(s string) string { return i.code("33", s) }
 
-// pod gives each pod a colour of its own.
+// pod gives each pod its own colour.
 func (i ink) pod(name, text string) string {
 	colours := map[string]string{"cart-a": "36", "cart-b": "35", "cart-c": "34"}
 	return i.code(colours[name], text)
 }
 
-// record colours one line of a folded record: the pod, and what went wrong.
+// record colours one line of a folded record: the pod, and failed attempts.
 func (i ink) record(line string) string {
 	line = strings.ReplaceAll(line, "\u00a0", " ")
 	if strings.HasPrefix(line, "[tried") {

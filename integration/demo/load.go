@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// breath is what each client of a load waits between two connections: they show a proxy at work, and measure nothing.
-const breath = 3 * time.Millisecond
+// connectInterval is the pause of a client between two connections: the load is for display, not for measurement.
+const connectInterval = 3 * time.Millisecond
 
-// load is clients that connect, ask and close until it ends.
+// load is a group of clients that connect, send a request and close, until end is called.
 type load struct {
 	stopped atomic.Bool
 	wg      sync.WaitGroup
@@ -22,10 +22,10 @@ type load struct {
 	mu     sync.Mutex
 	served counts
 	failed int
-	first  error // of those that failed
+	first  error // the first failure
 }
 
-// startLoad starts n clients on the client's host, at the ClusterIP.
+// startLoad starts n clients on the client host that connect to the ClusterIP.
 func (s *show) startLoad(n int) *load {
 	l := &load{served: counts{}}
 	host, address := s.net.Client(0), net.JoinHostPort(cartIP, httpPort)
@@ -43,9 +43,9 @@ func (s *show) startLoad(n int) *load {
 	return l
 }
 
-// client runs on a thread in the client's namespace, where it dials by itself: that is cheaper than a thread a dial.
+// client runs on a thread in the client's namespace and dials from there: a thread for each dial would be expensive.
 func (l *load) client(address string) {
-	for ; !l.stopped.Load(); time.Sleep(breath) {
+	for ; !l.stopped.Load(); time.Sleep(connectInterval) {
 		l.note(ask(context.Background(), new(net.Dialer).DialContext, "tcp", address))
 	}
 }
@@ -85,7 +85,7 @@ func (l *load) total() int {
 	return sum
 }
 
-// failures counts those that were not.
+// failures counts the connections that failed.
 func (l *load) failures() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *load) failures() int {
 
 func (l *load) failure() error {
 	if n := l.failures(); n > 0 {
-		return fmt.Errorf("%d connections failed, the first so: %w", n, l.first)
+		return fmt.Errorf("%d connections failed, first error: %w", n, l.first)
 	}
 	return nil
 }

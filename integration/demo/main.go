@@ -1,8 +1,8 @@
 //go:build linux
 
-// Demo shows portald at work on real traffic: a client, a node and three pods in network namespaces of their own, which
-// vanish with the program. Each scene checks what it says; the demo ends with exit code 1 where something is not so. It
-// needs root or user namespaces, and iptables.
+// Demo shows portald with real traffic: a client, a node and three pods, each in a network namespace that vanishes with
+// the program. Each scene checks what it claims; the demo exits with code 1 if a check fails. It needs iptables, and
+// root or user namespaces.
 //
 //	go run ./integration/demo --portald bin/portald
 package main
@@ -25,7 +25,7 @@ import (
 
 func main() {
 	program := flag.String("portald", "bin/portald", "`path` of the portald program")
-	fast := flag.Bool("fast", false, "make no pauses for the reader; there are none either where output is no terminal")
+	fast := flag.Bool("fast", false, "do not pause for the reader; without a terminal there are no pauses either")
 	flag.Parse()
 	topology.Enter()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -34,7 +34,7 @@ func main() {
 	stop()
 	switch {
 	case interrupted:
-		fmt.Fprintln(os.Stderr, "\ndemo: interrupted; its namespaces are gone, and nothing is left behind")
+		fmt.Fprintln(os.Stderr, "\ndemo: interrupted; its network namespaces and processes are removed")
 		os.Exit(130)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -42,10 +42,10 @@ func main() {
 	}
 }
 
-// demo plays all scenes, and takes everything down whatever happens.
+// demo plays all scenes and removes everything at the end, also after an error.
 func demo(ctx context.Context, program string, p *page) error {
 	began := time.Now()
-	// An ordinary user's PATH on Debian leaves out where iptables is.
+	// On Debian the PATH of an ordinary user lacks the directory of iptables.
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	program, err := needs(program)
 	if err != nil {
@@ -58,7 +58,7 @@ func demo(ctx context.Context, program string, p *page) error {
 	show := &show{stage: s, page: p}
 	err = show.play(ctx)
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w%s", err, s.portald.lastWords())
+		err = fmt.Errorf("%w%s", err, s.portald.logTail())
 	}
 	if err := errors.Join(err, s.close()); err != nil {
 		return err
@@ -67,11 +67,11 @@ func demo(ctx context.Context, program string, p *page) error {
 	return nil
 }
 
-// needs returns the absolute path of the program, or an error that names what is missing and where it comes from.
+// needs returns the absolute path of the program, or an error that names what is missing and how to install it.
 func needs(program string) (string, error) {
 	if err := topology.Check(); err != nil {
-		return "", fmt.Errorf("%s: run it as root, or where users may make user namespaces", strings.ReplaceAll(err.Error(),
-			"\n", "; "))
+		return "", fmt.Errorf("%s: run the demo as root, or on a host that allows unprivileged user namespaces",
+			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	var missing []string
 	for _, c := range []string{"iptables", "iptables-save", "iptables-restore", "nsenter"} {

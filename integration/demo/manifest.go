@@ -10,7 +10,7 @@ import (
 	"text/template"
 )
 
-// Where the shop's Services are reached.
+// Addresses and ports of the shop's Services.
 const (
 	cartIP     = "10.96.0.10"
 	wishlistIP = "10.96.0.20"
@@ -20,21 +20,21 @@ const (
 	podHTTP, podDNS           = "8080", "8053"
 )
 
-// shop is what the manifests say: the Service cart, with the pods that are listed, and the Service wishlist, with none.
+// shop is the content of the manifests: the Service cart with the listed pods, and the Service wishlist without pods.
 type shop struct {
 	Affinity string // None or ClientIP
 	Listed   []*pod
-	Mode     string // of its annotation; empty: none
+	Mode     string // the mode annotation of cart; empty: none
 }
 
-// with and without change which pods the EndpointSlice lists.
+// with adds a pod to the EndpointSlice; without removes it.
 func (s *shop) with(p *pod) { s.Listed = append(s.Listed, p) }
 
 func (s *shop) without(p *pod) {
 	s.Listed = slices.DeleteFunc(s.Listed, func(q *pod) bool { return q == p })
 }
 
-// write puts the manifests into a file as a whole, by rename. The folder above is on the same file system.
+// write replaces the manifest file atomically, by rename from the parent directory, which is on the same file system.
 func (s *shop) write(file string) error {
 	var text bytes.Buffer
 	if err := manifests.Execute(&text, s); err != nil {

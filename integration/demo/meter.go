@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// meter shows a load: a bar for each pod, as long as its share of the connections of the last moment.
+// meter displays a load: for each pod a bar with its share of the current connection rate.
 type meter struct {
 	page  *page
 	load  *load
@@ -25,7 +25,7 @@ func newMeter(p *page, l *load) *meter {
 	return &meter{page: p, load: l, pods: []string{"cart-a", "cart-b", "cart-c"}, at: time.Now()}
 }
 
-// run shows the load for a while: moving on a terminal, the end of it elsewhere.
+// run displays the load for a time: continuously on a terminal, once at the end elsewhere.
 func (m *meter) run(ctx context.Context, state string, during time.Duration) error {
 	const frame = 100 * time.Millisecond
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -43,7 +43,7 @@ func (m *meter) run(ctx context.Context, state string, during time.Duration) err
 	return nil
 }
 
-// measure takes the rates since the last time, smoothed so that a bar does not tremble.
+// measure updates the rates since the last call, smoothed so that the bars do not flicker.
 func (m *meter) measure() {
 	now := time.Now()
 	for i, name := range m.pods {
@@ -55,7 +55,7 @@ func (m *meter) measure() {
 	m.at = now
 }
 
-// draw writes a line for all and one for each pod, over those that stand there already.
+// draw writes a line with the totals and one for each pod. On a terminal it overwrites the previous ones.
 func (m *meter) draw(state string) {
 	clear := ""
 	if m.page.live {
@@ -68,14 +68,14 @@ func (m *meter) draw(state string) {
 	m.page.line("%s: %s connections, %d failed%s", m.page.ink.bold(state), thousands(m.load.total()), m.load.failures(),
 		clear)
 	for i, name := range m.pods {
-		m.page.line("%s  %s %4.0f/s  %6s in all%s", name, m.bar(i), m.rates[i], thousands(m.seen[i]), clear)
+		m.page.line("%s  %s %4.0f/s  %6s total%s", name, m.bar(i), m.rates[i], thousands(m.seen[i]), clear)
 	}
 }
 
-// bar is a pod's part of what the pods serve now.
+// bar is the bar of a pod, proportional to its share of the current rate.
 func (m *meter) bar(pod int) string {
 	const longest = 48
-	sum := 1.0 // at rest all bars are empty
+	sum := 1.0 // not 0: without load all bars are empty
 	for _, r := range m.rates {
 		sum += r
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// opening draws the stage and says what runs on it.
+// opening draws the network and prints portald's command line and Services.
 func (s *show) opening() {
 	fmt.Fprintln(s.out)
-	s.line("%s", s.ink.bold("portald: a Kubernetes service proxy that you can see into"))
+	s.line("%s", s.ink.bold("portald: a Kubernetes service proxy with a record of every connection"))
 	fmt.Fprintln(s.out)
 	for _, row := range s.picture() {
 		s.line("%s", row)
@@ -21,7 +21,7 @@ func (s *show) opening() {
 		", NodePorts "+httpNodePort+" and "+dnsNodePort+") and its EndpointSlice"))
 }
 
-// picture shows who is joined to whom, each box a network namespace, each line a veth pair.
+// picture draws the topology: each box is a network namespace, each line a veth pair.
 func (s *show) picture() []string {
 	p, at := s.pods, func(i int) string { return fmt.Sprintf("%-14s", s.pods[i].Host.IPv4) }
 	client, node := s.net.Client(0).IPv4, s.net.Node.IPv4
@@ -38,7 +38,7 @@ func (s *show) picture() []string {
 	}
 }
 
-// edge is an edge of a box that bears a name.
+// edge is the edge of a box, with a name in it.
 func edge(name string, width int) string {
 	return "─ " + name + " " + strings.Repeat("─", width-3-len(name))
 }

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// page writes for a reader: at a reader's pace and in colour on a terminal, plain and at once anywhere else.
+// page writes the output: with pauses and colours on a terminal, plain and without pauses elsewhere.
 type page struct {
 	out   *os.File
 	width int
-	live  bool // what was written can be overwritten
+	live  bool // a terminal: lines can be overwritten
 	ink   ink
 	pace  bool
 }
@@ -29,7 +29,7 @@ const (
 	mostWidth  = 130
 )
 
-// newPage honours NO_COLOR (no-color.org) and the terminal that can do nothing, "dumb".
+// newPage honours NO_COLOR (no-color.org) and TERM=dumb.
 func newPage(out *os.File, fast bool) *page {
 	p := &page{out: out, width: usualWidth}
 	size, err := unix.IoctlGetWinsize(int(out.Fd()), unix.TIOCGWINSZ)
@@ -45,21 +45,21 @@ func newPage(out *os.File, fast bool) *page {
 	return p
 }
 
-// rest gives the reader time.
+// rest pauses for the reader.
 func (p *page) rest(ctx context.Context, d time.Duration) {
 	if p.pace {
-		_ = pause(ctx, d) // what comes next sees the end of ctx
+		_ = pause(ctx, d) // the caller's next operation fails if ctx has ended
 	}
 }
 
-// headline begins a scene.
+// headline prints the title of a scene.
 func (p *page) headline(n, of int, title string) {
 	head := fmt.Sprintf(" %d/%d  %s ", n, of, title)
 	rule := strings.Repeat("─", max(3, p.width-utf8.RuneCountInString(head)-3))
 	fmt.Fprintf(p.out, "\n%s%s%s\n", p.ink.dim("──"), p.ink.bold(head), p.ink.dim(rule))
 }
 
-// say writes a sentence or two.
+// say prints a paragraph.
 func (p *page) say(text string) {
 	for _, line := range wrap(text, p.width-2) {
 		fmt.Fprintln(p.out, "  "+line)
@@ -67,13 +67,13 @@ func (p *page) say(text string) {
 	fmt.Fprintln(p.out)
 }
 
-// line writes one line as it is.
+// line prints one line without wrapping it.
 func (p *page) line(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf("  "+format, args...), " ")
 	fmt.Fprintln(p.out, text)
 }
 
-// record writes a record as portald wrote it, folded: the way, how it ended, what was tried.
+// record prints a record of portald in several lines: the path, the outcome, the failed attempts.
 func (p *page) record(text string) {
 	for i, part := range fold(text) {
 		for j, line := range wrap(part, p.width-8) {
@@ -86,7 +86,7 @@ func (p *page) record(text string) {
 	}
 }
 
-// fold parts a record where two spaces part what a person reads apart.
+// fold splits a record at double spaces, which separate path, outcome and failed attempts.
 func fold(record string) []string {
 	way, end, _ := strings.Cut(record, "  ")
 	end, tried, _ := strings.Cut(end, "  [")
@@ -99,7 +99,7 @@ func fold(record string) []string {
 	return parts
 }
 
-// check writes what was proved.
+// check prints the result of a passed scene.
 func (p *page) check(format string, args ...any) {
 	for i, line := range wrap(fmt.Sprintf(format, args...), p.width-4) {
 		mark := p.ink.good("✓")
@@ -128,16 +128,16 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// end says that all went well, and what comes next.
+// end prints that all scenes passed, and the next steps.
 func (p *page) end(scenes int, took time.Duration) {
-	fmt.Fprintf(p.out, "\n%s\n\n", p.ink.good(fmt.Sprintf("All %d scenes as promised, in %.1f s.", scenes,
+	fmt.Fprintf(p.out, "\n%s\n\n", p.ink.good(fmt.Sprintf("All %d scenes passed in %.1f s.", scenes,
 		took.Seconds())))
-	p.say("Nothing was written to this machine: the network, its rules and its processes lived in namespaces that " +
-		"are gone.")
-	p.line("%s", p.ink.bold("What next"))
-	p.line("  make test                     every behaviour you saw, and the others, as tests on this kernel")
-	p.line("  bin/portald --help            all flags, and how to start")
-	p.line("  README.md                     the first steps on a real node:")
+	p.say("The demo changed nothing on this machine: its network, rules and processes were in namespaces that no " +
+		"longer exist.")
+	p.line("%s", p.ink.bold("Next steps"))
+	p.line("  make test                     run all tests on this kernel")
+	p.line("  bin/portald --help            list all flags")
+	p.line("  README.md                     run portald on a real node:")
 	p.line("    kubectl get services,endpointslices,nodes -A -o yaml > cluster.yaml")
 	p.line("    sudo bin/portald --manifests cluster.yaml --connection-log -")
 }

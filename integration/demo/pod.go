@@ -14,10 +14,10 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// greeting is what a pod answers, with its name behind.
+// greeting is the reply of a pod; its name follows.
 const greeting = "hello from "
 
-// pod is a server that greets with its name, over TCP and UDP, once for each line and datagram that it is sent.
+// pod is a TCP and UDP server that answers each line and each datagram with its name.
 type pod struct {
 	Name string
 	Host *topology.Host
@@ -39,7 +39,7 @@ func (p *pod) start() (err error) {
 	return nil
 }
 
-// stop ends the server and waits for its connections. A stopped pod stays stopped.
+// stop closes the listeners and waits for open connections. Further calls do nothing.
 func (p *pod) stop() error {
 	if p.stream == nil {
 		return nil
@@ -60,10 +60,10 @@ func (p *pod) serveStream() {
 	}
 }
 
-// greet answers each line until the client ends. What fails shows at the client.
+// greet answers each line until the client closes. Errors become visible at the client.
 func (p *pod) greet(c net.Conn) {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(timeout))
 	for in := bufio.NewScanner(c); in.Scan(); {
 		if _, err := io.WriteString(c, greeting+p.Name+"\n"); err != nil {
 			return
@@ -79,7 +79,7 @@ func (p *pod) servePackets() {
 			return
 		}
 		if err == nil {
-			_, _ = packets.WriteTo([]byte(greeting+p.Name+"\n"), from) // a lost answer shows at the client
+			_, _ = packets.WriteTo([]byte(greeting+p.Name+"\n"), from) // the client notices a lost answer
 		}
 	}
 }

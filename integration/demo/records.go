@@ -17,7 +17,7 @@ import (
 type records struct {
 	file *os.File
 	in   *bufio.Reader
-	part string // of a line that is not whole yet
+	part string // beginning of an incomplete line
 }
 
 func openRecords(path string) (*records, error) {
@@ -28,11 +28,11 @@ func openRecords(path string) (*records, error) {
 	return &records{file: f, in: bufio.NewReader(f)}, nil
 }
 
-// take returns the next n records. It waits for them, and then a moment longer, since one too many is an error.
+// take waits for the next n records and returns them. It then waits a moment longer: further records are an error.
 func (r *records) take(ctx context.Context, n int) ([]string, error) {
-	const moment = 150 * time.Millisecond // portald gathers records for 50 ms before it writes them
+	const moment = 150 * time.Millisecond // portald writes records in batches, every 50 ms
 	var lines []string
-	for end := time.Now().Add(patience); len(lines) < n && time.Now().Before(end); {
+	for end := time.Now().Add(timeout); len(lines) < n && time.Now().Before(end); {
 		more, err := r.read(ctx, 10*time.Millisecond)
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (r *records) take(ctx context.Context, n int) ([]string, error) {
 	return lines, nil
 }
 
-// read waits a while and returns the records that are there.
+// read waits for the given time and returns all complete records.
 func (r *records) read(ctx context.Context, wait time.Duration) ([]string, error) {
 	if err := pause(ctx, wait); err != nil {
 		return nil, err

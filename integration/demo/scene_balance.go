@@ -11,13 +11,13 @@ import (
 func balancing() []scene {
 	return []scene{{
 		title: "Round robin",
-		about: "Nine connections to the ClusterIP, three pods. Each pod gets exactly three: the turn is exact, not a " +
-			"matter of chance.",
+		about: "The client opens nine connections to the ClusterIP of three pods. Round robin gives each pod exactly " +
+			"three; the choice is not random.",
 		play: roundRobin,
 	}, {
-		title: "ClientIP affinity, switched on and off while it runs",
-		about: "With sessionAffinity: ClientIP a client keeps its pod. The node itself is another client, with a pod " +
-			"of its own. Switched off, the turn goes on.",
+		title: "ClientIP affinity, switched on and off at run time",
+		about: "With sessionAffinity: ClientIP, all connections of a client go to one pod. The node is another client " +
+			"and may get another pod. Without affinity, round robin continues.",
 		play: affinity,
 	}}
 }
@@ -58,7 +58,7 @@ func affinity(ctx context.Context, s *show) error {
 		return err
 	}
 	if n := containing(records, "affinity hit"); n != 6 {
-		return fmt.Errorf("%d records say that affinity held, want 6", n)
+		return fmt.Errorf("%d records contain \"affinity hit\", want 6", n)
 	}
 	if err := s.edit(ctx, "sessionAffinity: None", func(m *shop) { m.Affinity = "None" }); err != nil {
 		return err
@@ -77,7 +77,7 @@ func affinity(ctx context.Context, s *show) error {
 	return nil
 }
 
-// sticks asks n times and returns the one pod that gave all the answers.
+// sticks sends n requests and returns the pod that answered all of them.
 func (s *show) sticks(ctx context.Context, q question, n int) (string, error) {
 	served, err := s.askAll(ctx, slices.Repeat([]question{q}, n)...)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 func endings() []scene {
 	return []scene{{
-		title: "It leaves as it came",
-		about: "portald is asked to end. Its rules go, and nobody else's.",
+		title: "Shutdown removes all rules of portald",
+		about: "portald gets SIGTERM. It removes its own iptables rules and no others.",
 		play:  leave,
 	}}
 }
@@ -39,6 +39,6 @@ func leave(ctx context.Context, s *show) error {
 	if !slices.Equal(after, s.found) || ours < 1 {
 		return fmt.Errorf("the node's rules are\n%s\nwant\n%s", strings.Join(after, "\n"), strings.Join(s.found, "\n"))
 	}
-	s.check("%d rules of portald are gone; the node's rules are what they were", ours)
+	s.check("%d rules of portald are removed; the node has the same rules as before portald's start", ours)
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 
 func switching() []scene {
 	return []scene{{
-		title: "From userspace to the kernel and back, under load",
-		about: "Four clients connect, ask and close, again and again. One annotation hands the Service to the kernel, " +
-			"whose connections leave no record; it is taken away, and they do again.",
+		title: "From userspace mode to kernel mode and back, under load",
+		about: "Four clients connect, send a request and close, repeatedly. One annotation moves the Service to kernel " +
+			"mode, in which connections have no records; another one moves it back.",
 		play: flip,
 	}}
 }
@@ -33,19 +33,19 @@ func flip(ctx context.Context, s *show) error {
 	}
 	recorded += len(rest)
 	if unseen := l.total() - recorded; unseen < silent {
-		return fmt.Errorf("%d connections of the %d while the kernel carried have no record", unseen, silent)
+		return fmt.Errorf("%d connections have no record, want at least the %d in kernel mode", unseen, silent)
 	}
-	s.check("%s connections, 0 failed: %s with a record, %s by the kernel without one", thousands(l.total()),
+	s.check("%s connections, 0 failed: %s with a record, %s in kernel mode without one", thousands(l.total()),
 		thousands(recorded),
 		thousands(l.total()-recorded))
 	return nil
 }
 
-// settled is how long the last connections of a mode take to end and be recorded.
+// settled is the time in which the last connections of a mode end and their records are written.
 const settled = 300 * time.Millisecond
 
-// flips takes the Service there and back. It returns how many records there were before it came back, and how many
-// connections there were meanwhile that must have none.
+// flips moves the Service to kernel mode and back. It returns the number of records before the move back, and the
+// number of connections in kernel mode, which must have no records.
 func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err error) {
 	m := newMeter(s.page, l)
 	to := func(mode, state string, during time.Duration) error {
@@ -55,7 +55,7 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 		}
 		return m.run(ctx, state, during)
 	}
-	if err := m.run(ctx, "in userspace", phase); err != nil {
+	if err := m.run(ctx, "userspace mode", phase); err != nil {
 		return 0, 0, err
 	}
 	if err := to("kernel", "portald.io/mode: kernel", phase/4); err != nil {
@@ -72,7 +72,7 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 	silent = l.total() - began
 	during, err := s.records.read(ctx, 0)
 	if err == nil && len(during) > 0 {
-		err = fmt.Errorf("%d records of connections that the kernel carried, the first: %s", len(during), during[0])
+		err = fmt.Errorf("%d records of connections in kernel mode, the first: %s", len(during), during[0])
 	}
 	if err != nil {
 		return 0, 0, err

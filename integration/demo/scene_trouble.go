@@ -13,14 +13,14 @@ import (
 
 func trouble() []scene {
 	return []scene{{
-		title: "A dead pod is retried past",
-		about: "cart-b crashes, and its EndpointSlice still lists it. Then cart-c falls silent, as with a pulled " +
-			"cable. No client notices; each record tells what was tried.",
+		title: "Connections to a dead pod are retried",
+		about: "cart-b crashes while the EndpointSlice still lists it. Then cart-c stops answering, as if its cable " +
+			"were unplugged. portald retries with another pod: no client fails, and the records list each attempt.",
 		play: retry,
 	}, {
-		title: "A pod goes and comes back, under load",
-		about: "Four clients connect, ask and close, again and again. cart-b is taken out of the EndpointSlice, " +
-			"stops, starts and is listed again.",
+		title: "A pod is removed and added again, under load",
+		about: "Four clients connect, send a request and close, repeatedly. cart-b is removed from the EndpointSlice, " +
+			"stops, starts and is added again.",
 		play: rollout,
 	}}
 }
@@ -41,7 +41,7 @@ func retry(ctx context.Context, s *show) error {
 	if err := s.deafen(ctx, c); err != nil {
 		return err
 	}
-	s.line("%s", s.ink.warn("cart-c has fallen silent"))
+	s.line("%s", s.ink.warn("cart-c no longer answers"))
 	silent, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 3)...)
 	if err := errors.Join(err, s.hear(ctx, c), b.start()); err != nil {
 		return err
@@ -56,18 +56,19 @@ func retry(ctx context.Context, s *show) error {
 	retried := containing(records, "[tried "+b.Host.IPv4.String())
 	timeouts := containing(records, "[tried "+c.Host.IPv4.String())
 	if retried == 0 || timeouts == 0 {
-		return fmt.Errorf("%d records name cart-b and %d cart-c as tried, want some of each", retried, timeouts)
+		return fmt.Errorf("%d records have a failed attempt at cart-b and %d at cart-c, want some of each", retried,
+			timeouts)
 	}
-	s.check("9 connections, 0 failed: %v with cart-b dead, then %v; tried in vain, says the record: cart-b %d "+
-		"times, cart-c %d",
+	s.check("9 connections, 0 failed: %v with cart-b dead, then %v; failed attempts in the records: %d at cart-b, "+
+		"%d at cart-c",
 		crashed, silent, retried, timeouts)
 	return nil
 }
 
-// attempts counts what a record says was tried in vain.
+// attempts counts the failed attempts in a record.
 func attempts(record string) int { return strings.Count(record, "[tried ") }
 
-// How long each part of the rollout lasts. The whole makes some thousand connections.
+// phase is the duration of one part of a scene under load; a scene makes about a thousand connections.
 const phase = 1300 * time.Millisecond
 
 func rollout(ctx context.Context, s *show) error {
@@ -86,30 +87,30 @@ func rollout(ctx context.Context, s *show) error {
 		return err
 	}
 	if !slices.Equal(before, after) {
-		return errors.New("a change of endpoints changed iptables' rules")
+		return errors.New("a change of endpoints changed iptables rules")
 	}
 	return s.proveLoad(ctx, l)
 }
 
-// goAndCome takes a pod away as Kubernetes does, and brings it back.
+// goAndCome removes a pod in the order that Kubernetes uses, and adds it again.
 func (s *show) goAndCome(ctx context.Context, l *load) error {
 	b := s.pods[1]
 	m := newMeter(s.page, l)
-	if err := m.run(ctx, "all three serve", phase); err != nil {
+	if err := m.run(ctx, "three pods serve", phase); err != nil {
 		return err
 	}
 	s.shop.without(b)
 	if _, err := s.portald.apply(ctx, s.writeManifests); err != nil {
 		return err
 	}
-	if err := m.run(ctx, "cart-b is no longer listed", phase/5); err != nil {
+	if err := m.run(ctx, "cart-b is removed from the EndpointSlice", phase/5); err != nil {
 		return err
 	}
 	if err := b.stop(); err != nil {
 		return err
 	}
 	gone := l.count("cart-b")
-	if err := m.run(ctx, "cart-b is gone", phase); err != nil {
+	if err := m.run(ctx, "cart-b has stopped", phase); err != nil {
 		return err
 	}
 	if err := b.start(); err != nil {
@@ -123,12 +124,12 @@ func (s *show) goAndCome(ctx context.Context, l *load) error {
 		return err
 	}
 	if l.count("cart-b") == gone {
-		return errors.New("cart-b came back and served nothing")
+		return errors.New("cart-b got no connections after it was added again")
 	}
 	return nil
 }
 
-// proveLoad holds what the clients saw against the records.
+// proveLoad compares the clients' counts with the records.
 func (s *show) proveLoad(ctx context.Context, l *load) error {
 	if err := l.failure(); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (s *show) proveLoad(ctx context.Context, l *load) error {
 	if ok := containing(records, "  ok  fin by client"); ok != total {
 		return fmt.Errorf("%d of %d records say ok", ok, total)
 	}
-	s.check("%s connections, 0 failed, %s records, all ok; no iptables rule was touched", thousands(total),
+	s.check("%s connections, 0 failed, %s records, all ok; no iptables rule changed", thousands(total),
 		thousands(len(records)))
 	return nil
 }

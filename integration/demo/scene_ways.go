@@ -14,18 +14,18 @@ import (
 func otherWays() []scene {
 	return []scene{{
 		title: "UDP",
-		about: "Six clients send a datagram each. A UDP session is a client address and its pod: answers come from " +
-			"the address that was asked, and the session's record is written when it has been silent for " + udpIdle + ".",
+		about: "Six clients send one datagram each. portald keeps a UDP session per client address and port: replies " +
+			"come from the service address, and a session ends, with a record, after " + udpIdle + " without datagrams.",
 		play: udp,
 	}, {
 		title: "NodePort",
-		about: "The same Service on a port of the node, for those outside the cluster; and on localhost for the node " +
-			"itself, by a listener there and not by route_localnet.",
+		about: "Clients outside the cluster reach the Service at a port of the node. The node itself also reaches it " +
+			"at localhost, through a listener; the sysctl route_localnet stays off.",
 		play: nodePort,
 	}, {
-		title: "A refusal is a refusal",
-		about: "The Service wishlist has no pods: its clients are refused at once, and not accepted and dropped. And " +
-			"portald's own listeners serve nobody who comes straight at them.",
+		title: "Connections without endpoint are refused at once",
+		about: "The Service wishlist has no pods: its clients get \"connection refused\" at once, not an accepted " +
+			"connection that closes. portald's proxy ports also refuse direct connections.",
 		play: refusals,
 	}}
 }
@@ -78,7 +78,7 @@ func nodePort(ctx context.Context, s *show) error {
 	return nil
 }
 
-// local is more interesting than remote, and remote than UDP.
+// local ranks records for display: connections to localhost first, then TCP, then UDP.
 func local(record string) int {
 	if strings.Contains(record, "→ 127.0.0.1:") {
 		return 2
@@ -100,7 +100,7 @@ func refusals(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	s.line("%s", s.ink.dim("straight at the port that portald listens on for cart:"))
+	s.line("%s", s.ink.dim("direct connection to the proxy port of cart:"))
 	err = errors.Join(
 		s.refused(ctx, s.client("tcp", node, port)),
 		s.refused(ctx, s.client("udp", node, port)))
@@ -110,13 +110,13 @@ func refusals(ctx context.Context, s *show) error {
 	if _, err := s.records.take(ctx, 0); err != nil {
 		return err
 	}
-	s.check("5 refusals, each at once, and no record of a connection: none came to be")
+	s.check("5 refusals, each at once; no records, because no connection was accepted")
 	return nil
 }
 
 var redirect = regexp.MustCompile(`-d ` + regexp.QuoteMeta(cartIP) + `/32 -p tcp .*-j REDIRECT --to-ports (\d+)`)
 
-// proxyPort finds the port that cart's portal leads to.
+// proxyPort returns the port to which the rules redirect connections to cart.
 func (s *show) proxyPort(ctx context.Context) (string, error) {
 	rules, err := s.rules(ctx)
 	if err != nil {
@@ -127,5 +127,5 @@ func (s *show) proxyPort(ctx context.Context) (string, error) {
 			return m[1], nil
 		}
 	}
-	return "", errors.New("find portald's listener: no rule leads there")
+	return "", errors.New("find the proxy port of cart: no REDIRECT rule")
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// show is the stage and the page to tell of it.
+// show is the stage and the page that it is printed on.
 type show struct {
 	*stage
 	*page
 }
 
-// scene is one promise and its proof.
+// scene is one claim about portald and its check.
 type scene struct {
 	title string
-	about string // what is about to happen
+	about string // printed before the scene
 	play  func(context.Context, *show) error
 }
 
@@ -34,7 +34,7 @@ func scenes() []scene {
 	return slices.Concat(balancing(), trouble(), switching(), otherWays(), endings())
 }
 
-// The reader's time between scenes and between lines.
+// Pauses for the reader between scenes and between lines.
 const (
 	sceneRest = 800 * time.Millisecond
 	lineRest  = 60 * time.Millisecond
@@ -49,14 +49,14 @@ func (s *show) play(ctx context.Context) error {
 		s.say(scene.about)
 		s.rest(ctx, sceneRest/2)
 		if err := scene.play(ctx, s); err != nil {
-			s.line("%s %s", s.ink.bad("✗"), "not as promised")
+			s.line("%s %s", s.ink.bad("✗"), "failed")
 			return fmt.Errorf("scene %d, %s: %w", i+1, scene.title, err)
 		}
 	}
 	return nil
 }
 
-// question is a place to ask from and an address to ask at.
+// question is a request: the host that sends it, and its destination.
 type question struct {
 	from             *topology.Host
 	network, address string
@@ -70,7 +70,7 @@ func (s *show) node(network, host, port string) question {
 	return question{s.net.Node, network, net.JoinHostPort(host, port)}
 }
 
-// counts is how often each pod answered.
+// counts is the number of answers of each pod.
 type counts map[string]int
 
 // String lists the pods by name: cart-a 3, cart-b 3.
@@ -82,7 +82,7 @@ func (c counts) String() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// askAll asks one after the other, shows each answer, and counts who gave it.
+// askAll sends requests one after the other, prints each answer, and counts the answers of each pod.
 func (s *show) askAll(ctx context.Context, questions ...question) (counts, error) {
 	served := counts{}
 	for _, q := range questions {
@@ -91,20 +91,20 @@ func (s *show) askAll(ctx context.Context, questions ...question) (counts, error
 		if err != nil {
 			return nil, fmt.Errorf("ask %s %s: %w", q.network, q.address, err)
 		}
-		s.tell(q, s.ink.pod(name, greeting+name), time.Since(began))
+		s.printAnswer(q, s.ink.pod(name, greeting+name), time.Since(began))
 		served[name]++
 		s.rest(ctx, lineRest)
 	}
 	return served, nil
 }
 
-// tell writes one question and what came of it.
-func (s *show) tell(q question, answer string, took time.Duration) {
+// printAnswer prints one request and its outcome.
+func (s *show) printAnswer(q question, answer string, took time.Duration) {
 	s.line("%-8s %s %-20s  %s  %s", strings.TrimSuffix(q.from.Name, "0"), q.network, q.address, answer,
 		s.ink.dim(fmt.Sprintf("%.1f ms", took.Seconds()*1000)))
 }
 
-// expect compares who answered how often.
+// expect compares the numbers of answers.
 func expect(got, want counts) error {
 	if !maps.Equal(got, want) {
 		return fmt.Errorf("answers came from %v, want %v", got, want)
@@ -112,7 +112,7 @@ func expect(got, want counts) error {
 	return nil
 }
 
-// showRecords takes the next n records and shows those that are worth it, most interesting first.
+// showRecords waits for the next n records and prints some of them, those with the highest interest first.
 func (s *show) showRecords(ctx context.Context, n, shown int, interest func(record string) int) ([]string, error) {
 	all, err := s.records.take(ctx, n)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *show) showRecords(ctx context.Context, n, shown int, interest func(reco
 		slices.SortStableFunc(chosen, func(a, b string) int { return interest(b) - interest(a) })
 	}
 	s.line("")
-	s.line("%s", s.ink.dim("portald's records (one line each, folded here):"))
+	s.line("%s", s.ink.dim("records of portald (one line each, wrapped here):"))
 	for _, r := range chosen[:shown] {
 		s.record(r)
 		s.rest(ctx, lineRest)
@@ -134,7 +134,7 @@ func (s *show) showRecords(ctx context.Context, n, shown int, interest func(reco
 	return all, nil
 }
 
-// containing counts the records in which a text stands.
+// containing counts the records that contain a text.
 func containing(records []string, text string) int {
 	n := 0
 	for _, r := range records {
@@ -145,10 +145,10 @@ func containing(records []string, text string) int {
 	return n
 }
 
-// atOnce is less than what a client waits that was told nothing, before it asks again: tcp(7), one second.
+// atOnce is shorter than the initial retransmission timeout of a SYN, one second: tcp(7).
 const atOnce = 900 * time.Millisecond
 
-// refused asks where there should be a refusal, shows it, and fails on anything else.
+// refused sends a request that must be refused at once, and prints the refusal.
 func (s *show) refused(ctx context.Context, q question) error {
 	began := time.Now()
 	name, err := ask(ctx, q.from.Dial, q.network, q.address)
@@ -162,12 +162,12 @@ func (s *show) refused(ctx context.Context, q question) error {
 	if took > atOnce {
 		return fmt.Errorf("%s %s was refused after %v", q.network, q.address, took)
 	}
-	s.tell(q, s.ink.warn("connection refused"), took)
+	s.printAnswer(q, s.ink.warn("connection refused"), took)
 	s.rest(ctx, lineRest)
 	return nil
 }
 
-// edit changes the manifests, shows what changed, and waits until portald follows.
+// edit changes the manifests, waits until portald has applied the change, and prints it.
 func (s *show) edit(ctx context.Context, what string, change func(*shop)) error {
 	change(&s.shop)
 	took, err := s.portald.apply(ctx, s.writeManifests)
@@ -175,7 +175,7 @@ func (s *show) edit(ctx context.Context, what string, change func(*shop)) error 
 		return err
 	}
 	s.line("%s %s  %s", s.ink.bold("shop.yaml"), what,
-		s.ink.dim(fmt.Sprintf("followed within %d ms", took.Milliseconds())))
+		s.ink.dim(fmt.Sprintf("applied within %d ms", took.Milliseconds())))
 	s.rest(ctx, lineRest)
 	return nil
 }

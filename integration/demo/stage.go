@@ -15,21 +15,21 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// foreign is a rule on the node that is not portald's.
+// foreign is a rule on the node that does not belong to portald.
 const foreign = `-A INPUT -p tcp -m tcp --dport 22 -m comment --comment "not a rule of portald" -j ACCEPT`
 
-// stage is the network and what runs in it.
+// stage is the network with its pods and portald.
 type stage struct {
 	net     *topology.Net
 	dir     string // on the private tmpfs
 	pods    []*pod
 	shop    shop
 	records *records
-	found   []string // the node's rules before portald came
+	found   []string // the node's rules before portald's start
 	portald *daemon
 }
 
-// newStage sets everything up and waits until portald serves.
+// newStage sets everything up and waits until portald is healthy.
 func newStage(ctx context.Context, program string) (*stage, error) {
 	s := &stage{shop: shop{Affinity: "None"}}
 	if err := s.setUp(ctx, program); err != nil {
@@ -68,9 +68,9 @@ func (s *stage) setUp(ctx context.Context, program string) (err error) {
 	return err
 }
 
-// routeOut gives the node a default route, as every node has one: without a route to a ClusterIP its own programs are
-// told that the network is unreachable, before any rule is asked. It leads to where clients come from, which no router
-// likes, and the redirects that it would send them have the rate limit in common with refusals of UDP.
+// routeOut gives the node a default route, as every node has one: without a route to the ClusterIP, connections of the
+// node itself fail with "network is unreachable" before any rule applies. The gateway is the client, so the node would
+// send ICMP redirects; they are off, because they share a rate limit with the ICMP errors that refuse UDP.
 func (s *stage) routeOut() error {
 	for _, on := range []string{"all", "client0"} {
 		if err := s.net.Node.Sysctl("ipv4/conf/"+on+"/send_redirects", "0"); err != nil {
@@ -102,7 +102,7 @@ func (s *stage) writeManifests() error {
 	return s.shop.write(file)
 }
 
-// addRule puts a rule on the node that portald must leave alone.
+// addRule adds a rule on the node that portald must not touch.
 func (s *stage) addRule(ctx context.Context) error {
 	restore := s.net.Node.Command(ctx, "iptables-restore", "-w", "--noflush")
 	restore.Stdin = strings.NewReader("*filter\n" + foreign + "\nCOMMIT\n")
@@ -121,7 +121,7 @@ func (s *stage) run(ctx context.Context, h *topology.Host, name string, args ...
 	return string(out), nil
 }
 
-// deafen makes a pod's host answer nothing, as one that lost its power; hear undoes it.
+// deafen makes a pod's host drop all packets, as if it had lost power; hear undoes it.
 func (s *stage) deafen(ctx context.Context, p *pod) error {
 	_, err := s.run(ctx, p.Host, "iptables", "-w", "-I", "INPUT", "-j", "DROP")
 	return err
@@ -144,7 +144,7 @@ func (s *stage) rules(ctx context.Context) ([]string, error) {
 	return rules, err
 }
 
-// close takes down what was set up. It may be called with anything missing.
+// close removes what was set up. It works after an incomplete set-up too.
 func (s *stage) close() error {
 	var errs []error
 	if s.portald != nil {
