@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// inventory answers the watches of a service proxy in the way of an API server, with objects that it makes up as it
-// goes: a real one would take minutes to be told of a million endpoints, and gigabytes to keep them.
+// inventory answers the watches of a service proxy like an API server, with objects that it generates on the fly. A
+// real API server would need minutes to store a million endpoints, and gigabytes of memory.
 type inventory struct {
 	services, endpoints int // endpoints of each Service, at most 100: what a controller puts into one slice
 }
@@ -42,17 +42,17 @@ func typeOf(version, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: version, Kind: kind}
 }
 
-// watch sends all there is, a bookmark that says that this was all, and nothing more.
+// watch sends all objects, the bookmark that ends the initial events, and nothing more.
 func (v inventory) watch(w http.ResponseWriter, r *http.Request, all iter.Seq[runtime.Object], end metav1.Object) {
 	if r.URL.Query().Get("sendInitialEvents") != "true" {
-		http.Error(w, "only watches that begin with what there is", http.StatusNotImplemented)
+		http.Error(w, "only watches with sendInitialEvents are supported", http.StatusNotImplemented)
 		return
 	}
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
 	frames := protobuf.LengthDelimitedFramer.NewFrameWriter(w)
 	for o := range all {
 		if send(frames, "ADDED", o) != nil {
-			return // nobody listens any more
+			return // the client has disconnected
 		}
 	}
 	end.SetResourceVersion("1")

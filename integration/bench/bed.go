@@ -16,7 +16,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// bed is one competitor on a network of its own: client, node, pod, the servers in the pod and the proxy on the node.
+// bed is the test bed of one competitor: a network of client, node and pod, servers in the pod, the proxy on the node.
 type bed struct {
 	competitor
 	ctx     context.Context // until close
@@ -26,7 +26,7 @@ type bed struct {
 	net     *topology.Net
 	servers []*exec.Cmd
 	proxy   *process // nil: the kernel alone, or stopped
-	flows   int      // UDP flows the client has had
+	flows   int      // number of UDP flows so far
 }
 
 const (
@@ -72,7 +72,7 @@ func (b *bed) serve(what string, port int) error {
 	return nil
 }
 
-// up starts the proxy, and returns when the service answers. What ran before is stopped.
+// up stops a running proxy, starts the proxy, and returns when the service answers.
 func (b *bed) up() error {
 	b.down()
 	args, err := b.start(b)
@@ -105,7 +105,7 @@ func (b *bed) launch(args []string) error {
 	return err
 }
 
-// ended returns what the proxy last said, if it has ended.
+// ended returns an error with the proxy's last output if the proxy has ended.
 func (b *bed) ended() error {
 	if b.proxy == nil || b.proxy.running() {
 		return nil
@@ -128,7 +128,7 @@ func (b *bed) await(to netip.AddrPort) error {
 	return fmt.Errorf("no answer from %s by %s for %v: %w", to, b.name, readyWithin, last)
 }
 
-// try makes one exchange.
+// try makes one request and reads the reply.
 func (b *bed) try(to netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond)
 	defer cancel()
@@ -152,7 +152,7 @@ func ask(c net.Conn) error {
 	return err
 }
 
-// down stops the proxy, gently at first, so that it can take its own portals away.
+// down stops the proxy, first by SIGTERM, so that it can remove its rules.
 func (b *bed) down() {
 	if b.proxy != nil {
 		b.proxy.stop()

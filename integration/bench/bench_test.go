@@ -24,10 +24,10 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// serverTime outlasts the longest test: a pod's server that ends before makes every dial wait for one.
+// serverTime is longer than the longest test: if a pod's server ends earlier, every dial waits for one.
 const serverTime = 10 * time.Minute
 
-// The test binary stands in for the program: it is the load client and server of its own beds.
+// TestMain lets the test binary run as the load client and server of its beds.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "load" {
 		ctx, cancel := context.WithTimeout(context.Background(), serverTime)
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Each competitor carries each workload for a moment, and every figure of it has a sane value.
+// Each competitor runs each workload briefly, and every figure has a plausible value.
 func TestEveryFigureIsMeasured(t *testing.T) {
 	topology.Require(t, "haproxy", "nginx", "iptables-restore", "nft", "go")
 	l := &lab{dir: t.TempDir(), portald: build(t), self: self(t), beds: map[string]*bed{}}
@@ -62,7 +62,7 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 				v := r.Samples[w.name][c.name][fig.name]
 				zero := fig.name == "failed" || fig.name == "cpu" && c.program == ""
 				if fig.name == "kB" && len(v) == 1 && !math.IsNaN(v[0]) {
-					continue // what a process gives back meanwhile may outweigh a few connections
+					continue // memory that the process frees meanwhile can exceed that of a few connections
 				}
 				if len(v) != 1 || math.IsNaN(v[0]) || v[0] < 0 || (v[0] == 0) != zero {
 					t.Errorf("%s, %s, %s: %v", w.name, c.name, fig.name, v)
@@ -159,7 +159,7 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// Every floor names a workload, a figure and a competitor there is.
+// Every floor names an existing workload, figure and competitor.
 func TestFloorsAreMeasured(t *testing.T) {
 	r := report{settings: settings{plan: plan{workloads: workloads(), competitors: competitors("")}}}
 	for _, f := range floors() {
@@ -175,7 +175,7 @@ func TestFloorsAreMeasured(t *testing.T) {
 	}
 }
 
-// A floor of a mode is of that mode's figures alone, and may be of their growth.
+// A floor of a mode applies only to figures of that mode, and can limit their growth with the number of Services.
 func TestFloorsOfModes(t *testing.T) {
 	all := samples{}
 	for _, v := range []float64{1, 2, 4} {
@@ -259,7 +259,7 @@ func TestReportOfKernelModes(t *testing.T) {
 	}
 }
 
-// A group's workloads take turns, and one of fewer rounds is done earlier.
+// The rounds of a group's workloads are interleaved; a workload with fewer rounds ends earlier.
 func TestTurns(t *testing.T) {
 	p := plan{rounds: 3, workloads: []workload{
 		{name: "a"}, {name: "b"}, {name: "c", group: "g"}, {name: "d", group: "g", most: 1}, {name: "e", group: "h"},

@@ -12,17 +12,17 @@ import (
 	"github.com/portald/portald/integration/load"
 )
 
-// underWay is how long uploads have to fill all buffers before anything is measured beside them.
+// underWay is the time in which uploads fill all buffers before the measurement begins.
 const underWay = 300 * time.Millisecond
 
-// besideSpan is how long they are measured at the least: where bulk comes first, an exchange may take that long.
+// besideSpan is the minimum duration of the measurement: if a proxy prefers bulk traffic, one exchange can take long.
 const besideSpan = 500 * time.Millisecond
 
-// besideConns is how many connections exchange beside the uploads: few, as of clients that wait for each answer.
+// besideConns is the number of connections with small exchanges during the uploads.
 const besideConns = 4
 
-// besideBulk leaves out who may answer no exchange for as long as is measured: nginx beside 128 uploads, and portald's
-// goroutine engine, where one took 280 ms beside 32.
+// besideBulk lists the competitors without those that may answer no exchange within the measurement: nginx during 128
+// uploads, and portald's goroutine engine, where one exchange took 280 ms during 32 uploads.
 func besideBulk(c competitor) bool { return everyone(c) && c.program != "nginx" && c.engine == "" }
 
 // besideWorkload measures the small exchanges of one service port while another carries uploads.

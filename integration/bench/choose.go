@@ -22,7 +22,7 @@ func names[T named](all []T) string {
 	return strings.Join(out, ",")
 }
 
-// choose returns those that are named, in their own order; all of them when none is.
+// choose returns the named ones in the order of all; without names it returns all.
 func choose[T named](all []T, list string) ([]T, error) {
 	if list == "" {
 		return all, nil
@@ -36,7 +36,7 @@ func choose[T named](all []T, list string) ([]T, error) {
 	return slices.DeleteFunc(all, func(n T) bool { return !slices.Contains(want, n.title()) }), nil
 }
 
-// missing names what the chosen measurements need and this machine has not.
+// missing returns an error that names what the chosen measurements need and this machine lacks.
 func (s settings) missing() error {
 	var lack []string
 	need := func(command, in string) {

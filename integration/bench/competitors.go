@@ -13,38 +13,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The service: what clients dial, the pod's port behind it, and where a proxy that is led to by our own rules listens.
+// Addresses and ports of the service, the pod's ports, and the listeners of proxies that the redirect rules point to.
 const (
 	vip        = "10.96.0.10"
 	echoPort   = 9000 // small exchanges, TCP and UDP
 	bulkPort   = 9001 // a sink
 	proxyEcho  = 15000
 	proxyBulk  = 15001
-	udpTimeout = "1s" // of idle UDP sessions of nginx, which has no bound on them but its descriptors
+	udpTimeout = "1s" // nginx limits its UDP sessions only by descriptors, so idle ones must end soon
 )
 
-// competitor is one way to carry the service's traffic.
+// competitor is one way to forward the service's traffic.
 type competitor struct {
 	name, label string
 	program     string // command it needs; none: the kernel alone
-	mode        string // of portald, where the kernel carries; none: userspace
-	engine      string // of portald in userspace mode; none: its own choice
-	path        string // of another portald than the one that is measured
-	services    int    // further ones of portald, beside the one that is measured
-	from        string // where program and file come from
-	file        string // another file it needs
+	mode        string // kernel mode of portald; none: userspace mode
+	engine      string // engine of portald in userspace mode; none: automatic
+	path        string // path of another portald than the measured one
+	services    int    // number of additional Services of portald
+	from        string // package of program and file
+	file        string // another required file
 	udp         bool
-	// start readies the node and the files in the bed's folder, and returns the command line to run on the node; none
-	// when there is nothing to run.
+	// start prepares the node and the files in the bed's directory, and returns the command line to run on the node;
+	// none if there is nothing to run.
 	start func(b *bed) ([]string, error)
 }
 
 func (c competitor) title() string { return c.name }
 
-// records tells whether it is to write a record of each connection.
+// records tells whether the competitor must write a record of each connection.
 func (c competitor) records() bool { return c.program == "portald" && c.mode == "" }
 
-// competitors lists all, the one that is measured first. before is the path of an earlier portald, if that takes part.
+// competitors lists all competitors, portald first. before is the path of an earlier portald; empty: none.
 func competitors(before string) []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
 	all := []competitor{
@@ -68,7 +68,7 @@ func competitors(before string) []competitor {
 	return all
 }
 
-// descriptors is how many a process may open.
+// descriptors is the descriptor limit of a process.
 func descriptors() int {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -143,7 +143,7 @@ func startDNAT(b *bed) ([]string, error) {
 	return nil, b.rules(to(echoPort), to(bulkPort))
 }
 
-// redirect leads the service to the listeners of a proxy that has no portals of its own.
+// redirect adds REDIRECT rules from the service to the listeners of a proxy that writes no rules itself.
 func (b *bed) redirect() error {
 	to := func(port int) string { return fmt.Sprintf("REDIRECT --to-ports %d", port) }
 	return b.rules(to(proxyEcho), to(proxyBulk))
@@ -172,7 +172,7 @@ func (b *bed) pod(port int) netip.AddrPort {
 	return netip.AddrPortFrom(b.net.Pod(0).IPv4, uint16(port))
 }
 
-// file writes a file into the bed's folder and returns its path.
+// file writes a file into the bed's directory and returns its path.
 func (b *bed) file(name, text string) (string, error) {
 	path := filepath.Join(b.dir, name)
 	return path, os.WriteFile(path, []byte(text), 0o644)

@@ -14,16 +14,16 @@ import (
 	"github.com/portald/portald/integration/load"
 )
 
-// The Service that changes, and where its pods answer with their own name.
+// The Service that changes, and the port at which its pods answer with their name.
 const (
 	changingVIP  = "10.96.0.20"
 	changingPort = 9100
-	changes      = 5                     // of each kind, a round
-	lostAfter    = 20 * time.Millisecond // a SYN to what is no frontend yet often gets no answer at all
-	askAgain     = time.Millisecond      // to ask without a pause would slow down what is timed
+	changes      = 5                     // per kind and round
+	lostAfter    = 20 * time.Millisecond // a SYN to an address that is not yet a frontend often gets no answer
+	askAgain     = time.Millisecond      // requests without a pause would slow down the measured sync
 )
 
-// portald's histograms of a whole sync and of one that applies changes.
+// portald's histograms of full and partial syncs.
 const (
 	fullSync    = "kubeproxy_sync_full_proxy_rules_duration_seconds"
 	partialSync = "kubeproxy_sync_partial_proxy_rules_duration_seconds"
@@ -60,7 +60,7 @@ func manyWorkload(n int) workload {
 	}
 }
 
-// syncWorkload times the start with n Services, and changes of one of them from inside and from outside.
+// syncWorkload measures the start with n Services, and changes of one of them, by portald's metric and by a client.
 func syncWorkload(n int) workload {
 	at := fmt.Sprintf("%d Services, ", n)
 	return workload{
@@ -88,7 +88,7 @@ func syncWorkload(n int) workload {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// timeStart starts portald anew.
+// timeStart restarts portald and measures the time until it is healthy and the full sync.
 func (b *bed) timeStart(ctx context.Context, f figures) error {
 	b.down()
 	args, err := b.start(b)
@@ -117,7 +117,7 @@ func (b *bed) timeStart(ctx context.Context, f figures) error {
 	return nil
 }
 
-// change puts the manifest of the changing Service into place by renaming it there. The pod is its number.
+// change replaces the manifest of the changing Service by rename; pod is the number of its new endpoint.
 func (b *bed) change(pod string, frontendPort int) error {
 	var text strings.Builder
 	endpoints := b.endpoints(changing, int(pod[0]-'0'))
@@ -131,7 +131,7 @@ func (b *bed) change(pod string, frontendPort int) error {
 	return os.Rename(path, b.manifest("changing.json"))
 }
 
-// timeChanges moves the changing Service from pod to pod, and then its frontend from port to port.
+// timeChanges changes the Service's endpoint several times, and then its port.
 func (b *bed) timeChanges(ctx context.Context, f figures) error {
 	stop, err := b.nameServers()
 	if err != nil {
@@ -186,8 +186,8 @@ func (b *bed) timed(ctx context.Context, next func() (int, string)) (inside, out
 	return median(in), median(out), nil
 }
 
-// synced returns the time that portald spent in syncs for a change that clients have seen, all of them: there may be
-// one for each event of the file system, and the last is counted only once it has returned.
+// synced returns the time that portald spent in all syncs for a change that clients have seen. Each event of the file
+// system can cause a sync, and a sync is counted only when it has ended.
 func (b *bed) synced(ctx context.Context, before time.Duration, count int) (time.Duration, error) {
 	time.Sleep(300 * time.Millisecond)
 	sum, n, err := b.duration(ctx, partialSync)
@@ -197,7 +197,7 @@ func (b *bed) synced(ctx context.Context, before time.Duration, count int) (time
 	return sum - before, err
 }
 
-// seen dials the changing Service until the pod that should answer does.
+// seen connects to the changing Service until the expected pod answers.
 func (b *bed) seen(ctx context.Context, port int, pod string) error {
 	at := netip.AddrPortFrom(netip.MustParseAddr(changingVIP), uint16(port)).String()
 	return b.net.Client(0).Do(func() error {
@@ -259,7 +259,7 @@ func answer(l net.Listener, name string) {
 		if err != nil {
 			return
 		}
-		_, _ = c.Write([]byte(name)) // the client tells what it got
+		_, _ = c.Write([]byte(name)) // the client reports what it received
 		c.Close()
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// floor is what portald has to reach, as a figure of its own or as a ratio to another.
+// floor is a bound for a figure of portald, or for its ratio to another figure.
 type floor struct {
 	workload, figure string
-	of               string // portald in this mode; none: in userspace mode
-	against          string // competitor; the ratio is to the same figure of it
-	beside           string // workload; the ratio is to the same figure there
+	of               string // mode of portald; none: userspace mode
+	against          string // competitor: the bound is for the ratio to its figure
+	beside           string // workload: the bound is for the ratio to the figure there
 	bound            float64
-	most             bool // the bound is the most there may be, and not the least
-	strict           bool // the bound itself is not enough
+	most             bool // the bound is a maximum; otherwise a minimum
+	strict           bool // the bound itself does not satisfy the floor
 }
 
 func atLeast(bound float64, workload, figure string) floor {
@@ -34,13 +34,13 @@ func below(bound float64, workload, figure string) floor {
 	return floor{workload: workload, figure: figure, bound: bound, most: true, strict: true}
 }
 
-// times makes the bound one of the ratio to a competitor's figure.
+// times applies the bound to the ratio to a competitor's figure.
 func (f floor) times(competitor string) floor {
 	f.against = competitor
 	return f
 }
 
-// timesAt makes the bound one of the ratio to the figure at another workload.
+// timesAt applies the bound to the ratio to the figure of another workload.
 func (f floor) timesAt(workload string) floor {
 	f.beside = workload
 	return f
@@ -78,7 +78,7 @@ func floors() []floor {
 	}, kernelFloors("iptables", 50), kernelFloors("nftables", 1))
 }
 
-// kernelFloors are those of a mode in which a change may take some milliseconds, at any number of Services.
+// kernelFloors lists the floors of a kernel mode: a change takes at most some milliseconds, at any number of Services.
 func kernelFloors(mode string, change float64) []floor {
 	return []floor{
 		below(change, "kernel10000", "endpoints").in(mode),
@@ -89,7 +89,7 @@ func kernelFloors(mode string, change float64) []floor {
 	}
 }
 
-// holds tells whether a value keeps the floor.
+// holds tells whether a value satisfies the floor.
 func (f floor) holds(v float64) bool {
 	switch {
 	case f.most && f.strict:
@@ -111,10 +111,10 @@ func (f floor) String() string {
 	return fmt.Sprintf("%s %g ×", sign, f.bound)
 }
 
-// ratio tells that the bound is one of a ratio.
+// ratio tells whether the bound applies to a ratio.
 func (f floor) ratio() bool { return f.against != "" || f.beside != "" }
 
-// value is the median of portald's figure, or of its ratios to the other in the same round. False: not measured.
+// value is the median of portald's figure, or of its ratios to the other figure of the same round. False: not measured.
 func (f floor) value(r samples) (float64, bool) {
 	name := portaldIn(f.of).name
 	own := r[f.workload][name][f.figure]

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// idleWorkload counts what an open connection costs that has had one exchange and now rests, on a proxy just started.
+// idleWorkload measures the cost of an idle connection after one exchange, on a newly started proxy.
 func idleWorkload() workload {
 	return workload{
 		name: "idle", label: "idle connections", among: proxies, most: 3,
@@ -40,10 +40,10 @@ func idleWorkload() workload {
 	}
 }
 
-// settling is how long a proxy has to put away what it used for the last exchange.
+// settling is the time in which a proxy can free the buffers of the last exchange.
 const settling = time.Second
 
-// hold opens n connections with one exchange on each.
+// hold opens n connections and makes one exchange on each.
 func (b *bed) hold(n int) (conns []net.Conn, err error) {
 	err = b.net.Client(0).Do(func() error {
 		for range n {

@@ -14,20 +14,21 @@ import (
 	"github.com/portald/portald/integration/load"
 )
 
-// In kernel modes there are rules for each endpoint: each is how many a Service has, and nodes how many there are of.
+// In kernel modes there are rules for each endpoint: each is the number of endpoints per Service, nodes the number of
+// nodes.
 const (
 	each  = 10
 	nodes = 500
 )
 
-// Numbers of Services, which their endpoints' addresses come from.
+// Numbers of Services, from which the addresses of their endpoints are derived.
 const (
 	measured = iota
 	changing
 	further // and those that follow
 )
 
-// kernelWorkloads measure what the number of Services costs where the kernel carries them.
+// kernelWorkloads measure the cost of the number of Services in kernel modes.
 func kernelWorkloads() []workload {
 	return []workload{
 		kernelWorkload(1000, 3), kernelWorkload(5000, 1).left(), kernelWorkload(10_000, 2),
@@ -36,15 +37,15 @@ func kernelWorkloads() []workload {
 	}
 }
 
-// left has a quick run leave the workload out.
+// left excludes the workload from quick runs.
 func (w workload) left() workload {
 	w.long = true
 	return w
 }
 
-// kernelWorkload times the first sync of n Services and changes of one of them, from inside and from outside, and
-// what the host's own command needs for the same rules at once and for one more. All endpoints change. Each time the
-// daemon is a new one on a new node: in these modes rules outlive it.
+// kernelWorkload measures the first sync of n Services and changes of one of them, by portald's metric and by a client.
+// For comparison it measures the host's own command with the same rules, and with one more rule. A change replaces all
+// endpoints. Each measurement uses a new node, because in kernel modes rules outlive the daemon.
 func kernelWorkload(n, rounds int) workload {
 	return workload{
 		name: fmt.Sprint("kernel", n), label: fmt.Sprintf("kernel modes, %d Services", n), among: kernelModes,
@@ -70,7 +71,7 @@ func kernelWorkload(n, rounds int) workload {
 	}
 }
 
-// scale measures the bed's portald, which must not run yet.
+// scale measures the bed's portald, which must not be running.
 func (b *bed) scale(ctx context.Context) (figures, error) {
 	f := figures{}
 	if err := b.timeStart(ctx, f); err != nil {
@@ -96,7 +97,7 @@ func (b *bed) scale(ctx context.Context) (figures, error) {
 	return f, nil
 }
 
-// connectWorkload makes new connections to addresses drawn at random among n Services.
+// connectWorkload opens connections to the addresses of n Services in random order.
 func connectWorkload(n int) workload {
 	return workload{
 		name: fmt.Sprint("connect", n), label: fmt.Sprintf("new connections in kernel modes, %d Services", n),
@@ -121,8 +122,8 @@ func connectWorkload(n int) workload {
 	}
 }
 
-// endpoints are those of a Service when they are at one of the pods. In kernel modes they are spread over the nodes
-// of a large cluster: one that is on the node where the rules are needs more of them than others.
+// endpoints lists the endpoints of a Service at one of the pods. In kernel modes they are spread over the nodes of a
+// large cluster, because a local endpoint needs more rules than a remote one.
 func (b *bed) endpoints(service, pod int) []endpoint {
 	if b.mode == userspace {
 		return []endpoint{{b.net.Pod(pod).IPv4, thisNode}}
@@ -140,12 +141,12 @@ func (b *bed) endpoints(service, pod int) []endpoint {
 	return all
 }
 
-// crowd is a range of which a pod has every address, to stand for any number of pods.
+// crowd is a range whose addresses are all local to one pod, which stands for many pods.
 func crowd(pod int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 | byte(pod)<<5, 0, 0}), 11)
 }
 
-// crowds gives the pods those addresses.
+// crowds adds these ranges to the pods.
 func (b *bed) crowds() error {
 	for i := range pods {
 		pod := b.net.Pod(i)
@@ -153,7 +154,7 @@ func (b *bed) crowds() error {
 		here := netlink.Route{Dst: prefix(crowd(i)), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL,
 			Scope: netlink.SCOPE_HOST}
 		if err := errors.Join(route(b.net.Node, fmt.Sprint("pod", i), there), route(pod, "lo", here)); err != nil {
-			return fmt.Errorf("give pod %d more addresses: %w", i, err)
+			return fmt.Errorf("add addresses to pod %d: %w", i, err)
 		}
 	}
 	return nil

@@ -7,15 +7,15 @@ import (
 	"errors"
 )
 
-// lab keeps the beds from their first use until the end.
+// lab keeps each bed from its first use until the end of the run.
 type lab struct {
 	dir     string
 	portald string // path of the program
-	self    string // path of this one, which is the load client and server too
+	self    string // path of this program, which is also the load client and server
 	beds    map[string]*bed
 }
 
-// bed is the competitor's, up and with nothing left of the measurement before.
+// bed returns the competitor's bed, running and without state of the previous measurement.
 func (l *lab) bed(ctx context.Context, c competitor) (*bed, error) {
 	if b := l.beds[c.name]; b != nil {
 		return b, b.fresh()

@@ -1,13 +1,13 @@
 //go:build linux
 
 // Bench measures portald side by side with HAProxy, nginx and kernel DNAT: the same client, node and pod, the same
-// REDIRECT before each proxy, and interleaved rounds in one run, so that what else the machine does falls on all
-// alike. Its kernel modes are measured by the number of Services, against one restore of the same rules. It needs
+// REDIRECT rule for each proxy, and interleaved rounds in one run, so that other load of the machine affects all
+// equally. Kernel modes are measured by the number of Services, against one restore of the same rules. Bench needs
 // root or user namespaces, and leaves nothing behind on the host.
 //
 //	go run ./integration/bench -portald bin/portald          all of it, under half an hour
 //	go run ./integration/bench -portald bin/portald -quick   less of everything, under five
-//	go run ./integration/bench -only crr,rr64 -rounds 3      what one works at; prints, and writes no files
+//	go run ./integration/bench -only crr,rr64 -rounds 3      some workloads; prints, and writes no files
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// settings are what the flags say.
+// settings are the parsed flags.
 type settings struct {
 	plan
 	portald string // path of the program
@@ -92,16 +92,17 @@ func parse() (settings, error) {
 	s := settings{}
 	quick := flag.Bool("quick", os.Getenv("QUICK") == "1", "fewer and shorter rounds: under five minutes")
 	only := flag.String("only", "", "`workloads` to measure, with commas (default all: "+names(workloads())+")")
-	among := flag.String("competitors", "", "who takes part, with commas (default all: "+names(competitors(""))+")")
+	among := flag.String("competitors", "",
+		"`competitors` to measure, with commas (default all: "+names(competitors(""))+")")
 	rounds := flag.Int("rounds", 0, "rounds (default 21, quick 3)")
-	span := flag.Duration("for", 0, "how long one measurement takes (default 1s)")
+	span := flag.Duration("for", 0, "duration of one measurement (default 1s)")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
-	before := flag.String("before", "", "`path` of an earlier portald, which is measured in turn with the first")
-	flag.StringVar(&s.out, "out", "docs/benchmarks", "where the report goes, as `path`.md and path.json")
+	before := flag.String("before", "", "`path` of an earlier portald, measured alternately with the first")
+	flag.StringVar(&s.out, "out", "docs/benchmarks", "`path` of the report: path.md and path.json")
 	flag.Parse()
-	// of all, HAProxy can hold the fewest, as it sets descriptors aside for pipes
+	// HAProxy can hold the fewest connections, because it reserves descriptors for pipes
 	held := haproxyConns() - 100
-	// portald lets one client have four fifths
+	// portald limits one client to four fifths
 	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(7500, held)}
 	if *quick {
 		s.rounds, s.idleConns = 3, min(5000, held)
@@ -126,7 +127,7 @@ func parse() (settings, error) {
 	return s, errors.Join(err, err2, err3, err4)
 }
 
-// warnBusy tells when something else runs here: the figures are worth less then.
+// warnBusy prints a warning if the machine has other load, which makes the figures less reliable.
 func warnBusy() {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -134,6 +135,7 @@ func warnBusy() {
 	}
 	var load float64
 	if _, err := fmt.Sscan(string(text), &load); err == nil && load > 0.7 {
-		fmt.Fprintf(os.Stderr, "This machine is busy (load average %.1f): figures will be off, ratios less so.\n", load)
+		fmt.Fprintf(os.Stderr, "The machine is busy (load average %.1f): absolute figures are unreliable, ratios less so.\n",
+			load)
 	}
 }

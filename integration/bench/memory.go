@@ -13,8 +13,8 @@ import (
 
 const apiAt = "127.0.0.1:8001" // on the node
 
-// memoryWorkload tells how much memory portald has once it serves many Services with many endpoints each, which an API
-// server told it of, and how much of that it needs: the rest is the collector's, and goes back in time.
+// memoryWorkload measures portald's memory with many Services and endpoints from an API server, and the live part of
+// the heap: the rest is garbage or free memory that the runtime returns later.
 func memoryWorkload(services, endpoints int) workload {
 	what := fmt.Sprintf("%d Services × %d endpoints", services, endpoints)
 	return workload{
@@ -33,7 +33,7 @@ func memoryWorkload(services, endpoints int) workload {
 	}
 }
 
-// watching is the same portald as it follows an API server with these objects.
+// watching is the same portald, connected to an API server with these objects.
 func (c competitor) watching(v inventory) competitor {
 	return competitor{name: c.name + "-watch", label: c.label + ", watching", program: c.program, path: c.path,
 		start: func(b *bed) ([]string, error) {
@@ -42,7 +42,7 @@ func (c competitor) watching(v inventory) competitor {
 				return nil, err
 			}
 			server := &http.Server{Handler: v}
-			go func() { _ = server.Serve(listener) }() // until it is closed
+			go func() { _ = server.Serve(listener) }() // returns when the server is closed
 			context.AfterFunc(b.ctx, func() { _ = server.Close() })
 			return []string{b.portald(),
 				"--master", "http://" + apiAt,
@@ -54,7 +54,7 @@ func (c competitor) watching(v inventory) competitor {
 		}}
 }
 
-// weigh starts portald and returns what it has and holds when it is ready and knows of that many slices.
+// weigh starts portald and measures its memory once it is ready and has received all slices.
 func (b *bed) weigh(ctx context.Context, slices int) (figures, error) {
 	args, err := b.start(b)
 	if err != nil {
@@ -70,13 +70,13 @@ func (b *bed) weigh(ctx context.Context, slices int) (figures, error) {
 	ready := time.Since(began)
 	known, err := b.metric(ctx, "kubeproxy_sync_proxy_rules_endpoint_changes_total")
 	if err != nil || int(known) != slices {
-		return nil, fmt.Errorf("portald knows of %g slices, and there are %d: %w", known, slices, err)
+		return nil, fmt.Errorf("portald has received %g slices of %d: %w", known, slices, err)
 	}
 	f := figures{"start": milliseconds(ready)}
 	return f, b.memory(ctx, f)
 }
 
-// memory is what a portald with --profiling has once it rests, and what of it is needed.
+// memory returns the memory of an idle portald with --profiling, and the live part of its heap.
 func (b *bed) memory(ctx context.Context, f figures) error {
 	time.Sleep(settling)
 	has, err := b.footprint()
@@ -91,7 +91,7 @@ func (b *bed) memory(ctx context.Context, f figures) error {
 	return err
 }
 
-// collect has portald put away garbage, so that what its heap has is what it needs.
+// collect makes portald run the garbage collector, so that its heap contains only live objects.
 func (b *bed) collect(ctx context.Context) error {
 	r, err := b.get(ctx, "http://"+metricsAt+"/debug/pprof/heap?gc=1")
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *bed) collect(ctx context.Context) error {
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("have garbage collected: %s", r.Status)
+		return fmt.Errorf("run the garbage collector: %s", r.Status)
 	}
 	_, err = io.Copy(io.Discard, r.Body)
 	return err

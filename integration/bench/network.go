@@ -13,9 +13,9 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// tune sets what all beds should have alike, and keeps the client, who closes first, from running out of ports. So
-// would the node of another proxy, which their manuals have one set; portald's has a node's defaults, and what it
-// sets itself.
+// tune applies the same sysctls to all beds. The client closes first and holds connections in TIME_WAIT, so it gets
+// more ports; so does the node of another proxy, as its manual recommends. portald's node has the kernel's defaults
+// and what portald sets itself.
 func (b *bed) tune() error {
 	if err := b.congestion(); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (b *bed) tune() error {
 	return b.moreSources()
 }
 
-// congestion chooses the algorithm that every kernel has and allows, and that does not pace: BBR, which new namespaces
-// may inherit from the host, holds a veth pair at some 10 Gb/s, whoever carries.
+// congestion selects an algorithm that every kernel has and that does not pace. BBR, which new namespaces may inherit
+// from the host, limits a veth pair to about 10 Gb/s for every competitor.
 func (b *bed) congestion() error {
 	for _, h := range []*topology.Host{b.net.Client(0), b.net.Node, b.net.Pod(0)} {
 		if err := h.Sysctl("ipv4/tcp_congestion_control", "reno"); err != nil {
@@ -51,7 +51,7 @@ func (b *bed) congestion() error {
 	return nil
 }
 
-// sources are further addresses of the client: UDP flows need more ports than one address has.
+// sources are additional client addresses: UDP flows need more ports than one address has.
 func sources() []netip.Addr {
 	var all []netip.Addr
 	for a, n := netip.MustParseAddr("192.168.51.1"), 0; n < 16; a, n = a.Next(), n+1 {
@@ -102,7 +102,7 @@ func prefix(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
-// fresh forgets the connections of the measurement before: what is in the node's conntrack, and portald's records.
+// fresh deletes the connections of the previous measurement: the node's conntrack entries, and portald's records.
 func (b *bed) fresh() error {
 	err := b.net.Node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) })
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// plan says who is measured at what, how often and how long.
+// plan is what to measure: workloads, competitors, rounds and durations.
 type plan struct {
 	workloads   []workload
 	competitors []competitor
 	rounds      int
-	span        time.Duration // of one measurement
-	idleConns   int           // to hold open
+	span        time.Duration // duration of one measurement
+	idleConns   int           // number of idle connections
 	quick       bool
 }
 
-// run measures round by round, all competitors in each round, one workload after the other. Who fails at a workload is
-// out of it, and the others go on.
+// run measures all competitors in each round, one workload after the other. A competitor that fails at a workload is
+// excluded from it, and the others continue.
 func (p plan) run(ctx context.Context, l *lab) (*results, error) {
 	all := &results{Samples: samples{}}
 	progress := progress{total: p.samples(), began: time.Now()}
@@ -43,7 +43,7 @@ func (p plan) run(ctx context.Context, l *lab) (*results, error) {
 	return all, nil
 }
 
-// turns are all rounds: of one workload after the other, and in a group of each in turn.
+// turns lists all rounds: workload by workload, with the workloads of a group interleaved.
 func (p plan) turns() iter.Seq2[workload, int] {
 	return func(yield func(workload, int) bool) {
 		for group := range chunks(p.workloads) {
@@ -58,7 +58,7 @@ func (p plan) turns() iter.Seq2[workload, int] {
 	}
 }
 
-// chunks cuts workloads where another group begins.
+// chunks splits the workloads at the borders of groups.
 func chunks(all []workload) iter.Seq[[]workload] {
 	return func(yield func([]workload) bool) {
 		for begin, end := 0, 0; begin < len(all); begin = end {
@@ -72,7 +72,7 @@ func chunks(all []workload) iter.Seq[[]workload] {
 	}
 }
 
-// rotated begins with another one each round, so that nobody always follows the same.
+// rotated starts each round with another competitor, so that the order differs between rounds.
 func rotated(all []competitor, round int) []competitor {
 	at := round % max(1, len(all))
 	return slices.Concat(all[at:], all[:at])

@@ -21,15 +21,15 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-const thisNode = "node" // its name
+const thisNode = "node" // name of the node on which portald runs
 
-// Where portald answers, on the node.
+// Addresses of portald's health and metrics servers, on the node.
 const (
 	healthAt  = "127.0.0.1:10256"
 	metricsAt = "127.0.0.1:10249"
 )
 
-const userspace = "" // mode of a portald whose listeners carry
+const userspace = "" // mode of a portald whose listeners forward all Services
 
 // portaldIn is portald in a mode.
 func portaldIn(mode string) competitor {
@@ -41,20 +41,19 @@ func portaldIn(mode string) competitor {
 	return c
 }
 
-// on is the same with an engine that is not its own choice.
+// on is the same competitor with the given engine.
 func (c competitor) on(engine string) competitor {
 	c.name, c.label, c.engine = c.name+"-"+engine, c.label+", "+engine+" engine", engine
 	return c
 }
 
-// at is another portald in the same mode.
+// at is another portald binary in the same mode.
 func (c competitor) at(path string) competitor {
 	c.name, c.label, c.path = c.name+"-before", c.label+", before", path
 	return c
 }
 
-// with is the same with further Services beside the one that is measured, at addresses drawn at random from the service
-// range.
+// with is the same competitor with additional Services, at random addresses of the service range.
 func (c competitor) with(services int) competitor {
 	c.name, c.label = fmt.Sprint(c.name, "-", services), fmt.Sprintf("%s, %d Services", c.label, services)
 	c.services = services
@@ -86,13 +85,13 @@ func (b *bed) portald() string {
 	return b.lab.portald
 }
 
-// asDeployed starts a program with the rights that deploy/ gives and no more: without CAP_SYS_RESOURCE the kernel
-// bounds the pipes of all of root's processes together, for one.
+// asDeployed starts a program with exactly the capabilities that deploy/ grants. Without CAP_SYS_RESOURCE, for example,
+// the kernel limits the total pipe memory of all processes of root.
 func asDeployed() []string {
 	return []string{"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", "--no-new-privs"}
 }
 
-// what are the flags that say what portald serves, and how.
+// what returns the flags for portald's manifests and mode.
 func (b *bed) what() []string {
 	args := []string{"--manifests", b.manifest("")}
 	if b.mode == userspace {
@@ -106,10 +105,10 @@ func (b *bed) what() []string {
 
 func (b *bed) connectionLog() string { return filepath.Join(b.dir, "connections.json") }
 
-// manifest is the path of a file in the folder that portald follows.
+// manifest is the path of a file in the directory that portald watches.
 func (b *bed) manifest(name string) string { return filepath.Join(b.dir, "manifests", name) }
 
-// targets is a file with the addresses of the further Services, one a line.
+// targets is a file with the addresses of the additional Services, one per line.
 func (b *bed) targets() string { return filepath.Join(b.dir, "targets") }
 
 func (b *bed) manifests(services int) error {
@@ -129,19 +128,19 @@ func (b *bed) manifests(services int) error {
 	return os.WriteFile(b.manifest("services.json"), []byte(all.String()), 0o644)
 }
 
-// port is a service port, whose number is also that of the pod.
+// port is a service port with the same number in the pod.
 type port struct {
 	name, proto string
 	number      int
 }
 
-// endpoint is where pods of a Service are.
+// endpoint is the address and node of a pod.
 type endpoint struct {
 	at   netip.Addr
 	node string
 }
 
-// object writes a Service and its EndpointSlice, in JSON: reading YAML would take most of the start.
+// object writes a Service and its EndpointSlice as JSON: parsing YAML would dominate the start.
 func object(w *strings.Builder, name string, vip netip.Addr, ports []port, endpoints []endpoint) {
 	fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "%[1]s", "namespace": "bench"},
  "spec": {"type": "ClusterIP", "clusterIP": "%[2]s", "clusterIPs": ["%[2]s"], "ports": [%[3]s]}}
@@ -162,7 +161,7 @@ func object(w *strings.Builder, name string, vip netip.Addr, ports []port, endpo
 		}))
 }
 
-// listed are the elements of a JSON list.
+// listed joins the elements of a JSON list.
 func listed[T any](all []T, text func(T) string) string {
 	var out []string
 	for _, one := range all {
@@ -171,7 +170,7 @@ func listed[T any](all []T, text func(T) string) string {
 	return strings.Join(out, ", ")
 }
 
-// drawn returns n different addresses of the service range, the same in every run.
+// drawn returns n different random addresses of the service range, the same ones in every run.
 func drawn(n int) []netip.Addr {
 	taken := map[netip.Addr]bool{netip.MustParseAddr(vip): true, netip.MustParseAddr(changingVIP): true}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -188,7 +187,7 @@ func drawn(n int) []netip.Addr {
 	return all
 }
 
-// get asks portald on the node.
+// get sends a GET request to portald on the node.
 func (b *bed) get(ctx context.Context, url string) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -201,11 +200,11 @@ func (b *bed) get(ctx context.Context, url string) (*http.Response, error) {
 	return client.Do(req)
 }
 
-// healthy waits until portald says that all it was told stands.
+// healthy waits until portald has applied all manifests and is healthy.
 func (b *bed) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	for began := time.Now(); ; time.Sleep(max(2*time.Millisecond, time.Since(began)/100)) { // asking takes CPU, too
+	for began := time.Now(); ; time.Sleep(max(2*time.Millisecond, time.Since(began)/100)) { // polling takes CPU time too
 		r, err := b.get(ctx, "http://"+healthAt+"/healthz")
 		if err == nil {
 			r.Body.Close()
@@ -219,8 +218,8 @@ func (b *bed) healthy(ctx context.Context) error {
 	}
 }
 
-// duration reads a histogram of portald's syncs: the sum of what it saw, and how often. A sync is of both families, and
-// each has it in its histogram: one of them is enough.
+// duration reads the sum and the count of a histogram of syncs. A sync covers both families and is counted in the
+// histogram of each, so one is enough.
 func (b *bed) duration(ctx context.Context, name string) (time.Duration, int, error) {
 	const family = `{ip_family="IPv4"}`
 	seconds, err := b.metric(ctx, name+"_sum"+family)
@@ -231,7 +230,7 @@ func (b *bed) duration(ctx context.Context, name string) (time.Duration, int, er
 	return time.Duration(seconds * float64(time.Second)), int(count), err
 }
 
-// metric is a metric of portald, without labels the sum over all; 0 when there is none.
+// metric is the value of a metric of portald; without labels the sum over all series; 0 if it is absent.
 func (b *bed) metric(ctx context.Context, name string) (sum float64, err error) {
 	r, err := b.get(ctx, "http://"+metricsAt+"/metrics")
 	if err != nil {

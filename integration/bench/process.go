@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a proxy that was started.
+// process is a running proxy.
 type process struct {
 	pid   int
 	ended chan struct{}
@@ -29,12 +29,12 @@ func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{pid: cmd.Process.Pid, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		_ = cmd.Wait() // how it ended says nothing of the measurement
+		_ = cmd.Wait() // the exit code does not matter for the measurement
 	}()
 	return p, nil
 }
 
-// stop asks the process to end, and kills its group when it has not after five seconds.
+// stop sends SIGTERM, and kills the process group after five seconds.
 func (p *process) stop() {
 	_ = unix.Kill(p.pid, unix.SIGTERM) // it may have ended
 	select {
@@ -74,7 +74,7 @@ func group(leader int) ([]int, error) {
 	return pids, nil
 }
 
-// cpu is the time that all threads of the proxy's processes have run, those that ended included, to the nanosecond.
+// cpu is the CPU time of the proxy's processes with all threads, also ended ones, in nanosecond resolution.
 func (b *bed) cpu() (time.Duration, error) {
 	if b.proxy == nil {
 		return 0, nil
@@ -103,7 +103,7 @@ func cpuClock(pid int) int32 {
 	return int32(^pid<<3 | schedulerTime)
 }
 
-// footprint is what the proxy's processes hold.
+// footprint is the memory and the descriptors of the proxy's processes.
 type footprint struct {
 	bytes, descriptors int
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress tells on standard error how far the run has come.
+// progress prints the progress of the run to standard error.
 type progress struct {
 	done, total int
 	began       time.Time

@@ -28,7 +28,7 @@ type report struct {
 	settings settings
 }
 
-// machine is what the figures depend on.
+// machine describes the hardware, kernel and programs of the run.
 type machine struct {
 	Kernel, CPU string
 	Cores       int

@@ -14,15 +14,15 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// restorer is the host's own command that takes rules as text, all at once.
+// restorer is the host's command that loads a ruleset in one step.
 type restorer struct {
 	command []string
-	from    string // where it comes from
-	rest    string // begins the line at which what is for another command begins; none: all is for this one
-	one     string // one rule in a chain of its own, in the table that portald's are in
+	from    string // package of the command
+	rest    string // prefix of the line from which the input is for another command; none: all of it is for this one
+	one     string // one rule in a separate chain, in the table of portald's rules
 }
 
-// restorers are by portald's mode.
+// restorers are the commands by portald's mode.
 func restorers() map[string]restorer {
 	return map[string]restorer{
 		"iptables": {[]string{"iptables-nft-restore", "--noflush", "--wait"}, "Debian package iptables", "# ip6tables",
@@ -32,8 +32,7 @@ func restorers() map[string]restorer {
 	}
 }
 
-// restore is how long the host takes for the rules that portald would write, which is what portald render prints, on a
-// node that has none.
+// restore measures the host's command with the output of portald render, on a node without rules.
 func (b *bed) restore(ctx context.Context) (took time.Duration, err error) {
 	rules, err := b.rendered(ctx)
 	if err != nil {
@@ -47,7 +46,7 @@ func (b *bed) restore(ctx context.Context) (took time.Duration, err error) {
 	return restorers()[b.mode].feed(ctx, net.Node, rules)
 }
 
-// besides is how long the host takes for one rule beside those that portald has left.
+// besides measures the host's command with one more rule, on a node with portald's rules.
 func (b *bed) besides(ctx context.Context) (float64, error) {
 	var all []float64
 	for range changes {
@@ -71,7 +70,7 @@ func (r restorer) feed(ctx context.Context, h *topology.Host, rules string) (tim
 	return time.Since(began), nil
 }
 
-// rendered is what portald render prints for the mode's command.
+// rendered is the output of portald render for the mode's command.
 func (b *bed) rendered(ctx context.Context) (string, error) {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, b.portald(), append([]string{"render"}, b.what()...)...)

@@ -10,13 +10,13 @@ import (
 // samples hold a figure of each round: samples[workload][competitor][figure].
 type samples map[string]map[string]map[string][]float64
 
-// results are what a run yields.
+// results are the samples and failures of a run.
 type results struct {
 	Samples samples
 	Errors  []failure
 }
 
-// failure is why a competitor is out of a workload.
+// failure is the error that excluded a competitor from a workload.
 type failure struct{ Workload, Competitor, Error string }
 
 func (f failure) String() string { return fmt.Sprintf("%s, %s: %s", f.Workload, f.Competitor, f.Error) }
@@ -45,7 +45,7 @@ func (r *results) out(w workload, c competitor) bool {
 	return slices.ContainsFunc(r.Errors, func(f failure) bool { return f.Workload == w.name && f.Competitor == c.name })
 }
 
-// median is the middle, or the mean of the two middle ones; 0 of none.
+// median is the median of the samples, 0 without samples.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -54,7 +54,7 @@ func median(all []float64) float64 {
 	return (s[len(s)/2] + s[(len(s)-1)/2]) / 2
 }
 
-// ratios are taken round by round, between measurements that were neighbours in time.
+// ratios are computed within each round, between measurements close in time.
 func ratios(a, b []float64) []float64 {
 	var all []float64
 	for i := range min(len(a), len(b)) {

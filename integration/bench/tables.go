@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tables are the floors and the medians, in Markdown.
+// tables returns the floors and the medians as Markdown.
 func (r report) tables() string {
 	var w strings.Builder
 	if r.measured(userspaceOf) {
@@ -48,7 +48,7 @@ stand-in for an API server.
 	r.medians(w)
 }
 
-// floors is the table of those whose workloads are of a part and were measured, under its heading.
+// floors writes the table of the floors whose workloads belong to a part and were measured.
 func (r report) floors(w *strings.Builder, part func(workload) bool) {
 	heading := "### Floors\n\n| portald | against | floor | measured | |\n|---|---|---|---|---|\n"
 	for _, f := range floors() {
@@ -94,7 +94,7 @@ func (r report) figure(f floor) (figure, bool) {
 	return figure{}, false
 }
 
-// figureLabel names the figure that a floor is for. In kernel modes it alone does not say of what mode and size it is.
+// figureLabel names the figure of a floor; in kernel modes with the mode and the number of Services.
 func (r report) figureLabel(f floor) string {
 	fig, _ := r.figure(f)
 	if f.of == userspace {
@@ -104,7 +104,7 @@ func (r report) figureLabel(f floor) string {
 	return fmt.Sprintf("%s, %s, %s", portaldIn(f.of).label, servicesLabel(w.services), fig.label)
 }
 
-// againstLabel names what the ratio of a floor is to.
+// againstLabel names the reference of a floor's ratio.
 func (r report) againstLabel(f floor) string {
 	if w, ok := r.workload(f.beside); ok {
 		return servicesLabel(w.services)
@@ -162,7 +162,7 @@ func header(w *strings.Builder, first string, columns []competitor) {
 	w.WriteString("\n|" + strings.Repeat("---|", strings.Count(first, "|")+1+len(columns)) + "\n")
 }
 
-// telling leaves out what nobody measured, and that nothing failed.
+// telling is false for a figure without samples, and for failure rates that are all zero.
 func (r report) telling(w workload, fig figure) bool {
 	most := -1.0
 	for _, f := range r.Samples[w.name] {
@@ -173,7 +173,7 @@ func (r report) telling(w workload, fig figure) bool {
 	return most > 0 || most == 0 && fig.name != "failed"
 }
 
-// row is one figure of everyone. In parentheses: portald's ratio to it, the median over the rounds.
+// row is one figure of all competitors. In parentheses: the median over the rounds of portald's ratio to it.
 func (r report) row(w *strings.Builder, wl workload, fig figure, all []competitor) {
 	fmt.Fprintf(w, "| %s |", fig.label)
 	own := r.Samples[wl.name]["portald"][fig.name]
@@ -191,7 +191,7 @@ func (r report) row(w *strings.Builder, wl workload, fig figure, all []competito
 	w.WriteString("\n")
 }
 
-// cell is the median of a figure, and in parentheses that of ratios, if there are any.
+// cell is the median of a figure, with the median of the ratios in parentheses if there are any.
 func cell(fig figure, all, ratios []float64) string {
 	switch {
 	case len(all) == 0:

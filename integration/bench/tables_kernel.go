@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ipvs is what the report says of the mode that is not measured here.
+// ipvs is the report's text about IPVS, which is not measured.
 //
 //go:embed ipvs.md
 var ipvs string
@@ -33,7 +33,7 @@ drawn at random, with one request and response each.
 	w.WriteString("### IPVS\n\n" + ipvs)
 }
 
-// sizes is a table of figures by the number of Services.
+// sizes writes the table of figures by the number of Services.
 func (r report) sizes(w *strings.Builder) {
 	all := r.among(kernelModes)
 	header(w, "medians | Services", all)
@@ -49,7 +49,7 @@ func (r report) sizes(w *strings.Builder) {
 				w.WriteString(cell(s.fig, s.of(r, c), growth))
 			}
 			w.WriteString("\n")
-			label = "" // said once
+			label = "" // only in the first row
 		}
 	}
 	w.WriteString("\n")
@@ -75,7 +75,7 @@ func (r report) sizedLabels() (all []string) {
 	return all
 }
 
-// sizedBy are the figures of this label, those of the fewest Services first.
+// sizedBy lists the figures with this label, by ascending number of Services.
 func (r report) sizedBy(label string) (all []sized) {
 	for _, wl := range r.settings.workloads {
 		for _, fig := range wl.figures {

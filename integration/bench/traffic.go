@@ -54,7 +54,7 @@ func bulkWorkload(name, label string, streams int) workload {
 	}
 }
 
-// spent is the CPU time the proxy used while f ran.
+// spent is the CPU time that the proxy used while f ran.
 func (b *bed) spent(f func() error) (time.Duration, error) {
 	before, err := b.cpu()
 	if err != nil {
@@ -95,7 +95,7 @@ func exchangeFigures(label string) []figure {
 	}
 }
 
-// churn makes new connections to an address, or to those of an @FILE.
+// churn opens connections to an address, or to the addresses in an @FILE.
 func (b *bed) churn(ctx context.Context, c load.Churn, to string, span time.Duration) (figures, error) {
 	var from bytes.Buffer
 	for _, a := range c.From {
@@ -110,7 +110,7 @@ func (b *bed) churn(ctx context.Context, c load.Churn, to string, span time.Dura
 	return f, err
 }
 
-// recorded makes sure that portald wrote records while it was measured, and threw none away. It writes them in batches.
+// recorded checks that portald wrote records during the measurement and dropped none. portald writes them in batches.
 func (b *bed) recorded() error {
 	dropped, err := b.metric(b.ctx, "portald_connection_records_dropped_total")
 	if err != nil {
@@ -127,7 +127,7 @@ func (b *bed) recorded() error {
 	return errors.New("portald wrote no records")
 }
 
-// client runs a load client, and returns what the proxy spent meanwhile.
+// client runs a load client and returns the CPU time that the proxy used meanwhile.
 func (b *bed) client(ctx context.Context, result any, args ...string) (time.Duration, error) {
 	return b.spent(func() error { return b.load(ctx, result, args...) })
 }
@@ -144,7 +144,7 @@ func (b *bed) load(ctx context.Context, result any, args ...string) error {
 	return json.Unmarshal(out, result)
 }
 
-// exchanges runs a load client and sums up what it saw and what the proxy spent.
+// exchanges runs a load client and returns its results and the CPU time of the proxy as figures.
 func (b *bed) exchanges(ctx context.Context, args ...string) (figures, load.Result, error) {
 	var r load.Result
 	used, err := b.client(ctx, &r, args...)

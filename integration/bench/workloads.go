@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// figure is one number that a workload yields.
+// figure is one measured quantity of a workload.
 type figure struct {
 	name   string // unique within the workload
 	label  string
@@ -21,10 +21,10 @@ type figures map[string]float64
 type workload struct {
 	name, label string
 	among       func(c competitor) bool
-	most        int    // rounds, for what takes long and varies little, and one in a quick run; 0: as many as others
-	long        bool   // left out of a quick run
-	services    int    // of the kernel modes, whose figures stand together by this number; 0: any other workload
-	group       string // workloads of a group take turns round by round: they are compared with one another
+	most        int    // maximum number of rounds, for slow workloads with little variance (1 in a quick run); 0: no limit
+	long        bool   // excluded from quick runs
+	services    int    // number of Services, by which the figures of kernel modes are listed; 0: not a kernel workload
+	group       string // workloads of a group are compared with each other: their rounds are interleaved
 	figures     []figure
 	run         func(ctx context.Context, b *bed, p plan) (figures, error)
 }

@@ -1,4 +1,4 @@
-// Package tenants tests that nobody who may write a Service keeps others from being served: objects are generated
-// that an API server takes, the strangest among them, and real writers hold what is translated of them on real
-// kernels.
+// Package tenants tests isolation between tenants: no Service that the API server accepts keeps other Services from
+// being served. It generates unusual but valid objects, translates them, and applies them with the real writers to a
+// real kernel.
 package tenants

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// tenant writes Services as an API server takes them (pkg/apis/core/validation of Kubernetes), and the status that a
-// cloud gives them; their addresses and node ports are handed out by that server, so that no two are the same.
+// tenant generates Services that pass the validation of an API server (pkg/apis/core/validation of Kubernetes), with a
+// status from a cloud provider. Cluster IPs and node ports are unique, as the API server allocates them.
 type tenant struct {
 	*rand.Rand
 	namespace string
@@ -33,7 +33,7 @@ func (t *tenant) one(n int) bool { return t.IntN(n) == 0 }
 
 func pick[T any](t *tenant, from ...T) T { return from[t.IntN(len(from))] }
 
-// label is a name of the form that DNS has, often as long as it may be.
+// label is a DNS label, often of maximum length.
 func (t *tenant) label(most int) string {
 	n := pick(t, 1, 2, 7, most)
 	var b strings.Builder
@@ -49,7 +49,7 @@ func (t *tenant) label(most int) string {
 	return string(text)
 }
 
-// service is number n of the tenant's.
+// service is the tenant's Service number n.
 func (t *tenant) service(n int) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: t.namespace, Name: fmt.Sprintf("s%d-%s", n, t.label(50)), UID: types.UID(fmt.Sprint(n)),
@@ -126,7 +126,7 @@ func (t *tenant) ports(nodePorts bool) (out []corev1.ServicePort) {
 	return out
 }
 
-// address is one that a Service may have as external IP: no loopback, no link-local one, not "any".
+// address is a valid external IP: not loopback, link-local or unspecified.
 func (t *tenant) address() string {
 	return pick(t, "10.96.0.1", "10.96.0.2", "239.1.2.3", "255.255.255.255", "240.0.0.1", "0.0.0.1",
 		"::ffff:198.51.100.7", "ff05::1", "fd00:96::1", "64:ff9b::c633:6407",
@@ -134,7 +134,7 @@ func (t *tenant) address() string {
 		fmt.Sprintf("198.51.100.%d", t.IntN(256)))
 }
 
-// balance has a cloud give the Service an address, which only some may use.
+// balance adds a load balancer IP to the Service, with source ranges.
 func (t *tenant) balance(svc *corev1.Service) {
 	for range pick(t, 0, 1, 2, 20) {
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: t.address()})
@@ -153,8 +153,8 @@ func (t *tenant) balance(svc *corev1.Service) {
 	}
 }
 
-// slices are endpoints of a Service, up to a thousand a slice. Of many there are fewer where the Service has many
-// ports, and with affinity, by which each has rules of its own: ten thousand take iptables 5 s for each port.
+// slices generates the endpoints of a Service, up to a thousand per slice. Services with many ports or with affinity,
+// which need rules per endpoint, get fewer: ten thousand endpoints take iptables 5 s for each port.
 func (t *tenant) slices(svc *corev1.Service, many int) (out []*discoveryv1.EndpointSlice) {
 	if many /= len(svc.Spec.Ports); svc.Spec.SessionAffinity != "" {
 		many /= 10

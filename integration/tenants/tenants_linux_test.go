@@ -37,7 +37,7 @@ func inside() portal.LocalDetector {
 		netip.MustParsePrefix("fd00:244::/64")}}
 }
 
-// writers are all that the host can have.
+// writers lists all rule writers that the host supports.
 func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	t.Setenv("XTABLES_LOCKFILE", filepath.Join(t.TempDir(), "xtables.lock"))
 	out := map[string]func() (portal.HostWriter, error){
@@ -73,7 +73,7 @@ func options() writer.Options {
 	return writer.Options{Settings: writer.Settings{LocalDetector: inside()}, ProxyPorts: proxyPorts()}
 }
 
-// listeners is a carrier with a listener for each service port, as far as ports reach, that is not there.
+// listeners is a fake data path that assigns each service port a proxy port, until the range is exhausted.
 type listeners struct{ ports map[service.PortName]uint16 }
 
 func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
@@ -100,7 +100,7 @@ const most = 100 // proxy ports
 func (l *listeners) Retire([]service.PortName, []service.Change) error { return nil }
 func (l *listeners) ProxyPorts() map[portal.ProxyPort]bool             { return nil }
 
-// bed is a node with two Services beside those of a tenant: one that a listener serves, and one that the kernel does.
+// bed is a node with two Services (witnesses) besides those of a tenant: one in userspace and one in kernel mode.
 type bed struct {
 	*portaltest.Site
 	cache *translate.Cache
@@ -147,7 +147,7 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 	return b
 }
 
-// turn has the witnesses be served by other endpoints than before.
+// turn switches the witnesses to other endpoints.
 func (b *bed) turn() {
 	b.turns++
 	for name, ip := range map[string]string{"userspace": byListener, "kernel": byKernel} {
@@ -164,7 +164,7 @@ func (b *bed) turn() {
 	}
 }
 
-// sync applies what changed, and looks whether the witnesses are served.
+// sync applies the changes and checks that the witnesses are served.
 func (b *bed) sync() {
 	b.Helper()
 	b.turn()
@@ -187,7 +187,7 @@ func (b *bed) served() {
 	}
 }
 
-// live has a tenant write, change and delete Services.
+// live creates, changes and deletes a tenant's Services.
 func (b *bed) live(seed uint64, services, endpoints int) {
 	b.Helper()
 	t := newTenant(seed)
@@ -229,7 +229,7 @@ func (b *bed) live(seed uint64, services, endpoints int) {
 	}
 }
 
-// Nothing that an API server takes of a tenant keeps others from being served, and no writer refuses any of it.
+// No Service of a tenant keeps others from being served, and no writer rejects any of its rules.
 func TestTenants(t *testing.T) {
 	for name, open := range writers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// FuzzTenants is that for any tenant, whose Services may have ten thousand endpoints.
+// FuzzTenants is TestTenants with random tenants, whose Services can have ten thousand endpoints.
 func FuzzTenants(f *testing.F) {
 	f.Add(uint64(1), uint8(0))
 	f.Fuzz(func(t *testing.T, seed uint64, which uint8) {
