@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The users of every control plane: one who may do all, and one who may do what the API server lets a service proxy do.
+// The users of every control plane: an administrator, and one with the rights of a service proxy.
 const (
 	Admin = "admin"
 	Proxy = "system:kube-proxy"
 )
 
-// read takes over what kubetest tells of itself.
+// read reads kubetest's description of the control plane.
 func (c *Cluster) read(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -37,10 +37,10 @@ func (c *Cluster) read(file string) error {
 	return nil
 }
 
-// URL is the API server's.
+// URL is the URL of the API server.
 func (c *Cluster) URL() string { return "https://" + c.Host.IPv4.String() + ":" + port }
 
-// Kubeconfig is the file for a user, empty for one who is not known. It is for hosts that reach the control plane's.
+// Kubeconfig is the path of a user's kubeconfig, empty for an unknown user, for hosts that can reach the control plane.
 func (c *Cluster) Kubeconfig(user string) string { return c.users[user] }
 
 // Config is how a client in this process reaches the API server as a user: its connections start on the control plane's
@@ -65,7 +65,7 @@ func (c *Cluster) Client(user string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// Kubectl is kubectl on the control plane's host, as Admin.
+// Kubectl returns a kubectl command that runs on the control plane's host as Admin.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := c.Host.Command(ctx, os.Getenv(binaryKey), append([]string{"kubectl"}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(Admin), "HOME="+filepath.Join(c.dir, "home"))

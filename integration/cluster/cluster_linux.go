@@ -19,21 +19,21 @@ import (
 // binaryKey is the environment variable that names the binary of integration/kubetest.
 const binaryKey = "KUBETEST"
 
-// port is the API server's. The host has it for itself.
+// port is the port of the API server. No other server uses it on the host.
 const port = "6443"
 
-// Options say what a control plane is like.
+// Options configure a control plane.
 type Options struct {
 	Host  *topology.Host // where it runs: its IPv4 address is the API server's, and with IPv6 Services have both families
-	Dir   string         // for its files; empty
-	Flags []string       // of "kubetest up" besides, such as "--user=jane=admins" or "--apiserver-arg=--v=4"
+	Dir   string         // an empty directory for its files
+	Flags []string       // additional flags of "kubetest up", such as "--user=jane=admins" or "--apiserver-arg=--v=4"
 }
 
-// Cluster is a control plane that runs. Its methods may be used from several goroutines.
+// Cluster is a running control plane. Its methods are safe for concurrent use.
 type Cluster struct {
 	Host  *topology.Host
-	Admin kubernetes.Interface // a client that may do all
-	CA    string               // file of the certificate by which clients know the API server
+	Admin kubernetes.Interface // a client with all rights
+	CA    string               // path of the CA certificate of the API server
 	dir   string
 	users map[string]string // their kubeconfigs
 
@@ -119,7 +119,7 @@ func (c *Cluster) answer() (string, error) {
 	return "", errors.Join(errors.New("kubetest has ended"), c.answers.Err())
 }
 
-// Close ends the control plane. Its error has what it said if it had ended before.
+// Close ends the control plane. If it had ended before, the error contains its output.
 func (c *Cluster) Close() error {
 	defer c.cancel()
 	if c.lines == nil {

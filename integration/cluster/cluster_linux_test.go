@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestControlPlane is one test with parts, for a control plane takes seconds to start.
+// TestControlPlane runs all parts with one control plane, which takes seconds to start.
 func TestControlPlane(t *testing.T) {
 	Require(t)
 	net, err := topology.NewCluster(t.Context(), 2, topology.Options{Pods: 2, IPv6: true})
@@ -92,7 +92,7 @@ func balancer(t *testing.T, c *Cluster) {
 	}
 }
 
-// A service proxy may see what it needs, from its node; anybody else may not.
+// A service proxy can read the objects that it needs, from its node; users without rights cannot.
 func users(t *testing.T, c *Cluster, net *topology.Cluster) {
 	for user, allowed := range map[string]bool{Proxy: true, "jane": false} {
 		config, err := c.Config(user)
@@ -111,7 +111,7 @@ func users(t *testing.T, c *Cluster, net *topology.Cluster) {
 	}
 }
 
-// What is there outlives the API server, and controllers go on when it comes back.
+// Objects survive a restart of the API server, and controllers continue after it.
 func away(t *testing.T, c *Cluster) {
 	n := c.Namespace(t, "lasting")
 	must(t, c.Kill(APIServer))

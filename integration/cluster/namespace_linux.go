@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Namespace is where a test makes its objects. What cannot be done ends the test.
+// Namespace is a namespace for the objects of a test. A failure of its methods ends the test.
 type Namespace struct {
 	testing.TB
 	name    string
 	cluster *Cluster
 }
 
-// Namespace makes one, and waits until Pods can be made in it.
+// Namespace creates a namespace and waits until Pods can be created in it.
 func (c *Cluster) Namespace(t testing.TB, name string) *Namespace {
 	t.Helper()
 	n := &Namespace{TB: t, name: name, cluster: c}

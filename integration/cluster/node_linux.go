@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Node makes a Node that is ready, for the node of a network: its addresses, and its pods' range. Labels
-// may be nil; a zone is the label corev1.LabelTopologyZone.
+// Node creates a ready Node object for the node of a network, with its addresses and pod CIDRs. Labels may be nil; the
+// zone is the label corev1.LabelTopologyZone.
 func (c *Cluster) Node(t testing.TB, name string, n *topology.Net, labels map[string]string) *corev1.Node {
 	t.Helper()
 	nodes := c.Admin.CoreV1().Nodes()

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// Pod makes a Pod of an app on a Node, which runs and is ready at a host's addresses. Ports are needed where a Service
-// names them.
+// Pod creates a running, ready Pod of an app on a Node, with a host's addresses. Ports are needed for Services with
+// named target ports.
 func (n *Namespace) Pod(name, app, node string, at *topology.Host, ports ...corev1.ContainerPort) *corev1.Pod {
 	n.Helper()
 	pod, err := n.cluster.Admin.CoreV1().Pods(n.name).Create(n.Context(), &corev1.Pod{
@@ -29,7 +29,7 @@ func (n *Namespace) Pod(name, app, node string, at *topology.Host, ports ...core
 	})
 }
 
-// SetReady is what a readiness probe finds.
+// SetReady sets the Ready condition, as after a readiness probe.
 func (n *Namespace) SetReady(pod string, ready bool) {
 	n.Helper()
 	n.changeStatus(pod, func(s *corev1.PodStatus) { setReady(s, ready) })
@@ -43,11 +43,11 @@ func setReady(s *corev1.PodStatus, ready bool) {
 	s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.Now()}}
 }
 
-// Terminate asks a Pod to end, which stays, terminating, until it is removed. Its endpoint serves as long as it is
-// ready.
+// Terminate deletes a Pod with a grace period: it stays as terminating until Remove. Its endpoint is serving as long as
+// the Pod is ready.
 func (n *Namespace) Terminate(pod string) { n.Helper(); n.deletePod(pod, 600) }
 
-// Remove has a Pod gone.
+// Remove deletes a Pod at once.
 func (n *Namespace) Remove(pod string) { n.Helper(); n.deletePod(pod, 0) }
 
 func (n *Namespace) deletePod(name string, graceSeconds int64) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Program is one part of the control plane.
+// Program is one process of the control plane.
 type Program string
 
 // The programs, by their names for kubetest.
@@ -24,13 +24,13 @@ func (c *Cluster) Stop(p Program) error { return c.tell("stop", p) }
 // Start runs a program that was killed or stopped again, at the same port, and waits until it is ready.
 func (c *Cluster) Start(p Program) error { return c.tell("start", p) }
 
-// Pause has a program stand still: its connections stay open, and nothing comes.
+// Pause suspends a program: its connections stay open but carry no data.
 func (c *Cluster) Pause(p Program) error { return c.tell("pause", p) }
 
-// Continue ends a pause.
+// Continue resumes a paused program.
 func (c *Cluster) Continue(p Program) error { return c.tell("cont", p) }
 
-// tell has kubetest do something, and waits until it is done.
+// tell sends a command to kubetest and waits until it is done.
 func (c *Cluster) tell(verb string, p Program) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

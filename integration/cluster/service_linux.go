@@ -9,8 +9,8 @@ import (
 // appKey is the label by which a Service finds its Pods.
 const appKey = "app"
 
-// Service makes a Service and returns what became of it, with its addresses. Without a selector it selects the Pods
-// that are of the app of its name; with an empty one, nothing: the test makes the EndpointSlices.
+// Service creates a Service and returns the stored object with its addresses. A nil selector selects the Pods of the
+// app with the Service's name; an empty one selects nothing, and the test creates the EndpointSlices.
 func (n *Namespace) Service(name string, spec corev1.ServiceSpec) *corev1.Service {
 	n.Helper()
 	if spec.Selector == nil {
@@ -22,7 +22,7 @@ func (n *Namespace) Service(name string, spec corev1.ServiceSpec) *corev1.Servic
 	return s
 }
 
-// ChangeService has f change the newest state of a Service: its metadata and spec.
+// ChangeService calls f to change the metadata and spec of a Service, and writes the result.
 func (n *Namespace) ChangeService(name string, f func(*corev1.Service)) *corev1.Service {
 	n.Helper()
 	services := n.cluster.Admin.CoreV1().Services(n.name)
@@ -38,7 +38,7 @@ func (n *Namespace) ChangeService(name string, f func(*corev1.Service)) *corev1.
 	return s
 }
 
-// SetIngress plays the cloud: these are the addresses of a Service's load balancer.
+// SetIngress sets the load balancer addresses of a Service, as a cloud provider does.
 func (n *Namespace) SetIngress(name string, ips ...string) {
 	n.Helper()
 	services := n.cluster.Admin.CoreV1().Services(n.name)

@@ -36,7 +36,7 @@ type bulk struct {
 	poll    *poll
 	buf     [sendSize]byte // small enough to stay in the cache
 	streams []int          // descriptors
-	told    int            // streams whose count has come
+	counted int            // streams whose count has arrived
 	bytes   int64
 }
 
@@ -150,7 +150,7 @@ func (b *bulk) counts(ctx context.Context) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(deadAfter); b.told < len(b.streams); {
+	for end := time.Now().Add(deadAfter); b.counted < len(b.streams); {
 		events, err := b.poll.wait(100)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (b *bulk) counts(ctx context.Context) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%d of %d came in %v", b.told, len(b.streams), deadAfter)
+			return fmt.Errorf("%d of %d counts arrived within %v", b.counted, len(b.streams), deadAfter)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (b *bulk) count(fd int) error {
 		return err
 	}
 	b.bytes += int64(binary.BigEndian.Uint64(said[:]))
-	b.told++
+	b.counted++
 	return unix.EpollCtl(b.poll.fd, unix.EPOLL_CTL_DEL, fd, nil)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Cluster is several networks whose nodes are linked with one another, and with a host of their own for what all share.
-// Everyone reaches everyone, from one network to another by the two nodes, which translate nothing.
+// Cluster is several networks whose nodes are linked to each other and to a shared control host. All hosts can reach
+// each other; the nodes route between networks without NAT.
 type Cluster struct {
 	Control *Host
 	Nets    []*Net
@@ -24,8 +24,8 @@ const (
 	control4, control6 = "192.168.40.1", "fd00:192:168:40::1"
 )
 
-// NewCluster makes a network of these options for each node, and what joins them. The node's number stands in the names
-// of its hosts, after the options' name: "0-node". A cluster made in part is taken down.
+// NewCluster creates a network with these options for each node, and the links. Host names contain the node's number
+// after the options' name: "0-node". After an error, what was created is removed.
 func NewCluster(ctx context.Context, nodes int, o Options) (*Cluster, error) {
 	if nodes < 1 || nodes > mostNodes {
 		return nil, fmt.Errorf("make a cluster of %d nodes: between 1 and %d", nodes, mostNodes)
@@ -73,7 +73,7 @@ func (c *Cluster) join(number int, n *Net) error {
 	return nil
 }
 
-// behind are the ranges that others reach by the node.
+// behind lists the address ranges that are routed through the node.
 func (n *Net) behind() []netip.Prefix {
 	all := []netip.Prefix{n.lan.v4, n.podLAN.v4}
 	if n.Node.IPv6.IsValid() {
@@ -82,7 +82,7 @@ func (n *Net) behind() []netip.Prefix {
 	return all
 }
 
-// trunk links two hosts, each by an interface of this name, which leads to the other and the ranges behind it.
+// trunk links two hosts by a veth pair and routes to each the ranges behind the other.
 func trunk(a *Host, aName string, behindB []netip.Prefix, b *Host, bName string, behindA []netip.Prefix) error {
 	if err := a.cable(aName, b, bName); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (h *Host) trunkEnd(name string, other *Host, behind []netip.Prefix) error {
 	})
 }
 
-// routeBy leads ranges to a neighbour, at its address of their family.
+// routeBy adds routes to the ranges with a neighbour as gateway, at its address of the same family.
 func routeBy(name string, neighbour []netip.Addr, ranges []netip.Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func routeBy(name string, neighbour []netip.Addr, ranges []netip.Prefix) error {
 	return nil
 }
 
-// Close takes the cluster down, as Net.Close does.
+// Close removes the cluster, as Net.Close does.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, n := range c.Nets {

@@ -14,7 +14,8 @@ import (
 
 const most = 200 // hosts on one side of a node
 
-// New makes a network and waits until its links are up: some 10 ms a host. A network made in part is taken down.
+// New creates a network and waits until its links are up: about 10 ms per host. After an error, what was created is
+// removed.
 func New(ctx context.Context, o Options) (*Net, error) { return newNet(ctx, o, 0) }
 
 func newNet(ctx context.Context, o Options, number int) (*Net, error) {
@@ -32,7 +33,7 @@ func newNet(ctx context.Context, o Options, number int) (*Net, error) {
 	return n, nil
 }
 
-// plan names the hosts and counts their addresses up from the node's.
+// plan assigns names and consecutive addresses to the hosts.
 func plan(o Options, number int) *Net {
 	n := &Net{}
 	n.lan, n.podLAN = sides(number)
@@ -77,7 +78,7 @@ func (n *Net) build(ctx context.Context, o Options) error {
 	return errors.Join(n.Node.linkAll("client", n.clients, n.lan), n.Node.linkAll("pod", n.pods, n.podLAN))
 }
 
-// forward makes a router of the node.
+// forward enables IP forwarding on the node.
 func (n *Net) forward(ipv6 bool) error {
 	if err := n.Node.Sysctl("ipv4/ip_forward", "1"); err != nil || !ipv6 {
 		return err
@@ -85,7 +86,7 @@ func (n *Net) forward(ipv6 bool) error {
 	return n.Node.Sysctl("ipv6/conf/all/forwarding", "1")
 }
 
-// make creates the namespace under its name and brings its loopback up.
+// make creates the named namespace and brings its loopback interface up.
 func (h *Host) make(ipv6 bool) error {
 	done := make(chan error, 1)
 	go func() {
@@ -124,7 +125,7 @@ func settings(ipv6 bool) error {
 	return nil
 }
 
-// Close takes the network down. Processes that still run in it keep their namespace until they end.
+// Close removes the network. Processes that still run in it keep their namespace until they end.
 func (n *Net) Close() error {
 	var errs []error
 	for _, h := range n.made {

@@ -28,7 +28,7 @@ func prefix(format string, number int) netip.Prefix {
 // gateway is the node's own address, one of each family.
 func (s side) gateway() (v4, v6 netip.Addr) { return s.v4.Addr().Next(), s.v6.Addr().Next() }
 
-// Options say how large a network is. The zero value has a client, a node and no pod, IPv4 alone.
+// Options configure the size of a network. The zero value has a client, a node and no pods, with IPv4 only.
 type Options struct {
 	Clients int // 0 = 1; at most 200
 	Pods    int // at most 200
@@ -45,7 +45,7 @@ type Net struct {
 	made        []*Host // those that Close takes down
 }
 
-// PodRange is where the addresses of pods come from, as a Node object tells it in podCIDRs.
+// PodRange is the address range of the pods, as in podCIDRs of a Node object.
 func (n *Net) PodRange() (v4, v6 netip.Prefix) { return n.podLAN.v4, n.podLAN.v6 }
 
 // Client returns a client, counted from 0.
