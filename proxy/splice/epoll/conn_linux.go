@@ -58,7 +58,9 @@ func (c *conn) originalDst() netip.AddrPort {
 }
 
 // Interface implements Owner.
-func (c *conn) Interface() int { return arrivedBy(c.client.fd, service.FamilyOf(c.Client().Addr())) }
+func (c *conn) Interface() int {
+	return Interface(uintptr(c.client.fd), service.FamilyOf(c.Client().Addr()))
+}
 
 // Post implements Owner.
 func (c *conn) Post(next func(now time.Duration) splice.Step) {

@@ -246,22 +246,22 @@ func localAddr(fd int) netip.AddrPort {
 	return sa.addr()
 }
 
-// arrivedBy is the index of the interface that an accepted connection came in by, 0 when the kernel does not say. The
+// Interface is the index of the interface that an accepted connection came in by, 0 when the kernel does not say. The
 // kernel notes it for replies of multicast senders, which a connection has no use for.
-func arrivedBy(fd int, family service.IPFamily) int {
+func Interface(fd uintptr, family service.IPFamily) int {
 	if family == service.IPv6 {
-		index, err := unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF)
+		index, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF)
 		if err != nil {
 			return 0
 		}
 		return index
 	}
-	if sysSetInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1) != 0 {
+	if sysSetInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1) != 0 {
 		return 0
 	}
 	var b [pktinfo4Space]byte
 	size := uint32(len(b))
-	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_IP, unix.IP_PKTOPTIONS,
+	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_IP, unix.IP_PKTOPTIONS,
 		uintptr(unsafe.Pointer(&b)), uintptr(unsafe.Pointer(&size)), 0)
 	if e != 0 {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/splice/epoll"
 	"github.com/portald/portald/proxy/splice/goroutine"
 	"github.com/portald/portald/proxy/splice/splicetest"
 )
@@ -12,12 +13,11 @@ import (
 func TestSuiteOnLinux(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{
 		Open: goroutine.Open(goroutine.Host{
-			Listening:       platform.ListenOptions,
-			Dialling:        platform.DialOptions,
-			BindTransparent: platform.BindTransparent,
-			Receive:         platform.Receive, SendUrgent: platform.SendUrgent, Error: platform.PendingError,
+			Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
+			Interface: epoll.Interface, Receive: platform.Receive, SendUrgent: platform.SendUrgent,
+			Error: platform.PendingError,
 		}),
-		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.ResetsAfterEnd |
-			splicetest.Inheritance,
+		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
+			splicetest.ResetsAfterEnd | splicetest.Inheritance,
 	})
 }
