@@ -26,6 +26,7 @@ type conn struct {
 	mu       sync.Mutex
 	endpoint *net.TCPConn // guarded by mu; nil: none is connected
 	timer    *time.Timer  // guarded by mu
+	timers   uint64       // guarded by mu; how many were set
 	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
 }
 
@@ -100,6 +101,7 @@ func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 func (c *conn) perform(s splice.Step) {
 	switch s.Kind {
 	case splice.StepDial:
+		c.setTimer(-1) // of a wait: the attempt has a deadline of its own
 		c.steps <- s
 	case splice.StepCarry:
 		c.setTimer(s.Until)
@@ -116,18 +118,23 @@ func (c *conn) perform(s splice.Step) {
 	}
 }
 
-// setTimer has Expired called at a time; negative: never.
+// setTimer has Expired called at a time, in place of any time set before; negative: never.
 func (c *conn) setTimer(until time.Duration) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	if until >= 0 {
-		c.timer = time.AfterFunc(until-c.e.core.Now(), c.expired)
+	c.timers++
+	if set := c.timers; until >= 0 {
+		c.timer = time.AfterFunc(until-c.e.core.Now(), func() { c.expired(set) })
 	}
 }
 
-func (c *conn) expired() {
+// expired is called by a timer, which may have been replaced since it fired.
+func (c *conn) expired(set uint64) {
 	c.do(func(now time.Duration) splice.Step {
+		if set != c.timers {
+			return splice.Step{}
+		}
 		if at := time.Duration(c.moved.Load()); at > 0 {
 			c.Moved(at)
 		}
