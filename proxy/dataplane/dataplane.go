@@ -46,7 +46,7 @@ type Options struct {
 	Aside     func(News)             // a service port cannot be served as it asks to be, or can again
 	Counted   func(int)              // after each round: how many service ports are set aside
 	Closed    func(service.PortName) // a service port is no longer served
-	Trouble   func(error)            // a Sweep could not look through UDP flows
+	Warn      func(error)            // a Sweep could not look through UDP flows
 }
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
@@ -81,8 +81,8 @@ func New(opts Options) *Dataplane {
 	if opts.Counted == nil {
 		opts.Counted = func(int) {}
 	}
-	if opts.Trouble == nil {
-		opts.Trouble = func(error) {}
+	if opts.Warn == nil {
+		opts.Warn = func(error) {}
 	}
 	return &Dataplane{
 		opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside(),

@@ -15,7 +15,7 @@ type Sweeper interface {
 
 // Sweep has carriers and the writer end what is due, and looks through UDP flows each Options.FlowPeriod: one that
 // began while rules changed may have been translated by the rules before. It returns when to look again; zero: not
-// before the next change. A failure to look through flows is reported to Options.Trouble. After an error only Resync
+// before the next change. A failure to look through flows is reported to Options.Warn. After an error only Resync
 // may follow.
 func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	var errs []error
@@ -45,7 +45,7 @@ func (d *Dataplane) sweepFlows(ctx context.Context) (next time.Time) {
 	}
 	d.flowsDue = now.Add(d.opts.FlowPeriod)
 	if err := d.deleteStale(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
-		d.opts.Trouble(fmt.Errorf("look through UDP flows: %w", err))
+		d.opts.Warn(fmt.Errorf("look through UDP flows: %w", err))
 	}
 	return d.flowsDue
 }

@@ -50,7 +50,7 @@ type question uint8
 
 const (
 	noQuestion question = iota
-	isInside            // Options.Inside
+	isLocal             // Options.IsLocal
 	returns             // Options.Returns
 )
 
@@ -68,9 +68,9 @@ func (f *life) start(iface int, now time.Duration) step {
 		return f.next(now)
 	}
 	o, client := &f.front.core.opts, f.clientAddr()
-	inside, known := o.InsideKnown(client, iface)
+	inside, known := o.IsLocalKnown(client, iface)
 	if !known {
-		return f.ask(isInside, func() bool { return o.Inside(client, iface) })
+		return f.ask(isLocal, func() bool { return o.IsLocal(client, iface) })
 	}
 	return f.locate(inside, now)
 }
@@ -94,7 +94,7 @@ func (f *life) answered(yes bool, now time.Duration) step {
 	q, removed := f.asked, f.removed
 	f.asked, f.removed = noQuestion, false
 	switch {
-	case q == isInside:
+	case q == isLocal:
 		return f.locate(yes, now)
 	case removed:
 		return f.failed(errRemoved, Enough, now)

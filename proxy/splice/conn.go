@@ -85,7 +85,7 @@ func (c *Conn) take() Outcome {
 	h := core.account.holder(c.front.tenant, c.clientAddr())
 	if !core.account.takeConnection(h) {
 		core.account.leaveHolder(h)
-		core.opts.Trouble(ErrDescriptors)
+		core.opts.Warn(ErrDescriptors)
 		return OutcomeResources
 	}
 	c.holder = h
@@ -131,7 +131,7 @@ func (c *Conn) Client() netip.AddrPort { return c.rec.Client }
 // Dialling notes our own address of the attempt under way.
 func (c *Conn) Dialling(proxy netip.AddrPort) { c.current().Proxy = proxy }
 
-// Failed ends the attempt under way. The engine has told Core.Trouble of a shortage.
+// Failed ends the attempt under way. The engine has reported a shortage to Options.Warn.
 func (c *Conn) Failed(err error, lack Shortage, now time.Duration) Step {
 	return c.advance(c.failed(err, lack, now), now)
 }

@@ -21,27 +21,27 @@ type Options struct {
 	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a
 	// predecessor; nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
 	Listen func(p service.Protocol, at netip.AddrPort) (*os.File, error)
-	// Trouble is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
+	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
 	// ErrTransparent. It must not block, and may be called often. Default: none.
-	Trouble func(error)
+	Warn func(error)
 	// OriginalDst returns the address that a client dialled before NAT, of an accepted TCP connection; an error means
 	// that it was not translated. Default: nothing is translated.
 	OriginalDst func(fd int, family service.IPFamily) (netip.AddrPort, error)
 	// OriginalDstUDP returns the same of a UDP flow from client to local.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
-	// Inside is the local detector: it tells whether a client is inside the cluster, this node itself or a pod. It is
+	// IsLocal is the local detector: it tells whether a client is inside the cluster, this node itself or a pod. It is
 	// called for service ports with externalTrafficPolicy Local, with the index of the interface that the client came
 	// in by, 0 when it is not known; for a client on this node that is the interface with the address it dialled. It
 	// may block: only that connection waits. Default: no client is.
-	Inside func(client netip.Addr, iface int) bool
-	// InsideKnown is called first, on an event loop: it must not block, nor call the kernel. Not known: Inside is
+	IsLocal func(client netip.Addr, iface int) bool
+	// IsLocalKnown is called first, on an event loop: it must not block, nor call the kernel. Not known: IsLocal is
 	// called.
-	InsideKnown func(client netip.Addr, iface int) (inside, known bool)
+	IsLocalKnown func(client netip.Addr, iface int) (inside, known bool)
 	// Returns tells whether an endpoint's replies to the client's address are routed to the socket that the engine
 	// bound to it: not where the two are one, or either is this host. It is called for each dial of transparent service
-	// ports, and may block as Inside. Default: they are not, and endpoints see this node's address.
+	// ports, and may block as IsLocal. Default: they are not, and endpoints see this node's address.
 	Returns func(client, endpoint netip.Addr) bool
-	// ReturnsKnown is to Returns what InsideKnown is to Inside.
+	// ReturnsKnown is to Returns what IsLocalKnown is to IsLocal.
 	ReturnsKnown func(client, endpoint netip.Addr) (returns, known bool)
 }
 
@@ -64,11 +64,11 @@ func (o *Options) setDefaults() {
 	if o.Listen == nil {
 		o.Listen = func(service.Protocol, netip.AddrPort) (*os.File, error) { return nil, nil }
 	}
-	if o.Trouble == nil {
-		o.Trouble = func(error) {}
+	if o.Warn == nil {
+		o.Warn = func(error) {}
 	}
-	if noInside := o.Inside == nil; o.InsideKnown == nil {
-		o.InsideKnown = func(netip.Addr, int) (inside, known bool) { return false, noInside }
+	if noDetector := o.IsLocal == nil; o.IsLocalKnown == nil {
+		o.IsLocalKnown = func(netip.Addr, int) (inside, known bool) { return false, noDetector }
 	}
 	if noReturns := o.Returns == nil; o.ReturnsKnown == nil {
 		o.ReturnsKnown = func(_, _ netip.Addr) (returns, known bool) { return false, noReturns }

@@ -78,7 +78,7 @@ func inUDPBed(t *testing.T, opts Options, port *service.Port, endpoints int, tes
 func inHostBed(t *testing.T, port *service.Port, endpoints int, test func(b *udpBed, answer func(bool))) {
 	var answers chan bool
 	opts := Options{
-		Inside:  func(netip.Addr, int) bool { return <-answers },
+		IsLocal: func(netip.Addr, int) bool { return <-answers },
 		Returns: func(_, _ netip.Addr) bool { return <-answers },
 	}
 	inUDPBed(t, opts, port, endpoints, func(b *udpBed) {

@@ -42,7 +42,7 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 			if err == nil {
 				return true
 			}
-			t.core().opts.Trouble(err)
+			t.core().opts.Warn(err)
 		}
 		s := t.victim(c)
 		if s == nil || evicted == maxEvicted {

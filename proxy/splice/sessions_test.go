@@ -386,10 +386,10 @@ func TestSessionsAnyOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		policy := service.Policy{ClientAddress: service.AddressTransparent, UDPIdle: 20 * time.Second}
 		opts := Options{UDPSessions: 12, Account: NewAccount(Budget{Sessions: 10}), Policy: policy}
-		opts.InsideKnown = func(netip.Addr, int) (bool, bool) { return false, random.IntN(3) > 0 }
+		opts.IsLocalKnown = func(netip.Addr, int) (bool, bool) { return false, random.IntN(3) > 0 }
 		var asked atomic.Uint64 // by another goroutine
 		yes := func() bool { return asked.Add(1)%2 == 0 }
-		opts.Inside = func(netip.Addr, int) bool { return yes() }
+		opts.IsLocal = func(netip.Addr, int) bool { return yes() }
 		opts.ReturnsKnown = func(_, _ netip.Addr) (bool, bool) { return false, random.IntN(3) > 0 }
 		opts.Returns = func(_, _ netip.Addr) bool { return yes() }
 		inUDPBed(t, opts, &service.Port{ExternalLocal: true}, 4, func(b *udpBed) {

@@ -81,7 +81,7 @@ var insider = netip.MustParseAddr("127.0.0.2")
 
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
-	engine, err := splice.New(splice.Options{Inside: func(client netip.Addr, _ int) bool { return client == insider }},
+	engine, err := splice.New(splice.Options{IsLocal: func(client netip.Addr, _ int) bool { return client == insider }},
 		epoll.Open(2))
 	if err != nil {
 		t.Fatal(err)

@@ -24,9 +24,9 @@ func newDataPath(
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
-		Observe: to.observer, Trouble: to.shortages.report,
+		Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
-		Inside: h.detector.isInside, InsideKnown: h.detector.isInsideKnown,
+		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,
 		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
 	}, openEngine(cfg.Engine, log))
 	if err != nil {

@@ -33,8 +33,8 @@ func (d *localDetector) setPodCIDRs(podCIDRs []netip.Prefix) bool {
 	return true
 }
 
-// isInside implements splice.Options.Inside.
-func (d *localDetector) isInside(client netip.Addr, iface int) bool {
+// isLocal implements splice.Options.IsLocal.
+func (d *localDetector) isLocal(client netip.Addr, iface int) bool {
 	switch {
 	case d.host.addresses.Contains(client):
 		return true
@@ -44,8 +44,8 @@ func (d *localDetector) isInside(client netip.Addr, iface int) bool {
 	return d.inRange(client) && !d.host.paths.Remote(client)
 }
 
-// isInsideKnown implements splice.Options.InsideKnown.
-func (d *localDetector) isInsideKnown(client netip.Addr, iface int) (inside, known bool) {
+// isIsLocalKnown implements splice.Options.IsLocalKnown.
+func (d *localDetector) isIsLocalKnown(client netip.Addr, iface int) (inside, known bool) {
 	switch {
 	case d.host.addresses.Contains(client):
 		return true, true
@@ -77,7 +77,7 @@ func (d *localDetector) inRange(client netip.Addr) bool {
 }
 
 // rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener,
-// where isInside decides.
+// where isLocal decides.
 func (d *localDetector) rules() portal.LocalDetector {
 	switch d.mode.Mode {
 	case config.ByBridgeInterface:

@@ -67,8 +67,8 @@ func TestThisHostIsInside(t *testing.T) {
 		config.ByClusterCIDR, config.ByNodeCIDR, config.ByBridgeInterface, config.ByInterfacePrefix,
 	} {
 		d := newLocalDetector(config.DetectLocal{Mode: mode}, &host{addresses: own})
-		inside, known := d.isInsideKnown(netip.MustParseAddr("127.0.0.1"), 1)
-		if !inside || !known || !d.isInside(netip.IPv6Loopback(), 1) {
+		inside, known := d.isIsLocalKnown(netip.MustParseAddr("127.0.0.1"), 1)
+		if !inside || !known || !d.isLocal(netip.IPv6Loopback(), 1) {
 			t.Errorf("%s: not inside", mode)
 		}
 	}

@@ -35,7 +35,7 @@ func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, repor
 		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
 		DeleteUDP: report.metrics.CountDeletedFlows(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
-		Aside: report.setAside, Counted: report.metrics.SetAside, Trouble: report.auditFailed,
+		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
 	})
 	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: path.core, stopwatch: stopwatch, log: rules.log}).check)

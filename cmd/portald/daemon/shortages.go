@@ -27,7 +27,7 @@ func newShortages(log logrus.FieldLogger, metrics *admin.Metrics) *shortages {
 	return &shortages{log, metrics, make(chan error, 1)}
 }
 
-// report implements splice.Options.Trouble. It never blocks.
+// report implements splice.Options.Warn. It never blocks.
 func (s *shortages) report(err error) {
 	var crowded *splice.PortsError
 	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &crowded) {

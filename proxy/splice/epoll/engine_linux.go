@@ -84,10 +84,10 @@ func (e *engine) shortage(err syscall.Errno) splice.Shortage {
 	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
 		unix.EAGAIN: // no local port left for a UDP socket
-		e.core.Options().Trouble(err)
+		e.core.Options().Warn(err)
 		return splice.NoResources
 	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
-		e.core.Options().Trouble(err)
+		e.core.Options().Warn(err)
 		return splice.NoPort
 	}
 	return splice.Enough

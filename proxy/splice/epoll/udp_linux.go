@@ -35,7 +35,7 @@ func (u *udpSocket) start() {
 	id, e := u.l.watch(u.fd, unix.EPOLLIN, u, 0)
 	u.id, u.watched = id, e == 0
 	if e != 0 {
-		u.l.engine.core.Options().Trouble(e)
+		u.l.engine.core.Options().Warn(e)
 		u.l.timers.set(&u.timer, u.l.now+lastPause)
 	}
 }

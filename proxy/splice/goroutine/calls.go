@@ -2,15 +2,15 @@ package goroutine
 
 import "sync"
 
-// calls are made one after the other, in the order in which they were asked for.
+// calls is a queue of functions that run one after the other, in order.
 type calls struct {
 	mu     sync.Mutex
 	queue  []func()
-	making bool // somebody makes them
+	making bool // a goroutine runs the queue
 }
 
-// add queues a call, which the engine waits for. Not ok: it has ended. First: nobody makes calls, and somebody has to
-// begin.
+// add queues f; Run waits for it. ok is false if the engine has ended. first is true if no goroutine runs the queue:
+// the caller has to start one.
 func (c *calls) add(f func(), e *Engine) (first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,7 +23,7 @@ func (c *calls) add(f func(), e *Engine) (first, ok bool) {
 	return first, true
 }
 
-// next takes the next call; nil: there is none, and nobody makes calls from now on.
+// next returns the next call. After nil, no goroutine runs the queue.
 func (c *calls) next() (f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// conn is a splice.Conn with its sockets. Whoever holds mu owns the Conn.
+// conn is a splice.Conn with its sockets. The goroutine that holds mu owns the Conn.
 type conn struct {
 	splice.Conn
 	e      *Engine
@@ -30,14 +30,14 @@ type conn struct {
 	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
 }
 
-// load is what one read brought.
+// load is the result of one read.
 type load struct {
 	buf *buffer
 	n   int
 	err error
 }
 
-// serve starts the life of an accepted connection.
+// serve starts an accepted connection.
 func (e *Engine) serve(f *splice.Front, client *net.TCPConn) {
 	if !e.begin() {
 		reset(client)
@@ -86,7 +86,7 @@ func (c *conn) Interface() (index int) {
 // Post implements splice.Owner.
 func (c *conn) Post(next func(now time.Duration) splice.Step) { go c.do(next) }
 
-// do calls next as the owner, and does the step that it returns. False: the connection has ended.
+// do calls next as the owner and executes the step that it returns. It returns false if the connection has ended.
 func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 	return true
 }
 
-// perform does what the core has decided.
+// perform executes a step of the core. mu is held.
 func (c *conn) perform(s splice.Step) {
 	switch s.Kind {
 	case splice.StepDial:
@@ -118,7 +118,7 @@ func (c *conn) perform(s splice.Step) {
 	}
 }
 
-// setTimer has Expired called at a time, in place of any time set before; negative: never.
+// setTimer arms the timer that calls Expired; a negative time disarms it. mu is held.
 func (c *conn) setTimer(until time.Duration) {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -129,7 +129,7 @@ func (c *conn) setTimer(until time.Duration) {
 	}
 }
 
-// expired is called by a timer, which may have been replaced since it fired.
+// expired runs when timer number set fires. It does nothing if the timer was replaced meanwhile.
 func (c *conn) expired(set uint64) {
 	c.do(func(now time.Duration) splice.Step {
 		if set != c.timers {
@@ -142,7 +142,7 @@ func (c *conn) expired(set uint64) {
 	})
 }
 
-// close closes both sockets, which ends whatever waits for them.
+// close closes both sockets, which unblocks every goroutine of the connection. mu is held.
 func (c *conn) close(byReset bool) {
 	c.setTimer(-1)
 	c.cancel()
@@ -166,7 +166,7 @@ func reset(c *net.TCPConn) {
 	c.Close()
 }
 
-// broken ends the connection, one side of which is no more.
+// broken ends the connection after a socket error of one side.
 func (c *conn) broken(side splice.Side, err error) {
 	c.do(func(now time.Duration) splice.Step { return c.Broken(side, cause(err), lost(err)) })
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// watchedAfter is how long a dial may take before the client is watched meanwhile: most take much less.
+// watchedAfter is how long a dial may take before the client is watched for a reset. Most dials are faster.
 const watchedAfter = 20 * time.Millisecond
 
-// dial connects to an endpoint and tells the core how that went.
+// dial connects to an endpoint and reports the result to the core.
 func (c *conn) dial(s splice.Step) {
 	ctx, cancel := context.WithTimeout(c.ctx, s.Until-c.e.core.Now())
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *conn) dial(s splice.Step) {
 	}
 }
 
-// dialled has the core decide what comes after an attempt.
+// dialled reports the result of an attempt to the core.
 func (c *conn) dialled(socket *net.TCPConn, err error, now time.Duration) splice.Step {
 	switch {
 	case err == nil:
@@ -45,7 +45,7 @@ func (c *conn) dialled(socket *net.TCPConn, err error, now time.Duration) splice
 	}
 	lack := shortage(err)
 	if lack != splice.Enough {
-		c.e.core.Options().Trouble(cause(err))
+		c.e.core.Options().Warn(cause(err))
 	}
 	return c.Failed(cause(err), lack, now)
 }
@@ -60,7 +60,7 @@ func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) 
 	return socket.(*net.TCPConn), nil
 }
 
-// dialControl is the Control of a socket to an endpoint.
+// dialControl sets options of sockets to endpoints.
 func (e *Engine) dialControl(p service.Protocol, as netip.Addr) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		failed := raw.Control(func(fd uintptr) {
@@ -75,7 +75,7 @@ func (e *Engine) dialControl(p service.Protocol, as netip.Addr) func(string, str
 	}
 }
 
-// bindTransparent has an endpoint see the client's address, where the host can and may.
+// bindTransparent binds a socket to the client's address, if the host supports it.
 func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
 	err := errors.ErrUnsupported
 	if e.host.BindTransparent != nil {
@@ -86,7 +86,7 @@ func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
 	}
 }
 
-// watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends that. mu is held.
+// watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends the dial. mu is held.
 func (c *conn) watchClient() {
 	if c.early != nil {
 		return

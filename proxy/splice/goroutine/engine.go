@@ -1,6 +1,6 @@
-// Package goroutine is the engine that runs on every system: the net package, a goroutine for each direction of a
-// connection, and io.Copy for bulk, which splices where Go does. It knows nothing of what a connection means: that is
-// package splice, whose Step it does.
+// Package goroutine is the engine that runs on every system. It uses package net, one goroutine for each direction of a
+// connection, and io.Copy for bulk, which uses splice(2) where Go does. Package splice decides what a connection does;
+// this package executes its steps.
 package goroutine
 
 import (
@@ -29,18 +29,18 @@ type Engine struct {
 	sockets map[socket]struct{} // guarded by mu
 }
 
-// state is how far the life of an engine has come.
+// state is the state of an engine. It only advances.
 type state uint8
 
 const (
 	serving  state = iota
-	stopping       // nothing new begins
-	ended          // and nothing is called any more
+	stopping       // no connection or session begins
+	ended          // and no queued call is made
 )
 
-// socket is a listening socket as the engine ends.
+// socket is a listening socket, as far as ending the engine needs it.
 type socket interface {
-	stop() // nothing new begins
+	stop() // no connection or session begins
 	end()  // it closes, soon
 }
 
@@ -87,13 +87,13 @@ func (e *Engine) enter(s state) {
 	e.state = s
 }
 
-// Silent implements splice.Engine: no goroutine serves for another, so none can hang for all.
+// Silent implements splice.Engine. Each connection has goroutines of its own, so none can block all others.
 func (e *Engine) Silent() time.Duration { return 0 }
 
-// begin counts a connection, which lives until e.live.Done. False: the engine takes none any more.
+// begin counts a connection until e.live.Done. It returns false if the engine accepts no more connections.
 func (e *Engine) begin() bool { return e.count(serving) }
 
-// count counts something that lives until e.live.Done, unless the engine's life has come further than the state.
+// count makes Run wait for e.live.Done. It returns false if the engine is past the given state.
 func (e *Engine) count(until state) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,7 +104,7 @@ func (e *Engine) count(until state) bool {
 	return true
 }
 
-// start runs a goroutine that Run waits for. False: the engine has ended, and it does not run.
+// start runs a goroutine that Run waits for. It returns false, and runs nothing, if the engine has ended.
 func (e *Engine) start(f func()) bool {
 	if !e.count(stopping) {
 		return false
@@ -134,7 +134,7 @@ func (e *Engine) listening() []socket {
 	return slices.Collect(maps.Keys(e.sockets))
 }
 
-// network is the name that package net has for a protocol in the family of an address.
+// network returns the network name of package net for a protocol and the family of an address.
 func network(protocol string, addr netip.Addr) string {
 	if addr.Is4() {
 		return protocol + "4"
@@ -142,7 +142,7 @@ func network(protocol string, addr netip.Addr) string {
 	return protocol + "6"
 }
 
-// addrOf is an address of package net as core and records have it.
+// addrOf converts an address of package net; IPv4-mapped addresses become IPv4.
 func addrOf(a net.Addr) netip.AddrPort {
 	var at netip.AddrPort
 	switch a := a.(type) {

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// cause is the system's own error, without what package net says around it.
+// cause returns the errno within an error of package net, or the error itself.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -25,7 +25,7 @@ func listenError(err error) error {
 	return cause(err)
 }
 
-// deadlinePassed tells whether an error is that of a deadline of ours, and not of a peer that stopped answering.
+// deadlinePassed tells whether a deadline set by this package passed; ETIMEDOUT of the kernel is another error.
 func deadlinePassed(err error) bool {
 	var errno syscall.Errno
 	var timed net.Error
@@ -52,19 +52,19 @@ func is(err error, any ...error) bool {
 	return false
 }
 
-// lost tells whether an error means that the peer stopped answering.
+// lost tells whether an error means that the peer or the path to it is dead, rather than a reset.
 func lost(err error) bool {
 	return is(err, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, wsaTimedOut, wsaHostUnreach,
 		wsaNetUnreach)
 }
 
-// refused tells whether nobody listens at the port that a datagram was sent to.
+// refused tells whether the port that a datagram was sent to is closed.
 func refused(err error) bool { return is(err, syscall.ECONNREFUSED, wsaRefused, wsaReset) }
 
-// tooLarge tells whether a datagram was too large for its way, or for the buffer.
+// tooLarge tells whether a datagram was larger than the path MTU or the buffer.
 func tooLarge(err error) bool { return is(err, syscall.EMSGSIZE, wsaMsgSize) }
 
-// shortage is what of this host an error tells that there is too little of.
+// shortage returns which resource of this host an error reports as exhausted.
 func shortage(err error) splice.Shortage {
 	switch {
 	case is(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM):

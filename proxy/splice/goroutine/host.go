@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Host is what the operating system can do beyond package net. A nil field: it cannot.
+// Host is what the operating system offers beyond package net. A nil field is not available.
 type Host struct {
 	// Listening sets options of a socket that clients connect or write to, before it is bound.
 	Listening func(fd uintptr, protocol service.Protocol) error
@@ -19,16 +19,16 @@ type Host struct {
 	Interface func(fd uintptr, family service.IPFamily) int
 	// Receive reads from a TCP socket without blocking; urgent: the one byte read is the urgent one of its sender.
 	Receive func(fd uintptr, buf []byte) (n int, urgent bool, err error)
-	// Error takes the pending error of a TCP socket, nil if there is none. Without it a reset by a side whose stream has
-	// ended is noticed when something is sent to it.
+	// Error returns and clears the pending error of a TCP socket (SO_ERROR). Without it, a reset by a peer that has
+	// already sent FIN is noticed only when bytes are sent to that peer.
 	Error func(fd uintptr) error
 	// SendUrgent writes one byte to a TCP socket as its urgent one, without blocking.
 	SendUrgent func(fd uintptr, b []byte) error
 }
 
-// control calls a func with the descriptor of a socket.
+// control calls call with the descriptor of a socket.
 func control(c syscall.Conn, call func(fd uintptr)) {
 	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(call) // closed meanwhile: then nobody needs it
+		_ = raw.Control(call) // fails if the socket was closed: the result is not needed then
 	}
 }

@@ -17,10 +17,10 @@ const (
 	lastPause  = time.Second
 )
 
-// lastAccepts is how long a listener that closes still takes what the kernel has accepted already.
+// lastAccepts is how long a closing listener still accepts connections that are in the kernel's accept queue.
 const lastAccepts = 10 * time.Millisecond
 
-// keepalive of both sides: a peer that is gone is noticed within some three minutes.
+// keepalive is set on both sockets: a dead peer is noticed within some three minutes.
 func keepalive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 9}
 }
@@ -60,7 +60,7 @@ func (e *Engine) listenerAt(at netip.AddrPort) (net.Listener, error) {
 	return config.Listen(e.ctx, network("tcp", at.Addr()), at.String())
 }
 
-// listenControl is the Control of a socket that clients come to.
+// listenControl sets options of sockets that clients connect or send to.
 func (e *Engine) listenControl(protocol service.Protocol) func(string, string, syscall.RawConn) error {
 	if e.host.Listening == nil {
 		return nil
@@ -82,7 +82,7 @@ func (n *listener) Close() { n.end() }
 
 func (n *listener) stop() { n.end() }
 
-// end has run return soon. What the kernel has accepted is a successor's if there is one.
+// end makes run return soon. If a successor has the listener, the accept queue is left to it.
 func (n *listener) end() {
 	last := time.Now()
 	if !n.e.core.Left() {
@@ -116,7 +116,7 @@ func (n *listener) run() {
 	}
 }
 
-// rest waits, unless the engine ends.
+// rest sleeps, or returns early when the engine ends.
 func (n *listener) rest(pause time.Duration) {
 	select {
 	case <-n.e.ctx.Done():

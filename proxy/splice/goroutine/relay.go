@@ -12,7 +12,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// bufferSize is what one read brings at most. Go's own splice moves up to 1 MiB.
+// bufferSize is the size of the copy buffers, in bytes.
 const bufferSize = 16 << 10
 
 type buffer [bufferSize]byte
@@ -21,10 +21,10 @@ var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 func takeBuffer() *buffer { return buffers.Get().(*buffer) }
 
-// bulkAfter is how many full buffers in a row are bulk, which is worth a splice.
+// bulkAfter is the number of full reads in a row after which a direction uses io.Copy.
 const bulkAfter = 2
 
-// One splice ends after so many bytes or so much time, for others to see what was carried. It is an int64 for io.
+// One io.Copy ends after this many bytes or this time, so that traffic counters stay current.
 const (
 	spliceBytes int64 = 1 << 20
 	spliceTime        = time.Second
@@ -41,7 +41,7 @@ type direction struct {
 	urgent   bool // the byte in hand is its sender's urgent one
 }
 
-// carry carries both directions, one of them itself. It returns when that one has ended.
+// carry starts the direction from the endpoint and runs the one from the client itself.
 func (c *conn) carry(header []byte) {
 	c.mu.Lock()
 	endpoint, early := c.endpoint, c.early
@@ -61,7 +61,7 @@ func (c *conn) carry(header []byte) {
 	up.run(early)
 }
 
-// run carries until the stream ends or either side breaks.
+// run copies until EOF or a socket error.
 func (d *direction) run(early chan load) {
 	d.raw, _ = d.src.SyscallConn()
 	if early != nil {
@@ -83,7 +83,7 @@ func (d *direction) run(early chan load) {
 	}
 }
 
-// pass sends on what a read brought. False: the direction is over.
+// pass forwards the result of a read. It returns false when the direction has ended.
 func (d *direction) pass(l load) bool {
 	defer buffers.Put(l.buf)
 	if l.n > 0 {
@@ -109,7 +109,7 @@ func (d *direction) pass(l load) bool {
 	return true
 }
 
-// count notes that bytes have come.
+// count adds bytes that were read.
 func (d *direction) count(n int64) {
 	now := d.c.e.core.Now()
 	d.c.moved.Store(int64(now))
@@ -121,7 +121,7 @@ func (d *direction) count(n int64) {
 	}
 }
 
-// end passes the end of the stream on, and notices whether its sender resets the connection later.
+// end forwards EOF as a half-close, and then waits for a reset by the sender.
 func (d *direction) end() {
 	more := d.c.do(func(now time.Duration) splice.Step {
 		s := d.c.EOF(d.from, now)
@@ -144,7 +144,7 @@ func (d *direction) end() {
 	}
 }
 
-// read waits for bytes. Where the host can, no buffer is held meanwhile.
+// read waits for bytes. If Host.Receive is available, no buffer is held while it waits.
 func (d *direction) read() (l load) {
 	receive := d.c.e.host.Receive
 	if receive == nil {
@@ -170,7 +170,7 @@ func (d *direction) read() (l load) {
 	return l
 }
 
-// send writes all of a load.
+// send writes b, as urgent data if it was received as such.
 func (d *direction) send(b []byte) (n int, err error) {
 	if !d.urgent {
 		return d.dst.Write(b)
@@ -191,8 +191,8 @@ func (d *direction) send(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// splice moves bulk. False: the direction is over. That it moved less than asked for may be the end of the stream or an
-// urgent byte before it: a read tells.
+// splice copies bulk with io.Copy. It returns false when the direction has ended. A short copy means EOF or an urgent
+// byte; the next read tells which.
 func (d *direction) splice() bool {
 	pages, ok := d.c.e.core.Options().Account.TakePipe()
 	if !ok {
@@ -216,7 +216,7 @@ func (d *direction) splice() bool {
 	return false
 }
 
-// broke is which side an error of a splice is about: one that is no more has nothing to read, not even after a moment.
+// broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.
 func (d *direction) broke() splice.Side {
 	_ = d.src.SetReadDeadline(time.Now().Add(time.Millisecond))
 	if _, err := d.src.Read(make([]byte, 1)); err != nil && !deadlinePassed(err) {

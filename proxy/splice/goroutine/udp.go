@@ -18,7 +18,7 @@ import (
 // maxDatagram is the largest datagram there is, in bytes.
 const maxDatagram = 64 << 10
 
-// udpSocket is a bound UDP socket of a front. Whoever holds mu owns its sessions.
+// udpSocket is a bound UDP socket of a front. The goroutine that holds mu owns its sessions.
 type udpSocket struct {
 	e      *Engine
 	udp    *net.UDPConn
@@ -110,7 +110,7 @@ func (u *udpSocket) Do(f func()) bool {
 	return ok
 }
 
-// call makes the calls that are queued.
+// call runs the queue.
 func (u *udpSocket) call() {
 	for f := u.calls.next(); f != nil; f = u.calls.next() {
 		u.mu.Lock()
@@ -136,7 +136,7 @@ func (u *udpSocket) SetTimer(at time.Duration) {
 	}
 }
 
-// receive hands each datagram of a client to its session, until the socket is closed.
+// receive delivers datagrams of clients until the socket is closed.
 func (u *udpSocket) receive() {
 	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
 	for {
@@ -154,7 +154,7 @@ func (u *udpSocket) receive() {
 	}
 }
 
-// whereTo reads control messages.
+// whereTo returns the destination address and the interface of a datagram.
 func (u *udpSocket) whereTo(oob []byte) (local netip.Addr, iface int) {
 	local = u.bound.Addr()
 	var dst net.IP
@@ -175,7 +175,7 @@ func (u *udpSocket) whereTo(oob []byte) (local netip.Addr, iface int) {
 	return local, iface
 }
 
-// deliver hands a datagram to its session, or begins one. mu is held.
+// deliver passes a datagram to its session, or opens one. mu is held.
 func (u *udpSocket) deliver(data []byte, key splice.SessionKey, iface int) {
 	if u.closed {
 		return
@@ -215,7 +215,7 @@ func (u *udpSocket) reply(data []byte, key splice.SessionKey) error {
 	return err
 }
 
-// session is a splice.Session with its socket. It is owned as the sessions of its socket are.
+// session is a splice.Session with its socket to the endpoint. The mutex of its udpSocket guards it.
 type session struct {
 	splice.Session
 	u     *udpSocket
@@ -237,7 +237,7 @@ func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.Ad
 	if err != nil {
 		lack := shortage(err)
 		if lack != splice.Enough {
-			e.core.Options().Trouble(cause(err))
+			e.core.Options().Warn(cause(err))
 		}
 		return netip.AddrPort{}, lack, cause(err)
 	}
@@ -247,9 +247,9 @@ func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.Ad
 	return addrOf(c.LocalAddr()), splice.Enough, nil
 }
 
-// receive passes on what the endpoint answers, until its socket is closed.
+// receive forwards replies of the endpoint until the socket is closed.
 func (s *session) receive(udp *net.UDPConn) {
-	buf := make([]byte, maxDatagram) // of which only the pages are in memory that answers have touched
+	buf := make([]byte, maxDatagram) // only the pages that replies have touched take memory
 	for {
 		n, err := udp.Read(buf)
 		if !s.answered(udp, buf[:n], err) {
@@ -258,7 +258,7 @@ func (s *session) receive(udp *net.UDPConn) {
 	}
 }
 
-// answered takes one answer or error. False: the socket is closed.
+// answered handles one reply or error. It returns false if the socket is closed.
 func (s *session) answered(udp *net.UDPConn, data []byte, err error) bool {
 	s.u.mu.Lock()
 	defer s.u.mu.Unlock()

@@ -106,7 +106,7 @@ func startWithout(cmd *exec.Cmd) error {
 // was reported.
 func serveUnprivileged(t *trial) {
 	reports := make(chan error, 1000)
-	d := t.start(splice.Options{Policy: asClient, Returns: returns, Trouble: func(err error) { reports <- err }})
+	d := t.start(splice.Options{Policy: asClient, Returns: returns, Warn: func(err error) { reports <- err }})
 	ports := ""
 	eachProtocol(func(protocol service.Protocol, family service.IPFamily) {
 		pod := netip.AddrPortFrom(podAddrs[family], 8080)

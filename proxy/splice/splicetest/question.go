@@ -18,7 +18,7 @@ func questionScenarios() []scenario {
 	}
 }
 
-// slowHost answers the questions of the options Inside and Returns once let is closed.
+// slowHost answers the questions of the options IsLocal and Returns once let is closed.
 type slowHost struct {
 	t     *trial
 	let   chan struct{}
@@ -40,14 +40,14 @@ func (h *slowHost) waitForQuestion() {
 func (t *trial) startSlow() (*dataPath, *slowHost) {
 	h := &slowHost{t: t, let: make(chan struct{})}
 	return t.start(splice.Options{
-		Inside:  func(netip.Addr, int) bool { return h.wait() },
+		IsLocal: func(netip.Addr, int) bool { return h.wait() },
 		Returns: func(_, _ netip.Addr) bool { return h.wait() },
 	}), h
 }
 
 var (
 	asksReturns = service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
-	asksInside  = service.Port{ExternalLocal: true}
+	asksIsLocal = service.Port{ExternalLocal: true}
 	asksBoth    = service.Port{ExternalLocal: true, Policy: service.Policy{ClientAddress: service.AddressTransparent}}
 )
 
@@ -60,7 +60,7 @@ func (d *dataPath) asking(protocol service.Protocol, p service.Port, endpoint ne
 // questionsStallNoOther: while the host takes its time for a connection, all others go on; then it is carried as any.
 func questionsStallNoOther(t *trial) {
 	t.sub("transparent", func(t *trial) { oneWaitsAlone(t, asksReturns) })
-	t.sub("local", func(t *trial) { oneWaitsAlone(t, asksInside) })
+	t.sub("local", func(t *trial) { oneWaitsAlone(t, asksIsLocal) })
 	t.sub("both", func(t *trial) { oneWaitsAlone(t, asksBoth) })
 }
 
@@ -98,7 +98,7 @@ func wantBytes(t *trial, c net.Conn, want string) {
 func endWhileAsked(t *trial) {
 	d, h := t.startSlow()
 	tcp := d.asking(service.TCP, asksReturns, echoServer(t))
-	udp := d.asking(service.UDP, asksInside, named(t, "a"))
+	udp := d.asking(service.UDP, asksIsLocal, named(t, "a"))
 	dialTCP(t, tcp.at)
 	h.waitForQuestion()
 	dialUDP(t, udp.at).Write([]byte("one"))

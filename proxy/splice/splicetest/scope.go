@@ -29,7 +29,7 @@ func internalScope(t *trial) {
 		{"LocalNoPicker", local, nil, netip.AddrPort{}, splice.OutcomeNoEndpoint},
 	} {
 		t.sub(c.name, func(t *trial) {
-			d := t.start(splice.Options{Inside: func(netip.Addr, int) bool {
+			d := t.start(splice.Options{IsLocal: func(netip.Addr, int) bool {
 				t.Error("asked where it does not matter")
 				return true
 			}})

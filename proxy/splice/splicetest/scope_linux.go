@@ -13,7 +13,7 @@ func externalScopeScenarios() []scenario {
 	return []scenario{{name: "ExternalScope", run: externalScope, needs: Interfaces, scope: network}}
 }
 
-// asked is a question to Options.Inside.
+// asked is a question to Options.IsLocal.
 type asked struct {
 	client netip.Addr
 	iface  int
@@ -25,7 +25,7 @@ func externalScope(t *trial) {
 	c := newCluster(t)
 	index := indexOf(t, "client0", "pod0")
 	questions := make(chan asked, 1)
-	d := t.start(splice.Options{Inside: func(client netip.Addr, iface int) bool {
+	d := t.start(splice.Options{IsLocal: func(client netip.Addr, iface int) bool {
 		questions <- asked{client, iface}
 		return iface != index["client0"]
 	}})

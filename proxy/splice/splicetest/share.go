@@ -64,7 +64,7 @@ func greedyClient(t *trial) {
 	const refusals = 100
 	var reports atomic.Int64
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Descriptors: 600}), Trouble: counting(splice.ErrDescriptors, &reports),
+		Account: splice.NewAccount(splice.Budget{Descriptors: 600}), Warn: counting(splice.ErrDescriptors, &reports),
 	})
 	pod := echoServer(t)
 	a, b := d.serveAs("a", service.TCP, pod), d.serveAs("b", service.TCP, pod)
@@ -125,7 +125,7 @@ func greedyUDPClient(t *trial) {
 func sessionsOfAll(t *trial) {
 	var reports atomic.Int64
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Sessions: 300}), Trouble: counting(splice.ErrSessions, &reports),
+		Account: splice.NewAccount(splice.Budget{Sessions: 300}), Warn: counting(splice.ErrSessions, &reports),
 	})
 	pod := named(t, "pod")
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {

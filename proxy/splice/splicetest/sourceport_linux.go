@@ -77,7 +77,7 @@ func moreTransparentConnectionsThanPorts(t *trial) {
 }
 
 func manyShort(c *cluster, opts splice.Options) {
-	opts.Trouble = func(err error) { c.Error(err) }
+	opts.Warn = func(err error) { c.Error(err) }
 	d := c.startOfFew(opts)
 	for _, family := range service.IPFamilies() {
 		const times = 4 * few
@@ -97,7 +97,7 @@ func manyShort(c *cluster, opts splice.Options) {
 func portsBesideServers(t *trial) {
 	const half = fewFirst + few/2
 	c := newCluster(t)
-	d := c.startOfFew(splice.Options{Trouble: func(err error) { t.Error(err) }})
+	d := c.startOfFew(splice.Options{Warn: func(err error) { t.Error(err) }})
 	c.occupy(fewFirst, half)
 	port := d.expose(service.Port{}, service.TCP, service.IPv4, toOne(c.podEcho(service.IPv4)))
 	to := netip.AddrPortFrom(towardClient[service.IPv4], port)
@@ -123,7 +123,7 @@ func portsRunOut(t *trial) {
 	c := newCluster(t)
 	var mu sync.Mutex
 	var reports []error
-	d := c.startOfFew(splice.Options{Trouble: func(err error) {
+	d := c.startOfFew(splice.Options{Warn: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		reports = append(reports, err)

@@ -25,7 +25,7 @@ type Capability uint
 const (
 	UrgentData      Capability = 1 << iota // TCP urgent data is passed on as such
 	ClientAddresses                        // sockets to endpoints are bound to the client's address: AddressTransparent
-	Interfaces                             // Options.Inside gets the interface that a client came in by
+	Interfaces                             // Options.IsLocal gets the interface that a client came in by
 	SourcePorts                            // Options.SourcePorts are used, and used again early
 	LocalPorts                             // a host without a free UDP port is a shortage that a record names
 	Marks                                  // Options.Mark is set on what is sent to endpoints

@@ -41,7 +41,7 @@ var asClient = service.Policy{ClientAddress: service.AddressTransparent}
 func transparent(t *trial) {
 	c := newCluster(t)
 	c.routeReplies()
-	d := t.start(splice.Options{Policy: asClient, Returns: returns, Trouble: func(err error) { t.Error(err) }})
+	d := t.start(splice.Options{Policy: asClient, Returns: returns, Warn: func(err error) { t.Error(err) }})
 	eachProtocol(func(protocol service.Protocol, family service.IPFamily) {
 		expose := func(endpoint netip.AddrPort) uint16 {
 			return d.expose(service.Port{}, protocol, family, toOne(endpoint))

@@ -79,7 +79,7 @@ func noPortForSession(t *trial) {
 	c := newCluster(t)
 	c.scarceUDPPorts()
 	var reports atomic.Int64
-	d := t.start(splice.Options{Trouble: func(err error) {
+	d := t.start(splice.Options{Warn: func(err error) {
 		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 			reports.Add(1)
 		}

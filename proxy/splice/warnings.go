@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrTransparent is reported to Options.Trouble, at most every reportEvery, when endpoints see this node's address
+// ErrTransparent is reported to Options.Warn, at most every reportEvery, when endpoints see this node's address
 // although the policy says that they are to see the client's.
 var ErrTransparent = errors.New("the kernel grants no transparent socket, so endpoints see this node's address")
 
@@ -24,7 +24,7 @@ func (r *rateLimit) allows(now time.Duration) bool {
 	return int64(now) >= next && r.next.CompareAndSwap(next, int64(now+reportEvery))
 }
 
-// PortsError is reported to Options.Trouble, at most every reportEvery, when most of the local ports towards an
+// PortsError is reported to Options.Warn, at most every reportEvery, when most of the local ports towards an
 // endpoint are in use: connections will fail if more are taken.
 type PortsError struct{ Endpoint netip.AddrPort }
 
@@ -35,7 +35,7 @@ func (e *PortsError) Error() string {
 // AcceptFailed counts an accept that failed for a shortage, and reports it.
 func (c *Core) AcceptFailed(err error) {
 	c.acceptErrors.Add(1)
-	c.opts.Trouble(err)
+	c.opts.Warn(err)
 }
 
 // DatagramDropped counts a datagram that the kernel did not take.
@@ -45,13 +45,13 @@ func (c *Core) DatagramDropped() { c.udpDropped.Add(1) }
 func (c *Core) PortsCrowded(endpoint netip.AddrPort, now time.Duration) {
 	c.portsCrowded.Add(1)
 	if c.crowdedReports.allows(now) {
-		c.opts.Trouble(&PortsError{endpoint})
+		c.opts.Warn(&PortsError{endpoint})
 	}
 }
 
 // NotTransparent reports an ErrTransparent: a socket could not be bound to a client's address.
 func (c *Core) NotTransparent(err error) {
 	if c.transparentReports.allows(c.Now()) {
-		c.opts.Trouble(fmt.Errorf("%w: %w", ErrTransparent, err))
+		c.opts.Warn(fmt.Errorf("%w: %w", ErrTransparent, err))
 	}
 }
