@@ -92,7 +92,7 @@ func TestNothingLeaks(t *testing.T) {
 	cart := b.Cart(0)
 	cart.Ports = append(cart.Ports, bed.NewPort("rude", "TCP", 81, 0, 9001), bed.NewPort("closed", "TCP", 82, 0, 9002))
 	d := b.Start(cart, "--udp-timeout=300ms", "--connect-timeouts=5ms", "--connection-log=")
-	churn(b, 2000) // warm up: pools and tables reach their size
+	churn(b, 10_000) // warm up: pools, tables and the race detector reach their size
 	idle := func() bool {
 		return d.Metric(`portald_connections_active{protocol="tcp",service="shop/cart:http"}`) == 0 &&
 			d.Metric(`portald_connections_active{protocol="udp",service="shop/cart:talk"}`) == 0
