@@ -73,8 +73,9 @@ func (f *life) observe() {
 	if core.Left() {
 		return
 	}
+	subscribers := core.subscribers.all() // before others learn of the end, and subscribe
 	f.front.observer.Observe(&f.rec)
-	for _, s := range core.subscribers.all() {
+	for _, s := range subscribers {
 		if s.Ended != nil {
 			s.Ended(&f.rec)
 		}

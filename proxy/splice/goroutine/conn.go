@@ -107,9 +107,7 @@ func (c *conn) perform(s splice.Step) {
 		c.setTimer(s.Until)
 		c.steps <- s
 	case splice.StepWait:
-		if c.endpoint == nil {
-			c.watchClient()
-		}
+		c.watchClient()
 		c.setTimer(s.Until)
 	case splice.StepHalfClose:
 		c.setTimer(s.Until)

@@ -88,7 +88,7 @@ func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
 
 // watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends the dial. mu is held.
 func (c *conn) watchClient() {
-	if c.early != nil {
+	if c.early != nil || c.endpoint != nil { // connected meanwhile: its direction reads
 		return
 	}
 	early := make(chan load, 1)

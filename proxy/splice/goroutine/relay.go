@@ -194,14 +194,16 @@ func (d *direction) send(b []byte) (n int, err error) {
 // splice copies bulk with io.Copy. It returns false when the direction has ended. A short copy means EOF or an urgent
 // byte; the next read tells which.
 func (d *direction) splice() bool {
-	pages, ok := d.c.e.core.Options().Account.TakePipe()
+	account := d.c.e.core.Options().Account
+	pages, ok := account.TakePipe()
 	if !ok {
 		return d.pass(d.read())
 	}
+	account.ResizePipe(splice.MaxPipePages - pages) // that of package net has 1 MiB
 	_ = d.src.SetReadDeadline(time.Now().Add(spliceTime))
 	n, err := d.dst.ReadFrom(&io.LimitedReader{R: d.src, N: spliceBytes})
 	_ = d.src.SetReadDeadline(time.Time{})
-	d.c.e.core.Options().Account.GivePipe(pages)
+	account.GivePipe(splice.MaxPipePages)
 	if n > 0 {
 		d.count(n)
 		d.out.Add(n)
