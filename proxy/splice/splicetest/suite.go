@@ -5,6 +5,7 @@ package splicetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/portald/portald/proxy/splice"
@@ -35,6 +36,20 @@ const (
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 )
 
+var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
+	"Inheritance", "FailedPorts", "Undelivered", "ResetsAfterEnd"}
+
+// String names the abilities of the set.
+func (c Capability) String() string {
+	var names []string
+	for i, name := range capabilityNames {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // scenario is one test of the suite.
 type scenario struct {
 	name  string
@@ -58,8 +73,8 @@ func Run(t *testing.T, e Engine) {
 	ports := newPorts()
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
-			if s.needs&^e.Can != 0 {
-				t.Skip("this engine cannot do that")
+			if lacks := s.needs &^ e.Can; lacks != 0 {
+				t.Skip("this engine does not have:", lacks)
 			}
 			s.start(&trial{T: t, engine: e, ports: ports})
 		})
