@@ -11,12 +11,12 @@ import (
 // is admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
 // connected to the proxy port itself, or that rules of others led it here.
 func (f *life) admit(dst netip.AddrPort) Outcome {
-	f.rec.OriginalDst = dst
+	f.dst = dst
 	exposed, ok := f.plan.exposure(dst)
 	if !ok {
 		return OutcomeNotPortal
 	}
-	f.rec.Portal = exposed.Kind
+	f.portal = exposed.Kind
 	if !f.plan.admits(f.clientAddr(), exposed.Kind) {
 		return OutcomeSourceRange
 	}
@@ -57,14 +57,14 @@ const (
 // located tells whether the endpoints of an admitted client depend on where it is. If so, start needs the index of the
 // interface that it came in by.
 func (f *life) located() bool {
-	_, depends := f.plan.scope(f.rec.Portal)
+	_, depends := f.plan.scope(f.portal)
 	return depends
 }
 
 // start determines which endpoints are for an admitted client, and begins to dial.
 func (f *life) start(iface int, now time.Duration) step {
 	var depends bool
-	if f.scope, depends = f.plan.scope(f.rec.Portal); !depends {
+	if f.scope, depends = f.plan.scope(f.portal); !depends {
 		return f.next(now)
 	}
 	o, client := &f.front.core.opts, f.clientAddr()

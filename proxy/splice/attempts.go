@@ -33,9 +33,8 @@ func (f *life) next(now time.Duration) step {
 	if !f.pick() {
 		return f.exhausted(true, now)
 	}
-	endpoint := f.lease.Endpoint
+	endpoint := f.current().Endpoint
 	f.dialled, f.dialing = now, true
-	f.rec.Attempts = append(f.rec.Attempts, Attempt{Endpoint: endpoint, Times: 1})
 	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
 	if f.plan.policy.ClientAddress != service.AddressTransparent {
 		return f.dial(false)
@@ -57,17 +56,20 @@ func (f *life) dial(asClient bool) step {
 }
 
 // current is the attempt under way, or the last one.
-func (f *life) current() *Attempt { return &f.rec.Attempts[len(f.rec.Attempts)-1] }
+func (f *life) current() *Attempt { return &f.attempts[len(f.attempts)-1] }
 
-// pick asks for an endpoint that was not tried in this round. When all were, those that only did not answer in time may
-// have another, longer try; those that refused may not.
-func (f *life) pick() (ok bool) {
+// pick begins an attempt at an endpoint that was not tried in this round. When all were, those that only did not
+// answer in time may have another, longer try; those that refused may not.
+func (f *life) pick() bool {
 	client, picker := f.clientAddr(), f.front.pickers[f.scope]
-	f.lease, ok = picker.Pick(client, f.retry.excluded())
+	l, ok := picker.Pick(client, f.retry.excluded())
 	if !ok && f.retry.readmitSlow() {
-		f.lease, ok = picker.Pick(client, f.retry.excluded())
+		l, ok = picker.Pick(client, f.retry.excluded())
 	}
-	f.rec.Affinity = f.lease.Affinity
+	f.lease, f.affinity = lease{l.State}, l.Affinity
+	if ok {
+		f.attempts = append(f.attempts, Attempt{Endpoint: l.Endpoint, Times: 1})
+	}
 	return ok
 }
 
@@ -76,7 +78,7 @@ func (f *life) exhausted(allTried bool, now time.Duration) step {
 	timeouts := f.plan.policy.ConnectTimeouts
 	end := f.began + sum(timeouts)
 	switch {
-	case len(f.rec.Attempts) == 0:
+	case len(f.attempts) == 0:
 		return step{kind: stepRefuse, outcome: OutcomeNoEndpoint}
 	case !f.rounds, len(timeouts) == 1, f.retry.timedOut >= len(timeouts), now >= end:
 		return step{kind: stepRefuse, outcome: OutcomeDialFailed}
@@ -100,11 +102,11 @@ func (f *life) refreshed() bool {
 func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	switch {
 	case !f.dialing:
-		f.lease.Ended(false, 0, 0) // what was sent is lost
+		f.lease.ended(false, 0, 0) // what was sent is lost
 	case lack != Enough, err == errRemoved:
-		f.lease.Dialled(context.Canceled, now-f.dialled)
+		f.lease.dialled(context.Canceled, now-f.dialled)
 	default:
-		f.lease.Dialled(err, now-f.dialled)
+		f.lease.dialled(err, now-f.dialled)
 	}
 	f.dialing = false
 	if f.retry == nil {
@@ -112,7 +114,7 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	}
 	f.retry.failed(f.current().Endpoint, err == errTimeout)
 	f.attempted(err.Error(), now-f.dialled)
-	f.rec.failed(err.Error(), now-f.dialled)
+	f.attempts.failed(err.Error(), now-f.dialled)
 	if lack == NoResources {
 		return step{kind: stepRefuse, outcome: OutcomeResources}
 	}
@@ -129,11 +131,8 @@ func (f *life) connected(now time.Duration) {
 	f.dialing = false
 	a := f.current()
 	a.Took = now - f.dialled
-	f.lease.Dialled(nil, a.Took)
+	f.lease.dialled(nil, a.Took)
 	f.attempted("", a.Took)
-	f.rec.Connect = now - f.began
-	e := f.front.endpoint(f.plan, a.Endpoint)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rec.Endpoint = e
+	f.connect = now - f.began
+	f.endpoint.Store(f.front.endpoint(f.plan, a.Endpoint))
 }

@@ -18,7 +18,6 @@ type Conn struct {
 	owner   Owner
 	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials
-	ended   bool    // StepEnd was returned
 	eof     Side    // whose stream ended first
 }
 
@@ -118,7 +117,7 @@ func (c *Conn) ask(question func() bool) {
 // post has the owner call next, unless the connection has ended by then.
 func (c *Conn) post(next func(now time.Duration) Step) {
 	c.owner.Post(func(now time.Duration) Step {
-		if c.ended {
+		if c.Ended() {
 			return Step{}
 		}
 		return next(now)
@@ -126,7 +125,7 @@ func (c *Conn) post(next func(now time.Duration) Step) {
 }
 
 // Client is the address that the connection came from.
-func (c *Conn) Client() netip.AddrPort { return c.rec.Client }
+func (c *Conn) Client() netip.AddrPort { return c.client }
 
 // Dialling notes our own address of the attempt under way.
 func (c *Conn) Dialling(proxy netip.AddrPort) { c.current().Proxy = proxy }
@@ -176,7 +175,7 @@ func (c *Conn) Connected(now time.Duration) Step {
 	c.retry, c.last = nil, now
 	s := Step{Kind: StepCarry, Until: c.silentUntil()}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
-		s.Header = proxyHeader(c.rec.Client, c.rec.OriginalDst)
+		s.Header = proxyHeader(c.client, c.dst)
 	}
 	return s
 }
@@ -205,8 +204,8 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
 // stopped answering, else it sent a reset.
 func (c *Conn) Broken(side Side, err error, lost bool) Step {
-	if err != nil {
-		c.rec.Error = err.Error()
+	if !c.Ended() {
+		c.broken = err
 	}
 	switch {
 	case side == Client && lost:
@@ -261,12 +260,11 @@ func (c *Conn) silentUntil() time.Duration {
 
 // end decides how the connection ends. The first decision counts.
 func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
-	if c.ended {
+	if c.Ended() {
 		return Step{}
 	}
-	c.ended = true
 	c.forgo()
-	c.rec.ClosedBy, c.rec.CloseType, c.rec.Outcome = by, closeType, o
+	c.conclude(by, closeType, o)
 	return Step{Kind: StepEnd, Reset: closeType != FIN && !c.front.core.Left()}
 }
 
@@ -274,17 +272,17 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
 
 // Ended reports whether StepEnd was returned.
-func (c *Conn) Ended() bool { return c.ended }
+func (c *Conn) Ended() bool { return c.rec != nil }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
 	if c.holder != nil {
-		core.registry.remove(c.rec.ID)
+		core.registry.remove(c)
 		core.account.giveConnection(c.holder)
 		core.account.leaveHolder(c.holder)
 	}
 	c.uncount()
 	core.conns.Add(-1)
-	c.report(c.rec.ClosedBy, c.rec.CloseType, c.rec.Outcome, now)
+	c.report(now)
 }

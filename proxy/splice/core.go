@@ -51,7 +51,6 @@ type Stats struct {
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
 	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{}}
-	c.registry.init()
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
 	if err != nil {

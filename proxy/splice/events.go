@@ -62,7 +62,7 @@ func (f *life) attempted(why string, took time.Duration) {
 		if s.Attempted != nil {
 			a := *f.current()
 			a.Err, a.Took = why, took
-			s.Attempted(f.rec.ID, a)
+			s.Attempted(f.id, a)
 		}
 	}
 }
@@ -74,10 +74,10 @@ func (f *life) observe() {
 		return
 	}
 	subscribers := core.subscribers.all() // before others learn of the end, and subscribe
-	f.front.observer.Observe(&f.rec)
+	f.front.observer.Observe(f.rec)
 	for _, s := range subscribers {
 		if s.Ended != nil {
-			s.Ended(&f.rec)
+			s.Ended(f.rec)
 		}
 	}
 }

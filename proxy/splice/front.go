@@ -149,12 +149,14 @@ func (f *Front) present() *plan {
 
 // endpoint describes an endpoint that was picked, by the plan that the connection began with, or by the present plan if
 // that one does not have it.
-func (f *Front) endpoint(p *plan, addr netip.AddrPort) service.Endpoint {
-	e, ok := p.endpoint(addr)
-	if !ok {
-		e, _ = f.present().endpoint(addr)
+func (f *Front) endpoint(p *plan, addr netip.AddrPort) *service.Endpoint {
+	if e := p.endpoint(addr); e != nil {
+		return e
 	}
-	return e
+	if e := f.present().endpoint(addr); e != nil {
+		return e
+	}
+	return &service.Endpoint{Addr: addr}
 }
 
 // Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions

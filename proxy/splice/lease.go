@@ -20,6 +20,9 @@ type Lease struct {
 	State    State  // where reports go; nil = nowhere
 }
 
+// lease is what a connection keeps of a Lease.
+type lease struct{ state State }
+
 // State is what is known of an endpoint: the leases of all connections to it report there. It is called on the data
 // path by several goroutines: it must not block.
 type State interface {
@@ -31,20 +34,20 @@ type State interface {
 	Ended(ok bool, toEndpoint, fromEndpoint int64)
 }
 
-// Dialled reports how the dial went: see State.
-func (l *Lease) Dialled(err error, took time.Duration) {
-	if l.State != nil {
-		l.State.Dialled(err, took)
+// dialled reports how the dial went: see State.
+func (l *lease) dialled(err error, took time.Duration) {
+	if l.state != nil {
+		l.state.Dialled(err, took)
 	}
 	if err != nil {
-		l.State = nil
+		l.state = nil
 	}
 }
 
-// Ended reports the end: see State. After a dial that failed it does nothing.
-func (l *Lease) Ended(ok bool, toEndpoint, fromEndpoint int64) {
-	if l.State != nil {
-		l.State.Ended(ok, toEndpoint, fromEndpoint)
+// ended reports the end: see State. After a dial that failed it does nothing.
+func (l *lease) ended(ok bool, toEndpoint, fromEndpoint int64) {
+	if l.state != nil {
+		l.state.Ended(ok, toEndpoint, fromEndpoint)
 	}
-	l.State = nil
+	l.state = nil
 }

@@ -3,7 +3,8 @@ package splice
 import (
 	"context"
 	"net/netip"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -23,16 +24,28 @@ type life struct {
 	dialing bool          // the last attempt has no result yet
 	removed bool          // the endpoint of that attempt was taken away meanwhile
 	asked   question      // that the host has not answered yet
-	lease   Lease         // of the current attempt, and then of the connection
+	portal  service.Kind  // of dst
+	lease   lease         // of the current attempt, and then of the connection
 	retry   *retries      // nil: no dial has failed
 	seen    *plan         // the newest plan when dials last began: a newer one may bring endpoints
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
 	last    time.Duration // when bytes last moved
 	traffic Traffic
-	mu      sync.Mutex // guards rec.Endpoint, which Snapshot reads
-	rec     Record
-	attempt [1]Attempt // room for the usual single attempt
+	index   int // in its shard of the registry, guarded by that
+
+	// What the record tells. It is made at the end only: it is larger, and an idle connection should be small.
+	id          uint64
+	since       time.Time // when it began, by the wall clock
+	client, dst netip.AddrPort
+	endpoint    atomic.Pointer[service.Endpoint] // nil: none was reached
+	attempts    attempts
+	attempt     [1]Attempt // room for the usual single one
+	affinity    string
+	connect     time.Duration
+	firstReply  time.Duration
+	broken      error
+	rec         *Record // nil until it is decided how it ends
 }
 
 // step is what comes next for a connection or session.
@@ -58,30 +71,41 @@ const (
 func (f *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 	f.front, f.plan, f.began, f.last = front, front.present(), now, now
 	f.seen = f.plan
-	f.rec = Record{
-		ID: front.core.nextID.Add(1), Start: time.Now(), Service: front.name, Client: client,
-		Connect: -1, FirstByte: -1, Attempts: f.attempt[:0],
-	}
+	f.id, f.since, f.client = front.core.nextID.Add(1), time.Now(), client
+	f.connect, f.firstReply, f.attempts = -1, -1, f.attempt[:0]
 }
 
-func (f *life) clientAddr() netip.Addr { return f.rec.Client.Addr() }
+func (f *life) clientAddr() netip.Addr { return f.client.Addr() }
 
 // firstByte notes that the endpoint has sent something.
-func (f *life) firstByte(now time.Duration) { f.rec.FirstByte = now - f.began }
+func (f *life) firstByte(now time.Duration) { f.firstReply = now - f.began }
+
+// conclude begins the record: it is decided how the life ends. It is called once.
+func (f *life) conclude(by Side, closeType CloseType, o Outcome) {
+	f.rec = &Record{ClosedBy: by, CloseType: closeType, Outcome: o}
+}
 
 // report completes the record and hands it to the observer. It is called once, after all else.
-func (f *life) report(by Side, closeType CloseType, o Outcome, now time.Duration) {
+func (f *life) report(now time.Duration) {
 	if f.dialing {
 		f.dialing = false
-		f.lease.Dialled(context.Canceled, now-f.dialled)
+		f.lease.dialled(context.Canceled, now-f.dialled)
 		f.attempted(errGivenUp.Error(), now-f.dialled)
-		f.rec.failed(errGivenUp.Error(), now-f.dialled)
+		f.attempts.failed(errGivenUp.Error(), now-f.dialled)
 	}
-	r, t := &f.rec, &f.traffic
-	r.ClosedBy, r.CloseType, r.Outcome, r.Duration = by, closeType, o, now-f.began
+	r, t := f.rec, &f.traffic
+	r.ID, r.Start, r.Service, r.Client, r.OriginalDst, r.Portal = f.id, f.since, f.front.name, f.client, f.dst, f.portal
+	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
+	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
+	if e := f.endpoint.Load(); e != nil {
+		r.Endpoint = *e
+	}
+	if f.broken != nil {
+		r.Error = f.broken.Error()
+	}
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	broken := by == Endpoint && closeType != FIN
-	f.lease.Ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
+	broken := r.ClosedBy == Endpoint && r.CloseType != FIN
+	f.lease.ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
 	f.observe()
 }

@@ -57,60 +57,66 @@ func (c *Core) CutAll() {
 	}
 }
 
-// registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard.
+// registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard. An
+// entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one.
 type registry struct{ shards [registryShards]registryShard }
 
 const registryShards = 64
 
 type registryShard struct {
 	mu      sync.Mutex
-	members map[uint64]member // guarded by mu
-	_       [48]byte          // a cache line each
+	members []member // guarded by mu; each knows its index
+	_       [32]byte // a cache line each
 }
 
 // member is a connection or session. Any goroutine may call it, also when it has ended.
 type member interface {
 	live() Live
 	cutSoon()
-	id() uint64
-}
-
-func (r *registry) init() {
-	for i := range r.shards {
-		r.shards[i].members = map[uint64]member{}
-	}
+	common() *life
 }
 
 func (r *registry) shard(id uint64) *registryShard { return &r.shards[id%registryShards] }
 
 func (r *registry) add(m member) {
-	s := r.shard(m.id())
+	f := m.common()
+	s := r.shard(f.id)
 	s.mu.Lock()
-	s.members[m.id()] = m
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	f.index = len(s.members)
+	s.members = append(s.members, m)
 }
 
-func (r *registry) remove(id uint64) {
-	s := r.shard(id)
+// remove puts the last of the shard in the place of m.
+func (r *registry) remove(m member) {
+	f := m.common()
+	s := r.shard(f.id)
 	s.mu.Lock()
-	delete(s.members, id)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	end := len(s.members) - 1
+	last := s.members[end]
+	s.members[f.index], last.common().index = last, f.index
+	s.members[end] = nil
+	s.members = s.members[:end]
 }
 
 func (r *registry) find(id uint64) member {
 	s := r.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.members[id]
+	for _, m := range s.members {
+		if m.common().id == id {
+			return m
+		}
+	}
+	return nil
 }
 
 func (r *registry) all() (all []member) {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()
-		for _, m := range s.members {
-			all = append(all, m)
-		}
+		all = append(all, s.members...)
 		s.mu.Unlock()
 	}
 	return all
@@ -119,15 +125,16 @@ func (r *registry) all() (all []member) {
 // live shows a connection or session that is registered, from any goroutine: what else it reads does not change any
 // more.
 func (f *life) live() Live {
-	f.mu.Lock()
-	endpoint := f.rec.Endpoint
-	f.mu.Unlock()
-	r, t := &f.rec, &f.traffic
-	return Live{
-		ID: r.ID, Start: r.Start, Service: r.Service, Client: r.Client, OriginalDst: r.OriginalDst, Portal: r.Portal,
-		Endpoint: endpoint, BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
+	t := &f.traffic
+	l := Live{
+		ID: f.id, Start: f.since, Service: f.front.name, Client: f.client, OriginalDst: f.dst, Portal: f.portal,
+		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
 	}
+	if e := f.endpoint.Load(); e != nil {
+		l.Endpoint = *e
+	}
+	return l
 }
 
-func (f *life) id() uint64 { return f.rec.ID }
+func (f *life) common() *life { return f }

@@ -92,24 +92,28 @@ func sum(timeouts []time.Duration) (all time.Duration) {
 // maxAttempts bounds the failed attempts of a record. The last one stands for all that came after it.
 const maxAttempts = 32
 
+// attempts are the dials of a connection, as in its record.
+type attempts []Attempt
+
 // failed ends the last attempt. If an earlier one of that endpoint failed alike, and not by a timeout, it is added to
 // that.
-func (r *Record) failed(why string, took time.Duration) {
-	at := len(r.Attempts) - 1
-	last := r.Attempts[at]
+func (all *attempts) failed(why string, took time.Duration) {
+	list := *all
+	at := len(list) - 1
+	last := list[at]
 	last.Err, last.Took = why, took
-	same := slices.IndexFunc(r.Attempts[:at], func(a Attempt) bool {
+	same := slices.IndexFunc(list[:at], func(a Attempt) bool {
 		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error()
 	})
 	if same < 0 && at == maxAttempts {
 		same = at - 1
 	}
 	if same < 0 {
-		r.Attempts[at] = last
+		list[at] = last
 		return
 	}
-	last.Times += r.Attempts[same].Times
-	last.Took += r.Attempts[same].Took
-	r.Attempts[same] = last
-	r.Attempts = r.Attempts[:at]
+	last.Times += list[same].Times
+	last.Took += list[same].Took
+	list[same] = last
+	*all = list[:at]
 }

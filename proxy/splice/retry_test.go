@@ -51,10 +51,10 @@ func TestPausesBetweenRounds(t *testing.T) {
 
 // Attempts of a record are bounded, and none is left uncounted.
 func TestAttemptsAreBounded(t *testing.T) {
-	r := &Record{}
+	var all attempts
 	fail := func(i int, why string) {
-		r.Attempts = append(r.Attempts, Attempt{Endpoint: endpointNumber(i), Times: 1})
-		r.failed(why, time.Millisecond)
+		all = append(all, Attempt{Endpoint: endpointNumber(i), Times: 1})
+		all.failed(why, time.Millisecond)
 	}
 	for range 10 {
 		fail(1, "connection refused")
@@ -65,7 +65,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 		fail(3, errTimeout.Error())
 	}
 	var got []string
-	for _, a := range r.Attempts {
+	for _, a := range all {
 		got = append(got, fmt.Sprint(a.Endpoint.Addr(), " ", a.Err, " ", a.Times, " ", a.Took))
 	}
 	want := []string{
@@ -78,11 +78,11 @@ func TestAttemptsAreBounded(t *testing.T) {
 		fail(4+i, "connection refused")
 	}
 	times := 0
-	for _, a := range r.Attempts {
+	for _, a := range all {
 		times += a.Times
 	}
-	last := r.Attempts[len(r.Attempts)-1]
-	if len(r.Attempts) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {
-		t.Errorf("%d attempts of %d dials, the last %+v", len(r.Attempts), times, last)
+	last := all[len(all)-1]
+	if len(all) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {
+		t.Errorf("%d attempts of %d dials, the last %+v", len(all), times, last)
 	}
 }

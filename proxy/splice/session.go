@@ -92,7 +92,7 @@ func (s *Session) advance(next step) Outcome {
 
 // lost is the first datagram if it was sent to an endpoint that turned out to be gone, else nil.
 func (s *Session) lost() []byte {
-	if s.rec.Connect < 0 {
+	if s.connect < 0 {
 		return nil
 	}
 	return s.unanswered
@@ -132,14 +132,17 @@ func (s *Session) target() netip.AddrPort {
 	if s.dialing {
 		return s.current().Endpoint
 	}
-	return s.rec.Endpoint.Addr
+	if e := s.endpoint.Load(); e != nil {
+		return e.Addr
+	}
+	return netip.AddrPort{}
 }
 
 // Received counts a datagram of the client.
 func (s *Session) Received(data []byte, now time.Duration) {
 	s.traffic.FromClient.Add(int64(len(data)))
 	s.touch(true, now)
-	if s.rec.FirstByte < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
+	if s.firstReply < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
 		s.unanswered = bytes.Clone(data)
 	}
 }
@@ -168,7 +171,7 @@ func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
 func (s *Session) Replied(n int64, now time.Duration) {
 	s.traffic.FromEndpoint.Add(n)
 	s.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
-	if s.rec.FirstByte < 0 {
+	if s.firstReply < 0 {
 		s.firstByte(s.table.core().Now())
 		s.unanswered = nil
 	}
@@ -202,7 +205,7 @@ func (s *Session) moved(err error) bool {
 	case s.detached:
 		s.end(Proxy, Reset, OutcomeEndpointRemoved)
 	case s.unanswered == nil:
-		s.rec.Error = err.Error()
+		s.broken = err
 		s.end(Endpoint, Reset, OutcomeEndpointReset)
 	default:
 		s.conn.Close()
@@ -272,6 +275,7 @@ func (s *Session) end(by Side, closeType CloseType, o Outcome) {
 	t.core().account.giveSession(s.client.holder)
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
-	t.core().registry.remove(s.rec.ID)
-	s.report(by, closeType, o, t.core().Now())
+	t.core().registry.remove(s)
+	s.conclude(by, closeType, o)
+	s.report(t.core().Now())
 }

@@ -186,7 +186,7 @@ func (b *udpBed) deliver(key SessionKey, data string) *udpConn {
 		c = &udpConn{bed: b, key: key}
 		before := len(b.records)
 		opened := b.sessions.Open(&c.Session, c, key, 0, now)
-		if opened || slices.ContainsFunc(b.records[before:], func(r *Record) bool { return r == &c.rec }) {
+		if opened || slices.ContainsFunc(b.records[before:], func(r *Record) bool { return r == c.rec }) {
 			b.opened++
 		}
 		if !opened {
@@ -258,7 +258,7 @@ func (b *udpBed) check() {
 		n := 0
 		for session := range c.lists.each {
 			if session.client != c || session.clientAddr() != addr || ofClients[session] {
-				b.t.Errorf("session %d is in a list of %s", session.rec.ID, addr)
+				b.t.Errorf("session %d is in a list of %s", session.id, addr)
 			}
 			ofClients[session] = true
 			n++
@@ -273,14 +273,14 @@ func (b *udpBed) check() {
 	for session := range s.lists.each {
 		n++
 		if session.over || !ofClients[session] {
-			b.t.Errorf("session %d is over (%t) or in no list of its client", session.rec.ID, session.over)
+			b.t.Errorf("session %d is over (%t) or in no list of its client", session.id, session.over)
 		}
 		if session.detached {
 			continue
 		}
 		attached++
 		if s.attached[session.key] != session {
-			b.t.Errorf("session %d does not get its client's datagrams", session.rec.ID)
+			b.t.Errorf("session %d does not get its client's datagrams", session.id)
 		}
 	}
 	for what, got := range map[string]int64{
@@ -305,7 +305,7 @@ func (l *sessionLists) each(yield func(*Session) bool) {
 		var last *Session
 		for s := list.first; s != nil; last, s = s, s.links[list.at].next {
 			if s.links[list.at].prev != last || l.of(s) != list || !yield(s) {
-				panic(fmt.Sprintf("session %d is in a wrong list, or after a wrong one", s.rec.ID))
+				panic(fmt.Sprintf("session %d is in a wrong list, or after a wrong one", s.id))
 			}
 		}
 		if list.last != last {

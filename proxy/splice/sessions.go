@@ -70,7 +70,8 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	s.table, s.conn, s.key, s.waiting = t, conn, key, true
 	s.begin(t.front, key.Client, now)
 	if o := s.admit(iface); o != "" {
-		s.report(Proxy, Reset, o, t.core().Now())
+		s.conclude(Proxy, Reset, o)
+		s.report(t.core().Now())
 		return false
 	}
 	t.attached[key] = s
@@ -140,8 +141,8 @@ func (t *Sessions) retarget(v *View) {
 	t.socket.Do(func() {
 		now := t.core().Now()
 		for _, s := range t.attached {
-			switch e, _ := v.endpoint(s.target()); {
-			case e.Ready || e.Serving:
+			switch e := v.endpoint(s.target()); {
+			case e != nil && (e.Ready || e.Serving):
 			case s.waitsForHost():
 				s.removed = true
 			default:

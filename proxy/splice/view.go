@@ -33,12 +33,12 @@ func (v *View) admits(client netip.Addr, kind service.Kind) bool {
 	return service.Within(v.Port.SourceRanges, client)
 }
 
-// endpoint finds an endpoint by its address, with nothing but the address when the view does not have it.
-func (v *View) endpoint(addr netip.AddrPort) (e service.Endpoint, ok bool) {
+// endpoint finds an endpoint by its address, nil when the view does not have it.
+func (v *View) endpoint(addr netip.AddrPort) *service.Endpoint {
 	byAddr := func(e service.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) }
 	i, ok := slices.BinarySearchFunc(v.Endpoints, addr, byAddr)
 	if !ok {
-		return service.Endpoint{Addr: addr}, false
+		return nil
 	}
-	return v.Endpoints[i], true
+	return &v.Endpoints[i]
 }

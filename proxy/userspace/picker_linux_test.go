@@ -30,7 +30,7 @@ func TestFrontsShareEndpoints(t *testing.T) {
 	if cluster.State != node.State {
 		t.Error("each scope has its own state of the endpoint")
 	}
-	node.Dialled(context.Canceled, 0)
+	node.State.Dialled(context.Canceled, 0)
 	r.sync(t, portOf("cart", "10.96.0.10:80"))
 	if len(r.fronts) != 0 {
 		t.Fatal("a front without endpoints is still open")
