@@ -34,11 +34,11 @@ type Balancer struct {
 // member is an endpoint in the ring. One that left and came back is a new member: what was bound to it stays forgotten.
 // There may be a million, so the fields are packed.
 type member struct {
-	endpoint *Endpoint // from its first pick on
-	addr     netip.Addr
-	port     uint16
-	gone     bool
-	bound    int32 // bindings that point here
+	addr   netip.Addr
+	port   uint16
+	listed bool // in the Endpoint's lists: from its first pick on
+	gone   bool
+	bound  int32 // bindings that point here
 }
 
 func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m.port) }
@@ -60,7 +60,7 @@ func (b *Balancer) Close() {
 		b.closed = true
 		b.port.balancers--
 		for _, m := range b.ring {
-			m.release()
+			b.release(m)
 		}
 	}
 	unused := b.port.unused()
@@ -93,21 +93,19 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (e *Endpoint,
 
 // endpoint returns the endpoint of a member, which is kept while the member is listed.
 func (b *Balancer) endpoint(m *member) *Endpoint {
-	if m.endpoint != nil {
-		return m.endpoint
-	}
 	e := b.port.endpoint(m.addrPort())
-	if !b.closed {
-		m.endpoint = e
+	if !m.listed && !b.closed {
+		m.listed = true
 		e.lists++
 	}
 	return e
 }
 
 // release lets go of the endpoint of a member that is no longer listed.
-func (m *member) release() {
-	if e := m.endpoint; e != nil {
-		m.endpoint = nil
+func (b *Balancer) release(m *member) {
+	if m.listed {
+		m.listed = false
+		e := b.port.endpoint(m.addrPort())
 		e.lists--
 		e.dropUnused()
 	}
@@ -165,7 +163,7 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	b.next = b.resume(old)
 	for _, e := range old {
 		if e.gone {
-			e.release()
+			b.release(e)
 			b.bindings.forget(e)
 		}
 	}
