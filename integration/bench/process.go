@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -89,7 +90,11 @@ func (b *bed) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
 		var ts unix.Timespec
-		if err := unix.ClockGettime(cpuClock(pid), &ts); err != nil {
+		err := unix.ClockGettime(cpuClock(pid), &ts)
+		if err != nil && pid != b.proxy.pid {
+			continue // a command of the proxy that has ended since it was listed
+		}
+		if err != nil {
 			return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 		}
 		sum += time.Duration(ts.Nano())
@@ -117,10 +122,11 @@ func (b *bed) footprint() (footprint, error) {
 	}
 	for _, pid := range pids {
 		kb, err := pss(pid)
-		if err != nil {
-			return sum, err
+		fds, err2 := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		err = errors.Join(err, err2)
+		if err != nil && pid != b.proxy.pid {
+			continue // as in cpu
 		}
-		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 		if err != nil {
 			return sum, err
 		}
