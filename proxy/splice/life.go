@@ -97,9 +97,7 @@ func (f *life) report(now time.Duration) {
 	r.ID, r.Start, r.Service, r.Client, r.OriginalDst, r.Portal = f.id, f.since, f.front.name, f.client, f.dst, f.portal
 	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
 	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
-	if e := f.endpoint.Load(); e != nil {
-		r.Endpoint = *e
-	}
+	r.Endpoint = f.reached()
 	if f.broken != nil {
 		r.Error = f.broken.Error()
 	}
@@ -108,4 +106,19 @@ func (f *life) report(now time.Duration) {
 	broken := r.ClosedBy == Endpoint && r.CloseType != FIN
 	f.lease.ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
 	f.observe()
+}
+
+// reached describes the endpoint, zero when none was reached. Its address alone may have been known when it was: the
+// balancer learns of a new endpoint just before the plan does. Any goroutine may call it.
+func (f *life) reached() service.Endpoint {
+	e := f.endpoint.Load()
+	if e == nil {
+		return service.Endpoint{}
+	}
+	if *e == (service.Endpoint{Addr: e.Addr}) {
+		if named := f.front.present().endpoint(e.Addr); named != nil {
+			return *named
+		}
+	}
+	return *e
 }

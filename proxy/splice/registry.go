@@ -126,15 +126,12 @@ func (r *registry) all() (all []member) {
 // more.
 func (f *life) live() Live {
 	t := &f.traffic
-	l := Live{
+	return Live{
 		ID: f.id, Start: f.since, Service: f.front.name, Client: f.client, OriginalDst: f.dst, Portal: f.portal,
+		Endpoint:        f.reached(),
 		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
 	}
-	if e := f.endpoint.Load(); e != nil {
-		l.Endpoint = *e
-	}
-	return l
 }
 
 func (f *life) common() *life { return f }

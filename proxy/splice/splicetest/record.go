@@ -16,6 +16,7 @@ func recordScenarios() []scenario {
 		{name: "RecordNamesTheProxy", run: recordNamesTheProxy},
 		{name: "RecordNamesTheProxyOfASession", run: recordNamesTheProxyOfASession},
 		{name: "RecordNamesANewerEndpoint", run: recordNamesANewerEndpoint},
+		{name: "RecordNamesAnEndpointThatIsKnownLate", run: recordNamesAnEndpointThatIsKnownLate},
 		{name: "RecordHasTheError", run: recordHasTheError},
 		{name: "RecordOfWhatWasDelivered", run: recordOfWhatWasDelivered, needs: Undelivered},
 		{name: "UDPAttemptsHaveTheirOwnTime", run: udpAttemptsHaveTheirOwnTime},
@@ -66,6 +67,21 @@ func recordNamesANewerEndpoint(t *trial) {
 	f.lead(fresh)
 	wantEcho(t, c, "")
 	if rec := d.record(); rec.Endpoint.Addr != fresh || rec.Endpoint.Pod == "" {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// recordNamesAnEndpointThatIsKnownLate: one that was connected before the front knew more of it than its address.
+func recordNamesAnEndpointThatIsKnownLate(t *trial) {
+	late := echoServer(t)
+	d := t.start(splice.Options{})
+	f := d.tcp(late)
+	f.know()
+	c := dialTCP(t, f.at)
+	exchange(t, c)
+	f.know(late)
+	wantEcho(t, c, "")
+	if rec := d.record(); rec.Endpoint.Addr != late || rec.Endpoint.Pod == "" {
 		t.Errorf("record %+v", rec)
 	}
 }
