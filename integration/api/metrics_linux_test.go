@@ -64,7 +64,8 @@ func metrics(b *apibed.Bed, n *cluster.Namespace) {
 		})
 	}
 	b.Eventually("the counters", func() bool {
-		return s.D.Metric(`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"}`) >= 2 &&
+		const left = "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+		return s.D.Metric(left+`{ip_family="IPv4",traffic_policy="internal"}`) >= 2 &&
 			s.D.Metric(`kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"}`) > 0
 	})
 	_, _, _ = s.Get("127.0.0.1:10249", "/healthz")

@@ -87,13 +87,14 @@ func (r report) write(path string) error {
 
 func (r report) page() string {
 	var w strings.Builder
-	w.WriteString("# Benchmarks\n\n")
-	fmt.Fprintf(&w, `Client, node and pod are network namespaces of one machine, joined by veth: all that is measured
-shares its cores, so CPU per unit tells more than throughput. Rounds are interleaved, each begun by another; figures are
-medians of up to %d rounds of %g s each, ratios are taken round by round. TCP runs with reno on all hosts, since BBR,
-where it is the default, holds veth pairs at some 10 Gb/s. Else portald's node has the kernel's defaults and what portald
-itself sets; those of the other proxies and of portald's goroutine engine have tcp_tw_reuse=1, without which they run out
-of ports, and so has the client, who closes first.
+	fmt.Fprintf(&w, `# Benchmarks
+
+Client, node and pod are network namespaces of one machine, joined by veth: all that is measured shares its cores, so
+CPU per unit tells more than throughput. Rounds are interleaved, each begun by another; figures are medians of up to
+%d rounds of %g s each, ratios are taken round by round. TCP runs with reno on all hosts, since BBR, where it is the
+default, holds veth pairs at some 10 Gb/s. Else portald's node has the kernel's defaults and what portald itself sets;
+those of the other proxies and of portald's goroutine engine have tcp_tw_reuse=1, without which they run out of ports,
+and so has the client, who closes first.
 
 - Date: %s, took %s%s
 - Machine: %d cores, %s, Linux %s

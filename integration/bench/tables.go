@@ -38,9 +38,9 @@ func (r report) measured(part func(workload) bool) bool {
 func (r report) userspace(w *strings.Builder) {
 	w.WriteString(`## Userspace mode
 
-Every proxy runs on the node behind the same iptables REDIRECT, on a network of its own; kernel DNAT has no proxy. CPU is
-that of the proxy's processes alone. portald writes its connection records. The objects of the memory figures come from a
-stand-in for an API server.
+Every proxy runs on the node behind the same iptables REDIRECT, on a network of its own; kernel DNAT has no proxy. CPU
+is that of the proxy's processes alone. portald writes its connection records. The objects of the memory figures come
+from a stand-in for an API server.
 
 `)
 	r.floors(w, userspaceOf)
