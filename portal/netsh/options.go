@@ -1,0 +1,101 @@
+package netsh
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// DefaultInterface is the one that kube-proxy's userspace mode of Windows adds addresses to.
+const DefaultInterface = "vEthernet (HNS Internal NIC)"
+
+// Listeners open sockets at frontends. Both calls are cheap and idempotent.
+type Listeners interface {
+	// Listen has the service port served at an address of this host; nil if it is already.
+	Listen(owner service.PortName, at netip.AddrPort) error
+	// Unlisten ends that for new clients.
+	Unlisten(owner service.PortName, at netip.AddrPort)
+}
+
+// Options of a Writer. Listeners and State have no default.
+type Options struct {
+	// Listeners serve what portals redirect.
+	Listeners Listeners
+	// Interface is the name of the interface that gets the addresses; default DefaultInterface.
+	Interface string
+	// State is the path of the file that has the addresses that were added; its folder is made.
+	State string
+	// NodePortAddresses are the local addresses that NodePorts are served on; empty means all. Loopback addresses are not
+	// served here. SetNodePortAddresses changes them later.
+	NodePortAddresses []netip.Prefix
+	// Run runs netsh; default Command.
+	Run Run
+	// Interfaces reads those of the host, with their addresses; default HostInterfaces.
+	Interfaces func() ([]Interface, error)
+	// Failed is called when a portal cannot be had as it is, or only in part, again when the error is another one, and
+	// with nil when that is over. Such portals are tried again by Sweep. Default none.
+	Failed func(portal.Portal, error)
+	// Log is called for what happened to addresses without being asked for. Default none.
+	Log func(format string, args ...any)
+}
+
+// Run runs netsh with arguments, and kills it when ctx ends. An error is for a netsh that did not run to its end.
+type Run func(ctx context.Context, args ...string) (Result, error)
+
+// Result is what netsh printed, which is in the language of the host, and its exit code.
+type Result struct {
+	Output string
+	Code   int
+}
+
+// Interface is a network interface.
+type Interface struct {
+	Name      string
+	Index     int
+	Addresses []Address
+}
+
+// Address is an address of an interface, with the length of its subnet's prefix.
+type Address struct {
+	Prefix netip.Prefix
+	State  AddressState
+}
+
+// AddressState is what came of duplicate-address detection.
+type AddressState uint8
+
+// The states of addresses. Sockets can only be bound to usable ones.
+const (
+	Usable    AddressState = iota
+	Tentative              // other hosts are being asked
+	Duplicate              // another host has it
+)
+
+// complete sets defaults, and refuses what makes no sense.
+func (o *Options) complete() error {
+	if o.Listeners == nil {
+		return errors.New("netsh: no listeners were given")
+	}
+	if o.State == "" {
+		return errors.New("netsh: no path of a state file was given")
+	}
+	if o.Interface == "" {
+		o.Interface = DefaultInterface
+	}
+	if o.Run == nil {
+		o.Run = Command
+	}
+	if o.Interfaces == nil {
+		o.Interfaces = HostInterfaces
+	}
+	if o.Failed == nil {
+		o.Failed = func(portal.Portal, error) {}
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	return nil
+}
