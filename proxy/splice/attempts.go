@@ -13,6 +13,7 @@ var (
 	errTimeout = errors.New("timeout")          // no answer in its time
 	errGivenUp = errors.New("given up")         // the connection ended before the answer
 	errRemoved = errors.New("endpoint removed") // it was taken away before it was dialled
+	errLoop    = errors.New("the endpoint is an address that this proxy itself listens at")
 )
 
 // Shortage is what this host lacked for a dial. The endpoint is not to blame.
@@ -35,6 +36,9 @@ func (f *life) next(now time.Duration) step {
 	}
 	endpoint := f.current().Endpoint
 	f.dialled, f.dialing = now, true
+	if f.front.core.listensAt(endpoint, f.front.name.Protocol) {
+		return f.failed(errLoop, Enough, now)
+	}
 	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
 	if f.plan.policy.ClientAddress != service.AddressTransparent {
 		return f.dial(false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Core struct {
 	registry    registry
 	left        atomic.Bool // a successor has the sockets
 	subscribers subscribers
+	listening   sync.Map // by service.Frontend: where fronts listen
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
@@ -121,6 +123,13 @@ func (c *Core) answerPending(ctx context.Context) bool {
 		}
 	}
 	return pending
+}
+
+// listensAt tells whether a front listens at just this address: to dial it would make the daemon its own client, and
+// that one again, for as long as descriptors last.
+func (c *Core) listensAt(at netip.AddrPort, protocol service.Protocol) bool {
+	_, listens := c.listening.Load(service.Frontend{Addr: at, Protocol: protocol})
+	return listens
 }
 
 // Stats returns current figures.

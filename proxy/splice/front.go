@@ -61,6 +61,7 @@ func (f *Front) Listen(at netip.AddrPort) error {
 		account.Close(1)
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
+	f.core.listening.Store(service.Frontend{Addr: at, Protocol: f.name.Protocol}, struct{}{})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sockets[at] = s
@@ -72,6 +73,7 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.sockets[at]; s != nil {
+		f.core.listening.Delete(service.Frontend{Addr: at, Protocol: f.name.Protocol})
 		s.Close()
 		delete(f.sockets, at)
 	}

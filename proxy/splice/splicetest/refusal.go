@@ -3,6 +3,8 @@ package splicetest
 import (
 	"errors"
 	"net/netip"
+	"strings"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -16,6 +18,8 @@ func refusalScenarios() []scenario {
 		{name: "NodePortAtEveryAddress", run: nodePortAtEveryAddress},
 		{name: "UDPNotAPortal", run: udpNotAPortal},
 		{name: "UDPUnguarded", run: udpUnguarded},
+		{name: "Loop", run: loop},
+		{name: "UDPLoop", run: udpLoop},
 	}
 }
 
@@ -90,5 +94,33 @@ func udpUnguarded(t *trial) {
 		if rec := d.record(); rec.Outcome != want {
 			t.Errorf("guarded %t: %s, want %s", guarded, rec.Outcome, want)
 		}
+	}
+}
+
+// loop: two fronts that have each other as endpoint do not dial each other.
+func loop(t *trial) {
+	d := t.start(splice.Options{Policy: service.Policy{ConnectTimeouts: []time.Duration{time.Second}}})
+	a, b := d.tcp(), d.tcp()
+	a.lead(b.at)
+	b.lead(a.at)
+	wantReset(t, a.at)
+	if rec := d.record(); rec.Outcome != splice.OutcomeDialFailed || len(rec.Attempts) != 1 ||
+		!strings.Contains(rec.Attempts[0].Err, "itself listens") {
+		t.Errorf("record %+v", rec)
+	}
+	a.lead(echoServer(t))
+	wantEcho(t, dialTCP(t, a.at), "")
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK {
+		t.Errorf("with another endpoint: record %+v", rec)
+	}
+}
+
+func udpLoop(t *trial) {
+	d := t.start(splice.Options{Policy: shortUDPIdle})
+	f := d.udp()
+	f.lead(f.at)
+	noAnswer(t, dialUDP(t, f.at))
+	if rec := d.record(); rec.Outcome != splice.OutcomeDialFailed || d.Stats().Sessions != 0 {
+		t.Errorf("record %+v, %d sessions", rec, d.Stats().Sessions)
 	}
 }
