@@ -1,5 +1,6 @@
 // Package userspace is the carrier with listeners: a front for each service port and address family, which portals
-// redirect to. It does not know how portals are written, nor how bytes are carried.
+// redirect to. It listens at a proxy port, or, where the host cannot redirect, at the frontends' own addresses. It does
+// not know how portals are written, nor how bytes are carried.
 package userspace
 
 import (
@@ -23,6 +24,7 @@ type Options struct {
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
 	Localhost bool          // serve NodePorts at the loopback addresses too
+	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
 	// Claim is the proxy port that a service port had before, such as with a predecessor: it has that one again if it is
 	// free. Default: 0, none.

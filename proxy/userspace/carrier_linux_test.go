@@ -108,21 +108,6 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	return r
 }
 
-func portOf(name, frontend string, endpoints ...string) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: service.TCP},
-		Created: time.Unix(1, 0)}
-	expose(p, frontend, service.ClusterIP)
-	for _, e := range endpoints {
-		p.Endpoints = append(p.Endpoints, service.Endpoint{Addr: netip.MustParseAddrPort(e), Ready: true, Serving: true})
-	}
-	return p
-}
-
-func expose(p *service.Port, frontend string, kind service.Kind) {
-	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: p.Name.Protocol}
-	p.Exposures = append(p.Exposures, service.Exposure{Frontend: f, Kind: kind})
-}
-
 func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 	t.Helper()
 	var changes []service.Change
@@ -281,27 +266,6 @@ func TestFailedUpdate(t *testing.T) {
 	if err := r.plane.Resync(t.Context(), nil); err != nil || len(r.fronts) != 0 {
 		t.Errorf("error %v, %d fronts", err, len(r.fronts))
 	}
-}
-
-// greeter says "hello" to each connection and closes it, until the test ends.
-func greeter(t *testing.T) (addr string) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			io.WriteString(c, "hello")
-			c.Close()
-		}
-	}()
-	return ln.Addr().String()
 }
 
 // Behind one front, a client from outside has the endpoints of this node, and one from inside those of the cluster.

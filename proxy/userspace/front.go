@@ -20,10 +20,11 @@ type front struct {
 	port      uint16                  // the proxy port; 0 = none
 	inUse     bool                    // some portal is to redirect there
 	loopback  map[netip.AddrPort]bool // NodePorts at the loopback address; false: the port is taken
+	direct    map[netip.AddrPort]struct{}
 }
 
 func (c *Carrier) newFront(name service.PortName) *front {
-	f := &front{loopback: map[netip.AddrPort]bool{}}
+	f := &front{loopback: map[netip.AddrPort]bool{}, direct: map[netip.AddrPort]struct{}{}}
 	for scope := range f.balancers {
 		f.balancers[scope] = balance.New(c.endpoints, name, balance.Options{})
 	}
@@ -37,7 +38,7 @@ func (f *front) closeBalancers() {
 }
 
 // idle tells whether the front listens nowhere.
-func (f *front) idle() bool { return f.port == 0 && len(f.loopback) == 0 }
+func (f *front) idle() bool { return f.port == 0 && len(f.loopback) == 0 && len(f.direct) == 0 }
 
 // Serve updates the fronts of a service port and returns its portals.
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
@@ -45,35 +46,37 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	var errs []error
 	for _, key := range keys(p.Name) {
 		usable := p.UsableEndpoints(key.family)
-		proxyPort, err := c.front(key, p, usable)
+		to, err := c.front(key, p, usable)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, x := range p.ExposuresOf(key.family) {
-			to := target(p.Availability(usable, x.Kind), proxyPort)
-			portals = append(portals, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: to})
-		}
+		portals = append(portals, portalsOf(p, key.family, usable, to)...)
 	}
 	return portals, errors.Join(errs...)
 }
 
-// front opens or updates the front of a service port in one family if it is wanted, and returns its proxy port. One
-// that is no longer wanted stays open until portals no longer redirect to it, and 0 is returned.
-func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndpoints) (proxyPort uint16, err error) {
+// front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to
+// it. One that is no longer wanted stays open until portals no longer do, and nil is returned.
+func (c *Carrier) front(
+	key frontKey, p *service.Port, usable service.UsableEndpoints,
+) (to *portal.Redirect, err error) {
 	f := c.fronts[key]
 	if !wanted(p, usable, key.family) {
 		if f != nil {
 			f.inUse = false
 		}
-		return 0, nil
+		return nil, nil
 	}
 	if f == nil {
 		f = c.newFront(key.name)
 	}
 	if err := c.refresh(key, f, p, usable); err != nil {
-		return 0, err
+		return nil, err
 	}
 	f.inUse = true
+	if c.opts.Direct {
+		return &portal.Redirect{}, nil
+	}
 	delete(c.lingering, key)
 	if f.port == 0 {
 		err = c.openProxyPort(key, f)
@@ -81,7 +84,10 @@ func (c *Carrier) front(key frontKey, p *service.Port, usable service.UsableEndp
 	if f.idle() {
 		c.drop(key, f)
 	}
-	return f.port, err
+	if f.port == 0 {
+		return nil, err
+	}
+	return &portal.Redirect{Port: f.port}, err
 }
 
 // refresh updates what a front serves and where it listens, all but its proxy port.

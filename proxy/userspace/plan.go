@@ -9,25 +9,40 @@ import (
 
 // Plan is a dataplane.Carrier that listens nowhere: it returns the portals of a Carrier for which every proxy port is
 // free, the same ones for the same service ports in the same order.
-type Plan struct{ ports *proxyPorts }
+type Plan struct {
+	ports  *proxyPorts
+	direct bool
+}
 
 // NewPlan returns a Plan for proxy ports of a range.
-func NewPlan(within PortRange) *Plan { return &Plan{newProxyPorts(within)} }
+func NewPlan(within PortRange) *Plan { return &Plan{ports: newProxyPorts(within)} }
+
+// NewDirectPlan returns a Plan without proxy ports, as Options.Direct.
+func NewDirectPlan() *Plan { return &Plan{ports: newProxyPorts(PortRange{}), direct: true} }
 
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	for _, family := range service.IPFamilies() {
-		usable, proxyPort := sp.UsableEndpoints(family), uint16(0)
-		if wanted(sp, usable, family) {
-			port, none := p.ports.take(frontKey{sp.Name, family}, 0, func(uint16) (bool, error) { return false, nil })
-			proxyPort, err = port, errors.Join(err, none)
-		}
-		for _, x := range sp.ExposuresOf(family) {
-			to := target(sp.Availability(usable, x.Kind), proxyPort)
-			out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: to})
-		}
+		usable := sp.UsableEndpoints(family)
+		to, none := p.redirect(frontKey{sp.Name, family}, wanted(sp, usable, family))
+		err = errors.Join(err, none)
+		out = append(out, portalsOf(sp, family, usable, to)...)
 	}
 	return out, err
+}
+
+func (p *Plan) redirect(key frontKey, wanted bool) (*portal.Redirect, error) {
+	switch {
+	case !wanted:
+		return nil, nil
+	case p.direct:
+		return &portal.Redirect{}, nil
+	}
+	port, err := p.ports.take(key, 0, func(uint16) (bool, error) { return false, nil })
+	if err != nil {
+		return nil, err
+	}
+	return &portal.Redirect{Port: port}, nil
 }
 
 // ProxyPorts returns those that would be opened.

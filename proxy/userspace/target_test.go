@@ -48,7 +48,7 @@ func TestTargets(t *testing.T) {
 			if x.Kind == service.ClusterIP {
 				want = c.internal
 			}
-			if got := target(p.Availability(usable, x.Kind), port); got != want {
+			if got := target(p.Availability(usable, x.Kind), &portal.Redirect{Port: port}); got != want {
 				t.Errorf("%s: %s leads to %#v, want %#v", c.name, x.Kind, got, want)
 			}
 			_, redirects := want.(portal.Redirect)

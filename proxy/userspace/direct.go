@@ -1,0 +1,47 @@
+package userspace
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Listen has the front of a service port listen at the address of one of its frontends. It is called with
+// Options.Direct, after a Serve that returned a portal of that frontend which redirects; again, it does nothing. An
+// address in use is an error that wraps EADDRINUSE.
+func (c *Carrier) Listen(owner service.PortName, at netip.AddrPort) error {
+	f := c.fronts[frontKey{owner, service.FamilyOf(at.Addr())}]
+	if f == nil {
+		return fmt.Errorf("listen at %s: %s is not served", at, owner)
+	}
+	if _, open := f.direct[at]; open {
+		return nil
+	}
+	if err := f.Listen(at); err != nil {
+		return err
+	}
+	f.direct[at] = struct{}{}
+	return nil
+}
+
+// Unlisten ends that. Open connections go on; sessions of UDP end.
+func (c *Carrier) Unlisten(owner service.PortName, at netip.AddrPort) {
+	f := c.fronts[frontKey{owner, service.FamilyOf(at.Addr())}]
+	if f == nil {
+		return
+	}
+	if _, open := f.direct[at]; open {
+		f.Unlisten(at)
+		delete(f.direct, at)
+	}
+}
+
+// Carried returns the addresses that clients of open connections and sessions dialled. They are needed until these end.
+func (c *Carrier) Carried() map[netip.Addr]struct{} {
+	out := map[netip.Addr]struct{}{}
+	for _, live := range c.opts.Core.Snapshot() {
+		out[live.OriginalDst.Addr()] = struct{}{}
+	}
+	return out
+}

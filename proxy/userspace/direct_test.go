@@ -1,0 +1,180 @@
+package userspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/goroutine"
+)
+
+// opener is a Writer whose portals are listeners of the carrier.
+type opener struct {
+	*Carrier
+	owners map[service.Frontend]service.PortName
+}
+
+func (*opener) Guard(map[portal.ProxyPort]bool)                { panic("there are no proxy ports") }
+func (*opener) Replace(context.Context, []portal.Portal) error { return errors.ErrUnsupported }
+func (o *opener) Update(_ context.Context, all []portal.Change) (err error) {
+	for _, c := range all {
+		if owner, ok := o.owners[c.Frontend]; ok {
+			o.Unlisten(owner, c.Frontend.Addr)
+			delete(o.owners, c.Frontend)
+		}
+		if c.Portal == nil {
+			continue
+		}
+		if _, redirects := c.Portal.Target.(portal.Redirect); redirects {
+			o.owners[c.Frontend] = c.Portal.Owner
+			err = errors.Join(err, o.Listen(c.Portal.Owner, c.Frontend.Addr))
+		}
+	}
+	return err
+}
+
+// newOpener returns a carrier without proxy ports, on the engine that every system has.
+func newOpener(t *testing.T) (*opener, *dataplane.Dataplane) {
+	t.Helper()
+	core, err := splice.New(splice.Options{}, goroutine.Open(goroutine.Host{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		core.Run(ctx)
+	}()
+	log, _ := test.NewNullLogger()
+	o := &opener{New(Options{Core: core, Log: log, Direct: true}), map[service.Frontend]service.PortName{}}
+	t.Cleanup(func() {
+		o.Close()
+		cancel()
+		<-done
+	})
+	return o, dataplane.New(dataplane.Options{Writer: o, Userspace: o, Mode: service.ModeUserspace})
+}
+
+// freePort is one at which nothing listens.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func apply(t *testing.T, plane *dataplane.Dataplane, changes ...service.Change) {
+	t.Helper()
+	if err := plane.Sync(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hears is what a client at an address is told.
+func hears(at netip.AddrPort) (string, error) {
+	c, err := net.Dial("tcp", at.String())
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	said, err := io.ReadAll(c)
+	return string(said), err
+}
+
+// Without proxy ports, a front listens where portals lead to it, and nowhere once none does. What is open goes on.
+func TestDirect(t *testing.T) {
+	o, plane := newOpener(t)
+	at := freePort(t)
+	cart := portOf("cart", at.String(), greeter(t))
+	apply(t, plane, service.Change{Name: cart.Name, Port: cart})
+	if said, err := hears(at); said != "hello" {
+		t.Errorf("a client hears %q, %v", said, err)
+	}
+	if err := o.Listen(cart.Name, at); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+	none := portOf("cart", at.String())
+	apply(t, plane, service.Change{Name: none.Name, Port: none})
+	for deadline := time.Now().Add(20 * time.Second); ; { // the engine closes the socket in its own time
+		if _, err := hears(at); err != nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("clients are served without endpoints")
+		}
+	}
+	if len(o.fronts) != 0 {
+		t.Errorf("%d fronts are left", len(o.fronts))
+	}
+	if err := o.Listen(cart.Name, at); err == nil {
+		t.Error("it listens for a service port that is not served")
+	}
+}
+
+// A connection and the address that it came by outlive its frontend.
+func TestDirectConnectionOutlivesFrontend(t *testing.T) {
+	o, plane := newOpener(t)
+	at, held := freePort(t), make(chan struct{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		<-held
+		io.WriteString(c, "hello")
+		c.Close()
+	}()
+	cart := portOf("cart", at.String(), ln.Addr().String())
+	apply(t, plane, service.Change{Name: cart.Name, Port: cart})
+	c, err := net.Dial("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for len(o.Carried()) == 0 { // it is accepted in its own time
+	}
+	apply(t, plane, service.Change{Name: cart.Name})
+	if _, carried := o.Carried()[at.Addr()]; !carried {
+		t.Errorf("carried: %v", o.Carried())
+	}
+	close(held)
+	if said, err := io.ReadAll(c); string(said) != "hello" {
+		t.Errorf("the client hears %q, %v", said, err)
+	}
+}
+
+// An address that somebody else has is an error by which it can be told.
+func TestDirectAddressInUse(t *testing.T) {
+	o, _ := newOpener(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	cart := portOf("cart", ln.Addr().String(), "10.1.0.1:80")
+	if _, err := o.Serve(cart); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Listen(cart.Name, cart.Exposures[0].Frontend.Addr); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("listen: %v", err)
+	}
+}
