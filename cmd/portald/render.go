@@ -9,6 +9,7 @@ import (
 
 func renderCommand() *cobra.Command {
 	flags := config.NewFlags()
+	flags.AnySystem = true
 	var only string
 	cmd := &cobra.Command{
 		Use:   "render --manifests PATH [--service NAMESPACE/NAME] [flags]",

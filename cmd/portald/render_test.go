@@ -13,7 +13,7 @@ import (
 
 // renderings are the files beside each services.yaml, by who carries and who writes.
 var renderings = map[string][]string{
-	"userspace": nil,
+	"userspace": {"--writer=iptables"},
 	"iptables":  {"--proxy-mode=iptables"},
 	"nftables":  {"--proxy-mode=nftables", "--nodeport-addresses=0.0.0.0/0,::/0"},
 	"ipvs":      {"--proxy-mode=ipvs"},

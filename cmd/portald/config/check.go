@@ -4,18 +4,22 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 )
 
 // Check writes how a configuration file is understood: each field in it, its value with defaults filled in, and its
 // effect; then warnings and mistakes. An error means that the daemon would refuse the file.
-func Check(path string, out io.Writer) error {
+func Check(path string, out io.Writer) error { return checkFor(runtime.GOOS, path, out) }
+
+// checkFor is Check for the daemon on a system.
+func checkFor(system, path string, out io.Writer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("check configuration: %w", err)
 	}
-	d := &draft{flags: map[string]bool{}}
+	d := newDraft(system)
 	d.use(load(path, text))
 	d.setDefaults()
 	d.check()

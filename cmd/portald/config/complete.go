@@ -12,16 +12,22 @@ import (
 // draft is a configuration that is being made from file and flags.
 type draft struct {
 	documents
-	file     *file           // nil: none
-	flags    map[string]bool // those that take effect
-	warnings []string
-	errs     []error
+	file      *file           // nil: none
+	flags     map[string]bool // those that take effect
+	anySystem bool            // modes and writers of other systems are valid too
+	warnings  []string
+	errs      []error
+}
+
+func newDraft(system string) *draft {
+	return &draft{documents: documents{system: system}, flags: map[string]bool{}}
 }
 
 // Complete makes the configuration, once flags are parsed. The error names every mistake, one in a line. It may be
 // called again, and then reads the file again.
 func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
-	d := &draft{flags: map[string]bool{}}
+	d := newDraft(f.values.system)
+	d.anySystem = f.AnySystem
 	if f.File != "" {
 		text, err := os.ReadFile(f.File)
 		if err != nil {
@@ -44,7 +50,7 @@ func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
 
 // use starts from the contents of a file.
 func (d *draft) use(f *file) {
-	d.file, d.documents = f, f.documents
+	d.file, d.kubeProxy, d.portald = f, f.kubeProxy, f.portald
 	d.warnings = append(d.warnings, f.warnings...)
 	d.errs = append(d.errs, f.errs...)
 }

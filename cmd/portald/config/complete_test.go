@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -38,10 +40,15 @@ const (
 	portaldHead = "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n"
 )
 
-// complete parses a command line and completes it.
+// complete parses a command line and completes it, for Linux.
 func complete(t *testing.T, args ...string) (*Config, []string, error) {
 	t.Helper()
-	f := NewFlags()
+	return completeOn(t, "linux", args...)
+}
+
+func completeOn(t *testing.T, system string, args ...string) (*Config, []string, error) {
+	t.Helper()
+	f := newFlags(system)
 	check(t, allFlags(f).Parse(args))
 	return f.Complete()
 }
@@ -428,8 +435,8 @@ func TestCompleteAgain(t *testing.T) {
 }
 
 func TestMissingFile(t *testing.T) {
-	if _, _, err := complete(t, "--config=/nowhere/config.yaml"); err == nil || !strings.Contains(err.Error(),
-		"/nowhere/config.yaml: no such file") {
+	_, _, err := complete(t, "--config=/nowhere/config.yaml")
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/nowhere/config.yaml: ") {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,7 @@ const (
 
 // setDefaults sets fields that are not set.
 func (d *documents) setDefaults() {
-	d.portald.setDefaults(&d.kubeProxy)
+	d.portald.setDefaults(&d.kubeProxy, d.system)
 	d.kubeProxy.setDefaults()
 }
 
@@ -93,9 +93,9 @@ func (k *kubeProxyDocument) setDefaults() {
 }
 
 // setDefaults sets portald's own defaults; fields of older kube-proxies are the defaults of portald's.
-func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
+func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) {
 	p.TypeMeta = portald.typeMeta()
-	fill(&p.Writer, writerOf(string(k.Mode)))
+	fill(&p.Writer, writerOf(system, string(k.Mode)))
 	fill(&p.ConnectionLog.Format, "text")
 	fill(&p.Engine, EngineAuto)
 	if udp := p.serviceField("udpTimeout"); k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 && udp.IsZero() {
@@ -105,6 +105,9 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument) {
 	fillOptional(&p.UDPMaxSessions, splice.DefaultUDPSessions)
 	fillOptional(&p.DrainTimeout, metav1.Duration{Duration: 30 * time.Second})
 	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
+		fill(&p.OnExit, onExitRemove)
+	}
+	if p.Writer == writerNetsh {
 		fill(&p.OnExit, onExitRemove)
 	}
 	fill(&p.OnExit, onExitKernel)

@@ -70,7 +70,7 @@ func annotationTable() string {
 
 // tables are the settings by topic.
 func tables() string {
-	var plain documents
+	plain := documents{system: "linux"}
 	plain.setDefaults()
 	var out strings.Builder
 	for _, t := range usedTopics() {

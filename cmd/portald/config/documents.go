@@ -39,6 +39,7 @@ type kubeProxyDocument struct {
 type documents struct {
 	kubeProxy kubeProxyDocument
 	portald   PortaldConfiguration
+	system    string // of the daemon, as in runtime.GOOS: some defaults depend on it, and what has an effect
 }
 
 // root is a document.

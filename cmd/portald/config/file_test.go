@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, path := range files {
 		var out strings.Builder
-		if err := Check(path, &out); err != nil {
+		if err := checkFor(systemOf(path), path, &out); err != nil {
 			out.WriteString("error: " + err.Error() + "\n")
 		}
 		golden := strings.TrimSuffix(path, ".yaml") + ".check"
@@ -32,6 +32,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", path, d)
 		}
 	}
+}
+
+// systemOf is the system that a file is for, Linux unless its name says windows.
+func systemOf(path string) string {
+	if strings.HasPrefix(path, "windows") {
+		return "windows"
+	}
+	return "linux"
 }
 
 // What kubeadm writes is taken as it is, without a word against what nobody chose.
@@ -159,7 +167,7 @@ func FuzzLoad(f *testing.F) {
 
 // ofText makes a configuration of a file's text alone.
 func ofText(text []byte) (*Config, bool) {
-	d := &draft{flags: map[string]bool{}}
+	d := newDraft("linux")
 	d.use(load("config.yaml", text))
 	d.setDefaults()
 	d.check()

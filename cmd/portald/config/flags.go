@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type Flags struct {
 	Cleanup  bool   // --cleanup: remove all rules and end
 	InitOnly bool   // --init-only: do what needs root alone and end
 
+	AnySystem bool // accept the modes and writers of all systems: nothing of this one is changed
+
 	healthPort, metricsPort uint16
 	sections                []Section
 	values                  documents // what flags set
@@ -32,8 +35,11 @@ type Section struct {
 }
 
 // NewFlags defines all flags, with the defaults of what they set.
-func NewFlags() *Flags {
-	f := new(Flags)
+func NewFlags() *Flags { return newFlags(runtime.GOOS) }
+
+// newFlags are the flags of the daemon on a system.
+func newFlags(system string) *Flags {
+	f := &Flags{values: documents{system: system}}
 	f.values.setDefaults()
 	f.sections = []Section{newSection("Configuration", f.defineOwn)}
 	for _, t := range topics() {

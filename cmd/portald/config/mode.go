@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/portald/portald/platform"
@@ -35,26 +34,38 @@ func (d *documents) serviceMode() service.Mode {
 	return service.ModeKernel
 }
 
+// writerNetsh is the writer of Windows, which has no mode of the kernel.
+const writerNetsh = "netsh"
+
 // writerOf is the writer of a mode.
-func writerOf(mode string) string {
+func writerOf(system, mode string) string {
+	if system == windows && !needsKernel(mode) {
+		return writerNetsh
+	}
+	return groupOf(mode)
+}
+
+// needsKernel tells whether a mode is one of the kernel of Linux.
+func needsKernel(mode string) bool {
+	return slices.Contains([]string{modeIPTables, modeNFTables, modeIPVS}, mode)
+}
+
+// groupOf is the group of the KubeProxyConfiguration for a mode.
+func groupOf(mode string) string {
 	if slices.Contains([]string{modeNFTables, modeIPVS}, mode) {
 		return mode
 	}
 	return modeIPTables
 }
 
-// knownMode refuses unknown modes, and those that this operating system does not support.
-func knownMode(v any) string { return adviceOnMode(runtime.GOOS, text(v)) }
-
-func adviceOnMode(system, mode string) string {
-	kernel := slices.Contains([]string{modeIPTables, modeNFTables, modeIPVS}, mode)
-	switch {
-	case mode == "" || mode == modeUserspace || kernel && system == "linux":
+// knownMode refuses unknown modes, and those of HNS.
+func knownMode(v any) string {
+	switch text(v) {
+	case "", modeUserspace, modeIPTables, modeNFTables, modeIPVS:
 		return ""
-	case system != "linux" && (kernel || mode == modeWindows):
-		return "is not supported on " + system + " yet; write userspace"
-	case mode == modeWindows:
-		return "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, or userspace"
+	case modeWindows:
+		return "is served by Windows' HNS, which portald does not program; write userspace, or on Linux iptables, " +
+			"nftables or ipvs"
 	}
 	return "must be userspace, iptables, nftables or ipvs, or be omitted"
 }
@@ -62,12 +73,15 @@ func adviceOnMode(system, mode string) string {
 // checkWriter: a mode of the kernel needs the writer of its name; userspace works with any.
 func (d *draft) checkWriter() {
 	mode, writer := d.proxyMode(), d.portald.Writer
-	if mode == modeUserspace || writer == writerOf(mode) || knownMode(mode) != "" ||
+	if mode == modeUserspace || writer == groupOf(mode) || knownMode(mode) != "" ||
 		settingOf("writer").must(writer) != "" {
 		return
 	}
-	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; omit the writer, "+
-		"or write mode %[3]s for that in the kernel, or mode userspace, which works with any", writer, mode)
+	advice := "omit the writer, or write mode %[3]s for that in the kernel, or mode userspace, which works with any"
+	if writer == writerNetsh {
+		advice = "omit the writer, or write mode userspace, the only one of this writer"
+	}
+	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; "+advice, writer, mode)
 }
 
 // masquerade is that of the group of the writer; IPVS uses the group iptables.

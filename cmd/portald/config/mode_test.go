@@ -67,22 +67,15 @@ func TestImpossiblePairs(t *testing.T) {
 	}
 }
 
-func TestModesOfSystems(t *testing.T) {
-	const words = "must be userspace, iptables, nftables or ipvs, or be omitted"
-	for _, c := range []struct{ system, mode, want string }{
-		{"linux", "", ""}, {"linux", "userspace", ""}, {"linux", "iptables", ""}, {"linux", "nftables", ""},
-		{"linux", "ipvs", ""},
-		{"linux", "kernelspace", "is for Windows; write iptables, nftables or ipvs for Services served by the kernel, " +
-			"or userspace"},
-		{"linux", "magic", words}, {"linux", "IPVS", words},
-		{"windows", "", ""}, {"windows", "userspace", ""}, {"windows", "magic", words},
-		{"windows", "kernelspace", "is not supported on windows yet; write userspace"},
-		{"windows", "iptables", "is not supported on windows yet; write userspace"},
-		{"windows", "nftables", "is not supported on windows yet; write userspace"},
-		{"windows", "ipvs", "is not supported on windows yet; write userspace"},
+func TestUnknownModes(t *testing.T) {
+	for mode, want := range map[string]string{
+		"": "", "userspace": "", "iptables": "", "nftables": "", "ipvs": "", "magic": "must be userspace, iptables, " +
+			"nftables or ipvs, or be omitted", "IPVS": "must be userspace, iptables, nftables or ipvs, or be omitted",
+		"kernelspace": "is served by Windows' HNS, which portald does not program; write userspace, or on Linux " +
+			"iptables, nftables or ipvs",
 	} {
-		if got := adviceOnMode(c.system, c.mode); got != c.want {
-			t.Errorf("%s on %s: %q, want %q", c.mode, c.system, got, c.want)
+		if got := knownMode(mode); got != want {
+			t.Errorf("%s: %q, want %q", mode, got, want)
 		}
 	}
 }
@@ -161,7 +154,7 @@ func TestIPVS(t *testing.T) {
 		"--ipvs-fallback nftables: must be iptables, or be omitted\n",
 		"--ipvs-exclude-cidrs all: must be a CIDR", "--ipvs-udp-timeout -1s: must not be negative",
 		"--service-cidrs 10.96.0.1: must be a CIDR",
-		"--writer netsh: must be iptables, nftables or ipvs", "--proxy-mode kernelspace: is for Windows;",
+		"--writer netsh: is for Windows; write", "--proxy-mode kernelspace: is served by Windows' HNS",
 	} {
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("nothing like %q in\n%v", want, err)

@@ -42,7 +42,7 @@ func (d *documents) isDefault(s setting, value any) bool {
 	if !field.IsValid() {
 		return value == nil
 	}
-	var plain documents
+	plain := documents{system: d.system}
 	if s.path != "mode" {
 		plain.kubeProxy.Mode = d.kubeProxy.Mode // some defaults depend on it
 	}

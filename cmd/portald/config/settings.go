@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -71,6 +72,9 @@ func (s setting) gist() string {
 // noEffect is why a setting has no effect beside the others, empty if it has one.
 func (d *documents) noEffect(s setting) string {
 	group, name, _ := strings.Cut(s.path, ".")
+	if why := cmp.Or(noEffectOn(d.system, s), noEffectBeside(d.portald.Writer, s)); why != "" {
+		return why
+	}
 	switch {
 	case s.effect == ignored:
 		return s.plainText()
@@ -84,13 +88,11 @@ func (d *documents) noEffect(s setting) string {
 		return "for the writer ipvs only; the writer is " + d.portald.Writer
 	case s.path == "serviceCIDRs" && d.portald.Writer != modeNFTables:
 		return "for the writer nftables only; the writer is " + d.portald.Writer
-	case s.path == "iptablesVariant" && d.portald.Writer == modeNFTables:
-		return "the writer nftables does not use iptables"
 	}
 	return ""
 }
 
 // periods is the group of the KubeProxyConfiguration whose syncPeriod and minSyncPeriod are used.
 func (d *documents) periods() string {
-	return writerOf(string(d.kubeProxy.Mode))
+	return groupOf(string(d.kubeProxy.Mode))
 }

@@ -13,8 +13,9 @@ func modeSettings() []setting {
 		{kubeProxy, "mode", "proxy-mode", atStart, knownMode,
 			"`MODE` of Services that do not choose one: userspace (served by the daemon's listeners), or " +
 				"iptables, nftables or ipvs (served by the kernel). Default: userspace; kube-proxy's is iptables"},
-		{portald, "writer", "writer", atStart, oneOf(modeIPTables, modeNFTables, modeIPVS),
-			"`WRITER` of the rules: iptables, nftables or ipvs; default: that of the mode, in userspace iptables"},
+		{portald, "writer", "writer", atStart, oneOf(modeIPTables, modeNFTables, modeIPVS, writerNetsh),
+			"`WRITER` of the rules: iptables, nftables or ipvs, on Windows netsh; default: that of the mode, in userspace " +
+				"iptables or netsh"},
 		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", atStart, between(0, 31), bit + ipt},
 		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", atStart, nil, all + ipt},
 		{kubeProxy, "nftables.masqueradeBit", "", atStart, between(0, 31), bit + nft},

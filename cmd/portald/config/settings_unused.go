@@ -7,7 +7,7 @@ func unusedSettings() []setting {
 		noGates   = "portald has no feature gates"
 		noBuffer  = "lines are not buffered"
 		oneStream = "all lines are written to standard error"
-		noWindows = "there is no kernel mode for Windows yet"
+		noHNS     = "for HNS, which portald does not program"
 	)
 	return []setting{
 		{kubeProxy, "featureGates", "feature-gates", ignored, nil, noGates},
@@ -23,11 +23,13 @@ func unusedSettings() []setting {
 			"objects are watched, and listed again after errors"},
 		{kubeProxy, "iptables.snatNodeInternalIP", "", ignored, nil,
 			"masqueraded packets have the address of the interface on which they are sent"},
-		{kubeProxy, "winkernel.networkName", "network-name", ignored, nil, noWindows},
-		{kubeProxy, "winkernel.sourceVip", "source-vip", ignored, nil, noWindows},
-		{kubeProxy, "winkernel.enableDSR", "enable-dsr", ignored, nil, noWindows},
-		{kubeProxy, "winkernel.rootHnsEndpointName", "root-hnsendpoint-name", ignored, nil, noWindows},
-		{kubeProxy, "winkernel.forwardHealthCheckVip", "forward-healthcheck-vip", ignored, nil, noWindows},
+		{kubeProxy, "winkernel.networkName", "network-name", ignored, nil, noHNS},
+		{kubeProxy, "winkernel.sourceVip", "source-vip", ignored, nil,
+			noHNS + "; endpoints see the node's address (clientAddress)"},
+		{kubeProxy, "winkernel.enableDSR", "enable-dsr", ignored, nil, noHNS + "; replies return through portald"},
+		{kubeProxy, "winkernel.rootHnsEndpointName", "root-hnsendpoint-name", ignored, nil, noHNS},
+		{kubeProxy, "winkernel.forwardHealthCheckVip", "forward-healthcheck-vip", ignored, nil,
+			noHNS + "; health checks have a port of their own"},
 		{kubeProxy, "windowsRunAsService", "windows-service", ignored, nil, "portald cannot run as a Windows service yet"},
 	}
 }

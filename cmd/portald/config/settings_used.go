@@ -119,8 +119,8 @@ func connectionSettings() []setting {
 				"once"},
 		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove),
 			"`WHAT` the daemon leaves on the host when it exits: kernel (rules with which the kernel serves all " +
-				"Services until the next start) or remove (nothing). Default: kernel, with manifests in mode " +
-				"userspace remove"},
+				"Services until the next start) or remove (nothing). Default: kernel; with manifests in mode " +
+				"userspace, and on Windows, remove"},
 	}...)
 }
 

@@ -23,6 +23,7 @@ func (d *draft) check() {
 		}
 	}
 	d.checkSource()
+	d.checkSystem()
 	d.checkWriter()
 	d.checkMasquerade()
 	d.checkPeriods()
