@@ -14,10 +14,12 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// RaiseNoFile cannot raise anything here.
-func RaiseNoFile() (soft, hard uint64, err error) {
-	return 0, 0, fmt.Errorf("raise the limit of open descriptors on %s: %w", runtime.GOOS, errors.ErrUnsupported)
-}
+// sockets is how many the daemon opens where the system sets a process no limit that it could reach. The connections
+// that they are for are twice as many as there are dynamic ports.
+const sockets = 4 * dynamicPorts
+
+// RaiseNoFile returns a limit that the system does not set.
+func RaiseNoFile() (soft, hard uint64, err error) { return sockets, sockets, nil }
 
 // DeleteUDP has no connection table to delete from here.
 func DeleteUDP(context.Context, func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {

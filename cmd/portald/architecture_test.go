@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"portal/portaltest":      {"portal", "proxy/service"},
 	"cmd/portald/config":     {"platform", "portal", "proxy/dirwatch", "proxy/service", "proxy/splice", "proxy/userspace"},
 	"cmd/portald/writers": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs",
-		"portal/nftables", "portal/writer", "proxy/service"},
+		"portal/netsh", "portal/nftables", "portal/writer", "proxy/service"},
 	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "portal", "proxy", "proxy/admin",
 		"proxy/dataplane", "proxy/kernel", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
 		"proxy/service", "proxy/splice", "proxy/splice/epoll", "proxy/splice/goroutine", "proxy/userspace"},

@@ -29,6 +29,7 @@ type Metrics struct {
 	accepts  *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	aside    prometheus.Gauge
+	unserved prometheus.Gauge
 	healthz  *prometheus.CounterVec
 	livez    *prometheus.CounterVec
 }
@@ -46,6 +47,8 @@ func NewMetrics(families ...string) *Metrics {
 			"Service ports that were set aside, or changed and were again, by reason.", "reason"),
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_service_ports_set_aside",
 			Help: "Service ports that cannot be served as they ask to be, and are set aside."}),
+		unserved: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_frontends_failed",
+			Help: "Frontends whose address or port the host does not give to portald."}),
 		healthz: counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
 		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
 	}
@@ -53,7 +56,7 @@ func NewMetrics(families ...string) *Metrics {
 	m.flows.init()
 	m.policies.init(families)
 	m.conns.init()
-	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.healthz, m.livez, m.policies.gauges)
+	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.healthz, m.livez, m.policies.gauges)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
 	m.registry.MustRegister(m.flows.all()...)
@@ -77,6 +80,9 @@ func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc
 
 // SetAside sets how many service ports are set aside.
 func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
+
+// FrontendsFailed sets how many frontends the host does not give.
+func (m *Metrics) FrontendsFailed(n int) { m.unserved.Set(float64(n)) }
 
 // WatchLog exports what the connection log lost. It may be called once.
 func (m *Metrics) WatchLog(l *ConnectionLog) {

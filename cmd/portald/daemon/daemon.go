@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -73,7 +74,11 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 func (d *daemon) connect() {
 	events, metrics := d.source.events, d.telemetry.metrics
 	metrics.WatchChanges(d.source.changes)
-	report := &reporter{log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs()}
+	report := &reporter{
+		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
+		failed: map[service.Frontend]struct{}{},
+	}
+	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, report)
 	d.source.cache.WatchNode(d.nodeChanged)
 	if d.rules.fellBack != nil {

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"errors"
+
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/splice"
@@ -35,7 +38,7 @@ func newDataPath(
 	to.metrics.WatchDatagrams(func() uint64 { return core.Stats().UDPDropped })
 	to.metrics.WatchPorts(func() uint64 { return core.Stats().PortsCrowded })
 	listeners := userspace.New(userspace.Options{
-		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts,
+		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
 	})
 	to.metrics.WatchActive(listeners.Active)
 	return &dataPath{newStage(core.Run), core, listeners}, nil
@@ -44,7 +47,11 @@ func newDataPath(
 // dialMark returns the mark of packets to endpoints, 0 where this process may not set it.
 func dialMark(log logrus.FieldLogger) uint32 {
 	mark := uint32(portal.DefaultDials)
-	if err := platform.MayMark(mark); err != nil {
+	err := platform.MayMark(mark)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0 // nothing redirects what the daemon dials either
+	}
+	if err != nil {
 		log.WithError(err).Warn("Connections to endpoints are not marked, which takes the capability NET_ADMIN: an " +
 			"endpoint that is a Service's own address makes portald dial itself, up to the limit of open descriptors")
 		return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -15,6 +16,7 @@ import (
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/userspace"
 )
 
 // hostRules are the rules on the host: the writer of portals, and the diversion of replies to clients' own addresses.
@@ -26,6 +28,10 @@ type hostRules struct {
 	writer    portal.HostWriter
 	diversion *diversion
 	fellBack  error // why the writer is not the one asked for
+
+	// What a writer of listeners calls, set by connect: these parts are made after the writer.
+	listeners    *userspace.Carrier
+	failedPortal func(portal.Portal, error)
 }
 
 func newHostRules(
@@ -38,15 +44,27 @@ func newHostRules(
 	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector}
 	err = r.open(writers.Deps{
 		NodePorts: writers.NodePortAddresses(cfg, nil), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
-		Failed: func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
-		Held:   func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
-		Wrote:  func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
+		Failed:       func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
+		Held:         func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
+		Wrote:        func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
+		Listeners:    r,
+		FailedPortal: func(p portal.Portal, err error) { r.failedPortal(p, err) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.diversion = &diversion{divert: writers.NamesOf(r.cfg).Divert, writer: r.writer, paths: h.paths, log: log}
 	return r, nil
+}
+
+// Listen implements netsh.Listeners.
+func (r *hostRules) Listen(owner service.PortName, at netip.AddrPort) error {
+	return r.listeners.Listen(owner, at)
+}
+
+// Unlisten implements netsh.Listeners.
+func (r *hostRules) Unlisten(owner service.PortName, at netip.AddrPort) {
+	r.listeners.Unlisten(owner, at)
 }
 
 // open opens the writer that the configuration asks for, or the fallback for a kernel without IPVS.

@@ -30,13 +30,16 @@ type reconciler struct {
 func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, report *reporter) *reconciler {
 	cfg := rules.cfg
 	r := &reconciler{log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs}
-	r.dataplane = dataplane.New(dataplane.Options{
+	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
-		Kernel:    kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded}),
-		DeleteUDP: report.metrics.CountDeletedFlows(platform.DeleteUDP), FlowPeriod: cfg.SyncPeriod,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
-	})
+	}
+	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
+		options.Kernel = kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded})
+		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
+	}
+	r.dataplane = dataplane.New(options)
 	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: path.core, stopwatch: stopwatch, log: rules.log}).check)
 	loop := &proxy.Loop{

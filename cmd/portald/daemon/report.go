@@ -22,6 +22,7 @@ type reporter struct {
 	metrics *admin.Metrics
 	servers *servers
 	resyncs *resyncs
+	failed  map[service.Frontend]struct{} // that the host does not give
 }
 
 // queued implements proxy.Watcher.Queued.
@@ -88,6 +89,20 @@ func (r *reporter) setAside(n dataplane.News) {
 	log.WithError(n.Err).WithField("reason", n.Reason).
 		Error("The service port cannot be served as configured and refuses its clients; all others are served")
 	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
+}
+
+// failedPortal implements writers.Deps.FailedPortal.
+func (r *reporter) failedPortal(p portal.Portal, err error) {
+	log := r.log.WithFields(logrus.Fields{"frontend": p.Frontend.String(), "service": p.Owner.Label()})
+	if err == nil {
+		delete(r.failed, p.Frontend)
+		log.Info("The frontend is served again")
+	} else {
+		r.failed[p.Frontend] = struct{}{}
+		log.WithError(err).Error("A frontend cannot be served, and is tried again; all others are served")
+		r.events.ServiceWarning(p.Owner.Service(), "FailedToListen", "Retry", fmt.Sprintf("%s: %s", p.Frontend, err))
+	}
+	r.metrics.FrontendsFailed(len(r.failed))
 }
 
 // auditFailed reports that stale UDP flows could not be deleted.

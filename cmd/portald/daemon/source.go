@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
@@ -72,6 +73,6 @@ func (s *source) changes() admin.Changes {
 func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
 	return translate.Options{
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
-		NoIPv6: !ipv6,
+		NoIPv6: !ipv6, NoRules: writers.Direct(cfg),
 	}
 }

@@ -13,6 +13,13 @@ import (
 
 // Cleanup removes the rules that any run of portald left on the host, in whatever mode.
 func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
+	if Direct(cfg) {
+		w, err := New(cfg, Deps{Log: log})
+		if err != nil {
+			return err
+		}
+		return w.Cleanup(ctx)
+	}
 	commands := commandVariants()
 	if cfg.IPTablesVariant != "" {
 		commands = []string{cfg.IPTablesVariant}
@@ -32,6 +39,9 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 // CleanupOthers removes rules that runs in other modes left, and in a kernel mode those of kube-proxy in another mode
 // too: this portald takes its names and its place. It executes some commands.
 func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogger) {
+	if Direct(cfg) {
+		return
+	}
 	current := variantOf(ctx, cfg, cfg.IPTablesVariant)
 	for _, r := range findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...)) {
 		if r.isWrittenBy(cfg, current) {

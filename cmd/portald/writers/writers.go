@@ -3,10 +3,8 @@
 package writers
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 
 	"github.com/sirupsen/logrus"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
+	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/service"
@@ -24,6 +23,7 @@ const (
 	IPTables = "iptables"
 	NFTables = "nftables"
 	IPVS     = "ipvs"
+	Netsh    = "netsh"
 )
 
 // Deps are what a writer needs beside the configuration: facts about the node, a log and metrics. Each func may be nil.
@@ -32,23 +32,19 @@ type Deps struct {
 	NodeAddresses []netip.Addr   // the host's addresses
 	LocalDetector portal.LocalDetector
 	Log           logrus.FieldLogger
+	Listeners     netsh.Listeners // for portals that are listeners at frontends' own addresses
 
 	Failed func(family service.IPFamily, partial bool)            // the kernel refused a transaction, or a part of it
 	Held   func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
 	Wrote  func(family service.IPFamily, table string, rules int) // rules of the last transaction
+
+	// FailedPortal is netsh.Options.Failed.
+	FailedPortal func(portal.Portal, error)
 }
 
 // New returns the writer that a configuration asks for.
 func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
-	w, err := newWriter(cfg, NamesOf(cfg), d)
-	if errors.Is(err, errors.ErrUnsupported) && runtime.GOOS != "linux" {
-		return nil, fmt.Errorf("%w: portald has no writer of rules for %s yet", err, runtime.GOOS)
-	}
-	return w, err
-}
-
-func newWriter(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error) {
-	switch cfg.Writer {
+	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:
 		w, err := nftables.New(nftablesOptions(cfg, names, d))
 		if err != nil {
@@ -57,8 +53,10 @@ func newWriter(cfg *config.Config, names Names, d Deps) (portal.HostWriter, erro
 		return w, nil
 	case IPVS:
 		return newIPVS(cfg, names, d)
+	case Netsh:
+		return newNetsh(cfg, d)
 	}
-	w, err := iptables.New(iptablesOptions(cfg, names, d))
+	w, err := iptables.New(iptablesOptions(cfg, NamesOf(cfg), d))
 	if err != nil {
 		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
 	}

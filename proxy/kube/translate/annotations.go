@@ -41,6 +41,20 @@ func readAnnotation(name, value string, port *service.Port) (advice string) {
 	return ""
 }
 
+// withoutRules replaces what annotations ask for and a host without rules cannot do.
+func withoutRules(port *service.Port, on objectReport) {
+	const needsLinux = "is not possible on this node, which does not run Linux: "
+	if port.Mode == service.ModeKernel {
+		on.add(annotationField("mode"), port.Mode.String(), needsLinux+"the Service is served in mode userspace")
+		port.Mode = service.ModeUserspace
+	}
+	if port.Policy.ClientAddress == service.AddressTransparent {
+		on.add(annotationField("client-address"), port.Policy.ClientAddress.String(),
+			needsLinux+"endpoints see this node's address; write node or proxy-v2")
+		port.Policy.ClientAddress = service.AddressNode
+	}
+}
+
 // annotationField is where an annotation stands in an object.
 func annotationField(name string) string {
 	return "metadata.annotations[" + annotationPrefix + name + "]"

@@ -116,6 +116,22 @@ func TestModeOfService(t *testing.T) {
 	}
 }
 
+// What takes rules of the kernel is reported where there are none, and replaced.
+func TestAnnotationsWithoutRules(t *testing.T) {
+	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
+		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: transparent, "+
+			"portald.io/mode: kernel, portald.io/retries: '0'}", 1), Options{NoRules: true})
+	const field = "service shop/cart: metadata.annotations[portald.io/"
+	wantProblems(t, []string{
+		field + `mode]: "kernel": is not possible on this node, which does not run Linux: the Service is served in mode`,
+		field + `client-address]: "transparent": is not possible on this node`,
+	}, problems)
+	if !strings.Contains(got, "ClientAddress:node}") || !strings.Contains(got, "mode userspace") ||
+		!strings.Contains(got, "Dials:1") {
+		t.Error(got)
+	}
+}
+
 // What a header would tell of TCP clients, a UDP endpoint is not told, and the rest of the Service goes on.
 func TestProxyHeaderIsForTCP(t *testing.T) {
 	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+

@@ -29,6 +29,9 @@ type Options struct {
 	ExternalIPs []netip.Prefix
 	// NoIPv4 and NoIPv6 exclude a family that this host does not support. Its addresses are ignored without a problem.
 	NoIPv4, NoIPv6 bool
+	// NoRules is a host whose kernel carries no Service and leads no replies back by rules, such as Windows. Annotations
+	// that ask for that are reported and have no effect.
+	NoRules bool
 }
 
 func (o Options) supports(addr netip.Addr) bool {

@@ -81,6 +81,9 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 	}
 	readTraffic(svc, &common, on)
 	readAnnotations(svc.Annotations, &common, on)
+	if opts.NoRules {
+		withoutRules(&common, on)
+	}
 	for _, sp := range servicePorts(svc, on) {
 		port := common
 		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, common.Policy, on)
