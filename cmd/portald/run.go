@@ -44,7 +44,7 @@ func run(ctx context.Context, flags *config.Flags) error {
 	case flags.InitOnly:
 		return initOnly(cfg, log)
 	}
-	return daemon.Run(ctx, flags, cfg, log, version())
+	return daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{})
 }
 
 // initOnly prepares the host for a daemon with fewer rights. A kernel without a conntrack table yet has nothing to set:

@@ -28,9 +28,17 @@ type daemon struct {
 	reload     *stage
 }
 
+// Life is what the daemon and the service that it runs as tell each other. The zero Life is that of no service.
+type Life struct {
+	Started func()          // called once all parts have started
+	Cut     <-chan struct{} // closed when the drain has to end, as by a second signal
+}
+
 // Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It also
 // returns an error if the daemon cannot start.
-func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) error {
+func Run(
+	ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string, life Life,
+) error {
 	if err := checkRuntime(); err != nil {
 		return err
 	}
@@ -38,7 +46,11 @@ func Run(ctx context.Context, flags *config.Flags, cfg *config.Config, log *logr
 	if err != nil {
 		return err
 	}
-	return runParts(ctx, d.parts(), d.servers.health.Draining)
+	d.reconciler.cut = life.Cut
+	if life.Started == nil {
+		life.Started = func() {}
+	}
+	return runParts(ctx, d.parts(), life.Started, d.servers.health.Draining)
 }
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.

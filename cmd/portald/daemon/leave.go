@@ -63,7 +63,7 @@ func (r *reconciler) carriedAlike(p *service.Port) bool {
 const handshakeTime = 1200 * time.Millisecond
 
 // drain waits until open connections have ended, and outstanding answers to UDP sessions have come, until the drain
-// timeout or another signal.
+// timeout, another signal or the cut.
 func (r *reconciler) drain(moved int) {
 	stats, timeout := r.path.core.Stats(), r.settings.Load().Drain
 	live := stats.Connections
@@ -74,6 +74,13 @@ func (r *reconciler) drain(moved int) {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-r.cut:
+			cancel()
+		}
+	}()
 	if live > 0 {
 		r.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, timeout)
 	}

@@ -49,12 +49,14 @@ func (s *stage) stop() error {
 }
 
 // runParts starts parts in order, and stops them in reverse when ctx ends or one fails; before that it calls stopping.
-func runParts(ctx context.Context, parts []part, stopping func()) error {
+// It calls started when all have started.
+func runParts(ctx context.Context, parts []part, started, stopping func()) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	for _, p := range parts {
 		p.start(failed)
 	}
+	started()
 	<-ctx.Done()
 	stopping()
 	var errs []error

@@ -38,10 +38,10 @@ func TestPartsStopInReverse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	parts := []part{e.running("first", nil), e.running("second", nil), e.running("third", nil)}
-	if err := runParts(ctx, parts, func() { e.add("stopping") }); err != nil {
+	if err := runParts(ctx, parts, func() { e.add("started") }, func() { e.add("stopping") }); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"stopping", "third ended", "second ended", "first ended"}; !slices.Equal(e.all, want) {
+	if want := []string{"started", "stopping", "third ended", "second ended", "first ended"}; !slices.Equal(e.all, want) {
 		t.Errorf("%v, want %v", e.all, want)
 	}
 }
@@ -49,7 +49,8 @@ func TestPartsStopInReverse(t *testing.T) {
 // A part that fails stops all of them, and its error is returned.
 func TestPartThatFails(t *testing.T) {
 	e, broken := &events{}, errors.New("broken")
-	err := runParts(t.Context(), []part{e.running("first", nil), e.running("second", broken)}, func() {})
+	err := runParts(t.Context(), []part{e.running("first", nil), e.running("second", broken)}, func() {},
+		func() {})
 	if !errors.Is(err, broken) || !slices.Equal(e.all, []string{"first ended"}) {
 		t.Errorf("%v after %v", err, e.all)
 	}

@@ -25,6 +25,7 @@ type reconciler struct {
 	path      *dataPath
 	resyncs   *resyncs
 	dataplane *dataplane.Dataplane
+	cut       <-chan struct{} // Life.Cut
 }
 
 func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, report *reporter) *reconciler {
