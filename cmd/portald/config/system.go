@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // windows is the system that has neither a mode of the kernel nor one of the writers of rules.
@@ -22,6 +24,7 @@ func (d *draft) checkSystem() {
 		"writer":          adviceOnWriter(d.system, d.portald.Writer),
 		"onExit":          adviceOnExit(d.system, d.portald.OnExit),
 		"detectLocalMode": adviceOnDetectLocal(d.system, d.kubeProxy.DetectLocalMode),
+		"clientAddress":   adviceOnClientAddress(d.system, d.portald.serviceField("clientAddress").String()),
 	} {
 		if advice != "" {
 			s := settingOf(path)
@@ -52,6 +55,13 @@ func adviceOnDetectLocal[T ~string](system string, mode T) string {
 	byInterface := mode == T(ByBridgeInterface) || mode == T(ByInterfacePrefix)
 	if byInterface && system == windows {
 		return "is for Linux; write ClusterCIDR or NodeCIDR"
+	}
+	return ""
+}
+
+func adviceOnClientAddress(system, how string) string {
+	if system == windows && how == service.AddressTransparent.String() {
+		return "needs Linux, which leads replies back to portald; write node or proxy-v2"
 	}
 	return ""
 }

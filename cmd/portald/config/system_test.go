@@ -29,6 +29,7 @@ func TestRefusedBySystem(t *testing.T) {
 		{"windows", "--writer=nftables", "is for Linux; omit it, or write netsh"},
 		{"linux", "--writer=netsh", "is for Windows; write iptables, nftables or ipvs, or print with portald render"},
 		{"windows", "--on-exit=kernel", "needs a mode of the kernel, which portald does not have on Windows; write remove"},
+		{"windows", "--client-address=transparent", "needs Linux, which leads replies back to portald; write node or"},
 		{"windows", "--detect-local-mode=BridgeInterface --pod-bridge-interface=x", "write ClusterCIDR or NodeCIDR"},
 		{"windows", "--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=x", "ClusterCIDR or NodeCIDR"},
 	} {
