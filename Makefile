@@ -18,7 +18,7 @@ RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
-	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
+	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools /usr/lib/wine/wine64=wine64
 
 # A virtual machine whose kernel has IPVS, and what is used in it.
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod setpriv=util-linux \

@@ -1,0 +1,9 @@
+// Echo prints its arguments.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() { fmt.Print(os.Args[1:]) }
