@@ -1,5 +1,15 @@
-// Package netsh holds portals on Windows, where nothing redirects: it adds the addresses of frontends to an interface
-// of the host, by the command netsh, and has Listeners serve there what portals redirect. It does not know how.
+// Package netsh holds portals on Windows, where nothing redirects: the addresses of frontends are added to an interface
+// of the host, and Listeners serve there what portals redirect. NodePorts are served at the addresses of the node. It
+// does not know how traffic is carried.
+//
+// Addresses are added by the command netsh. What it says is translated, so it decides nothing here: the addresses of
+// the host do, which are read before and after. They are added for the time until the next boot, without a subnet (so
+// that no route comes with them) and not to be chosen as source addresses. A file has those that were added, from
+// before that until after their removal: what a run leaves that was killed, the next one takes over or removes. An
+// address that the host has otherwise is served, but never removed.
+//
+// What goes wrong with one portal is reported of it, and tried again by Sweep. It is an error of Replace and Update if
+// nothing can be added at all.
 package netsh
 
 import (
@@ -7,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/portald/portald/portal"
@@ -20,142 +28,206 @@ import (
 type Writer struct {
 	Options
 	*writer.Live
-	known   writer.State
-	portals map[service.Frontend]portal.Portal
-	ours    map[netip.Addr]bool
-	v6      bool
+	known writer.State
+	v6    bool // as New found it
+
+	portals   map[service.Frontend]portal.Portal
+	nodePorts map[service.Frontend]struct{} // those of that kind
+	addrs     map[netip.Addr]*address       // that portals need, or that are ours
+	sockets   map[service.Frontend]*socket  // that portals need, each at one address
+	troubles  map[service.Frontend]*trouble // of portals
+	host      host                          // as it was read last
+	moved     map[netip.Addr]struct{}       // what has changed there and was not seen to yet
+	served    []netip.Prefix                // NodePorts are served on these addresses; empty means all
+
+	loaded bool  // the state file was read
+	saved  state // what it holds
+
+	due      time.Time // of the next Sweep that does something
+	broken   error     // netsh failed for everything, at that time
+	brokenAt time.Time
 }
 
 var _ portal.HostWriter = (*Writer)(nil)
 
-// New returns a Writer that has changed nothing yet.
+// New returns a Writer that has changed nothing yet. It returns an error if the host has no such interface.
 func New(o Options) (*Writer, error) {
+	if o.Listeners == nil {
+		return nil, errors.New("netsh: no listeners were given")
+	}
+	w, err := newWriter(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.read(); err != nil {
+		return nil, err
+	}
+	w.v6 = w.host.v6
+	return w, nil
+}
+
+func newWriter(o Options) (*Writer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	w := &Writer{Options: o, Live: writer.NewLive(writer.Settings{NodePortAddresses: o.NodePortAddresses})}
-	w.portals, w.ours = map[service.Frontend]portal.Portal{}, map[netip.Addr]bool{}
-	if _, err := w.device(); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return &Writer{
+		Options: o, Live: writer.NewLive(writer.Settings{NodePortAddresses: o.NodePortAddresses}),
+		portals: map[service.Frontend]portal.Portal{}, nodePorts: map[service.Frontend]struct{}{},
+		addrs: map[netip.Addr]*address{}, sockets: map[service.Frontend]*socket{},
+		troubles: map[service.Frontend]*trouble{}, moved: map[netip.Addr]struct{}{},
+	}, nil
 }
 
 // Guard has nothing to do: there are no proxy ports.
 func (w *Writer) Guard(map[portal.ProxyPort]bool) {}
 
-// IPv6 tells whether the host speaks it.
+// IPv6 tells whether the host spoke it when the Writer was made.
 func (w *Writer) IPv6() bool { return w.v6 }
 
-// Diverts is false: nothing marks packets.
+// Diverts is false: nothing marks packets here.
 func (w *Writer) Diverts(service.IPFamily) bool { return false }
-
-// device finds the interface.
-func (w *Writer) device() (Interface, error) {
-	all, err := w.Interfaces()
-	if err != nil {
-		return Interface{}, err
-	}
-	var names []string
-	for _, i := range all {
-		for _, a := range i.Addresses {
-			w.v6 = w.v6 || a.Prefix.Addr().Is6()
-		}
-		if strings.EqualFold(i.Name, w.Interface) {
-			return i, nil
-		}
-		names = append(names, strconv.Quote(i.Name))
-	}
-	return Interface{}, fmt.Errorf("interfaceName: this host has no interface %q; it has %s",
-		w.Interface, strings.Join(names, ", "))
-}
-
-// Replace makes the host hold exactly these portals.
-func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
-	return w.known.Full(func() error {
-		var changes []portal.Change
-		stay := map[service.Frontend]bool{}
-		for _, p := range portals {
-			changes, stay[p.Frontend] = append(changes, portal.Change{Frontend: p.Frontend, Portal: &p}), true
-		}
-		for f := range w.portals {
-			if !stay[f] {
-				changes = append(changes, portal.Change{Frontend: f})
-			}
-		}
-		return w.apply(ctx, changes)
-	})
-}
-
-// Update applies changes.
-func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
-	return w.known.Incremental("update", func() error { return w.apply(ctx, changes) })
-}
-
-func (w *Writer) apply(ctx context.Context, changes []portal.Change) error {
-	device, err := w.device()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, c := range changes {
-		if was, ok := w.portals[c.Frontend]; ok && (c.Portal == nil || c.Portal.Owner != was.Owner) {
-			w.Listeners.Unlisten(was.Owner, c.Frontend.Addr)
-			delete(w.portals, c.Frontend)
-		}
-		if c.Portal != nil {
-			errs = append(errs, w.open(ctx, device, *c.Portal))
-			w.portals[c.Frontend] = *c.Portal
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (w *Writer) open(ctx context.Context, device Interface, p portal.Portal) error {
-	addr := p.Frontend.Addr.Addr()
-	if !w.ours[addr] && addr.Is4() {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		got, err := w.Run(ctx, "interface", "ipv4", "add", "address", "name="+strconv.Itoa(device.Index),
-			"address="+addr.String(), "mask=255.255.255.255", "store=active", "skipassource=true")
-		if err != nil {
-			return err
-		}
-		if got.Code != 0 {
-			return fmt.Errorf("netsh adds no address %s: exit code %d: %s", addr, got.Code, got.message())
-		}
-		w.ours[addr] = true
-	}
-	if _, ok := p.Target.(portal.Redirect); !ok {
-		return nil
-	}
-	return w.Listeners.Listen(p.Owner, p.Frontend.Addr)
-}
-
-// Cleanup removes every address that was added.
-func (w *Writer) Cleanup(ctx context.Context) error {
-	device, err := w.device()
-	if err != nil {
-		return err
-	}
-	for addr := range w.ours {
-		if _, err := w.Run(ctx, "interface", "ipv4", "delete", "address", "name="+strconv.Itoa(device.Index),
-			"address="+addr.String(), "store=active"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Audit tells whether the host holds what was written.
-func (w *Writer) Audit(context.Context) error {
-	return w.known.Verify(func() error { _, err := w.device(); return err })
-}
 
 // Check returns an error for a portal that cannot be held.
 func (w *Writer) Check(p portal.Portal) error {
-	if _, ok := p.Target.(portal.Spread); ok {
-		return fmt.Errorf("portal %s of %s: nothing spreads on Windows: its mode must be userspace", p.Frontend, p.Owner)
+	if _, spreads := p.Target.(portal.Spread); spreads {
+		return fmt.Errorf("portal %s of %s: nothing on Windows spreads flows without a listener: the mode must be userspace",
+			p.Frontend, p.Owner)
 	}
-	return writer.Limits{Last: 65535}.Check(p)
+	if _, redirects := p.Target.(portal.Redirect); redirects && p.Owner.Protocol != p.Frontend.Protocol {
+		return fmt.Errorf("portal %s of %s: its listeners speak %s", p.Frontend, p.Owner, p.Owner.Protocol)
+	}
+	return writer.Limits{Last: 1<<16 - 1}.Check(p)
+}
+
+// brokenFor is how long a netsh that failed for everything is not tried again: after an error the same portals are
+// written again in parts, to find the one that is to blame.
+const brokenFor = 300 * time.Millisecond
+
+// Replace makes the host hold exactly these portals. Sockets that stay open and addresses that stay are not touched.
+func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
+	return w.known.Full(func() error {
+		if w.broken != nil && time.Since(w.brokenAt) < brokenFor {
+			return w.broken
+		}
+		valid, invalid := writer.Valid(portals, w.Check)
+		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, valid)))
+	})
+}
+
+func (w *Writer) replace(ctx context.Context, portals []portal.Portal) error {
+	if err := w.read(); err != nil {
+		return err
+	}
+	if err := w.load(ctx); err != nil {
+		return err
+	}
+	w.served = w.Settings().NodePortAddresses
+	w.change(w.changesTo(portals))
+	return w.apply(ctx, w.everything())
+}
+
+// changesTo returns the changes that lead from what is held to these portals.
+func (w *Writer) changesTo(portals []portal.Portal) []portal.Change {
+	out := make([]portal.Change, 0, len(portals))
+	stay := make(map[service.Frontend]struct{}, len(portals))
+	for _, p := range portals {
+		out, stay[p.Frontend] = append(out, portal.Change{Frontend: p.Frontend, Portal: &p}), struct{}{}
+	}
+	for f := range w.portals {
+		if _, ok := stay[f]; !ok {
+			out = append(out, portal.Change{Frontend: f})
+		}
+	}
+	return out
+}
+
+// Update applies changes. While no address comes or goes it does not touch the host; else its cost grows with the
+// addresses of the host, by reading them.
+func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
+	return w.known.Incremental("update", func() error {
+		valid, invalid := writer.ValidChanges(changes, w.Check)
+		return w.wrap("update", errors.Join(invalid, w.apply(ctx, w.change(valid))))
+	})
+}
+
+// change takes changes over, and returns what they touch.
+func (w *Writer) change(changes []portal.Change) scope {
+	touched := newScope()
+	for _, c := range changes {
+		was, held := w.portals[c.Frontend]
+		if held {
+			w.drop(was, c.Portal)
+		}
+		if c.Portal != nil {
+			w.enter(*c.Portal)
+		}
+		w.touch(touched, c.Frontend)
+	}
+	return touched
+}
+
+func (w *Writer) enter(p portal.Portal) {
+	f := p.Frontend
+	w.portals[f] = p
+	if t := w.troubles[f]; t != nil {
+		t.portal = p
+	}
+	if p.Kind == service.NodePort {
+		w.nodePorts[f] = struct{}{}
+		return
+	}
+	w.address(f.Addr.Addr()).users[f] = struct{}{}
+}
+
+// drop forgets a portal that another replaces, or nil. The troubles of an owner end with its portal.
+func (w *Writer) drop(p portal.Portal, by *portal.Portal) {
+	f := p.Frontend
+	delete(w.portals, f)
+	delete(w.nodePorts, f)
+	if by == nil || by.Owner != p.Owner {
+		w.endTrouble(f)
+	}
+	if a := w.addrs[f.Addr.Addr()]; a != nil {
+		delete(a.users, f)
+	}
+}
+
+// apply makes the host as it is to be, within a scope. Sockets close before their address goes, and open once it is
+// there. After an error of netsh what can be served is served.
+func (w *Writer) apply(ctx context.Context, s scope) error {
+	w.closeUnwanted(s)
+	err := w.applyAddresses(ctx, s)
+	if err == nil {
+		w.broken = nil
+	} else if ctx.Err() == nil {
+		w.broken, w.brokenAt = err, time.Now()
+	}
+	w.touchMoved(s)
+	w.closeUnwanted(s)
+	w.openWanted(s)
+	return err
+}
+
+// Cleanup closes all sockets, and removes every address that this run or an earlier one added.
+func (w *Writer) Cleanup(ctx context.Context) error {
+	w.known.Forget()
+	w.change(w.changesTo(nil))
+	w.closeUnwanted(w.everything())
+	return w.wrap("remove", w.remove(ctx))
+}
+
+// Remove removes what a run with these Options left, which take no Listeners.
+func Remove(ctx context.Context, o Options) error {
+	w, err := newWriter(o)
+	if err != nil {
+		return err
+	}
+	return w.Cleanup(ctx)
+}
+
+func (w *Writer) wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s portals by netsh: %w", verb, err)
 }

@@ -1,48 +1,229 @@
 package netsh
 
 import (
-	"context"
-	"net/netip"
-	"path/filepath"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-type listeners map[netip.AddrPort]service.PortName
-
-func (l listeners) Listen(owner service.PortName, at netip.AddrPort) error {
-	l[at] = owner
-	return nil
+// What netsh is asked, in both families.
+func TestCommands(t *testing.T) {
+	inTime(t, func(r *rig) {
+		v4, v6 := clusterIP("10.96.0.10:80 shop/cart"), clusterIP("[fd00::10]:80 shop/cart")
+		r.replace(v4, v6)
+		r.update(nil, v4, v6)
+		want := []string{
+			"interface ipv4 add address name=7 address=10.96.0.10 mask=255.255.255.255 store=active skipassource=true",
+			"interface ipv6 add address interface=7 address=fd00::10/128 store=active skipassource=true",
+			"interface ipv4 delete address name=7 address=10.96.0.10 store=active",
+			"interface ipv6 delete address interface=7 address=fd00::10 store=active",
+		}
+		var got []string
+		for _, c := range r.sim.Calls() {
+			got = append(got, strings.Join(c, " "))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("netsh\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		r.wantAdded()
+	})
 }
 
-func (l listeners) Unlisten(_ service.PortName, at netip.AddrPort) { delete(l, at) }
-
-func TestClusterIP(t *testing.T) {
-	var commands [][]string
-	open := listeners{}
-	w, err := New(Options{
-		Listeners: open, State: filepath.Join(t.TempDir(), "state"),
-		Interfaces: func() ([]Interface, error) { return []Interface{{Name: DefaultInterface, Index: 7}}, nil },
-		Run: func(_ context.Context, args ...string) (Result, error) {
-			commands = append(commands, args)
-			return Result{}, nil
-		},
+// An address stays while any portal has it, whatever its port, protocol, kind, target or Service.
+func TestSharedAddress(t *testing.T) {
+	inTime(t, func(r *rig) {
+		web := redirect("203.0.113.5:80 shop/cart", service.LoadBalancerIP)
+		dns := redirect("203.0.113.5:53/udp kube/dns", service.ExternalIP)
+		refused := with(clusterIP("203.0.113.5:81 shop/empty"), portal.Reject{})
+		dropped := with(clusterIP("203.0.113.6:80 shop/away"), portal.Drop{})
+		r.replace(web, dns, refused, dropped)
+		r.wantAdded("203.0.113.5/32", "203.0.113.6/32")
+		r.wantServed("203.0.113.5:53/udp kube/dns", "203.0.113.5:80/tcp shop/cart")
+		r.update(nil, web, dropped)
+		r.wantAdded("203.0.113.5/32")
+		r.wantServed("203.0.113.5:53/udp kube/dns")
+		r.update(nil, dns)
+		r.wantAdded("203.0.113.5/32")
+		r.update(nil, refused)
+		r.wantAdded()
+		r.wantServed()
 	})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// Changes without a new address start no process.
+func TestChangesAtAnAddress(t *testing.T) {
+	inTime(t, func(r *rig) {
+		web := clusterIP("10.96.0.10:80 shop/cart")
+		r.replace(web)
+		before := r.calls()
+		r.update([]portal.Portal{with(web, portal.Reject{})})
+		r.wantServed()
+		r.update([]portal.Portal{clusterIP("10.96.0.10:80 shop/new"), clusterIP("10.96.0.10:443 shop/cart")})
+		r.wantServed("10.96.0.10:443/tcp shop/cart", "10.96.0.10:80/tcp shop/new")
+		r.replace(clusterIP("10.96.0.10:80 shop/cart"))
+		r.wantServed("10.96.0.10:80/tcp shop/cart")
+		if n := r.calls() - before; n > 0 {
+			t.Errorf("%d processes of netsh for no address", n)
+		}
+	})
+}
+
+// An address of the node is served, and stays when its portals go.
+func TestAddressOfTheNode(t *testing.T) {
+	inTime(t, func(r *rig) {
+		own, device := redirect("192.168.1.10:80 shop/cart", service.ExternalIP), clusterIP("172.22.0.1:80 shop/cart")
+		r.replace(own, device)
+		r.wantServed("172.22.0.1:80/tcp shop/cart", "192.168.1.10:80/tcp shop/cart")
+		r.update(nil, own, device)
+		if err := r.Cleanup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.wantServed()
+		if n := r.calls(); n > 0 {
+			t.Errorf("netsh: %q", r.sim.Calls())
+		}
+	})
+}
+
+func TestNodePorts(t *testing.T) {
+	inTime(t, func(r *rig) {
+		v4, v6 := nodePort("0.0.0.0:30080 shop/cart"), nodePort("[::]:30080 shop/cart")
+		vip := clusterIP("10.96.0.10:80 shop/cart")
+		r.replace(v4, v6, vip)
+		r.wantServed("10.96.0.10:80/tcp shop/cart", "172.22.0.1:30080/tcp shop/cart", "192.168.1.10:30080/tcp shop/cart",
+			"[fd01::10]:30080/tcp shop/cart")
+
+		r.SetNodePortAddresses(prefixes("192.168.0.0/16"))
+		r.replace(v4, v6, vip)
+		r.wantServed("10.96.0.10:80/tcp shop/cart", "192.168.1.10:30080/tcp shop/cart")
+
+		// A portal of the address itself goes before a NodePort, and gives way to it again.
+		external := redirect("192.168.1.10:30080 shop/other", service.ExternalIP)
+		r.update([]portal.Portal{external})
+		r.wantServed("10.96.0.10:80/tcp shop/cart", "192.168.1.10:30080/tcp shop/other")
+		r.update([]portal.Portal{with(external, portal.Reject{})})
+		r.wantServed("10.96.0.10:80/tcp shop/cart")
+		r.update(nil, external)
+		r.wantServed("10.96.0.10:80/tcp shop/cart", "192.168.1.10:30080/tcp shop/cart")
+		r.update(nil, v4, v6)
+		r.wantServed("10.96.0.10:80/tcp shop/cart")
+		r.wantFailing()
+	})
+}
+
+// DHCP changes the node's address: NodePorts follow, and an address that was the node's is added.
+func TestAddressesThatDHCPChanges(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.replace(nodePort("0.0.0.0:30080 shop/cart"), redirect("192.168.1.10:80 shop/cart", service.ExternalIP))
+		r.takeAway(nodeIndex, "192.168.1.10")
+		r.host.Add(nodeIndex, prefixes("192.168.1.77/24")[0])
+		r.pass(follow)
+		r.wantServed("172.22.0.1:30080/tcp shop/cart", "192.168.1.10:80/tcp shop/cart", "192.168.1.77:30080/tcp shop/cart")
+		r.wantAdded("192.168.1.10/32")
+
+		// Back again: what was ours is the node's now, and is not removed.
+		r.takeAway(deviceIndex, "192.168.1.10")
+		r.host.Add(nodeIndex, prefixes("192.168.1.10/24")[0])
+		r.pass(follow)
+		r.wantAdded()
+		r.replace()
+		r.takeAway(nodeIndex, "192.168.1.10")
+		r.wantFailing()
+	})
+}
+
+// An address that others remove comes back, and its sockets are opened again: nobody reaches the old ones.
+func TestAddressThatOthersRemove(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.replace(clusterIP("10.96.0.10:80 shop/cart"), clusterIP("10.96.0.11:80 shop/till"))
+		r.takeAway(deviceIndex, "10.96.0.10")
+		r.wantServed("10.96.0.11:80/tcp shop/till")
+		if err := r.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "10.96.0.10") {
+			t.Errorf("an audit says %v, want the address that is gone", err)
+		}
+		r.pass(follow)
+		r.wantServed("10.96.0.10:80/tcp shop/cart", "10.96.0.11:80/tcp shop/till")
+		if err := r.Audit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.wantFailing()
+	})
+}
+
+func TestMissingInterface(t *testing.T) {
+	r := newRig(t, t.TempDir())
+	o := r.Options
+	o.Interface = "vEthernet (nat)"
+	_, err := New(o)
+	for _, want := range []string{`"vEthernet (nat)"`, `"Ethernet"`, `"vEthernet (HNS Internal NIC)"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
 	}
-	at := netip.MustParseAddrPort("10.96.0.10:80")
-	cart := service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}
-	p := portal.Portal{
-		Frontend: service.Frontend{Addr: at, Protocol: service.TCP}, Owner: cart, Target: portal.Redirect{},
+	o.Interface = strings.ToUpper(DefaultInterface)
+	if _, err := New(o); err != nil {
+		t.Errorf("a name in capital letters: %v", err)
 	}
-	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {
-		t.Fatal(err)
+}
+
+func TestCheck(t *testing.T) {
+	r := newRig(t, t.TempDir())
+	ok := clusterIP("10.96.0.10:80 shop/cart")
+	other := ok
+	other.Owner.Protocol = service.UDP
+	sctp := with(ok, portal.Redirect{})
+	sctp.Frontend.Protocol, sctp.Owner.Protocol = service.SCTP, service.SCTP
+	for what, p := range map[string]portal.Portal{
+		"a spread":           with(ok, portal.Spread{Pool: &portal.Pool{}}),
+		"listeners for UDP":  other,
+		"SCTP":               sctp,
+		"NodePort somewhere": redirect("10.96.0.10:80 shop/cart", service.NodePort),
+	} {
+		if err := r.Check(p); err == nil || !strings.Contains(err.Error(), "shop/cart") {
+			t.Errorf("%s: error %v, want one that names the Service", what, err)
+		}
+		if err := r.Replace(t.Context(), []portal.Portal{p}); err == nil {
+			t.Errorf("%s: a Replace takes it", what)
+		}
 	}
-	if len(commands) != 1 || !slices.Contains(commands[0], "address=10.96.0.10") || open[at] != cart {
-		t.Errorf("commands %q, listeners %v", commands, open)
+	if err := r.Check(with(ok, portal.Redirect{Port: 11000, Inside: true})); err != nil {
+		t.Error(err)
 	}
+}
+
+// A thousand Services take seconds, on a host where a process takes 80 ms and a command 2 ms.
+func TestThousandServices(t *testing.T) {
+	inTime(t, func(r *rig) {
+		var all []portal.Portal
+		for i := range 1000 {
+			all = append(all, clusterIP(fmt.Sprintf("10.96.%d.%d:80 shop/s%d", i/250, i%250+1, i)))
+		}
+		begun := time.Now()
+		r.replace(all...)
+		took, processes := time.Since(begun), r.calls()
+		t.Logf("1,000 Services: %d processes of netsh, %s", processes, took)
+		if len(r.served()) != 1000 || took > 5*time.Second {
+			t.Errorf("%d are served after %s", len(r.served()), took)
+		}
+		begun = time.Now()
+		r.update([]portal.Portal{clusterIP("10.97.0.1:80 shop/one-more")})
+		t.Logf("one more: %d process of netsh, %s", r.calls()-processes, time.Since(begun))
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("one more takes %s", took)
+		}
+		begun, processes = time.Now(), r.calls()
+		r.restart()
+		r.replace(all...)
+		t.Logf("again after a crash: %d process of netsh, %s", r.calls()-processes, time.Since(begun))
+		if len(r.served()) != 1000 || r.calls() != processes+1 {
+			t.Errorf("%d are served after a crash, %d processes of netsh", len(r.served()), r.calls()-processes)
+		}
+		r.replace()
+		r.wantAdded()
+	})
 }

@@ -20,13 +20,13 @@ type Listeners interface {
 	Unlisten(owner service.PortName, at netip.AddrPort)
 }
 
-// Options of a Writer. Listeners and State have no default.
+// Options of a Writer. Only Listeners and State have no default.
 type Options struct {
 	// Listeners serve what portals redirect.
 	Listeners Listeners
 	// Interface is the name of the interface that gets the addresses; default DefaultInterface.
 	Interface string
-	// State is the path of the file that has the addresses that were added; its folder is made.
+	// State is the path of a folder for this Writer alone, which is made: a file there has the addresses that were added.
 	State string
 	// NodePortAddresses are the local addresses that NodePorts are served on; empty means all. Loopback addresses are not
 	// served here. SetNodePortAddresses changes them later.
@@ -35,10 +35,10 @@ type Options struct {
 	Run Run
 	// Interfaces reads those of the host, with their addresses; default HostInterfaces.
 	Interfaces func() ([]Interface, error)
-	// Failed is called when a portal cannot be had as it is, or only in part, again when the error is another one, and
-	// with nil when that is over. Such portals are tried again by Sweep. Default none.
+	// Failed is called when a portal cannot be had, or not at all of its addresses; again when the error is another one;
+	// and with nil when that is over, or the portal gone. Sweep tries such portals again. Default none.
 	Failed func(portal.Portal, error)
-	// Log is called for what happened to addresses without being asked for. Default none.
+	// Log is called for what happens to addresses without being asked for. Default none.
 	Log func(format string, args ...any)
 }
 
@@ -76,11 +76,8 @@ const (
 
 // complete sets defaults, and refuses what makes no sense.
 func (o *Options) complete() error {
-	if o.Listeners == nil {
-		return errors.New("netsh: no listeners were given")
-	}
 	if o.State == "" {
-		return errors.New("netsh: no path of a state file was given")
+		return errors.New("netsh: no path of a state folder was given")
 	}
 	if o.Interface == "" {
 		o.Interface = DefaultInterface

@@ -1,0 +1,157 @@
+package netsh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// address is one that portals need, or that is ours.
+type address struct {
+	users map[service.Frontend]struct{} // portals of it
+	ours  bool                          // added by this run or an earlier one, or about to be
+	added time.Time
+	retry
+}
+
+// address returns that of an address, which it makes.
+func (w *Writer) address(a netip.Addr) *address {
+	x := w.addrs[a]
+	if x == nil {
+		x = &address{users: map[service.Frontend]struct{}{}}
+		w.addrs[a] = x
+	}
+	return x
+}
+
+func (x *address) wanted() bool { return len(x.users) > 0 }
+
+// detection bounds how long an address may be tentative before that is reported: Windows asks other hosts for three
+// seconds.
+const detection = 10 * time.Second
+
+// errPending is why nothing can be bound to an address yet, which is not reported.
+var errPending = errors.New("the address is being added")
+
+// obstacle says why nothing can be bound to an address; nil if it can.
+func (w *Writer) obstacle(a netip.Addr) error {
+	p, there := w.host.addrs[a]
+	x := w.addrs[a]
+	switch {
+	case !there && x != nil && x.err != nil:
+		return x.err
+	case !there:
+		return errPending
+	case p.state == Duplicate:
+		return fmt.Errorf("address %s: another host of the network has it too (duplicate-address detection)", a)
+	case p.state == Tentative && x != nil && time.Since(x.added) < detection:
+		return errPending
+	case p.state == Tentative:
+		return fmt.Errorf("address %s: it is tentative for more than %s: is interface %q connected?", a, detection,
+			w.host.device.Name)
+	}
+	return nil
+}
+
+// applyAddresses adds and removes what is due within a scope. The state file has an address before it is added, and
+// until it is gone.
+func (w *Writer) applyAddresses(ctx context.Context, s scope) error {
+	adds, removals := w.toDo(s)
+	for _, a := range adds {
+		x := w.addrs[a]
+		x.ours, x.added = true, time.Now()
+	}
+	if err := w.save(); err != nil {
+		return err
+	}
+	if err := errors.Join(w.removeAll(ctx, removals), w.addAll(ctx, adds)); err != nil {
+		return err
+	}
+	w.forgetGone(s)
+	return w.save()
+}
+
+// toDo returns what is to be added and removed now. A duplicate is both: Windows looks for the other host again only
+// when it is added anew.
+func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
+	now := time.Now()
+	for _, a := range slices.SortedFunc(maps.Keys(s.addrs), netip.Addr.Compare) {
+		x := w.addrs[a]
+		if x == nil || x.waits(now) {
+			continue
+		}
+		p, there := w.host.addrs[a]
+		duplicate := x.ours && there && p.state == Duplicate
+		if x.wanted() && (!there || duplicate) {
+			adds = append(adds, a)
+		}
+		if x.ours && there && (!x.wanted() || duplicate) {
+			removals = append(removals, a)
+		}
+		if x.wanted() && there && !duplicate {
+			x.retry = retry{} // whoever has added it
+		}
+	}
+	return adds, removals
+}
+
+// forgetGone forgets addresses that nobody needs and the host does not have, or has by itself.
+func (w *Writer) forgetGone(s scope) {
+	for a := range s.addrs {
+		x := w.addrs[a]
+		if _, there := w.host.addrs[a]; x != nil && !x.wanted() && (!there || !x.ours) {
+			delete(w.addrs, a)
+		}
+	}
+}
+
+// removeAll removes addresses. One that stays is tried again by Sweep.
+func (w *Writer) removeAll(ctx context.Context, addrs []netip.Addr) error {
+	left, err := w.perform(ctx, removing, addrs)
+	for a, why := range left {
+		w.wake(w.addrs[a].failed(why))
+		w.Log("%v; it is tried again", why)
+	}
+	return err
+}
+
+// addAll adds addresses. One that cannot be added is tried again by Sweep; if none can, and the device has none of
+// ours, netsh does not work here at all, which is an error.
+func (w *Writer) addAll(ctx context.Context, addrs []netip.Addr) error {
+	refused, err := w.perform(ctx, adding, addrs)
+	if err != nil {
+		return err
+	}
+	if len(refused) > 0 && !w.holdsAny() {
+		return fmt.Errorf("%w; the same with all %d: portald has to run as LocalSystem or as an administrator",
+			refused[addrs[0]], len(addrs))
+	}
+	for _, a := range addrs {
+		x, why := w.addrs[a], refused[a]
+		if why == nil && w.host.addrs[a].state == Duplicate {
+			why = w.obstacle(a)
+		}
+		if why == nil {
+			x.retry = retry{}
+		} else {
+			w.wake(x.failed(why))
+		}
+	}
+	return nil
+}
+
+// holdsAny tells whether the device has an address of ours.
+func (w *Writer) holdsAny() bool {
+	for a, x := range w.addrs {
+		if x.ours && w.host.addrs[a].alone {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package netsh
+
+import "os"
+
+func makeFolder(path string) error { return os.MkdirAll(path, 0o700) }

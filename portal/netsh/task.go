@@ -1,0 +1,110 @@
+package netsh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// task is what netsh does with addresses.
+type task struct {
+	verb    string
+	command func(device string, a netip.Addr) []string
+	there   bool // whether the host has the address afterwards
+}
+
+var (
+	adding   = task{"add", addCommand, true}
+	removing = task{"remove", removeCommand, false}
+)
+
+// maxSingle is how many commands get a process each, whose exit code and message are about one address.
+const maxSingle = 4
+
+// perform has netsh do a task, and returns why addresses are not as they should be afterwards. An error means that
+// netsh did not run to its end, or that the host cannot be read.
+func (w *Writer) perform(ctx context.Context, t task, addrs []netip.Addr) (map[netip.Addr]error, error) {
+	if len(addrs) == 0 {
+		return nil, nil
+	}
+	single := len(addrs) <= maxSingle
+	said, err := w.runAll(ctx, t, addrs, single)
+	if err != nil {
+		return nil, errors.Join(err, w.read()) // it may have done a part
+	}
+	if err := w.await(ctx, t, addrs, said); err != nil {
+		return nil, err
+	}
+	failed, left := map[netip.Addr]error{}, w.left(t, addrs)
+	for _, a := range left {
+		failed[a] = t.failure(a, said[a])
+	}
+	if single || len(left) == 0 {
+		return failed, nil
+	}
+	first, err := w.perform(ctx, t, left[:min(len(left), maxSingle)]) // to learn why
+	for _, a := range left[:min(len(left), maxSingle)] {
+		if failed[a] = first[a]; first[a] == nil {
+			delete(failed, a)
+		}
+	}
+	return failed, err
+}
+
+func (w *Writer) runAll(ctx context.Context, t task, addrs []netip.Addr, single bool) (map[netip.Addr]Result, error) {
+	if single {
+		return w.runEach(ctx, t, addrs)
+	}
+	return w.runScripts(ctx, t, addrs)
+}
+
+// left returns the addresses with which the task is not done.
+func (w *Writer) left(t task, addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
+		_, there := w.host.addrs[a]
+		return there == t.there
+	})
+}
+
+func (t task) failure(a netip.Addr, said Result) error {
+	if said.Code == 0 {
+		return fmt.Errorf("%s address %s: netsh ends with exit code 0, but did not do it", t.verb, a)
+	}
+	return fmt.Errorf("%s address %s: netsh ends with exit code %d: %s", t.verb, a, said.Code, said.message())
+}
+
+// How long and how often the host is looked at for what netsh claims to have done.
+const (
+	awaitFor   = 500 * time.Millisecond
+	awaitEvery = 25 * time.Millisecond
+)
+
+// await reads the host until a task is done, or for a short time. It does not wait for what netsh says it has not done.
+func (w *Writer) await(ctx context.Context, t task, addrs []netip.Addr, said map[netip.Addr]Result) error {
+	for until := time.Now().Add(awaitFor); ; {
+		if err := w.read(); err != nil {
+			return err
+		}
+		claimed := slices.ContainsFunc(w.left(t, addrs), func(a netip.Addr) bool { return said[a].Code == 0 })
+		if !claimed || time.Now().After(until) {
+			return nil
+		}
+		if err := sleep(ctx, awaitEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
