@@ -157,6 +157,9 @@ func (u *udpSocket) receive() {
 // whereTo returns the destination address and the interface of a datagram.
 func (u *udpSocket) whereTo(oob []byte) (local netip.Addr, iface int) {
 	local = u.bound.Addr()
+	if len(oob) == 0 { // Windows does not tell, and ControlMessage.Parse panics
+		return local, 0
+	}
 	var dst net.IP
 	if u.family == service.IPv6 {
 		var m ipv6.ControlMessage
