@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/portal/netsh"
+	"github.com/portald/portald/portal/netsh/netshsim"
 	"github.com/portald/portald/portal/portaltest"
 )
 
@@ -24,6 +26,10 @@ func TestRenderForCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if filepath.Base(file) == "netsh" {
+			checkNetsh(t, text)
+			return
+		}
 		if ipvs && inGuest() {
 			portaltest.Enter(t)
 		}
@@ -31,6 +37,23 @@ func TestRenderForCommands(t *testing.T) {
 			section.check(t)
 		}
 	})
+}
+
+// checkNetsh has the simulated netsh run a rendering on a host without addresses.
+func checkNetsh(t *testing.T, text string) {
+	t.Helper()
+	host := &netshsim.Memory{}
+	host.Plug(netsh.DefaultInterface, 7)
+	script := filepath.Join(t.TempDir(), "script.txt")
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, err := (&netshsim.Netsh{Host: host}).Exec(t.Context(), "-f", script)
+	interfaces, _ := host.Interfaces()
+	commands := strings.Count("\n"+text, "\ninterface ")
+	if err != nil || len(interfaces[0].Addresses) != commands {
+		t.Errorf("%d addresses after %d commands: %s %v", len(interfaces[0].Addresses), commands, said.Output, err)
+	}
 }
 
 // inGuest tells that the test runs in the virtual machine of integration/vmrun, whose kernel has IPVS.

@@ -17,6 +17,7 @@ var renderings = map[string][]string{
 	"iptables":  {"--proxy-mode=iptables"},
 	"nftables":  {"--proxy-mode=nftables", "--nodeport-addresses=0.0.0.0/0,::/0"},
 	"ipvs":      {"--proxy-mode=ipvs"},
+	"netsh":     {"--writer=netsh"},
 }
 
 // runRender is the command with a node that is here and pods that are known.

@@ -1,7 +1,7 @@
 // Package config makes the daemon's configuration from defaults, a file and the command line. The file holds a
 // KubeProxyConfiguration, which may be kube-proxy's own unchanged, and a PortaldConfiguration for what kube-proxy does
 // not have. The package knows nothing of the other parts of the daemon but some names and defaults, and reads nothing
-// but that file and the host name.
+// but that file, the host name and an environment variable of kube-proxy's.
 package config
 
 import (
@@ -29,6 +29,7 @@ type Config struct {
 	Masquerade   portal.Masquerade
 	IPVS         IPVS           // for that writer
 	ServiceCIDRs []netip.Prefix // of Service addresses, for the writer nftables
+	Interface    string         // that gets addresses of Services, for the writer netsh
 
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server

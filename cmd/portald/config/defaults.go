@@ -1,14 +1,17 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
+	"os"
 	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -24,6 +27,9 @@ const defaultMinSync = 100 * time.Millisecond
 
 // defaultMasqueradeBit is kube-proxy's.
 const defaultMasqueradeBit = 14
+
+// interfaceVariable is the environment variable of kube-proxy's userspace mode of Windows.
+const interfaceVariable = "INTERFACE_TO_ADD_SERVICE_IP"
 
 // The values of onExit.
 const (
@@ -109,6 +115,7 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) 
 	}
 	if p.Writer == writerNetsh {
 		fill(&p.OnExit, onExitRemove)
+		fill(&p.InterfaceName, cmp.Or(os.Getenv(interfaceVariable), netsh.DefaultInterface))
 	}
 	fill(&p.OnExit, onExitKernel)
 	if !anyPort(k.PortRange) {

@@ -16,8 +16,8 @@ func (d *draft) resolve() *Config {
 	sync, least := d.syncPeriods()
 	c := &Config{
 		Mode: d.serviceMode(), ProxyMode: d.proxyMode(), Writer: p.Writer, Masquerade: d.masquerade(), IPVS: d.ipvs(),
-		ServiceCIDRs: prefixes(p.ServiceCIDRs), ServiceProxyName: p.ServiceProxyName, Manifests: p.Manifests,
-		API: d.api(), NodeAddress: specific(k.BindAddress),
+		ServiceCIDRs: prefixes(p.ServiceCIDRs), Interface: p.InterfaceName, ServiceProxyName: p.ServiceProxyName,
+		Manifests: p.Manifests, API: d.api(), NodeAddress: specific(k.BindAddress),
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
 		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),

@@ -86,6 +86,8 @@ func (d *documents) noEffect(s setting) string {
 		return "the writer is " + d.portald.Writer + ", which uses " + d.masquerades() + "." + name
 	case group == modeIPVS && !strings.HasSuffix(name, "yncPeriod") && d.portald.Writer != modeIPVS:
 		return "for the writer ipvs only; the writer is " + d.portald.Writer
+	case s.path == "interfaceName" && d.portald.Writer != writerNetsh:
+		return "for the writer netsh only; the writer is " + d.portald.Writer
 	case s.path == "serviceCIDRs" && d.portald.Writer != modeNFTables:
 		return "for the writer nftables only; the writer is " + d.portald.Writer
 	}

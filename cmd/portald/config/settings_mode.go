@@ -1,5 +1,7 @@
 package config
 
+import "github.com/portald/portald/portal/netsh"
+
 // modeSettings select the mode and the writer of rules, and configure the kernel's part.
 func modeSettings() []setting {
 	const (
@@ -16,6 +18,9 @@ func modeSettings() []setting {
 		{portald, "writer", "writer", atStart, oneOf(modeIPTables, modeNFTables, modeIPVS, writerNetsh),
 			"`WRITER` of the rules: iptables, nftables or ipvs, on Windows netsh; default: that of the mode, in userspace " +
 				"iptables or netsh"},
+		{portald, "interfaceName", "interface-name", atStart, optional(notBlank),
+			"`NAME` of the interface that gets the addresses of Services; for the writer netsh. Default: that in the " +
+				"environment variable " + interfaceVariable + ", or " + netsh.DefaultInterface},
 		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", atStart, between(0, 31), bit + ipt},
 		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", atStart, nil, all + ipt},
 		{kubeProxy, "nftables.masqueradeBit", "", atStart, between(0, 31), bit + nft},

@@ -85,3 +85,27 @@ func TestFlagsWithoutEffectOnWindows(t *testing.T) {
 		}
 	}
 }
+
+// The interface is that of the setting, of kube-proxy's variable, or kube-proxy's default.
+func TestInterfaceName(t *testing.T) {
+	expect := func(want string, args ...string) {
+		t.Helper()
+		c, _, err := completeOn(t, "windows", append([]string{"--kubeconfig=x"}, args...)...)
+		check(t, err)
+		if c.Interface != want {
+			t.Errorf("%q: interface %q, want %q", args, c.Interface, want)
+		}
+	}
+	t.Setenv("INTERFACE_TO_ADD_SERVICE_IP", "")
+	expect("vEthernet (HNS Internal NIC)")
+	t.Setenv("INTERFACE_TO_ADD_SERVICE_IP", "Ethernet 2")
+	expect("Ethernet 2")
+	expect("vEthernet (nat)", "--interface-name=vEthernet (nat)")
+
+	c, warnings, err := completeOn(t, "linux", "--kubeconfig=x", "--interface-name=eth0")
+	check(t, err)
+	want := "--interface-name has no effect: for the writer netsh only"
+	if len(warnings) != 1 || !strings.Contains(warnings[0], want) {
+		t.Errorf("%+v, warnings %q, want %q", c.Interface, warnings, want)
+	}
+}

@@ -51,6 +51,8 @@ type PortaldConfiguration struct {
 	// writer is what holds the rules that lead to listeners and endpoints: iptables, nftables or ipvs. Left out: as mode
 	// says, with userspace iptables.
 	Writer string `json:"writer,omitempty"`
+	// interfaceName is the interface that the writer netsh adds the addresses of Services to.
+	InterfaceName string `json:"interfaceName,omitempty"`
 	// ipvs is for that writer.
 	IPVS IPVSConfiguration `json:"ipvs,omitzero"`
 	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, nobody answers at those

@@ -55,19 +55,20 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 
 // newPlan returns a dataplane that listens nowhere.
 func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *dataplane.Dataplane {
-	listeners := userspace.NewPlan(cfg.ProxyPorts)
-	if writers.Direct(cfg) {
-		listeners = userspace.NewDirectPlan()
-	}
-	return dataplane.New(dataplane.Options{
-		Writer: w, Userspace: listeners, Mode: cfg.Mode, Kernel: kernel.New(kernel.Options{Node: cfg.NodeName}),
+	options := dataplane.Options{
+		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts), Mode: cfg.Mode,
+		Kernel: kernel.New(kernel.Options{Node: cfg.NodeName}),
 		Contested: func(c portal.Conflict) {
 			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
 		Aside: func(n dataplane.News) {
 			log.WithError(n.Err).Warnf("%s cannot be served as configured", n.Name.Label())
 		},
-	})
+	}
+	if writers.Direct(cfg) {
+		options.Userspace, options.Kernel = userspace.NewDirectPlan(), nil
+	}
+	return dataplane.New(options)
 }
 
 // desired is a portal.Writer that keeps what it is to write.

@@ -8,17 +8,14 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/proxy/service"
 )
 
 // Cleanup removes the rules that any run of portald left on the host, in whatever mode.
 func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
 	if Direct(cfg) {
-		w, err := New(cfg, Deps{Log: log})
-		if err != nil {
-			return err
-		}
-		return w.Cleanup(ctx)
+		return netsh.Remove(ctx, netshOptions(cfg, Deps{Log: log}))
 	}
 	commands := commandVariants()
 	if cfg.IPTablesVariant != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
+	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/portal/nftables"
 )
 
@@ -22,6 +23,8 @@ func Render(cfg *config.Config, d Deps, portals []portal.Portal, open map[portal
 		others := slices.DeleteFunc(slices.Clone(portals), isSpread)
 		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, d), others, open)
 		return append(servers, rules...), errors.Join(err, err2)
+	case Netsh:
+		return netsh.Render(netshOptions(cfg, d), portals)
 	default:
 		return iptables.Render(iptablesOptions(cfg, names, d), portals, open)
 	}

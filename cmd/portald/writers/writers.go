@@ -54,7 +54,7 @@ func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
 	case IPVS:
 		return newIPVS(cfg, names, d)
 	case Netsh:
-		return newNetsh(cfg, d)
+		return netsh.New(netshOptions(cfg, d))
 	}
 	w, err := iptables.New(iptablesOptions(cfg, NamesOf(cfg), d))
 	if err != nil {
