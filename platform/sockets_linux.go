@@ -2,6 +2,7 @@ package platform
 
 import (
 	"net/netip"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -53,11 +54,43 @@ func as4(addr netip.Addr) [4]byte {
 // Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. 0 bytes
 // without an error are the end of the stream.
 func Receive(fd uintptr, buf []byte) (n int, urgent bool, err error) {
-	if at, err := unix.IoctlGetInt(int(fd), unix.SIOCATMARK); err == nil && at != 0 {
+	if atMark(fd) {
 		buf, urgent = buf[:1], true
 	}
-	n, err = unix.Read(int(fd), buf) // which does not block: no socket of package net does
-	return max(n, 0), urgent && n == 1, err
+	n, err = transfer(unix.SYS_RECVFROM, fd, buf, unix.MSG_DONTWAIT)
+	return n, urgent && n == 1, err
+}
+
+// Send writes to a TCP socket without blocking, the last byte as urgent if it is to be.
+func Send(fd uintptr, b []byte, urgent bool) (n int, err error) {
+	flags := unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	if urgent {
+		flags |= unix.MSG_OOB
+	}
+	return transfer(unix.SYS_SENDTO, fd, b, flags)
+}
+
+// atMark tells whether the next byte to be read is an urgent one.
+func atMark(fd uintptr) bool {
+	var at int32
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCATMARK, uintptr(unsafe.Pointer(&at)))
+	return errno == 0 && at != 0
+}
+
+// transfer receives or sends. The scheduler is not told, since the call returns at once: in a process that is idle
+// between two messages it would start its monitor thread for each of them.
+func transfer(call, fd uintptr, b []byte, flags int) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			uintptr(flags), 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
 }
 
 // PendingError takes the pending error of a socket, nil if there is none.
@@ -67,9 +100,4 @@ func PendingError(fd uintptr) error {
 		return err
 	}
 	return unix.Errno(errno)
-}
-
-// SendUrgent writes one byte to a TCP socket as its urgent one, without blocking.
-func SendUrgent(fd uintptr, b []byte) error {
-	return unix.Sendto(int(fd), b, unix.MSG_OOB|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 }

@@ -21,7 +21,7 @@ func openEpoll(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error)
 func engineHost() goroutine.Host {
 	return goroutine.Host{
 		Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
-		Interface: epoll.Interface, Receive: platform.Receive, SendUrgent: platform.SendUrgent, Error: platform.PendingError,
+		Interface: epoll.Interface, Receive: platform.Receive, Send: platform.Send, Error: platform.PendingError,
 	}
 }
 

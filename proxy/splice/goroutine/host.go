@@ -22,8 +22,8 @@ type Host struct {
 	// Error returns and clears the pending error of a TCP socket (SO_ERROR). Without it, a reset by a peer that has
 	// already sent FIN is noticed only when bytes are sent to that peer.
 	Error func(fd uintptr) error
-	// SendUrgent writes one byte to a TCP socket as its urgent one, without blocking.
-	SendUrgent func(fd uintptr, b []byte) error
+	// Send writes to a TCP socket without blocking, the last byte as its urgent one if it is to be. It comes with Receive.
+	Send func(fd uintptr, b []byte, urgent bool) (n int, err error)
 }
 
 // control calls call with the descriptor of a socket.

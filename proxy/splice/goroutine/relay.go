@@ -1,7 +1,7 @@
 package goroutine
 
 import (
-	"errors"
+	"cmp"
 	"io"
 	"net"
 	"sync"
@@ -33,12 +33,17 @@ const (
 // direction carries bytes from one socket to the other, on a goroutine of its own.
 type direction struct {
 	c        *conn
-	from, to splice.Side
-	src, dst *net.TCPConn
-	in, out  *atomic.Int64
-	full     int // buffers in a row that were
-	raw      syscall.RawConn
+	from, to end
+	full     int  // buffers in a row that were
 	urgent   bool // the byte in hand is its sender's urgent one
+}
+
+// end is one end of a direction.
+type end struct {
+	side  splice.Side
+	tcp   *net.TCPConn
+	raw   syscall.RawConn
+	bytes *atomic.Int64 // that were read from it, or written to it
 }
 
 // carry starts the direction from the endpoint and runs the one from the client itself.
@@ -47,10 +52,12 @@ func (c *conn) carry(header []byte) {
 	endpoint, early := c.endpoint, c.early
 	c.mu.Unlock()
 	t := c.Traffic()
-	up := direction{c: c, from: splice.Client, to: splice.Endpoint, src: c.client, dst: endpoint, in: &t.FromClient,
-		out: &t.ToEndpoint}
-	down := direction{c: c, from: splice.Endpoint, to: splice.Client, src: endpoint, dst: c.client, in: &t.FromEndpoint,
-		out: &t.ToClient}
+	fromClient, _ := c.client.SyscallConn()
+	fromEndpoint, _ := endpoint.SyscallConn()
+	up := direction{c: c, from: end{splice.Client, c.client, fromClient, &t.FromClient},
+		to: end{splice.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}}
+	down := direction{c: c, from: end{splice.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
+		to: end{splice.Client, c.client, fromClient, &t.ToClient}}
 	if header != nil {
 		if _, err := endpoint.Write(header); err != nil {
 			c.broken(splice.Endpoint, err)
@@ -63,7 +70,6 @@ func (c *conn) carry(header []byte) {
 
 // run copies until EOF or a socket error.
 func (d *direction) run(early chan load) {
-	d.raw, _ = d.src.SyscallConn()
 	if early != nil {
 		l := <-early
 		if !d.pass(l) {
@@ -89,9 +95,9 @@ func (d *direction) pass(l load) bool {
 	if l.n > 0 {
 		d.count(int64(l.n))
 		n, err := d.send(l.buf[:l.n])
-		d.out.Add(int64(n))
+		d.to.bytes.Add(int64(n))
 		if err != nil {
-			d.c.broken(d.to, err)
+			d.c.broken(d.to.side, err)
 			return false
 		}
 		if d.full++; l.n < bufferSize {
@@ -103,7 +109,7 @@ func (d *direction) pass(l load) bool {
 		d.end()
 		return false
 	case l.err != nil:
-		d.c.broken(d.from, l.err)
+		d.c.broken(d.from.side, l.err)
 		return false
 	}
 	return true
@@ -113,7 +119,7 @@ func (d *direction) pass(l load) bool {
 func (d *direction) count(n int64) {
 	now := d.c.e.core.Now()
 	d.c.moved.Store(int64(now))
-	if d.in.Add(n) == n && d.from == splice.Endpoint {
+	if d.from.bytes.Add(n) == n && d.from.side == splice.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)
 			return splice.Step{}
@@ -124,9 +130,9 @@ func (d *direction) count(n int64) {
 // end forwards EOF as a half-close, and then waits for a reset by the sender.
 func (d *direction) end() {
 	more := d.c.do(func(now time.Duration) splice.Step {
-		s := d.c.EOF(d.from, now)
+		s := d.c.EOF(d.from.side, now)
 		if s.Kind == splice.StepHalfClose {
-			_ = d.dst.CloseWrite() // broken: its own direction says so
+			_ = d.to.tcp.CloseWrite() // broken: its own direction says so
 		}
 		return s
 	})
@@ -135,12 +141,12 @@ func (d *direction) end() {
 		return
 	}
 	var pending error
-	err := d.raw.Read(func(fd uintptr) bool {
+	err := d.from.raw.Read(func(fd uintptr) bool {
 		pending = ask(fd)
 		return pending != nil
 	})
 	if err == nil {
-		d.c.broken(d.from, pending)
+		d.c.broken(d.from.side, pending)
 	}
 }
 
@@ -149,13 +155,13 @@ func (d *direction) read() (l load) {
 	receive := d.c.e.host.Receive
 	if receive == nil {
 		l.buf = takeBuffer()
-		l.n, l.err = d.src.Read(l.buf[:])
+		l.n, l.err = d.from.tcp.Read(l.buf[:])
 		return l
 	}
-	err := d.raw.Read(func(fd uintptr) bool {
+	err := d.from.raw.Read(func(fd uintptr) bool {
 		l.buf = takeBuffer()
 		l.n, d.urgent, l.err = receive(fd, l.buf[:])
-		if errors.Is(l.err, syscall.EAGAIN) {
+		if l.err == syscall.EAGAIN {
 			buffers.Put(l.buf)
 			return false
 		}
@@ -172,23 +178,25 @@ func (d *direction) read() (l load) {
 
 // send writes b, as urgent data if it was received as such.
 func (d *direction) send(b []byte) (n int, err error) {
-	if !d.urgent {
-		return d.dst.Write(b)
+	send := d.c.e.host.Send
+	if send == nil {
+		return d.to.tcp.Write(b)
 	}
+	urgent := d.urgent
 	d.urgent = false
-	raw, err := d.dst.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var sent error
-	err = raw.Write(func(fd uintptr) bool {
-		sent = d.c.e.host.SendUrgent(fd, b)
-		return !errors.Is(sent, syscall.EAGAIN)
+	failed := d.to.raw.Write(func(fd uintptr) bool {
+		for n < len(b) && err == nil {
+			var sent int
+			sent, err = send(fd, b[n:], urgent)
+			n += sent
+		}
+		if err == syscall.EAGAIN {
+			err = nil
+			return false
+		}
+		return true
 	})
-	if err = errors.Join(err, sent); err != nil {
-		return 0, err
-	}
-	return len(b), nil
+	return n, cmp.Or(failed, err)
 }
 
 // splice copies bulk with io.Copy. It returns false when the direction has ended. A short copy means EOF or an urgent
@@ -200,13 +208,13 @@ func (d *direction) splice() bool {
 		return d.pass(d.read())
 	}
 	account.ResizePipe(splice.MaxPipePages - pages) // that of package net has 1 MiB
-	_ = d.src.SetReadDeadline(time.Now().Add(spliceTime))
-	n, err := d.dst.ReadFrom(&io.LimitedReader{R: d.src, N: spliceBytes})
-	_ = d.src.SetReadDeadline(time.Time{})
+	_ = d.from.tcp.SetReadDeadline(time.Now().Add(spliceTime))
+	n, err := d.to.tcp.ReadFrom(&io.LimitedReader{R: d.from.tcp, N: spliceBytes})
+	_ = d.from.tcp.SetReadDeadline(time.Time{})
 	account.GivePipe(splice.MaxPipePages)
 	if n > 0 {
 		d.count(n)
-		d.out.Add(n)
+		d.to.bytes.Add(n)
 	}
 	if n < spliceBytes {
 		d.full = 0
@@ -220,9 +228,9 @@ func (d *direction) splice() bool {
 
 // broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.
 func (d *direction) broke() splice.Side {
-	_ = d.src.SetReadDeadline(time.Now().Add(time.Millisecond))
-	if _, err := d.src.Read(make([]byte, 1)); err != nil && !deadlinePassed(err) {
-		return d.from
+	_ = d.from.tcp.SetReadDeadline(time.Now().Add(time.Millisecond))
+	if _, err := d.from.tcp.Read(make([]byte, 1)); err != nil && !deadlinePassed(err) {
+		return d.from.side
 	}
-	return d.to
+	return d.to.side
 }

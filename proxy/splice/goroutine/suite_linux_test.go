@@ -14,7 +14,7 @@ func TestSuiteOnLinux(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{
 		Open: goroutine.Open(goroutine.Host{
 			Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
-			Interface: epoll.Interface, Receive: platform.Receive, SendUrgent: platform.SendUrgent,
+			Interface: epoll.Interface, Receive: platform.Receive, Send: platform.Send,
 			Error: platform.PendingError,
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
