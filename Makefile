@@ -27,7 +27,7 @@ VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio 
 DEPLOY_NEEDS := shellcheck=shellcheck jq=jq promtool=prometheus
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo kubetest test test-ipvs check-deploy lint bench fuzz clean
+.PHONY: help build demo kubetest test test-ipvs test-windows check-deploy lint bench fuzz clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -61,6 +61,9 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration/modes
+
+test-windows:  ## the tests of the Windows build, by Wine
+	@GO=$(GO) .ci/test-windows
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)

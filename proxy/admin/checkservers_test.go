@@ -52,7 +52,8 @@ func eventually(t *testing.T, url string, code int, text string) {
 // answerOf is 0 when the connection is refused.
 func answerOf(client http.Client, url string) (int, string) {
 	resp, err := client.Get(url)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	const windowsRefused = syscall.Errno(10061) // WSAECONNREFUSED
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windowsRefused) {
 		return 0, ""
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ func observe(m *Metrics, r *splice.Record) { m.Observer(r.Service, nil).Observe(
 // exercised returns metrics of which every one has been used.
 func exercised(t *testing.T) *Metrics {
 	m := NewMetrics("IPv4", "IPv6")
-	l, _ := logTo(t, filepath.Join(t.TempDir(), "log"), 0)
+	l, _ := logTo(t, "-", 0)
 	m.WatchLog(l)
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
 	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })

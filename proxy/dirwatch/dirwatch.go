@@ -14,6 +14,7 @@ type Watcher struct {
 	Lost   <-chan error          // events were lost
 
 	watcher *fsnotify.Watcher      // nil: the host refused
+	queue   *queue                 // between it and the channels
 	dirs    map[string]os.FileInfo // that are watched
 	refused func(error)            // nil: was called
 }
@@ -26,13 +27,15 @@ func New(refused func(error)) *Watcher {
 		w.refuse(err)
 		return w
 	}
-	w.watcher, w.Events, w.Lost = watcher, watcher.Events, watcher.Errors
+	w.watcher, w.queue = watcher, startQueue(watcher.Events, watcher.Errors)
+	w.Events, w.Lost = w.queue.events, w.queue.lost
 	return w
 }
 
 // Close ends watching.
 func (w *Watcher) Close() {
 	if w.watcher != nil {
+		w.queue.close()
 		_ = w.watcher.Close() // nothing depends on it any more
 	}
 }
@@ -50,7 +53,7 @@ func (w *Watcher) Add(dir string) {
 	if w.watcher == nil {
 		return
 	}
-	info, err := os.Stat(dir)
+	info, err := statDir(dir)
 	before := w.dirs[dir]
 	if err == nil && before != nil && os.SameFile(before, info) {
 		return
@@ -67,4 +70,14 @@ func (w *Watcher) Add(dir string) {
 		return
 	}
 	w.dirs[dir] = info
+}
+
+// statDir is os.Stat. On Windows that leaves out which directory it is: the first SameFile would look for it, by the
+// path, when another may be there.
+func statDir(dir string) (os.FileInfo, error) {
+	info, err := os.Stat(dir)
+	if err == nil {
+		os.SameFile(info, info)
+	}
+	return info, err
 }

@@ -44,7 +44,8 @@ func (f *file) stale() bool {
 	return !os.SameFile(f.info, info) || f.info.Size() != info.Size() || !f.info.ModTime().Equal(info.ModTime())
 }
 
-// statFile returns the info of a regular file behind symbolic links; nil if there is none.
+// statFile returns the info of a regular file behind symbolic links; nil if there is none. On Windows os.Stat leaves
+// out which file it is: the first SameFile would look for it, by the path, when another may be there.
 func statFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,5 +54,6 @@ func statFile(path string) (fs.FileInfo, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, err
 	}
+	os.SameFile(info, info)
 	return info, nil
 }

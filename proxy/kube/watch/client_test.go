@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,6 +27,8 @@ func TestNewClientRefuses(t *testing.T) {
 	broken, empty := filepath.Join(t.TempDir(), "broken"), filepath.Join(t.TempDir(), "empty")
 	check(t, os.WriteFile(broken, []byte("apiVersion: v1\nclusters: x\n"), 0o600))
 	check(t, os.WriteFile(empty, nil, 0o600))
+	_, missing := os.Stat("/nowhere/config")
+	missing = errors.Unwrap(missing) // without operation and path: in the words of the host
 	for _, c := range []struct {
 		name string
 		opts ClientOptions
@@ -34,7 +37,7 @@ func TestNewClientRefuses(t *testing.T) {
 		{"no pod", ClientOptions{}, []string{"find the API server: this is not a pod",
 			"name a kubeconfig, or the server's URL"}},
 		{"no file", ClientOptions{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ",
-			"no such file"}},
+			missing.Error()}},
 		{"broken", ClientOptions{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
 		{"empty", ClientOptions{Kubeconfig: empty},
 			[]string{"read kubeconfig " + empty + ": it names no cluster; write one"}},
