@@ -25,6 +25,8 @@ VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio 
 	iptables=iptables ip=iproute2 ipset=ipset ipvsadm=ipvsadm conntrack=conntrack
 
 DEPLOY_NEEDS := shellcheck=shellcheck jq=jq promtool=prometheus
+# PowerShell's grammar, for systems without PowerShell.
+GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo kubetest test test-ipvs test-windows check-deploy lint bench fuzz clean
@@ -69,7 +71,8 @@ check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)
 	@ln -sfn kubetest $(BIN)/kubectl
 	@made=$$(GO=$(GO) .ci/tool helm helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)) && ln -sfn "$$made" $(BIN)/helm
-	PATH=$(abspath $(BIN)):$$PATH PORTALD=$(abspath $(BIN)/portald) deploy/check
+	@command -v npm >/dev/null || exit 0; made=$$(.ci/modules $(GRAMMAR)) && ln -sfn "$$made" $(BIN)/grammar
+	PATH=$(abspath $(BIN)):$$PATH PORTALD=$(abspath $(BIN)/portald) GRAMMAR=$(abspath $(BIN)/grammar) deploy/check
 
 # U1000 is left out on windows: much of what both systems compile is called on Linux alone.
 lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows

@@ -99,13 +99,14 @@ func allow(b *apibed.Bed, user string, resources ...string) {
 const (
 	replaceFolder, replaceIn = "../../deploy/kustomize/replace", "kube-system"
 	besideFolder, besideIn   = "../../deploy/kustomize/beside", "portald"
+	windowsFolder            = "../../deploy/windows"
 )
 
 // asDeployed applies the manifests of deploy to the API server and runs portald accordingly: with their configuration,
 // in-cluster access, ServiceAccount and capabilities.
 func asDeployed(b *apibed.Bed) {
 	b.API.Namespace(b, besideIn) // a dry run does not create the namespace that the other objects need
-	for _, folder := range []string{replaceFolder, besideFolder} {
+	for _, folder := range []string{replaceFolder, besideFolder, windowsFolder} {
 		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
 	}
 	kubectl(b, "apply", "-k", replaceFolder)
