@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// private is full access for LocalSystem and administrators, here and below, and none for others.
+// private is full access for LocalSystem and administrators, here and below, and none for others. P: what the folder
+// above grants is not inherited. %ProgramData% lets every user make files.
 const private = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
-// makeFolder makes a folder that only administrators can look into. One that is there already must be theirs.
+// makeFolder makes a folder that only administrators can use, or sees that the one which is there is such a folder.
 func makeFolder(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -29,27 +30,93 @@ func makeFolder(path string) error {
 	attributes := windows.SecurityAttributes{SecurityDescriptor: access}
 	attributes.Length = uint32(unsafe.Sizeof(attributes))
 	if err = windows.CreateDirectory(name, &attributes); errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
-		return checkOwner(path)
+		return takeFolder(path, access)
 	}
 	return err
 }
 
-// checkOwner refuses a folder that another user has made, who could change what is written there.
-func checkOwner(path string) error {
-	security, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+// takeFolder restricts a folder of the administrators that inherits its access list. One with a list of its own keeps
+// that: administrators have chosen it.
+func takeFolder(path string, access *windows.SECURITY_DESCRIPTOR) error {
+	folder, err := openItself(path, windows.READ_CONTROL|windows.WRITE_DAC)
 	if err != nil {
 		return err
+	}
+	defer windows.CloseHandle(folder)
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(folder, &info); err != nil {
+		return err
+	}
+	const kind = windows.FILE_ATTRIBUTE_DIRECTORY | windows.FILE_ATTRIBUTE_REPARSE_POINT
+	if info.FileAttributes&kind != windows.FILE_ATTRIBUTE_DIRECTORY {
+		return fmt.Errorf("%s is a file or a link and not a folder: remove it", path)
+	}
+	security, err := checkAccess(path, folder)
+	if err != nil {
+		return err
+	}
+	if control, _, err := security.Control(); err != nil || control&windows.SE_DACL_PROTECTED != 0 {
+		return err
+	}
+	list, _, err := access.DACL()
+	if err != nil {
+		return err
+	}
+	return windows.SetSecurityInfo(folder, windows.SE_FILE_OBJECT,
+		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil)
+}
+
+// checkFile refuses a file that another user has made, before the folder was restricted. It is no error that there is
+// none.
+func checkFile(path string) error {
+	file, err := openItself(path, windows.READ_CONTROL)
+	if errors.Is(err, windows.ERROR_FILE_NOT_FOUND) || errors.Is(err, windows.ERROR_PATH_NOT_FOUND) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(file)
+	_, err = checkAccess(path, file)
+	return err
+}
+
+// openItself opens a file or folder, and of a link the link.
+func openItself(path string, access uint32) (windows.Handle, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	const flags = windows.FILE_FLAG_BACKUP_SEMANTICS | windows.FILE_FLAG_OPEN_REPARSE_POINT
+	file, err := windows.CreateFile(name, access|windows.FILE_READ_ATTRIBUTES, share, nil, windows.OPEN_EXISTING, flags, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// checkAccess returns the access list of a file. An owner can always change that list, and must not be another user.
+func checkAccess(path string, file windows.Handle) (*windows.SECURITY_DESCRIPTOR, error) {
+	security, err := windows.GetSecurityInfo(file, windows.SE_FILE_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return nil, fmt.Errorf("read who may use %s: %w", path, err)
 	}
 	owner, _, err := security.Owner()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read the owner of %s: %w", path, err)
 	}
 	me, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read the user that portald runs as: %w", err)
 	}
+	return security, checkOwner(path, owner, me.User.Sid)
+}
+
+func checkOwner(path string, owner, me *windows.SID) error {
 	if owner.IsWellKnown(windows.WinLocalSystemSid) || owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) ||
-		owner.Equals(me.User.Sid) {
+		owner.Equals(me) {
 		return nil
 	}
 	return fmt.Errorf("%s belongs to %s, which is neither LocalSystem nor the administrators: remove it", path, owner)

@@ -30,6 +30,9 @@ func (w *Writer) stateFile() string { return filepath.Join(w.State, "addresses.j
 
 // readState reads a file; the zero state if there is none.
 func readState(path string) (s state, err error) {
+	if err := checkFile(path); err != nil {
+		return state{}, err
+	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return state{}, nil
