@@ -35,7 +35,7 @@ var arrows = map[string][]string{
 	"portal/nftables/nfnl":   {},
 	"portal/nftables":        {"portal", "portal/writer", "portal/nftables/nfnl", "proxy/service"},
 	"portal/ipvs":            {"portal", "portal/writer", "proxy/service", "platform"},
-	"portal/netsh":           {"portal", "portal/writer", "proxy/service"},
+	"portal/netsh":           {"platform", "portal", "portal/writer", "proxy/service"},
 	"portal/netsh/netshsim":  {},
 	"portal/portaltest":      {"portal", "proxy/service"},
 	"cmd/portald/config": {"platform", "portal", "portal/netsh", "proxy/dirwatch", "proxy/service", "proxy/splice",
@@ -47,7 +47,8 @@ var arrows = map[string][]string{
 		"proxy/service", "proxy/splice", "proxy/splice/epoll", "proxy/splice/goroutine", "proxy/userspace"},
 	"proxy/splice/splicetest": {
 		"portal/portaltest", "proxy/service", "proxy/splice"},
-	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers"},
+	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers", "platform", "platform/winservice",
+		"portal/netsh"},
 }
 
 // rooms lists which packages may import each third-party module. Tests, and integration, which is not part of the
@@ -61,8 +62,8 @@ var rooms = map[string][]string{
 	"github.com/moby/ipvs":                {"portal/ipvs"},
 	"github.com/prometheus/client_golang": {"proxy/admin"},
 	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers",
-		"proxy", "proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/watch",
-		"proxy/userspace"},
+		"platform/winservice", "proxy", "proxy/admin", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate",
+		"proxy/kube/watch", "proxy/userspace"},
 	"github.com/spf13/cobra":         {"cmd/portald"},
 	"github.com/spf13/pflag":         {"cmd/portald/config"},
 	"github.com/vishvananda/netlink": {"platform", "portal/ipvs", "portal/portaltest"},

@@ -19,14 +19,14 @@ func main() {
 	defer stop()
 	if err := root().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "portald:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
 // root is the command without a name, which runs the daemon, with all others.
 func root() *cobra.Command {
 	cmd := runCommand()
-	cmd.AddCommand(renderCommand(), cleanupCommand(), configCommand())
+	cmd.AddCommand(renderCommand(), cleanupCommand(), configCommand(), serviceCommand())
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	return cmd
 }
@@ -39,15 +39,20 @@ func addFlags(cmd *cobra.Command, sections []config.Section) {
 	cmd.SetHelpFunc(help(sections))
 }
 
-// complete returns the configuration that flags make, and its logger, after logging the configuration's warnings.
+// complete returns the configuration that flags make, and its logger to standard error, after logging the
+// configuration's warnings.
 func complete(flags *config.Flags) (*config.Config, *logrus.Logger, error) {
 	cfg, warnings, err := flags.Complete()
 	if err != nil {
 		return nil, nil, err
 	}
 	log := cfg.NewLogger(os.Stderr)
+	warn(log, warnings)
+	return cfg, log, nil
+}
+
+func warn(log *logrus.Logger, warnings []string) {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	return cfg, log, nil
 }

@@ -32,19 +32,36 @@ func runCommand() *cobra.Command {
 
 // run runs the daemon, unless flags ask for something else.
 func run(ctx context.Context, flags *config.Flags) error {
-	cfg, log, err := complete(flags)
+	switch {
+	case flags.WriteTo != "" || flags.Cleanup || flags.InitOnly:
+		return runOnce(ctx, flags)
+	case flags.AsService():
+		return runAsService(flags)
+	}
+	cfg, warnings, err := flags.Complete()
 	if err != nil {
 		return err
 	}
+	log, closeLog, err := openLog(cfg, warnings)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	return daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{})
+}
+
+// runOnce does what flags ask for in place of the daemon.
+func runOnce(ctx context.Context, flags *config.Flags) error {
+	cfg, log, err := complete(flags)
 	switch {
+	case err != nil:
+		return err
 	case flags.WriteTo != "":
 		return cfg.Write(flags.WriteTo)
 	case flags.Cleanup:
 		return writers.Cleanup(ctx, cfg, log)
-	case flags.InitOnly:
-		return initOnly(cfg, log)
 	}
-	return daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{})
+	return initOnly(cfg, log)
 }
 
 // initOnly prepares the host for a daemon with fewer rights. A kernel without a conntrack table yet has nothing to set:

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/portald/portald/platform"
 )
 
 // The names of files that are there for a moment, for os.CreateTemp and filepath.Glob.
@@ -30,7 +32,7 @@ func (w *Writer) stateFile() string { return filepath.Join(w.State, "addresses.j
 
 // readState reads a file; the zero state if there is none.
 func readState(path string) (s state, err error) {
-	if err := checkFile(path); err != nil {
+	if err := platform.CheckFile(path); err != nil {
 		return state{}, err
 	}
 	text, err := os.ReadFile(path)
@@ -72,7 +74,7 @@ func (w *Writer) load(ctx context.Context) error {
 	if w.loaded {
 		return nil
 	}
-	if err := makeFolder(w.State); err != nil {
+	if err := platform.MakeFolder(w.State); err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
 	saved, err := readState(w.stateFile())

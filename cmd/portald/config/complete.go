@@ -48,6 +48,16 @@ func (f *Flags) Complete() (cfg *Config, warnings []string, err error) {
 	return cfg, d.warnings, nil
 }
 
+// AsService tells whether the daemon is to run as a service of Windows, even if the configuration has mistakes.
+func (f *Flags) AsService() bool {
+	d := newDraft(f.values.system)
+	if text, err := os.ReadFile(f.File); err == nil {
+		d.use(load(f.File, text))
+	}
+	d.overlay(f)
+	return d.isService()
+}
+
 // use starts from the contents of a file.
 func (d *draft) use(f *file) {
 	d.file, d.kubeProxy, d.portald = f, f.kubeProxy, f.portald

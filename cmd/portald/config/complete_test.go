@@ -67,7 +67,7 @@ func defaultConfig() *Config {
 		Masquerade: portal.Masquerade{Mark: 0x4000}, IPVS: IPVS{Scheduler: "rr"},
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
 		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
-		ConnectionLog: ConnectionLog{Format: "text"}, LogFormat: "text", UDPSessions: 4096, Engine: "auto",
+		ConnectionLog: ConnectionLog{Format: "text"}, LogPath: "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},

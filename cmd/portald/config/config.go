@@ -43,6 +43,7 @@ type Config struct {
 	DetectLocal        DetectLocal
 
 	ConnectionLog ConnectionLog
+	LogPath       string // of the daemon's own log; "-" for standard error
 	LogFormat     string // text or json
 	UDPSessions   int    // of one service port
 	UDPTotal      int    // of all; 0: half the ports that the kernel chooses from

@@ -5,12 +5,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
@@ -40,6 +42,7 @@ const (
 // setDefaults sets fields that are not set.
 func (d *documents) setDefaults() {
 	d.portald.setDefaults(&d.kubeProxy, d.system)
+	fill(&d.portald.Log.Path, logPath(d.isService()))
 	d.kubeProxy.setDefaults()
 }
 
@@ -58,6 +61,14 @@ func fillOptional[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
+}
+
+// logPath is where the log is by default: a service has no standard error.
+func logPath(service bool) string {
+	if service {
+		return filepath.Join(platform.DataDir(), "portald.log")
+	}
+	return "-"
 }
 
 // setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.

@@ -42,7 +42,7 @@ func hostTopics() []string { return []string{titleHost, titleLog} }
 
 const (
 	titleHost = "The host"
-	titleLog  = "The daemon's own log, on standard error"
+	titleLog  = "The daemon's own log"
 )
 
 // settings are those of all topics.
@@ -55,9 +55,9 @@ func settings() []setting {
 }
 
 // beatsFile tells whether a flag overrides a document in the file: kube-proxy's own flags do not, with the same
-// exceptions as in kube-proxy.
+// exceptions as in kube-proxy, and the one that the service control manager runs the daemon with.
 func (s setting) beatsFile() bool {
-	return s.doc == portald || s.path == "hostnameOverride" || strings.HasPrefix(s.path, "logging.")
+	return s.doc == portald || s.path == "hostnameOverride" || s.path == asService || strings.HasPrefix(s.path, "logging.")
 }
 
 // plainText is the text without backquotes.

@@ -6,7 +6,7 @@ func unusedSettings() []setting {
 	const (
 		noGates   = "portald has no feature gates"
 		noBuffer  = "lines are not buffered"
-		oneStream = "all lines are written to standard error"
+		oneStream = "all lines are written to one file"
 		noHNS     = "for HNS, which portald does not program"
 	)
 	return []setting{
@@ -30,6 +30,5 @@ func unusedSettings() []setting {
 		{kubeProxy, "winkernel.rootHnsEndpointName", "root-hnsendpoint-name", ignored, nil, noHNS},
 		{kubeProxy, "winkernel.forwardHealthCheckVip", "forward-healthcheck-vip", ignored, nil,
 			noHNS + "; health checks have a port of their own"},
-		{kubeProxy, "windowsRunAsService", "windows-service", ignored, nil, "portald cannot run as a Windows service yet"},
 	}
 }

@@ -64,6 +64,13 @@ func usedTopics() []topic {
 					"both"},
 		}},
 		{"The kernel, written at start", kernelSettings()},
+		{"The process", []setting{
+			{kubeProxy, asService, "windows-service", atStart, nil,
+				"run as a service of Windows, started by the service control manager; portald service install sets it"},
+			{portald, "log.path", "log-file", atStart, nil,
+				"`FILE`, - for standard error; it is renamed to FILE.1 when it has 100 MiB. Default: -, as a service of " +
+					"Windows %ProgramData%\\portald\\portald.log"},
+		}},
 		{titleLog, []setting{
 			{portald, "log.format", "log-format", atStart, optional(oneOf("text", "json")),
 				"`FORMAT`: text or json; default: that of --logging-format"},

@@ -8,8 +8,14 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
+// asService is the path of kube-proxy's setting of a service of Windows.
+const asService = "windowsRunAsService"
+
 // windows is the system that has neither a mode of the kernel nor one of the writers of rules.
 const windows = "windows"
+
+// isService tells whether the daemon is a service of Windows.
+func (d *documents) isService() bool { return d.system == windows && d.kubeProxy.WindowsRunAsService }
 
 // checkSystem refuses what the system of the daemon cannot do. What is only rendered may be for any system.
 func (d *draft) checkSystem() {
@@ -72,7 +78,7 @@ func noEffectOn(system string, s setting) string {
 	switch {
 	case kernel && system == windows:
 		return "it is a setting of Linux"
-	case s.path == "windowsRunAsService" && system != windows:
+	case s.path == asService && system != windows:
 		return "it is for Windows"
 	}
 	return ""

@@ -80,6 +80,8 @@ type IPVSConfiguration struct {
 // LogConfiguration is the daemon's own log, where more is to be said of it than the KubeProxyConfiguration has words
 // for.
 type LogConfiguration struct {
+	// path of the file, "-" for standard error. Empty: standard error, for a service of Windows a file of its own.
+	Path string `json:"path,omitempty"`
 	// level is error, warn, info, debug or trace. Empty: as logging.verbosity says.
 	Level string `json:"level,omitempty"`
 	// format is text or json. Empty: as logging.format says.

@@ -42,6 +42,9 @@ func (f *Flags) Follow(ctx context.Context, running *Config, log logrus.FieldLog
 		for _, line := range since.Applied {
 			log.Info(line)
 		}
+		if len(since.Applied) > 0 {
+			log.Info("The changed configuration file is applied")
+		}
 		for _, line := range waits {
 			if !slices.Contains(waiting, line) {
 				log.Warn(line)

@@ -94,6 +94,6 @@ func (r *reconciler) drain(moved int) {
 		}
 	}
 	if left := r.path.core.Drain(ctx); left > 0 {
-		r.log.Warnf("%d connections did not end in time and are cut", left)
+		r.log.Warnf("Connections are cut that did not end in time: %d", left)
 	}
 }

@@ -1,10 +1,11 @@
 package writers
 
 import (
-	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/netsh"
 )
 
@@ -15,7 +16,7 @@ func Direct(cfg *config.Config) bool { return cfg.Writer == Netsh }
 func netshOptions(cfg *config.Config, d Deps) netsh.Options {
 	return netsh.Options{
 		Listeners: d.Listeners, Interface: cfg.Interface,
-		State:             filepath.Join(os.Getenv("ProgramData"), NamesOf(cfg).Table, "netsh"),
+		State:             filepath.Join(platform.DataDir(), "netsh"+strings.TrimPrefix(NamesOf(cfg).Table, ownTable)),
 		NodePortAddresses: d.NodePorts, Failed: d.FailedPortal, Log: d.Log.Warnf,
 	}
 }

@@ -1,4 +1,4 @@
-package netsh
+package platform
 
 import (
 	"os"
@@ -15,18 +15,18 @@ import (
 func TestFolderIsMadeAndTakenAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program data", "portald")
 	for range 2 {
-		if err := makeFolder(path); err != nil {
+		if err := MakeFolder(path); err != nil {
 			t.Fatal(err)
 		}
 	}
 	file := filepath.Join(path, "addresses.json")
-	if err := checkFile(file); err != nil {
+	if err := CheckFile(file); err != nil {
 		t.Error("without a file:", err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkFile(file); err != nil {
+	if err := CheckFile(file); err != nil {
 		t.Error("a file of our own:", err)
 	}
 }
@@ -36,7 +36,7 @@ func TestFileInPlaceOfTheFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeFolder(file); err == nil || !strings.Contains(err.Error(), "not a folder: remove it") {
+	if err := MakeFolder(file); err == nil || !strings.Contains(err.Error(), "not a folder: remove it") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package netsh
+package platform
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 // above grants is not inherited. %ProgramData% lets every user make files.
 const private = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
-// makeFolder makes a folder that only administrators can use, or sees that the one which is there is such a folder.
-func makeFolder(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+// MakeFolder makes a folder that only administrators can use, or sees that the one which is there is such a folder.
+func MakeFolder(path string) error {
+	if err := makeAbove(filepath.Dir(path)); err != nil {
 		return err
 	}
 	access, err := windows.SecurityDescriptorFromString(private)
@@ -33,6 +33,14 @@ func makeFolder(path string) error {
 		return takeFolder(path, access)
 	}
 	return err
+}
+
+// makeAbove makes the folder above such a folder: that of the daemon is one too.
+func makeAbove(path string) error {
+	if path == DataDir() {
+		return MakeFolder(path)
+	}
+	return os.MkdirAll(path, 0o755)
 }
 
 // takeFolder restricts a folder of the administrators that inherits its access list. One with a list of its own keeps
@@ -66,9 +74,9 @@ func takeFolder(path string, access *windows.SECURITY_DESCRIPTOR) error {
 		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil)
 }
 
-// checkFile refuses a file that another user has made, before the folder was restricted. It is no error that there is
+// CheckFile refuses a file that another user has made, before the folder was restricted. It is no error that there is
 // none.
-func checkFile(path string) error {
+func CheckFile(path string) error {
 	file, err := openItself(path, windows.READ_CONTROL)
 	if errors.Is(err, windows.ERROR_FILE_NOT_FOUND) || errors.Is(err, windows.ERROR_PATH_NOT_FOUND) {
 		return nil
