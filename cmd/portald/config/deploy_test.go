@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 )
@@ -17,5 +18,24 @@ func TestConfigurationOfDeployForWindows(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "used: MODE") {
 		t.Errorf("nothing was checked:\n%s", &out)
+	}
+}
+
+// The manual for Windows has the lines by which the daemon refuses what it cannot do there.
+func TestManualHasRefusalsOfWindows(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/windows.md")
+	check(t, err)
+	for _, flags := range []string{
+		"--proxy-mode=iptables", "--proxy-mode=kernelspace", "--writer=nftables", "--on-exit=kernel",
+		"--client-address=transparent", "--detect-local-mode=BridgeInterface --pod-bridge-interface=x",
+	} {
+		_, _, err := completeOn(t, windows, append(strings.Fields(flags), "--manifests=x")...)
+		if err == nil {
+			t.Fatalf("%s is not refused", flags)
+		}
+		_, why, _ := strings.Cut(err.Error(), ": ")
+		if !strings.Contains(string(text), "`"+why+"`") {
+			t.Errorf("docs/windows.md does not have %q", why)
+		}
 	}
 }
