@@ -12,6 +12,7 @@ func configCommand() *cobra.Command {
 		Short: "Check a configuration file",
 		Args:  cobra.NoArgs,
 	}
+	cmd.SetHelpFunc(help(nil))
 	cmd.AddCommand(&cobra.Command{
 		Use:   "check FILE",
 		Short: "Print what a configuration file means, which settings have no effect here, and what is wrong with it",

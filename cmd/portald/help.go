@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,10 @@ It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW t
 iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. On SIGTERM in userspace mode portals are
 removed, open connections may end within the drain timeout, and the rest is cut; in a kernel mode the rules stay, and
 the kernel forwards all traffic until the next start. After a crash the next start removes what was left behind;
-"portald cleanup" does so without a start.`
+"portald cleanup" does so without a start.
+
+On Windows portald serves Services in userspace mode: it gives their addresses to an interface of the node, with netsh.
+It needs the rights of an administrator there, and "portald service install" makes it a service.`
 
 const example = `  # Replace kube-proxy on this node, with its own configuration file.
   portald --config /var/lib/kube-proxy/config.conf --hostname-override "$NODE_NAME"
@@ -49,18 +53,22 @@ const example = `  # Replace kube-proxy on this node, with its own configuration
 // helpWidth is the width of help texts, in columns.
 const helpWidth = 110
 
-// help returns a help function in the layout of a manual page: description, usage, examples, and flags by section.
+// help returns a help function in the layout of a manual page: description, usage, examples, and flags by section, or
+// if there are no sections the command's own.
 func help(sections []config.Section) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
-		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmd.Long, cmd.UseLine())
+		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmp.Or(cmd.Long, cmd.Short), cmd.UseLine())
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %s %-14s %s\n", cmd.Name(), sub.Name(), sub.Short)
+				fmt.Fprintf(w, "  %s %-14s %s\n", cmd.CommandPath(), sub.Name(), sub.Short)
 			}
 		}
 		if cmd.Example != "" {
 			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+		}
+		if own := cmd.LocalFlags(); len(sections) == 0 && own.HasAvailableFlags() {
+			fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsagesWrapped(helpWidth))
 		}
 		for _, s := range sections {
 			fmt.Fprintf(w, "\n%s:\n%s", s.Title, s.Flags.FlagUsagesWrapped(helpWidth))

@@ -65,6 +65,7 @@ func serviceCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: runtime.GOOS != "windows",
 	}
+	cmd.SetHelpFunc(help(nil))
 	cmd.AddCommand(installCommand(), uninstallCommand(), startCommand(), stopCommand(), statusCommand())
 	return cmd
 }

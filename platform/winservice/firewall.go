@@ -42,7 +42,7 @@ func (f Firewall) Allows(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("look for the rule of the firewall: %w", err)
 	case code > 1:
-		return false, fmt.Errorf("look for the rule of the firewall: netsh ended with %d: %s", code, says)
+		return false, fmt.Errorf("look for the rule of the firewall: netsh ended with %d: %s", code, oneLine(says))
 	}
 	return code == 0, nil
 }
@@ -55,9 +55,19 @@ func (f Firewall) run(ctx context.Context, doing string, args ...string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if code != 0 {
-		return fmt.Errorf("%s: netsh ended with %d: %s", doing, code, says)
+		return fmt.Errorf("%s: netsh ended with %d: %s", doing, code, oneLine(says))
 	}
 	return nil
+}
+
+// oneLine is what netsh says, which may be its manual, for an error.
+func oneLine(says string) string {
+	const most = 200
+	text := strings.Join(strings.Fields(says), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 // allowArgs are the arguments of netsh for the rule of a program. It is for every profile: Windows counts the

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unicode/utf8"
 )
 
 // fakeFirewall is netsh with rules, by name and program.
@@ -23,7 +24,7 @@ func (f *fakeFirewall) netsh(ctx context.Context, args ...string) (int, string, 
 	}
 	verb, name := args[2], "name="+Name
 	if code := f.codes[verb]; code != 0 {
-		return code, "Nicht gefunden.", nil
+		return code, "\r\nNicht gefunden.\r\n" + strings.Repeat("Syntax: … ", 1000), nil
 	}
 	if !slices.Equal(args[:2], []string{"advfirewall", "firewall"}) || args[3] != "rule" || args[4] != name {
 		return 1, "usage", nil
@@ -66,7 +67,8 @@ func TestFirewall(t *testing.T) {
 func TestFirewallFails(t *testing.T) {
 	for verb, code := range map[string]int{"add": 1, "show": 5} {
 		f := Firewall{Netsh: (&fakeFirewall{codes: map[string]int{verb: code}}).netsh}
-		if err := f.Allow(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), "Nicht gefunden.") {
+		if err := f.Allow(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), ": Nicht gefunden. Syntax") ||
+			len(err.Error()) > 300 || !utf8.ValidString(err.Error()) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

@@ -14,8 +14,8 @@ func Run(program Program) error {
 	h := &handler{program: program}
 	err := svc.Run(Name, h)
 	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
-		return fmt.Errorf("--windows-service is for the service control manager, which did not start this process (%w); "+
-			"run portald without it, or portald service start", err)
+		return fmt.Errorf("--windows-service (windowsRunAsService) is for the service control manager, which did not "+
+			"start this process (%w); run portald without it, or portald service start", err)
 	}
 	return errors.Join(err, h.err)
 }
