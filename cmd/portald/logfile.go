@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -73,9 +74,9 @@ func (l *logFile) Write(line []byte) (int, error) {
 }
 
 // rotate renames the file and begins a new one. If somebody holds the old one, as Windows allows, the file goes on and
-// is tried again when it has grown as much once more.
+// is tried again when it has grown as much once more. If no file can be opened, the next line tries again.
 func (l *logFile) rotate() error {
-	if err := l.file.Close(); err != nil {
+	if err := l.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
 	kept := os.Rename(l.path, l.path+".1")

@@ -65,6 +65,33 @@ func TestLogThatCannotBeRenamed(t *testing.T) {
 	}
 }
 
+// A log whose folder is lost goes on when there is one again.
+func TestLogWithoutFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := testLog(t, filepath.Join(dir, "portald.log"))
+	l.size = l.max // so that the next line rotates
+	if err := l.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := l.Write([]byte("lost\n")); err == nil {
+			t.Fatal("no error without a folder")
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Write([]byte("again\n")); err != nil || contents(t, l.path) != "again\n" {
+		t.Error(err)
+	}
+}
+
 // The log is where the configuration says, with its warnings.
 func TestOpenLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "portald.log")
