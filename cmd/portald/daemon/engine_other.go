@@ -10,7 +10,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/proxy/splice"
-	"github.com/portald/portald/proxy/splice/goroutine"
 )
 
 const hasEpoll = false
@@ -20,6 +19,3 @@ func openEpoll(logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 		return nil, fmt.Errorf("epoll on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 }
-
-// engineHost has nothing beyond package net.
-func engineHost() goroutine.Host { return goroutine.Host{} }

@@ -15,6 +15,8 @@ type Host struct {
 	Dialling func(fd uintptr, protocol service.Protocol, mark uint32) error
 	// BindTransparent binds such a socket to the client's address, which is not this host's.
 	BindTransparent func(fd uintptr, client netip.Addr) error
+	// Refusals has a connected UDP socket report that the endpoint's port is closed, where package net turned that off.
+	Refusals func(fd uintptr)
 	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
 	Interface func(fd uintptr, family service.IPFamily) int
 	// Receive reads from a TCP socket without blocking; urgent: the one byte read is the urgent one of its sender.

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// The pause after an accept failed for want of something doubles from the first to the last.
+// The pause after an accept or a receive failed, for want of something, doubles from the first to the last.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = time.Second
@@ -35,7 +35,7 @@ type listener struct {
 func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
 	l, err := e.listenerAt(at)
 	if err != nil {
-		return nil, listenError(err)
+		return nil, cause(err)
 	}
 	n := &listener{e: e, front: f, tcp: l.(*net.TCPListener)}
 	e.add(n)
@@ -108,18 +108,18 @@ func (n *listener) run() {
 			n.e.serve(n.front, c)
 		case deadlinePassed(err), errors.Is(err, net.ErrClosed):
 			return
-		case shortage(err) != splice.Enough:
-			n.e.core.AcceptFailed(err)
+		default: // a shortage, most likely
+			n.e.core.AcceptFailed(cause(err))
 			pause = min(max(2*pause, firstPause), lastPause)
-			n.rest(pause)
+			n.e.rest(pause)
 		}
 	}
 }
 
 // rest sleeps, or returns early when the engine ends.
-func (n *listener) rest(pause time.Duration) {
+func (e *Engine) rest(pause time.Duration) {
 	select {
-	case <-n.e.ctx.Done():
+	case <-e.ctx.Done():
 	case <-time.After(pause):
 	}
 }

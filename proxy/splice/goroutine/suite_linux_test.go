@@ -18,6 +18,6 @@ func TestSuiteOnLinux(t *testing.T) {
 			Error: platform.PendingError,
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
-			splicetest.ResetsAfterEnd | splicetest.Inheritance,
+			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance,
 	})
 }

@@ -1,3 +1,5 @@
+//go:build !windows
+
 package goroutine_test
 
 import (
@@ -11,5 +13,3 @@ import (
 func TestSuite(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{Open: goroutine.Open(goroutine.Host{})})
 }
-
-func TestMain(m *testing.M) { splicetest.Main(m) }

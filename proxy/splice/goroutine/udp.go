@@ -36,7 +36,7 @@ type udpSocket struct {
 func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
 	c, err := e.packetConnAt(at)
 	if err != nil {
-		return nil, listenError(err)
+		return nil, cause(err)
 	}
 	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: service.FamilyOf(at.Addr())}
 	u.askWhereTo()
@@ -139,12 +139,16 @@ func (u *udpSocket) SetTimer(at time.Duration) {
 // receive delivers datagrams of clients until the socket is closed.
 func (u *udpSocket) receive() {
 	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
-	for {
+	for pause := time.Duration(0); ; {
 		n, oobn, _, from, err := u.udp.ReadMsgUDPAddrPort(buf, oob)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil && !tooLarge(err) && !refused(err): // which are about one datagram
+			pause = min(max(2*pause, firstPause), lastPause)
+			u.e.rest(pause)
 		case err == nil:
+			pause = 0
 			local, iface := u.whereTo(oob[:oobn])
 			client := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 			u.mu.Lock()
@@ -245,6 +249,9 @@ func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.Ad
 		return netip.AddrPort{}, lack, cause(err)
 	}
 	s.udp = c.(*net.UDPConn)
+	if e.host.Refusals != nil {
+		control(s.udp, e.host.Refusals)
+	}
 	udp := s.udp
 	e.live.Go(func() { s.receive(udp) })
 	return addrOf(c.LocalAddr()), splice.Enough, nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -40,7 +41,7 @@ func wantAnswers(t *trial, clients []*net.UDPConn, want string) {
 
 // udpAnswersThroughFlood: sessions that wait for an answer outlive a flood of others that have theirs.
 func udpAnswersThroughFlood(t *trial) {
-	d := t.start(splice.Options{UDPSessions: 60})
+	d := t.start(splice.Options{UDPSessions: 60, Policy: service.Policy{UDPIdle: time.Minute}})
 	pod, answer := slowNamed(t, "pod")
 	f := d.udp(pod)
 	slow := askSlowly(t, f.at, 20)
@@ -94,7 +95,8 @@ func udpAnswersWhileEndpointsChange(t *trial) {
 			}
 		})
 	}
-	for i := range 60 {
+	end := time.Now().Add(longest)
+	for i := 0; i < 60 || asked.Load() < 200 && time.Now().Before(end); i++ {
 		f.lead(pods[i%3], pods[(i+1)%3])
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -50,7 +50,7 @@ func drainAndCut(t *trial) {
 		t.Errorf("%d connections left, want 1", left)
 	}
 	d.stop()
-	if _, err := io.ReadFull(stays, make([]byte, 1)); !isReset(err) {
+	if _, err := io.ReadFull(stays, make([]byte, 1)); !seenAsReset(t, err) {
 		t.Errorf("client sees %v, want a reset", err)
 	}
 	if second := d.record(); second.Outcome != splice.OutcomeCut {

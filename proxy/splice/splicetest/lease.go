@@ -15,7 +15,7 @@ func leaseScenarios() []scenario {
 	return []scenario{
 		{name: "LeaseOfConnection", run: leaseOfConnection},
 		{name: "LeaseGivenUp", run: leaseGivenUp},
-		{name: "LeaseOfSession", run: leaseOfSession},
+		{name: "LeaseOfSession", run: leaseOfSession, needs: Refusals},
 	}
 }
 
@@ -61,6 +61,7 @@ func leaseOfConnection(t *trial) {
 	live := echoServer(t)
 	resetting := serveTCP(t, loopback, func(c *net.TCPConn) {
 		io.ReadFull(c, make([]byte, 5))
+		awaitReader()
 		c.SetLinger(0)
 	})
 	for name, c := range map[string]struct {
@@ -98,6 +99,7 @@ func leaseGivenUp(t *trial) {
 	f := d.tcp(silent(t))
 	c := dialTCP(t, f.at)
 	t.eventually("the dial has begun", func() bool { return len(f.ring.given()) == 1 })
+	awaitReader()
 	reset(c)
 	d.record()
 	d.stop()

@@ -2,21 +2,34 @@ package splicetest
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"testing"
 )
 
-// atOnce is how many scenarios run at a time: they mostly wait.
-const atOnce = 12
+// atOnce returns how many scenarios run at a time: they mostly wait. Under Wine they wait for its one server too.
+func atOnce() int {
+	if runtime.GOOS == "windows" {
+		return 3
+	}
+	return 12
+}
 
 // Main is a TestMain for the suite. Scenarios do not wait for a processor to be free, and neither do engines, which may
 // keep one to themselves for some time.
 func Main(m *testing.M) {
+	if os.Getenv(peersVariable) != "" {
+		if err := bePeers(); err != nil {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
-	runtime.GOMAXPROCS(2 * atOnce)
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+	runtime.GOMAXPROCS(2 * atOnce())
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce())); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

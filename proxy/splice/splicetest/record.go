@@ -19,7 +19,7 @@ func recordScenarios() []scenario {
 		{name: "RecordNamesAnEndpointThatIsKnownLate", run: recordNamesAnEndpointThatIsKnownLate},
 		{name: "RecordHasTheError", run: recordHasTheError},
 		{name: "RecordOfWhatWasDelivered", run: recordOfWhatWasDelivered, needs: Undelivered},
-		{name: "UDPAttemptsHaveTheirOwnTime", run: udpAttemptsHaveTheirOwnTime},
+		{name: "UDPAttemptsHaveTheirOwnTime", run: udpAttemptsHaveTheirOwnTime, needs: Refusals},
 	}
 }
 
@@ -91,6 +91,7 @@ func recordHasTheError(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		io.ReadFull(c, make([]byte, 1))
+		awaitReader()
 		c.SetLinger(0)
 	}))
 	c := dialTCP(t, f.at)

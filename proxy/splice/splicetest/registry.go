@@ -71,7 +71,7 @@ func cutByID(t *trial) {
 			t.Error("what has ended is cut again")
 		}
 	}
-	if _, err := cut.Read(make([]byte, 1)); !isReset(err) {
+	if _, err := cut.Read(make([]byte, 1)); !seenAsReset(t, err) {
 		t.Errorf("client sees %v, want a reset", err)
 	}
 	wantEcho(t, stays, "a")

@@ -44,6 +44,7 @@ func resetByEndpoint(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		io.ReadFull(c, make([]byte, 5))
+		awaitReader()
 		c.SetLinger(0)
 	}))
 	c := dialTCP(t, f.at)

@@ -94,6 +94,7 @@ func greedyClient(t *trial) {
 
 // greedyUDPClient: one UDP client opens sessions without end. Those that end for it are its own.
 func greedyUDPClient(t *trial) {
+	needSource(t, greedy)
 	d := t.start(splice.Options{UDPSessions: 200, Account: splice.NewAccount(splice.Budget{Sessions: 300})})
 	pod := named(t, "pod")
 	a, b := d.serveAs("a", service.UDP, pod), d.serveAs("b", service.UDP, pod)

@@ -33,11 +33,12 @@ const (
 	Inheritance                            // Options.Listen is used
 	FailedPorts                            // the record has our own address of dials that failed
 	Undelivered                            // the record of a broken connection tells what was read and not delivered
+	Refusals                               // a closed port is noticed of UDP, and another endpoint gets the datagram
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
-	"Inheritance", "FailedPorts", "Undelivered", "ResetsAfterEnd"}
+	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "ResetsAfterEnd"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {
@@ -98,6 +99,6 @@ func scenarios() []scenario {
 	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
 		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
-		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(),
+		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), successorScenarios(), systemScenarios())
 }

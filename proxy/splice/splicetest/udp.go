@@ -14,7 +14,7 @@ func udpScenarios() []scenario {
 		{name: "UDPEcho", run: udpEcho},
 		{name: "UDPSessions", run: udpSessions},
 		{name: "UDPRepin", run: udpRepin},
-		{name: "UDPRetry", run: udpRetry},
+		{name: "UDPRetry", run: udpRetry, needs: Refusals},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 func udpEndScenarios() []scenario {
 	return []scenario{
-		{name: "UDPEndpointDies", run: udpEndpointDies},
+		{name: "UDPEndpointDies", run: udpEndpointDies, needs: Refusals},
 		{name: "UDPClose", run: udpClose},
 	}
 }

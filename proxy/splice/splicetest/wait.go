@@ -111,6 +111,7 @@ func clientLeavesDuringDial(t *trial) {
 	patient, c := dialTCP(t, f.at), dialTCP(t, f.at)
 	patient.CloseWrite()
 	t.eventually("both dials have begun", func() bool { return f.Active() == 2 })
+	awaitReader()
 	reset(c)
 	rec := d.record()
 	if rec.Client != addrOf(c.LocalAddr()) || rec.Outcome != splice.OutcomeClientReset ||

@@ -1,0 +1,9 @@
+package goroutine_test
+
+import (
+	"testing"
+
+	"github.com/portald/portald/proxy/splice/splicetest"
+)
+
+func TestMain(m *testing.M) { splicetest.Main(m) }
