@@ -215,7 +215,7 @@ function Get-ExcludedPort {
 
     foreach ($r in $Run | Where-Object -FilterScript { $_.arguments[3] -eq 'excludedportrange' }) {
         $text = [System.Text.Encoding]::ASCII.GetString([Convert]::FromBase64String($r.output))
-        foreach ($found in [regex]::Matches($text, '(?m)^\s+(\d+)\s+(\d+)\s')) {
+        foreach ($found in [regex]::Matches($text, '(?m)^\s*(\d+)\s+(\d+)\s')) {
             [ordered]@{
                 family   = $r.arguments[1]
                 protocol = $r.arguments[4]

@@ -106,7 +106,7 @@ const (
 // in-cluster access, ServiceAccount and capabilities.
 func asDeployed(b *apibed.Bed) {
 	b.API.Namespace(b, besideIn) // a dry run does not create the namespace that the other objects need
-	for _, folder := range []string{replaceFolder, besideFolder, windowsFolder} {
+	for _, folder := range []string{replaceFolder, besideFolder, windowsFolder, windowsFolder + "/account"} {
 		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
 	}
 	kubectl(b, "apply", "-k", replaceFolder)
