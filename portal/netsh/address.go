@@ -39,6 +39,8 @@ const detection = 10 * time.Second
 // errPending is why nothing can be bound to an address yet, which is not reported.
 var errPending = errors.New("the address is being added")
 
+var errDuplicate = errors.New("another host of the network has it too, as duplicate-address detection says")
+
 // obstacle says why nothing can be bound to an address; nil if it can.
 func (w *Writer) obstacle(a netip.Addr) error {
 	p, there := w.host.addrs[a]
@@ -49,7 +51,9 @@ func (w *Writer) obstacle(a netip.Addr) error {
 	case !there:
 		return errPending
 	case p.state == Duplicate:
-		return fmt.Errorf("address %s: another host of the network has it too (duplicate-address detection)", a)
+		return fmt.Errorf("address %s: %w", a, errDuplicate)
+	case p.state == Tentative && x != nil && x.err != nil:
+		return x.err
 	case p.state == Tentative && x != nil && time.Since(x.added) < detection:
 		return errPending
 	case p.state == Tentative:
@@ -65,6 +69,7 @@ func (w *Writer) applyAddresses(ctx context.Context, s scope) error {
 	adds, removals := w.toDo(s)
 	for _, a := range adds {
 		x := w.addrs[a]
+		w.newer = w.newer || !x.ours
 		x.ours, x.added = true, time.Now()
 	}
 	if err := w.save(); err != nil {
@@ -77,25 +82,24 @@ func (w *Writer) applyAddresses(ctx context.Context, s scope) error {
 	return w.save()
 }
 
-// toDo returns what is to be added and removed now. A duplicate is both: Windows looks for the other host again only
-// when it is added anew.
+// toDo returns what is to be added and removed now.
 func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
-	now := time.Now()
 	for _, a := range slices.SortedFunc(maps.Keys(s.addrs), netip.Addr.Compare) {
 		x := w.addrs[a]
-		if x == nil || x.waits(now) {
+		if x == nil || x.waits() {
 			continue
 		}
-		p, there := w.host.addrs[a]
-		duplicate := x.ours && there && p.state == Duplicate
-		if x.wanted() && (!there || duplicate) {
+		switch p, there := w.host.addrs[a]; {
+		case x.wanted() && !there:
 			adds = append(adds, a)
-		}
-		if x.ours && there && (!x.wanted() || duplicate) {
+		case !x.wanted() && there && x.ours:
 			removals = append(removals, a)
-		}
-		if x.wanted() && there && !duplicate {
-			x.retry = retry{} // whoever has added it
+		case x.ours && there && p.state == Duplicate: // Windows looks for the other host when it is added anew
+			adds, removals = append(adds, a), append(removals, a)
+			x.failed(w.obstacle(a))
+			w.wake(x.retry)
+		case p.state == Usable:
+			x.retry = retry{}
 		}
 	}
 	return adds, removals
@@ -106,6 +110,7 @@ func (w *Writer) forgetGone(s scope) {
 	for a := range s.addrs {
 		x := w.addrs[a]
 		if _, there := w.host.addrs[a]; x != nil && !x.wanted() && (!there || !x.ours) {
+			w.newer = w.newer || x.ours
 			delete(w.addrs, a)
 		}
 	}
@@ -115,7 +120,8 @@ func (w *Writer) forgetGone(s scope) {
 func (w *Writer) removeAll(ctx context.Context, addrs []netip.Addr) error {
 	left, err := w.perform(ctx, removing, addrs)
 	for a, why := range left {
-		w.wake(w.addrs[a].failed(why))
+		w.addrs[a].failed(why)
+		w.wake(w.addrs[a].retry)
 		w.Log("%v; it is tried again", why)
 	}
 	return err
@@ -133,14 +139,12 @@ func (w *Writer) addAll(ctx context.Context, addrs []netip.Addr) error {
 			refused[addrs[0]], len(addrs))
 	}
 	for _, a := range addrs {
-		x, why := w.addrs[a], refused[a]
-		if why == nil && w.host.addrs[a].state == Duplicate {
-			why = w.obstacle(a)
-		}
-		if why == nil {
+		switch x := w.addrs[a]; {
+		case refused[a] != nil:
+			x.failed(refused[a])
+			w.wake(x.retry)
+		case !errors.Is(x.err, errDuplicate): // which remains to be seen
 			x.retry = retry{}
-		} else {
-			w.wake(x.failed(why))
 		}
 	}
 	return nil

@@ -86,12 +86,21 @@ func (w *Writer) read() error {
 	return nil
 }
 
-// noteMoved notes a change of an address. One that the host has otherwise now is not ours any more.
+// noteMoved notes a change of an address. The sockets of one that is gone are of no use, even if it comes back; one
+// that the host has otherwise now is not ours any more.
 func (w *Writer) noteMoved(a netip.Addr) {
 	w.moved[a] = struct{}{}
 	x := w.addrs[a]
-	if p, there := w.host.addrs[a]; there && x != nil && x.ours && !p.alone {
-		x.ours = false
+	p, there := w.host.addrs[a]
+	if !there {
+		for _, at := range w.socketsAt(a) {
+			if s := w.sockets[at]; s != nil {
+				s.lost = true
+			}
+		}
+	}
+	if there && x != nil && x.ours && !p.alone {
+		x.ours, w.newer = false, true
 		w.Log("Address %s was added by portald, and now is the host's own: it is not removed any more", a)
 	}
 }

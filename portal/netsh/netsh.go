@@ -42,9 +42,10 @@ type Writer struct {
 
 	loaded bool  // the state file was read
 	saved  state // what it holds
+	newer  bool  // other addresses may be ours than it has
 
 	due      time.Time // of the next Sweep that does something
-	broken   error     // netsh failed for everything, at that time
+	broken   error     // of the last time that netsh failed for everything
 	brokenAt time.Time
 }
 
@@ -106,7 +107,7 @@ const brokenFor = 300 * time.Millisecond
 // Replace makes the host hold exactly these portals. Sockets that stay open and addresses that stay are not touched.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.known.Full(func() error {
-		if w.broken != nil && time.Since(w.brokenAt) < brokenFor {
+		if time.Since(w.brokenAt) < brokenFor {
 			return w.broken
 		}
 		valid, invalid := writer.Valid(portals, w.Check)
@@ -169,9 +170,6 @@ func (w *Writer) change(changes []portal.Change) scope {
 func (w *Writer) enter(p portal.Portal) {
 	f := p.Frontend
 	w.portals[f] = p
-	if t := w.troubles[f]; t != nil {
-		t.portal = p
-	}
 	if p.Kind == service.NodePort {
 		w.nodePorts[f] = struct{}{}
 		return
@@ -197,13 +195,9 @@ func (w *Writer) drop(p portal.Portal, by *portal.Portal) {
 func (w *Writer) apply(ctx context.Context, s scope) error {
 	w.closeUnwanted(s)
 	err := w.applyAddresses(ctx, s)
-	if err == nil {
-		w.broken = nil
-	} else if ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		w.broken, w.brokenAt = err, time.Now()
 	}
-	w.touchMoved(s)
-	w.closeUnwanted(s)
 	w.openWanted(s)
 	return err
 }

@@ -55,16 +55,19 @@ func TestSharedAddress(t *testing.T) {
 	})
 }
 
-// Changes without a new address start no process.
+// Changes without a new address start no process, and do not look at the host.
 func TestChangesAtAnAddress(t *testing.T) {
 	inTime(t, func(r *rig) {
 		web := clusterIP("10.96.0.10:80 shop/cart")
 		r.replace(web)
-		before := r.calls()
+		before, reads := r.calls(), r.reads
 		r.update([]portal.Portal{with(web, portal.Reject{})})
 		r.wantServed()
 		r.update([]portal.Portal{clusterIP("10.96.0.10:80 shop/new"), clusterIP("10.96.0.10:443 shop/cart")})
 		r.wantServed("10.96.0.10:443/tcp shop/cart", "10.96.0.10:80/tcp shop/new")
+		if r.reads != reads {
+			t.Errorf("the host's addresses are read %d times", r.reads-reads)
+		}
 		r.replace(clusterIP("10.96.0.10:80 shop/cart"))
 		r.wantServed("10.96.0.10:80/tcp shop/cart")
 		if n := r.calls() - before; n > 0 {
@@ -80,7 +83,7 @@ func TestAddressOfTheNode(t *testing.T) {
 		r.replace(own, device)
 		r.wantServed("172.22.0.1:80/tcp shop/cart", "192.168.1.10:80/tcp shop/cart")
 		r.update(nil, own, device)
-		if err := r.Cleanup(t.Context()); err != nil {
+		if err := r.Cleanup(r.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r.wantServed()
@@ -97,6 +100,9 @@ func TestNodePorts(t *testing.T) {
 		r.replace(v4, v6, vip)
 		r.wantServed("10.96.0.10:80/tcp shop/cart", "172.22.0.1:30080/tcp shop/cart", "192.168.1.10:30080/tcp shop/cart",
 			"[fd01::10]:30080/tcp shop/cart")
+		if got := r.socketsAt(vip.Frontend.Addr.Addr()); len(got) != 1 {
+			t.Errorf("a change of the ClusterIP touches %v", got)
+		}
 
 		r.SetNodePortAddresses(prefixes("192.168.0.0/16"))
 		r.replace(v4, v6, vip)
@@ -143,15 +149,26 @@ func TestAddressThatOthersRemove(t *testing.T) {
 		r.replace(clusterIP("10.96.0.10:80 shop/cart"), clusterIP("10.96.0.11:80 shop/till"))
 		r.takeAway(deviceIndex, "10.96.0.10")
 		r.wantServed("10.96.0.11:80/tcp shop/till")
-		if err := r.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "10.96.0.10") {
+		if err := r.Audit(r.Context()); err == nil || !strings.Contains(err.Error(), "10.96.0.10") {
 			t.Errorf("an audit says %v, want the address that is gone", err)
 		}
 		r.pass(follow)
 		r.wantServed("10.96.0.10:80/tcp shop/cart", "10.96.0.11:80/tcp shop/till")
-		if err := r.Audit(t.Context()); err != nil {
+		if err := r.Audit(r.Context()); err != nil {
 			t.Error(err)
 		}
 		r.wantFailing()
+	})
+}
+
+// A Replace has the Listeners open what they may have closed.
+func TestReplaceOpensAgain(t *testing.T) {
+	inTime(t, func(r *rig) {
+		web := clusterIP("10.96.0.10:80 shop/cart")
+		r.replace(web)
+		r.open.Unlisten(web.Owner, web.Frontend.Addr)
+		r.replace(web)
+		r.wantServed("10.96.0.10:80/tcp shop/cart")
 	})
 }
 
@@ -187,7 +204,7 @@ func TestCheck(t *testing.T) {
 		if err := r.Check(p); err == nil || !strings.Contains(err.Error(), "shop/cart") {
 			t.Errorf("%s: error %v, want one that names the Service", what, err)
 		}
-		if err := r.Replace(t.Context(), []portal.Portal{p}); err == nil {
+		if err := r.Replace(r.Context(), []portal.Portal{p}); err == nil {
 			t.Errorf("%s: a Replace takes it", what)
 		}
 	}

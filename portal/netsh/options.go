@@ -36,7 +36,8 @@ type Options struct {
 	// Interfaces reads those of the host, with their addresses; default HostInterfaces.
 	Interfaces func() ([]Interface, error)
 	// Failed is called when a portal cannot be had, or not at all of its addresses; again when the error is another one;
-	// and with nil when that is over, or the portal gone. Sweep tries such portals again. Default none.
+	// and, with the same portal and nil, when that is over or its owner has it no more. Sweep tries such portals again.
+	// Default none.
 	Failed func(portal.Portal, error)
 	// Log is called for what happens to addresses without being asked for. Default none.
 	Log func(format string, args ...any)

@@ -15,12 +15,12 @@ type retry struct {
 	next time.Time
 }
 
-// failed notes a failure, and returns when to try again.
-func (r *retry) failed(err error) time.Time {
+// failed notes a failure.
+func (r *retry) failed(err error) {
 	r.err = err
 	r.wait = min(max(2*r.wait, firstRetry), lastRetry)
 	r.next = time.Now().Add(r.wait)
-	return r.next
 }
 
-func (r *retry) waits(now time.Time) bool { return now.Before(r.next) }
+// waits tells whether it is too early to try again.
+func (r *retry) waits() bool { return time.Now().Before(r.next) }

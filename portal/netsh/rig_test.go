@@ -27,6 +27,7 @@ type rig struct {
 	reports []string          // all
 	failing map[string]string // portals, and why
 	logged  []string
+	reads   int // of the host's addresses
 	dir     string
 }
 
@@ -82,6 +83,7 @@ func (r *rig) run(ctx context.Context, args ...string) (Result, error) {
 }
 
 func (r *rig) interfaces() (out []Interface, err error) {
+	r.reads++
 	all, err := r.host.Interfaces()
 	states := map[netshsim.State]AddressState{
 		netshsim.Preferred: Usable, netshsim.Tentative: Tentative, netshsim.Duplicate: Duplicate,
@@ -109,6 +111,7 @@ func (r *rig) report(p portal.Portal, err error) {
 type listeners struct {
 	host    *netshsim.Memory
 	sockets map[netshsim.Socket]service.PortName
+	asked   int // how often Listen was called
 }
 
 func socketOf(owner service.PortName, at netip.AddrPort) netshsim.Socket {
@@ -116,6 +119,7 @@ func socketOf(owner service.PortName, at netip.AddrPort) netshsim.Socket {
 }
 
 func (l *listeners) Listen(owner service.PortName, at netip.AddrPort) error {
+	l.asked++
 	s := socketOf(owner, at)
 	if l.sockets[s] == owner {
 		return nil

@@ -27,15 +27,12 @@ func (w *Writer) touch(s scope, f service.Frontend) {
 	}
 }
 
-// touchMoved adds what the addresses touch that have changed on the host, and lets their sockets try at once.
+// touchMoved adds what the addresses touch that have changed on the host since the last Sweep.
 func (w *Writer) touchMoved(s scope) {
 	for a := range w.moved {
 		s.addrs[a] = struct{}{}
 		for _, at := range w.socketsAt(a) {
 			s.sockets[at] = struct{}{}
-			if x := w.sockets[at]; x != nil {
-				x.retry = retry{}
-			}
 		}
 	}
 	w.moved = map[netip.Addr]struct{}{}

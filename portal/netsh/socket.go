@@ -18,6 +18,7 @@ type socket struct {
 	portal service.Frontend
 	owner  service.PortName
 	open   bool
+	lost   bool // its address was gone since it was opened
 	done   bool // it is as it should be
 	retry
 }
@@ -35,10 +36,13 @@ func (w *Writer) socketsOf(f service.Frontend) (out []service.Frontend) {
 	return out
 }
 
-// socketsAt returns the sockets of all portals at an address that NodePorts may be served on.
+// socketsAt returns the sockets of all portals at an address. None of ours ever had NodePorts.
 func (w *Writer) socketsAt(a netip.Addr) (out []service.Frontend) {
 	if x := w.addrs[a]; x != nil {
 		out = slices.Collect(maps.Keys(x.users))
+		if x.ours {
+			return out
+		}
 	}
 	for f := range w.nodePorts {
 		if a.Is6() == f.Addr.Addr().Is6() {
@@ -72,7 +76,8 @@ func (w *Writer) portalAt(s service.Frontend) (portal.Portal, bool) {
 	return p, ok
 }
 
-// closeUnwanted closes the sockets of a scope that no portal redirects to, or that have another owner, or no address.
+// closeUnwanted closes the sockets of a scope that no portal redirects to, or whose owner is another now, or whose
+// address was gone.
 func (w *Writer) closeUnwanted(s scope) {
 	for _, f := range inOrder(s) {
 		x := w.sockets[f]
@@ -82,11 +87,11 @@ func (w *Writer) closeUnwanted(s scope) {
 		p, wanted := w.portalAt(f)
 		_, redirects := p.Target.(portal.Redirect)
 		same := wanted && p.Owner == x.owner
-		if x.open && (!same || !redirects || w.obstacle(f.Addr.Addr()) != nil) {
+		if x.open && (!same || !redirects || x.lost) {
 			w.Listeners.Unlisten(x.owner, f.Addr)
 			x.open = false
 		}
-		x.done = false
+		x.lost, x.done = false, false
 		if p.Frontend != x.portal {
 			w.report(x.portal, f, nil)
 		}
@@ -98,7 +103,6 @@ func (w *Writer) closeUnwanted(s scope) {
 
 // openWanted opens the sockets of a scope that portals redirect to, and reports what is in the way of any portal.
 func (w *Writer) openWanted(s scope) {
-	now := time.Now()
 	for _, f := range inOrder(s) {
 		p, wanted := w.portalAt(f)
 		if !wanted {
@@ -110,14 +114,9 @@ func (w *Writer) openWanted(s scope) {
 			w.sockets[f] = x
 		}
 		x.portal, x.owner = p.Frontend, p.Owner
-		if s.again || !x.waits(now) {
-			w.settle(f, x, p, s.again)
-		}
+		w.settle(f, x, p, s.again)
 	}
 }
-
-// poll is how often something is looked at that is about to be there.
-const poll = 200 * time.Millisecond
 
 // settle makes a socket as it should be, or has Sweep try again.
 func (w *Writer) settle(f service.Frontend, x *socket, p portal.Portal, again bool) {
@@ -131,11 +130,11 @@ func (w *Writer) settle(f service.Frontend, x *socket, p portal.Portal, again bo
 	case err == nil:
 		x.retry = retry{}
 	case errors.Is(err, errPending):
-		x.next = time.Now().Add(poll)
-		w.wake(x.next)
-		err = nil
+		x.retry, err = retry{}, nil
+		w.wake(x.retry)
 	default:
-		w.wake(x.failed(err))
+		x.failed(err)
+		w.wake(x.retry)
 	}
 	w.report(p.Frontend, f, err)
 }

@@ -85,6 +85,9 @@ func (w *Writer) load(ctx context.Context) error {
 		if err := removeSaved(ctx, w.Options, saved); err != nil {
 			return err
 		}
+		if err := w.read(); err != nil {
+			return err
+		}
 		saved = state{Interface: w.Interface}
 	}
 	for _, a := range saved.Addresses {
@@ -93,7 +96,7 @@ func (w *Writer) load(ctx context.Context) error {
 		}
 	}
 	w.removeScratch()
-	w.loaded, w.saved = true, saved
+	w.loaded, w.saved, w.newer = true, saved, true
 	return nil
 }
 
@@ -109,19 +112,19 @@ func (w *Writer) removeScratch() {
 
 // save writes the addresses that are ours to the state file, if they are others than before.
 func (w *Writer) save() error {
+	if !w.newer {
+		return nil
+	}
 	now := state{Interface: w.Interface}
 	for _, a := range slices.SortedFunc(maps.Keys(w.addrs), netip.Addr.Compare) {
 		if w.addrs[a].ours {
 			now.Addresses = append(now.Addresses, a)
 		}
 	}
-	if slices.Equal(now.Addresses, w.saved.Addresses) {
-		return nil
-	}
 	if err := now.write(w.stateFile()); err != nil {
 		return fmt.Errorf("write the state file: %w", err)
 	}
-	w.saved = now
+	w.saved, w.newer = now, false
 	return nil
 }
 

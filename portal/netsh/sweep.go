@@ -34,7 +34,7 @@ func (w *Writer) sweep(ctx context.Context) error {
 		s.addrs[a] = struct{}{}
 	}
 	for at, x := range w.sockets {
-		if !x.done {
+		if !x.done && !x.waits() {
 			s.sockets[at] = struct{}{}
 		}
 	}
@@ -46,22 +46,30 @@ func (w *Writer) schedule() {
 	w.due = time.Now().Add(follow)
 	for _, x := range w.addrs {
 		if x.err != nil {
-			w.wake(x.next)
+			w.wake(x.retry)
 		}
 	}
 	for _, x := range w.sockets {
 		if !x.done {
-			w.wake(x.next)
+			w.wake(x.retry)
 		}
 	}
 }
 
-// wake has Sweep do something at a time.
-func (w *Writer) wake(at time.Time) {
+// wake has Sweep try something again when that is due. What is due already, and waits for something else, is looked at
+// now and then.
+func (w *Writer) wake(r retry) {
+	at := r.next
+	if soon := time.Now().Add(poll); at.Before(soon) {
+		at = soon
+	}
 	if at.Before(w.due) {
 		w.due = at
 	}
 }
+
+// poll is how often something is looked at that is about to be there.
+const poll = 200 * time.Millisecond
 
 // Audit compares the addresses of the host with those that portals need. What is known to fail is none of it.
 func (w *Writer) Audit(context.Context) error {

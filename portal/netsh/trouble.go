@@ -10,7 +10,7 @@ import (
 
 // trouble is what is in the way of a portal, by socket.
 type trouble struct {
-	portal portal.Portal
+	portal portal.Portal // as it was when that began
 	at     map[service.Frontend]error
 	told   string // the error that was reported
 }

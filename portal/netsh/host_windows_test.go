@@ -1,0 +1,32 @@
+package netsh
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The netsh that runs is that of the system, whatever the search path says.
+func TestExecutable(t *testing.T) {
+	fake := filepath.Join(t.TempDir(), "netsh.exe")
+	if err := os.WriteFile(fake, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(fake))
+	t.Setenv("SystemRoot", filepath.Dir(fake))
+	path, err := executable()
+	if err != nil || strings.EqualFold(path, fake) || !strings.HasSuffix(strings.ToLower(path), `\system32\netsh.exe`) {
+		t.Errorf("%q, %v", path, err)
+	}
+}
+
+// Bytes of the console's code page become text; UTF-8 stays.
+func TestDecode(t *testing.T) {
+	if got := decode([]byte("erh\x94hte Rechte")); got != "erhöhte Rechte" { // in 437 and 850
+		t.Errorf("%q", got)
+	}
+	if got := decode([]byte("对象")); got != "对象" {
+		t.Errorf("%q", got)
+	}
+}
