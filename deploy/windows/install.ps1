@@ -133,18 +133,29 @@ function Assert-NoKubeProxy {
     }
 }
 
-# A folder that only LocalSystem and administrators may use. Everybody may make folders in C:\ProgramData, so one that
-# is there already must be theirs.
+# Everybody may make folders and files in C:\ProgramData, and whoever makes one can change it later.
+function Assert-OwnedByAdministrator {
+    [CmdletBinding()]
+    param([Parameter(Mandatory)] [string] $Path)
+
+    $sids = 'S-1-5-18', 'S-1-5-32-544', [System.Security.Principal.WindowsIdentity]::GetCurrent().User.Value
+    $items = @(Get-Item -LiteralPath $Path -Force) + @(Get-ChildItem -LiteralPath $Path -Force -Recurse)
+    foreach ($item in $items) {
+        $owner = (Get-Acl -LiteralPath $item.FullName).GetOwner([System.Security.Principal.SecurityIdentifier]).Value
+        $link = ($item.Attributes -band [System.IO.FileAttributes]::ReparsePoint) -ne 0
+        if ($link -or $sids -notcontains $owner) {
+            throw "$($item.FullName) is a link, or belongs to $owner, who is no administrator: remove it"
+        }
+    }
+}
+
+# A folder that only LocalSystem and administrators may use.
 function Initialize-PrivateFolder {
     [CmdletBinding(SupportsShouldProcess)]
     param([Parameter(Mandatory)] [string] $Path)
 
-    $owners = 'S-1-5-18', 'S-1-5-32-544'
     if (Test-Path -LiteralPath $Path) {
-        $owner = (Get-Acl -LiteralPath $Path).GetOwner([System.Security.Principal.SecurityIdentifier]).Value
-        if ($owners -notcontains $owner) {
-            throw "$Path belongs to $owner, which is neither LocalSystem nor the administrators: remove it"
-        }
+        Assert-OwnedByAdministrator -Path $Path
     }
     if ($PSCmdlet.ShouldProcess($Path, 'leave it to LocalSystem and administrators')) {
         [void](New-Item -Path $Path -ItemType Directory -Force)
