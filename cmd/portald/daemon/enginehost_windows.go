@@ -6,4 +6,6 @@ import (
 )
 
 // engineHost is what Windows can do for the engine of goroutines.
-func engineHost() goroutine.Host { return goroutine.Host{Refusals: platform.ReportRefusals} }
+func engineHost() goroutine.Host {
+	return goroutine.Host{Refusals: platform.ReportRefusals, Awaits: true}
+}

@@ -21,6 +21,9 @@ type Host struct {
 	Interface func(fd uintptr, family service.IPFamily) int
 	// Receive reads from a TCP socket without blocking; urgent: the one byte read is the urgent one of its sender.
 	Receive func(fd uintptr, buf []byte) (n int, urgent bool, err error)
+	// Awaits tells that syscall.RawConn.Read waits for bytes by a read of none, as on Windows, if there is no Receive:
+	// a connection that is idle holds no buffer then.
+	Awaits bool
 	// Error returns and clears the pending error of a TCP socket (SO_ERROR). Without it, a reset by a peer that has
 	// already sent FIN is noticed only when bytes are sent to that peer.
 	Error func(fd uintptr) error

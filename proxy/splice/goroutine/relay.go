@@ -150,12 +150,15 @@ func (d *direction) end() {
 	}
 }
 
-// read waits for bytes. If Host.Receive is available, no buffer is held while it waits.
+// read waits for bytes. If Host.Receive or Host.Awaits is available, no buffer is held while it waits.
 func (d *direction) read() (l load) {
 	receive := d.c.e.host.Receive
 	if receive == nil {
+		err := d.await()
 		l.buf = takeBuffer()
-		l.n, l.err = d.from.tcp.Read(l.buf[:])
+		if l.err = err; err == nil {
+			l.n, l.err = d.from.tcp.Read(l.buf[:])
+		}
 		return l
 	}
 	err := d.from.raw.Read(func(fd uintptr) bool {
@@ -174,6 +177,19 @@ func (d *direction) read() (l load) {
 		l.err = io.EOF
 	}
 	return l
+}
+
+// await waits until there is something to read, unless that is likely or the host cannot.
+func (d *direction) await() error {
+	if !d.c.e.host.Awaits || d.full > 0 {
+		return nil
+	}
+	waited := false
+	return d.from.raw.Read(func(uintptr) bool {
+		before := waited
+		waited = true
+		return before
+	})
 }
 
 // send writes b, as urgent data if it was received as such.

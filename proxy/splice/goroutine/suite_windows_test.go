@@ -12,7 +12,7 @@ import (
 
 // What Windows can do.
 func TestSuite(t *testing.T) {
-	e := splicetest.Engine{Open: goroutine.Open(goroutine.Host{Refusals: platform.ReportRefusals})}
+	e := splicetest.Engine{Open: goroutine.Open(goroutine.Host{Refusals: platform.ReportRefusals, Awaits: true})}
 	if !underWine() {
 		e.Can = splicetest.Refusals
 	}
