@@ -282,15 +282,18 @@ function Get-SocketCase {
     param([Parameter(Mandatory)] [AllowEmptyCollection()] [System.Collections.IDictionary[]] $Excluded)
 
     $any = [System.Net.IPAddress]::Any
-    $taken = New-Object -TypeName System.Net.Sockets.TcpListener -ArgumentList $any, 0
-    $taken.Start()
-    try {
-        $port = $taken.LocalEndpoint.Port
-        [ordered]@{ case = 'in use'; bindError = Get-SocketError -At $any -Port $port }
-        $loopback = [System.Net.IPAddress]::Loopback
-        [ordered]@{ case = 'in use at all addresses'; bindError = Get-SocketError -At $loopback -Port $port }
-    } finally {
-        $taken.Stop()
+    foreach ($exclusive in $false, $true) {
+        $taken = New-Object -TypeName System.Net.Sockets.TcpListener -ArgumentList $any, 0
+        $taken.ExclusiveAddressUse = $exclusive
+        $taken.Start()
+        try {
+            foreach ($at in $any, [System.Net.IPAddress]::Loopback) {
+                $bindError = Get-SocketError -At $at -Port $taken.LocalEndpoint.Port
+                [ordered]@{ case = "$at, in use at all addresses, exclusively: $exclusive"; bindError = $bindError }
+            }
+        } finally {
+            $taken.Stop()
+        }
     }
     foreach ($protocol in 'tcp', 'udp') {
         $bindError = Get-SocketError -At '192.0.2.254' -Port $capturePort -Protocol $protocol

@@ -156,8 +156,8 @@ func (w *Writer) listen(owner service.PortName, at netip.AddrPort) error {
 	case errors.Is(err, errInUse):
 		return fmt.Errorf("%w (another program has the port; netstat -abno shows which)", err)
 	case errors.Is(err, errAccess):
-		return fmt.Errorf("%w (the port is in a range that Windows keeps; "+
-			"netsh interface ipv4 show excludedportrange protocol=tcp, or =udp, lists them)", err)
+		return fmt.Errorf("%w (the port is in a range that Windows keeps, which netsh interface ipv4 show excludedportrange "+
+			"protocol=tcp, or =udp, lists; or another program has it at all addresses for itself: see netstat -abno)", err)
 	}
 	return err
 }
