@@ -18,7 +18,7 @@ RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
-	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools /usr/lib/wine/wine64=wine64
+	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
 
 # A virtual machine whose kernel has IPVS, and what is used in it.
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod setpriv=util-linux \
@@ -50,8 +50,10 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
-	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
+	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m \
+		$$($(GO) list ./... | grep -vE '/integration/(wine|windows)$$')
 	@$(MAKE) --no-print-directory test-ipvs
+	@$(MAKE) --no-print-directory test-windows
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
 VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
@@ -64,8 +66,10 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration/modes
 
-test-windows:  ## the tests of the Windows build, by Wine
-	@GO=$(GO) .ci/test-windows
+test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
+	@.ci/need $(TEST_NEEDS)
+	@.ci/may-make-namespaces
+	@GO=$(GO) KUBETEST=$(abspath $(BIN)/kubetest) .ci/test-windows
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)
