@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -75,15 +76,19 @@ func (w *Writer) applyAddresses(ctx context.Context, s scope) error {
 	if err := w.save(); err != nil {
 		return err
 	}
-	if err := errors.Join(w.removeAll(ctx, removals), w.addAll(ctx, adds)); err != nil {
+	if err := w.removeAll(ctx, removals); err != nil {
+		return err
+	}
+	if err := w.addAll(ctx, adds); err != nil {
 		return err
 	}
 	w.forgetGone(s)
 	return w.save()
 }
 
-// toDo returns what is to be added and removed now.
+// toDo returns what is to be added and removed now. What open connections need stays until Sweep finds that they ended.
 func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
+	carried := sync.OnceValue(w.Carried)
 	for _, a := range slices.SortedFunc(maps.Keys(s.addrs), netip.Addr.Compare) {
 		x := w.addrs[a]
 		if x == nil || x.waits() {
@@ -93,7 +98,9 @@ func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
 		case x.wanted() && !there:
 			adds = append(adds, a)
 		case !x.wanted() && there && x.ours:
-			removals = append(removals, a)
+			if _, needed := carried()[a]; !needed {
+				removals = append(removals, a)
+			}
 		case x.ours && there && p.state == Duplicate: // Windows looks for the other host when it is added anew
 			adds, removals = append(adds, a), append(removals, a)
 			x.failed(w.obstacle(a))

@@ -203,6 +203,19 @@ func TestTentativeAddress(t *testing.T) {
 	})
 }
 
+// NodePorts leave out an address of the node while it is tentative, as on an interface without a network.
+func TestNodePortsOnTentativeAddress(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.host.Detection = time.Minute
+		r.host.Add(nodeIndex, netip.MustParsePrefix("192.168.9.9/24"))
+		r.replace(nodePort("0.0.0.0:30080 shop/cart"))
+		r.pass(30 * time.Second)
+		r.wantFailing()
+		r.pass(30*time.Second + follow)
+		r.wantServed("172.22.0.1:30080/tcp shop/cart", "192.168.1.10:30080/tcp shop/cart", "192.168.9.9:30080/tcp shop/cart")
+	})
+}
+
 // A host that lists an address before it can be bound to, as with one read of the addresses and another's sockets.
 func TestAddressThatIsListedTooEarly(t *testing.T) {
 	inTime(t, func(r *rig) {

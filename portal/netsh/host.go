@@ -13,7 +13,8 @@ import (
 type host struct {
 	device Interface
 	addrs  map[netip.Addr]present
-	v6     bool // some interface speaks IPv6
+	others []netip.Addr // that are not ours: NodePorts may be served there
+	v6     bool         // some interface speaks IPv6
 }
 
 // present is an address that the host has.
@@ -83,7 +84,18 @@ func (w *Writer) read() error {
 			w.noteMoved(a)
 		}
 	}
+	w.listOthers()
 	return nil
+}
+
+// listOthers spares NodePorts a look at each address of ours.
+func (w *Writer) listOthers() {
+	w.host.others = nil
+	for a := range w.host.addrs {
+		if x := w.addrs[a]; x == nil || !x.ours {
+			w.host.others = append(w.host.others, a)
+		}
+	}
 }
 
 // noteMoved notes a change of an address. The sockets of one that is gone are of no use, even if it comes back; one

@@ -2,6 +2,7 @@ package netsh
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,26 @@ func TestSharedAddress(t *testing.T) {
 		r.update(nil, refused)
 		r.wantAdded()
 		r.wantServed()
+	})
+}
+
+// An address stays while connections that were accepted at it are open.
+func TestAddressOfOpenConnections(t *testing.T) {
+	inTime(t, func(r *rig) {
+		web, till := clusterIP("10.96.0.10:80 shop/cart"), clusterIP("10.96.0.11:80 shop/till")
+		r.replace(web, till)
+		r.carried = map[netip.Addr]struct{}{web.Frontend.Addr.Addr(): {}}
+		r.update(nil, web, till)
+		r.wantServed()
+		r.wantAdded("10.96.0.10/32")
+		r.pass(time.Minute)
+		r.wantAdded("10.96.0.10/32")
+		if err := r.Audit(r.Context()); err != nil {
+			t.Errorf("an audit misses the portal: %v", err)
+		}
+		r.carried = nil
+		r.pass(follow)
+		r.wantAdded()
 	})
 }
 

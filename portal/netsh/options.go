@@ -35,6 +35,9 @@ type Options struct {
 	Run Run
 	// Interfaces reads those of the host, with their addresses; default HostInterfaces.
 	Interfaces func() ([]Interface, error)
+	// Carried returns the addresses that open connections were accepted at: one without portals is removed when there are
+	// none any more. Default none.
+	Carried func() map[netip.Addr]struct{}
 	// Failed is called when a portal cannot be had, or not at all of its addresses; again when the error is another one;
 	// and, with the same portal and nil, when that is over or its owner has it no more. Sweep tries such portals again.
 	// Default none.
@@ -88,6 +91,9 @@ func (o *Options) complete() error {
 	}
 	if o.Interfaces == nil {
 		o.Interfaces = HostInterfaces
+	}
+	if o.Carried == nil {
+		o.Carried = func() map[netip.Addr]struct{} { return nil }
 	}
 	if o.Failed == nil {
 		o.Failed = func(portal.Portal, error) {}

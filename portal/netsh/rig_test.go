@@ -29,6 +29,7 @@ type rig struct {
 	logged  []string
 	reads   int // of the host's addresses
 	dir     string
+	carried map[netip.Addr]struct{} // by open connections
 }
 
 const (
@@ -65,7 +66,8 @@ func (r *rig) restart(edit ...func(*Options)) {
 	r.failing = map[string]string{}
 	o := Options{
 		Listeners: r.open, State: r.dir, Run: r.run, Interfaces: r.interfaces, Failed: r.report,
-		Log: func(format string, args ...any) { r.logged = append(r.logged, fmt.Sprintf(format, args...)) },
+		Carried: func() map[netip.Addr]struct{} { return r.carried },
+		Log:     func(format string, args ...any) { r.logged = append(r.logged, fmt.Sprintf(format, args...)) },
 	}
 	for _, e := range edit {
 		e(&o)

@@ -28,7 +28,7 @@ func (w *Writer) socketsOf(f service.Frontend) (out []service.Frontend) {
 	if !f.Addr.Addr().IsUnspecified() {
 		return []service.Frontend{f}
 	}
-	for a := range w.host.addrs {
+	for _, a := range w.host.others {
 		if a.Is6() == f.Addr.Addr().Is6() && w.servesNodePorts(a) {
 			out = append(out, at(a, f))
 		}
@@ -57,11 +57,14 @@ func at(a netip.Addr, f service.Frontend) service.Frontend {
 }
 
 // servesNodePorts tells whether NodePorts are served on an address: one of the node, and not loopback or link-local.
+// That of an interface without a network is tentative for ever.
 func (w *Writer) servesNodePorts(a netip.Addr) bool {
 	x := w.addrs[a]
-	_, there := w.host.addrs[a]
-	selected := len(w.served) == 0 || slices.ContainsFunc(w.served, func(p netip.Prefix) bool { return p.Contains(a) })
-	return there && (x == nil || !x.ours) && a.IsGlobalUnicast() && selected
+	p, there := w.host.addrs[a]
+	if !there || p.state != Usable || x != nil && x.ours || !a.IsGlobalUnicast() {
+		return false
+	}
+	return len(w.served) == 0 || slices.ContainsFunc(w.served, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // portalAt returns the portal that has a socket. One of the address itself goes before a NodePort.

@@ -95,6 +95,7 @@ func (w *Writer) load(ctx context.Context) error {
 			w.address(a).ours = true
 		}
 	}
+	w.listOthers()
 	w.removeScratch()
 	w.loaded, w.saved, w.newer = true, saved, true
 	return nil

@@ -2,12 +2,13 @@ package netsh
 
 import (
 	"context"
-	"time"
-
-	"github.com/portald/portald/portal/writer"
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/portal/writer"
 )
 
 // follow is how often the host's addresses are looked at. Others may remove ours, and DHCP changes the node's.
@@ -78,6 +79,7 @@ func (w *Writer) Audit(context.Context) error {
 			return w.wrap("audit", err)
 		}
 		var found writer.Drift
+		carried := sync.OnceValue(w.Carried)
 		for _, a := range slices.SortedFunc(maps.Keys(w.addrs), netip.Addr.Compare) {
 			x := w.addrs[a]
 			_, there := w.host.addrs[a]
@@ -86,7 +88,9 @@ func (w *Writer) Audit(context.Context) error {
 			case x.wanted() && !there:
 				found.Add("the host has not address %s", a)
 			case x.ours && there && !x.wanted():
-				found.Add("the host has address %s, which no portal needs", a)
+				if _, needed := carried()[a]; !needed {
+					found.Add("the host has address %s, which no portal needs", a)
+				}
 			}
 		}
 		return w.wrap("audit", found.Err())

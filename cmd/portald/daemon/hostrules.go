@@ -49,6 +49,7 @@ func newHostRules(
 		Wrote:        func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
 		Listeners:    r,
 		FailedPortal: func(p portal.Portal, err error) { r.failedPortal(p, err) },
+		Carried:      func() map[netip.Addr]struct{} { return r.listeners.Carried() },
 	})
 	if err != nil {
 		return nil, err

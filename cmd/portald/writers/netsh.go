@@ -17,6 +17,6 @@ func netshOptions(cfg *config.Config, d Deps) netsh.Options {
 	return netsh.Options{
 		Listeners: d.Listeners, Interface: cfg.Interface,
 		State:             filepath.Join(platform.DataDir(), "netsh"+strings.TrimPrefix(NamesOf(cfg).Table, ownTable)),
-		NodePortAddresses: d.NodePorts, Failed: d.FailedPortal, Log: d.Log.Warnf,
+		NodePortAddresses: d.NodePorts, Failed: d.FailedPortal, Carried: d.Carried, Log: d.Log.Warnf,
 	}
 }

@@ -38,8 +38,9 @@ type Deps struct {
 	Held   func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
 	Wrote  func(family service.IPFamily, table string, rules int) // rules of the last transaction
 
-	// FailedPortal is netsh.Options.Failed.
+	// FailedPortal and Carried are netsh.Options.Failed and Carried.
 	FailedPortal func(portal.Portal, error)
+	Carried      func() map[netip.Addr]struct{}
 }
 
 // New returns the writer that a configuration asks for.
