@@ -305,6 +305,26 @@ function Get-SocketCase {
     }
 }
 
+# Whether the firewall is on, and answers for ports where nobody listens.
+function Get-FirewallState {
+    [CmdletBinding()]
+    [OutputType([System.Collections.Specialized.OrderedDictionary])]
+    param()
+
+    $root = 'HKLM:\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy'
+    foreach ($name in 'Domain', 'Private', 'Public') {
+        $profileState = Get-NetFirewallProfile -PolicyStore ActiveStore -Name $name
+        $key = Join-Path -Path $root -ChildPath ($name.Replace('Private', 'Standard') + 'Profile')
+        $values = Get-ItemProperty -LiteralPath $key
+        [ordered]@{
+            profile           = $name
+            enabled           = [string]$profileState.Enabled
+            inbound           = [string]$profileState.DefaultInboundAction
+            stealthModeSwitch = $values.PSObject.Properties.Name -contains 'DisableStealthMode'
+        }
+    }
+}
+
 $device = Get-NetIPInterface -InterfaceAlias $InterfaceName -ErrorAction SilentlyContinue | Select-Object -First 1
 if ($null -eq $device) {
     $names = (Get-NetIPInterface | Select-Object -ExpandProperty InterfaceAlias -Unique | Sort-Object) -join "', '"
@@ -336,6 +356,7 @@ $capture = [ordered]@{
     interfaces    = @(Get-HostInterface)
     excludedPorts = $excluded
     sockets       = @(Get-SocketCase -Excluded $excluded)
+    firewall      = @(Get-FirewallState)
 }
 
 if ($PSCmdlet.ShouldProcess("interface '$InterfaceName'", "add and remove $Address and $Address6")) {
