@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"testing"
 	"time"
 )
@@ -29,10 +30,17 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	s := newServer(o, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }))
 	defer served(t, s)()
 	to := <-at
-	other := http.Client{Timeout: 5 * time.Second}
+	other, kept := http.Client{Timeout: 5 * time.Second}, false
+	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { kept = c.Reused },
+	})
 	ask := func() {
 		t.Helper()
-		resp, err := other.Get("http://" + to)
+		r, err := http.NewRequestWithContext(trace, http.MethodGet, "http://"+to, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := other.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,15 +61,10 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 		if n > maxServerConns {
 			t.Fatalf("%d connections are open", n)
 		}
-	}
-	s.conns.mu.Lock()
-	defer s.conns.mu.Unlock()
-	for _, p := range s.conns.open {
-		if p.from.String() == "127.0.0.1" {
-			return
+		if ask(); !kept { // asked before it has been idle for too long
+			t.Fatal("the connection of another address was closed")
 		}
 	}
-	t.Error("the connection of another address was closed")
 }
 
 // A connection that is being served stays while its address has idle ones.
