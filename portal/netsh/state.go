@@ -155,6 +155,9 @@ func removeSaved(ctx context.Context, o Options, saved state) error {
 	if len(saved.Addresses) == 0 {
 		return nil
 	}
+	if err := platform.MakeFolder(o.State); err != nil { // for scripts
+		return fmt.Errorf("make the state folder: %w", err)
+	}
 	o.Interface = saved.Interface
 	w, err := newWriter(o)
 	if err != nil {
