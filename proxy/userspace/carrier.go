@@ -6,6 +6,7 @@ package userspace
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -40,7 +41,8 @@ type Carrier struct {
 	opts      Options
 	endpoints *balance.Endpoints
 	ports     *proxyPorts
-	lingering map[frontKey]time.Time // fronts whose proxy port closes at that time
+	lingering map[frontKey]time.Time         // fronts whose proxy port closes at that time
+	closing   map[service.Frontend]time.Time // where Unlisten was called, until the engine has closed that
 
 	mu     sync.Mutex // for Active, which any goroutine may call
 	fronts map[frontKey]*front
@@ -63,7 +65,7 @@ func New(opts Options) *Carrier {
 	}
 	return &Carrier{
 		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},
-		lingering: map[frontKey]time.Time{},
+		lingering: map[frontKey]time.Time{}, closing: map[service.Frontend]time.Time{},
 	}
 }
 
@@ -129,6 +131,7 @@ func (c *Carrier) serveRest(key frontKey, f *front, p *service.Port) error {
 // Sweep closes the proxy ports that have lingered long enough, and returns when the next will have.
 func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	now := time.Now()
+	maps.DeleteFunc(c.closing, func(_ service.Frontend, until time.Time) bool { return now.After(until) })
 	for key, until := range c.lingering {
 		if !now.Before(until) {
 			c.closeProxyPort(key, c.fronts[key])

@@ -1,8 +1,11 @@
 package userspace
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -18,11 +21,27 @@ func (c *Carrier) Listen(owner service.PortName, at netip.AddrPort) error {
 	if _, open := f.direct[at]; open {
 		return nil
 	}
-	if err := f.Listen(at); err != nil {
+	if err := c.listenAgain(f, at); err != nil {
 		return err
 	}
 	f.direct[at] = struct{}{}
 	return nil
+}
+
+// closingTime is more than an engine takes to close a socket.
+const closingTime = 500 * time.Millisecond
+
+// listenAgain waits where a socket of another front, or of an earlier time, still closes.
+func (c *Carrier) listenAgain(f *front, at netip.AddrPort) error {
+	frontend := service.Frontend{Addr: at, Protocol: f.Name().Protocol}
+	for {
+		err := f.Listen(at)
+		if !errors.Is(err, syscall.EADDRINUSE) || !time.Now().Before(c.closing[frontend]) {
+			delete(c.closing, frontend)
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Unlisten ends that. Open connections go on; sessions of UDP end.
@@ -34,6 +53,7 @@ func (c *Carrier) Unlisten(owner service.PortName, at netip.AddrPort) {
 	if _, open := f.direct[at]; open {
 		f.Unlisten(at)
 		delete(f.direct, at)
+		c.closing[service.Frontend{Addr: at, Protocol: owner.Protocol}] = time.Now().Add(closingTime)
 	}
 }
 

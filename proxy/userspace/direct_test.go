@@ -125,6 +125,21 @@ func TestDirect(t *testing.T) {
 	}
 }
 
+// A frontend that passes to another Service, or comes back at once, finds the socket of before still closing.
+func TestDirectAgain(t *testing.T) {
+	_, plane := newOpener(t)
+	at, pod := freePort(t), greeter(t)
+	cart, shop := portOf("cart", at.String(), pod), portOf("shop", at.String(), pod)
+	for range 20 {
+		apply(t, plane, service.Change{Name: cart.Name, Port: cart})
+		apply(t, plane, service.Change{Name: cart.Name}, service.Change{Name: shop.Name, Port: shop})
+		if said, err := hears(at); said != "hello" {
+			t.Fatalf("a client hears %q, %v", said, err)
+		}
+		apply(t, plane, service.Change{Name: shop.Name})
+	}
+}
+
 // A connection and the address that it came by outlive its frontend.
 func TestDirectConnectionOutlivesFrontend(t *testing.T) {
 	o, plane := newOpener(t)
