@@ -59,6 +59,7 @@ func (b *Bed) newSite(name string, n *topology.Net, pods int) *Site {
 	b.Helper()
 	s := &Site{Name: name, Bed: &bed.Bed{T: b.T, Net: n, Node: n.Node, Client: n.Client(0), Dir: b.TempDir()}}
 	s.RouteOut()
+	s.Install()
 	b.API.Node(b, name, n, map[string]string{corev1.LabelTopologyZone: "zone-" + name})
 	for i := range pods {
 		s.Serve(n.Pod(i), bed.PodPort, bed.NamesItself(fmt.Sprint(name, i)))

@@ -28,6 +28,8 @@ type Bed struct {
 	Node   *topology.Host
 	Client *topology.Host // the first one
 	Dir    string
+
+	Windows *Windows // on the node; nil: it runs Linux
 }
 
 // Networks numbers the networks, so that their names differ.
@@ -54,6 +56,7 @@ func New(t *testing.T, commands ...string) *Bed {
 	})
 	b := &Bed{T: t, Net: net, Node: net.Node, Client: net.Client(0), Dir: t.TempDir()}
 	b.RouteOut()
+	b.Install()
 	return b
 }
 

@@ -84,9 +84,17 @@ func (d *Daemon) WaitReady() {
 // Launch starts portald, through a wrapper command if there is one, and does not wait. The end of the test stops it.
 func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	b.Helper()
-	line := append(wrapper, Portald, "--log-level=debug", "--hostname-override=here",
-		"--connection-log="+b.RecordFile(), "--connection-log-format=json")
-	return b.Exec(append(line, args...)...)
+	args = append([]string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
+		"--connection-log-format=json"}, args...)
+	return b.Exec(append(wrapper, b.Line(args...)...)...)
+}
+
+// Line is the command line of portald on the node.
+func (b *Bed) Line(args ...string) []string {
+	if b.Windows != nil {
+		return b.Windows.line(b, Portald, args)
+	}
+	return append([]string{Portald}, args...)
 }
 
 // RecordFile is the path of the daemon's connection log.
@@ -115,7 +123,7 @@ func (d *Daemon) cleanup() {
 	select {
 	case <-d.Ended:
 	default:
-		if code := d.Stop(); code != 0 {
+		if code := d.Stop(); code != 0 && d.Windows == nil { // Wine ends it at once
 			d.Errorf("portald ended with code %d", code)
 		}
 	}

@@ -28,6 +28,8 @@ func VMTimeout(d time.Duration) time.Duration {
 	return d
 }
 
+const portaldPackage = "github.com/portald/portald/cmd/portald"
+
 const guestPortald = "testdata/guest/portald"
 
 // parallel is the number of tests that run at a time: they spend most of their time waiting.
@@ -38,6 +40,12 @@ func Main(m *testing.M) {
 	topology.Enter()
 	flag.Parse()
 	os.Exit(run(m))
+}
+
+// MainOnWindows is Main for tests of portald.exe.
+func MainOnWindows(m *testing.M) {
+	OnWindows = true
+	Main(m)
 }
 
 func run(m *testing.M) int {
@@ -63,8 +71,13 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	Portald = filepath.Join(dir, "portald")
-	if err := build(Portald); err != nil {
+	if OnWindows {
+		err = prepareWindows(dir)
+	} else {
+		Portald = filepath.Join(dir, "portald")
+		err = build(Portald)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -77,7 +90,7 @@ func build(path string) error {
 	if raceDetector() {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "../../cmd/portald")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, portaldPackage)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build portald: %w\n%s", err, out)
 	}

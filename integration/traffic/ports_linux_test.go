@@ -13,6 +13,7 @@ import (
 // portald's former source ports.
 func TestShortConnectionsOutnumberPorts(t *testing.T) {
 	const first, last, spared = 12000, 12047, 12040 // ports from spared on are reserved by the host
+	bed.NeedsLinux(t, "source ports are the system's")
 	b := bed.New(t)
 	if got := b.On(b.Node, "cat", "/proc/sys/net/ipv4/tcp_tw_reuse"); got != "2\n" {
 		t.Fatalf("tcp_tw_reuse is %q, not the default", got)

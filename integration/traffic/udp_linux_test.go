@@ -194,6 +194,7 @@ func TestUDPIdleSessionEnds(t *testing.T) {
 
 // A daemon that gets SIGTERM waits for the answer to a pending UDP request, with each --on-exit, and then ends at once.
 func TestTermWaitsForUDPAnswer(t *testing.T) {
+	bed.NeedsLinux(t, "Wine knows no SIGTERM")
 	for _, exit := range []string{"kernel", "remove"} {
 		t.Run(exit, func(t *testing.T) {
 			b := bed.New(t)

@@ -1,0 +1,9 @@
+package windows
+
+import (
+	"testing"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+func TestMain(m *testing.M) { bed.MainOnWindows(m) }
