@@ -51,14 +51,30 @@ func as4(addr netip.Addr) [4]byte {
 	return [4]byte{}
 }
 
-// Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. 0 bytes
-// without an error are the end of the stream.
-func Receive(fd uintptr, buf []byte) (n int, urgent bool, err error) {
-	if atMark(fd) {
+// Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. drained: all
+// that there was has been read, and whatever comes next is an event of its own. 0 bytes without an error are the end of
+// the stream.
+func Receive(fd uintptr, buf []byte) (n int, urgent, drained bool, err error) {
+	ready := events(fd)
+	if ready == 0 {
+		return 0, false, true, unix.EAGAIN
+	}
+	if ready&unix.POLLPRI != 0 && atMark(fd) {
 		buf, urgent = buf[:1], true
 	}
 	n, err = transfer(unix.SYS_RECVFROM, fd, buf, unix.MSG_DONTWAIT)
-	return n, urgent && n == 1, err
+	return n, urgent && n == 1, ready == unix.POLLIN && n < len(buf), err
+}
+
+// events returns what a TCP socket is ready for: bytes, an urgent one among them, the end of the stream, an error.
+func events(fd uintptr) int16 {
+	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLPRI | unix.POLLRDHUP}
+	var now unix.Timespec
+	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	if errno != 0 {
+		return unix.POLLERR // the read says what there is
+	}
+	return p.Revents
 }
 
 // Send writes to a TCP socket without blocking, the last byte as urgent if it is to be.

@@ -32,9 +32,11 @@ type conn struct {
 
 // load is the result of one read.
 type load struct {
-	buf *buffer
-	n   int
-	err error
+	buf     *buffer
+	n       int
+	err     error
+	sent    int // of n, that were sent already
+	sendErr error
 }
 
 // serve starts an accepted connection.

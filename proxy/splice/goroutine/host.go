@@ -19,8 +19,9 @@ type Host struct {
 	Refusals func(fd uintptr)
 	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
 	Interface func(fd uintptr, family service.IPFamily) int
-	// Receive reads from a TCP socket without blocking; urgent: the one byte read is the urgent one of its sender.
-	Receive func(fd uintptr, buf []byte) (n int, urgent bool, err error)
+	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
+	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next.
+	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)
 	// Awaits tells that syscall.RawConn.Read waits for bytes by a read of none, as on Windows, if there is no Receive:
 	// a connection that is idle holds no buffer then.
 	Awaits bool

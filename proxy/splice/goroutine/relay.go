@@ -1,7 +1,6 @@
 package goroutine
 
 import (
-	"cmp"
 	"io"
 	"net"
 	"sync"
@@ -20,15 +19,6 @@ type buffer [bufferSize]byte
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 func takeBuffer() *buffer { return buffers.Get().(*buffer) }
-
-// bulkAfter is the number of full reads in a row after which a direction uses io.Copy.
-const bulkAfter = 2
-
-// One io.Copy ends after this many bytes or this time, so that traffic counters stay current.
-const (
-	spliceBytes int64 = 1 << 20
-	spliceTime        = time.Second
-)
 
 // direction carries bytes from one socket to the other, on a goroutine of its own.
 type direction struct {
@@ -91,10 +81,17 @@ func (d *direction) run(early chan load) {
 
 // pass forwards the result of a read. It returns false when the direction has ended.
 func (d *direction) pass(l load) bool {
+	if l.buf == nil { // it was forwarded already
+		return true
+	}
 	defer buffers.Put(l.buf)
 	if l.n > 0 {
 		d.count(int64(l.n))
-		n, err := d.send(l.buf[:l.n])
+		n, err := l.sent, l.sendErr
+		if err == nil {
+			n, err = d.send(l.buf[l.sent:l.n])
+			n += l.sent
+		}
 		d.to.bytes.Add(int64(n))
 		if err != nil {
 			d.c.broken(d.to.side, err)
@@ -148,105 +145,4 @@ func (d *direction) end() {
 	if err == nil {
 		d.c.broken(d.from.side, pending)
 	}
-}
-
-// read waits for bytes. If Host.Receive or Host.Awaits is available, no buffer is held while it waits.
-func (d *direction) read() (l load) {
-	receive := d.c.e.host.Receive
-	if receive == nil {
-		err := d.await()
-		l.buf = takeBuffer()
-		if l.err = err; err == nil {
-			l.n, l.err = d.from.tcp.Read(l.buf[:])
-		}
-		return l
-	}
-	err := d.from.raw.Read(func(fd uintptr) bool {
-		l.buf = takeBuffer()
-		l.n, d.urgent, l.err = receive(fd, l.buf[:])
-		if l.err == syscall.EAGAIN {
-			buffers.Put(l.buf)
-			return false
-		}
-		return true
-	})
-	switch {
-	case err != nil:
-		return load{buf: takeBuffer(), err: err}
-	case l.n == 0 && l.err == nil:
-		l.err = io.EOF
-	}
-	return l
-}
-
-// await waits until there is something to read, unless that is likely or the host cannot.
-func (d *direction) await() error {
-	if !d.c.e.host.Awaits || d.full > 0 {
-		return nil
-	}
-	waited := false
-	return d.from.raw.Read(func(uintptr) bool {
-		before := waited
-		waited = true
-		return before
-	})
-}
-
-// send writes b, as urgent data if it was received as such.
-func (d *direction) send(b []byte) (n int, err error) {
-	send := d.c.e.host.Send
-	if send == nil {
-		return d.to.tcp.Write(b)
-	}
-	urgent := d.urgent
-	d.urgent = false
-	failed := d.to.raw.Write(func(fd uintptr) bool {
-		for n < len(b) && err == nil {
-			var sent int
-			sent, err = send(fd, b[n:], urgent)
-			n += sent
-		}
-		if err == syscall.EAGAIN {
-			err = nil
-			return false
-		}
-		return true
-	})
-	return n, cmp.Or(failed, err)
-}
-
-// splice copies bulk with io.Copy. It returns false when the direction has ended. A short copy means EOF or an urgent
-// byte; the next read tells which.
-func (d *direction) splice() bool {
-	account := d.c.e.core.Options().Account
-	pages, ok := account.TakePipe()
-	if !ok {
-		return d.pass(d.read())
-	}
-	account.ResizePipe(splice.MaxPipePages - pages) // that of package net has 1 MiB
-	_ = d.from.tcp.SetReadDeadline(time.Now().Add(spliceTime))
-	n, err := d.to.tcp.ReadFrom(&io.LimitedReader{R: d.from.tcp, N: spliceBytes})
-	_ = d.from.tcp.SetReadDeadline(time.Time{})
-	account.GivePipe(splice.MaxPipePages)
-	if n > 0 {
-		d.count(n)
-		d.to.bytes.Add(n)
-	}
-	if n < spliceBytes {
-		d.full = 0
-	}
-	if err == nil || deadlinePassed(err) {
-		return true
-	}
-	d.c.broken(d.broke(), err)
-	return false
-}
-
-// broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.
-func (d *direction) broke() splice.Side {
-	_ = d.from.tcp.SetReadDeadline(time.Now().Add(time.Millisecond))
-	if _, err := d.from.tcp.Read(make([]byte, 1)); err != nil && !deadlinePassed(err) {
-		return d.from.side
-	}
-	return d.to.side
 }
