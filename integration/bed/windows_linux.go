@@ -1,11 +1,14 @@
 package bed
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +28,6 @@ const Device = "hns0"
 type Windows struct {
 	Netsh  *netshsim.Netsh
 	Prefix wine.Prefix
-	at     string // where the simulator listens
 }
 
 // forWindows is what prepareWindows makes for all beds.
@@ -76,15 +78,35 @@ func (b *Bed) Install() {
 	b.On(b.Node, "ip", "link", "set", Device, "up")
 	b.On(b.Node, "ip", "link", "set", Device+"-peer", "up")
 	w := &Windows{Netsh: &netshsim.Netsh{Host: kernel{b.Node}}}
-	w.simulate(b)
 	var err error
 	w.Prefix, err = forWindows.installation.Copy(b.Context(), filepath.Join(b.TempDir(), "prefix"))
 	b.Must(err)
 	b.Cleanup(func() { b.Must(w.Prefix.Close(context.Background())) })
 	w.Prefix, err = w.Prefix.Replace("netsh.exe", forWindows.netsh)
 	b.Must(err)
+	w.simulate(b)
 	b.Must(b.Node.Do(func() error { return w.Prefix.Warm(b.Context()) }))
+	w.hold(b)
 	b.Windows = w
+}
+
+// hold keeps the system up until the end of the test.
+func (w *Windows) hold(b *Bed) {
+	b.Helper()
+	line := w.line(b, forWindows.netsh, []string{"hold"})
+	cmd := b.Node.Command(context.Background(), line[0], line[1:]...)
+	in, err := cmd.StdinPipe()
+	b.Must(err)
+	out, err := cmd.StdoutPipe()
+	b.Must(err)
+	b.Must(cmd.Start())
+	b.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	if up, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(up) != "up" {
+		b.Fatalf("Windows is not up: %q, %v", up, err)
+	}
 }
 
 // simulate serves netsh on the node.
@@ -92,7 +114,7 @@ func (w *Windows) simulate(b *Bed) {
 	b.Helper()
 	l, err := b.Node.Listen("tcp", "127.0.0.1:0")
 	b.Must(err)
-	w.at = l.Addr().String()
+	b.WriteFile(filepath.Join(w.Prefix.System32(), "netsh.simulator"), l.Addr())
 	go w.Netsh.Serve(l)
 	b.Cleanup(func() { l.Close() })
 }
@@ -100,8 +122,11 @@ func (w *Windows) simulate(b *Bed) {
 // line is the command line of a program for Windows.
 func (w *Windows) line(b *Bed, exe string, args []string) []string {
 	b.Helper()
-	out := append([]string{"env", "-i"}, w.Prefix.Environ()...)
-	out = append(out, "NETSH_SIMULATOR="+w.at, "INTERFACE_TO_ADD_SERVICE_IP="+Device)
+	ours := os.Environ()
+	out := append([]string{"env"}, slices.DeleteFunc(w.Prefix.Environ(), func(pair string) bool {
+		return slices.Contains(ours, pair) // which commands have anyway
+	})...)
+	out = append(out, "INTERFACE_TO_ADD_SERVICE_IP="+Device)
 	program, err := w.Prefix.Line(exe, args...)
 	b.Must(err)
 	return append(out, program...)

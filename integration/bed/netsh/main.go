@@ -1,24 +1,56 @@
 // netsh takes the place of Windows' own in tests: it has a simulator elsewhere execute its arguments, and prints what
-// that one says.
+// that one says. With the argument "hold" it stays until the end of its standard input, and says when the system is up:
+// Wine ends services with the last program that is none.
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/portald/portald/portal/netsh/netshsim"
 )
 
-// Simulator is the environment variable with the address of the simulator.
-const Simulator = "NETSH_SIMULATOR"
-
 func main() {
-	result, err := netshsim.Client{Address: os.Getenv(Simulator)}.Exec(context.Background(), os.Args[1:]...)
+	if slices.Equal(os.Args[1:], []string{"hold"}) {
+		hold()
+		return
+	}
+	result, err := run(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "netsh:", err)
 		os.Exit(125)
 	}
 	os.Stdout.Write(result.Output)
 	os.Exit(result.Code)
+}
+
+// hold says when the system tells its interfaces, which takes one of its services.
+func hold() {
+	for {
+		if _, err := net.InterfaceAddrs(); err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	fmt.Println("up")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// run asks the simulator whose address is in a file beside the program: services have an environment of their own.
+func run(args []string) (netshsim.Result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return netshsim.Result{}, err
+	}
+	address, err := os.ReadFile(filepath.Join(filepath.Dir(self), "netsh.simulator"))
+	if err != nil {
+		return netshsim.Result{}, err
+	}
+	return netshsim.Client{Address: string(address)}.Exec(context.Background(), args...)
 }
