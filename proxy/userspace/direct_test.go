@@ -96,7 +96,8 @@ func hears(at netip.AddrPort) (string, error) {
 	return string(said), err
 }
 
-// Without proxy ports, a front listens where portals lead to it, and nowhere once none does. What is open goes on.
+// Without proxy ports, a front listens where portals lead to it, and nowhere once none does. It refuses clients itself
+// while there is no endpoint.
 func TestDirect(t *testing.T) {
 	o, plane := newOpener(t)
 	at := freePort(t)
@@ -110,11 +111,15 @@ func TestDirect(t *testing.T) {
 	}
 	none := portOf("cart", at.String())
 	apply(t, plane, service.Change{Name: none.Name, Port: none})
+	if said, err := hears(at); said != "" || err == nil {
+		t.Errorf("without endpoints a client hears %q, %v", said, err)
+	}
+	apply(t, plane, service.Change{Name: cart.Name})
 	for deadline := time.Now().Add(20 * time.Second); ; { // the engine closes the socket in its own time
-		if _, err := hears(at); err != nil {
+		if _, err := net.Dial("tcp", at.String()); err != nil {
 			break
 		} else if time.Now().After(deadline) {
-			t.Fatal("clients are served without endpoints")
+			t.Fatal("a frontend that is gone accepts clients")
 		}
 	}
 	if len(o.fronts) != 0 {
@@ -122,6 +127,17 @@ func TestDirect(t *testing.T) {
 	}
 	if err := o.Listen(cart.Name, at); err == nil {
 		t.Error("it listens for a service port that is not served")
+	}
+}
+
+// Over UDP nobody listens for a Service without endpoints: a record for each datagram would be of no use.
+func TestDirectUDPWithoutEndpoints(t *testing.T) {
+	o, plane := newOpener(t)
+	talk := portOf("talk", freePort(t).String())
+	talk.Name.Protocol, talk.Exposures[0].Frontend.Protocol = service.UDP, service.UDP
+	apply(t, plane, service.Change{Name: talk.Name, Port: talk})
+	if len(o.fronts) != 0 || len(o.owners) != 0 {
+		t.Errorf("%d fronts, listeners %v", len(o.fronts), o.owners)
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		portals = append(portals, portalsOf(p, key.family, usable, to)...)
+		portals = append(portals, portalsOf(p, key.family, usable, ledTo(c.opts.Direct, p.Name), to)...)
 	}
 	return portals, errors.Join(errs...)
 }
@@ -61,7 +61,7 @@ func (c *Carrier) front(
 	key frontKey, p *service.Port, usable service.UsableEndpoints,
 ) (to *portal.Redirect, err error) {
 	f := c.fronts[key]
-	if !wanted(p, usable, key.family) {
+	if !wanted(p, usable, key.family, ledTo(c.opts.Direct, key.name)) {
 		if f != nil {
 			f.inUse = false
 		}

@@ -23,10 +23,10 @@ func NewDirectPlan() *Plan { return &Plan{ports: newProxyPorts(PortRange{}), dir
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	for _, family := range service.IPFamilies() {
-		usable := sp.UsableEndpoints(family)
-		to, none := p.redirect(frontKey{sp.Name, family}, wanted(sp, usable, family))
+		usable, leads := sp.UsableEndpoints(family), ledTo(p.direct, sp.Name)
+		to, none := p.redirect(frontKey{sp.Name, family}, wanted(sp, usable, family, leads))
 		err = errors.Join(err, none)
-		out = append(out, portalsOf(sp, family, usable, to)...)
+		out = append(out, portalsOf(sp, family, usable, leads, to)...)
 	}
 	return out, err
 }

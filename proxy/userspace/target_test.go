@@ -42,19 +42,19 @@ func TestTargets(t *testing.T) {
 		}
 		p.Exposures = all
 		usable := p.UsableEndpoints(service.IPv4)
-		front := false
+		leads, front := ledTo(false, p.Name), false
 		for _, x := range all {
 			want := c.external
 			if x.Kind == service.ClusterIP {
 				want = c.internal
 			}
-			if got := target(p.Availability(usable, x.Kind), &portal.Redirect{Port: port}); got != want {
+			if got := target(p.Availability(usable, x.Kind), leads, &portal.Redirect{Port: port}); got != want {
 				t.Errorf("%s: %s leads to %#v, want %#v", c.name, x.Kind, got, want)
 			}
 			_, redirects := want.(portal.Redirect)
 			front = front || redirects
 		}
-		if wanted(p, usable, service.IPv4) != front {
+		if wanted(p, usable, service.IPv4, leads) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
 	}
