@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/integration/winnode"
 )
 
 // Addresses and node port of cart, the Service that most tests use.
@@ -29,7 +30,7 @@ type Bed struct {
 	Client *topology.Host // the first one
 	Dir    string
 
-	Windows *Windows // on the node; nil: it runs Linux
+	Windows *winnode.Node // the system of the node; nil: Linux
 }
 
 // Networks numbers the networks, so that their names differ.

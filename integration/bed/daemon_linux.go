@@ -91,8 +91,11 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 
 // Line is the command line of portald on the node.
 func (b *Bed) Line(args ...string) []string {
+	b.Helper()
 	if b.Windows != nil {
-		return b.Windows.line(b, Portald, args)
+		line, err := b.Windows.Line(Portald, args...)
+		b.Must(err)
+		return line
 	}
 	return append([]string{Portald}, args...)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/integration/winnode"
 )
 
 // bed is the test bed of one competitor: a network of client, node and pod, servers in the pod, the proxy on the node.
@@ -24,6 +25,7 @@ type bed struct {
 	lab     *lab
 	dir     string
 	net     *topology.Net
+	system  *winnode.Node // of the node; nil: Linux
 	servers []*exec.Cmd
 	proxy   *process // nil: the kernel alone, or stopped
 	flows   int      // number of UDP flows so far
@@ -53,6 +55,11 @@ func (b *bed) open() error {
 	}
 	if err := b.tune(); err != nil {
 		return err
+	}
+	if b.windows {
+		if b.system, err = b.lab.windows.Install(b.ctx, b.net.Node, filepath.Join(b.dir, "prefix")); err != nil {
+			return err
+		}
 	}
 	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort))
 }
@@ -162,11 +169,15 @@ func (b *bed) down() {
 
 func (b *bed) close() error {
 	b.down()
+	var err error
+	if b.system != nil {
+		err = b.system.Close()
+	}
 	b.cancel()
 	for _, s := range b.servers {
 		_ = s.Wait() // killed
 	}
-	err := os.RemoveAll(b.dir)
+	err = errors.Join(err, os.RemoveAll(b.dir))
 	if b.net != nil {
 		err = errors.Join(err, b.net.Close())
 	}

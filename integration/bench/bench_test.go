@@ -20,19 +20,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/portald/portald/integration/load"
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/integration/wine"
 )
 
 // serverTime is longer than the longest test: if a pod's server ends earlier, every dial waits for one.
 const serverTime = 10 * time.Minute
 
-// TestMain lets the test binary run as the load client and server of its beds.
+// TestMain lets the test binary run as what its beds start of it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "load" {
+	if run, ok := part(); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), serverTime)
 		defer cancel()
-		if err := load.Command(ctx, os.Args[2:], os.Stdout); err != nil {
+		if err := run(ctx); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
@@ -47,8 +47,14 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 	topology.Require(t, "haproxy", "nginx", "iptables-restore", "nft", "go")
 	l := &lab{dir: t.TempDir(), portald: build(t), self: self(t), beds: map[string]*bed{}}
 	p := plan{competitors: competitors(""), rounds: 1, span: 200 * time.Millisecond, quick: true, idleConns: 50}
-	p.workloads = append(trafficWorkloads(), idleWorkload(), manyWorkload(20), syncWorkload(20), memoryWorkload(20, 5),
-		kernelWorkload(20, 1), connectWorkload(1), connectWorkload(20))
+	if wine.Check() != nil {
+		p.competitors = slices.DeleteFunc(p.competitors, func(c competitor) bool { return c.windows })
+	}
+	p.workloads = append(append(trafficWorkloads(), engineWorkloads()...), idleWorkload(), manyWorkload(20),
+		syncWorkload(20), memoryWorkload(20, 5), kernelWorkload(20, 1), connectWorkload(1), connectWorkload(20))
+	if err := p.build(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
 	r, err := p.run(t.Context(), l)
 	if err := errors.Join(err, l.close()); err != nil {
 		t.Fatal(err)
@@ -224,6 +230,43 @@ func TestReport(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(path + ".json"); err != nil || !strings.Contains(string(raw), `"haproxy-splice"`) {
 		t.Errorf("raw: %v %s", err, raw)
+	}
+}
+
+// A run of the engines alone replaces them in a report, and nothing else.
+func TestReportOfEngines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b")
+	of := func(all []workload, w, c, figure string, values ...float64) report {
+		res := &results{Samples: samples{}}
+		for _, v := range values {
+			res.Samples.add(w, "portald", figure, 100)
+			res.Samples.add(w, c, figure, v)
+		}
+		s := settings{plan: plan{workloads: all, competitors: competitors(""), rounds: 3, span: time.Second}}
+		return newReport(t.Context(), s, res, time.Now())
+	}
+	old := of(workloads(), "bulk1", "dnat", "gbps", 50)
+	old.Samples.add("engine-rr1", "portald-goroutine", "rate", 1)
+	old.Errors = []failure{{"engine-rr1", "portald-wine", "it broke"}}
+	if err := old.write(path); err != nil {
+		t.Fatal(err)
+	}
+	merged, err := of(engineWorkloads(), "engine-bulk1", "portald-goroutine", "gbps", 60, 70, 90, 95).into(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := merged.page()
+	for _, want := range []string{
+		"| bulk, 1 stream, Gb/s | 100.0 | – | – | – | 50.0 (2.00) |",
+		"| goroutine engine, bulk, 1 stream, Gb/s | portald | ≥ 0.8 × | 0.80 × | ✓ |",
+		"| bulk, 1 stream, Gb/s | 100.0 | 80.0 (0.80, 0.70–0.90) | – |", "Measured apart from the rest",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "it broke") || merged.Samples["engine-rr1"] != nil {
+		t.Errorf("engines of the old report are left in\n%s", page)
 	}
 }
 

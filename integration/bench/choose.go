@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/portald/portald/integration/wine"
 )
 
 // named is a workload or a competitor.
@@ -47,7 +49,12 @@ func (s settings) missing() error {
 	need("nsenter", "Debian package util-linux")
 	need("iptables-restore", "Debian package iptables")
 	for _, c := range s.competitors {
-		if c.program == "portald" {
+		if err := wine.Check(); c.windows && err != nil {
+			lack = append(lack, err.Error())
+		}
+		if c.windows {
+			need("go", "go.dev")
+		} else if c.program == "portald" {
 			need(cmp.Or(c.path, s.portald), "run make build")
 		} else if c.program != "" {
 			need(c.program, c.from)

@@ -29,6 +29,7 @@ type competitor struct {
 	program     string // command it needs; none: the kernel alone
 	mode        string // kernel mode of portald; none: userspace mode
 	engine      string // engine of portald in userspace mode; none: automatic
+	windows     bool   // portald.exe, under Wine
 	path        string // path of another portald than the measured one
 	services    int    // number of additional Services of portald
 	from        string // package of program and file
@@ -41,6 +42,9 @@ type competitor struct {
 
 func (c competitor) title() string { return c.name }
 
+// other tells whether it is portald with another engine than Linux has by default.
+func (c competitor) other() bool { return c.engine != "" || c.windows }
+
 // records tells whether the competitor must write a record of each connection.
 func (c competitor) records() bool { return c.program == "portald" && c.mode == "" }
 
@@ -50,6 +54,7 @@ func competitors(before string) []competitor {
 	all := []competitor{
 		portaldIn(userspace),
 		portaldIn(userspace).on("goroutine"),
+		underWine(),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",
 			start: haproxy(true)},
 		{name: "haproxy", label: "HAProxy, no splicing", program: "haproxy", from: "Debian package haproxy",

@@ -11,6 +11,7 @@ import (
 type floor struct {
 	workload, figure string
 	of               string // mode of portald; none: userspace mode
+	engine           string // engine of portald; none: automatic
 	against          string // competitor: the bound is for the ratio to its figure
 	beside           string // workload: the bound is for the ratio to the figure there
 	bound            float64
@@ -51,6 +52,19 @@ func (f floor) in(mode string) floor {
 	return f
 }
 
+func (f floor) on(engine string) floor {
+	f.engine = engine
+	return f
+}
+
+// subject is the portald that the floor is for.
+func (f floor) subject() competitor {
+	if f.engine != "" {
+		return portaldIn(f.of).on(f.engine)
+	}
+	return portaldIn(f.of)
+}
+
 func floors() []floor {
 	return slices.Concat([]floor{
 		atLeast(1.3, "bulk1", "gbps").times("haproxy-splice"),
@@ -75,6 +89,9 @@ func floors() []floor {
 		below(1, "sync1000", "endpoints"),
 		below(1, "sync10000", "endpoints"),
 		below(60, "sync10000", "service"),
+		atLeast(0.8, "engine-bulk1", "gbps").on("goroutine").times("portald"),
+		atLeast(0.8, "engine-bulk8", "gbps").on("goroutine").times("portald"),
+		atLeast(0.8, "engine-rr1", "rate").on("goroutine").times("portald"),
 	}, kernelFloors("iptables", 50), kernelFloors("nftables", 1))
 }
 
@@ -116,7 +133,7 @@ func (f floor) ratio() bool { return f.against != "" || f.beside != "" }
 
 // value is the median of portald's figure, or of its ratios to the other figure of the same round. False: not measured.
 func (f floor) value(r samples) (float64, bool) {
-	name := portaldIn(f.of).name
+	name := f.subject().name
 	own := r[f.workload][name][f.figure]
 	switch {
 	case f.against != "":

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+
+	"github.com/portald/portald/integration/winnode"
 )
 
 // lab keeps each bed from its first use until the end of the run.
@@ -12,6 +14,7 @@ type lab struct {
 	dir     string
 	portald string // path of the program
 	self    string // path of this program, which is also the load client and server
+	windows winnode.Programs
 	beds    map[string]*bed
 }
 

@@ -2,11 +2,13 @@
 
 // Bench measures portald side by side with HAProxy, nginx and kernel DNAT: the same client, node and pod, the same
 // REDIRECT rule for each proxy, and interleaved rounds in one run, so that other load of the machine affects all
-// equally. Kernel modes are measured by the number of Services, against one restore of the same rules. Bench needs
-// root or user namespaces, and leaves nothing behind on the host.
+// equally. portald's engines are measured beside each other, and beside portald.exe where there is Wine. Kernel modes
+// are measured by the number of Services, against one restore of the same rules. Bench needs root or user namespaces,
+// and leaves nothing behind on the host.
 //
 //	go run ./integration/bench -portald bin/portald          all of it, under half an hour
 //	go run ./integration/bench -portald bin/portald -quick   less of everything, under five
+//	go run ./integration/bench -engines                      portald's engines, into the report that is there
 //	go run ./integration/bench -only crr,rr64 -rounds 3      some workloads; prints, and writes no files
 package main
 
@@ -24,21 +26,34 @@ import (
 
 	"github.com/portald/portald/integration/load"
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/integration/wine"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	run := bench
-	if len(os.Args) > 1 && os.Args[1] == "load" {
-		run = func(ctx context.Context) error { return load.Command(ctx, os.Args[2:], os.Stdout) }
-	} else {
+	run, ok := part()
+	if !ok {
 		topology.Enter()
+		run = bench
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// part returns what this program runs as where it starts itself: a load client or server, or a program under Wine.
+func part() (func(context.Context) error, bool) {
+	if len(os.Args) > 2 {
+		switch args := os.Args[2:]; os.Args[1] {
+		case "load":
+			return func(ctx context.Context) error { return load.Command(ctx, args, os.Stdout) }, true
+		case asWine:
+			return func(context.Context) error { return startUnderWine(args) }, true
+		}
+	}
+	return nil, false
 }
 
 // settings are the parsed flags.
@@ -47,6 +62,7 @@ type settings struct {
 	portald string // path of the program
 	out     string // path of the report, without .md and .json
 	partial bool   // not everything is measured
+	engines bool   // only portald's engines are, and the rest of the report stays
 }
 
 func bench(ctx context.Context) error {
@@ -72,6 +88,9 @@ func bench(ctx context.Context) error {
 		return err
 	}
 	lab := &lab{dir: dir, portald: s.portald, self: self, beds: map[string]*bed{}}
+	if err := s.build(ctx, lab); err != nil {
+		return err
+	}
 	results, err := s.run(ctx, lab)
 	if err := errors.Join(err, lab.close()); err != nil {
 		return err
@@ -83,6 +102,10 @@ func bench(ctx context.Context) error {
 	}
 	if s.partial {
 		return err
+	}
+	if s.engines {
+		merged, err2 := r.into(s.out)
+		return errors.Join(err, err2, merged.write(s.out))
 	}
 	return errors.Join(err, r.write(s.out))
 }
@@ -98,6 +121,7 @@ func parse() (settings, error) {
 	span := flag.Duration("for", 0, "duration of one measurement (default 1s)")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	before := flag.String("before", "", "`path` of an earlier portald, measured alternately with the first")
+	flag.BoolVar(&s.engines, "engines", false, "only portald's engines, into the report that is there")
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "`path` of the report: path.md and path.json")
 	flag.Parse()
 	// HAProxy can hold the fewest connections, because it reserves descriptors for pipes
@@ -116,13 +140,19 @@ func parse() (settings, error) {
 	s.partial = *only != "" || *among != "" || *before != ""
 	var err, err2, err3, err4 error
 	s.workloads, err = choose(workloads(), *only)
-	if *quick && *only == "" {
+	if s.engines {
+		s.workloads = slices.DeleteFunc(s.workloads, func(w workload) bool { return !w.engines })
+	}
+	if *quick && *only == "" && !s.engines {
 		s.workloads = slices.DeleteFunc(s.workloads, func(w workload) bool { return w.long })
 	}
 	if *before != "" {
 		*before, err2 = filepath.Abs(*before)
 	}
 	s.competitors, err3 = choose(competitors(*before), *among)
+	if *among == "" && wine.Check() != nil {
+		s.competitors = slices.DeleteFunc(s.competitors, func(c competitor) bool { return c.windows })
+	}
 	s.portald, err4 = filepath.Abs(s.portald)
 	return s, errors.Join(err, err2, err3, err4)
 }

@@ -21,7 +21,7 @@ func (b *bed) tune() error {
 		return err
 	}
 	short := []*topology.Host{b.net.Client(0)}
-	if b.program != "portald" || b.engine != "" {
+	if b.program != "portald" || b.other() {
 		short = append(short, b.net.Node)
 	}
 	for _, h := range short {

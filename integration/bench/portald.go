@@ -64,11 +64,7 @@ func startPortald(b *bed) ([]string, error) {
 	if err := b.manifests(b.services); err != nil {
 		return nil, err
 	}
-	args := slices.Concat(asDeployed(), []string{b.portald(),
-		"--hostname-override", thisNode,
-		"--healthz-bind-address", healthAt,
-		"--metrics-bind-address", metricsAt,
-	}, b.what())
+	args := slices.Concat(asDeployed(), []string{b.portald()}, b.what())
 	if b.engine == "" {
 		return args, nil
 	}
@@ -91,9 +87,10 @@ func asDeployed() []string {
 	return []string{"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", "--no-new-privs"}
 }
 
-// what returns the flags for portald's manifests and mode.
+// what returns portald's flags.
 func (b *bed) what() []string {
-	args := []string{"--manifests", b.manifest("")}
+	args := []string{"--hostname-override", thisNode, "--healthz-bind-address", healthAt,
+		"--metrics-bind-address", metricsAt, "--manifests", b.manifest("")}
 	if b.mode == userspace {
 		return append(args, "--connection-log", b.connectionLog(), "--connection-log-format", "json")
 	}

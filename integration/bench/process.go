@@ -75,12 +75,20 @@ func group(leader int) ([]int, error) {
 	return pids, nil
 }
 
+// processes lists those of the proxy; under Wine also those that stand for the system.
+func (b *bed) processes() ([]int, error) {
+	if b.system != nil {
+		return b.system.Prefix.Processes()
+	}
+	return group(b.proxy.pid)
+}
+
 // cpu is the CPU time of the proxy's processes with all threads, also ended ones, in nanosecond resolution.
 func (b *bed) cpu() (time.Duration, error) {
 	if b.proxy == nil {
 		return 0, nil
 	}
-	pids, err := group(b.proxy.pid)
+	pids, err := b.processes()
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +124,7 @@ type footprint struct {
 // footprint sums the proportional set size, which counts a page shared by n processes as 1/n, and open descriptors.
 func (b *bed) footprint() (footprint, error) {
 	var sum footprint
-	pids, err := group(b.proxy.pid)
+	pids, err := b.processes()
 	if err != nil {
 		return sum, err
 	}

@@ -24,6 +24,7 @@ type report struct {
 	Seconds float64 // of one measurement
 	Quick   bool
 	Took    string
+	Engines *origin `json:",omitempty"` // of the part on engines; nil: that of the rest
 	*results
 	settings settings
 }
@@ -93,8 +94,8 @@ Client, node and pod are network namespaces of one machine, joined by veth: all 
 CPU per unit tells more than throughput. Rounds are interleaved, each begun by another; figures are medians of up to
 %d rounds of %g s each, ratios are taken round by round. TCP runs with reno on all hosts, since BBR, where it is the
 default, holds veth pairs at some 10 Gb/s. Else portald's node has the kernel's defaults and what portald itself sets;
-those of the other proxies and of portald's goroutine engine have tcp_tw_reuse=1, without which they run out of ports,
-and so has the client, who closes first.
+those of the other proxies and of portald's other engines have tcp_tw_reuse=1, without which they run out of ports, and
+so has the client, who closes first.
 
 - Date: %s, took %s%s
 - Machine: %d cores, %s, Linux %s

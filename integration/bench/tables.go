@@ -13,6 +13,9 @@ func (r report) tables() string {
 	if r.measured(userspaceOf) {
 		r.userspace(&w)
 	}
+	if r.measured(enginesOf) {
+		r.engines(&w)
+	}
 	if r.measured(kernelOf) {
 		r.kernel(&w)
 	}
@@ -22,8 +25,9 @@ func (r report) tables() string {
 	return w.String()
 }
 
-// The two parts of the report.
-func userspaceOf(w workload) bool { return w.services == 0 }
+// The parts of the report.
+func userspaceOf(w workload) bool { return w.services == 0 && !w.engines }
+func enginesOf(w workload) bool   { return w.engines }
 func kernelOf(w workload) bool    { return w.services > 0 }
 
 func (r report) measured(part func(workload) bool) bool {
@@ -97,6 +101,9 @@ func (r report) figure(f floor) (figure, bool) {
 // figureLabel names the figure of a floor; in kernel modes with the mode and the number of Services.
 func (r report) figureLabel(f floor) string {
 	fig, _ := r.figure(f)
+	if f.engine != "" {
+		return f.engine + " engine, " + fig.label
+	}
 	if f.of == userspace {
 		return fig.label
 	}

@@ -24,6 +24,7 @@ type workload struct {
 	most        int    // maximum number of rounds, for slow workloads with little variance (1 in a quick run); 0: no limit
 	long        bool   // excluded from quick runs
 	services    int    // number of Services, by which the figures of kernel modes are listed; 0: not a kernel workload
+	engines     bool   // in the part of the report on portald's engines
 	group       string // workloads of a group are compared with each other: their rounds are interleaved
 	figures     []figure
 	run         func(ctx context.Context, b *bed, p plan) (figures, error)
@@ -31,10 +32,10 @@ type workload struct {
 
 func (w workload) title() string { return w.name }
 
-func everyone(c competitor) bool         { return c.mode == userspace }
-func withUDP(c competitor) bool          { return c.udp }
-func proxies(c competitor) bool          { return c.program != "" && c.mode == userspace }
-func portaldAlone(c competitor) bool     { return c.records() && c.engine == "" }
+func everyone(c competitor) bool         { return c.mode == userspace && !c.other() }
+func withUDP(c competitor) bool          { return c.udp && everyone(c) }
+func proxies(c competitor) bool          { return c.program != "" && everyone(c) }
+func portaldAlone(c competitor) bool     { return c.records() && !c.other() }
 func kernelModes(c competitor) bool      { return c.mode != userspace }
 func labelled(w, what string) string     { return w + ", " + what }
 func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
@@ -42,5 +43,5 @@ func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustP
 // workloads lists all, in the order of the report.
 func workloads() []workload {
 	return slices.Concat(trafficWorkloads(), []workload{idleWorkload()}, controlWorkloads(),
-		[]workload{memoryWorkload(10_000, 100)}, kernelWorkloads())
+		[]workload{memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads())
 }

@@ -15,12 +15,12 @@ const (
 	offsetOption = 16 + 16 // low half of the third
 )
 
-// bindExactly makes setsockopt(SO_BINDTODEVICE) and setsockopt(IP_UNICAST_IF) fail with EPERM for this process and all
+// BindExactly makes setsockopt(SO_BINDTODEVICE) and setsockopt(IP_UNICAST_IF) fail with EPERM for this process and all
 // that it starts. Wine turns a UDP bind to one address of an interface into a bind to all addresses and one of these
 // options, so that two addresses could not share a port, and replies could leave from another address. Where both
 // options fail it binds to the address, as Windows does. The wineserver does the binding: it has to be started by a
 // process with this filter.
-func bindExactly() error {
+func BindExactly() error {
 	// A thread may only filter its own calls without privileges if it gives up setuid programs; the filter takes that to
 	// the other threads (TSYNC).
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -39,7 +39,7 @@ func bindExactly() error {
 	return nil
 }
 
-// filter is the program of bindExactly. A jump says how many instructions it passes over, when true and when false.
+// filter is the program of BindExactly. A jump says how many instructions it passes over, when true and when false.
 func filter() []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,17 +23,14 @@ type Prefix struct {
 	replaced []string // programs of system32
 }
 
-// Open returns the installation in the user's cache, which is made first where it is not. From then on this process,
-// and all that it starts, cannot bind a socket to a device.
+// Open returns the installation in the user's cache, which is made first where it is not. Programs in it have to be
+// started by a process that has called BindExactly.
 func Open(ctx context.Context) (Installation, error) {
 	if err := Check(); err != nil {
 		return Installation{}, err
 	}
 	dir, err := cached()
 	if err != nil {
-		return Installation{}, err
-	}
-	if err := bindExactly(); err != nil {
 		return Installation{}, err
 	}
 	return Installation{dir}, makeOnce(ctx, dir)
@@ -138,4 +137,24 @@ func writeProgram(path string, content []byte) error {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// Processes lists the processes of the prefix: its programs, the services, and the wineserver, which works for all.
+func (p Prefix) Processes() (pids []int, err error) {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil {
+			continue // it has ended
+		}
+		if !slices.Contains(strings.Split(string(env), "\x00"), "WINEPREFIX="+p.dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, err
 }

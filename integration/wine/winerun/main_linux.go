@@ -26,6 +26,9 @@ func run(line []string) error {
 	if len(line) == 0 {
 		return errors.New("usage: winerun PROGRAM.exe ARGUMENTS…")
 	}
+	if err := wine.BindExactly(); err != nil {
+		return err
+	}
 	ctx := context.Background()
 	installation, err := wine.Open(ctx)
 	if err != nil {
