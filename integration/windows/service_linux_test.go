@@ -67,7 +67,7 @@ func TestService(t *testing.T) {
 	if out, err := service(b, "status"); err == nil || !strings.Contains(err.Error(), "not installed") {
 		t.Errorf("status after: %v\n%s", err, out)
 	}
-	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "Draining: 1 connections") {
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "connections have 1m0s to end") {
 		t.Errorf("the log has no drain: %v", err)
 	}
 }
