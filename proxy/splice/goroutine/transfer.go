@@ -9,7 +9,10 @@ import (
 // read waits for bytes. If Host.Receive or Host.Awaits is available, no buffer is held while it waits.
 func (d *direction) read() (l load) {
 	if d.c.e.host.Receive == nil {
-		err := d.await()
+		var err error
+		if d.c.e.host.Awaits && d.full == 0 { // else the next bytes are likely there
+			err = await(d.from.raw)
+		}
 		l.buf = takeBuffer()
 		if l.err = err; err == nil {
 			l.n, l.err = d.from.tcp.Read(l.buf[:])
@@ -66,13 +69,10 @@ func (d *direction) forward(l *load) bool {
 	return true
 }
 
-// await waits until there is something to read, unless that is likely or the host cannot.
-func (d *direction) await() error {
-	if !d.c.e.host.Awaits || d.full > 0 {
-		return nil
-	}
+// await waits for bytes, as Host.Awaits tells.
+func await(raw syscall.RawConn) error {
 	waited := false
-	return d.from.raw.Read(func(uintptr) bool {
+	return raw.Read(func(uintptr) bool {
 		before := waited
 		waited = true
 		return before
