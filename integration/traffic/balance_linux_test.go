@@ -107,10 +107,13 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 			stuck <- err
 		}()
 	}
+	limit := 200 * time.Millisecond
+	if bed.OnWindows {
+		limit = time.Second // Wine's server has one thread for all programs
+	}
 	for range 50 {
 		began := time.Now()
-		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil ||
-			time.Since(began) > 200*time.Millisecond {
+		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil || time.Since(began) > limit {
 			t.Errorf("during slow dials: %v after %v", err, time.Since(began))
 		}
 	}
