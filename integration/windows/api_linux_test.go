@@ -32,7 +32,7 @@ func TestAPIServer(t *testing.T) {
 
 	kill(d)
 	n.Remove("a1")
-	d = b.ServeOn(site)
+	b.ServeOn(site)
 	b.AnswersBoth(site.Client, vip, "a2")
 	n.DeleteService("cart")
 	b.Eventually("the address to go", func() bool { return len(addresses(site.Bed)) == 2 }) // kubernetes and kube-dns
