@@ -42,11 +42,11 @@ type origin struct {
 func (r report) into(path string) (old report, err error) {
 	text, err := os.ReadFile(path + ".json")
 	if err != nil {
-		return r, fmt.Errorf("read the report that the engines are a part of: %w", err)
+		return old, fmt.Errorf("read the report that the engines are a part of: %w", err)
 	}
 	old.results = &results{}
 	if err := json.Unmarshal(text, &old); err != nil {
-		return r, fmt.Errorf("read %s.json: %w", path, err)
+		return old, fmt.Errorf("read %s.json: %w", path, err)
 	}
 	old.settings = r.settings
 	old.settings.workloads, old.settings.competitors = workloads(), competitors("")
@@ -70,28 +70,21 @@ func (r report) engines(w *strings.Builder) {
 	}
 	r.floors(w, enginesOf)
 	w.WriteString("### Medians\n\nIn parentheses: the ratio to the column before, median and quartiles.\n\n")
-	all := r.among(engine)
-	header(w, "medians", all)
-	for _, wl := range r.settings.workloads {
-		for _, fig := range wl.figures {
-			if enginesOf(wl) && r.telling(wl, fig) {
-				r.engineRow(w, wl, fig, all)
-			}
-		}
-	}
-	w.WriteString("\n")
+	r.medians(w, enginesOf, r.among(engine), r.engineRow)
 }
 
+// engineRow is one figure of all engines. In parentheses: the ratio to the one before.
 func (r report) engineRow(w *strings.Builder, wl workload, fig figure, all []competitor) {
 	fmt.Fprintf(w, "| %s |", fig.label)
 	var before []float64
 	for _, c := range all {
 		own := r.Samples[wl.name][c.name][fig.name]
-		to := ratios(own, before)
-		if w.WriteString(strings.TrimSuffix(cell(fig, own, nil), "|")); len(to) > 0 {
-			fmt.Fprintf(w, "(%.2f, %.2f–%.2f) ", median(to), quantile(to, 0.25), quantile(to, 0.75))
+		if to := ratios(own, before); len(to) > 0 {
+			fmt.Fprintf(w, " %.*f (%.2f, %.2f–%.2f) |", fig.digits, median(own), median(to), quantile(to, 0.25),
+				quantile(to, 0.75))
+		} else {
+			w.WriteString(cell(fig, own, nil))
 		}
-		w.WriteString("|")
 		before = own
 	}
 	w.WriteString("\n")

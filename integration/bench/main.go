@@ -104,8 +104,11 @@ func bench(ctx context.Context) error {
 		return err
 	}
 	if s.engines {
-		merged, err2 := r.into(s.out)
-		return errors.Join(err, err2, merged.write(s.out))
+		merged, failed := r.into(s.out)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		r = merged
 	}
 	return errors.Join(err, r.write(s.out))
 }

@@ -49,7 +49,7 @@ from a stand-in for an API server.
 `)
 	r.floors(w, userspaceOf)
 	w.WriteString("### Medians\n\nIn parentheses: portald's ratio to it.\n\n")
-	r.medians(w)
+	r.medians(w, userspaceOf, r.among(everyone), r.row)
 }
 
 // floors writes the table of the floors whose workloads belong to a part and were measured.
@@ -139,13 +139,14 @@ func thousands(n int) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-func (r report) medians(w *strings.Builder) {
-	all := r.among(everyone)
-	header(w, "medians", all)
+// medians writes the table of a part of the report.
+func (r report) medians(w *strings.Builder, part func(workload) bool, columns []competitor,
+	row func(*strings.Builder, workload, figure, []competitor)) {
+	header(w, "medians", columns)
 	for _, wl := range r.settings.workloads {
 		for _, fig := range wl.figures {
-			if userspaceOf(wl) && r.telling(wl, fig) {
-				r.row(w, wl, fig, all)
+			if part(wl) && r.telling(wl, fig) {
+				row(w, wl, fig, columns)
 			}
 		}
 	}
