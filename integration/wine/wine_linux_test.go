@@ -82,6 +82,9 @@ func TestPrograms(t *testing.T) {
 // open returns a prefix of its own, with a netsh that prints its arguments: Wine's prints nothing.
 func open(t *testing.T, ctx context.Context) Prefix {
 	t.Helper()
+	if err := BindExactly(); err != nil {
+		t.Fatal(err)
+	}
 	installation, err := Open(ctx)
 	if err != nil {
 		t.Fatal(err)
