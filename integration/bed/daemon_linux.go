@@ -176,7 +176,21 @@ func (d *Daemon) Exit() int {
 		d.cancel()
 		<-d.Ended
 	}
+	if d.Windows != nil {
+		d.socketsGone()
+	}
 	return d.Cmd.ProcessState.ExitCode()
+}
+
+// socketsGone waits until Wine's server, which owns the sockets, has closed those of the process.
+func (d *Daemon) socketsGone() {
+	Within(5*time.Second, func() bool {
+		c, err := d.Node.Dial(context.Background(), "tcp", "127.0.0.1:10256")
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
 }
 
 // Apply replaces the manifests and waits until portald has applied the change.

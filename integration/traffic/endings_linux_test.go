@@ -112,6 +112,9 @@ func TestResetsArePassedOn(t *testing.T) {
 		t.Errorf("recorded as %s", r)
 	}
 
+	if bed.OnWindows {
+		return // Wine shows a reset as an end, if it came before the read began
+	}
 	rude, err := bed.Dial(bed.AnswerTimeout, b.Client, "tcp", bed.HostPort(bed.IP4, 81))
 	if err != nil {
 		t.Fatal(err)

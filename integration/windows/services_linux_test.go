@@ -31,7 +31,7 @@ func wantAddresses(b *bed.Bed, want ...string) {
 // kill ends a daemon as a crash does.
 func kill(d *bed.Daemon) {
 	d.Signal(syscall.SIGKILL)
-	<-d.Ended
+	d.Exit()
 }
 
 // A Service answers at each of its addresses, over TCP and UDP, each pod exactly in turn; the record says by which.
