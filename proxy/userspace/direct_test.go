@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -111,7 +112,8 @@ func TestDirect(t *testing.T) {
 	}
 	none := portOf("cart", at.String())
 	apply(t, plane, service.Change{Name: none.Name, Port: none})
-	if said, err := hears(at); said != "" || err == nil {
+	wine := runtime.GOOS == "windows" // which shows a reset as an end, if it came before the read began
+	if said, err := hears(at); said != "" || err == nil && !wine {
 		t.Errorf("without endpoints a client hears %q, %v", said, err)
 	}
 	apply(t, plane, service.Change{Name: cart.Name})
