@@ -29,6 +29,8 @@ type bed struct {
 	servers []*exec.Cmd
 	proxy   *process // nil: the kernel alone, or stopped
 	flows   int      // number of UDP flows so far
+
+	clientOn string // the CPU that clients run on; none: the kernel places them
 }
 
 const (

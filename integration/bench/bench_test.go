@@ -20,6 +20,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/portald/portald/integration/topology"
 	"github.com/portald/portald/integration/wine"
 )
@@ -267,6 +269,34 @@ func TestReportOfEngines(t *testing.T) {
 	}
 	if strings.Contains(page, "it broke") || merged.Samples["engine-rr1"] != nil {
 		t.Errorf("engines of the old report are left in\n%s", page)
+	}
+}
+
+// All threads of a process move, and can be released again.
+func TestMoveProcess(t *testing.T) {
+	cpus, err := processors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	for _, want := range [][]int{cpus[:1], cpus} {
+		var set unix.CPUSet
+		if err := moveProcess(child.Process.Pid, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedGetaffinity(child.Process.Pid, &set); err != nil {
+			t.Fatal(err)
+		}
+		if set.Count() != len(want) || !set.IsSet(want[0]) {
+			t.Errorf("moved to %v: runs on %d processors, %x", want, set.Count(), set[0])
+		}
 	}
 }
 

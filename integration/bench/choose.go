@@ -47,6 +47,7 @@ func (s settings) missing() error {
 		}
 	}
 	need("nsenter", "Debian package util-linux")
+	need("taskset", "Debian package util-linux")
 	need("iptables-restore", "Debian package iptables")
 	for _, c := range s.competitors {
 		if err := wine.Check(); c.windows && err != nil {

@@ -71,11 +71,15 @@ func exchangeWorkload(name, label string, among func(competitor) bool, c load.RR
 	return workload{
 		name: name, label: label, among: among, figures: exchangeFigures(label),
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
-			f, _, err := b.exchanges(ctx, "rr", "-proto", c.Proto, "-to", service(echoPort).String(),
-				"-conns", strconv.Itoa(c.Conns), "-for", p.span.String())
-			return f, err
+			return b.exchange(ctx, c, p.span)
 		},
 	}
+}
+
+func (b *bed) exchange(ctx context.Context, c load.RR, span time.Duration) (figures, error) {
+	f, _, err := b.exchanges(ctx, "rr", "-proto", c.Proto, "-to", service(echoPort).String(),
+		"-conns", strconv.Itoa(c.Conns), "-for", span.String())
+	return f, err
 }
 
 func churnWorkload(name, label string, among func(competitor) bool, c load.Churn) workload {
@@ -134,7 +138,11 @@ func (b *bed) client(ctx context.Context, result any, args ...string) (time.Dura
 
 // load runs a load client.
 func (b *bed) load(ctx context.Context, result any, args ...string) error {
-	cmd := b.net.Client(0).Command(ctx, b.lab.self, append([]string{"load"}, args...)...)
+	args = append([]string{b.lab.self, "load"}, args...)
+	if b.clientOn != "" {
+		args = append([]string{"taskset", "--cpu-list", b.clientOn}, args...)
+	}
+	cmd := b.net.Client(0).Command(ctx, args[0], args[1:]...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

@@ -24,6 +24,7 @@ type workload struct {
 	most        int    // maximum number of rounds, for slow workloads with little variance (1 in a quick run); 0: no limit
 	long        bool   // excluded from quick runs
 	services    int    // number of Services, by which the figures of kernel modes are listed; 0: not a kernel workload
+	placed      bool   // client, proxy and server run on processors that are chosen
 	engines     bool   // in the part of the report on portald's engines
 	group       string // workloads of a group are compared with each other: their rounds are interleaved
 	figures     []figure
