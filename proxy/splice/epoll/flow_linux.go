@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice/pipe"
 )
 
 // quantum is how many bytes one direction may carry before other connections of the loop are served.
@@ -23,7 +25,7 @@ type flow struct {
 	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
 	flags  uintptr // to send rest with
-	pipe   pipe
+	pipe   pipe.Pipe
 	inPipe int // bytes; the pipe is borrowed while positive
 }
 
@@ -182,7 +184,7 @@ func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		f.large = 0 // copy: that needs no pipe
 		return more, 0
 	}
-	n, e := sysSplice(src.fd, p.w, pipeSize)
+	n, e := p.Fill(src.fd)
 	if e != 0 || n == 0 {
 		l.pipes.give(p)
 		if e != 0 {
@@ -192,7 +194,7 @@ func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		return more, 0
 	}
 	f.carried += int64(n)
-	l.bulk = l.bulk || n < p.size() // a load that fills the pipe leaves more to read already
+	l.bulk = l.bulk || n < p.Size() // a load that fills the pipe leaves more to read already
 	if n >= worthSplicing {
 		f.small = 0
 	} else if f.small++; f.small == bulkEnds {
@@ -208,7 +210,7 @@ func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
 // flush writes what the flow holds, as far as the destination takes it, and gives back the pipe or buffer that held it.
 func (f *flow) flush(l *loop, dst *socket) syscall.Errno {
 	for f.inPipe > 0 {
-		n, e := sysSplice(f.pipe.r, dst.fd, f.inPipe)
+		n, e := f.pipe.Drain(dst.fd, f.inPipe)
 		if e == unix.EAGAIN {
 			dst.full(l)
 			return 0
@@ -267,7 +269,7 @@ func (f *flow) release(l *loop) {
 func (f *flow) drop(l *loop) {
 	f.release(l)
 	if f.inPipe > 0 {
-		l.pipes.drop(f.pipe)
+		f.pipe.Close()
 		f.inPipe = 0
 	}
 }

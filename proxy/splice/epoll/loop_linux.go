@@ -80,7 +80,7 @@ func openLoop(e *engine) (*loop, error) {
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
 	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core}
-	l.pipes.l = l
+	l.pipes.l, l.pipes.Account = l, e.account
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		sysClose(wake)
 		sysClose(ep)
@@ -93,7 +93,7 @@ func (l *loop) close() {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
-	l.pipes.close()
+	l.pipes.Close()
 	sysClose(l.wakeFd)
 	sysClose(l.ep)
 	l.engine.account.Close(loopDescriptors)

@@ -55,16 +55,6 @@ func sysAtMark(fd int) bool {
 	return e == 0 && at != 0
 }
 
-func sysSplice(from, to, most int) (int, syscall.Errno) {
-	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most),
-			unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
-		if e != unix.EINTR {
-			return int(n), e
-		}
-	}
-}
-
 func sysAccept(fd int, sa *sockaddr) (int, syscall.Errno) {
 	sa.size = unix.SizeofSockaddrInet6
 	n, _, e := syscall.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)),

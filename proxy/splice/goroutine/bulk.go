@@ -1,39 +1,138 @@
 package goroutine
 
 import (
+	"cmp"
 	"io"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/pipe"
 )
 
-// bulkAfter is the number of full reads in a row after which a direction uses io.Copy.
+// bulkAfter is the number of full reads in a row after which a direction carries bulk.
 const bulkAfter = 2
 
-// One io.Copy ends after this many bytes or this time, so that traffic counters stay current.
+// bulk carries bytes with fewer system calls than one read at a time. It returns false when the direction has ended.
+func (d *direction) bulk() bool {
+	if pipe.Supported {
+		return d.splice()
+	}
+	return d.copy()
+}
+
+// Pipes are no longer used after as many loads in a row that are smaller than this, in bytes: among many streams each
+// has a little now and then.
 const (
-	spliceBytes int64 = 1 << 20
-	spliceTime        = time.Second
+	bulkEnds      = 8
+	worthSplicing = 16 << 10
 )
 
-// splice copies bulk with io.Copy. It returns false when the direction has ended. A short copy means EOF or an urgent
-// byte; the next read tells which.
+// spliced is a load in a pipe.
+type spliced struct {
+	pipe pipe.Pipe
+	n    int // bytes
+}
+
+// splice carries loads through pipes. What a pipe cannot take, the next read gets: the end, or an urgent byte.
 func (d *direction) splice() bool {
+	for small := 0; small < bulkEnds; small++ {
+		l, err := d.fill()
+		switch {
+		case err != nil:
+			d.c.broken(d.from.side, err)
+			return false
+		case l.n == 0:
+			d.full = 0
+			return d.pass(d.read())
+		case l.n >= worthSplicing:
+			small = -1
+		}
+		d.count(int64(l.n))
+		if err := d.drain(l); err != nil {
+			d.c.broken(d.to.side, err)
+			return false
+		}
+		runtime.Gosched() // small exchanges come before the next load
+	}
+	d.full = 0
+	return true
+}
+
+// fill waits for bytes. None without an error: a read gets what there is, or no pipe is to be had.
+func (d *direction) fill() (l spliced, err error) {
+	failed := d.from.raw.Read(func(fd uintptr) bool {
+		var ok bool
+		if l.pipe, ok = d.c.e.pipes.take(d.c.e.core.Now()); !ok {
+			return true
+		}
+		var errno syscall.Errno
+		l.n, errno = l.pipe.Fill(int(fd))
+		if l.n > 0 {
+			return true
+		}
+		d.c.e.pipes.give(l.pipe)
+		switch errno {
+		case 0:
+			return true
+		case syscall.EAGAIN:
+			return pipe.Unspliceable(int(fd))
+		}
+		err = errno
+		return true
+	})
+	return l, cmp.Or(failed, err)
+}
+
+// drain sends what a pipe holds, and gives the pipe back.
+func (d *direction) drain(l spliced) (err error) {
+	failed := d.to.raw.Write(func(fd uintptr) bool {
+		for l.n > 0 && err == nil {
+			n, errno := l.pipe.Drain(int(fd), l.n)
+			switch errno {
+			case 0:
+				l.n -= n
+				d.to.bytes.Add(int64(n))
+			case syscall.EAGAIN:
+				return false
+			default:
+				err = errno
+			}
+		}
+		return true
+	})
+	if err = cmp.Or(failed, err); err != nil {
+		l.pipe.Close()
+		return err
+	}
+	d.c.e.pipes.give(l.pipe)
+	return nil
+}
+
+// One io.Copy ends after this many bytes or this time, so that traffic counters stay current, and an idle connection
+// holds no buffer.
+const (
+	copyBytes int64 = 1 << 20
+	copyTime        = time.Second
+)
+
+// copy carries what comes with io.Copy, whose buffer is larger and kept. A short copy means EOF; the next read tells.
+func (d *direction) copy() bool {
 	account := d.c.e.core.Options().Account
-	pages, ok := account.TakePipe()
-	if !ok {
+	if account.BuffersExhausted() {
 		return d.pass(d.read())
 	}
-	account.ResizePipe(splice.MaxPipePages - pages) // that of package net has 1 MiB
-	_ = d.from.tcp.SetReadDeadline(time.Now().Add(spliceTime))
-	n, err := d.to.tcp.ReadFrom(&io.LimitedReader{R: d.from.tcp, N: spliceBytes})
+	account.TakeBuffer()
+	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
+	n, err := d.to.tcp.ReadFrom(&io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
-	account.GivePipe(splice.MaxPipePages)
+	account.GiveBuffer()
 	if n > 0 {
 		d.count(n)
 		d.to.bytes.Add(n)
 	}
-	if n < spliceBytes {
+	if n < copyBytes {
 		d.full = 0
 	}
 	if err == nil || deadlinePassed(err) {

@@ -1,6 +1,6 @@
 // Package goroutine is the engine that runs on every system. It uses package net, one goroutine for each direction of a
-// connection, and io.Copy for bulk, which uses splice(2) where Go does. Package splice decides what a connection does;
-// this package executes its steps.
+// connection, and pipes for bulk where there are such. Package splice decides what a connection does; this package
+// executes its steps.
 package goroutine
 
 import (
@@ -18,11 +18,12 @@ import (
 
 // Engine implements splice.Engine.
 type Engine struct {
-	core *splice.Core
-	host Host
-	ctx  context.Context // ends with Run
-	stop context.CancelFunc
-	live sync.WaitGroup // connections, sockets, what is called for their owners, and Run itself
+	core  *splice.Core
+	host  Host
+	ctx   context.Context // ends with Run
+	stop  context.CancelFunc
+	pipes pipes
+	live  sync.WaitGroup // connections, sockets, what is called for their owners, and Run itself
 
 	mu      sync.Mutex
 	state   state
@@ -48,6 +49,7 @@ type socket interface {
 func Open(host Host) func(*splice.Core) (splice.Engine, error) {
 	return func(core *splice.Core) (splice.Engine, error) {
 		e := &Engine{core: core, host: host, sockets: map[socket]struct{}{}}
+		e.pipes.pool.Account = core.Options().Account
 		e.ctx, e.stop = context.WithCancel(context.Background())
 		return e, nil
 	}
@@ -78,6 +80,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.enter(ended)
 	e.live.Done()
 	e.live.Wait()
+	e.pipes.close()
 	return nil
 }
 

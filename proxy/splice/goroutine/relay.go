@@ -68,7 +68,7 @@ func (d *direction) run(early chan load) {
 	}
 	for {
 		if d.full >= bulkAfter {
-			if !d.splice() {
+			if !d.bulk() {
 				return
 			}
 			continue
