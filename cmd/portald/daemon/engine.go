@@ -5,13 +5,12 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/splice"
-	"github.com/portald/portald/proxy/splice/goroutine"
 )
 
 // openEngine returns what opens the engine of that name.
 func openEngine(name string, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	if name == config.EngineGoroutine || name == config.EngineAuto && !hasEpoll {
-		return goroutine.Open(engineHost())
+		return openGoroutine()
 	}
 	return openEpoll(log)
 }

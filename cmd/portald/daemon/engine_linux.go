@@ -17,12 +17,14 @@ func openEpoll(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error)
 	return epoll.Open(eventLoops(log))
 }
 
-// engineHost is what Linux can do for the engine of goroutines.
-func engineHost() goroutine.Host {
-	return goroutine.Host{
+// openGoroutine opens the engine of goroutines with what Linux can do for it, and with one thread for small exchanges
+// beside those that carry bulk.
+func openGoroutine() func(*splice.Core) (splice.Engine, error) {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	return goroutine.Open(goroutine.Host{
 		Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
 		Interface: epoll.Interface, Receive: platform.Receive, Send: platform.Send, Error: platform.PendingError,
-	}
+	})
 }
 
 // spareThreads run Go code beside the event loops, each of which keeps one thread to itself most of the time.

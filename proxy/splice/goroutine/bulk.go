@@ -3,7 +3,6 @@ package goroutine
 import (
 	"cmp"
 	"io"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -37,24 +36,24 @@ type spliced struct {
 
 // splice carries loads through pipes. What a pipe cannot take, the next read gets: the end, or an urgent byte.
 func (d *direction) splice() bool {
-	for small := 0; small < bulkEnds; small++ {
+	for small := 0; small < bulkEnds; {
 		l, err := d.fill()
-		switch {
-		case err != nil:
+		if err != nil {
 			d.c.broken(d.from.side, err)
 			return false
-		case l.n == 0:
+		}
+		if l.n == 0 {
 			d.full = 0
 			return d.pass(d.read())
-		case l.n >= worthSplicing:
-			small = -1
+		}
+		if small++; l.n >= worthSplicing {
+			small = 0
 		}
 		d.count(int64(l.n))
 		if err := d.drain(l); err != nil {
 			d.c.broken(d.to.side, err)
 			return false
 		}
-		runtime.Gosched() // small exchanges come before the next load
 	}
 	d.full = 0
 	return true
@@ -63,6 +62,8 @@ func (d *direction) splice() bool {
 // fill waits for bytes. None without an error: a read gets what there is, or no pipe is to be had.
 func (d *direction) fill() (l spliced, err error) {
 	failed := d.from.raw.Read(func(fd uintptr) bool {
+		d.c.e.turns.begin()
+		defer d.c.e.turns.end()
 		var ok bool
 		if l.pipe, ok = d.c.e.pipes.take(d.c.e.core.Now()); !ok {
 			return true
@@ -88,6 +89,8 @@ func (d *direction) fill() (l spliced, err error) {
 // drain sends what a pipe holds, and gives the pipe back.
 func (d *direction) drain(l spliced) (err error) {
 	failed := d.to.raw.Write(func(fd uintptr) bool {
+		d.c.e.turns.begin()
+		defer d.c.e.turns.end()
 		for l.n > 0 && err == nil {
 			n, errno := l.pipe.Drain(int(fd), l.n)
 			switch errno {

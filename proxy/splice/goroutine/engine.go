@@ -23,6 +23,7 @@ type Engine struct {
 	ctx   context.Context // ends with Run
 	stop  context.CancelFunc
 	pipes pipes
+	turns turns
 	live  sync.WaitGroup // connections, sockets, what is called for their owners, and Run itself
 
 	mu      sync.Mutex
@@ -48,7 +49,7 @@ type socket interface {
 // Open returns a func that makes an Engine, for splice.New.
 func Open(host Host) func(*splice.Core) (splice.Engine, error) {
 	return func(core *splice.Core) (splice.Engine, error) {
-		e := &Engine{core: core, host: host, sockets: map[socket]struct{}{}}
+		e := &Engine{core: core, host: host, turns: newTurns(), sockets: map[socket]struct{}{}}
 		e.pipes.pool.Account = core.Options().Account
 		e.ctx, e.stop = context.WithCancel(context.Background())
 		return e, nil
