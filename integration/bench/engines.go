@@ -19,18 +19,17 @@ import (
 var engineText string
 
 // engineWorkloads are those of the traffic that compare portald's engines: epoll, goroutines, and these on Windows; and
-// single exchanges on Linux with client, proxy and server at the same processors for both.
-// Exchanges beside uploads are none of them, because one of the goroutine engine may take as long as the measurement;
-// nor is, under Wine, a flood of UDP flows, of which Wine 8.0 loses wakeups.
+// single exchanges on Linux with client, proxy and server at the same processors for both. Wine has no part in
+// exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which Wine
+// 8.0 loses wakeups.
 func engineWorkloads() []workload {
 	all := append(trafficWorkloads(), idleWorkload())
-	all = slices.DeleteFunc(all, func(w workload) bool { return strings.HasPrefix(w.name, "beside") })
 	rr1 := slices.IndexFunc(all, func(w workload) bool { return w.name == "rr1" })
 	for i, at := range placements() {
 		all = slices.Insert(all, rr1+1+i, placedWorkload(at, load.RR{Proto: "tcp", Conns: 1}))
 	}
 	for i, w := range all {
-		onLinux := w.name == "udpnew" || w.placed
+		onLinux := w.name == "udpnew" || w.placed || strings.HasPrefix(w.name, "beside")
 		all[i].name, all[i].engines, all[i].long = "engine-"+w.name, true, true
 		all[i].among = func(c competitor) bool { return engine(c) && !(c.windows && onLinux) }
 	}

@@ -91,6 +91,7 @@ func floors() []floor {
 		below(60, "sync10000", "service"),
 		atLeast(0.8, "engine-bulk1", "gbps").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-bulk8", "gbps").on("goroutine").times("portald"),
+		atLeast(0.5, "engine-beside32", "rate").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-rr1-together", "rate").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-rr1-near", "rate").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-rr1-apart", "rate").on("goroutine").times("portald"),
