@@ -20,8 +20,8 @@ var engineText string
 
 // engineWorkloads are those of the traffic that compare portald's engines: epoll, goroutines, and these on Windows; and
 // single exchanges on Linux with client, proxy and server at the same processors for both. Wine has no part in
-// exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which Wine
-// 8.0 loses wakeups.
+// exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which
+// Wine 8.0 loses wakeups.
 func engineWorkloads() []workload {
 	all := append(trafficWorkloads(), idleWorkload())
 	rr1 := slices.IndexFunc(all, func(w workload) bool { return w.name == "rr1" })
