@@ -3,6 +3,7 @@ package portal
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -16,8 +17,9 @@ type Conflict struct {
 
 // Table knows the claims to each frontend, and their holder: the older Service, by creation time and then by name, so
 // that the order in which claims arrive decides nothing. The next claim gets a frontend when its holder withdraws.
-// One goroutine uses it.
+// One goroutine changes it, and any may ask.
 type Table struct {
+	mu     sync.RWMutex                 // held for changes, and by others to ask
 	claims map[service.Frontend][]claim // never empty; the holder first
 	owned  map[service.PortName][]service.Frontend
 }
@@ -37,13 +39,15 @@ func NewTable() *Table {
 // are lost now and were not before, both ordered by frontend. It costs O(portals of the owner).
 func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal) ([]Change, []Conflict) {
 	wanted := byFrontend(owner, portals)
-	touched := slices.Clone(t.owned[owner])
+	touched := slices.Clone(t.owned[owner]) // which this goroutine alone changes
 	for _, p := range wanted {
 		touched = append(touched, p.Frontend)
 	}
 	slices.SortFunc(touched, service.Frontend.Compare)
 	touched = slices.Compact(touched)
 
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	before := make([][]claim, len(touched))
 	for i, f := range touched {
 		before[i] = t.claims[f]
@@ -69,6 +73,8 @@ func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal)
 
 // Claims returns what Set was given for an owner.
 func (t *Table) Claims(owner service.PortName) (created time.Time, portals []Portal) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	for _, f := range t.owned[owner] {
 		for _, c := range t.claims[f] {
 			if c.portal.Owner == owner {
@@ -80,14 +86,20 @@ func (t *Table) Claims(owner service.PortName) (created time.Time, portals []Por
 }
 
 // Held returns the portal of a frontend, nil when it is not claimed.
-func (t *Table) Held(f service.Frontend) *Portal { return holder(t.claims[f]) }
+func (t *Table) Held(f service.Frontend) *Portal {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return holder(t.claims[f])
+}
 
 // Portals returns all holders, ordered by frontend.
 func (t *Table) Portals() []Portal {
+	t.mu.RLock()
 	out := make([]Portal, 0, len(t.claims))
 	for _, claims := range t.claims {
 		out = append(out, claims[0].portal)
 	}
+	t.mu.RUnlock()
 	slices.SortFunc(out, func(a, b Portal) int { return a.Frontend.Compare(b.Frontend) })
 	return out
 }

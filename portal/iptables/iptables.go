@@ -52,12 +52,14 @@ type families = writer.Families
 // one.
 type Writer struct {
 	*families
+	opts  Options // complete
 	hosts []*host // one for each family served
 }
 
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Shower  = (*Writer)(nil)
 )
 
 // New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be
@@ -71,7 +73,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{}
+	w := &Writer{opts: o}
 	w.families, err = writer.Open(o.Options, nil, func(ip service.IPFamily) (writer.Family, error) {
 		f := familyOf(ip)
 		h, err := newHost(f, names, o)

@@ -38,6 +38,7 @@ import (
 type Writer struct {
 	Options
 	kernel
+	look  func() (kernel, error) // opens another one, for any goroutine
 	names names
 	v6    bool // both families are served
 	live  *writer.Live
@@ -57,6 +58,7 @@ type Writer struct {
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Shower  = (*Writer)(nil)
 )
 
 // New returns a Writer that has changed nothing yet. An error says what the kernel lacks, and what to do.
@@ -75,6 +77,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := newWriter(o, k)
+	w.look = func() (kernel, error) { return openKernel(w.names.device) }
 	w.v6 = o.Rules.IPv6() && k.speaksIPv6()
 	return w, nil
 }

@@ -33,4 +33,5 @@ type kernel struct {
 	sysctl        func(name, value string) error          // below /proc/sys, where the kernel has it
 	timeouts      func(tcp, fin, udp time.Duration) error // 0 leaves one alone
 	speaksIPv6    func() bool
+	close         func()
 }

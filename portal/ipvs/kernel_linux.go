@@ -48,8 +48,13 @@ func openKernel(device string) (kernel, error) {
 		addAddress: h.addAddress, removeAddress: h.removeAddress,
 		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement,
 		destroySet: h.destroySet,
-		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6,
+		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6, close: h.close,
 	}, nil
+}
+
+func (h *host) close() {
+	h.balancer.Close()
+	h.links.Close()
 }
 
 func failed(err error, format string, args ...any) error {

@@ -49,7 +49,10 @@ type Writer struct {
 	brokenAt time.Time
 }
 
-var _ portal.HostWriter = (*Writer)(nil)
+var (
+	_ portal.HostWriter = (*Writer)(nil)
+	_ portal.Shower     = (*Writer)(nil)
+)
 
 // New returns a Writer that has changed nothing yet. It returns an error if the host has no such interface.
 func New(o Options) (*Writer, error) {

@@ -182,13 +182,18 @@ func (t *table) listElements(s *set, each func(setElement)) error {
 	var a nfnl.Attributes
 	a.String(nfnl.NFTA_SET_ELEM_LIST_TABLE, t.name)
 	a.String(nfnl.NFTA_SET_ELEM_LIST_SET, s.name)
+	return t.eachElement(nfnl.Request(nfnl.NFT_MSG_GETSETELEM, nfnl.Dump, t.number, a), s, each)
+}
+
+// eachElement calls each for the elements of a set that a request asks for.
+func (t *table) eachElement(request nfnl.Message, s *set, each func(setElement)) error {
 	one := func(list []byte) error {
 		e, err := s.parseElement(list)
 		each(e)
 		return err
 	}
 	all := func(list []byte) error { return nfnl.Decode(list, func(d *nfnl.Decoder) { d.Do(one) }) }
-	return t.conn.List(nfnl.Request(nfnl.NFT_MSG_GETSETELEM, nfnl.Dump, t.number, a), func(list []byte) error {
+	return t.conn.List(request, func(list []byte) error {
 		return nfnl.Decode(list, func(d *nfnl.Decoder) {
 			if d.Type() == nfnl.NFTA_SET_ELEM_LIST_ELEMENTS {
 				d.Do(all)

@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"regexp"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/portal/writer"
@@ -34,6 +35,8 @@ type Options struct {
 	// ServiceCIDRs are the ranges of ClusterIPs, of either family. Packets for an address of these that no Service has
 	// are dropped.
 	ServiceCIDRs []netip.Prefix
+	// Run runs the command nft, which Show alone uses; default platform.Run.
+	Run func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
 }
 
 type families = writer.Families
@@ -42,6 +45,7 @@ type families = writer.Families
 // of service ports with affinity, a Local policy or source ranges, also has the kernel validate all such chains.
 type Writer struct {
 	*families
+	opts   Options // complete
 	conn   *nfnl.Conn
 	tables []*table // one for each family served
 }
@@ -49,6 +53,7 @@ type Writer struct {
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Shower  = (*Writer)(nil)
 )
 
 // New checks that the kernel has the features that rules use, and returns a Writer that has changed nothing yet. It
@@ -62,7 +67,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	w := &Writer{conn: conn}
+	w := &Writer{opts: o, conn: conn}
 	w.families, err = writer.Open(o.Options, conn, func(ip service.IPFamily) (writer.Family, error) {
 		r, err := o.rules(familyOf(ip))
 		if err != nil {
@@ -87,6 +92,9 @@ var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,59}$`)
 func (o *Options) complete() error {
 	if o.Table == "" {
 		o.Table = DefaultTable
+	}
+	if o.Run == nil {
+		o.Run = platform.Run
 	}
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)

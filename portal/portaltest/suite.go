@@ -50,6 +50,7 @@ func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
 		{"LeftoversAreRemoved", leftoversAreRemoved},
 		{"ForeignRulesStay", foreignRulesStay},
 		{"AuditFindsDamage", auditFindsDamage},
+		{"ShowReadsTheHost", showReadsTheHost},
 		{"TargetsChange", targetsChange},
 		{"ThousandPortals", thousandPortals},
 		{"GuardsAreRemoved", guardsAreRemoved},

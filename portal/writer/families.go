@@ -161,5 +161,8 @@ func (w *Families) SetNodePortAddresses(addrs []netip.Prefix) bool {
 	return w.live.SetNodePortAddresses(addrs)
 }
 
+// Settings returns the newest Settings, which may not have taken effect yet.
+func (w *Families) Settings() Settings { return w.live.Settings() }
+
 // SetMark changes Settings.Mark.
 func (w *Families) SetMark(mark uint32) { w.live.SetMark(mark) }

@@ -1,0 +1,95 @@
+package netfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/proxy/service"
+)
+
+// The rules of a real host are found, with the text that its programs print.
+func TestRead(t *testing.T) {
+	portaltest.Enter(t)
+	run(t, "iptables-nft", "-t", "raw", "-A", "PREROUTING", "-d", "10.96.0.1/32", "-p", "tcp", "-j", "DROP")
+	run(t, "iptables-legacy", "-t", "mangle", "-A", "PREROUTING", "-p", "udp", "-j", "DROP")
+	run(t, "nft", "-f", "testdata/fw.nft")
+	run(t, "nft", "add table ip mine")
+	skipped := func(family, table string) bool { return family == "ip" && table == "mine" }
+	r := Reader{SkipTable: skipped}.Read(t.Context())
+	if len(r.Unread) != 0 {
+		t.Errorf("unread: %v", r.Unread)
+	}
+	for want, p := range map[string]Packet{
+		"iptables-nft table ip raw, chain PREROUTING: -A PREROUTING -d 10.96.0.1/32 -p tcp -j DROP": to(Prerouting,
+			service.TCP, "10.96.0.1:7"),
+		"iptables-legacy table ip mangle, chain PREROUTING: -A PREROUTING -p udp -j DROP": to(Prerouting, service.UDP,
+			"10.96.0.1:53"),
+		"nftables table inet fw, chain pre: ip daddr @bad drop": to(Prerouting, service.TCP, "1.2.3.4:7"),
+	} {
+		hits := r.Meets(p, ownChains)
+		if !slices.ContainsFunc(hits, func(h Hit) bool { return h.String() == want && h.Certain }) {
+			t.Errorf("%s: meets %v, want %s", p.Destination, hits, want)
+		}
+	}
+	var names []string
+	for _, table := range r.Tables {
+		names = append(names, table.String())
+		if table.Read == skipped(table.Family, table.Name) {
+			t.Errorf("%s: read is %t", table, table.Read)
+		}
+	}
+	if n := strings.Count(strings.Join(names, "\n"), "table ip raw"); n != 1 {
+		t.Errorf("table raw is there %d times: %v", n, names)
+	}
+}
+
+// A command that hangs, and one that is not there, are said; the rest is read.
+func TestReadWhatCannotBeRead(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	tables := func() ([]*Table, error) {
+		return []*Table{{Program: NFTables, Family: "ip", Name: "raw"}, {Program: NFTables, Family: "inet", Name: "fw"}}, nil
+	}
+	r := Reader{Tables: tables, Run: func(ctx context.Context, name string, args []string, _ []byte) ([]byte, error) {
+		switch name {
+		case "iptables-nft-save":
+			return []byte("*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j DROP\nCOMMIT\n"), nil
+		case "nft":
+			<-ctx.Done()
+			return nil, &platform.CommandError{Name: name, Args: args, Err: ctx.Err()}
+		}
+		return nil, &platform.CommandError{Name: name, Err: exec.ErrNotFound}
+	}}.Read(ctx)
+	if len(r.Meets(to(Prerouting, service.TCP, "10.96.0.1:7"), ownChains)) != 1 {
+		t.Error("what could be read was not")
+	}
+	said := strings.Join(r.Unread, "\n")
+	for _, want := range []string{"ip6tables-save is not installed", context.DeadlineExceeded.Error()} {
+		if !strings.Contains(said, want) {
+			t.Errorf("unread %q, want %q", said, want)
+		}
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Error("it did not wait for nft")
+	}
+}
+
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if _, err := platform.Run(t.Context(), name, args, nil); err != nil {
+		if errors.Is(err, exec.ErrNotFound) && os.Getenv("REQUIRE_ALL") != "1" {
+			t.Skip("needs the packages iptables and nftables: ", err)
+		}
+		t.Fatal(err)
+	}
+}
+
+func TestMain(m *testing.M) { portaltest.Main(m) }

@@ -1,0 +1,35 @@
+package portal
+
+import (
+	"context"
+	"slices"
+)
+
+// Shower is a Writer that reads from the host what it holds of portals. Any goroutine may call it, also during an
+// Update.
+type Shower interface {
+	// Show reads the rules of these portals, which the Writer was given, as they are on the host now, and changes nothing.
+	// It returns what it has also with an error, when ctx ends first or a command fails.
+	Show(ctx context.Context, portals []Portal) (Shown, error)
+}
+
+// Shown is what a host holds of portals.
+type Shown struct {
+	Rules   []Held   // in the order in which a packet meets them
+	Missing []string // what the portals need and the host does not hold
+}
+
+// Held is a rule, an element of a set or an address, as the host has it.
+type Held struct {
+	Place string // such as the command and table, or the set
+	Text  string // in the syntax of the facility's own command
+}
+
+// Add adds lines of one place, each once.
+func (s *Shown) Add(place string, lines ...string) {
+	for _, line := range lines {
+		if rule := (Held{place, line}); !slices.Contains(s.Rules, rule) {
+			s.Rules = append(s.Rules, rule)
+		}
+	}
+}
