@@ -1,0 +1,6 @@
+//go:build !linux && !windows
+
+package doctor
+
+// look has nothing to collect: portald serves Services on Linux and Windows.
+func (f *Facts) look(*looks) {}

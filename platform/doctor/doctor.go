@@ -1,0 +1,87 @@
+// Package doctor finds what is wrong with a node that portald serves Services on: settings of the kernel, rules of
+// others, limits that are nearly reached, routes, ports. Checks are pure functions of Facts, which Collect reads from
+// the system, each within a time limit. It changes nothing, and knows of the daemon only what a Source tells.
+package doctor
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities, in the order of their weight.
+const (
+	OK      Severity = "ok"
+	Note    Severity = "note"    // unusual, and harmless by itself
+	Warning Severity = "warning" // something works less well than it could, or may soon not work
+	Error   Severity = "error"   // traffic fails
+)
+
+// severities are all of them, lightest first.
+func severities() []Severity { return []Severity{OK, Note, Warning, Error} }
+
+// Finding is what one check saw.
+type Finding struct {
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	Seen     string   `json:"seen"`
+	Why      string   `json:"why,omitempty"` // it matters
+	Do       string   `json:"do,omitempty"`  // a command, or what to do
+}
+
+// NotChecked is a check that could not be made.
+type NotChecked struct {
+	Check string `json:"check"`
+	Why   string `json:"why"`
+}
+
+// Report is what all checks saw, the worst first.
+type Report struct {
+	System     string       `json:"system"` // linux or windows
+	Daemon     string       `json:"daemon"` // empty: it did not answer
+	Findings   []Finding    `json:"findings"`
+	NotChecked []NotChecked `json:"not_checked"`
+}
+
+// Examine makes every check of the facts' system.
+func Examine(f *Facts) *Report {
+	r := &Report{System: cmp.Or(f.System, runtime.GOOS), Daemon: f.Daemon.Value.String(), Findings: []Finding{},
+		NotChecked: []NotChecked{}}
+	for _, c := range Checks() {
+		if c.System == "" || c.System == r.System {
+			r.add(c, c.look(f))
+		}
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return slices.Index(severities(), b.Severity) - slices.Index(severities(), a.Severity)
+	})
+	return r
+}
+
+func (r *Report) add(c Check, l looked) {
+	if l.unknown != nil {
+		r.NotChecked = append(r.NotChecked, NotChecked{c.Name, l.unknown.Error()})
+		return
+	}
+	if len(l.found) == 0 {
+		r.Findings = append(r.Findings, Finding{Check: c.Name, Severity: OK, Seen: l.ok})
+	}
+	for _, found := range l.found {
+		r.Findings = append(r.Findings, Finding{
+			c.Name, cmp.Or(found.severity, c.Severity), found.seen, c.Why, cmp.Or(found.do, c.Do),
+		})
+	}
+}
+
+// Count returns how many findings have the severity.
+func (r *Report) Count(s Severity) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,237 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portald/portald/platform/netfilter"
+)
+
+// kubeChain matches the chains of service proxies with kube-proxy's names, and not those that kubelet has.
+var kubeChain = regexp.MustCompile(
+	`^KUBE-(SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|NODE-PORT|(SVC|SEP|SVL|FW|EXT|XLB)-.*)$`)
+
+const kubeTable = "kube-proxy"
+
+// isOwnTable tells whether a table of nftables has a name that portald gives, in one of its modes.
+func isOwnTable(table string) bool { return table == kubeTable || isPortaldName(table) }
+
+func isPortaldName(name string) bool {
+	return strings.HasPrefix(name, "PORTALD-") || name == "portald" || strings.HasPrefix(name, "portald-")
+}
+
+// chain is a chain of iptables, or a table of nftables, by whose names they are.
+type chain struct {
+	table   *netfilter.Table
+	name    string // empty: a table of nftables
+	portald bool   // else it has a name of kube-proxy's
+}
+
+func (c chain) String() string {
+	if c.name == "" {
+		return c.table.String()
+	}
+	return fmt.Sprintf("%s (%s)", c.name, c.table)
+}
+
+// proxyForm matches the names of a portald with a serviceProxyName, whose hash they have.
+var proxyForm = regexp.MustCompile(`(?i)^portald-([0-9a-f]{6})(-|$)`)
+
+// proxyOf returns the hash of the proxy name that a chain is for; empty is the portald without one. Several portalds
+// may serve a node, each with a proxy name of its own.
+func proxyOf(c chain) string {
+	name := c.name
+	if name == "" {
+		name = c.table.Name
+	}
+	if found := proxyForm.FindStringSubmatch(name); found != nil {
+		return strings.ToLower(found[1])
+	}
+	return ""
+}
+
+// proxyChains lists what service proxies have, and returns an error if that may not be all.
+func (f *Facts) proxyChains() (out []chain, err error) {
+	if f.Rules.Err != nil {
+		return nil, f.Rules.Err
+	}
+	for _, t := range f.Rules.Value.Tables {
+		if t.Program == netfilter.NFTables && isOwnTable(t.Name) {
+			out = append(out, chain{table: t, portald: t.Name != kubeTable})
+		}
+		for _, c := range t.Chains {
+			if portald := isPortaldName(c.Name); t.Program != netfilter.NFTables && (portald || kubeChain.MatchString(c.Name)) {
+				out = append(out, chain{t, c.Name, portald})
+			}
+		}
+	}
+	return out, f.unread()
+}
+
+// unread is why not all rules could be read, nil if they were.
+func (f *Facts) unread() error {
+	all := f.Rules.Value.Unread
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return errors.New(all[0])
+	}
+	return fmt.Errorf("%s, and %d more", all[0], len(all)-1)
+}
+
+// writes tells whether the daemon's writer writes to a program's tables.
+func (d *Daemon) writes(by netfilter.Program) bool {
+	return (d.Writer == string(netfilter.NFTables)) == (by == netfilter.NFTables)
+}
+
+// owns tells whether a chain is the daemon's.
+func (d *Daemon) owns(c chain, all []chain) bool {
+	return d.writes(c.table.Program) && (c.portald || d.kubeNames(all))
+}
+
+// kubeNames tells whether the daemon's chains have kube-proxy's names: in a kernel mode, if it has no others.
+func (d *Daemon) kubeNames(all []chain) bool {
+	return d.Mode != userspace &&
+		!slices.ContainsFunc(all, func(c chain) bool { return c.portald && d.writes(c.table.Program) })
+}
+
+// userspace is the mode without rules of kube-proxy's names.
+const userspace = "userspace"
+
+func rulesAreThere(f *Facts) looked {
+	services, err := f.services()
+	if err != nil {
+		return unknown(err)
+	}
+	d := &f.Daemon.Value
+	all, unread := f.proxyChains()
+	own := slices.DeleteFunc(slices.Clone(all), func(c chain) bool { return !d.owns(c, all) })
+	switch {
+	case len(services) == 0 || !d.Ready:
+		return well("there is nothing to be served yet")
+	case len(own) == 0 && unread != nil:
+		return unknown(unread)
+	case len(own) == 0:
+		return wrong("", "there is no chain or table of portald for %d service ports (writer %s)", len(services), d.Writer)
+	}
+	return jumpsAreThere(own)
+}
+
+// jumpsAreThere looks whether packets come to the daemon's chains in the tables nat of iptables.
+func jumpsAreThere(own []chain) looked {
+	out := looked{ok: "portald's rules are there"}
+	names, tables := map[string]bool{}, []*netfilter.Table{}
+	for _, c := range own {
+		names[c.name] = true
+		if c.table.Name == "nat" && c.name != "" && !slices.Contains(tables, c.table) {
+			tables = append(tables, c.table)
+		}
+	}
+	for _, t := range tables {
+		for _, base := range t.Base() {
+			to := func(a netfilter.Action) bool { return a.Kind == netfilter.Jump && names[a.Chain] }
+			enters := func(r *netfilter.Rule) bool { return slices.ContainsFunc(r.Actions, to) }
+			translates := base.Hook == netfilter.Prerouting || base.Hook == netfilter.Output
+			if translates && !slices.ContainsFunc(base.Rules, enters) {
+				out.found = append(out.found, found{seen: fmt.Sprintf("no rule of %s in %s leads to portald's chains",
+					base.Name, t)})
+			}
+		}
+	}
+	return out
+}
+
+func noKubeProxyRules(f *Facts) looked {
+	all, unread := f.proxyChains()
+	d, err := f.daemon()
+	theirs := slices.DeleteFunc(slices.Clone(all), func(c chain) bool { return c.portald || err == nil && d.owns(c, all) })
+	switch {
+	case len(theirs) == 0 && unread != nil:
+		return unknown(unread)
+	case len(theirs) == 0:
+		return well("no rules of kube-proxy")
+	case err != nil:
+		return wrong("", "%d chains and tables with kube-proxy's names: %s; without a portald that answers "+
+			"they may be in use", len(theirs), few(theirs)).as(Note)
+	}
+	return wrong("", "%d chains and tables: %s", len(theirs), few(theirs))
+}
+
+func noKubeProxy(f *Facts) looked {
+	if f.KubeProxies.Err != nil {
+		return unknown(f.KubeProxies.Err)
+	}
+	if pids := f.KubeProxies.Value; len(pids) > 0 {
+		return wrong("", "kube-proxy runs on this node, pid %s", few(pids))
+	}
+	return well("no kube-proxy runs")
+}
+
+func noLeftovers(f *Facts) looked {
+	d, err := f.daemon()
+	if err != nil {
+		return unknown(err)
+	}
+	all, unread := f.proxyChains()
+	own := slices.DeleteFunc(slices.Clone(all), func(c chain) bool { return !d.owns(c, all) })
+	left := slices.DeleteFunc(slices.Clone(all), func(c chain) bool {
+		proxy := proxyOf(c)
+		return !c.portald || d.owns(c, all) || !slices.ContainsFunc(own, func(o chain) bool { return proxyOf(o) == proxy })
+	})
+	variants := map[netfilter.Program]bool{}
+	for _, c := range own {
+		variants[c.table.Program] = true
+	}
+	switch {
+	case len(left) > 0:
+		return wrong("", "%d chains and tables beside those of writer %s: %s", len(left), d.Writer, few(left))
+	case len(variants) > 1:
+		return wrong("", "portald has chains in both variants of iptables, nft and legacy")
+	case unread != nil:
+		return unknown(unread)
+	}
+	return well("no rules of portald but those of writer %s", d.Writer)
+}
+
+func noIPVSLeftovers(f *Facts) looked {
+	d, err := f.daemon()
+	switch {
+	case err != nil:
+		return unknown(err)
+	case d.Writer == "ipvs":
+		return well("IPVS is portald's")
+	case f.IPVS.Err != nil:
+		return unknown(f.IPVS.Err)
+	}
+	out := looked{ok: "no virtual servers"}
+	if servers := f.IPVS.Value.Servers; len(servers) > 0 {
+		out.found = append(out.found, found{seen: fmt.Sprintf("%d virtual servers: %s", len(servers), few(servers)),
+			do: "ipvsadm --clear, if no other program uses IPVS", severity: Warning})
+	}
+	for _, l := range f.Links.Value {
+		if l.Name == "kube-ipvs0" || l.Name == "portald-ipvs0" {
+			out.found = append(out.found, found{seen: fmt.Sprintf("the interface %s, with %d addresses", l.Name,
+				len(l.Addresses)), do: "ip link delete " + l.Name})
+		}
+	}
+	return out
+}
+
+func ipvsIsLoaded(f *Facts) looked {
+	d, err := f.daemon()
+	switch {
+	case err != nil:
+		return unknown(err)
+	case d.Writer != "ipvs":
+		return well("portald writes by %s", d.Writer)
+	case f.IPVS.Err != nil:
+		return unknown(f.IPVS.Err)
+	case !f.IPVS.Value.Loaded:
+		return wrong("", "the module ip_vs is not loaded")
+	}
+	return well("IPVS is there")
+}

@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+func mtuChecks() []Check {
+	return []Check{{
+		Name: "mtu-tunnel", Severity: Warning, System: linux, What: "a tunnel whose packets do not fit into the uplink",
+		Why: "Large packets to pods of other nodes are fragmented, or vanish: connections open, and hang with the " +
+			"first large answer.",
+		Do: "ip link set TUNNEL mtu UPLINK-MINUS-OVERHEAD; set the MTU in the CNI", look: tunnelsFit,
+	}, {
+		Name: "mtu-pods", Severity: Warning, System: linux, What: "an interface of pods with a larger MTU than the way out",
+		Why: "Packets of pods have to be made smaller on the way. Where the ICMP message that says so is dropped, " +
+			"connections hang with the first large packet; a bridge drops what is too large for its other ports without " +
+			"a message.",
+		Do: "ip link show; set the MTU in the CNI; a test: ping -M do -s 1472 ADDRESS", look: podsFit,
+	}}
+}
+
+// overhead is what a tunnel adds to a packet, in bytes, by the kind of its interface, over IPv4.
+func overhead() map[string]int {
+	return map[string]int{"vxlan": 50, "geneve": 50, "ipip": 20, "sit": 20, "gre": 24, "gretap": 38, "wireguard": 60}
+}
+
+func tunnelsFit(f *Facts) looked {
+	uplink, err := f.uplink()
+	if err != nil {
+		return unknown(err)
+	}
+	out := looked{ok: fmt.Sprintf("tunnels fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
+	for _, l := range f.Links.Value {
+		if extra, tunnel := overhead()[l.Kind]; tunnel && l.Up && l.MTU+extra > uplink.MTU {
+			out.found = append(out.found, found{
+				seen: fmt.Sprintf("%s (%s) has MTU %d, which makes %d with its headers; %s has %d", l.Name, l.Kind, l.MTU,
+					l.MTU+extra, uplink.Name, uplink.MTU),
+				do: fmt.Sprintf("ip link set %s mtu %d; set the MTU in the CNI", l.Name, uplink.MTU-extra),
+			})
+		}
+	}
+	return out
+}
+
+// uplink is the interface of a default route.
+func (f *Facts) uplink() (Link, error) {
+	if f.Links.Err != nil {
+		return Link{}, f.Links.Err
+	}
+	if f.Routes.Err != nil {
+		return Link{}, f.Routes.Err
+	}
+	for _, ipv6 := range []bool{false, true} {
+		for _, l := range f.Links.Value {
+			if l.Name != "" && l.Name == f.Routes.Value.Default[ipv6].Device {
+				return l, nil
+			}
+		}
+	}
+	return Link{}, fmt.Errorf("there is no default route whose MTU could be compared")
+}
+
+func podsFit(f *Facts) looked {
+	uplink, err := f.uplink()
+	if err != nil {
+		return unknown(err)
+	}
+	byName := map[string]Link{}
+	for _, l := range f.Links.Value {
+		byName[l.Name] = l
+	}
+	out := looked{ok: fmt.Sprintf("interfaces of pods fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
+	for _, l := range f.Links.Value {
+		if !l.Up || l.Name == uplink.Name || l.Kind != "veth" && l.Kind != "bridge" && l.Kind != "netkit" {
+			continue
+		}
+		out.found = append(out.found, l.tooLarge(byName[l.Master], uplink)...)
+	}
+	return out.firstOf("interfaces")
+}
+
+// tooLarge compares an interface of pods with its bridge, and with the uplink.
+func (l Link) tooLarge(bridge, uplink Link) []found {
+	for _, next := range []Link{bridge, uplink} {
+		if next.MTU > 0 && l.MTU > next.MTU {
+			return []found{{
+				seen: fmt.Sprintf("%s (%s) has MTU %d, %s has %d", l.Name, l.Kind, l.MTU, next.Name, next.MTU),
+				do:   fmt.Sprintf("ip link set %s mtu %d; set the MTU in the CNI", l.Name, next.MTU),
+			}}
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

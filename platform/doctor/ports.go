@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func portChecks() []Check {
+	return []Check{{
+		Name: "port-taken", Severity: Warning, System: linux,
+		What: "another program listens at a NodePort, or at a port of one of portald's listeners",
+		Why: "Rules come before sockets: what clients send to that port of the node reaches the Service, and never " +
+			"that program.",
+		Do: "ss -lntup 'sport = :PORT'; move the program, or the NodePort", look: portsAreFree,
+	}, {
+		Name: "local-ports-nodeports", Severity: Warning, System: linux,
+		What: "the kernel may choose NodePorts as local ports of outgoing connections",
+		Why: "portald cannot listen at a NodePort of the loopback address, and health check ports of Services cannot " +
+			"be opened, while a connection has the port.",
+		Do: "sysctl -w net.ipv4.ip_local_reserved_ports=30000-32767", look: nodePortsAreReserved,
+	}, {
+		Name: "local-ports-proxy", Severity: Note, System: linux,
+		What: "the kernel may choose proxy ports as local ports of outgoing connections",
+		Why:  "portald passes over proxy ports that are taken, so more of them are given out with gaps.",
+		Do:   "set ip_local_port_range and proxyPortRange so that they do not overlap", look: proxyPortsAreApart,
+	}, {
+		Name: "local-ports-room", Severity: Error, System: linux, What: "the node's local ports of UDP are nearly used up",
+		Why: "A UDP socket has its port alone: the node cannot send queries when all are in use. (TCP connections to " +
+			"different endpoints share ports.) A warning from 80 %, an error from 95 % on.",
+		Do: "ss -s; sysctl -w net.ipv4.ip_local_port_range='16384 60999'; set udpMaxSessionsTotal", look: localPortsAreLeft,
+	}}
+}
+
+// ports are the NodePorts of Services, and the proxy ports, with the Services that they are of.
+func (all Services) ports() (nodePorts, proxyPorts map[servicePort]string) {
+	nodePorts, proxyPorts = map[servicePort]string{}, map[servicePort]string{}
+	for _, s := range all {
+		for _, fe := range s.Frontends {
+			if fe.Kind == nodePort {
+				nodePorts[servicePort{s.Protocol, fe.Address.Port()}] = s.Name
+			}
+			if fe.ProxyPort != 0 {
+				proxyPorts[servicePort{s.Protocol, fe.ProxyPort}] = s.Name
+			}
+		}
+	}
+	return nodePorts, proxyPorts
+}
+
+type servicePort struct {
+	protocol string
+	port     uint16
+}
+
+func portsAreFree(f *Facts) looked {
+	all, err := f.services()
+	switch {
+	case err != nil:
+		return unknown(err)
+	case f.Listeners.Err != nil:
+		return unknown(f.Listeners.Err)
+	case f.Process.Err != nil:
+		return unknown(fmt.Errorf("which sockets are portald's: %w", f.Process.Err))
+	}
+	nodePorts, proxyPorts := all.ports()
+	out := looked{ok: fmt.Sprintf("no other program listens at %d NodePorts and %d proxy ports", len(nodePorts),
+		len(proxyPorts))}
+	for _, l := range f.Listeners.Value {
+		if _, own := f.Process.Value.Sockets[l.Inode]; own {
+			continue
+		}
+		at := servicePort{l.Protocol, l.Address.Port()}
+		if service, taken := nodePorts[at]; taken {
+			out.found = append(out.found, l.hidden("the NodePort of", service))
+		} else if service, taken := proxyPorts[at]; taken {
+			out.found = append(out.found, l.hidden("a proxy port of", service))
+		}
+	}
+	return out.firstOf("sockets")
+}
+
+func (l Listener) hidden(what, service string) found {
+	by := "a process that is not visible here"
+	if l.PID != 0 {
+		by = fmt.Sprintf("%s (pid %d)", l.Process, l.PID)
+	}
+	return found{
+		seen: fmt.Sprintf("%s listens at %s/%s, which is %s %s", by, l.Address, l.Protocol, what, service),
+		do:   fmt.Sprintf("ss -lntup 'sport = :%d'; move the program, or the NodePort", l.Address.Port()),
+	}
+}
+
+func nodePortsAreReserved(f *Facts) looked {
+	nodePorts, _ := f.Services.Value.ports()
+	return f.chosen("NodePorts", nodePorts)
+}
+
+func proxyPortsAreApart(f *Facts) looked {
+	_, proxyPorts := f.Services.Value.ports()
+	return f.chosen("proxy ports", proxyPorts)
+}
+
+// chosen finds ports that the kernel may choose for outgoing connections.
+func (f *Facts) chosen(what string, ports map[servicePort]string) looked {
+	if _, err := f.services(); err != nil {
+		return unknown(err)
+	}
+	local, err := f.localPorts()
+	if err != nil {
+		return unknown(err)
+	}
+	var in []int
+	for p := range ports {
+		if local.chooses(p.port) && !slices.Contains(in, int(p.port)) {
+			in = append(in, int(p.port))
+		}
+	}
+	slices.Sort(in)
+	if len(in) > 0 {
+		return wrong("", "%d %s are in ip_local_port_range (%d-%d) and not reserved: %s", len(in), what, local.First,
+			local.Last, few(in))
+	}
+	return well("the kernel chooses local ports from %d-%d, without %s", local.First, local.Last, what)
+}
+
+// localPorts are the ports that the kernel chooses from.
+type localPorts struct {
+	PortSpan
+	reserved []PortSpan
+}
+
+func (l localPorts) chooses(port uint16) bool {
+	in := func(s PortSpan) bool { return s.contains(port) }
+	return l.contains(port) && !slices.ContainsFunc(l.reserved, in)
+}
+
+func (f *Facts) localPorts() (out localPorts, err error) {
+	text, err := f.sysctl(localRange)
+	if err != nil {
+		return out, err
+	}
+	if _, err := fmt.Sscan(text, &out.First, &out.Last); err != nil {
+		return out, fmt.Errorf("%s is %q, which are not two ports", localRange, text)
+	}
+	text, err = f.sysctl(reservedPorts)
+	if err != nil {
+		return out, err
+	}
+	out.reserved, err = parseSpans(text)
+	return out, err
+}
+
+// parseSpans parses a list such as 8080,9000-9010.
+func parseSpans(list string) (out []PortSpan, err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isSpan := strings.Cut(strings.TrimSpace(part), "-")
+		if first == "" {
+			continue
+		}
+		if !isSpan {
+			last = first
+		}
+		a, err1 := strconv.ParseUint(first, 10, 16)
+		b, err2 := strconv.ParseUint(last, 10, 16)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("%q is neither a port nor a range of ports", part)
+		}
+		out = append(out, PortSpan{First: uint16(a), Last: uint16(b)})
+	}
+	return out, nil
+}
+
+func localPortsAreLeft(f *Facts) looked {
+	if f.Sockets.Err != nil {
+		return unknown(f.Sockets.Err)
+	}
+	local, err := f.localPorts()
+	if err != nil {
+		return unknown(err)
+	}
+	s, all := f.Sockets.Value, int(local.Last)-int(local.First)+1
+	seen := fmt.Sprintf("%d UDP sockets, %d TCP connections and %d in TIME_WAIT, for %d local ports", s.UDP, s.TCP,
+		s.TimeWait, all)
+	return full(percent(s.UDP, all), seen, "")
+}

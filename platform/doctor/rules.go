@@ -1,0 +1,81 @@
+package doctor
+
+import "time"
+
+// nftables is the writer that needs no command.
+const nftables = "nftables"
+
+func ruleChecks() []Check {
+	return []Check{{
+		Name: "xtables-lock", Severity: Error, System: linux, What: "one process holds the lock of iptables for long",
+		Why: "iptables-legacy waits for the lock: changes of Services and of the CNI do not reach the kernel meanwhile.",
+		Do:  "lsof /run/xtables.lock; end the process if it hangs", look: lockIsFree,
+	}, {
+		Name: "iptables", Severity: Error, System: linux, What: "the command iptables fails, or does not answer in time",
+		Why:  "portald, with the writers iptables and ipvs, cannot change rules.",
+		Do:   "iptables -w 5 -t nat -S PREROUTING",
+		look: iptablesAnswers,
+	}, {
+		Name: "rules", Severity: Error, System: linux, What: "the chains or the table that portald writes are not there",
+		Why:  "Somebody flushed or deleted them: packets to Services are not led anywhere until portald's next check.",
+		Do:   "nft monitor shows who changes what (iptables-nft too); portald writes its rules again by itself",
+		look: rulesAreThere,
+	}, {
+		Name: "kube-proxy-rules", Severity: Error, System: linux, What: "rules of kube-proxy beside those of portald",
+		Why: "Two service proxies translate the same packets: which one does is a matter of the order of rules, and " +
+			"its endpoints are those of the time when it ended.",
+		Do:   "kube-proxy --cleanup",
+		look: noKubeProxyRules,
+	}, {
+		Name: "kube-proxy-process", Severity: Error, System: linux, What: "a kube-proxy that runs beside portald",
+		Why: "Both write rules for the same Services, and claim the same health port.",
+		Do:  "kubectl -n kube-system get pods -o wide | grep kube-proxy", look: noKubeProxy,
+	}, {
+		Name: "leftovers", Severity: Warning, System: linux, What: "rules that portald wrote in another mode or variant",
+		Why:  "They may lead packets to endpoints and proxy ports that are gone, before the rules in force.",
+		Do:   "portald cleanup, then restart portald",
+		look: noLeftovers,
+	}, {
+		Name: "ipvs-leftovers", Severity: Warning, System: linux,
+		What: "virtual servers of IPVS, or their interface, without a proxy that uses them",
+		Why: "The interface makes the addresses of Services the node's own, and IPVS leads what arrives for them to " +
+			"endpoints of an earlier time.",
+		Do: "ipvsadm --clear; ip link delete kube-ipvs0", look: noIPVSLeftovers,
+	}, {
+		Name: "ipvs-modules", Severity: Error, System: linux, What: "a kernel without IPVS, with the writer ipvs",
+		Why: "portald cannot write virtual servers.", Do: "modprobe -a ip_vs ip_vs_rr ip_set xt_set", look: ipvsIsLoaded,
+	}}
+}
+
+// longHeld is longer than any change of rules holds the lock, and as long as the doctor watches it.
+const longHeld = 900 * time.Millisecond
+
+func lockIsFree(f *Facts) looked {
+	l := f.XtablesLock.Value
+	switch {
+	case f.XtablesLock.Err != nil:
+		return unknown(f.XtablesLock.Err)
+	case l.By == "" || l.Held < longHeld:
+		return well("%s is free", l.Path)
+	}
+	return wrong("", "%s is held by %s for at least %s; %d processes wait for it", l.Path, l.By,
+		l.Held.Round(100*time.Millisecond), l.Waiting)
+}
+
+// slowAnswer is what iptables may take without a finding.
+const slowAnswer = time.Second
+
+func iptablesAnswers(f *Facts) looked {
+	a, by := f.IPTables.Value, f.Daemon.Value.Writer
+	switch {
+	case f.IPTables.Err != nil:
+		return unknown(f.IPTables.Err)
+	case a.Failed != nil && by != nftables:
+		return wrong("", "%v", a.Failed)
+	case a.Failed != nil:
+		return wrong("", "%v; portald writes by %s", a.Failed, by).as(Note)
+	case a.Took > slowAnswer:
+		return wrong("", "iptables answered after %s", a.Took.Round(time.Millisecond)).as(Warning)
+	}
+	return well("iptables answered in %s", a.Took.Round(time.Millisecond))
+}

@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The systems.
+const (
+	linux   = "linux"
+	windows = "windows"
+)
+
+func windowsChecks() []Check {
+	return []Check{{
+		Name: "windows-elevated", Severity: Note, System: windows, What: "the doctor runs without the rights of an " +
+			"administrator",
+		Why: "portald's pipe answers administrators only, so most cannot be looked at.",
+		Do:  "run it in an elevated prompt", look: runsElevated,
+	}, {
+		Name: "windows-service", Severity: Warning, System: windows, What: "the service portald is missing or does not run",
+		Why: "Services are not served after the next start of Windows.",
+		Do:  "portald service install; portald service start", look: serviceRuns,
+	}, {
+		Name: "windows-excluded-ports", Severity: Error, System: windows,
+		What: "Windows keeps ports that Services need",
+		Why: "portald listens at the ports of Services themselves; Windows refuses ports in its excluded ranges " +
+			"(Hyper-V and WinNAT reserve some at each start).",
+		Do: "netsh interface ipv4 show excludedportrange protocol=tcp; net stop winnat, portald service start, net " +
+			"start winnat",
+		look: portsAreNotExcluded,
+	}}
+}
+
+func runsElevated(f *Facts) looked {
+	switch {
+	case f.Elevated.Err != nil:
+		return unknown(f.Elevated.Err)
+	case !f.Elevated.Value:
+		return wrong("", "this process is not elevated")
+	}
+	return well("this process is elevated")
+}
+
+func serviceRuns(f *Facts) looked {
+	switch state := f.Service.Value; {
+	case f.Service.Err != nil:
+		return unknown(f.Service.Err)
+	case state != "Running":
+		return wrong("", "the service is %s", state)
+	}
+	return well("the service runs")
+}
+
+func portsAreNotExcluded(f *Facts) looked {
+	all, err := f.services()
+	switch {
+	case err != nil:
+		return unknown(err)
+	case f.Excluded.Err != nil:
+		return unknown(f.Excluded.Err)
+	}
+	out := looked{ok: fmt.Sprintf("no port of a Service is in the %d ranges that Windows keeps", len(f.Excluded.Value))}
+	for _, s := range all {
+		for _, fe := range s.Frontends {
+			kept := func(r PortSpan) bool { return r.Protocol == s.Protocol && r.contains(fe.Address.Port()) }
+			if slices.ContainsFunc(f.Excluded.Value, kept) {
+				out.found = append(out.found, found{seen: fmt.Sprintf("%s/%s of %s", fe.Address, s.Protocol, s.Name)})
+			}
+		}
+	}
+	return out.firstOf("frontends")
+}
+
+// parseExcluded reads the ranges that netsh lists: lines with the first and the last port. Its words are translated.
+func parseExcluded(text, protocol string) (out []PortSpan) {
+	for line := range strings.Lines(text) {
+		s := PortSpan{Protocol: protocol}
+		if n, _ := fmt.Sscan(line, &s.First, &s.Last); n == 2 && s.First <= s.Last {
+			out = append(out, s)
+		}
+	}
+	return out
+}
