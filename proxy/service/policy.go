@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Policy is how the connections of a service port are carried in userspace mode, as far as its Service sets it: a zero
-// field leaves it to the daemon. Settings says how each field is written.
+// Policy is how the connections of a service port are carried, in userspace mode unless a field says otherwise, as far
+// as its Service sets it: a zero field leaves it to the daemon. Settings says how each field is written.
 type Policy struct {
 	ConnectTimeouts []time.Duration // one dial each
 	Dials           int             // how many, where that is set apart from ConnectTimeouts
@@ -15,6 +15,8 @@ type Policy struct {
 	UDPIdle         time.Duration   // silence of a UDP session; Never
 	MaxConnections  int             // live connections or UDP sessions in one address family; negative: no limit
 	ClientAddress   ClientAddress
+	Logging         Logging
+	KernelRecords   Records // in kernel mode
 }
 
 // Never is a timeout that does not come.
@@ -33,7 +35,7 @@ func DefaultPolicy() Policy {
 func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
 		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
-		p.ClientAddress == o.ClientAddress
+		p.ClientAddress == o.ClientAddress && p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -50,6 +52,9 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.UDPIdle, defaults.UDPIdle)
 	fill(&p.MaxConnections, defaults.MaxConnections)
 	fill(&p.ClientAddress, defaults.ClientAddress)
+	fill(&p.Logging.Records, defaults.Logging.Records)
+	fill(&p.Logging.Sample, defaults.Logging.Sample)
+	fill(&p.KernelRecords, defaults.KernelRecords)
 	return p
 }
 

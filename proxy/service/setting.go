@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,14 +13,16 @@ import (
 // PortaldConfiguration or a flag, and a Service overrides it by an annotation. Annotations, fields, flags, checks and
 // the tables of docs/configuration.md all come from Settings, so a new setting is one entry there.
 type Setting struct {
-	Name  string // of the annotation, portald.io/NAME, and of the flag, --NAME
+	Name  string // of the annotation, portald.io/NAME, and of the flag, --NAME, if that has no name of its own
+	Flag  string // the flag's own name
 	Field string // of the PortaldConfiguration; empty: the daemon's value is no setting of this table
 	Value Value
 	Help  string // what the daemon's value does, with its placeholder in backquotes
 	About string // what the annotation does
 }
 
-// Value is how a setting is written, and which part of a Port it sets: a Times, a Timeout, a Count or a Choice.
+// Value is how a setting is written, and which part of a Port it sets: a Times, a Timeout, a Count,
+// a Ratio or a Choice.
 type Value interface {
 	// Form says what may be written.
 	Form() string
@@ -61,6 +64,9 @@ type Choice struct {
 // maxTimeout is the longest time that an annotation may ask for, as a bound on mistakes: the daemon's own has no
 // maximum.
 const maxTimeout = 1000 * time.Hour
+
+// FlagName is the name of the daemon's flag.
+func (s *Setting) FlagName() string { return cmp.Or(s.Flag, s.Name) }
 
 // Form implements Value.
 func (v Times) Form() string {

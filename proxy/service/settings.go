@@ -5,6 +5,12 @@ import "time"
 // maxRetries is a bound on mistakes.
 const maxRetries = 15
 
+// maxSample is a bound on mistakes.
+const maxSample = 1_000_000
+
+// AllSettings stands for all their names, where settings are listed by name.
+const AllSettings = "all"
+
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
 	return []Setting{
@@ -14,7 +20,8 @@ func Settings() []Setting {
 				Words: []string{ModeUserspace.String(), ModeKernel.String()},
 				Set:   func(p *Port, word string) { p.Mode, _ = ParseMode(word) },
 			},
-			About: "who serves the Service, the daemon or the kernel; the annotations below apply in userspace only",
+			About: "who serves the Service, the daemon or the kernel; of the annotations below those of records apply " +
+				"in both modes, `kernel-records` in kernel mode, and the others in userspace mode",
 		},
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
@@ -76,6 +83,34 @@ func Settings() []Setting {
 			Help: "`ADDRESS` that endpoints see: node (this node's), transparent (the client's), or proxy-v2 (this node's, " +
 				"and the client's in a PROXY protocol header)",
 			About: "address that endpoints see; `proxy-v2` is for TCP only",
+		},
+		{
+			Name: "connection-log", Flag: "connection-log-records", Field: "connectionLogRecords",
+			Value: Choice{
+				Default: RecordsAll.String(),
+				Words:   []string{RecordsAll.String(), RecordsFailures.String(), RecordsOff.String()},
+				Set:     func(p *Port, word string) { p.Policy.Logging.Records, _ = ParseRecords(word) },
+			},
+			Help: "which `CONNECTIONS` the connection log has: all, failures (those that failed, or of which a dial did), " +
+				"or off",
+			About: "which connections the connection log has; `failures` are those that failed, or of which a dial did",
+		},
+		{
+			Name: "connection-log-sample", Field: "connectionLogSample",
+			Value: Ratio{Default: 1, Most: maxSample, Part: func(p *Port) *int { return &p.Policy.Logging.Sample }},
+			Help:  "`SHARE` of the connections without a failure that the connection log has, such as 1/100; 1/1: all",
+			About: "share of the connections without a failure that the connection log has",
+		},
+		{
+			Name: "kernel-records", Field: "kernelRecords",
+			Value: Choice{
+				Default: RecordsOff.String(),
+				Words:   []string{RecordsOff.String(), RecordsFailures.String(), RecordsAll.String()},
+				Set:     func(p *Port, word string) { p.Policy.KernelRecords, _ = ParseRecords(word) },
+			},
+			Help: "which `CONNECTIONS` that the kernel carries get a record: off (none), failures, or all. Other than off " +
+				"turns on nf_conntrack_acct and nf_conntrack_timestamp",
+			About: "which connections that the kernel carries get a [record](records.md#connections-that-the-kernel-carries)",
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -78,6 +79,13 @@ func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.changed)
+}
+
+// Ports returns every service port, in no order. It changes nothing for Take and All.
+func (s *Store) Ports() []*Port {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.ports))
 }
 
 // Take returns what changed since the last Take, ordered by name, and when the changes were made at their origin.

@@ -104,3 +104,15 @@ func BenchmarkStoreChange(b *testing.B) {
 		})
 	}
 }
+
+// To look at what is stored takes nothing from whoever applies changes.
+func TestStoreIsLookedAt(t *testing.T) {
+	s := NewStore()
+	s.Set(Name{"shop", "cart"}, []*Port{port("cart", "10.0.0.1:80")})
+	if all := s.Ports(); len(all) != 1 || all[0].Name.Name != "cart" {
+		t.Errorf("stored: %v", all)
+	}
+	if changes, _ := s.Take(); len(changes) != 1 {
+		t.Errorf("then taken: %v", changes)
+	}
+}

@@ -38,8 +38,9 @@ type header struct {
 	Items json.RawMessage `json:"items"`
 }
 
-// decode returns the objects of a fragment: one, or those of a list that was not split. The result is never empty.
-func decode(f fragment) []decoded {
+// decode returns the objects of a fragment: one, or those of a list that was not split; pods are read if asked for. The
+// result is never empty.
+func decode(f fragment, pods bool) []decoded {
 	text, warnings, err := f.toJSON()
 	if err != nil {
 		return []decoded{{err: err}}
@@ -50,9 +51,9 @@ func decode(f fragment) []decoded {
 	}
 	var out []decoded
 	if f.item > 0 || !head.isList() {
-		out = []decoded{decodeObject(text, head, f.list)}
+		out = []decoded{decodeObject(text, head, f.list, pods)}
 	} else {
-		out = decodeList(head)
+		out = decodeList(head, pods)
 	}
 	out[0].warnings = slices.Concat(warnings, out[0].warnings)
 	return out
@@ -60,7 +61,7 @@ func decode(f fragment) []decoded {
 
 // decodeTrimmed decodes a fragment and trims its objects.
 func decodeTrimmed(f fragment, opts translate.Options) []decoded {
-	out := decode(f)
+	out := decode(f, opts.ClientPods)
 	for i := range out {
 		if d := &out[i]; d.object != nil {
 			d.kept, d.object = translate.Trim(d.object, opts), nil
@@ -76,7 +77,7 @@ func headerOf(text []byte) (head header, err error) {
 }
 
 // decodeList decodes the items of a list. The result is never empty.
-func decodeList(list header) []decoded {
+func decodeList(list header, pods bool) []decoded {
 	var items []json.RawMessage
 	if len(list.Items) > 0 {
 		if err := json.Unmarshal(list.Items, &items); err != nil {
@@ -92,7 +93,7 @@ func decodeList(list header) []decoded {
 		if err != nil {
 			out[i].err = err
 		} else {
-			out[i] = decodeObject(text, head, list.typeMeta)
+			out[i] = decodeObject(text, head, list.typeMeta, pods)
 		}
 		out[i].item = i + 1
 	}
@@ -100,12 +101,12 @@ func decodeList(list header) []decoded {
 }
 
 // decodeObject decodes one object; list is the kind of the list around it, whose items may omit theirs.
-func decodeObject(text []byte, head header, list typeMeta) (out decoded) {
+func decodeObject(text []byte, head header, list typeMeta, pods bool) (out decoded) {
 	meta := head.typeMeta
 	if meta.Kind == "" && list.Kind != "List" {
 		meta = typeMeta{list.APIVersion, strings.TrimSuffix(list.Kind, "List")}
 	}
-	object, err := newObject(meta)
+	object, err := newObject(meta, pods)
 	if err != nil {
 		return decoded{key: anyKindKey(head.Metadata.Namespace, head.Metadata.Name), err: err}
 	}

@@ -213,3 +213,15 @@ func TestDecode(t *testing.T) {
 		})
 	}
 }
+
+// Pods are read where clients are to be named, and left out elsewhere.
+func TestDecodePods(t *testing.T) {
+	text := fragment{text: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n")}
+	if d := decode(text, false); len(d) != 1 || d[0].other != "Pod" || d[0].object != nil {
+		t.Errorf("a pod that nobody asked for: %+v", d)
+	}
+	d := decodeTrimmed(text, translate.Options{ClientPods: true})
+	if len(d) != 1 || d[0].err != nil || d[0].kept == nil || d[0].key.String() != "pod shop/web" {
+		t.Errorf("%+v", d)
+	}
+}

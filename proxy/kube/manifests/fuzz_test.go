@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, fragment := range split(text) {
-			for _, d := range decode(fragment) {
+			for _, d := range decode(fragment, true) {
 				if d.object != nil && (d.object.GetName() == "" || d.object.GetName() != d.key.Name || d.err != nil) {
 					t.Errorf("taken in: %+v", d)
 				}
@@ -54,9 +54,9 @@ func FuzzSplitYAML(f *testing.F) {
 			}
 			var parts []decoded
 			for _, part := range splitYAML(doc) {
-				parts = append(parts, decode(part)...)
+				parts = append(parts, decode(part, true)...)
 			}
-			if diff := cmp.Diff(outline(decode(doc)), outline(parts)); diff != "" {
+			if diff := cmp.Diff(outline(decode(doc, true)), outline(parts)); diff != "" {
 				t.Errorf("%q (-whole +parts)\n%s", doc.text, diff)
 			}
 		}

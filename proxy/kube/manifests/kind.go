@@ -23,8 +23,8 @@ type typeMeta struct {
 
 func (t typeMeta) isList() bool { return strings.HasSuffix(t.Kind, "List") }
 
-// newObject returns an empty object of a kind, nil without an error for a kind that is not read.
-func newObject(meta typeMeta) (metav1.Object, error) {
+// newObject returns an empty object of a kind, nil without an error for a kind that is not read, as pods may be.
+func newObject(meta typeMeta, pods bool) (metav1.Object, error) {
 	if meta.Kind == "" {
 		return nil, errors.New("kind: is missing; write one, such as Service")
 	}
@@ -32,7 +32,7 @@ func newObject(meta typeMeta) (metav1.Object, error) {
 		return nil, fmt.Errorf("apiVersion: is missing on a %s; write one, such as v1", meta.Kind)
 	}
 	kind := schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind)
-	switch version, read := versionRead(kind.GroupKind()); {
+	switch version, read := versionRead(kind.GroupKind(), pods); {
 	case read && meta.APIVersion == version:
 		object, err := scheme.Scheme.New(kind)
 		if err != nil {
@@ -49,10 +49,11 @@ func newObject(meta typeMeta) (metav1.Object, error) {
 }
 
 // versionRead is the apiVersion in which a kind is read; false if it is not read.
-func versionRead(kind schema.GroupKind) (apiVersion string, read bool) {
+func versionRead(kind schema.GroupKind, pods bool) (apiVersion string, read bool) {
 	switch {
 	case kind.Group == corev1.GroupName &&
-		(kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode)):
+		(kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode) ||
+			pods && kind.Kind == string(translate.KindPod)):
 		return corev1.SchemeGroupVersion.String(), true
 	case kind.Group == discoveryv1.GroupName && kind.Kind == string(translate.KindEndpointSlice):
 		return discoveryv1.SchemeGroupVersion.String(), true

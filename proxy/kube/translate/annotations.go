@@ -12,11 +12,12 @@ import (
 // annotationPrefix is that of the annotations of service.Settings.
 const annotationPrefix = "portald.io/"
 
-// readAnnotations sets in port what the annotations of a Service say. An invalid one is reported and has no effect.
-func readAnnotations(annotations map[string]string, port *service.Port, on objectReport) {
+// readAnnotations sets in port what the annotations of a Service say. One that is invalid, or that this node does not
+// take from Services, is reported and has no effect.
+func readAnnotations(annotations map[string]string, port *service.Port, opts Options, on objectReport) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if name, ours := strings.CutPrefix(key, annotationPrefix); ours {
-			if advice := readAnnotation(name, strings.TrimSpace(annotations[key]), port); advice != "" {
+			if advice := readAnnotation(name, strings.TrimSpace(annotations[key]), port, opts); advice != "" {
 				on.add(annotationField(name), annotations[key], advice)
 			}
 		}
@@ -24,7 +25,7 @@ func readAnnotations(annotations map[string]string, port *service.Port, on objec
 }
 
 // readAnnotation returns why an annotation is refused, empty when it is not.
-func readAnnotation(name, value string, port *service.Port) (advice string) {
+func readAnnotation(name, value string, port *service.Port, opts Options) (advice string) {
 	settings := service.Settings()
 	at := slices.IndexFunc(settings, func(s service.Setting) bool { return s.Name == name })
 	if at < 0 {
@@ -34,6 +35,9 @@ func readAnnotation(name, value string, port *service.Port) (advice string) {
 		}
 		slices.Sort(names)
 		return "is unknown and has no effect; known are " + strings.Join(names, ", ")
+	}
+	if opts.refuses(name) {
+		return "is refused on this node (refusedAnnotations); the daemon's setting is used"
 	}
 	if v := settings[at].Value; !v.Read(value, port) {
 		return "must be " + v.Form() + "; the daemon's setting is used"

@@ -38,6 +38,17 @@ func TestAnnotations(t *testing.T) {
 		{"client-address node", service.Policy{ClientAddress: service.AddressNode}, ""},
 		{"client-address proxy-v2", service.Policy{ClientAddress: service.AddressProxyV2}, ""},
 
+		{"connection-log failures", service.Policy{Logging: service.Logging{Records: service.RecordsFailures}}, ""},
+		{"connection-log all\nconnection-log-sample 1/100",
+			service.Policy{Logging: service.Logging{Records: service.RecordsAll, Sample: 100}}, ""},
+		{"connection-log-sample 1/1", service.Policy{Logging: service.Logging{Sample: 1}}, ""},
+		{"connection-log errors", service.Policy{}, `"errors": must be all, failures or off; the daemon's setting is used`},
+		{"connection-log-sample 1%", service.Policy{},
+			`"1%": must be 1/NUMBER with a number from 1 to 1000000, such as 1/100; the daemon's setting is used`},
+		{"connection-log-sample 1/0", service.Policy{}, `"1/0": must be 1/NUMBER`},
+		{"connection-log-sample 1/1000001", service.Policy{}, "must be 1/NUMBER"},
+		{"connection-log-sample 2/3", service.Policy{}, "must be 1/NUMBER"},
+
 		{"connect-timeouts 1s,0s", service.Policy{},
 			`annotations[portald.io/connect-timeouts]: "1s,0s": must be 1 to 16 times above 0 with commas between, such as 250ms,1s; the daemon's setting is used`},
 		{"connect-timeouts ", service.Policy{}, `annotations[portald.io/connect-timeouts]: "": must be 1 to 16 times`},
@@ -53,7 +64,7 @@ func TestAnnotations(t *testing.T) {
 		{"client-address proxy", service.Policy{},
 			`"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
 		{"client-address ", service.Policy{}, `"": must be node`},
-		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are client-address, connect-timeouts, half-close-timeout, idle-timeout, max-connections, mode, retries, udp-timeout`},
+		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are client-address, connect-timeouts, connection-log, connection-log-sample, half-close-timeout, idle-timeout, kernel-records, max-connections, mode, retries, udp-timeout`},
 		{"mode ipvs\nretries 0", service.Policy{Dials: 1},
 			`metadata.annotations[portald.io/mode]: "ipvs": must be userspace or kernel; the daemon's setting is used`},
 		{"mode ", service.Policy{}, `metadata.annotations[portald.io/mode]: "": must be`},
@@ -70,7 +81,7 @@ func TestAnnotations(t *testing.T) {
 			}
 			var r report
 			var got service.Port
-			readAnnotations(annotations, &got, r.on(Key{KindService, "shop", "cart"}))
+			readAnnotations(annotations, &got, Options{}, r.on(Key{KindService, "shop", "cart"}))
 			if !got.Policy.Equal(c.want) || got.Mode != service.ModeDefault {
 				t.Errorf("got %+v\nwant %+v", got.Policy, c.want)
 			}
@@ -116,6 +127,37 @@ func TestModeOfService(t *testing.T) {
 	}
 }
 
+// What the operator refuses has the daemon's value, and says so.
+func TestRefusedAnnotations(t *testing.T) {
+	for _, c := range []struct {
+		refused []string
+		want    service.Policy
+		refuses string
+	}{
+		{nil, service.Policy{Dials: 1, KernelRecords: service.RecordsAll}, ""},
+		{[]string{"mode", "kernel-records"}, service.Policy{Dials: 1}, "kernel-records"},
+		{[]string{service.AllSettings}, service.Policy{}, "kernel-records retries"},
+	} {
+		var r report
+		var got service.Port
+		readAnnotations(map[string]string{"portald.io/retries": "0", "portald.io/kernel-records": "all"}, &got,
+			Options{RefusedAnnotations: c.refused}, r.on(Key{KindService, "shop", "cart"}))
+		if !got.Policy.Equal(c.want) {
+			t.Errorf("%v: got %+v\nwant %+v", c.refused, got.Policy, c.want)
+		}
+		var want []string
+		for name := range strings.FieldsSeq(c.refuses) {
+			want = append(want, "metadata.annotations[portald.io/"+name+"]: ")
+		}
+		wantProblems(t, want, r.problems)
+		for _, p := range r.problems {
+			if !strings.Contains(p.Error(), "is refused on this node (refusedAnnotations); the daemon's setting is used") {
+				t.Error(p)
+			}
+		}
+	}
+}
+
 // What takes rules of the kernel is reported where there are none, and replaced.
 func TestAnnotationsWithoutRules(t *testing.T) {
 	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
@@ -126,7 +168,7 @@ func TestAnnotationsWithoutRules(t *testing.T) {
 		field + `mode]: "kernel": is not possible on this node, which does not run Linux: the Service is served in mode`,
 		field + `client-address]: "transparent": is not possible on this node`,
 	}, problems)
-	if !strings.Contains(got, "ClientAddress:node}") || !strings.Contains(got, "mode userspace") ||
+	if !strings.Contains(got, "ClientAddress:node ") || !strings.Contains(got, "mode userspace") ||
 		!strings.Contains(got, "Dials:1") {
 		t.Error(got)
 	}
@@ -139,8 +181,8 @@ func TestProxyHeaderIsForTCP(t *testing.T) {
 		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: proxy-v2, "+
 			"portald.io/udp-timeout: 5s}", 1), Options{})
 	wantProblems(t, []string{`service shop/cart: metadata.annotations[portald.io/client-address]: "proxy-v2": is for TCP alone, node is used for UDP port "dns"`}, problems)
-	if !strings.Contains(got, "UDPIdle:5s MaxConnections:0 ClientAddress:node}") ||
-		!strings.Contains(got, "ClientAddress:proxy-v2}") {
+	if !strings.Contains(got, "UDPIdle:5s MaxConnections:0 ClientAddress:node ") ||
+		!strings.Contains(got, "ClientAddress:proxy-v2 ") {
 		t.Error(got)
 	}
 }
@@ -156,7 +198,7 @@ func FuzzAnnotations(f *testing.F) {
 			"portald.io/connect-timeouts": timeouts, "portald.io/retries": retries, "portald.io/idle-timeout": timeout,
 			"portald.io/half-close-timeout": timeout, "portald.io/udp-timeout": timeout, "portald.io/max-connections": number,
 			"portald.io/client-address": address, "portald.io/" + address: timeouts, "portald.io/mode": address,
-		}, &port, r.on(Key{KindService, "shop", "cart"}))
+		}, &port, Options{}, r.on(Key{KindService, "shop", "cart"}))
 		p := port.Policy.Or(service.DefaultPolicy())
 		for _, d := range p.ConnectTimeouts {
 			if d <= 0 || d > 1000*time.Hour || len(p.ConnectTimeouts) > 16 {

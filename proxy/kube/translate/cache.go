@@ -29,6 +29,7 @@ type Cache struct {
 	entries       map[service.Name]*entry
 	slices        map[Key]*trimmedSlice // those that name a Service
 	conflicts     conflicts
+	clients       *clients
 	node          *trimmedNode
 	zone          string // this node's
 	held          names  // Services to translate at Release; nil: changes are translated at once
@@ -59,7 +60,7 @@ func (n names) add(services ...service.Name) {
 func NewCache(store *service.Store, opts Options, log logrus.FieldLogger) *Cache {
 	return &Cache{
 		store: store, opts: opts, log: log, started: time.Now(), zone: opts.Zone,
-		entries: map[service.Name]*entry{}, slices: map[Key]*trimmedSlice{}, conflicts: newConflicts(),
+		entries: map[service.Name]*entry{}, slices: map[Key]*trimmedSlice{}, conflicts: newConflicts(), clients: newClients(),
 	}
 }
 
@@ -70,8 +71,8 @@ func (c *Cache) SetNodeAddresses(contains func(netip.Addr) bool) { c.conflicts.o
 // Options are those of the translation.
 func (c *Cache) Options() Options { return c.opts }
 
-// Set stores the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice and *corev1.Node; others are
-// ignored. Nothing of the objects themselves is kept.
+// Set stores the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Node and *corev1.Pod;
+// others are ignored. Nothing of the objects themselves is kept.
 func (c *Cache) Set(objects ...metav1.Object) {
 	var set []Object
 	for _, o := range objects {

@@ -8,4 +8,5 @@ const (
 	KindService       Kind = "Service"
 	KindEndpointSlice Kind = "EndpointSlice"
 	KindNode          Kind = "Node"
+	KindPod           Kind = "Pod" // with Options.ClientPods
 )

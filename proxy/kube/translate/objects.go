@@ -21,6 +21,10 @@ func (c *Cache) put(object Object, changed names) {
 			c.node = o
 			c.setZone(o.node.Zone, changed)
 		}
+	case *trimmedPod:
+		if c.opts.ClientPods {
+			c.clients.put(o)
+		}
 	}
 }
 
@@ -54,6 +58,9 @@ func (c *Cache) putSlice(o *trimmedSlice, changed names) {
 		e.slices = slices.Insert(e.slices, at, o)
 	}
 	c.conflicts.setSlice(before, o)
+	if c.opts.ClientPods {
+		c.clients.learn(o.endpoints)
+	}
 	c.slices[o.id] = o
 	changed.add(o.owner)
 	// Changes from before the start do not measure how fast this daemon is; nor does a time that was counted already.
@@ -88,6 +95,8 @@ func (c *Cache) remove(key Key, changed names) {
 		if key.Name == c.opts.NodeName {
 			c.node = nil // the zone is kept: the host has not moved
 		}
+	case KindPod:
+		c.clients.remove(key)
 	}
 }
 
@@ -135,6 +144,10 @@ func (c *Cache) version(key Key) string {
 		if c.node != nil && c.node.id == key {
 			return c.node.resourceVersion
 		}
+	case KindPod:
+		if p := c.clients.pods[key]; p != nil {
+			return p.resourceVersion
+		}
 	}
 	return ""
 }
@@ -155,6 +168,10 @@ func (c *Cache) keys(kind Kind) (out []Key) {
 	case KindNode:
 		if c.node != nil {
 			out = append(out, c.node.id)
+		}
+	case KindPod:
+		for key := range c.clients.pods {
+			out = append(out, key)
 		}
 	}
 	return out

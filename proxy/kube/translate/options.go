@@ -5,8 +5,11 @@ package translate
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Labels that exclude Services and slices, as kube-proxy reads them.
@@ -32,6 +35,15 @@ type Options struct {
 	// NoRules is a host whose kernel carries no Service and leads no replies back by rules, such as Windows. Annotations
 	// that ask for that are reported and have no effect.
 	NoRules bool
+	// RefusedAnnotations are names of service.Settings that Services may not set, or service.AllSettings. One that does is
+	// reported, and has what the daemon has.
+	RefusedAnnotations []string
+	// ClientPods has pods read too: Cache.Workload tells which pod is a client.
+	ClientPods bool
+}
+
+func (o Options) refuses(annotation string) bool {
+	return slices.Contains(o.RefusedAnnotations, annotation) || slices.Contains(o.RefusedAnnotations, service.AllSettings)
 }
 
 func (o Options) supports(addr netip.Addr) bool {

@@ -20,7 +20,8 @@ type Object interface {
 	version() string
 }
 
-// Trim returns what is stored of a Service, EndpointSlice or Node; nil for other kinds. An Object is returned as it is.
+// Trim returns what is stored of a Service, EndpointSlice, Node or Pod; nil for other kinds. An Object is returned as
+// it is.
 func Trim(object any, opts Options) Object {
 	switch o := object.(type) {
 	case Object:
@@ -31,6 +32,8 @@ func Trim(object any, opts Options) Object {
 		return trimSlice(o, opts)
 	case *corev1.Node:
 		return &trimmedNode{identityOf(KindNode, o), nodeOf(o)}
+	case *corev1.Pod:
+		return trimPod(o)
 	}
 	return nil
 }
@@ -80,7 +83,7 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 		Created: svc.CreationTimestamp.Time, Affinity: affinityOf(svc, on), SourceRanges: fronts.sourceRanges,
 	}
 	readTraffic(svc, &common, on)
-	readAnnotations(svc.Annotations, &common, on)
+	readAnnotations(svc.Annotations, &common, opts, on)
 	if opts.NoRules {
 		withoutRules(&common, on)
 	}

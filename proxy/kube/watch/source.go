@@ -19,7 +19,8 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// Source fills a Cache from an API server: Services, EndpointSlices and this node's Node. It stores no objects itself.
+// Source fills a Cache from an API server: Services, EndpointSlices and this node's Node, and with
+// Options.ClientPods the pods of the cluster. It stores no objects itself.
 type Source struct {
 	client   *Client
 	cache    *translate.Cache
@@ -46,7 +47,6 @@ func (s *Source) Run(ctx context.Context) error {
 	s.log.Infof("watching API server %s", s.client.Server)
 	s.cache.Hold()
 	stores := s.stores()
-	s.unlisted.Store(int32(len(stores)))
 	var running sync.WaitGroup
 	for _, st := range stores {
 		running.Go(func() { st.run(ctx) })
@@ -55,7 +55,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// stores are those of the three kinds. Selectors exclude on the server what is not served.
+// stores are those of all kinds. Selectors exclude on the server what is not served.
 func (s *Source) stores() []*store {
 	const notHeadless = "!" + translate.LabelHeadless
 	ours := "!" + translate.LabelProxyName
@@ -72,12 +72,27 @@ func (s *Source) stores() []*store {
 		fields: fields.OneTermEqualSelector(metav1.ObjectNameField, s.cache.Options().NodeName).String(),
 	}
 	core, discovery, everywhere := s.client.CoreV1(), s.client.DiscoveryV1(), metav1.NamespaceAll
-	return []*store{
+	stores := []*store{
 		s.store(services, &corev1.Service{}, listWatch(services, core.Services(everywhere))),
 		s.store(endpointSlices, &discoveryv1.EndpointSlice{},
 			listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
 		s.store(node, &corev1.Node{}, listWatch(node, core.Nodes())),
 	}
+	s.unlisted.Store(int32(len(stores)))
+	if s.cache.Options().ClientPods {
+		stores = append(stores, s.pods())
+	}
+	return stores
+}
+
+// pods is the store of the pods that may be clients. Services are served without it.
+func (s *Source) pods() *store {
+	running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
+	pods := &requests{kind: translate.KindPod, status: s.status, fields: running.String()}
+	st := s.store(pods, &corev1.Pod{}, listWatch(pods, s.client.CoreV1().Pods(metav1.NamespaceAll)))
+	st.listed = func() {}
+	return st
 }
 
 func (s *Source) store(r *requests, example runtime.Object, source *clientcache.ListWatch) *store {

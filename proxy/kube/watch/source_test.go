@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -323,6 +324,7 @@ func TestRefusals(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		forbid()
 		<-w.Synced()
+		synctest.Wait() // it says so after that
 		if said := fmt.Sprint(s.said()); strings.Contains(said, "refuses") || strings.Contains(said, "error") {
 			t.Error("said of a moment:", said)
 		}
@@ -386,4 +388,44 @@ func TestSelectors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Pods are watched where clients are to be named, and Services are served where that is refused.
+func TestWatchPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "3"},
+			Spec:       corev1.PodSpec{NodeName: "n2"},
+			Status:     corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.2.1"}}},
+		}
+		svc, slice := cartAt(t, "10.244.0.1")
+		s := newAPIServer(t, translate.Options{NodeName: "n1", ClientPods: true}, svc, slice, fixture.Node("z1"), pod)
+		s.refuseWith(func(_, resource, _ string) error {
+			if resource == "pods" {
+				return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no such right"))
+			}
+			return nil
+		})
+		w := s.start()
+		<-w.Synced()
+		s.serves("without pods", cartFront+"  -> 10.244.0.1:80 ready serving\n"+cartNine)
+		at := netip.MustParseAddr("10.244.2.1")
+		if _, known := s.cache.Workload(at); known {
+			t.Error("a pod is known though pods are refused")
+		}
+		time.Sleep(time.Minute)
+		if said := strings.Join(s.said(), "\n"); !strings.Contains(said, "Pod") {
+			t.Errorf("the refusal is not logged: %s", said)
+		}
+		s.refuseWith(nil)
+		time.Sleep(time.Minute)
+		if who, _ := s.cache.Workload(at); who.Pod != "shop/web" || who.Node != "n2" {
+			t.Errorf("%+v", who)
+		}
+		check(t, s.CoreV1().Pods("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+		synctest.Wait()
+		if _, known := s.cache.Workload(at); known {
+			t.Error("a deleted pod is known")
+		}
+	})
 }

@@ -1,0 +1,151 @@
+package translate
+
+import (
+	"net/netip"
+	"sync"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// trimmedPod is a Pod: the addresses by which it is a client.
+type trimmedPod struct {
+	identity
+	name  string // "namespace/name"
+	node  unique.Handle[string]
+	host  bool // its addresses are its node's
+	addrs []netip.Addr
+}
+
+// trimPod has no addresses of a pod that has ended: others may have them.
+func trimPod(p *corev1.Pod) *trimmedPod {
+	out := &trimmedPod{
+		identity: identityOf(KindPod, p), name: p.Namespace + "/" + p.Name,
+		node: unique.Make(p.Spec.NodeName), host: p.Spec.HostNetwork,
+	}
+	out.id.Namespace, out.id.Name = out.name[:len(p.Namespace)], out.name[len(p.Namespace)+1:] // of the same memory
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return out
+	}
+	for _, ip := range p.Status.PodIPs {
+		if addr, advice := parseAddr(ip.IP); advice == "" {
+			out.addrs = append(out.addrs, addr)
+		}
+	}
+	return out
+}
+
+// clients tells which pod has an address. Reading it takes a lock of one shard, for a moment; writers hold the lock of
+// the Cache too.
+type clients struct {
+	pods   map[Key]*trimmedPod // guarded by the Cache
+	shards [64]clientShard
+
+	mu    sync.RWMutex
+	zones map[string]string // by node, as EndpointSlices tell them; guarded by mu
+}
+
+type clientShard struct {
+	mu     sync.RWMutex
+	byAddr map[netip.Addr]client // guarded by mu
+}
+
+// client is who has an address: one pod, or a node with so many pods.
+type client struct {
+	pod  string // "namespace/name"; empty: a node
+	node string
+	pods int
+}
+
+// maxZones bounds the nodes whose zone is remembered. When there are more, all are learnt again.
+const maxZones = 1 << 15
+
+func newClients() *clients {
+	return &clients{pods: map[Key]*trimmedPod{}, zones: map[string]string{}}
+}
+
+// Workload returns the pod that has an address, or only the node where pods share it with the node; false: it is not
+// known. The zone is known of nodes with endpoints of a Service. Without Options.ClientPods nothing is known.
+func (c *Cache) Workload(addr netip.Addr) (service.Workload, bool) {
+	if !c.opts.ClientPods {
+		return service.Workload{}, false
+	}
+	s := c.clients.shard(addr)
+	s.mu.RLock()
+	who, known := s.byAddr[addr]
+	s.mu.RUnlock()
+	if !known {
+		return service.Workload{}, false
+	}
+	c.clients.mu.RLock()
+	defer c.clients.mu.RUnlock()
+	return service.Workload{Pod: who.pod, Node: who.node, Zone: c.clients.zones[who.node]}, true
+}
+
+func (c *clients) shard(addr netip.Addr) *clientShard {
+	b := addr.As16()
+	return &c.shards[int(b[15])%len(c.shards)]
+}
+
+func (c *clients) put(p *trimmedPod) {
+	c.remove(p.id)
+	c.pods[p.id] = p
+	for _, addr := range p.addrs {
+		c.shard(addr).put(addr, p)
+	}
+}
+
+func (c *clients) remove(key Key) {
+	p := c.pods[key]
+	if p == nil {
+		return
+	}
+	delete(c.pods, key)
+	for _, addr := range p.addrs {
+		c.shard(addr).remove(addr, p)
+	}
+}
+
+func (s *clientShard) put(addr netip.Addr, p *trimmedPod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byAddr == nil {
+		s.byAddr = map[netip.Addr]client{}
+	}
+	is := client{pod: p.name, node: p.node.Value()}
+	if p.host {
+		is.pod, is.pods = "", s.byAddr[addr].pods+1
+	}
+	s.byAddr[addr] = is
+}
+
+// remove forgets that a pod has an address, unless another pod has it by now.
+func (s *clientShard) remove(addr netip.Addr, p *trimmedPod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := s.byAddr[addr]
+	if p.host && is.pods > 1 {
+		is.pods--
+		s.byAddr[addr] = is
+	} else if p.host == (is.pod == "") && (p.host || is.pod == p.name) {
+		delete(s.byAddr, addr)
+	}
+}
+
+// learn notes the zones of the nodes of endpoints.
+func (c *clients) learn(endpoints []sliceEndpoint) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range endpoints {
+		t := e.traits.Value()
+		if t.node == "" || t.zone == "" || c.zones[t.node] == t.zone {
+			continue
+		}
+		if len(c.zones) >= maxZones {
+			clear(c.zones)
+		}
+		c.zones[t.node] = t.zone
+	}
+}
