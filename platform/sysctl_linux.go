@@ -66,7 +66,7 @@ type setting struct {
 }
 
 func (c Conntrack) settings() []setting {
-	const dir = "/proc/sys/net/netfilter/nf_conntrack_"
+	const dir = netfilter
 	var out []setting
 	if c.Max > 0 {
 		out = append(out, setting{file: dir + "max", value: c.Max, least: true},

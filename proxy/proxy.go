@@ -57,6 +57,7 @@ type Loop struct {
 	Again       <-chan struct{} // requests a Resync, as when settings changed; nil = never
 	MinSync     time.Duration   // at least this between two syncs
 	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
+	Questions   Questions       // are answered between two rounds; nil = none
 	AuditPeriod time.Duration   // 0 = no audits
 }
 
@@ -96,6 +97,8 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 			l.resync(ctx)
 		case <-audit:
 			l.audit(ctx)
+		case look := <-l.Questions:
+			look()
 		case <-due.C: // the next round begins with a sweep
 		}
 	}

@@ -109,12 +109,12 @@ func set(s *service.Store, name, addr string) {
 }
 
 // running starts a loop in a bubble, whose clock is the test's.
-func running(t *testing.T, p *plane, store *service.Store) {
+func running(t *testing.T, p *plane, store *service.Store) Questions {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
 	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second,
-		AuditPeriod: time.Minute}
+		AuditPeriod: time.Minute, Questions: make(Questions)}
 	l.Watcher.Synced, l.Watcher.Queued = p.tell, p.queue
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,6 +133,7 @@ func running(t *testing.T, p *plane, store *service.Store) {
 	}
 	close(synced)
 	synctest.Wait()
+	return l.Questions
 }
 
 func (p *plane) set(fail int, bad error) {

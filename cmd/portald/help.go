@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -59,10 +60,10 @@ func help(sections []config.Section) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
 		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmp.Or(cmd.Long, cmd.Short), cmd.UseLine())
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %s %-14s %s\n", cmd.CommandPath(), sub.Name(), sub.Short)
-			}
+		commands(w, cmd, "")
+		for _, group := range cmd.Groups() {
+			fmt.Fprintf(w, "\n%s:\n", group.Title)
+			commands(w, cmd, group.ID)
 		}
 		if cmd.Example != "" {
 			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
@@ -72,6 +73,15 @@ func help(sections []config.Section) func(*cobra.Command, []string) {
 		}
 		for _, s := range sections {
 			fmt.Fprintf(w, "\n%s:\n%s", s.Title, s.Flags.FlagUsagesWrapped(helpWidth))
+		}
+	}
+}
+
+// commands lists the commands of a group.
+func commands(w io.Writer, cmd *cobra.Command, group string) {
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.GroupID == group {
+			fmt.Fprintf(w, "  %s %-14s %s\n", cmd.CommandPath(), sub.Name(), sub.Short)
 		}
 	}
 }

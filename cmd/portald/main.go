@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/inspect"
+	"github.com/portald/portald/cmd/portald/inspect/top"
 )
 
 func main() {
@@ -26,9 +28,34 @@ func main() {
 // root is the command without a name, which runs the daemon, with all others.
 func root() *cobra.Command {
 	cmd := runCommand()
-	cmd.AddCommand(renderCommand(), cleanupCommand(), configCommand(), serviceCommand())
-	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.AddGroup(
+		&cobra.Group{ID: inspect.GroupLook, Title: "Look into the portald that runs on this node"},
+		&cobra.Group{ID: inspect.GroupChange, Title: "Change what it does"},
+		&cobra.Group{ID: inspect.GroupRun, Title: "Run, install and prepare it"},
+	)
+	for _, sub := range append(inspect.Commands(), top.Command()) {
+		sub.SetHelpFunc(help(nil))
+		cmd.AddCommand(sub)
+	}
+	for _, sub := range []*cobra.Command{renderCommand(), cleanupCommand(), configCommand(), serviceCommand()} {
+		sub.GroupID = inspect.GroupRun
+		cmd.AddCommand(sub)
+	}
+	cmd.AddCommand(inspect.ManCommand())
+	addCompletion(cmd)
 	return cmd
+}
+
+// addCompletion adds cobra's command that prints the completion for a shell.
+func addCompletion(cmd *cobra.Command) {
+	cmd.SetCompletionCommandGroupID(inspect.GroupRun)
+	cmd.InitDefaultCompletionCmd()
+	completion, _, err := cmd.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // it was added the line before
+	}
+	completion.Short = "Print the completion of commands, flags and live names for a shell"
+	completion.SetHelpFunc(help(nil))
 }
 
 // addFlags gives a command flags, in sections of its help.

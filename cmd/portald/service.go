@@ -49,11 +49,14 @@ type exitError struct {
 	code int
 }
 
+// CommandExitCode is the code that portald ends with. It has a name of its own: exec.ExitError has an ExitCode too.
+func (e exitError) CommandExitCode() int { return e.code }
+
 // exitCode is that of the process which ends with an error.
 func exitCode(err error) int {
-	var e exitError
+	var e interface{ CommandExitCode() int }
 	if errors.As(err, &e) {
-		return e.code
+		return e.CommandExitCode()
 	}
 	return exitOtherwise
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/proxy/adminapi"
 )
 
 // Daemon is a portald process on the node.
@@ -27,6 +28,7 @@ type Daemon struct {
 	Log    *Output
 	Ended  chan struct{} // closed when the process has ended
 	File   string        // the connection log
+	Socket string        // the admin socket, of Launch
 
 	ExpectErrors bool // error lines in its log do not fail the test
 }
@@ -84,9 +86,34 @@ func (d *Daemon) WaitReady() {
 // Launch starts portald, through a wrapper command if there is one, and does not wait. The end of the test stops it.
 func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	b.Helper()
+	socket := b.newSocket()
 	args = append([]string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
-		"--connection-log-format=json"}, args...)
-	return b.Exec(append(wrapper, b.Line(args...)...)...)
+		"--connection-log-format=json", "--admin-socket=" + socket}, args...)
+	d := b.Exec(append(wrapper, b.Line(args...)...)...)
+	d.Socket = socket
+	return d
+}
+
+// newSocket is an admin socket for one more daemon of the bed: some tests run several. The path of a socket must not be
+// as long as that of a test's folder may be.
+func (b *Bed) newSocket() string {
+	b.Helper()
+	folder, err := os.MkdirTemp("", "portald")
+	b.Must(err)
+	b.Cleanup(func() { b.Must(os.RemoveAll(folder)) })
+	if b.Windows != nil {
+		return adminapi.DefaultPipe + "-" + filepath.Base(folder)
+	}
+	return filepath.Join(folder, "admin.sock")
+}
+
+// Admin returns a client of the daemon's admin socket.
+func (d *Daemon) Admin() *adminapi.Client {
+	d.Helper()
+	NeedsLinux(d.T, "the admin socket is a named pipe, which tests do not open")
+	c := adminapi.NewClient(d.Socket)
+	d.Cleanup(c.Close)
+	return c
 }
 
 // Line is the command line of portald on the node.
@@ -217,10 +244,13 @@ func Fetch(from *topology.Host, address, path string) (code int, body string, er
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
+			defer cancel()
 			return from.Dial(ctx, network, address)
 		},
 	}
-	c := &http.Client{Transport: transport, Timeout: AnswerTimeout}
+	// The metrics of 2,000 Services are 5 MB, which take seconds with the race detector, more on a busy machine.
+	c := &http.Client{Transport: transport, Timeout: 5 * AnswerTimeout}
 	r, err := c.Get("http://" + address + path)
 	if err != nil {
 		return 0, "", err

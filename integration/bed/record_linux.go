@@ -16,6 +16,7 @@ type Record struct {
 	Service           string    `json:"service"`
 	Protocol          string    `json:"protocol"`
 	Client            string    `json:"client"`
+	ClientPod         string    `json:"client_pod"`
 	OriginalDst       string    `json:"original_dst"`
 	Portal            string    `json:"portal"`
 	Proxy             string    `json:"proxy"`
@@ -32,6 +33,8 @@ type Record struct {
 	ClosedBy          string    `json:"closed_by"`
 	CloseType         string    `json:"close_type"`
 	Outcome           string    `json:"outcome"`
+	CarriedBy         string    `json:"carried_by"`
+	Event             string    `json:"event"`
 }
 
 type attempt struct {

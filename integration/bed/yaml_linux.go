@@ -18,6 +18,8 @@ type Service struct {
 	Balancer []string
 	Pods     []Endpoint
 	Mode     string // the mode annotation; empty = none
+
+	Annotations []string // others, each "key: value"
 }
 
 // Port is one service port; Target is its number in the pods.
@@ -60,9 +62,11 @@ func (s Service) Service() string {
 	if s.Created != "" {
 		fmt.Fprintf(&b, "  creationTimestamp: %q\n", s.Created)
 	}
+	annotations := s.Annotations
 	if s.Mode != "" {
-		fmt.Fprintf(&b, "  annotations: {portald.io/mode: %s}\n", s.Mode)
+		annotations = append([]string{"portald.io/mode: " + s.Mode}, annotations...)
 	}
+	fmt.Fprintf(&b, "  annotations: {%s}\n", strings.Join(annotations, ", "))
 	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
 	if len(s.IPs) > 0 {
 		fmt.Fprintf(&b, "  clusterIP: %q\n  clusterIPs: %s\n", s.IPs[0], list(s.IPs))

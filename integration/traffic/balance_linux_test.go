@@ -111,11 +111,19 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 	if bed.OnWindows {
 		limit = time.Second // Wine's server has one thread for all programs
 	}
+	late := 0
 	for range 50 {
 		began := time.Now()
-		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil || time.Since(began) > limit {
-			t.Errorf("during slow dials: %v after %v", err, time.Since(began))
+		if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil {
+			t.Errorf("during slow dials: %v", err)
 		}
+		if time.Since(began) > limit {
+			late++
+		}
+	}
+	// A loop that waits for a dial keeps half of them waiting; a busy machine one or two.
+	if late > 5 {
+		t.Errorf("during slow dials %d of 50 took more than %v", late, limit)
 	}
 	for range cap(stuck) {
 		if err := <-stuck; err == nil {

@@ -122,28 +122,42 @@ func TestUDPClientOutlastsPortald(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := bed.New(t)
 			b.ServePods(0)
-			d := b.Start(b.Cart(0))
-			c := steadyClient(b, bed.HostPort(bed.IP4, 80))
-			b.Eventually("an answer", func() bool { return c.ask() == "pod0" })
-			d.Signal(end)
-			for ended := false; !ended; {
-				select {
-				case <-d.Ended:
-					ended = true
-				default:
-					c.ask()
-				}
+			const tries = 8
+			for try := 1; !udpClientOutlastsPortald(b, fmt.Sprint("10.96.7.", try), end, try < tries); try++ {
 			}
-			for range 3 {
-				if got := c.ask(); got != "" {
-					t.Errorf("answered by %q although portald has ended", got)
-				}
-			}
-			other := bed.Service{Name: "a-first", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
-			b.Start(other.String() + b.Cart(0).String()) // it listens on other ports than before
-			b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
 		})
 	}
+}
+
+// udpClientOutlastsPortald has a client of a Service ask while portald ends and another one starts. False: it was not
+// tried, since Wine 8.0 keeps a UDP socket of every fifth program that is killed, and may keep this one.
+func udpClientOutlastsPortald(b *bed.Bed, ip string, end syscall.Signal, mayKeep bool) bool {
+	talk := bed.Service{Name: "talk", IPs: []string{ip}, Ports: b.Cart().Ports[1:], Pods: b.Endpoints(0)}
+	d := b.Start(talk)
+	at := bed.HostPort(ip, 80)
+	c := steadyClient(b, at)
+	b.Eventually("an answer", func() bool { return c.ask() == "pod0" })
+	d.Signal(end)
+	for ended := false; !ended; {
+		select {
+		case <-d.Ended:
+			ended = true
+		default:
+			c.ask()
+		}
+	}
+	for range 3 {
+		if got := c.ask(); got != "" {
+			b.Errorf("answered by %q although portald has ended", got)
+		}
+	}
+	if bed.OnWindows && mayKeep && strings.Contains(b.On(b.Node, "ss", "-Huln"), at) {
+		return false
+	}
+	other := bed.Service{Name: "a-first", IPs: []string{"10.96.9.9"}, Ports: b.Cart().Ports, Pods: b.Endpoints(1)}
+	b.Start(other.String() + talk.String()) // it listens on other ports than before
+	b.Eventually("an answer on the same port", func() bool { return c.ask() == "pod0" })
+	return true
 }
 
 // Datagrams of every size up to the largest arrive complete; IP fragments them on the wire.
@@ -174,13 +188,13 @@ func TestLargeDatagrams(t *testing.T) {
 func TestUDPIdleSessionEnds(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	d := b.Start(b.Cart(0), "--udp-timeout=500ms")
+	d := b.Start(b.Cart(0), "--udp-timeout=2s")
 	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
 	for range 4 {
 		if got := c.ask(); got != "pod0" {
 			t.Fatalf("answered by %q", got)
 		}
-		time.Sleep(300 * time.Millisecond) // less than the timeout, which every datagram restarts
+		time.Sleep(800 * time.Millisecond) // less than the timeout, which every datagram restarts
 	}
 	r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
 	if r.Outcome != "ok" || r.ClosedBy != "proxy" || r.CloseType != "timeout" ||

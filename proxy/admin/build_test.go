@@ -41,7 +41,7 @@ func TestBuildLabels(t *testing.T) {
 
 // The program says so itself, whatever it was built from.
 func TestBuildInfo(t *testing.T) {
-	n, err := testutil.GatherAndCount(NewMetrics().registry, "portald_build_info", "kubernetes_build_info")
+	n, err := testutil.GatherAndCount(NewMetrics(DefaultLimits()).registry, "portald_build_info", "kubernetes_build_info")
 	if n != 2 || err != nil {
 		t.Errorf("%d metrics, %v", n, err)
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // MaxConnections is how many connections all servers together hold at most, each a descriptor.
-const MaxConnections = 2*maxServerConns + maxCheckConns
+const MaxConnections = 3*maxServerConns + maxCheckConns
 
 const (
-	maxServerConns = 64  // of the health server, and of the metrics server
+	maxServerConns = 64  // of the health server, of the metrics server, and of the admin socket
 	maxCheckConns  = 128 // of all health-check ports of Services together
 )
 

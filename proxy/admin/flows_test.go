@@ -8,7 +8,7 @@ import (
 )
 
 func TestCountDeletedFlows(t *testing.T) {
-	m := NewMetrics("IPv4", "IPv6")
+	m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
 	flows := []string{"10.96.0.10:53", "10.96.0.11:53", "[fd00::10]:53", "10.96.0.10:53"}
 	broken := errors.New("no more")
 	deleteUDP := m.CountDeletedFlows(func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (n int,

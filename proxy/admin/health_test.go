@@ -116,7 +116,7 @@ func TestHealthOfANodeThatLeaves(t *testing.T) {
 
 func TestHealthAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics("IPv4")
+		m := NewMetrics(DefaultLimits(), "IPv4")
 		h := NewHealth(30*time.Second, m)
 		synced := time.Now()
 		h.Updated()

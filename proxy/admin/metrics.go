@@ -1,5 +1,5 @@
-// Package admin is what one can see of the daemon: the connection log, metrics, health. It does not know how traffic is
-// carried, and never delays it.
+// Package admin is what one can see of the daemon: metrics, health. It does not know how traffic is carried, and never
+// delays it.
 package admin
 
 import (
@@ -26,6 +26,7 @@ type Metrics struct {
 	flows    flowMetrics
 	policies localPolicies
 	conns    connMetrics
+	kernel   kernelMetrics
 	accepts  *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	aside    prometheus.Gauge
@@ -36,7 +37,7 @@ type Metrics struct {
 
 // NewMetrics returns metrics for a proxy of these IP families ("IPv4", "IPv6": the values of the label ip_family). A
 // sync covers all of them.
-func NewMetrics(families ...string) *Metrics {
+func NewMetrics(limits Limits, families ...string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		families: families,
@@ -55,12 +56,13 @@ func NewMetrics(families ...string) *Metrics {
 	m.sync.init()
 	m.flows.init()
 	m.policies.init(families)
-	m.conns.init()
-	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.healthz, m.livez, m.policies.gauges)
+	m.conns.init(limits)
+	m.kernel.init(limits)
+	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.healthz, m.livez, m.policies.gauges, &m.kernel)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
 	m.registry.MustRegister(m.flows.all()...)
-	m.registry.MustRegister(m.conns.all()...)
+	m.registry.MustRegister(&m.conns)
 	m.sync.zero(families)
 	m.flows.zero(families)
 	return m
@@ -69,7 +71,8 @@ func NewMetrics(families ...string) *Metrics {
 // Handler serves the metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	all := prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}
-	return promhttp.HandlerFor(all, promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true})
+	return promhttp.HandlerFor(all,
+		promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true, EnableOpenMetrics: true})
 }
 
 // AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.
@@ -84,37 +87,50 @@ func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
 // FrontendsFailed sets how many frontends the host does not give.
 func (m *Metrics) FrontendsFailed(n int) { m.unserved.Set(float64(n)) }
 
-// WatchLog exports what the connection log lost. It may be called once.
-func (m *Metrics) WatchLog(l *ConnectionLog) {
+// WatchLog exports how many records the connection log dropped, and how many of its writes failed, which it reads at
+// each scrape. It may be called once.
+func (m *Metrics) WatchLog(dropped, failed func() uint64) {
 	m.registry.MustRegister(
 		counterFunc("portald_connection_records_dropped_total",
-			"Connection records that never reached the connection log.", l.Dropped),
+			"Connection records that never reached the connection log.", dropped),
 		counterFunc("portald_connection_log_errors_total",
-			"Failed attempts to write or reopen the connection log.", l.WriteErrors))
+			"Failed attempts to write or reopen the connection log.", failed))
 }
 
-// WatchDatagrams exports how many datagrams were dropped, which it reads at each scrape. It may be called once.
-func (m *Metrics) WatchDatagrams(dropped func() uint64) {
-	m.registry.MustRegister(counterFunc("portald_udp_datagrams_dropped_total",
-		"Datagrams that the kernel would not take, for want of room or of a route.", dropped))
+// WatchExport does the same of the export of records by OTLP.
+func (m *Metrics) WatchExport(dropped, failed func() uint64) {
+	m.registry.MustRegister(
+		counterFunc("portald_connection_export_dropped_total",
+			"Connection records that the OpenTelemetry collector did not get.", dropped),
+		counterFunc("portald_connection_export_errors_total",
+			"Failed attempts to export a batch of connection records.", failed))
 }
 
-// WatchPorts exports how many dials found local ports in use, which it reads at each scrape. It may be called once.
-func (m *Metrics) WatchPorts(crowded func() uint64) {
-	m.registry.MustRegister(counterFunc("portald_crowded_dials_total",
-		"Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.",
-		crowded))
+// WatchSampling exports how many records sampling left out, which it reads at each scrape. It may be called once.
+func (m *Metrics) WatchSampling(left func() uint64) {
+	m.registry.MustRegister(counterFunc("portald_connection_records_sampled_out_total",
+		"Connection records that sampling left out of the connection log.", left))
+}
+
+// WatchDrains exports how many endpoints are drained, which it reads at each scrape. It may be called once.
+func (m *Metrics) WatchDrains(drains func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portald_drained_endpoints",
+		Help: "Endpoints that were drained by hand: new connections of this node go to others.",
+	}, func() float64 { return float64(drains()) }))
 }
 
 // WatchActive exports how many connections and UDP sessions are open. At each scrape, active yields the number of every
 // service port that has any. It may be called once.
 func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {
-	m.registry.MustRegister(activeCollector{active: active, desc: prometheus.NewDesc("portald_connections_active",
-		"Open connections and UDP sessions.", []string{"service", "protocol"}, nil)})
+	desc := prometheus.NewDesc("portald_connections_active",
+		"Open connections and UDP sessions.", []string{"service", "protocol"}, nil)
+	m.registry.MustRegister(activeCollector{&m.conns, active, desc})
 }
 
 // activeCollector counts the open connections at each scrape.
 type activeCollector struct {
+	conns  *connMetrics
 	active func(yield func(service.PortName, int))
 	desc   *prometheus.Desc
 }
@@ -122,10 +138,14 @@ type activeCollector struct {
 func (c activeCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
 func (c activeCollector) Collect(to chan<- prometheus.Metric) {
+	type series struct{ service, protocol string }
+	open := map[series]int{}
 	c.active(func(name service.PortName, n int) {
-		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n),
-			name.Label(), name.Protocol.String())
+		open[series{c.conns.shownAs(name), name.Protocol.String()}] += n
 	})
+	for s, n := range open {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), s.service, s.protocol)
+	}
 }
 
 func (m *Metrics) answeredHealthz(code int) { m.healthz.WithLabelValues(strconv.Itoa(code)).Inc() }

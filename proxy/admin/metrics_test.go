@@ -27,13 +27,21 @@ func observe(m *Metrics, r *splice.Record) { m.Observer(r.Service, nil).Observe(
 
 // exercised returns metrics of which every one has been used.
 func exercised(t *testing.T) *Metrics {
-	m := NewMetrics("IPv4", "IPv6")
-	l, _ := logTo(t, "-", 0)
-	m.WatchLog(l)
+	m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
+	m.WatchKernelRecords(func() uint64 { return 3 })
+	m.KernelEnded(&splice.Record{Service: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP},
+		Outcome: splice.OutcomeReset})
+	m.WatchLog(func() uint64 { return 4 }, func() uint64 { return 2 })
+	m.WatchExport(func() uint64 { return 8 }, func() uint64 { return 7 })
+	m.WatchSampling(func() uint64 { return 9 })
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
+	m.WatchDataPath(busy())
+	m.WatchDrains(func() int { return 2 })
 	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })
+	m.ReplacePorts([]*service.Port{cartPort()})
 	observe(m, record())
 	observe(m, stray())
+	m.Refused("ports")
 	m.AcceptError("descriptors")
 	m.Queued(time.Unix(1000, 0))
 	m.Synced(true, time.Unix(1000, 0), time.Unix(1000, 0).Add(30*time.Millisecond))
@@ -100,10 +108,20 @@ portald_connect_seconds_count{protocol="udp"} 0
 portald_accept_errors_total{reason="descriptors"} 1
 # HELP portald_connection_records_dropped_total Connection records that never reached the connection log.
 # TYPE portald_connection_records_dropped_total counter
-portald_connection_records_dropped_total 0
+portald_connection_records_dropped_total 4
+# HELP portald_connection_export_dropped_total Connection records that the OpenTelemetry collector did not get.
+# TYPE portald_connection_export_dropped_total counter
+portald_connection_export_dropped_total 8
+# HELP portald_connection_export_errors_total Failed attempts to export a batch of connection records.
+# TYPE portald_connection_export_errors_total counter
+portald_connection_export_errors_total 7
+# HELP portald_connection_records_sampled_out_total Connection records that sampling left out of the connection log.
+# TYPE portald_connection_records_sampled_out_total counter
+portald_connection_records_sampled_out_total 9
 `, "portald_connections_total", "portald_connections_active", "portald_connection_bytes_total",
 		"portald_dial_attempts_total", "portald_connect_seconds", "portald_accept_errors_total",
-		"portald_connection_records_dropped_total")
+		"portald_connection_records_dropped_total", "portald_connection_records_sampled_out_total",
+		"portald_connection_export_dropped_total", "portald_connection_export_errors_total")
 }
 
 func TestMetricsOfSyncs(t *testing.T) {
@@ -241,13 +259,13 @@ func series(t *testing.T, m *Metrics) int {
 }
 
 func TestMetricsUnderConcurrency(t *testing.T) {
-	m := NewMetrics("IPv4")
+	m := NewMetrics(DefaultLimits(), "IPv4")
 	outcomes := splice.Outcomes()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 2000 {
-				r := numbered(uint64(i))
+				r := record()
 				r.Service.Name = fmt.Sprint(i % 5)
 				r.Outcome = outcomes[i%len(outcomes)]
 				observe(m, r)
@@ -270,7 +288,7 @@ func TestMetricsUnderConcurrency(t *testing.T) {
 }
 
 func TestObserveDoesNotAllocate(t *testing.T) {
-	m, r := NewMetrics("IPv4"), record()
+	m, r := NewMetrics(DefaultLimits(), "IPv4"), record()
 	o := m.Observer(r.Service, nil)
 	o.Observe(r)
 	if n := testing.AllocsPerRun(100, func() { o.Observe(r) }); n != 0 {
@@ -281,7 +299,7 @@ func TestObserveDoesNotAllocate(t *testing.T) {
 func BenchmarkMetricsObserve(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			m := NewMetrics("IPv4")
+			m := NewMetrics(DefaultLimits(), "IPv4")
 			r, observers := record(), make([]splice.Observer, n)
 			for i := range observers {
 				name := r.Service
@@ -294,5 +312,15 @@ func BenchmarkMetricsObserve(b *testing.B) {
 				observers[i%n].Observe(r)
 			}
 		})
+	}
+}
+
+func TestObserverTellsTheNext(t *testing.T) {
+	var told []*splice.Record
+	next := splice.ObserverFunc(func(r *splice.Record) { told = append(told, r) })
+	r := record()
+	NewMetrics(DefaultLimits(), "IPv4").Observer(r.Service, next).Observe(r)
+	if len(told) != 1 || told[0] != r {
+		t.Fatal(told)
 	}
 }

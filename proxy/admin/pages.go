@@ -16,6 +16,7 @@ type Pages struct {
 	Config       func() map[string]any // at /configz as JSON: configurations by API group; nil = not found
 	Profiling    bool                  // serve /debug/pprof/ and /debug/flags/v
 	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
+	View         http.Handler          // under /v1/: what is open now; nil = not found
 }
 
 // NewMetricsServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis, the pages, and
@@ -28,6 +29,9 @@ func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server {
 	mux.HandleFunc("GET /proxyMode", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, p.Mode) })
 	if p.Config != nil {
 		mux.HandleFunc("GET /configz", func(w http.ResponseWriter, _ *http.Request) { configz(w, p.Config()) })
+	}
+	if p.View != nil {
+		mux.Handle("GET /v1/", p.View)
 	}
 	if p.Profiling {
 		profiling(mux)

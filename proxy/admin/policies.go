@@ -32,9 +32,8 @@ func (l *localPolicies) init(families []string) {
 	}
 }
 
-// ReplacePolicies sets all service ports.
-func (m *Metrics) ReplacePolicies(ports []*service.Port) {
-	l := &m.policies
+// replace sets all service ports.
+func (l *localPolicies) replace(ports []*service.Port) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lacking = map[service.PortName]lacks{}
@@ -54,9 +53,8 @@ func (m *Metrics) ReplacePolicies(ports []*service.Port) {
 	}
 }
 
-// UpdatePolicies applies changes of service ports. Costs O(the changes).
-func (m *Metrics) UpdatePolicies(changes []service.Change) {
-	l := &m.policies
+// update applies changes of service ports. Costs O(the changes).
+func (l *localPolicies) update(changes []service.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range changes {

@@ -53,13 +53,13 @@ func TestNoLocalEndpoints(t *testing.T) {
 		{"here by IPv4 alone", []service.Endpoint{here, at("[fd00::1]:80", "ready")}, "[0 0 1 1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := NewMetrics("IPv4", "IPv6")
+			m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
 			p := &service.Port{Name: cart, Endpoints: c.endpoints, InternalLocal: true, ExternalLocal: true}
-			m.ReplacePolicies([]*service.Port{p})
+			m.ReplacePorts([]*service.Port{p})
 			if got := lacking(m); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			m.UpdatePolicies([]service.Change{{Name: cart, Port: &service.Port{Name: cart, Endpoints: c.endpoints}}})
+			m.UpdatePorts([]service.Change{{Name: cart, Port: &service.Port{Name: cart, Endpoints: c.endpoints}}})
 			if got := lacking(m); got != "[0 0 0 0]" {
 				t.Errorf("without a policy: %s", got)
 			}
@@ -68,9 +68,9 @@ func TestNoLocalEndpoints(t *testing.T) {
 }
 
 func TestNoLocalEndpointsShown(t *testing.T) {
-	m := NewMetrics("IPv4", "IPv6")
+	m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
 	there := []service.Endpoint{at("10.1.0.1:80", "ready")}
-	m.ReplacePolicies([]*service.Port{{Name: cart, Endpoints: there, ExternalLocal: true}})
+	m.ReplacePorts([]*service.Port{{Name: cart, Endpoints: there, ExternalLocal: true}})
 	wantMetrics(t, m, `
 # HELP kubeproxy_sync_proxy_rules_no_local_endpoints_total Service ports with a Local traffic policy and endpoints, none of them on this node.
 # TYPE kubeproxy_sync_proxy_rules_no_local_endpoints_total gauge
@@ -87,7 +87,7 @@ func TestNoLocalEndpointsByUpdates(t *testing.T) {
 	endpoints := []service.Endpoint{
 		at("10.1.0.1:80", "ready"), at("10.1.1.1:80", "ready", "local"), at("[fd00::1]:80", "ready"),
 	}
-	m, last := NewMetrics("IPv4", "IPv6"), map[service.PortName]*service.Port{}
+	m, last := NewMetrics(DefaultLimits(), "IPv4", "IPv6"), map[service.PortName]*service.Port{}
 	for range 300 {
 		name := cart
 		name.Name = fmt.Sprint(rng.IntN(6))
@@ -102,18 +102,18 @@ func TestNoLocalEndpointsByUpdates(t *testing.T) {
 			}
 			last[name] = change.Port
 		}
-		m.UpdatePolicies([]service.Change{change})
-		whole := NewMetrics("IPv4", "IPv6")
+		m.UpdatePorts([]service.Change{change})
+		whole := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
 		var ports []*service.Port
 		for _, p := range last {
 			ports = append(ports, p)
 		}
-		whole.ReplacePolicies(ports)
+		whole.ReplacePorts(ports)
 		if got, want := lacking(m), lacking(whole); got != want {
 			t.Fatalf("after %v: %s, want %s", change, got, want)
 		}
 		if rng.IntN(10) == 0 {
-			m.ReplacePolicies(ports)
+			m.ReplacePorts(ports)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type ServerOptions struct {
 	Failed   func(error) // called once if the address cannot be bound; nil = none
 	Log      logrus.FieldLogger
 
-	// Listen binds the address; nil = net.ListenConfig.
+	// Listen binds the address, for the network tcp; nil = net.ListenConfig.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
 
@@ -46,6 +46,9 @@ func NewHealthServer(o ServerOptions, h *Health) *Server {
 	mux.HandleFunc("GET /livez", h.Livez)
 	return newServer(o, mux)
 }
+
+// NewAPIServer returns a server of the admin API at a socket, which Options.Listen binds.
+func NewAPIServer(o ServerOptions, h http.Handler) *Server { return newServer(o, h) }
 
 func newServer(o ServerOptions, h http.Handler) *Server {
 	if o.Listen == nil {
@@ -109,6 +112,7 @@ func pause(ctx context.Context, d time.Duration) {
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.handler,
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // what streams ends with the server
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute, // the metrics of 10,000 Services take a moment

@@ -109,7 +109,7 @@ func put(h http.Handler, path, text string) (int, string) {
 
 func TestPages(t *testing.T) {
 	var verbosity string
-	s := NewMetricsServer(ServerOptions{}, NewMetrics("IPv4"), Pages{
+	s := NewMetricsServer(ServerOptions{}, NewMetrics(DefaultLimits(), "IPv4"), Pages{
 		Mode:      "userspace",
 		Profiling: true,
 		Config: func() map[string]any {
@@ -221,6 +221,15 @@ func TestServerTriesToBindAgain(t *testing.T) {
 			t.Errorf("told %q", messages(told))
 		}
 	})
+}
+
+// messages returns what the daemon's log was told, one line each.
+func messages(told *test.Hook) string {
+	var out []string
+	for _, e := range told.AllEntries() {
+		out = append(out, e.Message)
+	}
+	return strings.Join(out, "\n")
 }
 
 func TestServerEndsWhileItCannotBind(t *testing.T) {

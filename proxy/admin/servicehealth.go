@@ -131,8 +131,12 @@ func (s *ServiceHealth) recount(before map[service.Name]uint16) {
 			s.changed[svc] = struct{}{}
 		}
 	}
-	if len(s.changed) > 0 {
-		signal(s.wake)
+	if len(s.changed) == 0 {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake already
 	}
 }
 

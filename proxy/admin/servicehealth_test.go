@@ -196,18 +196,18 @@ func TestServiceHealthByUpdates(t *testing.T) {
 func BenchmarkServiceHealthUpdate(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s, m, ports := services(healthy()), NewMetrics("IPv4", "IPv6"), []*service.Port{}
+			s, m, ports := services(healthy()), NewMetrics(DefaultLimits(), "IPv4", "IPv6"), []*service.Port{}
 			for i := range n {
 				ports = append(ports, checkedPort(fmt.Sprint(i), "http", uint16(i+1), at("10.1.0.1:80", "ready")))
 			}
 			s.Replace(ports)
-			m.ReplacePolicies(ports)
+			m.ReplacePorts(ports)
 			s.take()
 			states := [2]*service.Port{checkedPort("7", "http", 8, at("10.1.1.1:80", "ready", "local")), ports[7]}
 			for i := 0; b.Loop(); i++ {
 				changes := []service.Change{{Name: ports[7].Name, Port: states[i%2]}}
 				s.Update(changes)
-				m.UpdatePolicies(changes)
+				m.UpdatePorts(changes)
 			}
 		})
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// histogram is what was observed of one family.
-func histogram(t *testing.T, m *Metrics, name, family string) (n uint64, sum float64) {
+// histogramOf is what was observed of one family.
+func histogramOf(t *testing.T, m *Metrics, name, family string) (n uint64, sum float64) {
 	t.Helper()
 	found, err := m.registry.Gather()
 	if err != nil {
@@ -24,7 +24,7 @@ func histogram(t *testing.T, m *Metrics, name, family string) (n uint64, sum flo
 }
 
 func TestProgrammed(t *testing.T) {
-	m := NewMetrics("IPv4", "IPv6")
+	m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
 	end := m.began.Add(time.Minute)
 	m.Programmed([]time.Time{
 		end.Add(-400 * time.Millisecond),
@@ -33,7 +33,7 @@ func TestProgrammed(t *testing.T) {
 	}, end)
 	m.Programmed(nil, end)
 	for _, family := range []string{"IPv4", "IPv6"} {
-		n, sum := histogram(t, m, "kubeproxy_network_programming_duration_seconds", family)
+		n, sum := histogramOf(t, m, "kubeproxy_network_programming_duration_seconds", family)
 		if n != 2 || sum != 0.4 {
 			t.Errorf("%s: %d samples, in all %v s, want two of 0.4 s and none", family, n, sum)
 		}

@@ -26,8 +26,9 @@ type Balancer struct {
 
 	// guarded by port.mu
 	closed   bool
-	ring     []*member // sorted by address
-	next     int       // index in ring of the member whose turn it is
+	ring     []*member        // sorted by address
+	left     []netip.AddrPort // listed too, and left out of the ring since they are drained
+	next     int              // index in ring of the member whose turn it is
 	bindings bindings
 }
 
@@ -45,11 +46,12 @@ func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m
 
 // New returns a Balancer of a service port, without endpoints and without affinity.
 func New(all *Endpoints, name service.PortName, o Options) *Balancer {
-	b := &Balancer{start: o.Start, port: all.join(name)}
+	b := &Balancer{start: o.Start}
 	if b.start == nil {
 		b.start = rand.IntN // so that nodes do not all begin with the same endpoint
 	}
 	b.bindings.init(o.MaxBindings)
+	all.join(name, b)
 	return b
 }
 
@@ -58,7 +60,7 @@ func (b *Balancer) Close() {
 	b.port.mu.Lock()
 	if !b.closed {
 		b.closed = true
-		b.port.balancers--
+		b.port.balancers = slices.DeleteFunc(b.port.balancers, func(other *Balancer) bool { return other == b })
 		for _, m := range b.ring {
 			b.release(m)
 		}
@@ -147,7 +149,7 @@ func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort) (*member
 
 // SetEndpoints replaces the endpoints. The turn goes on where it was: next comes the one of the old whose turn it was,
 // or the first after it that is still there; new ones take their place by address. With none left of the old, it
-// begins anew at Options.Start. Clients bound to an endpoint that is gone are forgotten.
+// begins anew at Options.Start. Clients bound to an endpoint that is gone are forgotten. What is drained is left out.
 func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
@@ -155,6 +157,22 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
+	b.list(addrs)
+}
+
+// listed returns the endpoints of SetEndpoints.
+func (b *Balancer) listed() []netip.AddrPort {
+	addrs := slices.Clone(b.left)
+	for _, m := range b.ring {
+		addrs = append(addrs, m.addrPort())
+	}
+	slices.SortFunc(addrs, netip.AddrPort.Compare)
+	return addrs
+}
+
+// list replaces the ring by a sorted list, but for what is drained.
+func (b *Balancer) list(addrs []netip.AddrPort) {
+	addrs, b.left = b.port.split(addrs)
 	if slices.EqualFunc(b.ring, addrs, func(e *member, a netip.AddrPort) bool { return e.addrPort() == a }) {
 		return
 	}

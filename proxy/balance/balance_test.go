@@ -34,7 +34,7 @@ func pickAddr(b *Balancer, client netip.Addr, tried []netip.AddrPort) (addr neti
 	if e == nil {
 		return netip.AddrPort{}, affinity, false
 	}
-	e.Ended(true, 0, 0)
+	e.Ended(nil, -1, 0, 0)
 	return e.Addr(), affinity, true
 }
 

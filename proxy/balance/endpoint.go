@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,34 +14,52 @@ type Endpoint struct {
 	port *port
 	addr netip.AddrPort
 
+	dials, firstBytes times
+	dialled           atomic.Uint64 // dials that worked
+
 	// guarded by port.mu
 	lists       int // balancers that list it
 	open        int // leases
-	failures    uint64
+	dialsFailed uint64
+	failures    uint64 // those, and what the endpoint broke later
 	lastFailure time.Time
+	lastError   error
 }
 
 // Addr is where the endpoint serves.
 func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 
-// Dialled reports a dial: nil when it worked, context.Canceled when it was given up, which is no failure of the
-// endpoint. After an error the lease is over.
-func (e *Endpoint) Dialled(err error, _ time.Duration) {
-	if err != nil {
-		e.close(!errors.Is(err, context.Canceled))
+// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is no
+// failure of the endpoint. After an error the lease is over.
+func (e *Endpoint) Dialled(err error, took time.Duration) {
+	switch {
+	case err == nil:
+		e.dialled.Add(1)
+		e.dials.add(took)
+	case errors.Is(err, context.Canceled):
+		e.close(nil, 0)
+	default:
+		e.close(err, 1)
 	}
 }
 
-// Ended ends a lease whose dial worked. Not ok: the endpoint broke it, by a reset or by its silence.
-func (e *Endpoint) Ended(ok bool, _, _ int64) { e.close(!ok) }
+// Ended ends a lease whose dial worked. Broken is why, if the endpoint broke it, by a reset or by its silence. The
+// first byte of the endpoint came so long after the connect; negative: none came.
+func (e *Endpoint) Ended(broken error, firstByte time.Duration, _, _ int64) {
+	if firstByte >= 0 {
+		e.firstBytes.add(firstByte)
+	}
+	e.close(broken, 0)
+}
 
-// close ends a lease.
-func (e *Endpoint) close(failed bool) {
+// close ends a lease, with a failure unless it is nil.
+func (e *Endpoint) close(failure error, dials uint64) {
 	p := e.port
 	p.mu.Lock()
-	if failed {
+	if failure != nil {
+		e.dialsFailed += dials
 		e.failures++
-		e.lastFailure = time.Now()
+		e.lastFailure, e.lastError = time.Now(), failure
 	}
 	e.open--
 	e.dropUnused()
@@ -51,9 +70,9 @@ func (e *Endpoint) close(failed bool) {
 	}
 }
 
-// dropUnused drops an endpoint that no balancer lists and that has no lease.
+// dropUnused drops an endpoint that no balancer lists, that has no lease and is not drained.
 func (e *Endpoint) dropUnused() {
-	if e.lists == 0 && e.open == 0 {
+	if e.lists == 0 && e.open == 0 && e.port.drains[e.addr] == nil {
 		delete(e.port.endpoints, e.addr)
 	}
 }

@@ -53,9 +53,9 @@ func TestLeaseCounts(t *testing.T) {
 	want(3, 1)
 	e.Dialled(nil, time.Second)
 	want(3, 1)
-	e.Ended(true, 1, 1)
+	e.Ended(nil, -1, 1, 1)
 	want(2, 1)
-	e.Ended(false, 1, 1)
+	e.Ended(errRefused, -1, 1, 1)
 	want(1, 2)
 }
 
@@ -87,12 +87,12 @@ func TestEndpointOutlivesTheList(t *testing.T) {
 	if again := pickOne(t, b); again.Addr() != list[1] {
 		t.Fatalf("picked %s, want %s", again.Addr(), list[1])
 	} else {
-		again.Ended(true, 0, 0)
+		again.Ended(nil, -1, 0, 0)
 	}
 	if again := pickOne(t, b); again != e {
 		t.Error("an endpoint that came back during a lease has another state")
 	} else {
-		again.Ended(true, 0, 0)
+		again.Ended(nil, -1, 0, 0)
 	}
 	b.Close()
 	wantKept(t, all, 1, 1)
@@ -106,7 +106,7 @@ func TestEndpointOutlivesTheList(t *testing.T) {
 	b.Close()
 	b.Close()
 	wantKept(t, all, 1, 1)
-	e.Ended(true, 0, 0)
+	e.Ended(nil, -1, 0, 0)
 	wantKept(t, all, 0, 0)
 }
 
@@ -118,7 +118,7 @@ func TestPickAfterClose(t *testing.T) {
 	pickOne(t, b).Dialled(errRefused, 0)
 	b.Close()
 	wantKept(t, all, 0, 0)
-	pickOne(t, b).Ended(true, 0, 0)
+	pickOne(t, b).Ended(nil, -1, 0, 0)
 	wantKept(t, all, 0, 0)
 	if n := len(b.port.endpoints); n != 0 {
 		t.Errorf("the balancer keeps %d endpoints", n)
@@ -142,7 +142,7 @@ func TestEndpointsAreBounded(t *testing.T) {
 				}
 				b.Close()
 				for _, e := range open {
-					e.Ended(rand.N(2) == 0, 0, 0)
+					e.Ended([]error{nil, errRefused}[rand.N(2)], time.Millisecond, 0, 0)
 				}
 			}
 		})

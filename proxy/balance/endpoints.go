@@ -3,16 +3,19 @@ package balance
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/portald/portald/proxy/service"
 )
 
 // Endpoints keeps the state of the endpoints that were picked, by service port and address. An endpoint is kept while a
-// balancer lists it or a lease of it is open, and a service port while it has a balancer or an endpoint that is kept.
-// Safe for concurrent use.
+// balancer lists it, a lease of it is open or it is drained, and a service port while it has a balancer or an endpoint
+// that is kept. Safe for concurrent use.
 type Endpoints struct {
 	mu    sync.Mutex // is taken before that of a port
 	ports map[service.PortName]*port
+
+	drains atomic.Int64 // of all service ports
 }
 
 // NewEndpoints returns an Endpoints that knows none.
@@ -24,12 +27,24 @@ type port struct {
 	name service.PortName
 
 	mu        sync.Mutex // guards the balancers and the endpoints too, so that a pick takes one lock
-	balancers int
+	held      int        // callers between hold and let
+	balancers []*Balancer
 	endpoints map[netip.AddrPort]*Endpoint // from their first pick on
+	drains    map[netip.AddrPort]*drain    // nil: there was none yet
 }
 
-// join returns the port of a service port, for one balancer more.
-func (all *Endpoints) join(name service.PortName) *port {
+// join gives a balancer the port of its service port.
+func (all *Endpoints) join(name service.PortName, b *Balancer) {
+	p := all.hold(name)
+	defer all.let(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.port = p // before others find it there
+	p.balancers = append(p.balancers, b)
+}
+
+// hold returns the port of a service port, which is kept until let.
+func (all *Endpoints) hold(name service.PortName) *port {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	p := all.ports[name]
@@ -39,8 +54,19 @@ func (all *Endpoints) join(name service.PortName) *port {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.balancers++
+	p.held++
 	return p
+}
+
+// let ends what hold began. The caller holds no lock.
+func (all *Endpoints) let(p *port) {
+	p.mu.Lock()
+	p.held--
+	unused := p.unused()
+	p.mu.Unlock()
+	if unused {
+		all.dropUnused(p)
+	}
 }
 
 // dropUnused drops a port that has neither a balancer nor an endpoint. The caller holds no lock.
@@ -54,7 +80,9 @@ func (all *Endpoints) dropUnused(p *port) {
 	}
 }
 
-func (p *port) unused() bool { return p.balancers == 0 && len(p.endpoints) == 0 }
+func (p *port) unused() bool {
+	return len(p.balancers) == 0 && len(p.endpoints) == 0 && len(p.drains) == 0 && p.held == 0
+}
 
 // endpoint returns the endpoint at an address. The caller holds p.mu and refers to it before it lets go of that.
 func (p *port) endpoint(addr netip.AddrPort) *Endpoint {

@@ -61,6 +61,7 @@ type aside struct {
 type setAside struct {
 	change   service.Change // the newest
 	reason   Reason
+	err      error // of the last try
 	reported time.Time
 	wait     time.Duration
 	next     time.Time // when it is tried again; zero: not before it changes
@@ -100,7 +101,7 @@ func (a *aside) filter(changes []service.Change) []service.Change {
 }
 
 // put sets a service port aside, or notes that another try failed. True: that is to be reported.
-func (a *aside) put(c service.Change, reason Reason) (news bool) {
+func (a *aside) put(c service.Change, reason Reason, err error) (news bool) {
 	held := a.ports[c.Name]
 	if held == nil {
 		held = &setAside{}
@@ -111,7 +112,7 @@ func (a *aside) put(c service.Change, reason Reason) (news bool) {
 	if news {
 		held.reported = now
 	}
-	held.change, held.reason = c, reason
+	held.change, held.reason, held.err = c, reason, err
 	held.wait = min(max(2*held.wait, firstRetry), lastRetry)
 	held.next = now.Add(held.wait)
 	if reason == ByMode || reason == ByPortal {

@@ -82,6 +82,9 @@ func TestOneIsRefused(t *testing.T) {
 				if _, refuses := r.leads(bad).(portal.Reject); refuses == all {
 					t.Errorf("what is refused leads to %T", r.leads(bad))
 				}
+				if s, ok := r.Standing(bad.Name); !ok || s.Reason != ByRules || !errors.Is(s.Err, errRefused) {
+					t.Errorf("it stands as %+v", s)
+				}
 				if len(r.news) != 1 || r.news[0].Name != bad.Name || r.news[0].Reason != ByRules ||
 					!errors.Is(r.news[0].Err, errRefused) || r.aside != 1 {
 					t.Errorf("told of %v, %d set aside", r.news, r.aside)
@@ -278,6 +281,9 @@ func TestContestedWhileRefused(t *testing.T) {
 	younger := portOf("younger", vip, 0, "10.1.0.1:53")
 	older.Exposures, younger.Exposures, younger.Created = older.Exposures[:1], younger.Exposures[:1], time.Unix(2, 0)
 	r.sync(t, older, younger)
+	if s, ok := r.Standing(younger.Name); !ok || len(s.Held()) != 1 || s.Reason != "" {
+		t.Errorf("it stands as %+v", s)
+	}
 	if r.scribe.leads[younger.Exposures[0].Frontend].Owner != younger.Name || len(r.contested) != 0 {
 		t.Errorf("leads to %v, told of %v", r.scribe.leads, r.contested)
 	}

@@ -150,7 +150,7 @@ func (d *Dataplane) retry(ctx context.Context) (tried []service.Change, changed 
 // setAside sets a service port aside, so that all others go on.
 func (d *Dataplane) setAside(c service.Change, reason Reason, err error) {
 	d.refusals++
-	if d.aside.put(c, reason) {
+	if d.aside.put(c, reason, err) {
 		d.opts.Aside(News{c.Name, reason, err})
 	}
 }

@@ -3,6 +3,7 @@ package splice
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -10,10 +11,11 @@ import (
 
 // Errors of attempts that the kernel has none for.
 var (
-	errTimeout = errors.New("timeout")          // no answer in its time
-	errGivenUp = errors.New("given up")         // the connection ended before the answer
-	errRemoved = errors.New("endpoint removed") // it was taken away before it was dialled
-	errLoop    = errors.New("the endpoint is an address that this proxy itself listens at")
+	errTimeout  = errors.New("timeout")          // no answer in its time
+	errNoAnswer = errors.New("no answer")        // the endpoint fell silent after it had been reached
+	errGivenUp  = errors.New("given up")         // the connection ended before the answer
+	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
+	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")
 )
 
 // Shortage is what this host lacked for a dial. The endpoint is not to blame.
@@ -36,6 +38,7 @@ func (f *life) next(now time.Duration) step {
 	}
 	endpoint := f.current().Endpoint
 	f.dialled, f.dialing = now, true
+	f.stage.enter(dialing)
 	if f.front.core.listensAt(endpoint, f.front.name.Protocol) {
 		return f.failed(errLoop, Enough, now)
 	}
@@ -73,6 +76,7 @@ func (f *life) pick() bool {
 	f.lease, f.affinity = lease{l.State}, l.Affinity
 	if ok {
 		f.attempts = append(f.attempts, Attempt{Endpoint: l.Endpoint, Times: 1})
+		f.stage.dial()
 	}
 	return ok
 }
@@ -106,7 +110,8 @@ func (f *life) refreshed() bool {
 func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	switch {
 	case !f.dialing:
-		f.lease.ended(false, 0, 0) // what was sent is lost
+		f.lease.ended(err, -1, 0, 0)          // what was sent is lost
+		f.attempts = slices.Clone(f.attempts) // for those that look at won
 	case lack != Enough, err == errRemoved:
 		f.lease.dialled(context.Canceled, now-f.dialled)
 	default:
@@ -138,5 +143,7 @@ func (f *life) connected(now time.Duration) {
 	f.lease.dialled(nil, a.Took)
 	f.attempted("", a.Took)
 	f.connect = now - f.began
+	f.won.Store(a)
+	f.stage.enter(open)
 	f.endpoint.Store(f.front.endpoint(f.plan, a.Endpoint))
 }

@@ -18,7 +18,8 @@ type Conn struct {
 	owner   Owner
 	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials
-	eof     Side    // whose stream ended first
+
+	clientEOF, endpointEOF bool // that side's stream ended first
 }
 
 // Owner is the engine's connection that a Conn is part of.
@@ -28,6 +29,9 @@ type Owner interface {
 	Post(next func(now time.Duration) Step)
 	// Interface is the index of the interface that the client came in by, 0 when it is not known.
 	Interface() int
+	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any
+	// goroutine may call it, and tell does not block.
+	TCPInfo(tell func(client, endpoint TCPInfo))
 }
 
 // Step is what the engine has to do next for a connection.
@@ -138,6 +142,7 @@ func (c *Conn) Failed(err error, lack Shortage, now time.Duration) Step {
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
 func (c *Conn) await(until, now time.Duration) Step {
 	c.waiting = true
+	c.stage.enter(waiting)
 	c.front.await(c)
 	if c.refreshed() {
 		until = now
@@ -172,7 +177,8 @@ func (c *Conn) forgo() {
 // Connected ends the attempt under way: its endpoint is reached.
 func (c *Conn) Connected(now time.Duration) Step {
 	c.connected(now)
-	c.retry, c.last = nil, now
+	c.retry = nil
+	c.movedAt(now)
 	s := Step{Kind: StepCarry, Until: c.silentUntil()}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		s.Header = proxyHeader(c.client, c.dst)
@@ -183,21 +189,26 @@ func (c *Conn) Connected(now time.Duration) Step {
 // Traffic is what the engine has carried so far.
 func (c *Conn) Traffic() *Traffic { return &c.traffic }
 
-// Moved notes that bytes have moved.
-func (c *Conn) Moved(now time.Duration) { c.last = now }
+// Moved notes that bytes have moved. Any goroutine may call it.
+func (c *Conn) Moved(now time.Duration) { c.movedAt(now) }
 
 // FirstByte notes that the endpoint has sent something. It is called once.
 func (c *Conn) FirstByte(now time.Duration) { c.firstByte(now) }
 
 // HalfClosed reports whether one of the streams has ended.
-func (c *Conn) HalfClosed() bool { return c.eof != "" }
+func (c *Conn) HalfClosed() bool { return c.clientEOF || c.endpointEOF }
 
 // EOF ends the stream from one side, all of which was passed on. It is called once for each side.
 func (c *Conn) EOF(from Side, now time.Duration) Step {
-	if c.eof != "" {
-		return c.end(c.eof, FIN, OutcomeOK)
+	switch {
+	case c.clientEOF:
+		return c.end(Client, FIN, OutcomeOK)
+	case c.endpointEOF:
+		return c.end(Endpoint, FIN, OutcomeOK)
 	}
-	c.eof, c.last = from, now
+	c.clientEOF, c.endpointEOF = from == Client, from == Endpoint
+	c.movedAt(now)
+	c.stage.enter(halfClosed)
 	return Step{Kind: StepHalfClose, Until: c.silentUntil()}
 }
 
@@ -238,7 +249,7 @@ func (c *Conn) Expired(now time.Duration) Step {
 		return Step{}
 	case now < until:
 		return Step{Kind: StepWait, Until: until}
-	case c.eof != "":
+	case c.HalfClosed():
 		return c.end(Proxy, Timeout, OutcomeHalfClosed)
 	default:
 		return c.end(Proxy, Timeout, OutcomeIdle)
@@ -249,13 +260,13 @@ func (c *Conn) Expired(now time.Duration) Step {
 // ever.
 func (c *Conn) silentUntil() time.Duration {
 	timeout := c.plan.policy.Idle
-	if c.eof != "" {
+	if c.HalfClosed() {
 		timeout = c.plan.policy.HalfClose
 	}
 	if timeout <= 0 {
 		return -1
 	}
-	return c.last + timeout
+	return c.lastMoved() + timeout
 }
 
 // end decides how the connection ends. The first decision counts.
@@ -274,6 +285,19 @@ func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
 // Ended reports whether StepEnd was returned.
 func (c *Conn) Ended() bool { return c.rec != nil }
 
+// WantsTCPInfo tells whether the record is to have TCP_INFO, which is for SetTCPInfo.
+func (c *Conn) WantsTCPInfo() bool { return c.front.core.opts.TCPInfo }
+
+// SetTCPInfo is called after StepEnd and before Closed: what the kernel told of both sockets, before they were closed.
+func (c *Conn) SetTCPInfo(client, endpoint TCPInfo) {
+	c.rec.ClientTCP, c.rec.EndpointTCP = client, endpoint
+}
+
+// SetBlocked is called after StepEnd and before Closed: how long each side did not take bytes of the other.
+func (c *Conn) SetBlocked(client, endpoint time.Duration) {
+	c.rec.ClientBlocked, c.rec.EndpointBlocked = client, endpoint
+}
+
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
@@ -283,6 +307,6 @@ func (c *Conn) Closed(now time.Duration) {
 		core.account.leaveHolder(c.holder)
 	}
 	c.uncount()
-	core.conns.Add(-1)
 	c.report(now)
+	core.conns.Add(-1) // when none is left, all are reported
 }

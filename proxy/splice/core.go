@@ -24,7 +24,8 @@ type Core struct {
 	registry    registry
 	left        atomic.Bool // a successor has the sockets
 	subscribers subscribers
-	listening   sync.Map // by service.Frontend: where fronts listen
+	asking      chan struct{} // holds one while AskTCPInfo runs
+	listening   sync.Map      // by service.Frontend: where fronts listen
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
@@ -34,25 +35,14 @@ type Core struct {
 
 	mu     sync.Mutex
 	fronts map[*Front]struct{} // guarded by mu
-}
-
-// Stats are figures of a Core at one moment.
-type Stats struct {
-	Connections  int64  // TCP connections that are open
-	Sessions     int64  // UDP sessions that are open
-	Descriptors  int64  // held, pipes and listeners and all
-	Pipes        int64  // held
-	PipePages    int64  // of memory, that these may fill
-	Buffers      int64  // that hold bytes
-	AcceptErrors uint64 // accepts that failed for a shortage, since the start
-	UDPDropped   uint64 // datagrams the kernel would not take, since the start
-	PortsCrowded uint64 // dials for which PortsError was due, since the start
+	loops  []*LoopTimes        // guarded by mu
 }
 
 // New returns a Core that serves once Run is called. open makes the engine that moves its bytes.
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
-	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{}}
+	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{},
+		asking: make(chan struct{}, 1)}
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
 	if err != nil {
@@ -76,6 +66,13 @@ func (c *Core) Options() *Options { return &c.opts }
 // Now is the time on the core's clock.
 func (c *Core) Now() time.Duration { return time.Since(c.start) }
 
+// wall is the time by the wall clock, in ns since 1970, at which it was now on the core's clock a moment ago. One look
+// at both clocks keeps what is told of a connection in order: a round of an event loop may be long.
+func (c *Core) wall(now time.Duration) int64 {
+	t := time.Now()
+	return t.UnixNano() - int64(t.Sub(c.start)-now)
+}
+
 // Leave is for the end of a process whose sockets a successor has too: from now on they are closed, but not taken down.
 // Nothing is reset, what the kernel has queued at listeners stays there, and no record is reported: the successor has
 // all of that. Run's ctx is to end, and fronts are to be closed, right after it.
@@ -83,6 +80,9 @@ func (c *Core) Leave() { c.left.Store(true) }
 
 // Left tells whether Leave was called.
 func (c *Core) Left() bool { return c.left.Load() }
+
+// NextID is an id for a record of what no engine carries. None is given twice, also not by an engine.
+func (c *Core) NextID() uint64 { return c.nextID.Add(1) }
 
 // Silent is the engine's.
 func (c *Core) Silent() time.Duration { return c.engine.Silent() }
@@ -130,17 +130,6 @@ func (c *Core) answerPending(ctx context.Context) bool {
 func (c *Core) listensAt(at netip.AddrPort, protocol service.Protocol) bool {
 	_, listens := c.listening.Load(service.Frontend{Addr: at, Protocol: protocol})
 	return listens
-}
-
-// Stats returns current figures.
-func (c *Core) Stats() Stats {
-	a := c.account
-	return Stats{
-		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
-		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
-		AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
-		PortsCrowded: c.portsCrowded.Load(),
-	}
 }
 
 // SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as

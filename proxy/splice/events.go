@@ -10,9 +10,9 @@ import (
 // Events are calls for what happens to connections and UDP sessions; nil: none. They are made on the data path, by
 // several goroutines at once: they must not block.
 type Events struct {
-	Started   func(Live)                 // it was admitted, and no endpoint was dialled yet
-	Attempted func(id uint64, a Attempt) // an attempt has its result
-	Ended     func(*Record)              // also of what was refused; the record is not to be changed
+	Started   func(Live)          // it was admitted, and no endpoint was dialled yet
+	Attempted func(Live, Attempt) // an attempt has its result
+	Ended     func(*Record)       // also of what was refused; the record is not to be changed
 }
 
 // Subscribe has the calls of e made from now on, until cancel. A call that is under way may still be made after that.
@@ -62,7 +62,7 @@ func (f *life) attempted(why string, took time.Duration) {
 		if s.Attempted != nil {
 			a := *f.current()
 			a.Err, a.Took = why, took
-			s.Attempted(f.id, a)
+			s.Attempted(f.live(), a)
 		}
 	}
 }

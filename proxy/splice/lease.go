@@ -29,9 +29,10 @@ type State interface {
 	// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is
 	// no failure of the endpoint. After an error the lease is over.
 	Dialled(err error, took time.Duration)
-	// Ended ends a lease whose dial worked, with the payload that was carried, in bytes. Not ok: the endpoint reset it,
-	// refused it (UDP) or did not answer any more.
-	Ended(ok bool, toEndpoint, fromEndpoint int64)
+	// Ended ends a lease whose dial worked, with the payload that was carried, in bytes. Broken is why, if the endpoint
+	// reset it, refused it (UDP) or did not answer any more, else nil. The endpoint's first byte came so long after the
+	// connect; negative: none came.
+	Ended(broken error, firstByte time.Duration, toEndpoint, fromEndpoint int64)
 }
 
 // dialled reports how the dial went: see State.
@@ -45,9 +46,9 @@ func (l *lease) dialled(err error, took time.Duration) {
 }
 
 // ended reports the end: see State. After a dial that failed it does nothing.
-func (l *lease) ended(ok bool, toEndpoint, fromEndpoint int64) {
+func (l *lease) ended(broken error, firstByte time.Duration, toEndpoint, fromEndpoint int64) {
 	if l.state != nil {
-		l.state.Ended(ok, toEndpoint, fromEndpoint)
+		l.state.Ended(broken, firstByte, toEndpoint, fromEndpoint)
 	}
 	l.state = nil
 }

@@ -2,6 +2,7 @@ package splice
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -30,14 +31,19 @@ type life struct {
 	seen    *plan         // the newest plan when dials last began: a newer one may bring endpoints
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
-	last    time.Duration // when bytes last moved
+	index   uint32        // in its shard of the registry, guarded by that
+
+	// What Live shows of it: its owner writes that, and any goroutine reads it.
+	stage   stage
+	last    atomic.Int64            // when bytes last moved, on the engine's clock
+	won     atomic.Pointer[Attempt] // the attempt that worked, which is not changed any more; nil: none did
 	traffic Traffic
-	index   int // in its shard of the registry, guarded by that
 
 	// What the record tells. It is made at the end only: it is larger, and an idle connection should be small.
 	id          uint64
-	since       time.Time // when it began, by the wall clock
+	since       int64 // when it began, by the wall clock: ns since 1970
 	client, dst netip.AddrPort
+	who         *service.Workload                // of the client; nil: not known
 	endpoint    atomic.Pointer[service.Endpoint] // nil: none was reached
 	attempts    attempts
 	attempt     [1]Attempt // room for the usual single one
@@ -69,20 +75,33 @@ const (
 
 // begin starts the life of a client's connection or session, by the present plan of the front.
 func (f *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
-	f.front, f.plan, f.began, f.last = front, front.present(), now, now
+	f.front, f.plan, f.began = front, front.present(), now
 	f.seen = f.plan
-	f.id, f.since, f.client = front.core.nextID.Add(1), time.Now(), client
+	f.movedAt(now)
+	f.id, f.since, f.client = front.core.nextID.Add(1), front.core.wall(now), client
 	f.connect, f.firstReply, f.attempts = -1, -1, f.attempt[:0]
+	if w, known := front.core.opts.WhoIs(client.Addr()); known {
+		f.who = &w
+	}
 }
 
+// startTime is when it began, by the wall clock.
+func (f *life) startTime() time.Time { return time.Unix(0, f.since) }
+
 func (f *life) clientAddr() netip.Addr { return f.client.Addr() }
+
+// movedAt notes that bytes have moved. Any goroutine may call it.
+func (f *life) movedAt(now time.Duration) { f.last.Store(int64(now)) }
+
+// lastMoved is when they did, on the engine's clock.
+func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load()) }
 
 // firstByte notes that the endpoint has sent something.
 func (f *life) firstByte(now time.Duration) { f.firstReply = now - f.began }
 
 // conclude begins the record: it is decided how the life ends. It is called once.
 func (f *life) conclude(by Side, closeType CloseType, o Outcome) {
-	f.rec = &Record{ClosedBy: by, CloseType: closeType, Outcome: o}
+	f.rec = &Record{CarriedBy: Userspace, ClosedBy: by, CloseType: closeType, Outcome: o}
 }
 
 // report completes the record and hands it to the observer. It is called once, after all else.
@@ -94,18 +113,41 @@ func (f *life) report(now time.Duration) {
 		f.attempts.failed(errGivenUp.Error(), now-f.dialled)
 	}
 	r, t := f.rec, &f.traffic
-	r.ID, r.Start, r.Service, r.Client, r.OriginalDst, r.Portal = f.id, f.since, f.front.name, f.client, f.dst, f.portal
+	r.ID, r.Start, r.Service = f.id, f.startTime(), f.front.name
+	r.Client, r.OriginalDst, r.Portal = f.client, f.dst, f.portal
+	if f.who != nil {
+		r.ClientPod, r.ClientNode, r.ClientZone = f.who.Pod, f.who.Node, f.who.Zone
+	}
 	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
 	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
-	r.Endpoint = f.reached()
+	r.Endpoint, r.Logging = f.reached(), f.front.present().policy.Logging
 	if f.broken != nil {
 		r.Error = f.broken.Error()
+		errors.As(f.broken, &r.Errno)
 	}
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	broken := r.ClosedBy == Endpoint && r.CloseType != FIN
-	f.lease.ended(!broken, r.BytesToEndpoint, r.BytesFromEndpoint)
+	f.lease.ended(f.brokenByEndpoint(), f.answeredAfter(), r.BytesToEndpoint, r.BytesFromEndpoint)
 	f.observe()
+}
+
+// brokenByEndpoint is why, if the endpoint broke the connection or session.
+func (f *life) brokenByEndpoint() error {
+	if f.rec.ClosedBy != Endpoint || f.rec.CloseType == FIN {
+		return nil
+	}
+	if f.broken == nil {
+		return errNoAnswer
+	}
+	return f.broken
+}
+
+// answeredAfter is how long after the connect the endpoint's first byte came; negative: none came.
+func (f *life) answeredAfter() time.Duration {
+	if f.firstReply < 0 {
+		return -1
+	}
+	return max(f.firstReply-f.connect, 0)
 }
 
 // reached describes the endpoint, zero when none was reached. Its address alone may have been known when it was: the

@@ -14,10 +14,14 @@ type Options struct {
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
 	Account     *Account       // of descriptors, sessions and memory; default one without bounds
+	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
 	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
 
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
 	Observe func(service.PortName) Observer
+	// WhoIs tells which pod has a client's address, for records and Live. It is called when a connection begins, on the
+	// data path: it must not block. Default: nobody is asked.
+	WhoIs func(client netip.Addr) (service.Workload, bool)
 	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a
 	// predecessor; nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
 	Listen func(p service.Protocol, at netip.AddrPort) (*os.File, error)
@@ -60,6 +64,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Observe == nil {
 		o.Observe = func(service.PortName) Observer { return ObserverFunc(func(*Record) {}) }
+	}
+	if o.WhoIs == nil {
+		o.WhoIs = func(netip.Addr) (_ service.Workload, known bool) { return }
 	}
 	if o.Listen == nil {
 		o.Listen = func(service.Protocol, netip.AddrPort) (*os.File, error) { return nil, nil }

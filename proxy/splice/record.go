@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -10,16 +11,21 @@ import (
 // Record is one finished connection or UDP session. It is written once and not changed after it was reported.
 type Record struct {
 	ID                uint64 // unique within one run of the daemon
+	CarriedBy         CarriedBy
 	Start             time.Time
 	Service           service.PortName
 	Client            netip.AddrPort
+	ClientPod         string // "namespace/name"; this and the next two are empty where they are not known
+	ClientNode        string
+	ClientZone        string
 	OriginalDst       netip.AddrPort // what the client dialled; zero when it is not known
 	Portal            service.Kind   // the kind of OriginalDst; of no meaning with OutcomeNotPortal
 	Endpoint          service.Endpoint
-	Attempts          []Attempt // in order; at most maxAttempts that failed; the last one worked if its Err is empty
-	Affinity          string    // "", or how ClientIP affinity bound the client: see balance
-	BytesFromClient   int64     // read of it
-	BytesToEndpoint   int64     // of those, what the kernel took for the endpoint, which may not have got all of it
+	Logging           service.Logging // how its service port is logged, complete
+	Attempts          []Attempt       // in order; at most maxAttempts that failed; the last one worked if its Err is empty
+	Affinity          string          // "", or how ClientIP affinity bound the client: see balance
+	BytesFromClient   int64           // read of it
+	BytesToEndpoint   int64           // of those, what the kernel took for the endpoint, which may not have got all of it
 	BytesFromEndpoint int64
 	BytesToClient     int64
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never
@@ -28,8 +34,22 @@ type Record struct {
 	ClosedBy          Side
 	CloseType         CloseType
 	Outcome           Outcome
-	Error             string // of the socket that broke, in the kernel's words; empty: none did
+	Error             string        // of the socket that broke, in the kernel's words; empty: none did
+	Errno             syscall.Errno // of Error; 0: it is not known, or none did
+	ClientTCP         TCPInfo       // of the socket to the client at the end
+	EndpointTCP       TCPInfo
+	ClientBlocked     time.Duration // how long bytes of the endpoint waited because the client did not take them
+	EndpointBlocked   time.Duration // how long bytes of the client waited because the endpoint did not take them
 }
+
+// CarriedBy is what moved the bytes of a connection.
+type CarriedBy string
+
+// What carries connections.
+const (
+	Userspace CarriedBy = "userspace" // an Engine
+	Kernel    CarriedBy = "kernel"    // rules of the kernel: it counts, and there is no Conn
+)
 
 // Proxy is our own address and port towards the endpoint that was reached, zero when none was: what the endpoint's log
 // and a capture there show.
@@ -89,14 +109,17 @@ const (
 	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
 	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
 	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away
-	OutcomeCut             Outcome = "cut"                // ended by force at the end of a drain
+	OutcomeCut             Outcome = "cut"                // ended by force, as at the end of a drain
+	OutcomeReset           Outcome = "reset"              // carried by the kernel, which does not tell who reset it
+	OutcomeUnanswered      Outcome = "unanswered"         // carried by the kernel: a UDP flow without any answer
 )
 
 // Outcomes lists all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
 		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
-		OutcomeLimit, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut}
+		OutcomeLimit, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut,
+		OutcomeReset, OutcomeUnanswered}
 }
 
 // Observer gets the record of each connection and UDP session when it has ended, exactly once. It is called on the data

@@ -1,26 +1,10 @@
 package splice
 
 import (
-	"net/netip"
+	"iter"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/portald/portald/proxy/service"
 )
-
-// Live is an open connection or UDP session at one moment.
-type Live struct {
-	ID          uint64 // the record's
-	Start       time.Time
-	Service     service.PortName
-	Client      netip.AddrPort
-	OriginalDst netip.AddrPort
-	Portal      service.Kind
-	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
-
-	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
-}
 
 // Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and any goroutine reads
 // it.
@@ -28,13 +12,40 @@ type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64
 
 // Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.
 func (c *Core) Snapshot() []Live {
-	members := c.registry.all()
-	all := make([]Live, 0, len(members))
-	for _, m := range members {
-		all = append(all, m.live())
+	return liveOf(c.open())
+}
+
+// SnapshotParts is how many parts SnapshotPart knows.
+const SnapshotParts = registryShards
+
+// SnapshotPart lists what is open of one part of all, from 0: each has about as much. A connection is always of the
+// same part.
+func (c *Core) SnapshotPart(part int) []Live {
+	return liveOf(c.registry.shards[part].appendTo(nil))
+}
+
+func liveOf(members []member) []Live {
+	all := make([]Live, len(members))
+	for i, m := range members {
+		all[i] = m.live()
 	}
 	return all
 }
+
+// All yields what Snapshot lists, one at a time: each overwrites the one before, which takes no memory for all of them.
+func (c *Core) All() iter.Seq[*Live] {
+	return func(yield func(*Live) bool) {
+		var l Live
+		for _, m := range c.open() {
+			if l = m.live(); !yield(&l) {
+				return
+			}
+		}
+	}
+}
+
+// open is what is registered.
+func (c *Core) open() []member { return c.registry.all(c.conns.Load() + c.sessions.Load()) }
 
 // Cut ends a connection or session by force, soon: its record has OutcomeCut. False: there is none with that id.
 func (c *Core) Cut(id uint64) bool {
@@ -50,7 +61,7 @@ func (c *Core) CutAll() {
 	for _, f := range c.openFronts() {
 		f.cutSessions()
 	}
-	for _, m := range c.registry.all() {
+	for _, m := range c.open() {
 		if conn, ok := m.(*Conn); ok {
 			conn.cutSoon()
 		}
@@ -83,7 +94,7 @@ func (r *registry) add(m member) {
 	s := r.shard(f.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.index = len(s.members)
+	f.index = uint32(len(s.members))
 	s.members = append(s.members, m)
 }
 
@@ -112,26 +123,35 @@ func (r *registry) find(id uint64) member {
 	return nil
 }
 
-func (r *registry) all() (all []member) {
+// all are those that are open, of which there are about so many.
+func (r *registry) all(about int64) []member {
+	all := make([]member, 0, about+about/8)
 	for i := range r.shards {
-		s := &r.shards[i]
-		s.mu.Lock()
-		all = append(all, s.members...)
-		s.mu.Unlock()
+		all = r.shards[i].appendTo(all)
 	}
 	return all
 }
 
-// live shows a connection or session that is registered, from any goroutine: what else it reads does not change any
-// more.
-func (f *life) live() Live {
-	t := &f.traffic
-	return Live{
-		ID: f.id, Start: f.since, Service: f.front.name, Client: f.client, OriginalDst: f.dst, Portal: f.portal,
-		Endpoint:        f.reached(),
-		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
-		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
+func (s *registryShard) appendTo(all []member) []member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(all, s.members...)
+}
+
+// conns are the TCP connections of these, in their order; nil where it is none, or has ended.
+func (r *registry) conns(of []Live) []*Conn {
+	place := make(map[uint64]int, len(of))
+	for i := range of {
+		place[of[i].ID] = i
 	}
+	conns := make([]*Conn, len(of))
+	for _, m := range r.all(int64(len(of))) {
+		conn, ok := m.(*Conn)
+		if i, wanted := place[m.common().id]; ok && wanted {
+			conns[i] = conn
+		}
+	}
+	return conns
 }
 
 func (f *life) common() *life { return f }

@@ -287,7 +287,7 @@ func (b *udpBed) check() {
 		"in lists of clients": int64(inClients), "counted by the socket": s.n.Load(),
 		"counted by the core": b.core.sessions.Load(), "in the account": a.used[sessions].Load(),
 		"of the Service": b.front.tenant.held[sessions].Load(),
-		"registered":     int64(len(b.core.registry.all())), "without a record": int64(b.opened - len(b.records)),
+		"registered":     int64(len(b.core.registry.all(0))), "without a record": int64(b.opened - len(b.records)),
 	} {
 		if got != int64(n) {
 			b.t.Errorf("%d sessions, and %d %s", n, got, what)
@@ -410,7 +410,7 @@ func (l *countedLease) Dialled(err error, _ time.Duration) {
 	}
 }
 
-func (l *countedLease) Ended(bool, int64, int64) {
+func (l *countedLease) Ended(error, time.Duration, int64, int64) {
 	if _, open := l.p.open[l]; !l.dialled || !open {
 		panic("a lease ends that is not open")
 	}

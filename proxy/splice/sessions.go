@@ -124,7 +124,7 @@ func (t *Sessions) Sweep(now time.Duration) {
 		}
 	}
 	idle := t.front.present().policy.UDPIdle
-	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.last+idle); s = t.lists.leastRecent() {
+	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.lastMoved()+idle); s = t.lists.leastRecent() {
 		s.end(Proxy, Timeout, OutcomeOK)
 	}
 	t.setTimer(next)
@@ -180,7 +180,7 @@ func (t *Sessions) answerPending(reply chan<- bool) {
 // waits tells whether a session waits for an answer that may be under way.
 func (t *Sessions) waits(now time.Duration) bool {
 	s := t.lists.waiting.last
-	return t.lists.detachedWaiting.first != nil || s != nil && now < s.last+answerTime
+	return t.lists.detachedWaiting.first != nil || s != nil && now < s.lastMoved()+answerTime
 }
 
 // originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front

@@ -369,6 +369,9 @@ func TestSessionCut(t *testing.T) {
 		if len(live) != 2 || live[0].Endpoint.Addr != endpointNumber(0) || live[0].BytesToEndpoint != 1 {
 			t.Fatalf("snapshot %+v", live)
 		}
+		if open := b.core.OpenBytes(); len(open) != 1 || open[live[0].Service] != (Bytes{FromClient: 2}) {
+			t.Errorf("bytes %v", open)
+		}
 		if !b.core.Cut(live[0].ID) || b.core.Cut(1<<40) {
 			t.Error("cut by id")
 		}

@@ -42,7 +42,7 @@ type Carrier struct {
 	endpoints *balance.Endpoints
 	ports     *proxyPorts
 	lingering map[frontKey]time.Time         // fronts whose proxy port closes at that time
-	closing   map[service.Frontend]time.Time // where Unlisten was called, until the engine has closed that
+	closing   map[service.Frontend]time.Time // where nothing listens any more, until the engine has closed that
 
 	mu     sync.Mutex // for Active, which any goroutine may call
 	fronts map[frontKey]*front
@@ -93,6 +93,7 @@ func (c *Carrier) Retire(served []service.PortName, left []service.Change) error
 // were redirected just before still arrive; and its NodePorts stay served at the loopback addresses, which no rule can
 // redirect.
 func (c *Carrier) retire(left service.Change) error {
+	c.endDrains(left)
 	var errs []error
 	for _, key := range keys(left.Name) {
 		f := c.fronts[key]
@@ -193,8 +194,7 @@ func (c *Carrier) closeProxyPort(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
 		f.Unlisten(proxyAddress(key.family, f.port))
-		c.ports.release(key, f.port)
-		f.port = 0
+		c.release(key, f)
 	}
 	if f.idle() {
 		c.drop(key, f)
@@ -210,12 +210,20 @@ func (c *Carrier) drop(key frontKey, f *front) {
 func (c *Carrier) forget(key frontKey, f *front) {
 	delete(c.lingering, key)
 	if f.port != 0 {
-		c.ports.release(key, f.port)
+		c.release(key, f)
 	}
 	f.closeBalancers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fronts, key)
+}
+
+// release takes the proxy port from a front that no longer listens there.
+func (c *Carrier) release(key frontKey, f *front) {
+	at := service.Frontend{Addr: proxyAddress(key.family, f.port), Protocol: key.name.Protocol}
+	c.closing[at] = time.Now().Add(closingTime)
+	c.ports.release(key, f.port)
+	f.port = 0
 }
 
 func proxyAddress(family service.IPFamily, port uint16) netip.AddrPort {

@@ -154,13 +154,25 @@ func TestLifeOfAPort(t *testing.T) {
 			t.Errorf("%s: writer was asked to %q, want %q", what, got, calls)
 		}
 	}
+	proxyPort := func() uint16 {
+		f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.TCP}
+		lead, _ := r.scribe.leads[f].(portal.Redirect)
+		return lead.Port
+	}
 	step("endpoints", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
+	former := proxyPort()
 	step("other endpoints touch no portal", "redirect", "", portOf("cart", vip, "10.1.0.1:80", "10.1.0.2:80"))
 	step("no endpoints", "reject", "update 1, update 0", portOf("cart", vip))
 	if len(r.fronts) != 0 {
 		t.Error("a front without endpoints is still open")
 	}
+	r.sync(t, portOf("other", "10.96.0.11:80", "10.1.0.1:80"))
+	r.scribe.took()
 	step("endpoints again", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
+	if got := proxyPort(); got != former {
+		t.Errorf("the proxy port is %d; the kernel leads flows to %d that are there still", got, former)
+	}
+	r.sync(t, portOf("other", "10.96.0.11:80"))
 	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil ||
 		r.target(vip) != "nowhere" || len(r.fronts) != 0 {
 		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))

@@ -68,10 +68,10 @@ func newOpener(t *testing.T) (*opener, *dataplane.Dataplane) {
 	return o, dataplane.New(dataplane.Options{Writer: o, Userspace: o, Mode: service.ModeUserspace})
 }
 
-// freePort is one at which nothing listens.
+// freePort is one at which nothing listens, at an address from which no other test dials.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.31.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

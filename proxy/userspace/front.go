@@ -43,6 +43,7 @@ func (f *front) idle() bool { return f.port == 0 && len(f.loopback) == 0 && len(
 // Serve updates the fronts of a service port and returns its portals.
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	portals := make([]portal.Portal, 0, len(p.Exposures))
+	c.renewDrains(p)
 	var errs []error
 	for _, key := range keys(p.Name) {
 		usable := p.UsableEndpoints(key.family)
@@ -115,7 +116,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 func (c *Carrier) openProxyPort(key frontKey, f *front) error {
 	claimed := c.opts.Claim(key.name, key.family)
 	port, err := c.ports.take(key, claimed, func(port uint16) (retry bool, err error) {
-		err = f.Listen(proxyAddress(key.family, port))
+		err = c.listenAgain(f, proxyAddress(key.family, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})
 	if err != nil {

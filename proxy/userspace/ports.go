@@ -1,8 +1,10 @@
 package userspace
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/portal"
@@ -30,9 +32,9 @@ func (r PortRange) Size() int { return int(r.Last) - int(r.First) + 1 }
 // errNoPort is the error of a range in which every port is taken.
 var errNoPort = errors.New("no free proxy port")
 
-// coolDown is how long a port that was released is not allocated again, if there are others, so that a flow that the
-// kernel still translates to it does not reach another service there. conntrack drops flows that have ended, and silent
-// ones of UDP, after two minutes.
+// coolDown is how long a port that was released is kept for the front that had it, if there are others, so that a flow
+// that the kernel still translates to it reaches that service or none. conntrack drops flows that have ended, and
+// silent ones of UDP, after two minutes.
 const coolDown = 3 * time.Minute
 
 // proxyPorts allocates the ports of a range, the lowest first, so that they have few gaps and few rules guard them. It
@@ -46,14 +48,18 @@ type proxyPorts struct {
 
 // portPool is the ports of one protocol.
 type portPool struct {
-	taken   map[uint16]struct{} // and those that cool down
-	lowest  int                 // no port below is known to be free
-	cooling []coolingPort       // the oldest first
+	taken   map[uint16]struct{}        // and those that cool down
+	lowest  int                        // no port below is known to be free
+	cooling *list.List                 // of coolingPort, the oldest first
+	former  map[frontKey]*list.Element // the last of these that a front had
+
+	listening atomic.Int64 // taken, and not cooling; any goroutine may read it
 }
 
 // coolingPort is a port that was released.
 type coolingPort struct {
 	port  uint16
+	of    frontKey
 	until time.Time
 }
 
@@ -62,23 +68,26 @@ func newProxyPorts(within PortRange) *proxyPorts {
 		within: within, pools: map[service.Protocol]*portPool{}, changed: map[portal.ProxyPort]bool{}, now: time.Now,
 	}
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
-		p.pools[protocol] = &portPool{taken: map[uint16]struct{}{}, lowest: int(within.First)}
+		p.pools[protocol] = &portPool{
+			taken: map[uint16]struct{}{}, lowest: int(within.First), cooling: list.New(), former: map[frontKey]*list.Element{},
+		}
 	}
 	return p
 }
 
-// take calls use with one free port after the other until it does not ask for another (retry). Claimed is the first
-// one, if it is free and in the range; 0: none is.
+// take calls use with one free port after the other until it does not ask for another (retry): the one that the front
+// had last, if it cools down, then the one that is claimed, if it is free and in the range; 0: none is.
 func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (retry bool, err error)) (uint16, error) {
 	pool := p.pools[of.name.Protocol]
 	pool.reclaim(p.now())
-	for port := range pool.candidates(p.within, claimed) {
+	for port := range pool.candidates(p.within, of, claimed) {
 		retry, err := use(port)
 		if retry {
 			continue
 		}
 		if err == nil {
 			pool.taken[port] = struct{}{}
+			pool.listening.Add(1)
 			p.changed[of.proxyPort(port)] = true
 		}
 		return port, err
@@ -89,7 +98,8 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 // release returns a port whose listener was closed.
 func (p *proxyPorts) release(of frontKey, port uint16) {
 	pool := p.pools[of.name.Protocol]
-	pool.cooling = append(pool.cooling, coolingPort{port, p.now().Add(coolDown)})
+	pool.listening.Add(-1)
+	pool.former[of] = pool.cooling.PushBack(coolingPort{port, of, p.now().Add(coolDown)})
 	p.changed[of.proxyPort(port)] = false
 }
 
@@ -106,23 +116,29 @@ func (k frontKey) proxyPort(port uint16) portal.ProxyPort {
 
 // reclaim makes the ports free that have cooled down.
 func (pool *portPool) reclaim(now time.Time) {
-	for len(pool.cooling) > 0 && !now.Before(pool.cooling[0].until) {
-		pool.reclaimOldest()
+	for e := pool.cooling.Front(); e != nil && !now.Before(e.Value.(coolingPort).until); e = pool.cooling.Front() {
+		pool.free(e)
 	}
 }
 
-// reclaimOldest makes the port free that has cooled down longest.
-func (pool *portPool) reclaimOldest() (port uint16) {
-	port, pool.cooling = pool.cooling[0].port, pool.cooling[1:]
-	delete(pool.taken, port)
-	pool.lowest = min(pool.lowest, int(port))
-	return port
+// free makes a port free that cools down.
+func (pool *portPool) free(e *list.Element) (port uint16) {
+	c := pool.cooling.Remove(e).(coolingPort)
+	if pool.former[c.of] == e {
+		delete(pool.former, c.of)
+	}
+	delete(pool.taken, c.port)
+	pool.lowest = min(pool.lowest, int(c.port))
+	return c.port
 }
 
-// candidates yields the ports to try: the one that is claimed, from lowest up, then those below, and at last those
-// that still cool down.
-func (pool *portPool) candidates(within PortRange, claimed uint16) func(func(uint16) bool) {
+// candidates yields the ports to try: the front's former one, the one that is claimed, from lowest up, then those
+// below, and at last those that still cool down for others.
+func (pool *portPool) candidates(within PortRange, of frontKey, claimed uint16) func(func(uint16) bool) {
 	return func(try func(uint16) bool) {
+		if former := pool.former[of]; former != nil && !try(pool.free(former)) {
+			return
+		}
 		if _, taken := pool.taken[claimed]; !taken && within.First <= claimed && claimed <= within.Last && !try(claimed) {
 			return
 		}
@@ -137,8 +153,8 @@ func (pool *portPool) candidates(within PortRange, claimed uint16) func(func(uin
 				return
 			}
 		}
-		for len(pool.cooling) > 0 {
-			if !try(pool.reclaimOldest()) {
+		for e := pool.cooling.Front(); e != nil; e = pool.cooling.Front() {
+			if !try(pool.free(e)) {
 				return
 			}
 		}

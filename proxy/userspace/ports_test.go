@@ -15,9 +15,11 @@ func TestProxyPorts(t *testing.T) {
 	p.now = func() time.Time { return now }
 	tcp := frontKey{service.PortName{Name: "cart", Protocol: service.TCP}, service.IPv4}
 	foreign := map[uint16]bool{101: true}
+	other := tcp
 	take := func(want uint16) {
 		t.Helper()
-		got, err := p.take(tcp, 0, func(port uint16) (bool, error) { return foreign[port], nil })
+		other.name.Name += "'" // a front that had no port before
+		got, err := p.take(other, 0, func(port uint16) (bool, error) { return foreign[port], nil })
 		if got != want || err != nil {
 			t.Errorf("took %d, %v, want %d", got, err, want)
 		}
@@ -35,6 +37,12 @@ func TestProxyPorts(t *testing.T) {
 	p.release(tcp, 103)
 	take(102)
 	take(103) // at rest, but there is no other
+	p.release(tcp, 102)
+	p.release(tcp, 103)
+	if port, err := p.take(tcp, 0, func(uint16) (bool, error) { return false, nil }); port != 103 || err != nil {
+		t.Errorf("a front that had 103 takes %d, %v", port, err)
+	}
+	take(102)
 	if _, err := p.take(tcp, 0, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
 		t.Errorf("all are taken: %v", err)
 	}
@@ -43,6 +51,9 @@ func TestProxyPorts(t *testing.T) {
 		t.Errorf("UDP has ports of its own: %d, %v", port, err)
 	}
 	p.release(tcp, 104)
+	if n := p.pools[service.TCP].listening.Load(); n != 4 {
+		t.Errorf("%d ports have a listener, want 4", n)
+	}
 	got := p.changes()
 	want := map[portal.ProxyPort]bool{tcp.proxyPort(100): true, tcp.proxyPort(101): true, tcp.proxyPort(102): true,
 		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {Family: service.IPv6, Protocol: service.UDP, Port: 100}: true}

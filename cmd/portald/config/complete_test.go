@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/records"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -66,17 +67,21 @@ func defaultConfig() *Config {
 		Mode:     service.ModeUserspace, ProxyMode: "userspace", Writer: "iptables",
 		Masquerade: portal.Masquerade{Mark: 0x4000}, IPVS: IPVS{Scheduler: "rr"},
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
-		NodePorts: NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
-		ConnectionLog: ConnectionLog{Format: "text"}, LogPath: "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
+		AdminSocket: "/run/portald/admin.sock",
+		NodePorts:   NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
+		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Files: 5}},
+		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
 			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, KernelOnExit: true,
+			Events: records.EventSettings{Events: []records.Event{records.End}, Period: 5 * time.Minute},
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
-				ClientAddress: service.AddressNode,
+				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
+				KernelRecords: service.RecordsOff,
 			},
 		},
 	}
@@ -102,21 +107,32 @@ func TestComplete(t *testing.T) {
 		{
 			name: "flags of portald",
 			args: "--manifests=/a,b --manifests=- --connection-log=- --connection-log-format=json " +
+				"--connection-log-max-size=100Mi --connection-log-max-age=24h --connection-log-max-files=3 " +
+				"--connection-log-otlp-endpoint=https://collector:4318 --connection-log-otlp-headers=a=b " +
+				"--connection-log-otlp-ca-file=/ca --connection-log-otlp-cert-file=/cert --connection-log-otlp-key-file=/key " +
+				"--connection-log-compress --connection-log-events=start,end --connection-log-period=1m " +
 				"--external-ip-cidrs=203.0.113.7/24 " +
 				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --half-close-timeout=5m --idle-timeout=1h " +
 				"--udp-timeout=3s " +
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
-				"--log-level=warn --max-connections=9 --client-address=transparent --service-proxy-name=portald",
+				"--log-level=warn --max-connections=9 --connection-log-records=failures " +
+				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
+				"--service-proxy-name=portald --refused-annotations=mode,kernel-records",
 			want: func(c *Config) {
 				c.Manifests = []string{"/a,b", "-"}
-				c.ConnectionLog = ConnectionLog{"-", "json"}
+				c.ConnectionLog = ConnectionLog{"-", "json", records.Rotation{
+					Size: 100 << 20, Age: 24 * time.Hour, Files: 3, Compress: true,
+				}, OTLP{"https://collector:4318", []string{"a=b"}, "/ca", "/cert", "/key"}}
 				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
 				c.NodeIPs = []netip.Addr{addr("192.0.2.7"), addr("2001:db8::7")}
 				c.Settings = Settings{LogLevel: logrus.WarnLevel, Policy: service.Policy{
 					ConnectTimeouts: []time.Duration{time.Second, 2 * time.Second}, HalfClose: 5 * time.Minute, Idle: time.Hour,
 					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
-				}}
+					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
+					KernelRecords: service.RecordsFailures,
+				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
+				c.RefusedAnnotations = []string{"mode", "kernel-records"}
 				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12099}
 			},
 		},
@@ -254,6 +270,17 @@ func TestComplete(t *testing.T) {
 			warns: nil,
 		},
 		{
+			name: "no admin socket",
+			file: portaldHead + "adminSocket: ''\n",
+			want: func(c *Config) { c.AdminSocket = "" },
+		},
+		{
+			name: "an admin socket by a flag",
+			file: portaldHead + "adminSocket: ''\n",
+			args: "--admin-socket=/run/other.sock",
+			want: func(c *Config) { c.AdminSocket = "/run/other.sock" },
+		},
+		{
 			name: "both documents as JSON",
 			file: `{"apiVersion":"kubeproxy.config.k8s.io/v1alpha1","kind":"KubeProxyConfiguration","oomScoreAdj":1}` +
 				"\n---\n" +
@@ -326,10 +353,14 @@ func TestSourceIsMissing(t *testing.T) {
 
 func TestEveryBadFlagIsNamed(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	_, _, err := complete(t, "--connection-log-format=xml", "--nodeport-addresses=here,there",
+	_, _, err := complete(t, "--connection-log-format=xml",
+		"--connection-log-events=end,begin", "--connection-log-period=0s", "--connection-log-max-size=1k",
+		"--connection-log-otlp-endpoint=collector:4318", "--connection-log-otlp-headers=secret",
+		"--nodeport-addresses=here,there",
 		"--external-ip-cidrs=10.0.0.0/99",
 		"--half-close-timeout=0s", "--connect-timeouts=1s,0s", "--proxy-port-range=9-8", "--iptables-variant=ebtables",
 		"--log-level=loud", "--log-format=xml", "--healthz-bind-address=nowhere", "--metrics-bind-address=0.0.0.0:99999",
+		"--admin-socket=admin.sock",
 		"--udp-max-sessions=0", "--drain-timeout=-1s", "--idle-timeout=-1s", "--hostname-override= ", "--node-ip=127.0.0.1",
 		"--proxy-mode=magic", "--iptables-sync-period=0", "--oom-score-adj=1001", "--kube-api-burst=-1",
 		"--service-proxy-name=a/b",
@@ -341,14 +372,19 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"--manifests is missing", "--connection-log-format xml: must be json or text",
+		"--manifests is missing", "--connection-log-format xml: must be json, text, logfmt or columns",
+		"--connection-log-events begin: must be start, attempt, periodic or end", "--connection-log-period 0s: must be 1s",
+		"--connection-log-max-size 1k: must be a size of 1Mi or more, such as 100Mi, or be omitted",
+		"--connection-log-otlp-endpoint collector:4318: must be a URL", "--connection-log-otlp-headers secret: must be NAME",
 		"--nodeport-addresses here: must be a CIDR",
 		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be above 0",
 		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST",
 		"--iptables-variant ebtables: must be nft or legacy, or be omitted",
 		"--log-level loud: must be error, warn, info, debug or trace", "--log-format xml",
 		"--healthz-bind-address nowhere: must be ADDRESS:PORT",
-		"--metrics-bind-address 0.0.0.0:99999", "--udp-max-sessions 0", "--drain-timeout -1s: must not be negative",
+		"--metrics-bind-address 0.0.0.0:99999",
+		"--admin-socket admin.sock: must be an absolute path", "--udp-max-sessions 0",
+		"--drain-timeout -1s: must not be negative",
 		"--idle-timeout -1s",
 		`--hostname-override " ": must not be blank`, "--node-ip 127.0.0.1: must be an address of this node",
 		"--proxy-mode magic",
@@ -363,7 +399,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 			t.Errorf("nothing like %q", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 33 {
+	if n := strings.Count(err.Error(), "\n") + 1; n != 39 {
 		t.Errorf("%d mistakes in\n%v", n, err)
 	}
 }

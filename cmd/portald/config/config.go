@@ -11,17 +11,20 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/records"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
 // Config is a complete and checked configuration. It is immutable.
 type Config struct {
-	NodeName         string     // in EndpointSlices: lower case
-	NodeAddress      netip.Addr // of the node, if it is configured; else the Node object has it
-	ServiceProxyName string     // label of the Services to serve; empty: those without the label
-	Manifests        []string   // sources of Services; empty: the API server
-	API              API
+	NodeName           string     // in EndpointSlices: lower case
+	NodeAddress        netip.Addr // of the node, if it is configured; else the Node object has it
+	ServiceProxyName   string     // label of the Services to serve; empty: those without the label
+	Manifests          []string   // sources of Services; empty: the API server
+	ClientPods         bool       // pods are watched too, to name clients
+	RefusedAnnotations []string   // that Services may not set: names of service.Settings, or all
+	API                API
 
 	Mode         service.Mode // of Services without the annotation; userspace or kernel
 	ProxyMode    string       // kube-proxy's name of it: userspace, iptables, nftables or ipvs
@@ -33,6 +36,7 @@ type Config struct {
 
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server
+	AdminSocket         string // of the commands that look into the daemon; empty: none
 	BindAddressHardFail bool
 	Profiling           bool // /debug/pprof on the metrics server
 
@@ -67,8 +71,9 @@ type Config struct {
 type Settings struct {
 	LogLevel     logrus.Level
 	Policy       service.Policy // every field is set: Never, or a negative number, if there is no limit
-	Drain        time.Duration  // for open connections after SIGTERM
-	KernelOnExit bool           // on exit rules of the kernel serve all Services; else none is left
+	Events       records.EventSettings
+	Drain        time.Duration // for open connections after SIGTERM
+	KernelOnExit bool          // on exit rules of the kernel serve all Services; else none is left
 }
 
 // API is how to reach the API server. Without kubeconfig and master: that of the pod's cluster.
@@ -105,9 +110,6 @@ const (
 	ByBridgeInterface DetectLocalMode = "BridgeInterface"
 	ByInterfacePrefix DetectLocalMode = "InterfaceNamePrefix"
 )
-
-// ConnectionLog is where records are written. Path: empty for none, "-" for standard error. Format: text or json.
-type ConnectionLog struct{ Path, Format string }
 
 // The engines of userspace mode. EngineAuto is EngineEpoll on Linux, else EngineGoroutine.
 const (

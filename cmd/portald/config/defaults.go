@@ -14,6 +14,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/netsh"
+	"github.com/portald/portald/proxy/adminapi"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -71,6 +72,14 @@ func logPath(service bool) string {
 	return "-"
 }
 
+// adminSocket is where commands reach the daemon of a system by default.
+func adminSocket(system string) string {
+	if system == windows {
+		return adminapi.DefaultPipe
+	}
+	return adminapi.DefaultUnixSocket
+}
+
 // setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.
 func (k *kubeProxyDocument) setDefaults() {
 	k.TypeMeta = kubeProxy.typeMeta()
@@ -113,7 +122,8 @@ func (k *kubeProxyDocument) setDefaults() {
 func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) {
 	p.TypeMeta = portald.typeMeta()
 	fill(&p.Writer, writerOf(system, string(k.Mode)))
-	fill(&p.ConnectionLog.Format, "text")
+	p.ConnectionLog.setDefaults()
+	fillOptional(&p.AdminSocket, adminSocket(system))
 	fill(&p.Engine, EngineAuto)
 	if udp := p.serviceField("udpTimeout"); k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 && udp.IsZero() {
 		udp.Set(reflect.ValueOf(&k.UDPIdleTimeout))

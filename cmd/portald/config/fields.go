@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // fieldReader decodes a document field by field: a decoder of whole documents stops at the first value of the wrong
@@ -38,10 +40,21 @@ func (r *fieldReader) read(path string, fields map[string]any, into reflect.Valu
 		case isGroup(field.Type()):
 			r.readGroup(at, value, field)
 		default:
+			if value == false && takesOff(at) {
+				value = "off"
+			}
 			r.written[at] = value
 			r.readValue(at, value, field)
 		}
 	}
+}
+
+// takesOff tells whether a field may say off, which YAML reads as false where it stands without quotes.
+func takesOff(path string) bool {
+	return slices.ContainsFunc(service.Settings(), func(s service.Setting) bool {
+		choice, ok := s.Value.(service.Choice)
+		return ok && s.Field == path && slices.Contains(choice.Words, service.RecordsOff.String())
+	})
 }
 
 func (r *fieldReader) readGroup(at string, value any, into reflect.Value) {

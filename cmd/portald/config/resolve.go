@@ -17,12 +17,14 @@ func (d *draft) resolve() *Config {
 	c := &Config{
 		Mode: d.serviceMode(), ProxyMode: d.proxyMode(), Writer: p.Writer, Masquerade: d.masquerade(), IPVS: d.ipvs(),
 		ServiceCIDRs: prefixes(p.ServiceCIDRs), Interface: p.InterfaceName, ServiceProxyName: p.ServiceProxyName,
-		Manifests: p.Manifests, API: d.api(), NodeAddress: specific(k.BindAddress),
+		Manifests: p.Manifests, ClientPods: p.ClientPods, RefusedAnnotations: p.RefusedAnnotations,
+		API: d.api(), NodeAddress: specific(k.BindAddress),
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
-		Profiling: k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
+		AdminSocket: *p.AdminSocket,
+		Profiling:   k.EnableProfiling, NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
 		NodeIPs: addresses(p.NodeIPs), DetectLocal: d.detectLocal(),
-		ConnectionLog: ConnectionLog{p.ConnectionLog.Path, p.ConnectionLog.Format}, LogPath: p.Log.Path,
+		ConnectionLog: p.ConnectionLog.connectionLog(), LogPath: p.Log.Path,
 		LogFormat:   d.logFormat(),
 		UDPSessions: int(*p.UDPMaxSessions), UDPTotal: int(p.UDPMaxSessionsTotal), Engine: p.Engine,
 		SyncPeriod: sync.Duration, MinSync: least.Duration,
@@ -59,7 +61,8 @@ func (d *draft) api() API {
 func (d *draft) live() Settings {
 	p := &d.portald
 	return Settings{
-		LogLevel: d.logLevel(), Policy: p.policy(), Drain: p.DrainTimeout.Duration, KernelOnExit: p.OnExit == onExitKernel,
+		LogLevel: d.logLevel(), Policy: p.policy(), Events: p.ConnectionLog.events(),
+		Drain: p.DrainTimeout.Duration, KernelOnExit: p.OnExit == onExitKernel,
 	}
 }
 

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -56,6 +59,16 @@ func amount(v any) float64 {
 	return reflect.ValueOf(v).Convert(reflect.TypeFor[float64]()).Float()
 }
 
+// form is a text that a setting of Services takes.
+func form(of service.Value) rule {
+	return func(v any) string {
+		if !of.Read(text(v), &service.Port{}) {
+			return "must be " + of.Form()
+		}
+		return ""
+	}
+}
+
 func aboveZero(v any) string {
 	if amount(v) <= 0 {
 		return "must be above 0"
@@ -70,6 +83,15 @@ func notNegative(v any) string {
 	return ""
 }
 
+func atLeast(least time.Duration) rule {
+	return func(v any) string {
+		if amount(v) < float64(least) {
+			return "must be " + least.String() + " or more"
+		}
+		return ""
+	}
+}
+
 func between(first, last float64) rule {
 	return func(v any) string {
 		if n := amount(v); n < first || n > last {
@@ -82,6 +104,17 @@ func between(first, last float64) rule {
 func notBlank(v any) string {
 	if strings.TrimSpace(text(v)) == "" {
 		return "must not be blank"
+	}
+	return ""
+}
+
+// maxSocket leaves room in the 107 bytes that the path of a socket may have: it is made in a folder, and then moved.
+const maxSocket = 90
+
+func adminPath(v any) string {
+	if s := text(v); !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, `\\.\pipe\`) || len(s) > maxSocket {
+		return fmt.Sprintf("must be an absolute path of at most %d bytes, or on Windows a named pipe, as in %s", maxSocket,
+			adminapi.DefaultPipe)
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,7 @@ import (
 func serviceSettings() (out []setting) {
 	for _, s := range service.Settings() {
 		if s.Field != "" {
-			out = append(out, setting{portald, s.Field, s.Name, live, ruleOf(s.Value), s.Help})
+			out = append(out, setting{portald, s.Field, s.FlagName(), live, ruleOf(s.Value), s.Help})
 		}
 	}
 	return out
@@ -34,6 +35,8 @@ func ruleOf(value service.Value) rule {
 			return notNegative
 		}
 		return between(0, float64(v.Most))
+	case service.Ratio:
+		return form(v)
 	case service.Choice:
 		return oneOf(v.Words...)
 	}
@@ -56,6 +59,8 @@ func defaultField(value service.Value) any {
 			return (*int32)(nil)
 		}
 		return new(int32(*v.Default))
+	case service.Ratio:
+		return fmt.Sprintf("1/%d", v.Default)
 	case service.Choice:
 		return v.Default
 	}
@@ -82,7 +87,7 @@ func (p *PortaldConfiguration) policy() service.Policy {
 				s.Value.(service.Count).Set(&port, int(*field))
 			}
 		case string:
-			s.Value.(service.Choice).Set(&port, field)
+			s.Value.Read(field, &port)
 		}
 	}
 	return port.Policy.Or(service.DefaultPolicy())

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/portald/portald/proxy/service"
@@ -15,9 +16,11 @@ func sample(value service.Value) (text, yaml string) {
 		return "7s", "7s"
 	case service.Count:
 		return "7", "7"
+	case service.Ratio:
+		return "1/7", "1/7"
 	case service.Choice:
 		last := v.Words[len(v.Words)-1]
-		return last, last
+		return last, strconv.Quote(last) // off alone is a boolean of YAML
 	}
 	return "", ""
 }
@@ -40,7 +43,7 @@ func TestServiceSettings(t *testing.T) {
 		}
 		written := inFile(t, "")
 		for _, args := range [][]string{
-			{"--" + s.Name + "=" + text},
+			{"--" + s.FlagName() + "=" + text},
 			{"--config=" + inFile(t, portaldHead+s.Field+": "+yaml+"\n")},
 			{"--config=" + written},
 		} {
@@ -51,5 +54,19 @@ func TestServiceSettings(t *testing.T) {
 			}
 			check(t, cfg.Write(written))
 		}
+	}
+}
+
+// off needs no quotes in a file.
+func TestOffInFile(t *testing.T) {
+	file := inFile(t, portaldHead+"kernelRecords: off\nconnectionLogRecords: off\n")
+	cfg, _, err := complete(t, "--config="+file, "--master=https://192.0.2.1")
+	check(t, err)
+	if p := cfg.Settings.Policy; p.KernelRecords != service.RecordsOff || p.Logging.Records != service.RecordsOff {
+		t.Errorf("%+v", p)
+	}
+	_, _, err = complete(t, "--config="+inFile(t, portaldHead+"clientAddress: off\n"), "--master=https://192.0.2.1")
+	if err == nil {
+		t.Error("clientAddress: off is taken")
 	}
 }

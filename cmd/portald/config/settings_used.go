@@ -1,24 +1,31 @@
 package config
 
-import "k8s.io/apimachinery/pkg/util/validation"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/portald/portald/proxy/service"
+)
 
 // usedTopics are the settings that have an effect. Flags that kube-proxy has too have its names.
 func usedTopics() []topic {
 	return []topic{
 		{"Where Services come from", sourceSettings()},
 		{"How Services are carried", modeSettings()},
-		{"Connection records", []setting{
-			{portald, "connectionLog.path", "connection-log", atStart, nil,
-				"write one record for each connection and UDP session to this `FILE`, - for standard error; " +
-					"default: none"},
-			{portald, "connectionLog.format", "connection-log-format", atStart, oneOf("json", "text"),
-				"`FORMAT` of the records: json or text"},
-		}},
-		{"Health and metrics", []setting{
+		{"Connection records", append(connectionLogSettings(), setting{
+			portald, "clientPods", "client-pods", atStart, nil,
+			"watch all pods of the cluster, so that records and lists name the client's pod and its node; this takes " +
+				"memory, and the right to list and watch pods",
+		})},
+		{"Health, metrics and administration", []setting{
 			{kubeProxy, "healthzBindAddress", "healthz-bind-address", atStart, serverAddress,
 				"`ADDRESS` of the health server (/healthz, /livez); port 0, or an empty flag: none"},
 			{kubeProxy, "metricsBindAddress", "metrics-bind-address", atStart, serverAddress,
 				"`ADDRESS` of the metrics server (/metrics, /proxyMode); port 0, or an empty flag: none"},
+			{portald, "adminSocket", "admin-socket", atStart, optional(adminPath),
+				"Unix socket (`PATH`; on Windows a named pipe) of the commands that look into the daemon and cut, drain " +
+					"and set its log level; root alone can open it. Empty: none"},
 			{kubeProxy, "bindAddressHardFail", "bind-address-hard-fail", atStart, nil,
 				"exit if one of these addresses cannot be bound, instead of retrying"},
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},
@@ -97,6 +104,9 @@ func sourceSettings() []setting {
 		{portald, "serviceProxyName", "service-proxy-name", atStart, labelValue,
 			"serve only Services whose label service.kubernetes.io/service-proxy-name is this `NAME`; default: " +
 				"those without the label"},
+		{portald, "refusedAnnotations", "refused-annotations", atStart, annotation(),
+			"`NAMES` of annotations that Services may not set, without portald.io/, or all; one that does is told by an " +
+				"event, and has the daemon's value. Default: none"},
 		{kubeProxy, "clientConnection.contentType", "kube-api-content-type", atStart, nil,
 			"content `TYPE` of requests to the API server"},
 		{kubeProxy, "clientConnection.acceptContentTypes", "", atStart, nil,
@@ -176,4 +186,14 @@ func labelValue(v any) string {
 		return "must be a label value: at most 63 letters, digits, '-', '_' and '.'"
 	}
 	return ""
+}
+
+// annotation is the name of one that a Service may have.
+func annotation() rule {
+	names := []string{service.AllSettings}
+	for _, s := range service.Settings() {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return oneOf(names...)
 }

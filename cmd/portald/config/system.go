@@ -74,7 +74,7 @@ func adviceOnClientAddress(system, how string) string {
 
 // noEffectOn is why a setting has no effect on a system whatever else is set, empty if it may have one.
 func noEffectOn(system string, s setting) string {
-	kernel := s.path == "oomScoreAdj" || strings.HasPrefix(s.path, "conntrack.")
+	kernel := s.path == "oomScoreAdj" || s.path == "kernelRecords" || strings.HasPrefix(s.path, "conntrack.")
 	switch {
 	case kernel && system == windows:
 		return "it is a setting of Linux"

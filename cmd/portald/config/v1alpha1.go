@@ -20,10 +20,20 @@ type PortaldConfiguration struct {
 	// Empty: those without the label.
 	ServiceProxyName string `json:"serviceProxyName,omitempty"`
 
+	// refusedAnnotations are annotations that Services may not set, without portald.io/, or all.
+	RefusedAnnotations []string `json:"refusedAnnotations,omitempty"`
+
+	// clientPods has the pods of the cluster watched, so that records and lists name a client's pod.
+	ClientPods bool `json:"clientPods,omitempty"`
+
 	// connectionLog is where records of connections go.
 	ConnectionLog ConnectionLogConfiguration `json:"connectionLog,omitzero"`
 	// log is the daemon's own log.
 	Log LogConfiguration `json:"log,omitzero"`
+
+	// adminSocket is where the commands that look into the daemon reach it: a Unix socket, on Windows a named pipe. Left
+	// out: /run/portald/admin.sock, on Windows \\.\pipe\portald-admin. Empty: they cannot.
+	AdminSocket *string `json:"adminSocket,omitempty"`
 
 	// settings are the fields that service.Settings declares, by name: the daemon's values of what a Service may override.
 	settings map[string]reflect.Value
@@ -60,14 +70,6 @@ type PortaldConfiguration struct {
 	ServiceCIDRs []string `json:"serviceCIDRs,omitempty"`
 	// iptablesVariant is nft or legacy. Empty: what the host calls iptables.
 	IPTablesVariant string `json:"iptablesVariant,omitempty"`
-}
-
-// ConnectionLogConfiguration is where records of connections go.
-type ConnectionLogConfiguration struct {
-	// path of the file, "-" for standard error. Empty: no records are written.
-	Path string `json:"path,omitempty"`
-	// format is text or json.
-	Format string `json:"format,omitempty"`
 }
 
 // IPVSConfiguration is what there is to say of IPVS beside the KubeProxyConfiguration.

@@ -13,7 +13,8 @@ func TestWrittenConfigurationIsTheSame(t *testing.T) {
 	tests := map[string]string{
 		"defaults": "",
 		"zeros": "--iptables-min-sync-period=0 --healthz-bind-address= --metrics-port=0 --drain-timeout=0 " +
-			"--conntrack-max-per-core=0 --retries=0 --oom-score-adj=0 --iptables-localhost-nodeports=false",
+			"--conntrack-max-per-core=0 --retries=0 --oom-score-adj=0 --iptables-localhost-nodeports=false " +
+			"--admin-socket=",
 		"portald's": "--manifests=a --manifests=b,c --connection-log=- --connect-timeouts=1s --retries=2 " +
 			"--idle-timeout=3s --max-connections=4 --client-address=proxy-v2 --external-ip-cidrs=203.0.113.0/24 " +
 			"--node-ip=2001:db8::1 --log-level=warn --log-format=json --proxy-port-range=100+5 --service-proxy-name=p " +

@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -23,8 +24,10 @@ type daemon struct {
 	host       *host
 	rules      *hostRules
 	path       *dataPath
+	flows      *kernelFlows
 	reconciler *reconciler
 	source     *source
+	inventory  *inventory
 	reload     *stage
 }
 
@@ -58,7 +61,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	d = &daemon{log: log}
 	d.settings.Store(&cfg.Settings)
 	limit := raiseNoFile(log, version)
-	if d.telemetry, err = newTelemetry(cfg, log); err != nil {
+	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
 		return nil, err
 	}
 	if d.host, err = newHost(cfg.DetectLocal, log); err != nil {
@@ -69,13 +72,20 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	cfg = d.rules.cfg
 	account := splice.NewAccount(budgetOf(cfg, limit, log))
-	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, log); err != nil {
+	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), log); err != nil {
 		return nil, err
 	}
 	if d.source, err = newSource(cfg, d.rules.writer.IPv6(), d.host.addresses.Contains, log); err != nil {
 		return nil, err
 	}
-	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, log)
+	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), log)
+	d.inventory = &inventory{
+		store: d.source.store, mode: cfg.Mode, listeners: d.path.listeners, totals: d.telemetry.metrics.Totals,
+		openBytes: d.path.core.OpenBytes,
+		held:      func(f service.Frontend) *portal.Portal { return d.reconciler.dataplane.Held(f) },
+		problems:  newProblems(), log: log,
+	}
+	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, d.adminAPI(version), log)
 	d.connect()
 	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
 	prepareNode(cfg, d.source.events, log)
@@ -88,7 +98,8 @@ func (d *daemon) connect() {
 	metrics.WatchChanges(d.source.changes)
 	report := &reporter{
 		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
-		failed: map[service.Frontend]struct{}{},
+		flows:    d.flows.recorder,
+		problems: d.inventory.problems,
 	}
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, report)
@@ -102,7 +113,7 @@ func (d *daemon) connect() {
 // drained, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that
 // show it.
 func (d *daemon) parts() []part {
-	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.reconciler, d.source, d.reload}
+	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.reconciler, d.source, d.reload}
 }
 
 // nodeChanged applies what the Node object says of this node. A Node that is gone changes nothing: traffic goes on.
@@ -119,5 +130,7 @@ func (d *daemon) nodeChanged(n translate.Node, known bool) {
 // applySettings applies settings that changed while the daemon runs.
 func (d *daemon) applySettings(s config.Settings) {
 	d.log.SetLevel(s.LogLevel)
+	d.telemetry.applySettings(s)
 	d.reconciler.applySettings(s)
+	d.flows.recorder.SetPolicy(s.Policy)
 }

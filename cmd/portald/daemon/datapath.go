@@ -9,6 +9,7 @@ import (
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -22,12 +23,12 @@ type dataPath struct {
 }
 
 func newDataPath(
-	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, log *logrus.Logger,
+	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, whoIs whoIs, log *logrus.Logger,
 ) (*dataPath, error) {
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
-		Observe: to.observer, Warn: to.shortages.report,
+		TCPInfo: true, WhoIs: whoIs, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,
 		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
@@ -35,12 +36,16 @@ func newDataPath(
 	if err != nil {
 		return nil, err
 	}
-	to.metrics.WatchDatagrams(func() uint64 { return core.Stats().UDPDropped })
-	to.metrics.WatchPorts(func() uint64 { return core.Stats().PortsCrowded })
+	to.watch(core, cfg.Settings)
 	listeners := userspace.New(userspace.Options{
 		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
 	})
 	to.metrics.WatchActive(listeners.Active)
+	to.metrics.WatchDataPath(admin.DataPath{
+		Stats: core.Stats, BusiestEndpoint: listeners.BusiestEndpoint,
+		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,
+	})
+	to.metrics.WatchDrains(listeners.Endpoints().Drains)
 	return &dataPath{newStage(core.Run), core, listeners}, nil
 }
 

@@ -23,7 +23,8 @@ func openGoroutine() func(*splice.Core) (splice.Engine, error) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	return goroutine.Open(goroutine.Host{
 		Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
-		Interface: epoll.Interface, Receive: platform.Receive, Send: platform.Send, Error: platform.PendingError,
+		Interface: epoll.Interface, TCPInfo: epoll.TCPInfo,
+		Receive: platform.Receive, Send: platform.Send, Error: platform.PendingError,
 	})
 }
 

@@ -13,7 +13,20 @@ import (
 
 // Prepare sets the kernel's settings that need all of root's rights: all that --init-only does.
 func Prepare(cfg *config.Config, log logrus.FieldLogger) error {
-	return errors.Join(setConntrack(cfg, log), disableEarlyDemux(log))
+	return errors.Join(setConntrack(cfg, log), disableEarlyDemux(log), prepareRecords(cfg, log))
+}
+
+// prepareRecords has the kernel account flows where records of them are asked for, for good: the daemon may lack the
+// right to turn it on or off.
+func prepareRecords(cfg *config.Config, log logrus.FieldLogger) error {
+	if cfg.Settings.Policy.KernelRecords == service.RecordsOff {
+		return nil
+	}
+	a, err := platform.AccountFlows()
+	for _, what := range a.Changed {
+		log.Infof("Set %s", what)
+	}
+	return err
 }
 
 func setConntrack(cfg *config.Config, log logrus.FieldLogger) error {

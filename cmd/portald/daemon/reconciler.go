@@ -25,12 +25,17 @@ type reconciler struct {
 	path      *dataPath
 	resyncs   *resyncs
 	dataplane *dataplane.Dataplane
+	stopwatch *proxy.Stopwatch
+	questions proxy.Questions
 	cut       <-chan struct{} // Life.Cut
 }
 
 func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, report *reporter) *reconciler {
 	cfg := rules.cfg
-	r := &reconciler{log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs}
+	r := &reconciler{
+		log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs,
+		questions: make(proxy.Questions),
+	}
 	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
@@ -41,12 +46,13 @@ func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, repor
 		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
 	}
 	r.dataplane = dataplane.New(options)
-	stopwatch := &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
-	report.servers.health.Watch((&liveness{core: path.core, stopwatch: stopwatch, log: rules.log}).check)
+	r.stopwatch = &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
+	report.servers.health.Watch((&liveness{core: path.core, stopwatch: r.stopwatch, log: rules.log}).check)
 	loop := &proxy.Loop{
-		Store: src.store, Dataplane: stopwatch, Sweeper: stopwatch, Log: rules.log,
+		Store: src.store, Dataplane: r.stopwatch, Sweeper: r.stopwatch, Log: rules.log,
 		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
-		Again:   r.resyncs.requests, Due: r.dataplane.Due(), MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
+		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Questions: r.questions,
+		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
 	}
 	r.stage = newStage(
 		func(ctx context.Context) error { return loop.Run(ctx, src.synced) },

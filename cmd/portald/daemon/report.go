@@ -11,18 +11,20 @@ import (
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
 )
 
 // reporter publishes what the reconcile loop and the dataplane did: in the log, events, metrics and health.
 type reporter struct {
-	log     logrus.FieldLogger
-	events  *watch.Recorder
-	metrics *admin.Metrics
-	servers *servers
-	resyncs *resyncs
-	failed  map[service.Frontend]struct{} // that the host does not give
+	log      logrus.FieldLogger
+	events   *watch.Recorder
+	metrics  *admin.Metrics
+	servers  *servers
+	flows    *flows.Recorder
+	resyncs  *resyncs
+	problems *problems
 }
 
 // queued implements proxy.Watcher.Queued.
@@ -38,10 +40,12 @@ func (r *reporter) synced(s proxy.Sync) {
 	r.metrics.Programmed(s.Triggered, s.End)
 	if s.Full {
 		r.servers.services.Replace(s.Ports)
-		r.metrics.ReplacePolicies(s.Ports)
+		r.metrics.ReplacePorts(s.Ports)
+		r.flows.Replace(s.Ports)
 	} else {
 		r.servers.services.Update(s.Changes)
-		r.metrics.UpdatePolicies(s.Changes)
+		r.metrics.UpdatePorts(s.Changes)
+		r.flows.Update(s.Changes)
 	}
 	r.logSync(s, r.log.WithField("took", s.End.Sub(s.Start).Round(time.Microsecond)))
 }
@@ -79,6 +83,7 @@ func (r *reporter) bounded(name service.PortName, endpoints int) {
 
 // setAside reports a service port that cannot be served as asked, or that is served again.
 func (r *reporter) setAside(n dataplane.News) {
+	r.problems.setAside(n)
 	log := r.log.WithField("service", n.Name.Label())
 	if n.Err == nil {
 		log.Info("The service port is served again")
@@ -95,14 +100,12 @@ func (r *reporter) setAside(n dataplane.News) {
 func (r *reporter) failedPortal(p portal.Portal, err error) {
 	log := r.log.WithFields(logrus.Fields{"frontend": p.Frontend.String(), "service": p.Owner.Label()})
 	if err == nil {
-		delete(r.failed, p.Frontend)
 		log.Info("The frontend is served again")
 	} else {
-		r.failed[p.Frontend] = struct{}{}
 		log.WithError(err).Error("A frontend cannot be served, and is tried again; all others are served")
 		r.events.ServiceWarning(p.Owner.Service(), "FailedToListen", "Retry", fmt.Sprintf("%s: %s", p.Frontend, err))
 	}
-	r.metrics.FrontendsFailed(len(r.failed))
+	r.metrics.FrontendsFailed(r.problems.failed(p, err))
 }
 
 // auditFailed reports that stale UDP flows could not be deleted.

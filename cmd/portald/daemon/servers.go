@@ -12,6 +12,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/adminapi"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -26,7 +27,8 @@ type servers struct {
 }
 
 func newServers(
-	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account, log *logrus.Logger,
+	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account,
+	api *adminapi.Handler, log *logrus.Logger,
 ) *servers {
 	health := admin.NewHealth(cfg.SyncPeriod, metrics)
 	options := func(name, address, failed string) admin.ServerOptions {
@@ -39,6 +41,7 @@ func newServers(
 	pages := admin.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
+		View:         api.View(),
 	}
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
@@ -48,7 +51,7 @@ func newServers(
 			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},
 	}, health)
-	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run}
+	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run, newAdminSocket(cfg, api, log).Run}
 	if events != nil {
 		runs = append(runs, events.Run)
 	}

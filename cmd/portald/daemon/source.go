@@ -73,6 +73,7 @@ func (s *source) changes() admin.Changes {
 func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
 	return translate.Options{
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
-		NoIPv6: !ipv6, NoRules: writers.Direct(cfg),
+		NoIPv6: !ipv6, NoRules: writers.Direct(cfg), ClientPods: cfg.ClientPods,
+		RefusedAnnotations: cfg.RefusedAnnotations,
 	}
 }

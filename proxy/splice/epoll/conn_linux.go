@@ -74,6 +74,32 @@ func (c *conn) Post(next func(now time.Duration) splice.Step) {
 	})
 }
 
+// TCPInfo implements Owner.
+func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
+	l := c.at.Load()
+	queued := l.do(func() {
+		if c.at.Load() != l || c.l != l { // as in Post
+			c.TCPInfo(tell)
+			return
+		}
+		tell(c.tcpInfo())
+	})
+	if !queued {
+		tell(splice.TCPInfo{}, splice.TCPInfo{})
+	}
+}
+
+// tcpInfo is that of both sockets, of the endpoint's once it is connected.
+func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
+	if c.stage != closed {
+		client = TCPInfo(uintptr(c.client.fd))
+	}
+	if c.stage == relaying {
+		endpoint = TCPInfo(uintptr(c.endpoint.fd))
+	}
+	return client, endpoint
+}
+
 // perform does what the core has decided.
 func (c *conn) perform(s splice.Step) {
 	for s.Kind == splice.StepDial {
@@ -113,10 +139,10 @@ func (c *conn) ready(events uint32, tag uint8) {
 	case c.stage == dialing:
 		c.dialReady(events)
 	case tag == tagClient:
-		c.client.note(events)
+		c.client.note(events, c.l.now)
 		c.schedule()
 	default:
-		c.endpoint.note(events)
+		c.endpoint.note(events, c.l.now)
 		c.schedule()
 	}
 }
@@ -143,6 +169,11 @@ func (c *conn) broken(side splice.Side, e syscall.Errno) {
 
 // close closes both sockets and gives back what was borrowed.
 func (c *conn) close(reset bool) {
+	now := c.l.clock()
+	c.SetBlocked(c.client.blocked.Until(now), c.endpoint.blocked.Until(now))
+	if c.WantsTCPInfo() {
+		c.SetTCPInfo(c.tcpInfo())
+	}
 	c.stage = closed
 	closeFd := sysClose
 	if reset {
@@ -157,7 +188,7 @@ func (c *conn) close(reset bool) {
 		c.l.load.Add(-1)
 	}
 	c.publish()
-	c.Closed(c.l.clock())
+	c.Closed(now)
 }
 
 // publish stores what was carried so far for other goroutines to read.

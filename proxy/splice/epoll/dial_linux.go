@@ -68,7 +68,7 @@ func (c *conn) dialReady(events uint32) {
 			return
 		}
 	}
-	c.endpoint.note(events)
+	c.endpoint.note(events, c.l.now)
 	c.perform(c.Connected(c.l.clock()))
 }
 
@@ -88,7 +88,7 @@ func (c *conn) watchClient() bool {
 // clientReady is called for an event of the client during a dial. A FIN alone is the end of its stream: it may wait for
 // an answer.
 func (c *conn) clientReady(events uint32) {
-	c.client.note(events)
+	c.client.note(events, c.l.now)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		c.broken(splice.Client, sysError(c.client.fd))
 	}

@@ -33,6 +33,7 @@ type loop struct {
 	wakeFd int // an eventfd: work was queued by do
 	core   *splice.Core
 	load   atomic.Int32 // long-lived connections
+	times  *splice.LoopTimes
 	probe  probe
 
 	mu    sync.Mutex
@@ -79,7 +80,7 @@ func openLoop(e *engine) (*loop, error) {
 		sysClose(ep)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core}
+	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core, times: e.core.NewLoopTimes()}
 	l.pipes.l, l.pipes.Account = l, e.account
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		sysClose(wake)
@@ -152,7 +153,9 @@ func (l *loop) run(stop *bool) {
 		for t := l.timers.due(l.now); t != nil; t = l.timers.due(l.now) {
 			t.owner.expired(l.now)
 		}
-		l.long = l.clock()-l.now > longRound
+		took := l.clock() - l.now
+		l.times.Add(took)
+		l.long = took > longRound
 	}
 }
 

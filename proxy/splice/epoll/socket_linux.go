@@ -2,8 +2,11 @@ package epoll
 
 import (
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
 )
 
 // socket is one of the two sockets of a connection, with what epoll has reported of it.
@@ -17,6 +20,7 @@ type socket struct {
 	hup      bool // a FIN or reset has arrived: reads go on until they return it
 	failed   bool // it has a pending error
 	urgent   bool // it has sent an urgent byte
+	blocked  splice.BlockedTime
 }
 
 // The tags of a connection's two watches.
@@ -32,7 +36,7 @@ func (l *loop) watchSocket(c *conn, s *socket, tag uint8, events uint32) syscall
 }
 
 // note keeps what an event has reported.
-func (s *socket) note(events uint32) {
+func (s *socket) note(events uint32, now time.Duration) {
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.readable = true
 	}
@@ -47,12 +51,14 @@ func (s *socket) note(events uint32) {
 	}
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.writable = true
+		s.blocked.End(now)
 	}
 }
 
 // full notes that the send buffer is full, and has the loop report when it no longer is.
 func (s *socket) full(l *loop) {
 	s.writable = false
+	s.blocked.Begin(l.clock())
 	if s.watched && !s.forOut {
 		s.forOut = true
 		l.rewatch(s.fd, s.id, streamEvents)

@@ -17,7 +17,7 @@ func TestSuite(t *testing.T) {
 				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
 					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks |
 					splicetest.Inheritance | splicetest.FailedPorts | splicetest.Undelivered |
-					splicetest.Refusals | splicetest.ResetsAfterEnd,
+					splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.TCPInfo,
 			})
 		})
 	}

@@ -89,6 +89,7 @@ func (d *direction) fill() (l spliced, err error) {
 // drain sends what a pipe holds, and gives the pipe back.
 func (d *direction) drain(l spliced) (err error) {
 	failed := d.to.raw.Write(func(fd uintptr) bool {
+		d.unblock()
 		d.c.e.turns.begin()
 		defer d.c.e.turns.end()
 		for l.n > 0 && err == nil {
@@ -98,6 +99,7 @@ func (d *direction) drain(l spliced) (err error) {
 				l.n -= n
 				d.to.bytes.Add(int64(n))
 			case syscall.EAGAIN:
+				d.block()
 				return false
 			default:
 				err = errno
@@ -128,7 +130,7 @@ func (d *direction) copy() bool {
 	}
 	account.TakeBuffer()
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
-	n, err := d.to.tcp.ReadFrom(&io.LimitedReader{R: d.from.tcp, N: copyBytes})
+	n, err := io.Copy(writer{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
 	account.GiveBuffer()
 	if n > 0 {

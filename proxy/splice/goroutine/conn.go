@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -21,7 +20,8 @@ type conn struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	steps  chan splice.Step // StepDial and StepCarry, for run; closed at the end
-	moved  atomic.Int64     // when bytes last moved, on the core's clock
+
+	clientBlocked, endpointBlocked splice.BlockedTime
 
 	mu       sync.Mutex
 	endpoint *net.TCPConn // guarded by mu; nil: none is connected
@@ -85,6 +85,24 @@ func (c *conn) Interface() (index int) {
 	return index
 }
 
+// TCPInfo implements splice.Owner.
+func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tell(c.tcpInfo())
+}
+
+// tcpInfo returns that of both sockets, as far as they are open and the host tells. mu is held.
+func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
+	if ask := c.e.host.TCPInfo; ask != nil {
+		control(c.client, func(fd uintptr) { client = ask(fd) })
+		if c.endpoint != nil {
+			control(c.endpoint, func(fd uintptr) { endpoint = ask(fd) })
+		}
+	}
+	return client, endpoint
+}
+
 // Post implements splice.Owner.
 func (c *conn) Post(next func(now time.Duration) splice.Step) { go c.do(next) }
 
@@ -135,9 +153,6 @@ func (c *conn) expired(set uint64) {
 		if set != c.timers {
 			return splice.Step{}
 		}
-		if at := time.Duration(c.moved.Load()); at > 0 {
-			c.Moved(at)
-		}
 		return c.Expired(now)
 	})
 }
@@ -146,6 +161,11 @@ func (c *conn) expired(set uint64) {
 func (c *conn) close(byReset bool) {
 	c.setTimer(-1)
 	c.cancel()
+	now := c.e.core.Now()
+	c.SetBlocked(c.clientBlocked.Until(now), c.endpointBlocked.Until(now))
+	if c.WantsTCPInfo() {
+		c.SetTCPInfo(c.tcpInfo())
+	}
 	for _, socket := range []*net.TCPConn{c.client, c.endpoint} {
 		switch {
 		case socket == nil:
@@ -155,7 +175,7 @@ func (c *conn) close(byReset bool) {
 			socket.Close()
 		}
 	}
-	c.Closed(c.e.core.Now())
+	c.Closed(now)
 	close(c.steps)
 	c.e.live.Done()
 }

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Host is what the operating system offers beyond package net. A nil field is not available.
@@ -19,6 +20,8 @@ type Host struct {
 	Refusals func(fd uintptr)
 	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
 	Interface func(fd uintptr, family service.IPFamily) int
+	// TCPInfo is what the kernel tells of a TCP socket.
+	TCPInfo func(fd uintptr) splice.TCPInfo
 	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
 	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next.
 	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)

@@ -24,8 +24,9 @@ func takeBuffer() *buffer { return buffers.Get().(*buffer) }
 type direction struct {
 	c        *conn
 	from, to end
-	full     int  // buffers in a row that were
-	urgent   bool // the byte in hand is its sender's urgent one
+	full     int                 // buffers in a row that were
+	urgent   bool                // the byte in hand is its sender's urgent one
+	blocked  *splice.BlockedTime // the destination
 }
 
 // end is one end of a direction.
@@ -45,9 +46,9 @@ func (c *conn) carry(header []byte) {
 	fromClient, _ := c.client.SyscallConn()
 	fromEndpoint, _ := endpoint.SyscallConn()
 	up := direction{c: c, from: end{splice.Client, c.client, fromClient, &t.FromClient},
-		to: end{splice.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}}
+		to: end{splice.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}, blocked: &c.endpointBlocked}
 	down := direction{c: c, from: end{splice.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
-		to: end{splice.Client, c.client, fromClient, &t.ToClient}}
+		to: end{splice.Client, c.client, fromClient, &t.ToClient}, blocked: &c.clientBlocked}
 	if header != nil {
 		if _, err := endpoint.Write(header); err != nil {
 			c.broken(splice.Endpoint, err)
@@ -114,8 +115,7 @@ func (d *direction) pass(l load) bool {
 
 // count adds bytes that were read.
 func (d *direction) count(n int64) {
-	now := d.c.e.core.Now()
-	d.c.moved.Store(int64(now))
+	d.c.Moved(d.c.e.core.Now())
 	if d.from.bytes.Add(n) == n && d.from.side == splice.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)

@@ -14,10 +14,11 @@ func TestSuiteOnLinux(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{
 		Open: goroutine.Open(goroutine.Host{
 			Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
-			Interface: epoll.Interface, Receive: platform.Receive, Send: platform.Send,
+			Interface: epoll.Interface, TCPInfo: epoll.TCPInfo, Receive: platform.Receive, Send: platform.Send,
 			Error: platform.PendingError,
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
-			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance,
+			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance |
+			splicetest.TCPInfo,
 	})
 }

@@ -83,11 +83,12 @@ func await(raw syscall.RawConn) error {
 func (d *direction) send(b []byte) (n int, err error) {
 	send := d.c.e.host.Send
 	if send == nil {
-		return d.to.tcp.Write(b)
+		return writer{d}.Write(b)
 	}
 	urgent := d.urgent
 	d.urgent = false
 	failed := d.to.raw.Write(func(fd uintptr) bool {
+		d.unblock()
 		for n < len(b) && err == nil {
 			var sent int
 			sent, err = send(fd, b[n:], urgent)
@@ -95,6 +96,7 @@ func (d *direction) send(b []byte) (n int, err error) {
 		}
 		if err == syscall.EAGAIN {
 			err = nil
+			d.block()
 			return false
 		}
 		return true

@@ -90,6 +90,8 @@ func leasesAre(t *trial, endpoints []netip.AddrPort, want []string) {
 	leases := f.ring.given()
 	if l := leases[len(leases)-1]; l.to != 5 || l.to != rec.BytesToEndpoint || l.from != rec.BytesFromEndpoint {
 		t.Errorf("%d bytes to and %d from the endpoint; record %+v", l.to, l.from, rec)
+	} else if l.answered != (rec.FirstByte >= 0) {
+		t.Errorf("answered: %t; record %+v", l.answered, rec)
 	}
 }
 

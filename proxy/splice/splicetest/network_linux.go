@@ -140,13 +140,13 @@ func seenFrom(ns *portaltest.Namespace, protocol service.Protocol, to netip.Addr
 
 // firstWords returns what a whoami says first. Datagrams may be lost on the way, and are sent again.
 func firstWords(c net.Conn, protocol service.Protocol) (answer string, err error) {
-	const each, times = longest / 5, 5
+	const each, times = longest / 15, 15
 	buf := make([]byte, 100)
 	for range times {
+		c.SetDeadline(time.Now().Add(each)) // also for the write: an old deadline lets nothing be sent
 		if protocol == service.UDP {
 			c.Write([]byte("who am I?"))
 		}
-		c.SetDeadline(time.Now().Add(each))
 		var n int
 		if n, err = c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return string(buf[:n]), err

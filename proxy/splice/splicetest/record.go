@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -98,7 +99,8 @@ func recordHasTheError(t *trial) {
 	c.Write([]byte("x"))
 	io.ReadAll(c)
 	rec := d.record()
-	if rec.Outcome != splice.OutcomeEndpointReset || !strings.Contains(rec.Error, "reset by peer") {
+	if rec.Outcome != splice.OutcomeEndpointReset || !strings.Contains(rec.Error, "reset by peer") ||
+		rec.Errno != syscall.ECONNRESET {
 		t.Errorf("%s, %q: record %+v", rec.Outcome, rec.Error, rec)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -31,12 +32,13 @@ func snapshot(t *trial) {
 	})
 	want := splice.Live{
 		Service: tcp.Name(), Client: addrOf(c.LocalAddr()), OriginalDst: tcp.at,
-		Endpoint:        known([]netip.AddrPort{server})[0],
+		Endpoint: known([]netip.AddrPort{server})[0],
+		State:    splice.StateOpen, Attempts: 1, Logging: service.DefaultPolicy().Logging,
 		BytesFromClient: 5, BytesToEndpoint: 5, BytesFromEndpoint: 5, BytesToClient: 5,
 	}
 	got := d.Snapshot()[0]
-	want.ID, want.Start = got.ID, got.Start
-	if got != want || got.ID == 0 || got.Start.IsZero() {
+	want.ID, want.Start, want.LastMoved, want.Proxy = got.ID, got.Start, got.LastMoved, got.Proxy
+	if got != want || got.ID == 0 || got.Start.IsZero() || got.LastMoved.Before(got.Start) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	q := dialUDP(t, udp.at)
@@ -46,8 +48,11 @@ func snapshot(t *trial) {
 	}
 	t.eventually("the session is shown", func() bool { return slices.ContainsFunc(d.Snapshot(), session) })
 	c.Close()
-	d.record()
-	d.record()
+	for range 2 {
+		if rec := d.record(); rec.Service == tcp.Name() && rec.Proxy() != got.Proxy {
+			t.Errorf("proxy %s was shown, the record has %s", got.Proxy, rec.Proxy())
+		}
+	}
 	if all := d.Snapshot(); len(all) != 0 {
 		t.Errorf("%+v after the end of both", all)
 	}
@@ -125,8 +130,8 @@ func (l *eventLog) events() splice.Events {
 	}
 	return splice.Events{
 		Started: func(s splice.Live) { add(s.ID, func() { l.started = append(l.started, s) }) },
-		Attempted: func(id uint64, a splice.Attempt) {
-			add(id, func() { l.attempts = append(l.attempts, a) })
+		Attempted: func(live splice.Live, a splice.Attempt) {
+			add(live.ID, func() { l.attempts = append(l.attempts, a) })
 		},
 		Ended: func(r *splice.Record) { add(r.ID, func() { l.ended = append(l.ended, r) }) },
 	}

@@ -61,6 +61,7 @@ type lease struct {
 	dials    int8 // reports of dials
 	ends     int8 // reports of ends
 	ok       bool // of the end
+	answered bool // a first byte came
 	early    bool // there was an end without a dial that worked, or a negative time
 	dial     error
 	to, from int64 // bytes
@@ -76,11 +77,11 @@ func (l *lease) Dialled(err error, took time.Duration) {
 }
 
 // Ended implements splice.State.
-func (l *lease) Ended(ok bool, to, from int64) {
+func (l *lease) Ended(broken error, firstByte time.Duration, to, from int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ends++
-	l.ok, l.to, l.from = ok, to, from
+	l.ok, l.answered, l.to, l.from = broken == nil, firstByte >= 0, to, from
 	l.early = l.early || l.dials == 0 || l.dial != nil
 }
 

@@ -34,11 +34,12 @@ const (
 	FailedPorts                            // the record has our own address of dials that failed
 	Undelivered                            // the record of a broken connection tells what was read and not delivered
 	Refusals                               // a closed port is noticed of UDP, and another endpoint gets the datagram
+	TCPInfo                                // the kernel tells what it knows of a TCP socket
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
-	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "ResetsAfterEnd"}
+	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {
@@ -100,5 +101,6 @@ func scenarios() []scenario {
 		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
-		registryScenarios(), successorScenarios(), systemScenarios())
+		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
+		successorScenarios(), systemScenarios())
 }

@@ -5,5 +5,5 @@ import "slices"
 // systemScenarios are those that need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
-		sourcePortScenarios(), udpPortScenarios(), markScenarios())
+		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios())
 }

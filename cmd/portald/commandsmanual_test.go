@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/inspect"
+)
+
+const commandsManual = "../../docs/commands.md"
+
+// docs/commands.md is made from the commands that ask a running daemon. UPDATE_GOLDEN=1 writes it anew.
+func TestManualOfCommands(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the manual has the defaults of Linux")
+	}
+	want := manualOfCommands()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(commandsManual, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(commandsManual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := gocmp.Diff(want, string(text)); d != "" {
+		t.Errorf("%s is not what the commands say: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual (-want +got)\n%s",
+			commandsManual, d)
+	}
+}
+
+const manualHead = `# Commands
+
+<!-- made from the commands: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual -->
+
+What asks the portald of this node, and what changes it while it runs. All of it needs root, or portald's pod:
+
+` + "```" + `
+kubectl -n kube-system exec ds/portald -- portald conns --service shop/cart
+` + "```" + `
+
+- The daemon listens at a Unix socket, on Windows at a named pipe, that root alone may open: ` + "`--admin-socket`" + `
+  of the daemon, ` + "`--socket`" + ` of the commands.
+- Tables are for people, and gain columns; scripts read ` + "`-o json`" + `. Colours are for terminals, unless
+  ` + "`NO_COLOR`" + ` is set.
+- ` + "`source <(portald completion bash)`" + ` completes commands, flags, and the names of Services, endpoints, pods
+  and connections that there are now; also for zsh, fish and PowerShell.
+- ` + "`make man`" + ` makes man pages of this.
+
+| exit code | meaning |
+|---|---|
+| 0 | done; also if a list is empty, and after Ctrl-C |
+| 1 | an error, which is on standard error |
+| 2 | the command line is wrong |
+| 3 | the daemon is not reachable, or speaks another version of its API |
+| 4 | what was named is not there |
+
+`
+
+func manualOfCommands() string {
+	var out strings.Builder
+	out.WriteString(manualHead)
+	all := root()
+	for _, group := range all.Groups() {
+		fmt.Fprintf(&out, "**%s:**\n\n", group.Title)
+		for _, cmd := range all.Commands() {
+			if cmd.GroupID == group.ID && !cmd.Hidden {
+				fmt.Fprintf(&out, "- %s: %s\n", nameOf(cmd), cmd.Short)
+			}
+		}
+		out.WriteString("\n")
+	}
+	for _, cmd := range all.Commands() {
+		if isOfManual(cmd) {
+			writeCommand(&out, cmd)
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// isOfManual tells whether a command is one of those that the manual explains; portald --help explains the others.
+func isOfManual(cmd *cobra.Command) bool {
+	return cmd.GroupID == inspect.GroupLook || cmd.GroupID == inspect.GroupChange
+}
+
+func nameOf(cmd *cobra.Command) string {
+	if !isOfManual(cmd) {
+		return "`portald " + cmd.Name() + "`"
+	}
+	return fmt.Sprintf("[`portald %s`](#portald-%[1]s)", cmd.Name())
+}
+
+func writeCommand(out *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(out, "## portald %s\n\n%s\n\n```\n%s\n```\n\n", cmd.Name(), cmp.Or(cmd.Long, cmd.Short), cmd.UseLine())
+	if cmd.Example != "" {
+		fmt.Fprintf(out, "```\n%s\n```\n\n", cmd.Example)
+	}
+	if f := cmd.Flags().Lookup("socket"); f != nil {
+		f.DefValue = "/run/portald/admin.sock" // on Linux
+	}
+	fmt.Fprintf(out, "```\n%s```\n\n", cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
+}

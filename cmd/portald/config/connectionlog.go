@@ -1,0 +1,167 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/records"
+)
+
+// ConnectionLog is where records are written. Path: empty for none, "-" for standard error. Format: of
+// records.FormatNames.
+type ConnectionLog struct {
+	Path, Format string
+	Rotation     records.Rotation
+	OTLP         OTLP
+}
+
+// OTLP is the collector that records are exported to; what is empty is as OTEL_EXPORTER_OTLP_* say.
+type OTLP struct {
+	Endpoint                  string
+	Headers                   []string // each NAME=VALUE
+	CAFile, CertFile, KeyFile string
+}
+
+// ConnectionLogConfiguration is where records of connections go.
+type ConnectionLogConfiguration struct {
+	// path of the file, "-" for standard error. Empty: no records are written.
+	Path string `json:"path,omitempty"`
+	// format is text, json, logfmt or columns.
+	Format string `json:"format,omitempty"`
+	// events are those of a connection that are logged: start, attempt, periodic, end.
+	Events []string `json:"events,omitempty"`
+	// period is the time between two records of a connection that is open for long, with the event periodic.
+	Period *metav1.Duration `json:"period,omitempty"`
+	// maxSize is the size at which the file is renamed and a new one begun, such as 100Mi. Empty: at none.
+	MaxSize string `json:"maxSize,omitempty"`
+	// maxAge is the age at which the file is. 0: at none.
+	MaxAge metav1.Duration `json:"maxAge,omitzero"`
+	// maxFiles is how many renamed files are kept. 0: all.
+	MaxFiles *int32 `json:"maxFiles,omitempty"`
+	// compress has renamed files compressed with gzip.
+	Compress bool `json:"compress,omitempty"`
+	// otlp is the OpenTelemetry collector that the records are exported to as well.
+	OTLP OTLPConfiguration `json:"otlp,omitzero"`
+}
+
+// OTLPConfiguration is an OpenTelemetry collector. What it leaves out is as the environment variables
+// OTEL_EXPORTER_OTLP_* say.
+type OTLPConfiguration struct {
+	// endpoint is the URL of the collector for OTLP over HTTP, such as https://collector:4318.
+	Endpoint string `json:"endpoint,omitempty"`
+	// headers of requests, each NAME=VALUE.
+	Headers []string `json:"headers,omitempty"`
+	// caFile has the certificates that sign the collector's.
+	CAFile string `json:"caFile,omitempty"`
+	// certFile has the certificate that portald shows.
+	CertFile string `json:"certFile,omitempty"`
+	// keyFile has its key.
+	KeyFile string `json:"keyFile,omitempty"`
+}
+
+// defaultFiles is how many renamed files are kept by default.
+const defaultFiles = 5
+
+func (c *ConnectionLogConfiguration) setDefaults() {
+	fill(&c.Format, "text")
+	if len(c.Events) == 0 {
+		c.Events = []string{string(records.End)}
+	}
+	fillOptional(&c.Period, metav1.Duration{Duration: records.DefaultPeriod})
+	fillOptional(&c.MaxFiles, defaultFiles)
+}
+
+// connectionLog is that of checked documents.
+func (c *ConnectionLogConfiguration) connectionLog() ConnectionLog {
+	return ConnectionLog{
+		Path: c.Path, Format: c.Format,
+		OTLP: OTLP{c.OTLP.Endpoint, c.OTLP.Headers, c.OTLP.CAFile, c.OTLP.CertFile, c.OTLP.KeyFile},
+		Rotation: records.Rotation{
+			Size: sizeOf(c.MaxSize), Age: c.MaxAge.Duration, Files: int(*c.MaxFiles), Compress: c.Compress,
+		},
+	}
+}
+
+// events are those of checked documents.
+func (c *ConnectionLogConfiguration) events() records.EventSettings {
+	s := records.EventSettings{Period: c.Period.Duration}
+	for _, e := range c.Events {
+		s.Events = append(s.Events, records.Event(e))
+	}
+	return s
+}
+
+func connectionLogSettings() []setting {
+	return []setting{
+		{portald, "connectionLog.path", "connection-log", atStart, nil,
+			"write one record for each connection and UDP session to this `FILE`, - for standard error; default: none"},
+		{portald, "connectionLog.format", "connection-log-format", atStart, oneOf(records.FormatNames()...),
+			"`FORMAT` of the records: json, text, logfmt or columns"},
+		{portald, "connectionLog.events", "connection-log-events", live, oneOf(eventNames()...),
+			"`EVENTS` of a connection that are logged, with commas between: start, attempt (each dial), periodic (of those " +
+				"that are open for long), end"},
+		{portald, "connectionLog.period", "connection-log-period", live, atLeast(time.Second),
+			"`TIME` between two records of a connection that is open for long, with the event periodic"},
+		{portald, "connectionLog.maxSize", "connection-log-max-size", atStart, optional(size),
+			"`SIZE` at which the file is renamed and a new one begun, such as 100Mi; default: none, others may rename it"},
+		{portald, "connectionLog.maxAge", "connection-log-max-age", atStart, notNegative,
+			"`TIME` after which the file is renamed and a new one begun; 0: never"},
+		{portald, "connectionLog.maxFiles", "connection-log-max-files", atStart, notNegative,
+			"`NUMBER` of renamed files that are kept; 0: all"},
+		{portald, "connectionLog.compress", "connection-log-compress", atStart, nil, "compress renamed files with gzip"},
+		{portald, "connectionLog.otlp.endpoint", "connection-log-otlp-endpoint", atStart, optional(httpURL),
+			"export the records to this OpenTelemetry collector, by OTLP over HTTP at `URL`, such as " +
+				"https://collector:4318; default: that of OTEL_EXPORTER_OTLP_ENDPOINT, if it is set"},
+		{portald, "connectionLog.otlp.headers", "connection-log-otlp-headers", atStart, header,
+			"`HEADERS` of these requests, each NAME=VALUE, with commas between; OTEL_EXPORTER_OTLP_HEADERS keeps secrets " +
+				"out of the configuration"},
+		{portald, "connectionLog.otlp.caFile", "connection-log-otlp-ca-file", atStart, nil,
+			"`FILE` with the certificates that sign the collector's; default: those of the system"},
+		{portald, "connectionLog.otlp.certFile", "connection-log-otlp-cert-file", atStart, nil,
+			"`FILE` with the certificate to show to the collector"},
+		{portald, "connectionLog.otlp.keyFile", "connection-log-otlp-key-file", atStart, nil, "`FILE` with its key"},
+	}
+}
+
+func eventNames() (out []string) {
+	for _, e := range records.AllEvents() {
+		out = append(out, string(e))
+	}
+	return out
+}
+
+// size is the rule of sizes.
+func size(value any) string {
+	if sizeOf(text(value)) < 1<<20 {
+		return "must be a size of 1Mi or more, such as 100Mi"
+	}
+	return ""
+}
+
+func httpURL(value any) string {
+	u, err := url.Parse(text(value))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "must be a URL, as in https://collector:4318"
+	}
+	return ""
+}
+
+func header(value any) string {
+	if name, _, ok := strings.Cut(text(value), "="); !ok || name == "" {
+		return "must be NAME=VALUE"
+	}
+	return ""
+}
+
+// sizeOf is a size in bytes, 0 if it is none.
+func sizeOf(text string) int64 {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	return q.Value()
+}

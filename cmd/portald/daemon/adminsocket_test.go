@@ -1,0 +1,74 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+// Clients of the socket that say nothing, say it slowly or say too much are cut off, and keep nobody out.
+func TestAdminSocketIsBounded(t *testing.T) {
+	t.Parallel()
+	log, _ := test.NewNullLogger()
+	cfg := &config.Config{AdminSocket: filepath.Join(t.TempDir(), "s")}
+	info := func() adminapi.Info { return adminapi.Info{Node: "here"} }
+	server := newAdminSocket(cfg, adminapi.NewHandler(adminapi.Daemon{Info: info}), log)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	client := adminapi.NewClient(cfg.AdminSocket)
+	asked := func() error { _, err := client.Info(t.Context()); return err }
+	for begin := time.Now(); asked() != nil; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal(asked())
+		}
+	}
+	open := func(first string) net.Conn {
+		c, err := net.Dial("unix", cfg.AdminSocket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, first) // the server may have had enough
+		return c
+	}
+	for i := range 300 {
+		open([]string{"", "GET /v1/in", "POST /v1/cut HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"}[i%3])
+		if i%50 == 0 {
+			if err := asked(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	large := open(fmt.Sprintf("GET /v1/info HTTP/1.1\r\nHost: x\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 64<<10)))
+	_ = large.SetDeadline(time.Now().Add(20 * time.Second))
+	if answer, _ := io.ReadAll(large); !strings.HasPrefix(string(answer), "HTTP/1.1 431") {
+		t.Errorf("a large header: %.60s", answer)
+	}
+	slow := open("GET /v1/info HTTP/1.1\r\nHost:")
+	_ = slow.SetDeadline(time.Now().Add(20 * time.Second))
+	if answer, err := io.ReadAll(slow); err != nil || strings.Contains(string(answer), "200") {
+		t.Errorf("a slow header: %.60s, %v", answer, err)
+	}
+	if err := asked(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/service"
+)
+
+// drain implements adminapi.Daemon.Drain.
+func (i *inventory) drain(shown *adminapi.Endpoint, force bool) error {
+	p, e, err := i.find(shown)
+	if err != nil {
+		return err
+	}
+	if p.Mode.Or(i.mode) == service.ModeKernel {
+		return errors.New("the kernel carries this Service, and portald cannot keep its connections away from one " +
+			"endpoint: annotate the Service with portald.io/mode=userspace first")
+	}
+	if err := i.listeners.Endpoints().Drain(p.Name, e, force); errors.Is(err, balance.ErrLast) {
+		return fmt.Errorf("%w: with force it is drained, and its clients are refused", err)
+	}
+	i.logDrain(shown).Warn("The endpoint is drained: new connections of this node go to others, until it is undrained " +
+		"or portald ends")
+	return nil
+}
+
+// undrain implements adminapi.Daemon.Undrain.
+func (i *inventory) undrain(shown *adminapi.Endpoint) error {
+	p, e, err := i.find(shown)
+	if err != nil {
+		return err
+	}
+	if !i.listeners.Endpoints().Undrain(p.Name, e.Addr) {
+		return errors.New("it is not drained")
+	}
+	i.logDrain(shown).Info("The endpoint is not drained any more")
+	return nil
+}
+
+func (i *inventory) logDrain(e *adminapi.Endpoint) *logrus.Entry {
+	return i.log.WithFields(logrus.Fields{"service": e.Service, "endpoint": e.Address.String(), "pod": e.Pod})
+}
+
+// find returns the endpoint that was shown.
+func (i *inventory) find(shown *adminapi.Endpoint) (*service.Port, service.Endpoint, error) {
+	for _, p := range i.store.Ports() {
+		if p.Name.Label() != shown.Service || p.Name.Protocol.String() != shown.Protocol {
+			continue
+		}
+		for _, e := range p.Endpoints {
+			if e.Addr == shown.Address {
+				return p, e, nil
+			}
+		}
+	}
+	return nil, service.Endpoint{}, errors.New("it is not an endpoint of the Service any more")
+}

@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// inventory shows service ports and endpoints as this node serves them. It asks those that know when it is asked: none
+// of them waits for the host, so that it answers also while rules cannot be written.
+type inventory struct {
+	store     *service.Store
+	mode      service.Mode // of service ports that set none
+	held      func(service.Frontend) *portal.Portal
+	listeners *userspace.Carrier
+	totals    func(service.PortName) admin.Totals
+	openBytes func() map[service.PortName]splice.Bytes
+	problems  *problems
+	log       logrus.FieldLogger
+}
+
+// wanted returns the service ports whose names are wanted, in the order of names.
+func (i *inventory) wanted(name func(string) bool) []*service.Port {
+	ports := slices.DeleteFunc(i.store.Ports(), func(p *service.Port) bool { return !name(p.Name.Label()) })
+	slices.SortFunc(ports, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
+	return ports
+}
+
+// services implements adminapi.Daemon.Services.
+func (i *inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminapi.Service] {
+	return func(yield func(*adminapi.Service) bool) {
+		open := map[service.PortName]int{}
+		i.listeners.Active(func(name service.PortName, live int) { open[name] = live })
+		bytes := i.openBytes()
+		for _, p := range i.wanted(name) {
+			s := i.service(p, open[p.Name])
+			s.BytesUp += uint64(bytes[p.Name].FromClient)
+			s.BytesDown += uint64(bytes[p.Name].FromEndpoint)
+			if ctx.Err() != nil || !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func (i *inventory) service(p *service.Port, open int) *adminapi.Service {
+	totals := i.totals(p.Name)
+	s := &adminapi.Service{
+		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.mode).String(), ModeFrom: "annotation",
+		Frontends: []adminapi.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
+		Ended: totals.Ended, Failed: totals.Failed, BytesUp: totals.FromClient, BytesDown: totals.FromEndpoint,
+		Problem: i.problems.of(p),
+	}
+	if p.Mode == service.ModeDefault {
+		s.ModeFrom = "default"
+	}
+	byKind := func(a, b service.Exposure) int { return cmp.Compare(a.Kind, b.Kind) }
+	for _, x := range slices.SortedStableFunc(slices.Values(p.Exposures), byKind) {
+		s.Frontends = append(s.Frontends, i.frontend(p.Name, x))
+	}
+	return s
+}
+
+func (i *inventory) usable(p *service.Port) (n int) {
+	drained := i.drained(p)
+	for at, use := range p.Uses() {
+		if use == service.Used && !slices.Contains(drained, p.Endpoints[at].Addr) {
+			n++
+		}
+	}
+	return n
+}
+
+// frontend shows a frontend that a service port claims.
+func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminapi.Frontend {
+	f := adminapi.Frontend{Address: x.Frontend.Addr, Kind: x.Kind.String()}
+	held := i.held(x.Frontend)
+	switch {
+	case held == nil:
+		f.Target = "none"
+		return f
+	case held.Owner != owner:
+		f.Holder = held.Owner.Label()
+	}
+	switch to := held.Target.(type) {
+	case portal.Redirect:
+		f.Target, f.Port = "redirect", to.Port
+	case portal.Reject:
+		f.Target = "reject"
+	case portal.Drop:
+		f.Target = "drop"
+	default:
+		f.Target = "spread"
+	}
+	return f
+}
+
+// endpoints implements adminapi.Daemon.Endpoints.
+func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminapi.Endpoint] {
+	return func(yield func(*adminapi.Endpoint) bool) {
+		for _, p := range i.wanted(name) {
+			for _, e := range i.endpointsOf(p) {
+				if ctx.Err() != nil || !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// endpointsOf returns the endpoints of a service port, and then those that are no longer its own and still have
+// connections.
+func (i *inventory) endpointsOf(p *service.Port) (out []*adminapi.Endpoint) {
+	known := map[netip.AddrPort]balance.Statistics{}
+	for _, s := range i.listeners.Endpoints().Statistics(p.Name, 0.5, 0.99) {
+		known[s.Address] = s
+	}
+	drained := i.drained(p)
+	show := func(e service.Endpoint, state string) {
+		one := &adminapi.Endpoint{
+			Service: p.Name.Label(), Protocol: p.Name.Protocol.String(), Address: e.Addr, Pod: e.Pod, Node: e.Node,
+			Zone: e.Zone, State: state,
+		}
+		addStatistics(one, known[e.Addr])
+		delete(known, e.Addr)
+		out = append(out, one)
+	}
+	for at, use := range p.Uses() {
+		e, state := p.Endpoints[at], string(use)
+		if use == service.Used && slices.Contains(drained, e.Addr) {
+			state = adminapi.Drained
+		}
+		show(e, state)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(known), netip.AddrPort.Compare) {
+		if known[at].Open > 0 {
+			show(service.Endpoint{Addr: at}, adminapi.Removed)
+		}
+	}
+	return out
+}
+
+// drained returns the endpoints of a service port that get no new connections. The kernel drains none.
+func (i *inventory) drained(p *service.Port) []netip.AddrPort {
+	if p.Mode.Or(i.mode) == service.ModeKernel {
+		return nil
+	}
+	return i.listeners.Endpoints().Drained(p.Name)
+}
+
+func addStatistics(e *adminapi.Endpoint, s balance.Statistics) {
+	e.Open, e.Dials, e.Failures = s.Open, s.Dials, s.Failures
+	at := func(times []time.Duration, i int) *float64 {
+		if times == nil {
+			return nil
+		}
+		ms := milliseconds(times[i])
+		return &ms
+	}
+	e.DialP50ms, e.DialP99ms = at(s.Dial, 0), at(s.Dial, 1)
+	e.FirstByteP50ms, e.FirstByteP99ms = at(s.FirstByte, 0), at(s.FirstByte, 1)
+	if s.LastError != nil {
+		e.LastError, e.LastErrorAt = s.LastError.Error(), &s.LastFailure
+	}
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"iter"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/kernel/flows"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// kernelFlows makes records of connections that the kernel carries.
+type kernelFlows struct {
+	*stage
+	recorder *flows.Recorder
+	log      logrus.FieldLogger
+}
+
+// newKernelFlows returns kernelFlows; whoIs may be nil.
+func newKernelFlows(
+	cfg *config.Config, h *host, core *splice.Core, to *telemetry, whoIs whoIs, log logrus.FieldLogger,
+) *kernelFlows {
+	lost, ipvs := &lostFlows{to: to, log: log}, cfg.Writer == writers.IPVS
+	to.metrics.WatchKernelRecords(lost.n.Load)
+	recorder := flows.New(flows.Options{
+		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.addresses.Contains, WhoIs: whoIs, NextID: core.NextID,
+		Listener: func(at netip.AddrPort) bool {
+			return cfg.ProxyPorts.First <= at.Port() && at.Port() <= cfg.ProxyPorts.Last && h.addresses.Contains(at.Addr())
+		},
+		Observe: to.kernelRecord, Lost: lost.add, Log: log,
+		Account:  func() (func(), bool) { return accountFlows(log) },
+		Timeouts: func() flows.Timeouts { return flowTimeouts(log) }, List: listFlows(ipvs),
+		Open: openFlowEvents(ipvs),
+	})
+	return &kernelFlows{newStage(recorder.Run), recorder, log}
+}
+
+// lostFlows counts the ends of flows that were lost, tells followers of records, and logs it once a period.
+type lostFlows struct {
+	to   *telemetry
+	log  logrus.FieldLogger
+	n    atomic.Uint64
+	said uint64
+	next time.Time
+}
+
+// lostPeriod is the time between two log lines about lost events.
+const lostPeriod = time.Minute
+
+// add implements flows.Options.Lost.
+func (l *lostFlows) add(events uint64) {
+	l.to.stream.Lost(events)
+	n := l.n.Add(events)
+	if now := time.Now(); now.After(l.next) {
+		l.log.Warnf("%d ends of connections came faster than they are recorded, and have no record; see "+
+			"portald_kernel_records_lost_total, and record failures only (kernelRecords)", n-l.said)
+		l.said, l.next = n, now.Add(lostPeriod)
+	}
+}
+
+// connections implements adminapi.Daemon.Kernel.
+func (k *kernelFlows) connections(ctx context.Context) iter.Seq[*adminapi.Connection] {
+	return func(yield func(*adminapi.Connection) bool) {
+		names := labels{}
+		var c adminapi.Connection
+		for live, err := range k.recorder.Open(ctx) {
+			if err != nil {
+				k.log.WithError(err).Warn("A list of connections is without those that the kernel carries")
+				return
+			}
+			show(&c, live, names)
+			if c.CarriedBy = string(splice.Kernel); !yield(&c) {
+				return
+			}
+		}
+	}
+}

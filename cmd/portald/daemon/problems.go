@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/dataplane"
+	"github.com/portald/portald/proxy/service"
+)
+
+// problems is why service ports, or frontends of them, are not served as they ask to be. The reconcile loop tells, and
+// any goroutine asks.
+type problems struct {
+	mu        sync.Mutex // guards what follows
+	ports     map[service.PortName]string
+	frontends map[service.Frontend]failedFrontend // that the host does not give
+}
+
+type failedFrontend struct {
+	owner service.PortName
+	why   string
+}
+
+func newProblems() *problems {
+	return &problems{ports: map[service.PortName]string{}, frontends: map[service.Frontend]failedFrontend{}}
+}
+
+// setAside notes what dataplane.Options.Aside reports.
+func (p *problems) setAside(n dataplane.News) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.Err == nil {
+		delete(p.ports, n.Name)
+	} else {
+		p.ports[n.Name] = fmt.Sprintf("%s: %v", n.Reason, n.Err)
+	}
+}
+
+// failed notes what writers.Deps.FailedPortal reports, and returns how many frontends are not served.
+func (p *problems) failed(f portal.Portal, err error) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		delete(p.frontends, f.Frontend)
+	} else {
+		p.frontends[f.Frontend] = failedFrontend{f.Owner, err.Error()}
+	}
+	return len(p.frontends)
+}
+
+// of returns those of a service port, empty if there is none.
+func (p *problems) of(port *service.Port) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	if why := p.ports[port.Name]; why != "" {
+		all = append(all, why)
+	}
+	return strings.Join(append(all, p.failedFrontends(port)...), "; ")
+}
+
+// ofFrontends returns why frontends of a service port are not served.
+func (p *problems) ofFrontends(port *service.Port) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failedFrontends(port)
+}
+
+func (p *problems) failedFrontends(port *service.Port) (all []string) {
+	for _, x := range port.Exposures {
+		if f, failed := p.frontends[x.Frontend]; failed && f.owner == port.Name {
+			all = append(all, fmt.Sprintf("%s: %s", x.Frontend, f.why))
+		}
+	}
+	return all
+}

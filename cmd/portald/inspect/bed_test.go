@@ -1,0 +1,189 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/records"
+)
+
+// bed is a daemon that answers with fixed rows at a socket of its own.
+type bed struct {
+	testing.TB
+	socket string
+
+	connections []adminapi.Connection
+	services    []adminapi.Service
+	endpoints   []adminapi.Endpoint
+	stream      *records.Stream
+	cut         []uint64
+	drained     string // what was, with +, and was undone, with -
+	refuse      error  // a drain without force
+	level       string
+
+	stop func() // ends the daemon
+}
+
+func newBed(t testing.TB) *bed {
+	if runtime.GOOS == "windows" {
+		t.Skip("this is shown over a Unix socket; the pipe of Windows has a test of its own")
+	}
+	dir, err := os.MkdirTemp("", "inspect") // the path of a socket is short
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	b := &bed{TB: t, socket: filepath.Join(dir, "admin.sock"), level: "info", stream: records.NewStream(64)}
+	l, err := adminapi.Listen(t.Context(), b.socket)
+	check(t, err)
+	server := &http.Server{Handler: adminapi.NewHandler(adminapi.Daemon{
+		Info: func() adminapi.Info { return adminapi.Info{LogLevel: b.level} },
+		Connections: func(context.Context) iter.Seq[*adminapi.Connection] {
+			return chosen(b.connections, func(*adminapi.Connection) bool { return true })
+		},
+		Services: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminapi.Service] {
+			return chosen(b.services, func(s *adminapi.Service) bool { return wanted(s.Name) })
+		},
+		Endpoints: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminapi.Endpoint] {
+			return chosen(b.endpoints, func(e *adminapi.Endpoint) bool { return wanted(e.Service) })
+		},
+		Drain: func(e *adminapi.Endpoint, force bool) error {
+			if b.refuse != nil && !force {
+				return b.refuse
+			}
+			b.drained += "+" + e.Address.String() + " "
+			return nil
+		},
+		Undrain: func(e *adminapi.Endpoint) error { b.drained += "-" + e.Address.String() + " "; return nil },
+		AddTCP:  func(context.Context, []adminapi.Connection) {},
+		Records: b.stream,
+		Cut: func(id uint64) bool {
+			open := slices.ContainsFunc(b.connections, func(c adminapi.Connection) bool { return c.ID == id })
+			b.cut = append(b.cut, id)
+			return open
+		},
+		SetLogLevel: func(level string) error { b.level = level; return nil },
+	})}
+	go server.Serve(l)
+	b.stop = func() { server.Close() }
+	t.Cleanup(b.stop)
+	return b
+}
+
+func chosen[T any](all []T, wanted func(*T) bool) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range all {
+			if wanted(&all[i]) && !yield(&all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// result is what a command did.
+type result struct {
+	out, errOut string
+	err         error
+}
+
+func (r result) code() int {
+	if r.err == nil {
+		return 0
+	}
+	if e, ok := r.err.(interface{ CommandExitCode() int }); ok {
+		return e.CommandExitCode()
+	}
+	return 1
+}
+
+// run runs a command line of portald, with the bed's socket.
+func (b *bed) run(line ...string) result {
+	return run(b.Context(), "", append(line, "--socket", b.socket)...)
+}
+
+// golden compares what a command line prints with a file. UPDATE_GOLDEN=1 writes it anew.
+func (b *bed) golden(name, line string) {
+	b.Helper()
+	got := b.run(strings.Fields(line)...)
+	if got.err != nil {
+		b.Errorf("%s: %v", line, got.err)
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		check(b.TB, os.WriteFile(path, []byte(got.out), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	check(b.TB, err)
+	if d := cmp.Diff(string(want), got.out); d != "" {
+		b.Errorf("%s is not %s (-want +got)\n%s", line, path, d)
+	}
+}
+
+// newRoot is portald with these commands alone.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{Use: "portald", SilenceErrors: true, SilenceUsage: true}
+	for _, group := range []string{GroupLook, GroupChange} {
+		root.AddGroup(&cobra.Group{ID: group})
+	}
+	root.AddCommand(Commands()...)
+	return root
+}
+
+// lockedBuffer is what a command prints while it runs. Whoever holds the lock is a reader who does not read.
+type lockedBuffer struct {
+	sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.Lock()
+	defer b.Unlock()
+	return b.text.String()
+}
+
+func run(ctx context.Context, in string, line ...string) result {
+	root := newRoot()
+	var out, errOut bytes.Buffer
+	root.SetIn(strings.NewReader(in))
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	root.SetArgs(line)
+	err := root.ExecuteContext(ctx)
+	return result{out.String(), errOut.String(), err}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func addr(s string) netip.AddrPort {
+	if s == "" {
+		return netip.AddrPort{}
+	}
+	return netip.MustParseAddrPort(s)
+}
+
+// ago is a moment in the past; tests have a second until the age that is printed changes.
+func ago(d time.Duration) time.Time { return time.Now().Add(-d - 300*time.Millisecond) }

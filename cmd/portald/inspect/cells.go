@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// none stands for what there is not.
+const none = "-"
+
+// appendText writes text that anybody may have written, so that it does nothing to a terminal: what is not printable is
+// escaped.
+func appendText(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, none...)
+	}
+	if isASCII(s) {
+		return append(b, s...)
+	}
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !isEncoded(s[i:]):
+			b = append(b, `\x`...)
+			b = append(b, "0123456789abcdef"[s[i]>>4], "0123456789abcdef"[s[i]&15])
+		case unicode.IsPrint(r):
+			b = utf8.AppendRune(b, r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b = append(b, quoted[1:len(quoted)-1]...)
+		}
+	}
+	return b
+}
+
+// isASCII tells whether s has printable characters of ASCII alone, as almost all texts.
+func isASCII[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// printable is text as appendText writes it.
+func printable(s string) string {
+	if s == "" {
+		return ""
+	}
+	return string(appendText(nil, s))
+}
+
+// isEncoded tells whether s begins with a rune, and not with a byte that is none.
+func isEncoded(s string) bool {
+	_, size := utf8.DecodeRuneInString(s)
+	return size > 1
+}
+
+func appendAddress(b []byte, a netip.AddrPort) []byte {
+	if !a.IsValid() {
+		return append(b, none...)
+	}
+	return a.AppendTo(b)
+}
+
+// appendAge writes the time since a moment as kubectl does: 5m3s, 3h, 2d.
+func appendAge(b []byte, now, since time.Time) []byte {
+	if since.IsZero() {
+		return append(b, none...)
+	}
+	return appendDuration(b, now.Sub(since))
+}
+
+// appendDuration is duration.HumanDuration, faster for what most connections last.
+func appendDuration(b []byte, d time.Duration) []byte {
+	seconds := int64(d / time.Second)
+	switch {
+	case d >= 0 && d < 2*time.Minute:
+		return append(strconv.AppendInt(b, seconds, 10), 's')
+	case d < 10*time.Minute && d > 0 && seconds%60 != 0:
+		b = append(strconv.AppendInt(b, seconds/60, 10), 'm')
+		return append(strconv.AppendInt(b, seconds%60, 10), 's')
+	case d < 3*time.Hour && d > 0:
+		return append(strconv.AppendInt(b, seconds/60, 10), 'm')
+	}
+	return append(b, duration.HumanDuration(d)...)
+}
+
+// appendSize writes bytes with two significant digits or more, in powers of 1000: 999B, 1.2kB, 45kB.
+func appendSize[T int64 | uint64](b []byte, n T) []byte {
+	if n < 1000 {
+		return append(strconv.AppendInt(b, int64(n), 10), 'B')
+	}
+	v, unit := float64(n), -1
+	for v >= 999.5 && unit < len("kMGTPE")-1 {
+		v /= 1000
+		unit++
+	}
+	return append(appendShort(b, v), "kMGTPE"[unit], 'B')
+}
+
+// appendMillis writes milliseconds: 0.04ms, 0.4ms, 12ms, 1.2s.
+func appendMillis(b []byte, ms float64) []byte {
+	switch {
+	case ms < 0.095:
+		return append(strconv.AppendFloat(b, ms, 'f', 2, 64), "ms"...)
+	case ms < 999.5:
+		return append(appendShort(b, ms), "ms"...)
+	}
+	return append(appendShort(b, ms/1000), 's')
+}
+
+// appendShort writes v with one decimal below 10 and with none above.
+func appendShort(b []byte, v float64) []byte {
+	if v < 9.95 {
+		return strconv.AppendFloat(b, v, 'f', 1, 64)
+	}
+	return strconv.AppendFloat(b, v, 'f', 0, 64)
+}
+
+// appendIfAny writes milliseconds that may not be known.
+func appendIfAny(b []byte, ms *float64) []byte {
+	if ms == nil {
+		return append(b, none...)
+	}
+	return appendMillis(b, *ms)
+}

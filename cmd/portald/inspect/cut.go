@@ -1,0 +1,160 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+func cutCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cut ID... | cut --service NAME [flags]",
+		Short: "Reset open connections, by id or by what they match",
+		Long: `End open connections and UDP sessions of userspace mode by force: both sides get a reset, and the record
+says cut. They are named by their ids, as "portald conns" and "portald tail" print them, or chosen by flags.
+What flags choose is listed first, and cut when that is confirmed at the terminal; --yes confirms it in a
+script.
+
+Connections that the kernel carries are not portald's to cut.
+
+Exit code 4: nothing was open by one of the ids, or nothing matched; what was found is cut nevertheless.`,
+		Example: `  # Cut two connections.
+  portald cut 1041 1043
+
+  # Cut what has been idle for an hour, without a question.
+  portald cut --service shop/cart --idle 1h --yes`,
+		ValidArgsFunction: completeArgs(completeIDs()),
+	}
+	chosen := addSelection(cmd)
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
+	dial := AddSocket(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c := cutter{client: dial.Client(), in: cmd.InOrStdin(), out: cmd.OutOrStdout(), yes: *yes,
+			asks: terminal(cmd.InOrStdin()) != nil}
+		defer c.client.Close()
+		switch {
+		case len(args) > 0 && chosen.any():
+			return usage("cut: name ids, or choose by flags, not both")
+		case len(args) > 0:
+			return Failed(cmd.Context(), c.named(cmd.Context(), args))
+		case !chosen.any():
+			return usage("cut: name the ids of connections, or choose some by flags; see portald conns")
+		}
+		return Failed(cmd.Context(), c.chosen(cmd.Context(), chosen))
+	}
+	return cmd
+}
+
+// cutter cuts connections.
+type cutter struct {
+	client *adminapi.Client
+	in     io.Reader
+	out    io.Writer
+	asks   bool // in is a terminal
+	yes    bool
+}
+
+// named cuts the connections of these ids.
+func (c *cutter) named(ctx context.Context, args []string) error {
+	ids := make([]uint64, 0, len(args))
+	for _, arg := range args {
+		id, err := strconv.ParseUint(arg, 10, 64)
+		if err != nil || id == 0 {
+			return usage("cut %q: must be the id of a connection, as in the column ID of portald conns", arg)
+		}
+		ids = append(ids, id)
+	}
+	return c.cut(ctx, ids)
+}
+
+// chosen cuts what the flags choose, once that is confirmed.
+func (c *cutter) chosen(ctx context.Context, chosen *selection) error {
+	rows, err := c.client.Connections(ctx, chosen.query())
+	if err != nil {
+		return err
+	}
+	rows = slices.DeleteFunc(rows, func(c adminapi.Connection) bool { return c.ID == 0 || c.CarriedBy == "kernel" })
+	if len(rows) == 0 {
+		return nothing("cut: %s", chosen.empty("connections of userspace mode", chosen.filtered()))
+	}
+	if ok, err := c.confirm(rows); !ok {
+		return err
+	}
+	ids := make([]uint64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return c.cut(ctx, ids)
+}
+
+// shown is how many connections a question shows.
+const shown = 10
+
+// confirm asks whether to cut what was chosen.
+func (c *cutter) confirm(rows []adminapi.Connection) (bool, error) {
+	if c.yes {
+		return true, nil
+	}
+	if !c.asks {
+		return false, usage("cut: %d connections match; --yes cuts them", len(rows))
+	}
+	t := newTable(connColumns(time.Now()), false)
+	for i := range rows[:min(shown, len(rows))] {
+		t.add(&rows[i])
+	}
+	if err := t.flush(c.out, true); err != nil {
+		return false, err
+	}
+	if more := len(rows) - shown; more > 0 {
+		fmt.Fprintf(c.out, "... and %d more\n", more)
+	}
+	fmt.Fprintf(c.out, "Cut %s? [y/N] ", counted(len(rows), "connection"))
+	answer, err := bufio.NewReader(c.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
+// batch is how many ids one request has, which is bounded.
+const batch = 10_000
+
+func (c *cutter) cut(ctx context.Context, ids []uint64) error {
+	done, missing := 0, []string{}
+	for some := range slices.Chunk(ids, batch) {
+		answer, err := c.client.Cut(ctx, some...)
+		if err != nil {
+			return err
+		}
+		done += len(answer.Cut)
+		for _, id := range answer.Missing {
+			missing = append(missing, strconv.FormatUint(id, 10))
+		}
+	}
+	if done > 0 {
+		fmt.Fprintf(c.out, "Cut %s\n", counted(done, "connection"))
+	}
+	if len(missing) > 0 {
+		return nothing("cut %s: no connection of userspace mode is open by that id", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// counted writes a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprint(n, " ", thing)
+}

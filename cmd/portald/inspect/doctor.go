@@ -1,0 +1,145 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/platform/doctor"
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+func doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Find what is wrong with this node: rules, settings, limits, routes, ports",
+		Long: `Find what is wrong with this node: rules of others before portald's, leftovers of other service proxies and
+modes, settings of the kernel, the conntrack table, limits that are nearly reached, routes to Services,
+MTUs, ports that others listen at. Each finding has what was seen, why it matters and what to do. It changes
+nothing and takes less than three seconds. A running portald is asked what it serves; without one, and
+without the rights of root, less can be checked, and what could not is said.
+
+The exit code is 0 without errors (warnings are none), 1 with errors, 2 for wrong usage.`,
+		Example: `  # What is wrong.
+  portald doctor
+
+  # Everything that was checked.
+  portald doctor --verbose
+
+  # The names of the checks that found an error, for scripts.
+  portald doctor -o json | jq -r '.findings[] | select(.severity == "error") | .check'`,
+		Args: cobra.NoArgs,
+	}
+	dial, style := AddSocket(cmd), doctor.Style{}
+	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
+	addChoice(cmd, output, "output", "o", "a text for people, or json")
+	cmd.Flags().BoolVarP(&style.Verbose, "verbose", "v", false, "also list what is well")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client := dial.Client()
+		defer client.Close()
+		report := doctor.Examine(doctor.Collect(cmd.Context(), doctorSource(client)))
+		style.Color, style.ASCII = colored(cmd.OutOrStdout()), !unicodeLocale(os.Getenv)
+		return printReport(cmd.OutOrStdout(), report, output.word, style)
+	}
+	return cmd
+}
+
+const outputText = "text"
+
+// printReport prints a report. With findings that are errors it returns an error.
+func printReport(w io.Writer, r *doctor.Report, output string, style doctor.Style) error {
+	print := func() error { return r.Text(w, style) }
+	if output == outputJSON {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		print = func() error { return encoder.Encode(r) }
+	}
+	if err := print(); err != nil {
+		return err
+	}
+	if n := r.Count(doctor.Error); n > 0 {
+		return fmt.Errorf("doctor: errors found: %d", n)
+	}
+	return nil
+}
+
+// unicodeLocale tells whether the locale is one of UTF-8.
+func unicodeLocale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := getenv(name); value != "" {
+			return strings.Contains(strings.ToUpper(strings.ReplaceAll(value, "-", "")), "UTF8")
+		}
+	}
+	return false
+}
+
+// doctorSource asks a running portald what it is and what it serves.
+func doctorSource(client *adminapi.Client) doctor.Source {
+	return doctor.Source{
+		Daemon: func(ctx context.Context) (doctor.Daemon, error) {
+			i, err := client.Info(ctx)
+			return doctor.Daemon{Version: i.Version, Node: i.Node, PID: i.PID, Mode: i.Mode, Writer: i.Writer, Ready: i.Ready,
+				Started: i.Started}, denied(err)
+		},
+		Services: func(ctx context.Context) (doctor.Services, error) {
+			served, err := client.Services(ctx, adminapi.ServiceQuery{})
+			if err != nil {
+				return nil, denied(err)
+			}
+			return servicesForDoctor(ctx, client, served)
+		},
+	}
+}
+
+// modeKernel is the mode of service ports that the kernel carries.
+const modeKernel = "kernel"
+
+// mostAsked bounds the service ports of the kernel whose endpoints are asked for: a few show what packets to them meet.
+const mostAsked = 20
+
+func servicesForDoctor(
+	ctx context.Context, client *adminapi.Client, served []adminapi.Service,
+) (all doctor.Services, err error) {
+	query := adminapi.EndpointQuery{States: []string{"used"}}
+	for _, s := range served {
+		all = append(all, serviceForDoctor(s))
+		if s.Mode == modeKernel && len(query.Services) < mostAsked {
+			query.Services = append(query.Services, s.Name)
+		}
+	}
+	if len(query.Services) == 0 {
+		return all, nil
+	}
+	endpoints, err := client.Endpoints(ctx, query)
+	for _, e := range endpoints {
+		of := func(s doctor.Service) bool { return s.Name == e.Service && s.Protocol == e.Protocol }
+		if i := slices.IndexFunc(all, of); i >= 0 {
+			all[i].Endpoints = append(all[i].Endpoints, e.Address)
+		}
+	}
+	return all, err
+}
+
+// denied translates the error of a client without rights.
+func denied(err error) error {
+	if errors.Is(err, adminapi.ErrPermission) {
+		return fmt.Errorf("%w: %w", doctor.ErrDenied, err)
+	}
+	return err
+}
+
+func serviceForDoctor(s adminapi.Service) doctor.Service {
+	out := doctor.Service{Name: s.Name, Protocol: s.Protocol, Kernel: s.Mode == modeKernel, Problem: s.Problem}
+	for _, fe := range s.Frontends {
+		out.Frontends = append(out.Frontends,
+			doctor.Frontend{Address: fe.Address, Kind: fe.Kind, ProxyPort: fe.Port, Holder: fe.Holder})
+	}
+	return out
+}

@@ -1,0 +1,72 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+func drainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drain ENDPOINT [--service NAME] [--undo]",
+		Short: "Keep new connections of this node away from an endpoint",
+		Long: `Keep new connections of userspace mode on this node away from an endpoint, until --undo or until the daemon
+ends. Open connections go on; "portald conns --endpoint" shows them, and "portald cut" ends them. ENDPOINT
+is address:port, an address, or a pod. Other nodes do not know of it: to take a pod out of a Service
+everywhere, change its labels or its readiness.
+
+The last endpoint that clients have left is refused without --force. Exit code 4: no Service of this node
+has the endpoint. Exit code 1: it is refused for a Service.`,
+		Example: `  # No more new connections to a pod that misbehaves, then cut those that are open.
+  portald drain shop/cart-a
+  portald cut --pod shop/cart-a
+
+  # Use it again.
+  portald drain shop/cart-a --undo`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeOne(completeDrainable()),
+	}
+	asked := adminapi.Drain{}
+	f := cmd.Flags()
+	f.StringVar(&asked.Service, "service", "", "of this Service alone, `[NAMESPACE/]NAME[:PORT]`; default: of all")
+	undo := f.Bool("undo", false, "use the endpoint again")
+	f.BoolVar(&asked.Force, "force", false, "also if it is the last one that clients have")
+	complete(cmd, "service", completeServices())
+	dial := AddSocket(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asked.Endpoint = args[0]
+		client := dial.Client()
+		defer client.Close()
+		change, done := client.Drain, "drained"
+		if *undo {
+			change, done = client.Undrain, "not drained any more"
+		}
+		answer, err := change(cmd.Context(), asked)
+		if err != nil {
+			return Failed(cmd.Context(), err)
+		}
+		if *undo && len(answer.Done) > 0 {
+			answer.Refused = nil // where it was not drained nothing was to be undone
+		}
+		return printDrained(cmd.OutOrStdout(), answer, done)
+	}
+	return cmd
+}
+
+// printDrained says what became of the endpoint in each service port; the error says in which it was refused.
+func printDrained(out io.Writer, answer adminapi.DrainAnswer, done string) error {
+	for _, e := range answer.Done {
+		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable(e.Service), e.Protocol, e.Address, done,
+			counted(e.Open, "connection"))
+	}
+	for i, e := range answer.Refused {
+		if i == len(answer.Refused)-1 {
+			return fmt.Errorf("drain %s %s %s: %s", printable(e.Service), e.Protocol, e.Address, printable(e.Why))
+		}
+		fmt.Fprintf(out, "%s %s %s: refused: %s\n", printable(e.Service), e.Protocol, e.Address, printable(e.Why))
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/records"
+)
+
+// ended returns the connections that have ended with one of the outcomes, of the records that the daemon keeps, in the
+// order and number of the query.
+func (s *selection) ended(
+	ctx context.Context, client *adminapi.Client, query adminapi.ConnectionQuery,
+) ([]adminapi.Connection, error) {
+	filter, err := s.recordFilter()
+	if err != nil {
+		return nil, err
+	}
+	rows := []adminapi.Connection{}
+	asked := adminapi.RecordQuery{Filter: *filter, Last: everything}
+	err = client.Records(ctx, asked, func(l *records.Line) error {
+		rows = append(rows, endedConnection(l))
+		return nil
+	}, func(adminapi.Gap) error { return nil }) // there are none in what is past
+	slices.SortFunc(rows, func(a, b adminapi.Connection) int {
+		return cmp.Or(cmp.Compare(query.Sort.Rank(&b), query.Sort.Rank(&a)), cmp.Compare(a.ID, b.ID))
+	})
+	if query.Limit > 0 {
+		rows = rows[:min(query.Limit, len(rows))]
+	}
+	return rows, err
+}
+
+// recordFilter is the selection of records.
+func (s *selection) recordFilter() (*records.Filter, error) {
+	if s.older > 0 || s.idle > 0 || len(s.states) > 0 {
+		return nil, usage("--outcome: is of connections that have ended; omit --older, --idle and --state, " +
+			"or see portald tail --since")
+	}
+	f := &records.Filter{}
+	for key, values := range map[string][]string{
+		"service": s.services, "namespace": s.namespaces(), "pod": s.pods, "endpoint": s.endpoints, "ip": s.ips.text,
+		"port": s.ports.text, "proto": s.protocols, "carried-by": s.carriers, "outcome": s.outcomes,
+	} {
+		for _, value := range values {
+			if err := f.Add(false, key, value, time.Now()); err != nil {
+				return nil, usage("--%w", err)
+			}
+		}
+	}
+	return f, nil
+}
+
+// endedConnection is a record as conns shows it: the outcome is its state.
+func endedConnection(l *records.Line) adminapi.Connection {
+	return adminapi.Connection{
+		ID: l.ID, CarriedBy: string(l.CarriedBy), Service: l.Service, Protocol: l.Protocol, State: string(l.Outcome),
+		Client: l.Client, ClientPod: l.ClientPod, ClientNode: l.ClientNode, OriginalDst: l.OriginalDst,
+		Portal: l.Portal, Proxy: l.Proxy, Endpoint: l.Endpoint, Pod: l.Pod, Node: l.Node,
+		Start: l.Time.Time, LastMoved: l.End(), Attempts: l.Dials(),
+		BytesFromClient: l.BytesFromClient, BytesToEndpoint: orAll(l.BytesToEndpoint, l.BytesFromClient),
+		BytesFromEndpoint: l.BytesFromEndpoint, BytesToClient: orAll(l.BytesToClient, l.BytesFromEndpoint),
+		ClientTCP: endedTCP(l.ClientTCP), EndpointTCP: endedTCP(l.EndpointTCP),
+	}
+}
+
+func orAll(delivered *int64, read int64) int64 {
+	if delivered == nil {
+		return read
+	}
+	return *delivered
+}
+
+func endedTCP(t *records.TCP) *adminapi.TCP {
+	if t == nil {
+		return nil
+	}
+	return &adminapi.TCP{
+		RTTms: t.RTTMS, RTTVarms: t.RTTVarMS, Retransmits: t.Retransmits, Lost: t.Lost, DeliveryRate: t.DeliveryRate,
+	}
+}

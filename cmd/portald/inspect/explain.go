@@ -1,0 +1,144 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/explain"
+)
+
+func explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain WHAT [--from ADDRESS]",
+		Short: "Say what this node does for a Service, an address, a pod or a connection, and why",
+		Long: `Say what this node does with packets, in the order in which they meet it: the frontend and who holds it, the
+mode and why, the rules as the host has them now and rules of other programs that decide before or behind
+them, the endpoints that clients get and why each other one is not used, how the last connections ended, and
+what the kernel tracks. The report ends with a verdict and the command to run next.
+
+WHAT is NAMESPACE/NAME[:PORT] of a Service, pod/NAMESPACE/NAME of an endpoint, an address with a port or
+without, or the id of a connection.
+
+Exit code 4: nothing of that name is known on this node; the nearest names are printed.`,
+		Example: `  # Why does a Service not answer?
+  portald explain shop/cart
+
+  # What becomes of the packets of one client.
+  portald explain shop/cart:http --from 10.244.1.7
+
+  # Why does a pod get no connections?
+  portald explain pod/shop/cart-a
+
+  # What became of a connection, by its id in portald conns or a record.
+  portald explain 1041`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeArgs(completeServices()),
+	}
+	dial := AddSocket(cmd)
+	from := cmd.Flags().String("from", "", "the `ADDRESS` of a client: what it gets")
+	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
+	addChoice(cmd, output, "output", "o", "a text for people, or json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := explain.Parse(args[0], *from); err != nil {
+			return usage("explain %w", err)
+		}
+		client := dial.Client()
+		defer client.Close()
+		return Failed(cmd.Context(), printExplained(cmd, client, args[0], *from, output.word == outputJSON))
+	}
+	return cmd
+}
+
+func printExplained(cmd *cobra.Command, client *adminapi.Client, what, from string, asJSON bool) error {
+	report, err := client.Explain(cmd.Context(), what, from)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if asJSON {
+		var text []byte
+		if text, err = json.MarshalIndent(report, "", "  "); err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", printableJSON(text))
+		}
+	} else {
+		_, err = out.Write(newSheet(out).report(&report))
+	}
+	if err == nil && !report.Known() {
+		return nothing("explain: nothing on this node is known by %s", printable(what))
+	}
+	return err
+}
+
+// sheet is how a report is printed.
+type sheet struct {
+	color bool
+	marks map[explain.Status]string
+}
+
+// newSheet returns that of an output: colours for terminals alone, and marks of the locale's characters.
+func newSheet(out io.Writer) sheet {
+	s := sheet{colored(out), map[explain.Status]string{
+		explain.Fact: " ", explain.Good: "✓", explain.Doubt: "!", explain.Wrong: "✗",
+	}}
+	if !unicodeLocale(os.Getenv) {
+		s.marks[explain.Good], s.marks[explain.Wrong] = "+", "x"
+	}
+	return s
+}
+
+func (s sheet) report(r *explain.Report) (b []byte) {
+	heading := printable(r.What)
+	if r.From != "" {
+		heading += " for " + printable(r.From)
+	}
+	b = append(b, heading+" on "+printable(r.Node)+"\n"...)
+	for _, section := range r.Sections {
+		b = append(b, '\n')
+		b = append(b, printable(section.Title)+"\n"...)
+		for _, line := range section.Lines {
+			b = s.line(b, line)
+		}
+	}
+	b = append(b, '\n')
+	b = s.line(b, r.Verdict)
+	if len(r.Nearest) > 0 {
+		b = append(b, "  Did you mean: "+printable(strings.Join(r.Nearest, ", "))+"\n"...)
+	}
+	if r.Next != "" {
+		b = append(b, "  Next: "+printable(r.Next)+"\n"...)
+	}
+	return b
+}
+
+func (s sheet) line(b []byte, l explain.Line) []byte {
+	mark := s.marks[l.Status]
+	if s.color {
+		b = s.paint(l.Status).append(b, []byte(mark))
+	} else {
+		b = append(b, mark...)
+	}
+	b = append(b, ' ')
+	b = append(b, printable(l.Text)+"\n"...)
+	for _, d := range l.Details {
+		b = append(b, "    "+printable(d)+"\n"...)
+	}
+	return b
+}
+
+func (s sheet) paint(status explain.Status) paint {
+	switch status {
+	case explain.Good:
+		return green
+	case explain.Doubt:
+		return yellow
+	case explain.Wrong:
+		return red
+	}
+	return plain
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// listing is how a command prints a table.
+type listing struct {
+	output    choice
+	sort      choice
+	noHeaders bool
+	watch     bool
+	interval  time.Duration
+
+	color bool // the output is printed in colours
+}
+
+// The outputs of a listing.
+const (
+	outputTable = "table"
+	outputWide  = "wide"
+	outputJSON  = "json"
+)
+
+// addListing gives a command the flags of a listing, which is sorted by the first of these orders if none is asked for.
+func addListing(cmd *cobra.Command, orders ...string) *listing {
+	l := &listing{
+		output: choice{outputTable, []string{outputTable, outputWide, outputJSON}},
+		sort:   choice{orders[0], orders},
+	}
+	addChoice(cmd, &l.output, "output", "o", "what to print: a table, one with all columns, or a JSON list")
+	addChoice(cmd, &l.sort, "sort", "", "sort by this, the largest or oldest first")
+	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "print no line of headers")
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "print it again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&l.interval, "interval", 2*time.Second, "`TIME` between two lists of --watch")
+	return l
+}
+
+// run prints a list once, or with --watch until the context ends. On a terminal each list takes the place of the one
+// before.
+func (l *listing) run(ctx context.Context, out io.Writer, print func(io.Writer) error) error {
+	l.color = colored(out)
+	if !l.watch {
+		return print(out)
+	}
+	if l.interval < 100*time.Millisecond {
+		return usage("--interval %s: must be 100ms or more", l.interval)
+	}
+	tick := time.NewTicker(l.interval)
+	defer tick.Stop()
+	for w := newWatcher(out); ; {
+		err := w.round(print)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// listTable returns an empty table of the columns that the listing has.
+func listTable[T any](l *listing, columns []column[T]) *table[T] {
+	t := newTable(columns, l.output.word == outputWide)
+	t.color = l.color
+	return t
+}
+
+// printTable prints a table; empty is said in place of one without rows, on errOut, so that it is no row of the output.
+func printTable[T any](l *listing, t *table[T], out, errOut io.Writer, empty string) error {
+	if t.rows() > 0 {
+		return t.flush(out, !l.noHeaders)
+	}
+	if l.watch {
+		errOut = out
+	}
+	_, err := fmt.Fprintln(errOut, empty)
+	return err
+}
+
+// printList prints rows as the listing says.
+func printList[T any](l *listing, out, errOut io.Writer, columns []column[T], rows []T, empty string) error {
+	if l.output.word == outputJSON {
+		return printJSON(out, rows)
+	}
+	t := listTable(l, columns)
+	for i := range rows {
+		t.add(&rows[i])
+	}
+	return printTable(l, t, out, errOut, empty)
+}
+
+// printJSON prints rows as a JSON list.
+func printJSON[T any](out io.Writer, rows []T) error {
+	j := newJSONList(out)
+	for i := range rows {
+		row, err := json.Marshal(&rows[i])
+		if err != nil {
+			return fmt.Errorf("encode row %d: %w", i, err)
+		}
+		if err := j.add(row); err != nil {
+			return err
+		}
+	}
+	return j.end()
+}
+
+// jsonList prints a JSON list, a row a line.
+type jsonList struct {
+	out   *bufio.Writer
+	begun bool
+}
+
+func newJSONList(out io.Writer) *jsonList { return &jsonList{out: bufio.NewWriterSize(out, 64<<10)} }
+
+func (j *jsonList) add(row []byte) error {
+	before := "[\n"
+	if j.begun {
+		before = ",\n"
+	}
+	j.begun = true
+	j.out.WriteString(before) // the next write fails too
+	_, err := j.out.Write(printableJSON(row))
+	return err
+}
+
+func (j *jsonList) end() error {
+	if j.begun {
+		j.out.WriteString("\n]\n")
+	} else {
+		j.out.WriteString("[]\n")
+	}
+	return j.out.Flush()
+}

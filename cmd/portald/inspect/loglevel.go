@@ -1,0 +1,33 @@
+package inspect
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func loglevelCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "loglevel [LEVEL]",
+		Short: "Print or set the level of the daemon's own log",
+		Long: `Print the level of the daemon's own log, or set it: error, warn, info, debug or trace. It counts at once,
+until the daemon starts again or its configuration file sets another.`,
+		Example:           `  portald loglevel debug`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeOne(words("error", "warn", "info", "debug", "trace")),
+	}
+	dial := AddSocket(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client := dial.Client()
+		defer client.Close()
+		if len(args) > 0 {
+			return Failed(cmd.Context(), client.SetLogLevel(cmd.Context(), args[0]))
+		}
+		info, err := client.Info(cmd.Context())
+		if err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), info.LogLevel)
+		}
+		return Failed(cmd.Context(), err)
+	}
+	return cmd
+}

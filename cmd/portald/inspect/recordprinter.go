@@ -1,0 +1,94 @@
+package inspect
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/records"
+)
+
+// The outputs of records, beside outputJSON and outputTable.
+const (
+	outputCompact = "compact"
+	outputDict    = "dict"
+)
+
+// recordPrinter prints records as they come.
+type recordPrinter struct {
+	out    *bufio.Writer
+	errOut io.Writer
+	line   []byte
+	append func(b []byte, l *records.Line) []byte // the text of a record; nil: a row of the table
+	table  *table[records.Line]
+	live   bool // print each at once
+
+	headers bool // are to be printed yet
+	printed bool // something was
+}
+
+// newRecordPrinter returns a printer. One of records that are live prints each at once, in a table with columns that
+// grow; else the table is aligned over all of them.
+func newRecordPrinter(output string, headers, live bool, out, errOut io.Writer) *recordPrinter {
+	p := &recordPrinter{out: bufio.NewWriterSize(out, 64<<10), errOut: errOut, live: live, headers: headers}
+	color := colored(out)
+	switch output {
+	case outputTable:
+		p.table = newTable(recordColumns(live), false)
+		p.table.color = color
+	case outputJSON:
+		p.append = appendJSON
+	case outputDict:
+		p.append = appendDict
+	default:
+		p.append = func(b []byte, l *records.Line) []byte { return appendCompact(b, l, color) }
+	}
+	return p
+}
+
+func (p *recordPrinter) print(l *records.Line) error {
+	p.printed = true
+	if p.table != nil {
+		p.table.add(l)
+	} else {
+		p.line = p.append(p.line[:0], l)
+		p.out.Write(p.line) // Flush returns its error
+	}
+	if p.live {
+		return p.flush()
+	}
+	return nil
+}
+
+// gap says that records are missing at this place: the daemon does not wait for one who reads slowly.
+func (p *recordPrinter) gap(g adminapi.Gap) error {
+	if err := p.flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(p.errOut, "%d records are missing here: they came faster than they were read\n", g.Missed)
+	return err
+}
+
+// flush prints what waits.
+func (p *recordPrinter) flush() error {
+	if p.table != nil && p.table.rows() > 0 {
+		if err := p.table.flush(p.out, p.headers); err != nil {
+			return err
+		}
+		p.headers = false
+	}
+	return p.out.Flush()
+}
+
+// recordTime is how times of records are printed, in UTC as in the log.
+const recordTime = "2006-01-02 15:04:05.000"
+
+func appendJSON(b []byte, l *records.Line) []byte {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // a Line is made of texts and finite numbers
+	}
+	return append(append(b, printableJSON(text)...), '\n')
+}

@@ -1,0 +1,99 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/portald/portald/cmd/portald/inspect"
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+type endpointRow = row[adminapi.Endpoint]
+
+// The rates of endpoints.
+const (
+	rateDials = iota
+	rateFailures
+)
+
+// newEndpoints is the page of the endpoints of a service port.
+func newEndpoints(s *screen, of *adminapi.Service) *list[adminapi.Endpoint] {
+	service, protocol := of.Name, of.Protocol
+	return newList(&list[adminapi.Endpoint]{
+		screen: s, title: inspect.Text(service), keys: "Enter connections  d drain  u undrain",
+		columns: endpointColumns(),
+		id:      func(e *adminapi.Endpoint) string { return e.Address.String() },
+		counts:  func(e *adminapi.Endpoint) []uint64 { return []uint64{e.Dials, e.Failures} },
+		ask: func(ctx context.Context, _ wish) (out []adminapi.Endpoint, err error) {
+			all, err := s.client.Endpoints(ctx, adminapi.EndpointQuery{
+				ServiceQuery: adminapi.ServiceQuery{Services: []string{service}}})
+			for _, e := range all { // one without a port name is asked for by the name of all of its ports
+				if e.Service == service && e.Protocol == protocol {
+					out = append(out, e)
+				}
+			}
+			return out, err
+		},
+		open: func(e *adminapi.Endpoint) {
+			s.enter(newConnections(s, ofService(service, protocol).at(e.Address)))
+		},
+		actions: map[rune]func(*adminapi.Endpoint){
+			'd': func(e *adminapi.Endpoint) { s.drain(e, "Drain", s.client.Drain) },
+			'u': func(e *adminapi.Endpoint) { s.drain(e, "Undrain", s.client.Undrain) },
+		},
+	})
+}
+
+func endpointColumns() []column[adminapi.Endpoint] {
+	type r = *endpointRow
+	return []column[adminapi.Endpoint]{
+		{name: "ENDPOINT", text: func(r r) string { return inspect.Address(r.now.Address) }},
+		{name: "POD", text: func(r r) string { return inspect.Text(r.now.Pod) }},
+		{name: "NODE", text: func(r r) string { return inspect.Text(r.now.Node) }},
+		{name: "STATE", text: func(r r) string { return inspect.Text(r.now.State) }, paint: paintEndpoint},
+		number("OPEN", func(e *adminapi.Endpoint) int { return e.Open }),
+		rate[adminapi.Endpoint]("DIALS/S", rateDials, perSecond),
+		rate[adminapi.Endpoint]("FAILED/S", rateFailures, perSecond).
+			painted(func(r r) meaning { return badIf(r.rates[rateFailures] > 0) }),
+		number("FAILED", func(e *adminapi.Endpoint) int { return int(e.Failures) }),
+		millis("DIAL-P50", func(e *adminapi.Endpoint) *float64 { return e.DialP50ms }),
+		millis("DIAL-P99", func(e *adminapi.Endpoint) *float64 { return e.DialP99ms }),
+		millis("FIRST-BYTE-P50", func(e *adminapi.Endpoint) *float64 { return e.FirstByteP50ms }),
+		millis("FIRST-BYTE-P99", func(e *adminapi.Endpoint) *float64 { return e.FirstByteP99ms }),
+		{name: "LAST-ERROR", text: lastError},
+	}
+}
+
+func paintEndpoint(r *endpointRow) meaning {
+	if r.now.State == "used" {
+		return plain
+	}
+	return warn
+}
+
+func lastError(r *endpointRow) string {
+	e := &r.now
+	if e.LastError == "" || e.LastErrorAt == nil {
+		return "-"
+	}
+	return inspect.Text(e.LastError) + ", " + inspect.Age(time.Now(), *e.LastErrorAt) + " ago"
+}
+
+// drain asks, then keeps new connections away from an endpoint in all Services that it serves, or no longer does.
+func (s *screen) drain(
+	e *adminapi.Endpoint, what string, do func(context.Context, adminapi.Drain) (adminapi.DrainAnswer, error),
+) {
+	endpoint := e.Address.String()
+	question := fmt.Sprintf("%s %s (%s) in every Service that it serves?", what, endpoint, inspect.Text(e.Pod))
+	s.confirm(question, func(ctx context.Context) (string, error) {
+		answer, err := do(ctx, adminapi.Drain{Endpoint: endpoint})
+		if err != nil {
+			return "", err
+		}
+		if len(answer.Refused) > 0 {
+			return "", fmt.Errorf("%s of %s: %s", what, answer.Refused[0].Service, answer.Refused[0].Why)
+		}
+		return fmt.Sprintf("%s %s: done in %s", what, endpoint, plural(len(answer.Done), "Service port")), nil
+	})
+}

@@ -1,0 +1,50 @@
+package top
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/portald/portald/cmd/portald/inspect"
+)
+
+// samples are the counts of rows at the last look.
+type samples map[string]sample
+
+type sample struct {
+	at     time.Time
+	counts []uint64
+}
+
+// until returns the rates of counts since the sample, a second. Those of a row that is new are not known, nor that of a
+// count that went back, as after a restart of the daemon.
+func (s sample) until(counts []uint64, at time.Time) []float64 {
+	out := make([]float64, len(counts))
+	for i, now := range counts {
+		took := at.Sub(s.at).Seconds()
+		if s.counts == nil || now < s.counts[i] || took <= 0 {
+			out[i] = -1
+			continue
+		}
+		out[i] = float64(now-s.counts[i]) / took
+	}
+	return out
+}
+
+// perSecond writes a rate of events.
+func perSecond(rate float64) string {
+	switch {
+	case rate < 0:
+		return "-"
+	case rate > 0 && rate < 10:
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rate, 'f', 0, 64)
+}
+
+// bytesPerSecond writes a rate of bytes.
+func bytesPerSecond(rate float64) string {
+	if rate < 0 {
+		return "-"
+	}
+	return inspect.Size(int64(rate)) + "/s"
+}

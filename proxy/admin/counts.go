@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"slices"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// counts are of one service port, or of several.
+type counts struct {
+	endings                  []ending // in the order seen
+	fromClient, fromEndpoint uint64   // bytes
+	dialled, dialFailed      uint64
+}
+
+// ending counts the connections with one kind of portal and one outcome.
+type ending struct {
+	portal  string
+	outcome splice.Outcome
+	n       uint64
+}
+
+func (c *counts) observe(r *splice.Record) {
+	portal := r.Portal.String()
+	if r.Outcome == splice.OutcomeNotPortal {
+		portal = ""
+	}
+	c.ended(portal, r.Outcome, 1)
+	c.fromClient += uint64(max(0, r.BytesFromClient))
+	c.fromEndpoint += uint64(max(0, r.BytesFromEndpoint))
+	for i := range r.Attempts {
+		if a := &r.Attempts[i]; a.Err == "" {
+			c.dialled++
+		} else {
+			c.dialFailed += uint64(max(1, a.Times))
+		}
+	}
+}
+
+func (c *counts) ended(portal string, outcome splice.Outcome, n uint64) {
+	for i := range c.endings {
+		if e := &c.endings[i]; e.outcome == outcome && e.portal == portal {
+			e.n += n
+			return
+		}
+	}
+	c.endings = append(c.endings, ending{portal, outcome, n})
+}
+
+func (c *counts) add(o *counts) {
+	for _, e := range o.endings {
+		c.ended(e.portal, e.outcome, e.n)
+	}
+	c.fromClient += o.fromClient
+	c.fromEndpoint += o.fromEndpoint
+	c.dialled += o.dialled
+	c.dialFailed += o.dialFailed
+}
+
+func (c *counts) clone() *counts {
+	out := *c
+	out.endings = slices.Clone(c.endings)
+	return &out
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// DataPath is what metrics read of the data path at each scrape.
+type DataPath struct {
+	Stats           func() splice.Stats
+	BusiestEndpoint func() int // TCP connections of the endpoint with the most
+	ProxyPorts      int        // how many there are for each protocol
+	ProxyPortsInUse func(service.Protocol) int
+}
+
+// WatchDataPath exports how much the data path has of what it may take, and how long its event loops take for a round.
+// It may be called once.
+func (m *Metrics) WatchDataPath(d DataPath) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	m.registry.MustRegister(dataPathCollector{
+		from: d,
+		dropped: desc("portald_udp_datagrams_dropped_total",
+			"Datagrams that the kernel would not take, for want of room or of a route."),
+		crowded: desc("portald_crowded_dials_total", "Dials that found most of portald's local ports towards an endpoint "+
+			"in use, and had the kernel search for one."),
+		used: desc("portald_resource_used", "How much of a resource is in use.", "resource"),
+		limit: desc("portald_resource_limit",
+			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
+		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from when events had come until all "+
+			"were served: the connections of a loop wait as long for each other."),
+	})
+}
+
+type dataPathCollector struct {
+	from                                  DataPath
+	dropped, crowded, used, limit, rounds *prometheus.Desc
+}
+
+func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.used, c.limit, c.rounds} {
+		to <- d
+	}
+}
+
+func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
+	s := c.from.Stats()
+	to <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(s.UDPDropped))
+	to <- prometheus.MustNewConstMetric(c.crowded, prometheus.CounterValue, float64(s.PortsCrowded))
+	for _, r := range c.resources(&s) {
+		to <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(r.used), r.name)
+		if r.limit > 0 {
+			to <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.limit), r.name)
+		}
+	}
+	to <- roundsMetric(c.rounds, s.Rounds)
+}
+
+// resource is something that connections take, and that there is a limit of, or none (0).
+type resource struct {
+	name        string
+	used, limit int64
+}
+
+func (c dataPathCollector) resources(s *splice.Stats) []resource {
+	ports := int64(c.from.ProxyPorts)
+	return []resource{
+		{"descriptors", s.Descriptors, s.Limits.Descriptors},
+		{"udp_sessions", s.Sessions, s.Limits.Sessions},
+		{"pipe_pages", s.PipePages, s.Limits.PipePages},
+		{"buffers", s.Buffers, s.Limits.Buffers},
+		{"source_ports", int64(c.from.BusiestEndpoint()), s.Limits.SourcePorts},
+		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(service.TCP)), ports},
+		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(service.UDP)), ports},
+	}
+}
+
+func roundsMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {
+	below, n := map[float64]uint64{}, uint64(0)
+	for i, bound := range splice.RoundBounds() {
+		n += r.Counts[i]
+		below[bound.Seconds()] = n
+	}
+	n += r.Counts[len(r.Counts)-1]
+	return prometheus.MustNewConstHistogram(desc, n, r.Sum.Seconds(), below)
+}

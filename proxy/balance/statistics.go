@@ -1,0 +1,61 @@
+package balance
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Statistics are what is known of an endpoint at one moment. Times are those of the last thousand or so; nil: there is
+// none yet.
+type Statistics struct {
+	Address         netip.AddrPort
+	Open            int    // leases
+	Dials           uint64 // that worked or failed, since the endpoint was first picked
+	Failures        uint64 // dials that failed, and connections that the endpoint broke
+	LastFailure     time.Time
+	LastError       error // nil: there was no failure
+	Dial, FirstByte []time.Duration
+}
+
+// Statistics returns those of the endpoints of a service port that were picked, in any order, with the quantiles asked
+// for. Picks of the service port wait for no more than a copy of a list.
+func (all *Endpoints) Statistics(name service.PortName, parts ...float64) []Statistics {
+	var out []Statistics
+	for _, e := range all.picked(name) {
+		out = append(out, e.statistics(parts))
+	}
+	return out
+}
+
+// picked returns the endpoints of a service port that were picked.
+func (all *Endpoints) picked(name service.PortName) (out []*Endpoint) {
+	p := all.find(name)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.endpoints {
+		out = append(out, e)
+	}
+	return out
+}
+
+func (all *Endpoints) find(name service.PortName) *port {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.ports[name]
+}
+
+func (e *Endpoint) statistics(parts []float64) Statistics {
+	s := Statistics{
+		Address: e.addr, Dial: e.dials.quantiles(parts...), FirstByte: e.firstBytes.quantiles(parts...),
+	}
+	e.port.mu.Lock()
+	defer e.port.mu.Unlock()
+	s.Open, s.Dials, s.Failures = e.open, e.dialled.Load()+e.dialsFailed, e.failures
+	s.LastFailure, s.LastError = e.lastFailure, e.lastError
+	return s
+}

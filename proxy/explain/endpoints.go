@@ -1,0 +1,287 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// audience is clients with the same endpoints.
+type audience struct {
+	family  service.IPFamily
+	scope   service.Scope
+	kinds   []service.Kind // of the frontends that they dial
+	clients string         // empty: all
+}
+
+// audiences are those of the frontends that are explained, and of the client that was asked for.
+func (e *explained) audiences() (out []audience) {
+	for _, x := range e.exposures() {
+		for _, a := range e.audiencesOf(x) {
+			i := slices.IndexFunc(out, func(o audience) bool {
+				return o.family == a.family && o.scope == a.scope && o.clients == a.clients
+			})
+			if i < 0 {
+				out = append(out, a)
+			} else if !slices.Contains(out[i].kinds, x.Kind) {
+				out[i].kinds = append(out[i].kinds, x.Kind)
+			}
+		}
+	}
+	return out
+}
+
+// audiencesOf are those of one frontend: with an external Local policy, clients inside the cluster have other endpoints
+// than those outside.
+func (e *explained) audiencesOf(x service.Exposure) []audience {
+	family := service.FamilyOf(x.Frontend.Addr.Addr())
+	a := audience{family: family, scope: e.Port.Scope(x.Kind), kinds: []service.Kind{x.Kind}}
+	if x.Kind == service.ClusterIP || a.scope == service.ClusterScope || e.oneSetForAll(a) {
+		return []audience{a}
+	}
+	inside := a
+	inside.scope, inside.clients = service.ClusterScope, "clients inside the cluster"
+	a.clients = "clients outside the cluster"
+	switch is, known := e.inside(); {
+	case known && is:
+		return []audience{inside}
+	case known:
+		return []audience{a}
+	}
+	return []audience{a, inside}
+}
+
+// oneSetForAll tells whether clients inside the cluster get the endpoints of those outside: IPVS has one set.
+func (e *explained) oneSetForAll(a audience) bool {
+	kernel := e.Port.Mode.Or(e.node.Mode) == service.ModeKernel
+	return kernel && e.node.Writer == "ipvs" && len(e.Port.Usable(a.family, a.scope)) > 0
+}
+
+// title names the clients and the frontends.
+func (a audience) title() string {
+	var kinds []string
+	for _, k := range a.kinds {
+		kinds = append(kinds, k.String())
+	}
+	of := strings.Join(kinds, ", ") + " of " + a.family.String()
+	if a.clients == "" {
+		return of
+	}
+	return a.clients + ", by " + of
+}
+
+// endpoints are which endpoints clients get, and why not the others.
+func (e *explained) endpoints() {
+	all := e.audiences()
+	if e.asked.Pod != "" || e.asked.Endpoint.IsValid() {
+		e.wanted()
+	}
+	for _, a := range all {
+		e.section("Endpoints for " + a.title())
+		e.audience(a)
+	}
+}
+
+// mostLines bounds the endpoints that are listed for an audience.
+const mostLines = 64
+
+func (e *explained) audience(a audience) {
+	used := map[Reason]int{}
+	lines := 0
+	for _, x := range e.Port.Endpoints {
+		why := e.why(a, x)
+		used[why]++
+		if !e.mine(x) {
+			continue
+		}
+		if lines++; lines > mostLines {
+			continue
+		}
+		e.add(why.status(), nil, "%s: %s", endpointText(x), e.because(why, x))
+	}
+	if lines > mostLines {
+		e.add(Fact, nil, "and %d more: portald endpoints %s", lines-mostLines, e.flag())
+	}
+	if e.asked.Pod == "" && !e.asked.Endpoint.IsValid() {
+		e.summary(a, used)
+	}
+}
+
+// mine tells whether an endpoint is the one asked for, or none was.
+func (e *explained) mine(x service.Endpoint) bool {
+	return (e.asked.Pod == "" || x.Pod == e.asked.Pod) && (!e.asked.Endpoint.IsValid() || at(e.asked.Endpoint, x.Addr))
+}
+
+func endpointText(x service.Endpoint) string {
+	text := x.Addr.String()
+	if x.Pod != "" {
+		text += " pod " + x.Pod
+	}
+	if x.Node != "" {
+		text += " on " + x.Node
+	}
+	if x.Zone != "" {
+		text += " in " + x.Zone
+	}
+	return text
+}
+
+// Reason is why an endpoint is used, or not.
+type Reason string
+
+// The reasons.
+const (
+	Used          Reason = "used"
+	UsedDraining  Reason = "used_while_terminating"
+	WrongFamily   Reason = "other_family"
+	NotReady      Reason = "not_ready"
+	Terminating   Reason = "terminating"
+	Gone          Reason = "terminated"
+	OtherNode     Reason = "other_node"
+	NotHinted     Reason = "not_hinted"
+	Drained       Reason = "drained"
+	AffinityLimit Reason = "affinity_limit"
+)
+
+// why returns the reason of an endpoint for an audience, the first that would have to change.
+func (e *explained) why(a audience, x service.Endpoint) Reason {
+	same := func(u service.Endpoint) bool { return u.Addr == x.Addr }
+	usable := slices.ContainsFunc(e.Port.Usable(a.family, a.scope), same)
+	switch {
+	case service.FamilyOf(x.Addr.Addr()) != a.family:
+		return WrongFamily
+	case usable && e.Drained != nil && e.Drained(x.Addr):
+		return Drained
+	case usable && e.leftOut(a, x):
+		return AffinityLimit
+	case usable && x.Terminating:
+		return UsedDraining
+	case usable:
+		return Used
+	case x.Terminating && !x.Serving:
+		return Gone
+	case !x.Ready && !x.Terminating:
+		return NotReady
+	case a.scope == service.NodeScope && !x.Local:
+		return OtherNode
+	case x.Terminating:
+		return Terminating
+	}
+	return NotHinted
+}
+
+// leftOut tells whether the kernel's pool lacks an endpoint that may be used.
+func (e *explained) leftOut(a audience, x service.Endpoint) bool {
+	if e.Applied == nil || e.Port.Affinity == 0 || !e.Applied.Port.Equal(e.Port) {
+		return false
+	}
+	for _, p := range e.Applied.Claims {
+		to, spreads := p.Target.(portal.Spread)
+		if spreads && service.FamilyOf(p.Frontend.Addr.Addr()) == a.family {
+			return !slices.ContainsFunc(to.Pool.Of(a.scope), func(o portal.Endpoint) bool { return o.Addr == x.Addr })
+		}
+	}
+	return false
+}
+
+func (r Reason) status() Status {
+	switch r {
+	case Used:
+		return Good
+	case UsedDraining, NotReady, Drained, AffinityLimit:
+		return Doubt
+	}
+	return Fact
+}
+
+// because says a reason.
+func (e *explained) because(r Reason, x service.Endpoint) string {
+	return map[Reason]string{
+		Used:          "used",
+		UsedDraining:  "used although it terminates: no endpoint is ready",
+		WrongFamily:   "not used: it is of the other IP family",
+		NotReady:      "not used: it is not ready",
+		Terminating:   "not used: it terminates, and others are ready",
+		Gone:          "not used: it terminates, and does not serve any more",
+		OtherNode:     "not used: the traffic policy is Local, and it is on another node",
+		NotHinted:     "not used: topology hints give it to other nodes or zones",
+		Drained:       "not used for new connections: drained by portald drain",
+		AffinityLimit: "not used: affinity by the kernel serves no more endpoints from one node",
+	}[r]
+}
+
+// summary says what clients without an endpoint, or with few, see.
+func (e *explained) summary(a audience, of map[Reason]int) {
+	used := of[Used] + of[UsedDraining]
+	total := len(e.Port.EndpointsOf(a.family))
+	if used > 0 {
+		e.find(Good, "portald conns "+e.flag(), "Clients of %s get %d of its %d endpoints through this node.", e.label(),
+			used, total)
+		if of[Used] == 0 {
+			e.find(Doubt, "kubectl get pods -n "+e.Port.Name.Namespace,
+				"All endpoints of %s that serve are terminating.", e.label())
+		}
+		return
+	}
+	pods := "kubectl get pods -o wide -n " + e.Port.Name.Namespace
+	who := "Clients"
+	if a.clients != "" {
+		who = "Clients" + strings.TrimPrefix(a.clients, "clients")
+	}
+	sentence, next := fmt.Sprintf("%s has no endpoint of %s.", e.label(), a.family), pods
+	switch {
+	case total == 0:
+		next = "kubectl get endpointslices -n " + e.Port.Name.Namespace +
+			" -l kubernetes.io/service-name=" + e.Port.Name.Name
+	case of[Drained] > 0:
+		sentence, next = "The endpoints of "+e.label()+" that could be used are drained.", "portald endpoints "+e.flag()
+	case of[OtherNode] > 0:
+		sentence = fmt.Sprintf("%s of %s get no endpoint through this node: the traffic policy is Local, and none of its %d "+
+			"endpoints here is ready.", who, e.label(), total)
+	default:
+		sentence = fmt.Sprintf("None of the %d endpoints of %s is ready.", total, e.label())
+	}
+	status := Wrong
+	if a.clients != "" && !e.asked.From.IsValid() {
+		status = Doubt // others get one
+	}
+	e.add(status, nil, "no endpoint: %s", e.refusal(a))
+	e.find(status, next, "%s", sentence)
+}
+
+// refusal is what clients without an endpoint see.
+func (e *explained) refusal(a audience) string {
+	usable := e.Port.UsableEndpoints(a.family)
+	if e.Port.Availability(usable, a.kinds[0]) == service.Unavailable {
+		return "clients are refused"
+	}
+	return "packets are dropped, so that clients try another node"
+}
+
+// wanted is the pod or address that was asked for.
+func (e *explained) wanted() {
+	for _, x := range e.Port.Endpoints {
+		if !e.mine(x) {
+			continue
+		}
+		var why Reason
+		for _, a := range e.audiences() {
+			if r := e.why(a, x); why == "" || r == Used {
+				why = r
+			}
+		}
+		status := Good
+		if why != Used {
+			status = Doubt
+		}
+		name := x.Addr.String()
+		if x.Pod != "" {
+			name = "pod " + x.Pod
+		}
+		e.find(status, "portald conns --endpoint "+x.Addr.String(), "As an endpoint of %s, %s is %s.", e.label(), name,
+			e.because(why, x))
+	}
+}

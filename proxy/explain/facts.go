@@ -1,0 +1,101 @@
+package explain
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/platform/netfilter"
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/kernel/flows"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Node is what is known of this node, whatever is asked. Each func may be nil: it is not known then.
+type Node struct {
+	Name   string
+	Mode   service.Mode // of service ports that set none
+	Writer string       // iptables, nftables, ipvs or netsh
+	Policy service.Policy
+
+	Busy error // why the reconcile loop could not be asked; nil: it was
+
+	NodePorts      []netip.Addr // addresses of this host that rules serve NodePorts on
+	NodePortsKnown bool
+
+	// Local tells whether an address is this host's. Inside tells whether a client is inside the cluster, as far as its
+	// address says so.
+	Local  func(netip.Addr) bool
+	Inside func(netip.Addr) (inside, known bool)
+
+	Rules *netfilter.Ruleset // of the host; nil: the system has none
+	Own   netfilter.Own      // which of them are portald's
+}
+
+// Subject is a service port that is explained.
+type Subject struct {
+	Port     *service.Port // as the cluster wants it
+	Applied  *Applied      // nil: nothing of it was applied, or Node.Busy
+	Problems []string      // of its Service
+
+	Shown    portal.Shown // what the host has of it
+	ShownErr error        // why that is not all
+	Shows    bool         // the writer can tell
+
+	Open    [2]int // connections and sessions of userspace mode, by service.IPFamily
+	Bound   func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
+	Drained func(netip.AddrPort) bool
+
+	Records  []*splice.Record // the last, the newest at the end
+	Flows    []flows.Flow     // in the kernel's conntrack table
+	FlowsErr error
+}
+
+// Applied is what became of a service port.
+type Applied struct {
+	Port     *service.Port
+	Mode     service.Mode
+	Claims   []portal.Portal
+	Holders  map[service.Frontend]service.PortName
+	SetAside string // the reason; empty: it is not
+	Err      error
+	Retry    time.Time // zero: when it changes
+}
+
+// portal returns what the service port claims at a frontend; nil: nothing.
+func (a *Applied) portal(f service.Frontend) *portal.Portal {
+	for i := range a.Claims {
+		if a.Claims[i].Frontend == f {
+			return &a.Claims[i]
+		}
+	}
+	return nil
+}
+
+// label is the name of the subject in sentences and commands.
+func (s *Subject) label() string { return s.Port.Name.Label() }
+
+// service is the flag of commands that chooses its Service.
+func (s *Subject) flag() string { return "--service " + s.Port.Name.Service().String() }
+
+// Held are the portals that the host is to have for it, ClusterIPs first.
+func (a *Applied) Held() (out []portal.Portal) {
+	for _, p := range a.Claims {
+		if holder, held := a.Holders[p.Frontend]; held && holder == a.Port.Name {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b portal.Portal) int { return cmp.Compare(a.Kind, b.Kind) })
+	return out
+}
+
+// Dialled tells whether an address that a client dials is a frontend. Local tells the addresses of this host.
+func (s *Subject) Dialled(to netip.AddrPort, proto service.Protocol, local func(netip.Addr) bool) bool {
+	return slices.ContainsFunc(s.Port.Exposures, func(x service.Exposure) bool {
+		at := x.Frontend.Addr
+		node := x.Kind == service.NodePort && at.Port() == to.Port() && local(to.Addr())
+		return proto == x.Frontend.Protocol && (node || at == to)
+	})
+}

@@ -1,0 +1,95 @@
+package explain
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Find returns the service ports that a question is about, in order, and the question with what was found out. Local
+// tells the addresses of this host: NodePorts are served there.
+func Find(q Question, ports []*service.Port, local func(netip.Addr) bool) (Question, []*service.Port) {
+	found := q.match(ports, local)
+	if len(found) == 0 && q.Service.Name != "" && q.kind != "service" {
+		q.Pod = q.Service.String()
+		found = q.match(ports, local)
+	}
+	if len(found) == 0 && q.Address.IsValid() {
+		q.Endpoint = q.Address
+		found = q.match(ports, local)
+	}
+	slices.SortFunc(found, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
+	if len(found) == 0 {
+		q.Pod, q.Endpoint = "", netip.AddrPort{}
+	}
+	return q, found
+}
+
+func (q *Question) match(ports []*service.Port, local func(netip.Addr) bool) (found []*service.Port) {
+	for _, p := range ports {
+		if q.Protocol != 0 && p.Name.Protocol != q.Protocol {
+			continue
+		}
+		switch {
+		case q.exact != service.PortName{}:
+			if p.Name == q.exact {
+				q.dialledAt(p)
+				found = append(found, p)
+			}
+		case q.Endpoint.IsValid():
+			if slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return at(q.Endpoint, e.Addr) }) {
+				found = append(found, p)
+			}
+		case q.Address.IsValid():
+			if q.exposed(p, local) {
+				found = append(found, p)
+			}
+		case q.Pod != "":
+			if slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Pod == q.Pod }) {
+				found = append(found, p)
+			}
+		case q.kind != "pod" && p.Name.Service() == q.Service && (q.Port == "" || q.Port == p.Name.Port || q.number(p)):
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// dialledAt notes the frontend that a connection dialled.
+func (q *Question) dialledAt(p *service.Port) {
+	for _, x := range p.Exposures {
+		if x.Frontend == q.dialled {
+			q.Frontend = &x.Frontend
+		}
+	}
+}
+
+// number tells whether the port was asked for by a port number of the Service.
+func (q *Question) number(p *service.Port) bool {
+	return slices.ContainsFunc(p.Exposures, func(x service.Exposure) bool { return portText(x.Frontend) == q.Port })
+}
+
+// exposed tells whether a service port has the address that was asked for. If it has one frontend there, that is the
+// one asked for.
+func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
+	for _, x := range p.Exposures {
+		f := x.Frontend
+		node := x.Kind == service.NodePort && local != nil && local(q.Address.Addr()) &&
+			service.FamilyOf(f.Addr.Addr()) == service.FamilyOf(q.Address.Addr()) &&
+			f.Addr.Port() == q.Address.Port()
+		if !node && !at(q.Address, f.Addr) {
+			continue
+		}
+		if q.Address.Port() != 0 {
+			q.Frontend = &f
+		}
+		return true
+	}
+	return false
+}
+
+// at tells whether an address is the one asked for; port 0 stands for any.
+func at(asked, is netip.AddrPort) bool {
+	return asked.Addr() == is.Addr() && (asked.Port() == 0 || asked.Port() == is.Port())
+}

@@ -1,0 +1,145 @@
+package explain
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func TestFind(t *testing.T) {
+	s := newScene()
+	other := *s.Port
+	other.Name.Name, other.Exposures, other.Endpoints = "other", nil, nil
+	ports := []*service.Port{&other, s.Port}
+	for ask, want := range map[string]string{
+		"shop/cart":           "shop/cart:http/tcp",
+		"shop/cart:http":      "shop/cart:http/tcp",
+		"shop/cart:80":        "shop/cart:http/tcp",
+		"shop/cart/tcp":       "shop/cart:http/tcp",
+		"service/shop/cart":   "shop/cart:http/tcp",
+		"svc/shop/other":      "shop/other:http/tcp",
+		"10.96.0.10:80":       "shop/cart:http/tcp",
+		"10.96.0.10":          "shop/cart:http/tcp",
+		"10.96.0.10:80/tcp":   "shop/cart:http/tcp",
+		"192.0.2.1:30080":     "shop/cart:http/tcp",
+		"203.0.113.7:80":      "shop/cart:http/tcp",
+		"10.244.1.3:8080":     "shop/cart:http/tcp as 10.244.1.3:8080",
+		"10.244.1.3":          "shop/cart:http/tcp as 10.244.1.3:0",
+		"shop/cart-b":         "shop/cart:http/tcp as shop/cart-b",
+		"pod/shop/cart-b":     "shop/cart:http/tcp as shop/cart-b",
+		"service/shop/cart-b": "", "pod/shop/cart": "", "10.96.0.10:80/udp": "", "10.96.0.10:81": "", "shop/cart:dns": "",
+		"192.0.2.2:30080": "", "shop/none": "",
+	} {
+		q, err := Parse(ask, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, found := Find(q, ports, s.node.Local)
+		got := ""
+		if len(found) == 1 {
+			got = found[0].Name.String()
+		}
+		if q.Pod != "" {
+			got += " as " + q.Pod
+		}
+		if q.Endpoint.IsValid() {
+			got += " as " + q.Endpoint.String()
+		}
+		if got != want {
+			t.Errorf("%s: found %q, want %q", ask, got, want)
+		}
+	}
+	for _, wrong := range []string{"", "cart", "shop/", "/cart", "a/b/c", "10.96.0.300:80", "0"} {
+		if _, err := Parse(wrong, ""); err == nil || !strings.Contains(err.Error(), "must be NAMESPACE/NAME") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	if _, err := Parse("shop/cart", "here"); err == nil || !strings.Contains(err.Error(), "address of a client") {
+		t.Errorf("from here: %v", err)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	s := newScene()
+	far := *s.Port
+	far.Name.Namespace, far.Name.Name, far.Endpoints = "kube-system", "coredns", nil
+	ports := []*service.Port{s.Port, &far}
+	for ask, want := range map[string][]string{
+		"shop/crt":    {"shop/cart"},
+		"store/cart":  {"shop/cart"},
+		"shop/cart-c": {"pod/shop/cart-a", "pod/shop/cart-b", "shop/cart"},
+		"a/zzzzzzzzz": nil,
+		"10.0.0.1:80": nil,
+	} {
+		q, err := Parse(ask, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Nearest(q, ports); !slices.Equal(got, want) {
+			t.Errorf("%s: nearest %q, want %q", ask, got, want)
+		}
+	}
+}
+
+func TestNothingIsKnown(t *testing.T) {
+	s := newScene()
+	s.ask = "shop/none"
+	if r := s.explain(t); r.Known() || r.Verdict.Status != Wrong || r.Next == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A pod is explained by what it is for each service port.
+func TestPod(t *testing.T) {
+	s := newScene()
+	s.ask = "shop/cart-b"
+	if r := s.explain(t); r.Verdict.Text != "As an endpoint of shop/cart:http, pod shop/cart-b is used." ||
+		strings.Contains(text(r), "cart-a") {
+		t.Errorf("%+v\n%s", r.Verdict, text(r))
+	}
+	s.Port.Endpoints[1].Ready = false
+	const unready = "is not used: it is not ready."
+	if r := s.explain(t); r.Verdict.Status != Doubt || !strings.HasSuffix(r.Verdict.Text, unready) {
+		t.Errorf("%+v", r.Verdict)
+	}
+}
+
+// A connection is explained by its Service, for its client, at the frontend that it dialled.
+func TestConnection(t *testing.T) {
+	s := newScene()
+	client := netip.AddrPortFrom(pod, 4000)
+	live := &splice.Live{
+		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, State: splice.StateWaiting, Attempts: 4,
+		Start: now, LastMoved: now,
+	}
+	ended := &splice.Record{
+		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, Start: now,
+		Outcome: splice.OutcomeEndpointReset, Error: "connection reset by peer",
+		ClosedBy: splice.Endpoint, CloseType: splice.Reset,
+		Attempts: []splice.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: "timed out", Times: 1}},
+	}
+	for want, c := range map[string]*Connection{
+		"waits for an endpoint of shop/cart:http: 4 dials so far":         {Live: live},
+		"to shop/cart:http ended as endpoint_reset (connection reset by ": {Record: ended},
+	} {
+		q, err := Parse("5", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, found := Find(q.Of(c), []*service.Port{s.Port}, s.node.Local)
+		if len(found) != 1 || q.From != pod || q.Frontend == nil || q.Frontend.Addr != clusterIP {
+			t.Fatalf("found %v, asked %+v", found, q)
+		}
+		r := Explain(q, s.node, []Subject{s.Subject}, now)
+		if !strings.Contains(r.Verdict.Text, want) || strings.Contains(text(r), "NodePort 30080") {
+			t.Errorf("%+v\n%s", r.Verdict, text(r))
+		}
+		if keep := q.About(s.Port); !keep(ended) || keep(&splice.Record{Service: s.Port.Name}) {
+			t.Error("records of other clients are kept, or its own is not")
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Question is what was asked. One of its parts from Service on is set.
+type Question struct {
+	What string
+	From netip.Addr // the client; invalid: any
+
+	Service  service.Name // and Port of it, empty: all
+	Port     string
+	Protocol service.Protocol // 0: any
+	Address  netip.AddrPort   // a frontend, or an endpoint; without port: any
+	ID       uint64           // a connection
+
+	kind    string           // that was named: service or pod
+	exact   service.PortName // of a connection
+	dialled service.Frontend // by it
+
+	// What the answer found out.
+	Pod        string         // namespace/name: the endpoint asked for
+	Endpoint   netip.AddrPort // the same by address
+	Frontend   *service.Frontend
+	Connection *Connection
+}
+
+// Connection is the connection that was asked for.
+type Connection struct {
+	Live   *splice.Live   // it is open
+	Record *splice.Record // it has ended
+}
+
+// Parse reads a question: NAMESPACE/NAME[:PORT], service/… or pod/… before it, an address with a port or without,
+// either with /tcp or /udp behind it, or the id of a connection. From is an address, or empty.
+func Parse(what, from string) (q Question, err error) {
+	q = Question{What: what}
+	if from != "" {
+		if q.From, err = netip.ParseAddr(from); err != nil {
+			return q, fmt.Errorf("from %q: must be the address of a client", from)
+		}
+		q.From = q.From.Unmap()
+	}
+	rest := what
+	for _, p := range []service.Protocol{service.TCP, service.UDP, service.SCTP} {
+		if cut, ok := strings.CutSuffix(rest, "/"+p.String()); ok {
+			rest, q.Protocol = cut, p
+		}
+	}
+	if q.ID, err = strconv.ParseUint(rest, 10, 64); err == nil && q.ID > 0 {
+		return q, nil
+	}
+	if q.Address, err = netip.ParseAddrPort(rest); err == nil {
+		return q, nil
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(rest, "[]")); err == nil {
+		q.Address = netip.AddrPortFrom(addr.Unmap(), 0)
+		return q, nil
+	}
+	return q.named(rest)
+}
+
+// named reads a name.
+func (q Question) named(text string) (Question, error) {
+	for _, kind := range []string{"service", "svc", "pod"} {
+		if rest, ok := strings.CutPrefix(text, kind+"/"); ok && strings.Contains(rest, "/") {
+			text, q.kind = rest, strings.Replace(kind, "svc", "service", 1)
+		}
+	}
+	namespace, name, ok := strings.Cut(text, "/")
+	name, q.Port, _ = strings.Cut(name, ":")
+	if !ok || namespace == "" || name == "" || strings.Contains(q.Port+name, "/") {
+		return q, fmt.Errorf("%q: must be NAMESPACE/NAME[:PORT] of a Service, pod/NAMESPACE/NAME, an address with or "+
+			"without a port, or the id of a connection", q.What)
+	}
+	q.Service = service.Name{Namespace: namespace, Name: name}
+	return q, nil
+}
+
+// Of is the question about a connection: its service port, frontend and client.
+func (q Question) Of(c *Connection) Question {
+	q.Connection = c
+	name, client, dialled := service.PortName{}, netip.AddrPort{}, netip.AddrPort{}
+	if c.Live != nil {
+		name, client, dialled = c.Live.Service, c.Live.Client, c.Live.OriginalDst
+	} else {
+		name, client, dialled = c.Record.Service, c.Record.Client, c.Record.OriginalDst
+	}
+	q.exact, q.From = name, client.Addr().Unmap()
+	q.dialled = service.Frontend{Addr: dialled, Protocol: name.Protocol}
+	return q
+}
+
+// About returns what keeps the records that concern the question: of a service port, and of the client or pod if one
+// was asked for.
+func (q Question) About(p *service.Port) func(*splice.Record) bool {
+	return func(r *splice.Record) bool {
+		switch {
+		case r.Service != p.Name:
+			return false
+		case q.From.IsValid() && r.Client.Addr().Unmap() != q.From:
+			return false
+		case q.Pod != "":
+			return r.Endpoint.Pod == q.Pod
+		}
+		return !q.Endpoint.IsValid() || at(q.Endpoint, r.Endpoint.Addr)
+	}
+}

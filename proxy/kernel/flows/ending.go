@@ -1,0 +1,85 @@
+package flows
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// ending is how a flow ended, as far as the kernel tells.
+type ending struct {
+	outcome splice.Outcome
+	close   splice.CloseType
+	errno   syscall.Errno
+}
+
+// endOf tells how a flow ended. An entry that had time left was removed by somebody: by the kernel when the endpoint
+// refused a connection, or when the addresses and ports were used again; else by a program, or for want of room.
+func endOf(f *Flow) ending {
+	if f.Protocol == service.UDP {
+		return endOfUDP(f)
+	}
+	answered := f.Status&Answered != 0
+	switch {
+	case f.State == Closed && f.Status&Assured == 0 && onlyResets(f):
+		return ending{splice.OutcomeDialFailed, splice.Reset, syscall.ECONNREFUSED}
+	case f.State == Closed:
+		return ending{splice.OutcomeReset, splice.Reset, syscall.ECONNRESET}
+	case !answered, f.State == SynSent, f.State == SynRecv, f.State == SynSent2:
+		return ending{splice.OutcomeDialFailed, splice.Timeout, syscall.ETIMEDOUT}
+	case f.State == TimeWait, f.State == LastAck:
+		return ending{splice.OutcomeOK, splice.FIN, 0}
+	case f.State == StateUnknown:
+		return ending{splice.OutcomeOK, "", 0}
+	case f.Timeout > 0:
+		return ending{splice.OutcomeCut, "", 0}
+	case f.State == FinWait, f.State == CloseWait:
+		return ending{splice.OutcomeHalfClosed, splice.Timeout, 0}
+	}
+	return ending{splice.OutcomeIdle, splice.Timeout, 0}
+}
+
+func endOfUDP(f *Flow) ending {
+	switch {
+	case f.Status&Answered == 0:
+		return ending{splice.OutcomeUnanswered, splice.Timeout, 0}
+	case f.Timeout > 0:
+		return ending{splice.OutcomeCut, "", 0}
+	}
+	return ending{splice.OutcomeOK, splice.Timeout, 0}
+}
+
+// onlyResets tells whether all that came back were segments without options, as a reset is: a host that accepts sends
+// its maximum segment size first. Without counters the kernel's own judgement has to do: an answer it does not count as
+// one was a reset.
+func onlyResets(f *Flow) bool {
+	if f.Returned.Packets == 0 {
+		return f.Status&Answered == 0
+	}
+	const ipv4, ipv6, tcp = 20, 40, 20 // bytes of headers
+	header := uint64(ipv4 + tcp)
+	if f.To.Addr().Is6() {
+		header = ipv6 + tcp
+	}
+	return f.Returned.Bytes == f.Returned.Packets*header
+}
+
+// Timeouts are how long the kernel keeps an idle entry.
+type Timeouts struct {
+	TCP            [SynSent2 + 1]time.Duration // by State
+	UDP, UDPStream time.Duration               // UDPStream: of flows that are Assured
+}
+
+// idle is how long no packet had come before the entry was removed.
+func (t *Timeouts) idle(f *Flow) time.Duration {
+	whole := t.UDP
+	switch {
+	case f.Protocol == service.TCP && int(f.State) < len(t.TCP):
+		whole = t.TCP[f.State]
+	case f.Status&Assured != 0:
+		whole = t.UDPStream
+	}
+	return max(0, whole-time.Duration(f.Timeout)*time.Second)
+}

@@ -1,0 +1,77 @@
+package flows
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Open lists the connections that the kernel carries now, whether they get records or not, from its conntrack table.
+// Their ID is 0, their state is that of conntrack, or of UDP "open" or "unanswered"; times are zero, and bytes 0, where
+// the kernel does not count. Those that both sides have closed, or one has reset, are left out. Any goroutine may call
+// it.
+func (r *Recorder) Open(ctx context.Context) iter.Seq2[*splice.Live, error] {
+	return func(yield func(*splice.Live, error) bool) {
+		if r.index.empty() {
+			return
+		}
+		l := &lister{Recorder: r, now: time.Now(), timeouts: r.opts.Timeouts()}
+		more := true
+		err := r.opts.List(ctx, func(flow []byte) bool {
+			if live := l.live(flow); live != nil {
+				more = yield(live, nil)
+			}
+			return more
+		})
+		if err != nil && more {
+			yield(nil, fmt.Errorf("list the connections that the kernel carries: %w", err))
+		}
+	}
+}
+
+// lister makes one list.
+type lister struct {
+	*Recorder
+	now      time.Time
+	timeouts Timeouts
+	flow     Flow
+	out      splice.Live
+}
+
+// live returns the connection of a flow, nil if it is to be left out. It is valid until the next call.
+func (l *lister) live(attributes []byte) *splice.Live {
+	f := &l.flow
+	if !f.parse(attributes) || f.State == TimeWait || f.State == Closed || f.State == LastAck {
+		return nil
+	}
+	k, kind, endpoint := l.carried(f)
+	if k == nil {
+		return nil
+	}
+	l.out = splice.Live{
+		Service: k.Name, State: f.state(), Client: f.From, OriginalDst: f.To, Portal: kind, Attempts: 1,
+		Endpoint: endpoint, Proxy: f.Answering, LastMoved: l.now.Add(-l.timeouts.idle(f)),
+		BytesFromClient: int64(f.Sent.Bytes), BytesToEndpoint: int64(f.Sent.Bytes),
+		BytesFromEndpoint: int64(f.Returned.Bytes), BytesToClient: int64(f.Returned.Bytes),
+	}
+	if f.Start != 0 {
+		l.out.Start = time.Unix(0, f.Start)
+	}
+	w := l.whoIs(f.From.Addr())
+	l.out.ClientPod, l.out.ClientNode, l.out.ClientZone = w.Pod, w.Node, w.Zone
+	return &l.out
+}
+
+func (f *Flow) state() splice.ConnState {
+	switch {
+	case f.Protocol == service.TCP:
+		return splice.ConnState(f.State.String())
+	case f.Status&Answered == 0:
+		return "unanswered"
+	}
+	return splice.StateOpen
+}

@@ -1,0 +1,92 @@
+package splice
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Live is an open connection or UDP session at one moment.
+type Live struct {
+	ID          uint64 // the record's
+	Start       time.Time
+	Service     service.PortName
+	State       ConnState
+	LastMoved   time.Time // when bytes last moved, or an endpoint was reached; Start before that
+	Client      netip.AddrPort
+	ClientPod   string // this and the next two as in the record
+	ClientNode  string
+	ClientZone  string
+	OriginalDst netip.AddrPort
+	Portal      service.Kind
+	Logging     service.Logging  // as in the record
+	Attempts    int              // dials so far
+	Proxy       netip.AddrPort   // our own address and port towards the endpoint, zero until one is reached
+	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
+
+	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
+
+	ClientTCP, EndpointTCP TCPInfo // of AskTCPInfo alone
+}
+
+// ConnState is how far a connection or session has come.
+type ConnState string
+
+// The states.
+const (
+	StateDialing    ConnState = "dialing"     // an endpoint is asked
+	StateWaiting    ConnState = "waiting"     // all endpoints have failed, and are dialled again after a pause
+	StateOpen       ConnState = "open"        // bytes are carried both ways
+	StateHalfClosed ConnState = "half_closed" // one side has closed, and bytes of the other are carried
+)
+
+// stage is how far a life has come, and its dials so far. Its owner writes it, and any goroutine reads it.
+type stage struct{ both atomic.Uint32 }
+
+// The stages, which ConnState names. Dials count above them.
+const (
+	dialing uint32 = iota
+	waiting
+	open
+	halfClosed
+
+	oneDial
+)
+
+// enter notes the stage. Most are entered once, and to look costs less than to store.
+func (s *stage) enter(next uint32) {
+	if now := s.both.Load(); now%oneDial != next {
+		s.both.Store(now - now%oneDial + next)
+	}
+}
+
+func (s *stage) dial() { s.both.Add(oneDial) }
+
+func (s *stage) load() (ConnState, int) {
+	now := s.both.Load()
+	names := [...]ConnState{dialing: StateDialing, waiting: StateWaiting, open: StateOpen, halfClosed: StateHalfClosed}
+	return names[now%oneDial], int(now / oneDial)
+}
+
+// live shows a connection or session that is registered, from any goroutine: what else it reads does not change any
+// more.
+func (f *life) live() Live {
+	t := &f.traffic
+	state, dials := f.stage.load()
+	l := Live{
+		ID: f.id, Start: f.startTime(), Service: f.front.name, State: state,
+		LastMoved: f.startTime().Add(f.lastMoved() - f.began), Client: f.client, OriginalDst: f.dst, Portal: f.portal,
+		Attempts: dials, Endpoint: f.reached(), Logging: f.front.present().policy.Logging,
+		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
+		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
+	}
+	if won := f.won.Load(); won != nil {
+		l.Proxy = won.Proxy
+	}
+	if f.who != nil {
+		l.ClientPod, l.ClientNode, l.ClientZone = f.who.Pod, f.who.Node, f.who.Zone
+	}
+	return l
+}

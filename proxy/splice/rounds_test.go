@@ -1,0 +1,46 @@
+package splice
+
+import (
+	"testing"
+	"time"
+)
+
+// A round counts up to the first bound that is not less.
+func TestRoundBounds(t *testing.T) {
+	bounds := RoundBounds()
+	for i, bound := range bounds {
+		for took, at := range map[time.Duration]int{bound - 1: i, bound: i, bound + 1: i + 1} {
+			c := &Core{}
+			c.NewLoopTimes().Add(took)
+			r := c.rounds()
+			if r.Counts[at] != 1 || r.Sum != took {
+				t.Errorf("%v is not counted up to bound %d: %+v", took, at, r)
+			}
+		}
+	}
+	c := &Core{}
+	c.NewLoopTimes().Add(0)
+	c.NewLoopTimes().Add(time.Hour)
+	if r := c.rounds(); r.Counts[0] != 1 || r.Counts[len(bounds)] != 1 || r.Sum != time.Hour {
+		t.Errorf("of two loops: %+v", r)
+	}
+}
+
+func BenchmarkLoopTimes(b *testing.B) {
+	times := (&Core{}).NewLoopTimes()
+	for i := range b.N {
+		times.Add(time.Duration(i % 100_000))
+	}
+}
+
+// Ports that are spared do not count.
+func TestSourcePortLimit(t *testing.T) {
+	spare := []PortSpan{{1, 2}, {900, 1001}, {1500, 1500}, {1999, 3000}}
+	o := Options{SourcePorts: PortSpan{1000, 1999}, SpareSource: spare}
+	if n := o.sourcePorts(); n != 996 {
+		t.Errorf("%d ports, want 996", n)
+	}
+	if n := (&Options{SpareSource: spare}).sourcePorts(); n != 0 {
+		t.Errorf("%d ports where the kernel chooses, want 0", n)
+	}
+}

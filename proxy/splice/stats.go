@@ -1,0 +1,59 @@
+package splice
+
+// Stats are figures of a Core at one moment.
+type Stats struct {
+	Connections  int64  // TCP connections that are open
+	Sessions     int64  // UDP sessions that are open
+	Descriptors  int64  // held, pipes and listeners and all
+	Pipes        int64  // held
+	PipePages    int64  // of memory, that these may fill
+	Buffers      int64  // that hold bytes
+	AcceptErrors uint64 // accepts that failed for a shortage, since the start
+	UDPDropped   uint64 // datagrams the kernel would not take, since the start
+	PortsCrowded uint64 // dials for which PortsError was due, since the start
+	Rounds       Rounds // of all event loops, since the start
+	Limits       Limits
+}
+
+// Limits are how much of each there may be at the most; 0: there is no limit.
+type Limits struct {
+	Descriptors int64
+	Sessions    int64
+	PipePages   int64
+	Buffers     int64
+	SourcePorts int64 // local ports: TCP connections to one endpoint; 0: the kernel chooses
+}
+
+// Stats returns current figures.
+func (c *Core) Stats() Stats {
+	a := c.account
+	return Stats{
+		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
+		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
+		AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),
+	}
+}
+
+func (c *Core) limits() Limits {
+	b := &c.account.budget
+	return Limits{
+		Descriptors: int64(b.Descriptors), Sessions: int64(b.Sessions),
+		PipePages: int64(b.PipePages), Buffers: int64(b.Buffers), SourcePorts: c.opts.sourcePorts(),
+	}
+}
+
+// sourcePorts counts the ports of SourcePorts but for those of SpareSource, which do not overlap.
+func (o *Options) sourcePorts() int64 {
+	all := o.SourcePorts
+	if all.Last == 0 {
+		return 0
+	}
+	n := all.size()
+	for _, s := range o.SpareSource {
+		n -= PortSpan{max(s.First, all.First), min(s.Last, all.Last)}.size()
+	}
+	return n
+}
+
+func (s PortSpan) size() int64 { return max(0, int64(s.Last)-int64(s.First)+1) }
