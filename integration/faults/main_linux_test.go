@@ -1,0 +1,9 @@
+package faults
+
+import (
+	"testing"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }
