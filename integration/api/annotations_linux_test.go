@@ -131,10 +131,17 @@ func connectionLimit(b *apibed.Bed, n *cluster.Namespace) {
 	b.Answers(site.Client, "tcp", address, "a0")
 	var held [2]net.Conn
 	for i := range held {
-		held[i] = open(b, site.Client, address)
-		if _, err := held[i].Read(make([]byte, 1)); err != nil { // it is served
-			b.Fatal(err)
-		}
+		// Who asked before is counted until the proxy has seen both sides end.
+		site.Eventually("a connection within the limit to be served", func() bool {
+			c, err := bed.Dial(apibed.ChangeTimeout, site.Client, "tcp", address)
+			if err != nil {
+				return false
+			}
+			held[i] = c
+			b.Cleanup(func() { c.Close() })
+			_, err = c.Read(make([]byte, 1))
+			return err == nil
+		})
 	}
 	if a, err := bed.Ask(site.Client, "tcp", address); err == nil {
 		b.Errorf("the third concurrent connection is answered by %s", a.Pod)

@@ -2,30 +2,20 @@ package daemon
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/bed"
 )
-
-// fields lists all fields of a record.
-var fields = []string{
-	"affinity", "attempts", "bytes_from_client", "bytes_from_endpoint", "client", "close_type", "closed_by",
-	"connect_ms", "duration_ms", "endpoint",
-	"error", "first_byte_ms", "id", "node", "original_dst", "outcome", "pod", "portal", "protocol", "proxy",
-	"service", "time",
-}
 
 func TestRecordsAsJSON(t *testing.T) {
 	b := bed.New(t)
@@ -42,15 +32,7 @@ func TestRecordsAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(data) {
-		var all map[string]any
-		if err := json.Unmarshal(line, &all); err != nil {
-			t.Fatal(err)
-		}
-		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, fields) {
-			t.Errorf("fields %v, want %v", got, fields)
-		}
-	}
+	validRecords(t, data)
 	rs := d.Records()
 	if len(rs) != 2 || rs[0].ID == rs[1].ID {
 		t.Fatalf("records %v, want two of different ids", rs)
@@ -62,6 +44,82 @@ func TestRecordsAsJSON(t *testing.T) {
 			t.Errorf("recorded as %s at %v", r, r.Time)
 		}
 	}
+}
+
+// validRecords compares the lines of a connection log with the schema in the manual.
+func validRecords(t *testing.T, data []byte) {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/record.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s%v", line, err)
+		}
+	}
+}
+
+// What of a Service is logged follows its annotations, and the configuration file says which events are.
+func TestWhichRecordsAreLogged(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	logged := func(events string) string {
+		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\n"+
+			"connectionLog: {events: ["+events+"], period: 1s}\n")
+	}
+	d := b.Start(b.Cart(0), "--config="+logged("start, attempt, periodic, end"))
+	held, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	b.Must(err)
+	defer held.Close()
+	events := func(want string) {
+		t.Helper()
+		b.Eventually("the events "+want, func() bool {
+			var got []string
+			for _, r := range d.Records() {
+				if got = append(got, r.Event); r.Event == "periodic" {
+					break
+				}
+			}
+			return strings.Join(got, " ") == want
+		})
+	}
+	events("start attempt periodic")
+	data, err := os.ReadFile(d.File)
+	b.Must(err)
+	validRecords(t, data)
+
+	logged("end")
+	ends := func() (n int) {
+		for _, r := range d.Records() {
+			if r.Event == "end" {
+				n++
+			}
+		}
+		return n
+	}
+	b.Tally(5, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	b.Eventually("5 ends", func() bool { return ends() == 5 })
+	none := b.Cart(0)
+	none.Annotations = []string{`portald.io/connection-log: "off"`}
+	b.WriteManifest(bed.Manifest, none)
+	b.Eventually("a connection that is not logged", func() bool {
+		before := ends()
+		b.Tally(1, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+		time.Sleep(300 * time.Millisecond) // records wait 50 ms for others
+		return ends() == before
+	})
+	few := b.Cart(0)
+	few.Annotations = []string{"portald.io/connection-log-sample: 1/1000000"}
+	b.WriteManifest(bed.Manifest, few)
+	b.Eventually("connections that sampling leaves out", func() bool {
+		b.Tally(1, 1, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+		return d.Metric("portald_connection_records_sampled_out_total") > 0
+	})
 }
 
 func TestRecordsAsText(t *testing.T) {
@@ -101,7 +159,7 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 	b.ServePods(0)
 	disk := filepath.Join(b.Dir, "disk")
 	b.Must(os.Mkdir(disk, 0o700))
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k"); err != nil {
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(disk, unix.MNT_DETACH) }()

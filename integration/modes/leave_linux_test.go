@@ -171,10 +171,10 @@ func notAlike(b *bed.Bed, m bed.Mode) {
 		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: "+
 			"PortaldConfiguration\ndrainTimeout: 150ms\nonExit: "+what+"\n")
 	}
-	headed := strings.Replace(header.String(), "  namespace: shop\n",
-		"  namespace: shop\n  annotations: {portald.io/client-address: proxy-v2}\n", 1)
+	headed := header
+	headed.Annotations = []string{"portald.io/client-address: proxy-v2"}
 	args := append([]string{"--config", config("kernel")}, m.Args...)
-	d := b.Start(cart.String()+headed, args...)
+	d := b.Start(cart.String()+headed.String(), args...)
 	d.Signal(syscall.SIGTERM)
 	if code := d.Exit(); code != 0 {
 		b.Fatalf("code %d", code)
