@@ -31,12 +31,13 @@ const udpIdle = "1s"
 
 // daemon is the portald process on the node.
 type daemon struct {
-	node  *topology.Host
-	shown string // the command line for display
-	log   string // path of its own log
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error // result of Wait, valid once ended is closed
+	node    *topology.Host
+	program string
+	shown   string // the command line for display
+	log     string // path of its own log
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	err     error // result of Wait, valid once ended is closed
 }
 
 // startDaemon starts portald and waits until it is healthy. The process ends by stop, not with ctx.
@@ -46,8 +47,9 @@ func startDaemon(ctx context.Context, node *topology.Host, program, dir, records
 		return nil, err
 	}
 	defer log.Close()
-	args := []string{"--manifests", filepath.Join(dir, "manifests"), "--connection-log", records, "--udp-timeout", udpIdle}
-	d := &daemon{node: node, log: log.Name(), ended: make(chan struct{})}
+	args := []string{"--manifests", filepath.Join(dir, "manifests"), "--connection-log", records,
+		"--udp-timeout", udpIdle}
+	d := &daemon{node: node, program: program, log: log.Name(), ended: make(chan struct{})}
 	d.shown = filepath.Base(program) + " " + strings.ReplaceAll(strings.Join(args, " "), dir+"/", "")
 	d.cmd = node.Command(context.WithoutCancel(ctx), program, args...)
 	d.cmd.Stderr = log

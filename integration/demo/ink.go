@@ -26,6 +26,14 @@ func (i ink) pod(name, text string) string {
 	return i.code(colours[name], text)
 }
 
+// pods colours the names of pods.
+func (i ink) pods(line string) string {
+	for _, name := range []string{"cart-a", "cart-b", "cart-c"} {
+		line = strings.ReplaceAll(line, "shop/"+name, i.pod(name, "shop/"+name))
+	}
+	return line
+}
+
 // record colours one line of a folded record: the pod, and failed attempts.
 func (i ink) record(line string) string {
 	line = strings.ReplaceAll(line, "\u00a0", " ")

@@ -25,6 +25,7 @@ type shop struct {
 	Affinity string // None or ClientIP
 	Listed   []*pod
 	Mode     string // the mode annotation of cart; empty: none
+	Wishlist bool   // the listed pods are endpoints of wishlist too, and not ready there
 }
 
 // with adds a pod to the EndpointSlice; without removes it.
@@ -88,4 +89,19 @@ spec:
   ports:
   - {name: http, protocol: TCP, port: ` + httpPort + `}
   - {name: dns, protocol: UDP, port: ` + dnsPort + `}
+{{- if .Wishlist}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: wishlist-1, namespace: shop, labels: {kubernetes.io/service-name: wishlist}}
+addressType: IPv4
+ports:
+- {name: http, protocol: TCP, port: ` + podHTTP + `}
+endpoints:
+{{- range .Listed}}
+- addresses: [{{.Host.IPv4}}]
+  conditions: {ready: false}
+  targetRef: {kind: Pod, namespace: shop, name: {{.Name}}}
+{{- end}}
+{{- end}}
 `))

@@ -22,7 +22,7 @@ func leave(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	if err := s.portald.stop(); err != nil {
+	if err := s.daemon.stop(); err != nil {
 		return err
 	}
 	after, err := s.rules(ctx)

@@ -50,7 +50,7 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 	m := newMeter(s.page, l)
 	to := func(mode, state string, during time.Duration) error {
 		s.shop.Mode = mode
-		if _, err := s.portald.apply(ctx, s.writeManifests); err != nil {
+		if _, err := s.daemon.apply(ctx, s.writeManifests); err != nil {
 			return err
 		}
 		return m.run(ctx, state, during)

@@ -100,7 +100,7 @@ func (s *show) goAndCome(ctx context.Context, l *load) error {
 		return err
 	}
 	s.shop.without(b)
-	if _, err := s.portald.apply(ctx, s.writeManifests); err != nil {
+	if _, err := s.daemon.apply(ctx, s.writeManifests); err != nil {
 		return err
 	}
 	if err := m.run(ctx, "cart-b is removed from the EndpointSlice", phase/5); err != nil {
@@ -117,7 +117,7 @@ func (s *show) goAndCome(ctx context.Context, l *load) error {
 		return err
 	}
 	s.shop.with(b)
-	if _, err := s.portald.apply(ctx, s.writeManifests); err != nil {
+	if _, err := s.daemon.apply(ctx, s.writeManifests); err != nil {
 		return err
 	}
 	if err := m.run(ctx, "cart-b is back", phase); err != nil {

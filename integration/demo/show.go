@@ -31,7 +31,7 @@ type scene struct {
 }
 
 func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), switching(), otherWays(), endings())
+	return slices.Concat(balancing(), trouble(), looking(), switching(), otherWays(), endings())
 }
 
 // Pauses for the reader between scenes and between lines.
@@ -170,7 +170,7 @@ func (s *show) refused(ctx context.Context, q question) error {
 // edit changes the manifests, waits until portald has applied the change, and prints it.
 func (s *show) edit(ctx context.Context, what string, change func(*shop)) error {
 	change(&s.shop)
-	took, err := s.portald.apply(ctx, s.writeManifests)
+	took, err := s.daemon.apply(ctx, s.writeManifests)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type stage struct {
 	shop    shop
 	records *records
 	found   []string // the node's rules before portald's start
-	portald *daemon
+	daemon  *daemon
 }
 
 // newStage sets everything up and waits until portald is healthy.
@@ -64,7 +64,7 @@ func (s *stage) setUp(ctx context.Context, program string) (err error) {
 	if s.records, err = openRecords(log); err != nil {
 		return err
 	}
-	s.portald, err = startDaemon(ctx, s.net.Node, program, s.dir, log)
+	s.daemon, err = startDaemon(ctx, s.net.Node, program, s.dir, log)
 	return err
 }
 
@@ -147,8 +147,8 @@ func (s *stage) rules(ctx context.Context) ([]string, error) {
 // close removes what was set up. It works after an incomplete set-up too.
 func (s *stage) close() error {
 	var errs []error
-	if s.portald != nil {
-		errs = append(errs, s.portald.stop())
+	if s.daemon != nil {
+		errs = append(errs, s.daemon.stop())
 	}
 	for _, p := range s.pods {
 		errs = append(errs, p.stop())
