@@ -52,7 +52,8 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 	if wine.Check() != nil {
 		p.competitors = slices.DeleteFunc(p.competitors, func(c competitor) bool { return c.windows })
 	}
-	p.workloads = append(append(trafficWorkloads(), engineWorkloads()...), idleWorkload(), manyWorkload(20),
+	p.workloads = append(append(trafficWorkloads(), engineWorkloads()...), idleWorkload(), tailWorkload(),
+		manyWorkload(20),
 		syncWorkload(20), memoryWorkload(20, 5), kernelWorkload(20, 1), connectWorkload(1), connectWorkload(20))
 	if err := p.build(t.Context(), l); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func TestReportOfEngines(t *testing.T) {
 	}
 	page := merged.page()
 	for _, want := range []string{
-		"| bulk, 1 stream, Gb/s | 100.0 | – | – | – | 50.0 (2.00) |",
+		"| bulk, 1 stream, Gb/s | 100.0 | – | – | – | – | 50.0 (2.00) |",
 		"| goroutine engine, bulk, 1 stream, Gb/s | portald | ≥ 0.8 × | 0.80 × | ✓ |",
 		"| bulk, 1 stream, Gb/s | 100.0 | 80.0 (0.80, 0.70–0.90) | – |", "Measured apart from the rest",
 	} {

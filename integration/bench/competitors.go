@@ -32,6 +32,8 @@ type competitor struct {
 	windows     bool   // portald.exe, under Wine
 	path        string // path of another portald than the measured one
 	services    int    // number of additional Services of portald
+	unrecorded  bool   // portald writes no connection records
+	flowRecords string // which connections of the kernel get records: a setting of kernelRecords; none: left out
 	from        string // package of program and file
 	file        string // another required file
 	udp         bool
@@ -46,13 +48,16 @@ func (c competitor) title() string { return c.name }
 func (c competitor) other() bool { return c.engine != "" || c.windows }
 
 // records tells whether the competitor must write a record of each connection.
-func (c competitor) records() bool { return c.program == "portald" && c.mode == "" }
+func (c competitor) records() bool {
+	return c.program == "portald" && c.mode == userspace && !c.unrecorded
+}
 
 // competitors lists all competitors, portald first. before is the path of an earlier portald; empty: none.
 func competitors(before string) []competitor {
 	const stream = "/usr/lib/nginx/modules/ngx_stream_module.so"
 	all := []competitor{
 		portaldIn(userspace),
+		withoutRecords(),
 		portaldIn(userspace).on("goroutine"),
 		underWine(),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",
@@ -65,6 +70,9 @@ func competitors(before string) []competitor {
 		{name: "dnat", label: "kernel DNAT", udp: true, start: startDNAT},
 		portaldIn("iptables"),
 		portaldIn("nftables"),
+		recordingFlows("off"),
+		recordingFlows("failures"),
+		recordingFlows("all"),
 	}
 	if before != "" {
 		all = append(all, portaldIn(userspace).at(before), portaldIn("iptables").at(before),

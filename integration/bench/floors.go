@@ -81,6 +81,7 @@ func floors() []floor {
 		atLeast(0.8, "crr", "rate").times("haproxy"),
 		atLeast(0.42, "udprr", "rate").times("dnat"),
 		atLeast(0.4, "udpnew", "rate").times("dnat"),
+		atLeast(0.95, "tail", "ratio"),
 		atMost(8, "idle", "kB"),
 		atMost(2, "idle", "fds"),
 		atLeast(0.9, "crr10000", "ratio"),
@@ -95,7 +96,17 @@ func floors() []floor {
 		atLeast(0.8, "engine-rr1-together", "rate").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-rr1-near", "rate").on("goroutine").times("portald"),
 		atLeast(0.8, "engine-rr1-apart", "rate").on("goroutine").times("portald"),
-	}, kernelFloors("iptables", 50), kernelFloors("nftables", 1))
+	}, recordFloors(), kernelFloors("iptables", 50), kernelFloors("nftables", 1))
+}
+
+// recordFloors are those of portald with records against itself without any: they cost at most a twentieth.
+func recordFloors() (all []floor) {
+	without := withoutRecords().name
+	for _, w := range trafficWorkloads() {
+		rate := w.figures[0].name
+		all = append(all, atLeast(0.95, w.name, rate).times(without), atMost(1.05, w.name, "cpu").times(without))
+	}
+	return all
 }
 
 // kernelFloors lists the floors of a kernel mode: a change takes at most some milliseconds, at any number of Services.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"time"
 )
 
@@ -49,6 +50,7 @@ func (c competitor) watching(v inventory) competitor {
 				"--hostname-override", "node-000.example.org",
 				"--healthz-bind-address", healthAt,
 				"--metrics-bind-address", metricsAt,
+				"--admin-socket", filepath.Join(b.dir, "admin.sock"),
 				"--profiling",
 			}, nil
 		}}

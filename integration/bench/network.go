@@ -37,6 +37,11 @@ func (b *bed) tune() error {
 			return err
 		}
 	}
+	if b.flowRecords != "" { // the ends of flows fall into the measurement
+		if err := b.net.Node.Sysctl("netfilter/nf_conntrack_tcp_timeout_time_wait", "1"); err != nil {
+			return err
+		}
+	}
 	return b.moreSources()
 }
 

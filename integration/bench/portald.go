@@ -47,6 +47,20 @@ func (c competitor) on(engine string) competitor {
 	return c
 }
 
+// withoutRecords is portald without a connection log, to tell what one costs.
+func withoutRecords() competitor {
+	c := portaldIn(userspace)
+	c.name, c.label, c.unrecorded = c.name+"-unrecorded", c.label+", no records", true
+	return c
+}
+
+// recordingFlows is portald in a kernel mode that makes records of the connections that the kernel carried.
+func recordingFlows(which string) competitor {
+	c := portaldIn("nftables")
+	c.name, c.label, c.flowRecords = c.name+"-records-"+which, c.label+", records "+which, which
+	return c
+}
+
 // at is another portald binary in the same mode.
 func (c competitor) at(path string) competitor {
 	c.name, c.label, c.path = c.name+"-before", c.label+", before", path
@@ -90,15 +104,24 @@ func asDeployed() []string {
 // what returns portald's flags.
 func (b *bed) what() []string {
 	args := []string{"--hostname-override", thisNode, "--healthz-bind-address", healthAt,
-		"--metrics-bind-address", metricsAt, "--manifests", b.manifest("")}
+		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""),
+		"--admin-socket", b.adminSocket()}
+	if b.unrecorded {
+		return args
+	}
 	if b.mode == userspace {
 		return append(args, "--connection-log", b.connectionLog(), "--connection-log-format", "json")
 	}
 	if b.mode == "iptables" {
 		args = append(args, "--iptables-variant", "nft")
 	}
+	if b.flowRecords != "" {
+		args = append(args, "--kernel-records", b.flowRecords)
+	}
 	return append(args, "--proxy-mode", b.mode, "--profiling")
 }
+
+func (b *bed) adminSocket() string { return filepath.Join(b.dir, "admin.sock") }
 
 func (b *bed) connectionLog() string { return filepath.Join(b.dir, "connections.json") }
 

@@ -19,6 +19,9 @@ func (r report) tables() string {
 	if r.measured(kernelOf) {
 		r.kernel(&w)
 	}
+	if r.measured(flowsOf) {
+		r.flows(&w)
+	}
 	for _, e := range r.Errors {
 		fmt.Fprintf(&w, "\nFailed: %s\n", e)
 	}
@@ -26,9 +29,10 @@ func (r report) tables() string {
 }
 
 // The parts of the report.
-func userspaceOf(w workload) bool { return w.services == 0 && !w.engines }
+func userspaceOf(w workload) bool { return w.services == 0 && !w.engines && !flowsOf(w) }
 func enginesOf(w workload) bool   { return w.engines }
 func kernelOf(w workload) bool    { return w.services > 0 }
+func flowsOf(w workload) bool     { return w.group == flowsGroup }
 
 func (r report) measured(part func(workload) bool) bool {
 	for _, w := range r.settings.workloads {
@@ -43,8 +47,8 @@ func (r report) userspace(w *strings.Builder) {
 	w.WriteString(`## Userspace mode
 
 Every proxy runs on the node behind the same iptables REDIRECT, on a network of its own; kernel DNAT has no proxy. CPU
-is that of the proxy's processes alone. portald writes its connection records. The objects of the memory figures come
-from a stand-in for an API server.
+is that of the proxy's processes alone. portald writes its connection records, except where it says so. The objects of
+the memory figures come from a stand-in for an API server.
 
 `)
 	r.floors(w, userspaceOf)

@@ -152,10 +152,14 @@ func (b *bed) load(ctx context.Context, result any, args ...string) error {
 	return json.Unmarshal(out, result)
 }
 
-// exchanges runs a load client and returns its results and the CPU time of the proxy as figures.
+// exchanges runs a load client and returns its results and the CPU time of the proxy as figures. A machine that stands
+// still for as long as a short measurement takes gets another one.
 func (b *bed) exchanges(ctx context.Context, args ...string) (figures, load.Result, error) {
 	var r load.Result
 	used, err := b.client(ctx, &r, args...)
+	if err == nil && r.Exchanges+r.Failed == 0 {
+		used, err = b.client(ctx, &r, args...)
+	}
 	if err == nil && r.Exchanges == 0 {
 		err = fmt.Errorf("no exchange succeeded, %d failed", r.Failed)
 	}

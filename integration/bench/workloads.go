@@ -37,12 +37,14 @@ func everyone(c competitor) bool         { return c.mode == userspace && !c.othe
 func withUDP(c competitor) bool          { return c.udp && everyone(c) }
 func proxies(c competitor) bool          { return c.program != "" && everyone(c) }
 func portaldAlone(c competitor) bool     { return c.records() && !c.other() }
-func kernelModes(c competitor) bool      { return c.mode != userspace }
+func kernelModes(c competitor) bool      { return c.mode != userspace && c.flowRecords == "" }
+func recordsOfFlows(c competitor) bool   { return c.flowRecords != "" }
 func labelled(w, what string) string     { return w + ", " + what }
 func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
 
 // workloads lists all, in the order of the report.
 func workloads() []workload {
-	return slices.Concat(trafficWorkloads(), []workload{idleWorkload()}, controlWorkloads(),
-		[]workload{memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads())
+	return slices.Concat(trafficWorkloads(), []workload{idleWorkload(), tailWorkload()}, controlWorkloads(),
+		[]workload{memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads(),
+		[]workload{flowsWorkload()})
 }
