@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,8 +50,26 @@ func (p Prefix) Environ() []string {
 }
 
 // Warm starts what a prefix runs besides programs, if it does not run: services, which would inherit standard output of
-// the first program, keep it open, and have whoever reads it wait.
-func (p Prefix) Warm(ctx context.Context) error { return p.run(ctx, "cmd", "/c", "exit", "0") }
+// the first program, keep it open, and have whoever reads it wait. Several processes may ask at a time. A start that
+// meets the end of the wineserver before it, which stays for some seconds after its last program, fails: the next one
+// finds it gone.
+func (p Prefix) Warm(ctx context.Context) error {
+	unlock, err := lock(p.dir + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range warmTries - 1 {
+		if p.run(ctx, "cmd", "/c", "exit", "0") == nil {
+			return nil
+		}
+		time.Sleep(time.Second)
+	}
+	return p.run(ctx, "cmd", "/c", "exit", "0")
+}
+
+// warmTries is how often Warm tries. Each takes ten seconds, if Wine waits for a service that does not start.
+const warmTries = 4
 
 // run runs one of Wine's own programs, without input and output.
 func (p Prefix) run(ctx context.Context, args ...string) error {

@@ -63,14 +63,11 @@ func makeOnce(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return err
 	}
-	lock, err := os.Create(filepath.Join(filepath.Dir(dir), "wine.lock"))
+	unlock, err := lock(filepath.Join(filepath.Dir(dir), "wine.lock"))
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
+	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
 		now := time.Now()
 		return os.Chtimes(dir, now, now)
@@ -83,6 +80,18 @@ func makeOnce(ctx context.Context, dir string) error {
 		return fmt.Errorf("make a Wine prefix: %w", err)
 	}
 	return errors.Join(os.Rename(fresh.dir, dir), removeUnused(filepath.Dir(dir)))
+}
+
+// lock waits for a file's lock, which the process's end releases too.
+func lock(path string) (unlock func() error, err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
+	}
+	return file.Close, nil
 }
 
 // make fills the installation: some twenty seconds, and 700 MB while it lasts.
