@@ -8,6 +8,8 @@ export PATH := $(PATH):/usr/sbin:/sbin
 STATICCHECK_VERSION := v0.8.2
 # A staticcheck built by an older Go refuses what a newer one reads: one for each pair.
 STATICCHECK = $(BIN)/staticcheck-$(STATICCHECK_VERSION)-$(shell $(GO) env GOVERSION)
+# Without this tag gRPC, which OpenTelemetry links, pulls in html/template, and that 20 MB of methods that nobody calls.
+TAGS := grpcnotrace
 # A checkout that belongs to somebody else has no revision that git would tell.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
@@ -27,15 +29,20 @@ VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio 
 DEPLOY_NEEDS := shellcheck=shellcheck jq=jq promtool=prometheus
 # PowerShell's grammar, for systems without PowerShell.
 GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
+# ClickHouse and Vector's language as libraries, to run deploy/records.
+PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo kubetest test test-ipvs test-windows check-deploy lint bench fuzz clean
+.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench fuzz clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 build:  ## bin/portald, static
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
+	CGO_ENABLED=0 $(GO) build -trimpath -tags=$(TAGS) -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
+
+man: build  ## bin/man, a man page for each command
+	$(BIN)/portald man --dir $(BIN)/man
 
 demo: build  ## see it work: half a minute in network namespaces of its own
 	@.ci/need $(RUN_NEEDS)
@@ -63,8 +70,8 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) -short ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends' ./integration/modes
-	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike' ./integration/modes
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords' ./integration/modes
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
 	@.ci/need $(TEST_NEEDS)
@@ -77,6 +84,11 @@ check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@made=$$(GO=$(GO) .ci/tool helm helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)) && ln -sfn "$$made" $(BIN)/helm
 	@command -v npm >/dev/null || exit 0; made=$$(.ci/modules $(GRAMMAR)) && ln -sfn "$$made" $(BIN)/grammar
 	PATH=$(abspath $(BIN)):$$PATH PORTALD=$(abspath $(BIN)/portald) GRAMMAR=$(abspath $(BIN)/grammar) deploy/check
+
+check-pipeline:  ## records through Vector's language into ClickHouse; the first time it gets 600 MB by npm
+	@mkdir -p $(BIN)
+	@made=$$(.ci/modules $(PIPELINE)) && ln -sfn "$$made" $(BIN)/pipeline
+	node deploy/records/check.mjs $(abspath $(BIN)/pipeline)
 
 # U1000 is left out on windows: much of what both systems compile is called on Linux alone.
 lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
