@@ -30,8 +30,8 @@ func (d *dataPath) live() splice.Live {
 
 // liveStates: a connection is shown in each state that it comes to.
 func liveStates(t *trial) {
-	d := t.start(timeouts(500, 20_000))
-	f := d.tcp(silent(t))
+	d := t.start(timeouts(20_000, 20_000))
+	f := d.tcp(t.refusing())
 	c := dialTCP(t, f.at)
 	awaitState := func(want splice.ConnState, attempts int) {
 		t.Helper()
@@ -41,14 +41,17 @@ func liveStates(t *trial) {
 			return l.State == want && l.Attempts >= attempts && l.Proxy.IsValid() == reached
 		})
 	}
-	awaitState(splice.StateDialing, 1)
-	f.lead(t.refusing())
 	awaitState(splice.StateWaiting, 2)
 	f.lead(echoServer(t))
 	awaitState(splice.StateOpen, 3)
 	exchange(t, c)
 	held := d.tcp(heldServer(t))
 	wantEcho(t, c, "x")
+	d.record()
+	unanswered := dialTCP(t, d.tcp(silent(t)).at)
+	awaitState(splice.StateDialing, 1)
+	awaitReader()
+	reset(unanswered)
 	d.record()
 	half := dialTCP(t, held.at)
 	half.CloseWrite()

@@ -60,11 +60,11 @@ func recordNamesTheProxyOfASession(t *trial) {
 
 // recordNamesANewerEndpoint: an endpoint that was picked after the connection had begun is in its record by name.
 func recordNamesANewerEndpoint(t *trial) {
-	old, fresh := silent(t), echoServer(t)
-	d := t.start(timeouts(300, 5000))
-	f := d.tcp(old)
+	fresh := echoServer(t)
+	d := t.start(timeouts(20_000, 20_000))
+	f := d.tcp(t.refusing())
 	c := dialTCP(t, f.at)
-	t.eventually("the connection has begun", func() bool { return f.Active() == 1 })
+	t.eventually("its first endpoint has refused", func() bool { return f.ring.rounds() > 0 })
 	f.lead(fresh)
 	wantEcho(t, c, "")
 	if rec := d.record(); rec.Endpoint.Addr != fresh || rec.Endpoint.Pod == "" {
