@@ -57,21 +57,21 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
-	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m \
-		$$($(GO) list ./... | grep -vE '/integration/(wine|windows)$$')
+	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 GO=$(GO) .ci/go-test -race -count=1 -timeout 20m \
+		-- $$($(GO) list ./... | grep -vE '/integration/(wine|windows)$$')
 	@$(MAKE) --no-print-directory test-ipvs
 	@$(MAKE) --no-print-directory test-windows
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
-VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
+VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 GO=$(GO) .ci/go-test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
 test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
-	$(VMTEST) -run TestRender ./cmd/portald
-	$(VMTEST) -short ./portal/ipvs
-	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords' ./integration/modes
-	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' ./integration/modes
+	$(VMTEST) -run TestRender -- ./cmd/portald
+	$(VMTEST) -short -- ./portal/ipvs
+	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords' -- ./integration/modes
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' -- ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
 	@.ci/need $(TEST_NEEDS)
