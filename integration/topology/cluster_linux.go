@@ -90,7 +90,10 @@ func trunk(a *Host, aName string, behindB []netip.Prefix, b *Host, bName string,
 	if err := a.trunkEnd(aName, b, behindB); err != nil {
 		return err
 	}
-	return b.trunkEnd(bName, a, behindA)
+	if err := b.trunkEnd(bName, a, behindA); err != nil {
+		return err
+	}
+	return a.carries(aName)
 }
 
 func (h *Host) trunkEnd(name string, other *Host, behind []netip.Prefix) error {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -30,7 +31,10 @@ func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
 	if err := h.Do(func() error { return attach(name, own, other, false) }); err != nil {
 		return err
 	}
-	return to.Do(func() error { return attach("eth0", other, own, true) })
+	if err := to.Do(func() error { return attach("eth0", other, own, true) }); err != nil {
+		return err
+	}
+	return h.carries(name)
 }
 
 // cable makes a veth pair between two hosts.
@@ -48,6 +52,26 @@ func (h *Host) cable(name string, to *Host, nameThere string) error {
 			return fmt.Errorf("add veth pair: %w", err)
 		}
 		return nil
+	})
+}
+
+// linkTime is how long a link may take to carry packets: on a machine without load less than a millisecond.
+const linkTime = 10 * time.Second
+
+// carries waits until the end of a link that was up first knows that the other one is: the kernel tells it in the
+// background. Until then it drops what is sent, and asks for the other's address once more after a second.
+func (h *Host) carries(name string) error {
+	return h.Do(func() error {
+		for start := time.Now(); time.Since(start) < linkTime; time.Sleep(100 * time.Microsecond) {
+			link, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			if link.Attrs().OperState == netlink.OperUp {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s does not carry packets after %s", name, linkTime)
 	})
 }
 
