@@ -42,14 +42,14 @@ func wantAnswers(t *trial, clients []*net.UDPConn, want string) {
 // udpAnswersThroughFlood: sessions that wait for an answer outlive a flood of others that have theirs. On a busy machine
 // the flood is shorter: they do not outlive it for ever.
 func udpAnswersThroughFlood(t *trial) {
-	d := t.start(splice.Options{UDPSessions: 60, Policy: service.Policy{UDPIdle: time.Minute}})
+	d := t.start(splice.Options{UDPSessions: 15, Policy: service.Policy{UDPIdle: time.Minute}})
 	pod, answer := slowNamed(t, "pod")
 	f := d.udp(pod)
-	slow := askSlowly(t, f.at, 20)
-	d.sessions(20)
-	const most, least = 600, 100
+	slow := askSlowly(t, f.at, 4)
+	d.sessions(4)
+	const most, least = 600, 30
 	others := 0
-	for end := time.Now().Add(2 * time.Second); others < least || others < most && time.Now().Before(end); others++ {
+	for end := time.Now().Add(time.Second); others < least || others < most && time.Now().Before(end); others++ {
 		c := dialUDP(t, f.at)
 		ask(t, c, "x")
 		c.Close()
