@@ -76,11 +76,11 @@ func halfCloseTimeout(t *trial) {
 
 // halfCloseTimeoutOfSilenceAlone: bytes in the open direction keep a half-closed connection alive.
 func halfCloseTimeoutOfSilenceAlone(t *trial) {
-	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 2 * time.Second}})
+	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 3 * silence}})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		for range 4 {
 			c.Write([]byte("."))
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(silence)
 		}
 	}))
 	c := dialTCP(t, f.at)
@@ -90,10 +90,10 @@ func halfCloseTimeoutOfSilenceAlone(t *trial) {
 
 // halfCloseNever: a half-closed connection that may be silent for ever outlives the idle timeout as well.
 func halfCloseNever(t *trial) {
-	d := t.start(splice.Options{Policy: service.Policy{Idle: 50 * time.Millisecond, HalfClose: service.Never}})
+	d := t.start(splice.Options{Policy: service.Policy{Idle: silence, HalfClose: service.Never}})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		io.Copy(io.Discard, c)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(3 * silence / 2)
 		c.Write([]byte("late"))
 	}))
 	c := dialTCP(t, f.at)
