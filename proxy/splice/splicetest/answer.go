@@ -39,8 +39,8 @@ func wantAnswers(t *trial, clients []*net.UDPConn, want string) {
 	}
 }
 
-// udpAnswersThroughFlood: sessions that wait for an answer outlive a flood of others that have theirs. On a busy machine
-// the flood is shorter: they do not outlive it for ever.
+// udpAnswersThroughFlood: sessions that wait for an answer outlive a flood of others that have theirs. On a busy
+// machine the flood is shorter: they do not outlive it for ever.
 func udpAnswersThroughFlood(t *trial) {
 	d := t.start(splice.Options{UDPSessions: 15, Policy: service.Policy{UDPIdle: time.Minute}})
 	pod, answer := slowNamed(t, "pod")
