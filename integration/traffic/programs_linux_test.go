@@ -90,7 +90,12 @@ func TestIperf(t *testing.T) {
 			continue // in a flood of datagrams Wine 8.0 loses wakeups: a program waits for sockets that are readable
 		}
 		for _, addr := range []string{bed.IP4, bed.IP6} {
-			out, err := b.Try(b.Client, "iperf3", append([]string{"--client", addr}, how...)...)
+			var out string
+			var err error
+			b.Eventually("iperf3's server to be done with the client before", func() bool {
+				out, err = b.Try(b.Client, "iperf3", append([]string{"--client", addr}, how...)...)
+				return err == nil || !strings.Contains(err.Error(), "server is busy")
+			})
 			if err != nil || !strings.Contains(out, "receiver") {
 				t.Errorf("iperf3 %v to %s: %v\n%s", how, addr, err, out)
 			}
