@@ -45,8 +45,8 @@ type Change struct {
 	Portal   *Portal
 }
 
-// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace,
-// and after an error until a Replace succeeds.
+// ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace
+// or Adopt, and after an error until a Replace succeeds.
 var ErrUnknown = errors.New("what the host holds is not known: Replace comes first")
 
 // Writer puts portals into one facility of the host. One goroutine calls it.
@@ -73,6 +73,15 @@ type Cleaner interface {
 type Auditor interface {
 	// Audit returns an error that says what is missing or should not be there; nil when all is as written.
 	Audit(ctx context.Context) error
+}
+
+// Adopter is a Writer that can go on with what an earlier run wrote.
+type Adopter interface {
+	// Adopt takes these portals, and the proxy ports that Guard was told of, for written, as after a Replace, if the host
+	// holds exactly what a Replace would leave there, and writes no rule. Otherwise it returns an error that says what
+	// differs; nothing is known then, and Replace comes next. What an earlier run keeps for open connections may be there
+	// too, and is looked after as its own would be. Nobody else may be writing rules for the Writer meanwhile.
+	Adopt(ctx context.Context, portals []Portal) error
 }
 
 // Checker is a Writer that can tell in advance that a portal cannot be written.

@@ -110,13 +110,9 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 		h.filter.put(p)
 	}
 	h.spread(h.nat, h.filter)
-	dump, err := h.dump(ctx)
+	held, err := h.read(ctx)
 	if err != nil {
 		return err
-	}
-	held := map[*table]saved{}
-	for _, t := range h.tables() {
-		held[t] = t.parseSaved(section(dump, t.name))
 	}
 	h.keepSpreading(held)
 	for _, t := range []*table{h.filter, h.nat} {
@@ -135,6 +131,19 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 	h.replaceMangle(ctx, held[h.mangle])
 	h.whole = time.Now()
 	return nil
+}
+
+// read returns what the host holds.
+func (h *host) read(ctx context.Context) (map[*table]saved, error) {
+	dump, err := h.dump(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := map[*table]saved{}
+	for _, t := range h.tables() {
+		held[t] = t.parseSaved(section(dump, t.name))
+	}
+	return held, nil
 }
 
 // spread notes in tables whether any portal spreads.
@@ -240,17 +249,14 @@ func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone
 
 // cleanup removes the redirects first, while ports are still guarded. It goes on after an error.
 func (h *host) cleanup(ctx context.Context) error {
-	var errs []error
-	h.diverts.Store(false)
-	h.mangleInUse = false
-	held, err := h.dump(ctx)
+	h.forget()
+	held, err := h.read(ctx)
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, t := range h.tables() {
-		t.empty()
-		t.written, t.spreading = nil, false
-		errs = append(errs, h.apply(ctx, removal(t.name, t.parseSaved(section(held, t.name)))))
+		errs = append(errs, h.apply(ctx, removal(t.name, held[t])))
 	}
 	return errors.Join(errs...)
 }

@@ -138,9 +138,17 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 func subject(run runner, o Options) portaltest.Subject {
+	written := 0
+	o.Run = func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error) {
+		if strings.Contains(name, "restore") {
+			written++
+		}
+		return run(ctx, name, args, stdin)
+	}
 	return portaltest.Subject{
 		Host:      testHost{run, o.Variant},
 		NewWriter: func() (portal.Writer, error) { return New(o) },
+		Written:   func() (int, error) { return written, nil },
 	}
 }
 

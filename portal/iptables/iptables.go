@@ -59,6 +59,7 @@ type Writer struct {
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Adopter = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 
@@ -126,6 +127,11 @@ func (h *host) steps() writer.Family {
 			h.adopt(s)
 			return h.report(h.replace(ctx, portals))
 		},
+		Adopt: func(ctx context.Context, s writer.Settings, portals []portal.Portal) error {
+			h.adopt(s)
+			return h.report(h.takeOver(ctx, portals))
+		},
+		Forget: h.forget,
 		Update: func(ctx context.Context, changes []portal.Change) error { return h.report(h.update(ctx, changes)) },
 	}
 }

@@ -20,11 +20,19 @@ func (t *table) inUse() bool { return t.mark != 0 || t.spreading || len(t.extras
 
 // replaceMangle writes the table, given what it holds. It is not created on a host that needs nothing in it.
 func (h *host) replaceMangle(ctx context.Context, held saved) {
-	if m := h.mangle; m.mark&m.masquerade.Mark != 0 {
-		h.noteMangle(fmt.Errorf("mark %#x is also that of what is masqueraded", m.masquerade.Mark))
+	if err := h.mangle.clash(); err != nil {
+		h.noteMangle(err)
 		return
 	}
 	h.noteMangle(h.apply(ctx, h.mangle.sync(held)))
+}
+
+// clash is an error if the marks of replies and of what is masqueraded have a bit in common.
+func (r renderer) clash() error {
+	if r.mark&r.masquerade.Mark == 0 {
+		return nil
+	}
+	return fmt.Errorf("mark %#x is also that of what is masqueraded", r.masquerade.Mark)
 }
 
 // updateMangle writes what the first portal that spreads needs.

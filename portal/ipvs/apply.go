@@ -11,7 +11,8 @@ import (
 )
 
 // apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server
-// exists before the rules let go of its frontend, and an old one drains once the rules have it.
+// exists before the rules let go of its frontend, and an old one drains once the rules have it: if they fail, or the
+// daemon is told to end meanwhile, it goes on.
 func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules func() error) error {
 	var wanted, unwanted []service.Frontend
 	for _, f := range fronts {
@@ -33,7 +34,10 @@ func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules fun
 		f.add(w.applyServer(front))
 	}
 	f.add(w.addAddresses())
-	f.add(rules())
+	if err := rules(); err != nil {
+		f.add(err)
+		return f.err()
+	}
 	for _, front := range unwanted {
 		f.add(w.drainServer(front))
 	}
@@ -48,6 +52,7 @@ func (w *Writer) addElements(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		f.add(w.addElement(w.names.set(e.id, e.family), e.element))
+		w.elements.Found(e)
 	}
 	return f.err()
 }
@@ -130,7 +135,12 @@ func ordered(weights map[netip.AddrPort]int) []netip.AddrPort {
 // replaceRules and updateRules pass on what is for the Rules.
 func (w *Writer) replaceRules(ctx context.Context, portals []portal.Portal) error {
 	w.guard = false
-	return w.Rules.Replace(ctx, slices.DeleteFunc(slices.Clone(portals), spreads))
+	return w.Rules.Replace(ctx, withoutSpreads(portals))
+}
+
+// withoutSpreads are the portals that are the Rules'.
+func withoutSpreads(portals []portal.Portal) []portal.Portal {
+	return slices.DeleteFunc(slices.Clone(portals), spreads)
 }
 
 func (w *Writer) updateRules(ctx context.Context, changes []portal.Change) error {

@@ -106,22 +106,30 @@ func (k *fake) writer(t *testing.T, o Options) (*Writer, *rules) {
 	return w, r
 }
 
-// rules take what they are given.
+// rules take what they are given, unless they are to fail.
 type rules struct {
 	portal.HostWriter
-	got []portal.Change
+	got     []portal.Change
+	adopted []portal.Portal
+	differs error // what the host holds
+	fail    error
 }
 
 func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
 	for i := range portals {
 		r.got = append(r.got, portal.Change{Frontend: portals[i].Frontend, Portal: &portals[i]})
 	}
-	return nil
+	return r.fail
 }
 
 func (r *rules) Update(_ context.Context, changes []portal.Change) error {
 	r.got = append(r.got, changes...)
-	return nil
+	return r.fail
+}
+
+func (r *rules) Adopt(_ context.Context, portals []portal.Portal) error {
+	r.adopted = portals
+	return r.differs
 }
 
 func (r *rules) Cleanup(context.Context) error { return nil }

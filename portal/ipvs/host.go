@@ -22,7 +22,8 @@ var strictARP = [][2]string{
 	{"net/ipv4/conf/all/arp_announce", "2"},
 }
 
-// prepare makes what virtual servers need: kernel settings, the device, and all sets, which rules look into.
+// prepare makes what virtual servers need and is not there: kernel settings, the device, and all sets, which rules look
+// into.
 func (w *Writer) prepare() error {
 	var errs []error
 	settings := sysctls

@@ -58,6 +58,7 @@ type Writer struct {
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Adopter = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 

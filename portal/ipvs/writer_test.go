@@ -1,6 +1,8 @@
 package ipvs
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -158,6 +160,33 @@ func TestRulesGetTheOthers(t *testing.T) {
 	}
 }
 
+// A server serves on while the rules do not take its frontend over.
+func TestServersOutlastRulesThatFail(t *testing.T) {
+	k := newFake()
+	w, r := k.writer(t, Options{})
+	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	redirect := p
+	redirect.Target = portal.Redirect{Port: 20000}
+	replace(t, w, p)
+	r.fail = context.Canceled
+	for verb, err := range map[string]error{
+		"update":  w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &redirect}}),
+		"replace": w.Replace(t.Context(), []portal.Portal{redirect}),
+	} {
+		if !errors.Is(err, r.fail) {
+			t.Errorf("%s: %v, want the error of the rules", verb, err)
+		}
+	}
+	if got := k.weights(p.Frontend, first); !slices.Equal(got, []int{1}) || !k.device[p.Frontend.Addr.Addr()] {
+		t.Errorf("weights %v, addresses %v, want the server as it was", got, k.device)
+	}
+	r.fail = nil
+	replace(t, w, redirect)
+	if _, there := k.servers[p.Frontend]; there {
+		t.Error("the server stays when the rules have its frontend")
+	}
+}
+
 func TestNodePorts(t *testing.T) {
 	k := newFake("127.0.0.1", "192.0.2.1", "198.18.0.1", "fe80::1")
 	w, _ := k.writer(t, Options{NodePortAddresses: prefixes("192.0.2.0/24", "127.0.0.0/8")})
@@ -230,5 +259,19 @@ func TestOptions(t *testing.T) {
 		} else {
 			t.Log(err)
 		}
+	}
+}
+
+// A server that others left at an address of ours goes, and what was made for it meanwhile.
+func TestStrangeServersGo(t *testing.T) {
+	k := newFake()
+	w, _ := k.writer(t, Options{})
+	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	replace(t, w, p)
+	strange := front("10.96.0.1:81", service.TCP)
+	k.servers[strange], k.ends[strange] = settings{scheduler: "rr"}, nil
+	replace(t, w, p)
+	if _, there := k.servers[strange]; there {
+		t.Error("it stays")
 	}
 }

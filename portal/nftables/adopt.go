@@ -71,7 +71,7 @@ func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 func foreignChains(c *changeset, listed map[string]*listedChain) bool {
 	return slices.ContainsFunc(c.writeChains, func(c chain) bool {
 		is := listed[c.name]
-		return is != nil && ((c.hook == nil) != (is.hook == nil) || c.hook != nil && *c.hook != *is.hook)
+		return is != nil && !sameHook(is.hook, c.hook)
 	})
 }
 

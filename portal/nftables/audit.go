@@ -12,14 +12,8 @@ import (
 
 // audit compares what the kernel has with what was written, except the clients in affinity sets.
 func (t *table) audit() error {
-	exists, dormant, err := t.exists()
-	switch {
-	case err != nil:
+	if err := t.inForce(); err != nil {
 		return err
-	case !exists:
-		return errors.New("the table is missing")
-	case dormant:
-		return errors.New("the table is dormant")
 	}
 	var found writer.Drift
 	for _, compare := range []func(*writer.Drift) error{t.auditChains, t.auditSets} {
@@ -30,29 +24,54 @@ func (t *table) audit() error {
 	return found.Err()
 }
 
+// inForce returns an error unless the table exists with its hooks on.
+func (t *table) inForce() error {
+	exists, dormant, err := t.exists()
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return errors.New("the table is missing")
+	case dormant:
+		return errors.New("the table is dormant")
+	}
+	return nil
+}
+
 func (t *table) auditChains(found *writer.Drift) error {
 	listed, err := t.listChains()
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.chains)) {
+	compareChains(found, t.chains, listed, func(is, written listedRule) bool { return is == written })
+	return nil
+}
+
+// compareChains adds how listed chains differ from those that should be there; same compares their rules.
+func compareChains(
+	found *writer.Drift, wanted, listed map[string]*listedChain, same func(is, wanted listedRule) bool,
+) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		is, exists := listed[name]
-		switch written := t.chains[name]; {
+		switch want := wanted[name]; {
 		case !exists:
 			found.Add("chain %s is missing", name)
 		case !is.accepts:
 			found.Add("the policy of chain %s is not accept", name)
-		case !slices.Equal(is.rules, written.rules):
+		case !sameHook(is.hook, want.hook):
+			found.Add("packets enter chain %s elsewhere", name)
+		case !slices.EqualFunc(is.rules, want.rules, same):
 			found.Add("the rules of chain %s were changed", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		if t.chains[name] == nil {
+		if wanted[name] == nil {
 			found.Add("chain %s is not ours", name)
 		}
 	}
-	return nil
 }
+
+func sameHook(a, b *hook) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 
 // compareEvery is how often elements are compared one by one although their number is right: the kernel lists a hundred
 // thousand in a second.

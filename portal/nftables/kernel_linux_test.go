@@ -16,6 +16,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/proxy/service"
 )
@@ -113,6 +114,17 @@ func (k kernel) Unhook(ctx context.Context) error {
 	return err
 }
 
+// generation counts the transactions of this network namespace.
+func generation() (int, error) {
+	conn, err := nfnl.Dial()
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	id, err := conn.Generation()
+	return int(id), err
+}
+
 func TestKernel(t *testing.T) {
 	needNFT(t)
 	small := func(w *Writer) { w.conn.MaxBatch = 8 << 10 } // as where the host allows only small buffers
@@ -137,7 +149,7 @@ func TestKernel(t *testing.T) {
 					}
 					return w, err
 				}
-				return portaltest.Subject{Host: kernel{DefaultTable}, NewWriter: open}
+				return portaltest.Subject{Host: kernel{DefaultTable}, NewWriter: open, Written: generation}
 			})
 		})
 	}

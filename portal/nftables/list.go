@@ -9,11 +9,17 @@ import (
 	"github.com/portald/portald/portal/nftables/nfnl"
 )
 
-// listedChain is a chain as the kernel lists it. The handle identifies a rule, which never changes.
+// listedChain is a chain as the kernel lists it.
 type listedChain struct {
 	hook    *hook
-	accepts bool     // its policy
-	rules   []uint64 // handles
+	accepts bool // its policy
+	rules   []listedRule
+}
+
+// listedRule is a rule, which never changes. The handle identifies it as long as the table exists.
+type listedRule struct {
+	handle uint64
+	digest digest
 }
 
 // listedSet is a named set as the kernel lists it.
@@ -117,17 +123,19 @@ func (t *table) listRules(chain string, to map[string]*listedChain) error {
 	}
 	return t.conn.List(nfnl.Request(nfnl.NFT_MSG_GETRULE, nfnl.Dump, t.number, a), func(list []byte) error {
 		var in string
-		var handle uint64
+		var r listedRule
 		err := nfnl.Decode(list, func(d *nfnl.Decoder) {
 			switch d.Type() {
 			case nfnl.NFTA_RULE_CHAIN:
 				in = d.String()
 			case nfnl.NFTA_RULE_HANDLE:
-				handle = d.Uint64()
+				r.handle = d.Uint64()
+			case nfnl.NFTA_RULE_USERDATA:
+				r.digest = parseDigest(d.Bytes())
 			}
 		})
 		if c := to[in]; c != nil {
-			c.rules = append(c.rules, handle)
+			c.rules = append(c.rules, r)
 		}
 		return err
 	})

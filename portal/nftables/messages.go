@@ -30,14 +30,21 @@ func (t *table) ruleMessages(c chain) []nfnl.Message {
 	var out []nfnl.Message
 	for _, r := range c.rules {
 		p := t.encode(r, &t.ids)
-		for _, s := range p.anonymous {
-			out = append(append(out, t.declareAnonymous(s)), t.fillAnonymous(s)...)
-		}
+		out = append(out, t.anonymousMessages(p)...)
 		var a nfnl.Attributes
 		a.String(nfnl.NFTA_RULE_TABLE, t.name)
 		a.String(nfnl.NFTA_RULE_CHAIN, c.name)
 		a.List(nfnl.NFTA_RULE_EXPRESSIONS, p.expressions)
+		a.Bytes(nfnl.NFTA_RULE_USERDATA, t.digest(r, p).userdata())
 		out = append(out, nfnl.Request(nfnl.NFT_MSG_NEWRULE, nfnl.Create|nfnl.Append, t.number, a))
+	}
+	return out
+}
+
+// anonymousMessages create the sets of a rule.
+func (t *table) anonymousMessages(p *program) (out []nfnl.Message) {
+	for _, s := range p.anonymous {
+		out = append(append(out, t.declareAnonymous(s)), t.fillAnonymous(s)...)
 	}
 	return out
 }

@@ -53,6 +53,7 @@ type Writer struct {
 var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
+	_ portal.Adopter = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 
@@ -138,6 +139,11 @@ func (t *table) steps() writer.Family {
 			t.adopt(s)
 			return t.replace(ctx, portals)
 		},
-		Audit: func(context.Context) error { return t.audit() },
+		Adopt: func(_ context.Context, s writer.Settings, portals []portal.Portal) error {
+			t.adopt(s)
+			return t.takeOver(portals)
+		},
+		Forget: t.forget,
+		Audit:  func(context.Context) error { return t.audit() },
 	}
 }

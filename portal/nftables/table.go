@@ -160,8 +160,7 @@ func (t *table) relist(c *changeset) error {
 }
 
 func (t *table) cleanup(ctx context.Context) error {
-	t.state = newState(t.rules)
-	t.diverts.Store(false)
+	t.forget()
 	exists, _, err := t.exists()
 	if !exists || err != nil {
 		return err

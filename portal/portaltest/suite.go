@@ -35,6 +35,8 @@ type Host interface {
 type Subject struct {
 	Host      Host
 	NewWriter func() (portal.Writer, error)
+	// Written tells how often anything was written to the host, also where that changed nothing.
+	Written func() (int, error)
 }
 
 // Run runs the suite, with or without portals that spread; open is called once a test.
@@ -50,6 +52,8 @@ func Run(t *testing.T, spread bool, open func(t *testing.T) Subject) {
 		{"LeftoversAreRemoved", leftoversAreRemoved},
 		{"ForeignRulesStay", foreignRulesStay},
 		{"AuditFindsDamage", auditFindsDamage},
+		{"AdoptWritesNothing", adoptWritesNothing},
+		{"AdoptFindsDifferences", adoptFindsDifferences},
 		{"ShowReadsTheHost", showReadsTheHost},
 		{"TargetsChange", targetsChange},
 		{"ThousandPortals", thousandPortals},

@@ -16,6 +16,8 @@ type Family struct {
 	IP      service.IPFamily
 	Guard   func(map[portal.ProxyPort]bool)
 	Replace func(context.Context, Settings, []portal.Portal) error
+	Adopt   func(context.Context, Settings, []portal.Portal) error // writes nothing; after an error comes Forget
+	Forget  func()                                                 // as if nothing had been written
 	Update  func(context.Context, []portal.Change) error
 	Audit   func(context.Context) error
 	Remove  func(context.Context) error
@@ -24,7 +26,7 @@ type Family struct {
 
 // Watch tells whether the host changed otherwise than by the Writer, so that an audit need not look.
 type Watch interface {
-	// Watch begins anew: a Replace comes next.
+	// Watch begins anew: a Replace or Adopt comes next.
 	Watch() error
 	// Unchanged tells whether nothing else changed the host since Watch or Verified, and the id of its state.
 	Unchanged() (id uint32, same bool, err error)
@@ -92,6 +94,26 @@ func (w *Families) Replace(ctx context.Context, portals []portal.Portal) error {
 		settings, unwatched := w.live.Settings(), w.watch.Watch()
 		err := w.write("replace", false, func(f Family) error { return f.Replace(ctx, settings, valid) })
 		return errors.Join(invalid, unwatched, err)
+	})
+}
+
+// Adopt goes on with what an earlier run wrote, if both families hold exactly these portals.
+func (w *Families) Adopt(ctx context.Context, portals []portal.Portal) error {
+	return w.state.Full(func() error {
+		valid, err := Valid(portals, w.Check)
+		settings := w.live.Settings()
+		if err == nil {
+			err = w.watch.Watch()
+		}
+		if err == nil {
+			err = w.each("adopt", func(f Family) error { return f.Adopt(ctx, settings, valid) })
+		}
+		if err != nil {
+			for _, f := range w.served {
+				f.Forget()
+			}
+		}
+		return err
 	})
 }
 

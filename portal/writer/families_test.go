@@ -34,6 +34,10 @@ func (h *host) family(ip service.IPFamily) (Family, error) {
 		Replace: func(_ context.Context, s Settings, p []portal.Portal) error {
 			return h.call(ip, fmt.Sprintf("replace mark %d", s.Mark), len(p))
 		},
+		Adopt: func(_ context.Context, s Settings, p []portal.Portal) error {
+			return h.call(ip, fmt.Sprintf("adopt mark %d", s.Mark), len(p))
+		},
+		Forget:  func() { h.call(ip, "forget", 0) },
 		Update:  func(_ context.Context, c []portal.Change) error { return h.call(ip, "update", len(c)) },
 		Audit:   func(context.Context) error { return h.call(ip, "audit", 0) },
 		Remove:  func(context.Context) error { return h.call(ip, "remove", 0) },
@@ -113,6 +117,35 @@ func TestFamiliesKnowTheHost(t *testing.T) {
 	}
 	if err := w.Update(t.Context(), nil); !errors.Is(err, portal.ErrUnknown) {
 		t.Errorf("an update after Cleanup: %v", err)
+	}
+}
+
+// What both families have adopted is known as after a Replace; if one cannot, both forget.
+func TestFamiliesAdopt(t *testing.T) {
+	h := &host{fails: "IPv6 adopt"}
+	w := open(t, h, options(t))
+	w.SetMark(7)
+	portals := []portal.Portal{redirect("10.96.0.1:80", 20000)}
+	if err := w.Adopt(t.Context(), portals); err == nil || err.Error() != "adopt IPv6 portals: refused" {
+		t.Errorf("one family cannot: %v", err)
+	}
+	want := []string{"IPv4 adopt mark 7 1", "IPv6 adopt mark 7 1", "IPv4 forget 0", "IPv6 forget 0"}
+	if !slices.Equal(h.calls, want) {
+		t.Errorf("calls %q, want %q", h.calls, want)
+	}
+	for _, err := range []error{w.Update(t.Context(), nil), w.Audit(t.Context())} {
+		if !errors.Is(err, portal.ErrUnknown) {
+			t.Errorf("after an Adopt that failed: %v", err)
+		}
+	}
+	h.calls, h.fails = nil, ""
+	if err := w.Adopt(t.Context(), append(portals, redirect("10.96.0.2:80", 80))); err == nil || slices.Contains(h.calls,
+		want[0]) {
+		t.Errorf("with a portal that no rule can express: %v", err)
+	}
+	err := errors.Join(w.Adopt(t.Context(), portals), w.Update(t.Context(), nil), w.Audit(t.Context()))
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,7 +19,7 @@ func (r *Refcount[K]) Add(n int, to K) {
 	}
 }
 
-// Found notes before anything is counted that the host has something; WasFound tells it.
+// Found notes that the host has something, before anything is counted or because it was added; WasFound tells it.
 func (r *Refcount[K]) Found(k K) { r.before[k] = true }
 
 // WasFound tells whether the host had something at the last Settle. It knows only of what was touched since.

@@ -39,6 +39,9 @@ type Options struct {
 	FlowPeriod time.Duration
 	// Own tells whether an address is this host's: NodePorts are served there.
 	Own func(netip.Addr) bool
+	// Inherits tells at a Resync whether the host may hold what an earlier run wrote for the same listeners. If that is
+	// exactly what a Writer that is an Adopter would write, it goes on with it; otherwise it writes all. nil = never.
+	Inherits func() bool
 
 	// What follows reports events; nil = to nobody.
 	Serving   func(*service.Port)    // a service port is new or changed, and nothing was done for it yet
@@ -47,6 +50,7 @@ type Options struct {
 	Counted   func(int)              // after each round: how many service ports are set aside
 	Closed    func(service.PortName) // a service port is no longer served
 	Warn      func(error)            // a Sweep could not look through UDP flows
+	Adopted   func(error)            // the Writer goes on with what an earlier run wrote; or why not: all is written anew
 }
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
@@ -83,6 +87,12 @@ func New(opts Options) *Dataplane {
 	}
 	if opts.Warn == nil {
 		opts.Warn = func(error) {}
+	}
+	if opts.Inherits == nil {
+		opts.Inherits = func() bool { return false }
+	}
+	if opts.Adopted == nil {
+		opts.Adopted = func(error) {}
 	}
 	return &Dataplane{
 		opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside(),

@@ -29,6 +29,9 @@ func (d *Dataplane) program(ctx context.Context, plans []plan, all bool) ([]port
 // write has the writer hold what the table holds. An Update may fail because others changed the host's rules, and no
 // plan is to blame: Replace decides.
 func (d *Dataplane) write(ctx context.Context, changed []portal.Change, all bool) error {
+	if all && d.adopt(ctx) {
+		return nil
+	}
 	var refused error
 	if !all {
 		if refused = d.update(ctx, changed); refused == nil || ctx.Err() != nil {
@@ -46,6 +49,22 @@ func (d *Dataplane) update(ctx context.Context, changed []portal.Change) error {
 		return fmt.Errorf("program %d portals: %w", len(changed), err)
 	}
 	return nil
+}
+
+// adopt has the writer go on with what an earlier run wrote, and tells whether it does.
+func (d *Dataplane) adopt(ctx context.Context) bool {
+	adopter, ok := d.opts.Writer.(portal.Adopter)
+	if !ok || !d.opts.Inherits() {
+		return false
+	}
+	d.guard()
+	all := d.table.Portals()
+	err := adopter.Adopt(ctx, all)
+	if err != nil {
+		err = fmt.Errorf("adopt %d portals: %w", len(all), err)
+	}
+	d.opts.Adopted(err)
+	return err == nil
 }
 
 func (d *Dataplane) replace(ctx context.Context) error {

@@ -44,6 +44,7 @@ const (
 	NFTA_RULE_CHAIN       = 2
 	NFTA_RULE_HANDLE      = 3
 	NFTA_RULE_EXPRESSIONS = 4
+	NFTA_RULE_USERDATA    = 7
 )
 
 // Hooks, and families of tables.

@@ -1,0 +1,44 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/portald/portald/portal"
+)
+
+// takeOver takes portals for written if the host holds what the first replace would leave there. That keeps the rules
+// for flows of portals that spread, also when none does any more.
+func (h *host) takeOver(ctx context.Context, portals []portal.Portal) error {
+	h.forget()
+	h.put(portals)
+	h.spread(h.nat, h.filter)
+	held, err := h.read(ctx)
+	if err != nil {
+		return err
+	}
+	h.keepSpreading(held)
+	h.mangle.spreading = h.nat.spreading
+	errs := []error{h.mangle.clash()}
+	for _, t := range h.tables() {
+		t.sync(held[t])
+		errs = append(errs, t.compare(t.written, held[t]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	h.noteMangle(nil)
+	h.whole = time.Now()
+	return nil
+}
+
+// forget is as if nothing had been written.
+func (h *host) forget() {
+	for _, t := range h.tables() {
+		t.empty()
+		t.written, t.spreading, t.sent = nil, false, 0
+	}
+	h.mangleInUse = false
+	h.diverts.Store(false)
+}

@@ -1,0 +1,89 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/writer"
+	"github.com/portald/portald/proxy/service"
+)
+
+// Adopt goes on with what an earlier run wrote, if the kernel holds exactly these portals and the Rules can go on too.
+// Endpoints and virtual servers that an earlier run drains are drained further. Kernel settings are made in any case.
+func (w *Writer) Adopt(ctx context.Context, portals []portal.Portal) error {
+	return w.state.Full(func() error {
+		w.reset()
+		err := w.takeOver(ctx, portals)
+		if err != nil {
+			w.reset()
+		}
+		return w.wrap("adopt", err)
+	})
+}
+
+func (w *Writer) takeOver(ctx context.Context, portals []portal.Portal) error {
+	rules, ok := w.Rules.(portal.Adopter)
+	if !ok {
+		return errors.New("the writer of rules cannot")
+	}
+	valid, invalid := w.valid(portals)
+	if err := errors.Join(invalid, w.readHost()); err != nil {
+		return err
+	}
+	w.countPods()
+	for _, p := range valid {
+		w.put(p)
+	}
+	if err := w.readServers(); err != nil {
+		return err
+	}
+	var found writer.Drift
+	for _, f := range w.frontends() {
+		w.compareServer(f, &found)
+	}
+	errs := []error{w.auditAddresses(&found), w.auditSets(&found)}
+	if err := errors.Join(append(errs, found.Err())...); err != nil {
+		return err
+	}
+	w.addrs.Settle()
+	w.elements.Settle()
+	if err := w.prepare(); err != nil {
+		return err
+	}
+	w.guard = false
+	return rules.Adopt(ctx, withoutSpreads(portals))
+}
+
+// compareServer adds how a virtual server of ours differs from what is wanted, but for endpoints that drain, which it
+// notes.
+func (w *Writer) compareServer(front service.Frontend, found *writer.Drift) {
+	want, wanted := w.wanted(front)
+	held, exists := w.servers[front]
+	switch {
+	case !exists:
+		if wanted {
+			found.Add("no virtual server %s", front)
+		}
+		return
+	case wanted && held.settings != want.settings:
+		found.Add("virtual server %s is set otherwise", front)
+	}
+	for _, addr := range ordered(want.weights) {
+		if weight, there := held.weights[addr]; !there || weight != weightServing {
+			found.Add("virtual server %s does not serve %s", front, addr)
+		}
+	}
+	for _, addr := range ordered(held.weights) {
+		if _, stays := want.weights[addr]; stays {
+			continue
+		}
+		if held.weights[addr] != weightDraining || front.Protocol == service.UDP {
+			found.Add("virtual server %s serves %s, which is strange", front, addr)
+		}
+		w.draining[front] = true
+	}
+	if !wanted {
+		w.draining[front] = true
+	}
+}

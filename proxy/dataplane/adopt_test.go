@@ -1,0 +1,89 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// heir is a scribe that can go on with what an earlier run wrote.
+type heir struct {
+	*scribe
+	differs error // what the host holds
+}
+
+func (h *heir) Adopt(_ context.Context, all []portal.Portal) error {
+	h.add("adopt %d", len(all))
+	if h.unknown = h.differs != nil; h.unknown {
+		return h.differs
+	}
+	h.leads = map[service.Frontend]portal.Portal{}
+	for _, p := range all {
+		h.leads[p.Frontend] = p
+	}
+	return nil
+}
+
+func TestAdopt(t *testing.T) {
+	differs := errors.New("a rule is missing")
+	for _, test := range []struct {
+		what     string
+		inherits bool
+		differs  error
+		want     string // after the listeners are ready
+		adopted  []error
+	}{
+		{"never", false, nil, "replace 2", nil},
+		{"the same", true, nil, "adopt 2", []error{nil}},
+		{"a difference", true, differs, "adopt 2; replace 2", []error{differs}},
+	} {
+		r := newRig()
+		var adopted []error
+		r.opts.Writer = &heir{r.scribe, test.differs}
+		r.opts.Inherits = func() bool { return test.inherits }
+		r.opts.Adopted = func(err error) { adopted = append(adopted, err) }
+		opened := portal.ProxyPort{Protocol: service.UDP, Port: proxyPort}
+		r.listeners.opens = map[portal.ProxyPort]bool{opened: true}
+		dns := portOf("dns", vip, 0, "10.1.0.1:53")
+		r.resync(t, dns)
+		want := "serving dns; serve dns; guard map[{IPv4 udp 11000}:true]; " + test.want + "; retire dns"
+		if got := r.took(); got != want {
+			t.Errorf("%s: %s, want %s", test.what, got, want)
+		}
+		if len(adopted) != len(test.adopted) || len(adopted) == 1 && !errors.Is(adopted[0], test.adopted[0]) {
+			t.Errorf("%s: told of %v", test.what, adopted)
+		}
+		r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
+		if got := r.took(); got != "serving dns; update 2; leave dns, alive true" {
+			t.Errorf("%s, and then a change: %s", test.what, got)
+		}
+	}
+}
+
+// What the writer refuses is found by Replace, and only what the host is to hold at first is adopted.
+func TestAdoptSetsAside(t *testing.T) {
+	r := newRig()
+	r.opts.Writer = &heir{r.scribe, errors.New("it lacks a portal")}
+	r.opts.Inherits = func() bool { return true }
+	r.refusing("bad", false)
+	good, bad := some(1)[0], in("bad", some(2)[1])
+	r.resync(t, good, bad)
+	if r.count("adopt") != 1 || r.aside != 1 || r.leads(good) != (portal.Redirect{Port: proxyPort}) ||
+		r.leads(bad) != (portal.Reject{}) {
+		t.Errorf("%s, %d set aside, %T and %T", r.took(), r.aside, r.leads(good), r.leads(bad))
+	}
+}
+
+// A writer that adopts nothing is never asked.
+func TestAdoptNot(t *testing.T) {
+	r := newRig()
+	r.opts.Inherits = func() bool { return true }
+	r.opts.Adopted = func(err error) { t.Errorf("told of %v", err) }
+	r.resync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+	if r.count("replace") != 1 {
+		t.Error(r.took())
+	}
+}
