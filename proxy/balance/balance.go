@@ -240,3 +240,12 @@ func (b *Balancer) Bindings() int {
 	b.bindings.expire(b.bindings.now(), b.bindings.size())
 	return b.bindings.live()
 }
+
+// Join returns an endpoint that was picked before the balancer was made, as if that had been by Pick: a lease.
+func (b *Balancer) Join(at netip.AddrPort) *Endpoint {
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
+	e := b.port.endpoint(at)
+	e.open++
+	return e
+}

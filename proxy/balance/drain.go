@@ -159,3 +159,27 @@ func (p *port) split(listed []netip.AddrPort) (picked, left []netip.AddrPort) {
 	}
 	return picked, left
 }
+
+// Drain is an endpoint that is drained.
+type Drain struct {
+	Name   service.PortName
+	Addr   netip.AddrPort
+	Forced bool
+}
+
+// AllDrained lists the endpoints that are drained, of all service ports. It costs nothing where none is.
+func (all *Endpoints) AllDrained() (list []Drain) {
+	if all.drains.Load() == 0 {
+		return nil
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for name, p := range all.ports {
+		p.mu.Lock()
+		for at, d := range p.drains {
+			list = append(list, Drain{name, at, d.forced})
+		}
+		p.mu.Unlock()
+	}
+	return list
+}

@@ -1,0 +1,47 @@
+package balance
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// A successor goes on with the turn and with the clients that are bound, but for those that it has bound itself since,
+// and for endpoints that are gone.
+func TestRestore(t *testing.T) {
+	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	a, b, c := at("10.1.0.1:80"), at("10.1.0.2:80"), at("10.1.0.3:80")
+	balancer := func(endpoints ...netip.AddrPort) *Balancer {
+		b := New(NewEndpoints(), service.PortName{Name: "cart"}, Options{Start: func(int) int { return 0 }})
+		b.SetAffinity(time.Hour)
+		b.SetEndpoints(endpoints)
+		return b
+	}
+	client := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	old := balancer(a, b, c)
+	for i := range byte(4) {
+		old.Pick(client(i), nil) // a, b, c, a
+	}
+	next := balancer(a, b)
+	next.Pick(client(1), nil) // later than with the old one: a
+	saved := old.Save(0)
+	saved.Bindings[1].Unused += time.Minute
+	next.Restore(saved)
+	for i, want := range []netip.AddrPort{a, a, {}, a} {
+		bound, is := next.Bound(client(byte(i)))
+		if bound != want || is != want.IsValid() {
+			t.Errorf("client %d is bound to %s, want %s", i, bound, want)
+		}
+	}
+	if e, _ := next.Pick(client(9), nil); e.Addr() != b {
+		t.Errorf("the next one went to %s, want %s", e.Addr(), b)
+	}
+	if n := len(old.Save(time.Nanosecond).Bindings); n != 0 {
+		t.Errorf("%d bindings were used just now", n)
+	}
+	if e := next.Join(c); e.Addr() != c {
+		t.Errorf("joined %s", e.Addr())
+	}
+}
