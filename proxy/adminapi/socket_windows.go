@@ -28,6 +28,9 @@ func Listen(_ context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
+// Replace is Listen: nothing listens in place of another here.
+func Replace(ctx context.Context, path string) (net.Listener, error) { return Listen(ctx, path) }
+
 func dial(ctx context.Context, path string) (net.Conn, error) {
 	return winio.DialPipeContext(ctx, path)
 }

@@ -117,8 +117,13 @@ type Info struct {
 	Mode     string    `json:"mode"`
 	Writer   string    `json:"writer"`
 	LogLevel string    `json:"log_level"`
-	Ready    bool      `json:"ready"`
+	Ready    bool      `json:"ready"`    // everything was applied once
+	Instance string    `json:"instance"` // what its environment has as InstanceVariable; empty: nothing
 }
+
+// InstanceVariable is the environment variable that tells a daemon from the others that serve its node before and after
+// it: the UID of its pod.
+const InstanceVariable = "PORTALD_INSTANCE"
 
 // Loglevel is the level of the daemon's own log.
 type Loglevel struct {

@@ -1,0 +1,86 @@
+//go:build unix
+
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ListenPrivate listens at a Unix socket that this user alone can open, in place of any socket that is there. A folder
+// that is missing is made, for this user alone too. When the listener is closed its socket is removed, unless another
+// has taken its place.
+func ListenPrivate(network, path string) (*PrivateListener, error) {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	// Nobody else may connect before the mode is set, so it is set in a folder of this user's.
+	private, err := os.MkdirTemp(folder, ".new")
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	l, err := listenIn(network, private, path)
+	return l, errors.Join(err, os.RemoveAll(private))
+}
+
+// listenIn makes the socket in a private folder, and moves it to its place.
+func listenIn(network, private, path string) (*PrivateListener, error) {
+	made := filepath.Join(private, "s")
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: made, Net: network})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	info, err := os.Lstat(made)
+	if err == nil {
+		err = os.Chmod(made, 0o600)
+	}
+	if err == nil {
+		err = moveSocket(made, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &PrivateListener{l, path, info}, nil
+}
+
+// moveSocket moves a socket to path, where nothing but a socket may be.
+func moveSocket(socket, path string) error {
+	switch there, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case there.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is there already, and is no socket: write another path", path)
+	}
+	return os.Rename(socket, path)
+}
+
+// PrivateListener is what ListenPrivate returns.
+type PrivateListener struct {
+	*net.UnixListener
+	path string
+	made fs.FileInfo
+}
+
+// Close implements net.Listener.
+func (l *PrivateListener) Close() error {
+	if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.made) {
+		_ = os.Remove(l.path) // a socket that is left is replaced at the next start
+	}
+	return l.UnixListener.Close()
+}
+
+// PacketSocket is the network of Unix sockets that keep messages apart (SOCK_SEQPACKET).
+const PacketSocket = "unixpacket"
+
+// IsHangUp tells whether an error of a Unix socket means that the other end was closed.
+func IsHangUp(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
