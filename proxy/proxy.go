@@ -80,7 +80,7 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 	defer stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
-	for {
+	for ctx.Err() == nil {
 		l.sweep(ctx, due)
 		select {
 		case <-ctx.Done():
@@ -102,6 +102,7 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 		case <-due.C: // the next round begins with a sweep
 		}
 	}
+	return nil
 }
 
 func (l *Loop) setDefaults() {

@@ -24,6 +24,13 @@ func (a *Account) TakePipe() (pages int64, ok bool) {
 	return 0, false
 }
 
+// KeepPipe takes a pipe of so many pages that exists already.
+func (a *Account) KeepPipe(pages int64) {
+	a.pages.Add(pages)
+	a.used[descriptors].Add(2)
+	a.pipes.Add(1)
+}
+
 // ResizePipe corrects what TakePipe took by so many pages: those that the kernel granted in the end.
 func (a *Account) ResizePipe(by int64) { a.pages.Add(by) }
 

@@ -13,6 +13,14 @@ type BlockedTime struct {
 	sum atomic.Int64
 }
 
+// Restore begins with so much, blocked since now or not.
+func (b *BlockedTime) Restore(so time.Duration, blocked bool, now time.Duration) {
+	b.sum.Store(int64(so))
+	if blocked {
+		b.Begin(now)
+	}
+}
+
 // Begin notes that the socket takes no more bytes.
 func (b *BlockedTime) Begin(now time.Duration) {
 	if !b.Blocked() {

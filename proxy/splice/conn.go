@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -19,6 +20,8 @@ type Conn struct {
 	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials
 
+	kept atomic.Bool // somebody keeps it
+
 	clientEOF, endpointEOF bool // that side's stream ended first
 }
 
@@ -27,6 +30,12 @@ type Owner interface {
 	// Post calls next on the goroutine that owns the connection, soon, and does the Step that it returns. Any goroutine
 	// may call it, at any time: what is posted after the engine has ended is dropped.
 	Post(next func(now time.Duration) Step)
+	// Detach stops carrying the connection, soon, and calls tell with its Departure; nil: it is not established, or cannot
+	// be passed on. Any goroutine may call it, and tell does not block.
+	Detach(tell func(*Departure))
+	// Keep begins to note what the connection does, soon, and calls tell; nil: it cannot, now or ever. Any goroutine may
+	// call it, and tell does not block.
+	Keep(tell func(*Kept))
 	// Interface is the index of the interface that the client came in by, 0 when it is not known.
 	Interface() int
 	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any
@@ -179,7 +188,7 @@ func (c *Conn) Connected(now time.Duration) Step {
 	c.connected(now)
 	c.retry = nil
 	c.movedAt(now)
-	s := Step{Kind: StepCarry, Until: c.silentUntil()}
+	s := Step{Kind: StepCarry, Until: c.SilentUntil()}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		s.Header = proxyHeader(c.client, c.dst)
 	}
@@ -209,7 +218,7 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 	c.clientEOF, c.endpointEOF = from == Client, from == Endpoint
 	c.movedAt(now)
 	c.stage.enter(halfClosed)
-	return Step{Kind: StepHalfClose, Until: c.silentUntil()}
+	return Step{Kind: StepHalfClose, Until: c.SilentUntil()}
 }
 
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
@@ -238,7 +247,7 @@ func (c *Conn) Cut() Step { return c.end(Proxy, Reset, OutcomeCut) }
 
 // Expired is called at Until of the last step that had one. An attempt under way has failed then.
 func (c *Conn) Expired(now time.Duration) Step {
-	switch until := c.silentUntil(); {
+	switch until := c.SilentUntil(); {
 	case c.waiting:
 		return c.redial(now)
 	case c.waitsForHost():
@@ -256,9 +265,9 @@ func (c *Conn) Expired(now time.Duration) Step {
 	}
 }
 
-// silentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
+// SilentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
 // ever.
-func (c *Conn) silentUntil() time.Duration {
+func (c *Conn) SilentUntil() time.Duration {
 	timeout := c.plan.policy.Idle
 	if c.HalfClosed() {
 		timeout = c.plan.policy.HalfClose
@@ -276,7 +285,7 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 	}
 	c.forgo()
 	c.conclude(by, closeType, o)
-	return Step{Kind: StepEnd, Reset: closeType != FIN && !c.front.core.Left()}
+	return Step{Kind: StepEnd, Reset: closeType != FIN}
 }
 
 // cutSoon implements member.

@@ -22,7 +22,6 @@ type Core struct {
 	policy      atomic.Pointer[service.Policy] // the defaults, complete
 	asker       asker
 	registry    registry
-	left        atomic.Bool // a successor has the sockets
 	subscribers subscribers
 	asking      chan struct{} // holds one while AskTCPInfo runs
 	listening   sync.Map      // by service.Frontend: where fronts listen
@@ -41,7 +40,7 @@ type Core struct {
 // New returns a Core that serves once Run is called. open makes the engine that moves its bytes.
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
-	c := &Core{opts: opts, account: opts.Account, start: time.Now(), fronts: map[*Front]struct{}{},
+	c := &Core{opts: opts, account: opts.Account, start: opts.Start, fronts: map[*Front]struct{}{},
 		asking: make(chan struct{}, 1)}
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
@@ -72,14 +71,6 @@ func (c *Core) wall(now time.Duration) int64 {
 	t := time.Now()
 	return t.UnixNano() - int64(t.Sub(c.start)-now)
 }
-
-// Leave is for the end of a process whose sockets a successor has too: from now on they are closed, but not taken down.
-// Nothing is reset, what the kernel has queued at listeners stays there, and no record is reported: the successor has
-// all of that. Run's ctx is to end, and fronts are to be closed, right after it.
-func (c *Core) Leave() { c.left.Store(true) }
-
-// Left tells whether Leave was called.
-func (c *Core) Left() bool { return c.left.Load() }
 
 // NextID is an id for a record of what no engine carries. None is given twice, also not by an engine.
 func (c *Core) NextID() uint64 { return c.nextID.Add(1) }

@@ -67,13 +67,9 @@ func (f *life) attempted(why string, took time.Duration) {
 	}
 }
 
-// observe reports the end. Once a successor has the sockets it reports what becomes of them.
+// observe reports the end.
 func (f *life) observe() {
-	core := f.front.core
-	if core.Left() {
-		return
-	}
-	subscribers := core.subscribers.all() // before others learn of the end, and subscribe
+	subscribers := f.front.core.subscribers.all() // before others learn of the end, and subscribe
 	f.front.observer.Observe(f.rec)
 	for _, s := range subscribers {
 		if s.Ended != nil {

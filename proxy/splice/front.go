@@ -196,3 +196,37 @@ func (f *Front) cutSessions() {
 		}
 	}
 }
+
+// Files are the descriptors of its sockets, which stay the engine's, by their addresses.
+func (f *Front) Files() map[netip.AddrPort]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	files := map[netip.AddrPort]int{}
+	for at, s := range f.sockets {
+		if moving, ok := s.(MovingSocket); ok {
+			files[at] = moving.File()
+		}
+	}
+	return files
+}
+
+// Pause has the TCP sockets at these addresses accept nothing, soon; nil: all of them.
+func (f *Front) Pause(at func(netip.AddrPort) bool) { f.eachPausable(at, Pausable.Pause) }
+
+// Resume has all sockets accept and receive again.
+func (f *Front) Resume() {
+	f.eachPausable(nil, Pausable.Resume)
+	for _, t := range f.sessions() {
+		t.Resume()
+	}
+}
+
+func (f *Front) eachPausable(at func(netip.AddrPort) bool, do func(Pausable)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for addr, s := range f.sockets {
+		if p, ok := s.(Pausable); ok && s.Sessions() == nil && (at == nil || at(addr)) {
+			do(p)
+		}
+	}
+}

@@ -10,6 +10,8 @@ type Picker interface {
 	// Pick returns a lease of an endpoint for the client that is not among tried as long as there is one. False: there
 	// is no endpoint left.
 	Pick(client netip.Addr, tried []netip.AddrPort) (Lease, bool)
+	// Join returns the State of an endpoint that a predecessor picked and dialled.
+	Join(endpoint netip.AddrPort) State
 }
 
 // Lease is an endpoint that was picked for one connection or UDP session, which reports how the dial went and, if it

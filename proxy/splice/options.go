@@ -3,6 +3,7 @@ package splice
 import (
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -15,6 +16,7 @@ type Options struct {
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
 	Account     *Account       // of descriptors, sessions and memory; default one without bounds
 	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
+	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
 	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
 
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
@@ -22,9 +24,9 @@ type Options struct {
 	// WhoIs tells which pod has a client's address, for records and Live. It is called when a connection begins, on the
 	// data path: it must not block. Default: nobody is asked.
 	WhoIs func(client netip.Addr) (service.Workload, bool)
-	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, such as one of a
-	// predecessor; nil: there is none, and the engine makes one. The engine closes the file. Default: there is none.
-	Listen func(p service.Protocol, at netip.AddrPort) (*os.File, error)
+	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, for a service port, such as
+	// one of a predecessor. Default: there is none.
+	Listen func(name service.PortName, at netip.AddrPort) (Inherited, error)
 	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
 	// ErrTransparent. It must not block, and may be called often. Default: none.
 	Warn func(error)
@@ -49,6 +51,12 @@ type Options struct {
 	ReturnsKnown func(client, endpoint netip.Addr) (returns, known bool)
 }
 
+// Inherited is a socket that was open before.
+type Inherited struct {
+	File   *os.File // the engine closes it; nil: there is none, and the engine makes one
+	Paused bool     // a UDP socket, which receives nothing until its Sessions' Resume
+}
+
 // PortSpan is a range of local ports, both ends included.
 type PortSpan struct{ First, Last uint16 }
 
@@ -56,6 +64,9 @@ type PortSpan struct{ First, Last uint16 }
 const DefaultUDPSessions = 4096
 
 func (o *Options) setDefaults() {
+	if o.Start.IsZero() {
+		o.Start = time.Now()
+	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
 	}
@@ -69,7 +80,7 @@ func (o *Options) setDefaults() {
 		o.WhoIs = func(netip.Addr) (_ service.Workload, known bool) { return }
 	}
 	if o.Listen == nil {
-		o.Listen = func(service.Protocol, netip.AddrPort) (*os.File, error) { return nil, nil }
+		o.Listen = func(service.PortName, netip.AddrPort) (_ Inherited, _ error) { return }
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}

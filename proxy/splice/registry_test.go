@@ -29,6 +29,8 @@ type idleOwner struct{}
 
 func (idleOwner) Post(func(time.Duration) Step) {}
 func (idleOwner) Interface() int                { return 0 }
+func (idleOwner) Detach(tell func(*Departure))  { tell(nil) }
+func (idleOwner) Keep(tell func(*Kept))         { tell(nil) }
 func (idleOwner) TCPInfo(tell func(_, endpoint TCPInfo)) {
 	tell(TCPInfo{Known: true}, TCPInfo{Known: true})
 }

@@ -23,6 +23,8 @@ type emptyPicker struct{}
 
 func (emptyPicker) Pick(netip.Addr, []netip.AddrPort) (Lease, bool) { return Lease{}, false }
 
+func (emptyPicker) Join(netip.AddrPort) State { return nil }
+
 // scope is which endpoints the client of a frontend of that kind may be led to. Depends: those of the cluster if the
 // client is inside, since an external traffic policy Local is for clients from outside.
 func (p *plan) scope(kind service.Kind) (s service.Scope, depends bool) {

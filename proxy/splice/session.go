@@ -33,6 +33,7 @@ type Session struct {
 	over       bool
 	waiting    bool          // its last datagram was the client's
 	detached   bool          // its client's next datagram is another session's
+	departing  bool          // it is being handed over
 	until      time.Duration // when a detached session ends
 	links      [2]sessionLinks
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
@@ -266,6 +267,13 @@ func (s *Session) end(by Side, closeType CloseType, o Outcome) {
 	}
 	s.over = true
 	s.conn.Close()
+	s.remove()
+	s.conclude(by, closeType, o)
+	s.report(s.table.core().Now())
+}
+
+// remove takes a session that is over from all that knows it.
+func (s *Session) remove() {
 	if s.detached {
 		s.delist()
 	} else {
@@ -276,6 +284,4 @@ func (s *Session) end(by Side, closeType CloseType, o Outcome) {
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
 	t.core().registry.remove(s)
-	s.conclude(by, closeType, o)
-	s.report(t.core().Now())
 }

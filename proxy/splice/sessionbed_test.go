@@ -376,6 +376,8 @@ func (p *countingPicker) set(endpoints []service.Endpoint) {
 	}
 }
 
+func (p *countingPicker) Join(netip.AddrPort) State { return nil }
+
 func (p *countingPicker) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
 	for range p.list {
 		at := p.list[p.next%len(p.list)]

@@ -27,9 +27,8 @@ type Options struct {
 	Localhost bool          // serve NodePorts at the loopback addresses too
 	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
-	// Claim is the proxy port that a service port had before, such as with a predecessor: it has that one again if it is
-	// free. Default: 0, none.
-	Claim func(service.PortName, service.IPFamily) uint16
+	// Inherit is what a service port had before, such as with a predecessor. Default: nothing.
+	Inherit func(service.PortName, service.IPFamily) Inherited
 }
 
 // defaultLinger is far more than a connection takes from the rule that redirects it to the listener, with two
@@ -60,8 +59,8 @@ func New(opts Options) *Carrier {
 	if opts.Linger == 0 {
 		opts.Linger = defaultLinger
 	}
-	if opts.Claim == nil {
-		opts.Claim = func(service.PortName, service.IPFamily) uint16 { return 0 }
+	if opts.Inherit == nil {
+		opts.Inherit = func(service.PortName, service.IPFamily) (_ Inherited) { return }
 	}
 	return &Carrier{
 		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},

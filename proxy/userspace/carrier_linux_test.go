@@ -82,7 +82,7 @@ var insider = netip.MustParseAddr("127.0.0.2")
 func newRig(t *testing.T, ports PortRange) *rig {
 	t.Helper()
 	engine, err := splice.New(splice.Options{IsLocal: func(client netip.Addr, _ int) bool { return client == insider }},
-		epoll.Open(2))
+		epoll.Open(2, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,6 +96,9 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 	for scope, b := range f.balancers {
 		b.SetAffinity(p.Affinity)
 		b.SetEndpoints(addresses(usable[scope]))
+		if f.Front == nil {
+			b.Restore(c.opts.Inherit(key.name, key.family).Scopes[scope])
+		}
 	}
 	view := &splice.View{Port: p, Exposures: p.ExposuresOf(key.family), Endpoints: p.EndpointsOf(key.family)}
 	if f.Front != nil {
@@ -114,8 +117,8 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 
 // openProxyPort takes a free proxy port and listens there.
 func (c *Carrier) openProxyPort(key frontKey, f *front) error {
-	claimed := c.opts.Claim(key.name, key.family)
-	port, err := c.ports.take(key, claimed, func(port uint16) (retry bool, err error) {
+	former := c.opts.Inherit(key.name, key.family).Port
+	port, err := c.ports.take(key, former, func(port uint16) (retry bool, err error) {
 		err = c.listenAgain(f, proxyAddress(key.family, port))
 		return errors.Is(err, syscall.EADDRINUSE), err
 	})

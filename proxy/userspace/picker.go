@@ -17,3 +17,5 @@ func (p picker) Pick(client netip.Addr, tried []netip.AddrPort) (splice.Lease, b
 	}
 	return splice.Lease{Endpoint: e.Addr(), Affinity: affinity, State: e}, true
 }
+
+func (p picker) Join(endpoint netip.AddrPort) splice.State { return p.Balancer.Join(endpoint) }

@@ -28,12 +28,16 @@ func (idle) Close()                                                      {}
 func (idle) Sessions() *splice.Sessions                                  { return nil }
 func (idle) Post(func(time.Duration) splice.Step)                        {}
 func (idle) Interface() int                                              { return 0 }
+func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }
+func (idle) Detach(tell func(*splice.Departure))                         { tell(nil) }
 func (idle) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
 	tell(splice.TCPInfo{Known: true, RTT: time.Millisecond}, splice.TCPInfo{Known: true, RTT: 2 * time.Millisecond})
 }
 
 // only picks one endpoint.
 type only netip.AddrPort
+
+func (only) Join(netip.AddrPort) splice.State { return nil }
 
 func (o only) Pick(netip.Addr, []netip.AddrPort) (splice.Lease, bool) {
 	return splice.Lease{Endpoint: netip.AddrPort(o)}, true

@@ -14,7 +14,7 @@ import (
 const hasEpoll = true
 
 func openEpoll(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
-	return epoll.Open(eventLoops(log))
+	return epoll.Open(eventLoops(log), nil, nil)
 }
 
 // openGoroutine opens the engine of goroutines with what Linux can do for it, and with one thread for small exchanges

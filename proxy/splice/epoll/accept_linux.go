@@ -46,7 +46,7 @@ func (n *listener) Sessions() *splice.Sessions { return nil }
 func (n *listener) Drain() { n.Close() }
 
 // Close takes the listener from its loops, one after the other on their own goroutines; the last one serves what waits
-// in its backlog, unless a successor does.
+// in its backlog, unless it is paused: then a successor does.
 func (n *listener) Close() {
 	last := len(n.acceptors) - 1
 	var next func(i int)
@@ -58,13 +58,42 @@ func (n *listener) Close() {
 				next(i + 1)
 				return
 			}
-			for !a.l.engine.core.Left() && a.accept() {
+			for !a.paused && a.accept() {
 			}
-			sysClose(n.fd)
+			if n.engine.memory != nil && !a.paused {
+				sysFinish(n.fd) // also where it is kept
+			} else {
+				sysClose(n.fd)
+			}
 			n.engine.account.Close(1)
 		})
 	}
 	next(0)
+}
+
+// File implements splice.MovingSocket.
+func (n *listener) File() int { return n.fd }
+
+// Pause implements splice.MovingSocket.
+func (n *listener) Pause() {
+	for _, a := range n.acceptors {
+		a.l.do(func() {
+			a.l.timers.stop(&a.timer)
+			a.unwatch()
+			a.paused = true
+		})
+	}
+}
+
+// Resume implements splice.MovingSocket.
+func (n *listener) Resume() {
+	for _, a := range n.acceptors {
+		a.l.do(func() {
+			if a.paused = false; !a.closed && !a.watched {
+				a.resume()
+			}
+		})
+	}
 }
 
 // acceptor accepts from a listener on one loop.
@@ -74,6 +103,7 @@ type acceptor struct {
 	l       *loop
 	id      uint32
 	watched bool
+	paused  bool
 	closed  bool
 	pause   time.Duration
 	timer   timer
@@ -112,7 +142,7 @@ func (a *acceptor) accept() bool {
 // backOff leaves the listener alone for a while: it stays readable, so that the loop would spin.
 func (a *acceptor) backOff(err error) {
 	a.l.engine.core.AcceptFailed(err)
-	if a.closed {
+	if a.closed || a.paused {
 		return
 	}
 	a.unwatch()

@@ -27,6 +27,10 @@ type conn struct {
 	queued    bool  // for a quantum
 	migrating bool  // to another loop
 	relays    uint8 // up to longLivedAfter
+
+	later []func(now time.Duration) splice.Step // posted while it was departed
+
+	slot uint32 // in the engine's memory, while up.mem is set
 }
 
 type stage uint8
@@ -34,6 +38,7 @@ type stage uint8
 const (
 	dialing stage = iota
 	relaying
+	departed // a successor has it, or is about to
 	closed
 )
 
@@ -70,7 +75,13 @@ func (c *conn) Post(next func(now time.Duration) splice.Step) {
 			c.Post(next)
 			return
 		}
-		c.perform(next(l.clock()))
+		switch c.stage {
+		case departed: // it may stay
+			c.later = append(c.later, next)
+		case closed:
+		default:
+			c.perform(next(l.clock()))
+		}
 	})
 }
 
@@ -91,7 +102,7 @@ func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
 
 // tcpInfo is that of both sockets, of the endpoint's once it is connected.
 func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
-	if c.stage != closed {
+	if c.stage < departed {
 		client = TCPInfo(uintptr(c.client.fd))
 	}
 	if c.stage == relaying {
@@ -133,7 +144,7 @@ func (c *conn) setTimer(until time.Duration) {
 // ready implements handler.
 func (c *conn) ready(events uint32, tag uint8) {
 	switch {
-	case c.stage == closed:
+	case c.stage >= departed:
 	case c.stage == dialing && tag == tagClient:
 		c.clientReady(events)
 	case c.stage == dialing:
@@ -176,7 +187,12 @@ func (c *conn) close(reset bool) {
 	}
 	c.stage = closed
 	closeFd := sysClose
-	if reset {
+	switch kept := c.up.mem != nil; {
+	case kept && reset:
+		closeFd = sysAbort
+	case kept:
+		closeFd = sysFinish
+	case reset:
 		closeFd = sysReset
 	}
 	c.l.timers.stop(&c.timer)
@@ -184,6 +200,7 @@ func (c *conn) close(reset bool) {
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
+	c.unkeep()
 	if c.relays == longLivedAfter {
 		c.l.load.Add(-1)
 	}
@@ -198,12 +215,15 @@ func (c *conn) publish() {
 	c.down.publish(&t.FromEndpoint, &t.ToClient)
 }
 
-// shut closes one socket. A closed descriptor leaves the epoll set by itself.
+// shut closes one socket. A closed descriptor leaves the epoll set by itself, unless somebody keeps it.
 func (c *conn) shut(s *socket, closeFd func(int)) {
 	if s.fd < 0 {
 		return
 	}
-	if s.watched {
+	switch {
+	case s.watched && c.up.mem != nil:
+		c.unwatch(s)
+	case s.watched:
 		c.l.forget(s.id)
 		s.watched = false
 	}

@@ -18,22 +18,26 @@ type engine struct {
 	core    *splice.Core
 	account *splice.Account
 	loops   []*loop
+	memory  *Memory // nil: nobody keeps what it carries
+	keeper  Keeper
 	next    atomic.Uint32 // spreads fronts over loops
 	ports   *sourcePorts
 }
 
 // Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or
-// nearly so. 0 means one less than GOMAXPROCS.
-func Open(loops int) func(*splice.Core) (splice.Engine, error) {
+// nearly so. 0 means one less than GOMAXPROCS. What it carries can be kept by a keeper if it has memory to share.
+func Open(loops int, memory *Memory, keeper Keeper) func(*splice.Core) (splice.Engine, error) {
 	if loops == 0 {
 		loops = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	return func(c *splice.Core) (splice.Engine, error) { return open(c, loops) }
+	return func(c *splice.Core) (splice.Engine, error) { return open(c, loops, memory, keeper) }
 }
 
-func open(c *splice.Core, loops int) (*engine, error) {
+func open(c *splice.Core, loops int, memory *Memory, keeper Keeper) (*engine, error) {
 	o := c.Options()
-	e := &engine{core: c, account: o.Account, ports: newSourcePorts(o.SourcePorts, o.SpareSource)}
+	e := &engine{
+		core: c, account: o.Account, memory: memory, keeper: keeper, ports: newSourcePorts(o.SourcePorts, o.SpareSource),
+	}
 	for range loops {
 		l, err := newLoop(e)
 		if err != nil {

@@ -22,6 +22,7 @@ type flow struct {
 	fin     bool  // the source's FIN was read
 	eof     bool  // and all before it was passed on
 
+	mem    *flowMemory       // where it is noted what the flow does; nil: nobody keeps the connection
 	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
 	flags  uintptr // to send rest with
@@ -105,6 +106,12 @@ func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	if src.urgent && sysAtMark(src.fd) {
 		room, flags = room[:1], unix.MSG_OOB
 	}
+	if f.mem != nil {
+		f.mem.reads(f.carried, l.scratchIndex)
+		if src.urgent {
+			f.mem.unprovable.Or(urgentData)
+		}
+	}
 	n, e := sysRecv(src.fd, room)
 	if e != 0 {
 		return src.readFailed(e)
@@ -130,6 +137,7 @@ func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		dst.full(l)
 		f.borrow(l)
 		f.rest, f.flags = f.buf[:copy(f.buf[:], l.scratch[sent:n])], flags
+		f.holdsAt(l, f.passed)
 	}
 	return more, 0
 }
@@ -144,6 +152,11 @@ func (f *flow) pass(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	if n == 0 {
 		f.fin = true
 		return more, 0
+	}
+	if f.mem != nil {
+		f.mem.reads(f.carried, l.scratchIndex)
+		f.mem.peeking.Store(1)
+		defer f.mem.peeking.Store(0)
 	}
 	sent, e := sysSend(dst.fd, l.scratch[:n])
 	if e != 0 {
@@ -184,9 +197,13 @@ func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		f.large = 0 // copy: that needs no pipe
 		return more, 0
 	}
+	if f.mem != nil {
+		f.mem.reads(f.carried, l.scratchIndex)
+		f.mem.pipe.Store(p.ID)
+	}
 	n, e := p.Fill(src.fd)
 	if e != 0 || n == 0 {
-		l.pipes.give(p)
+		f.emptied(l, p)
 		if e != 0 {
 			return src.readFailed(e)
 		}
@@ -220,7 +237,7 @@ func (f *flow) flush(l *loop, dst *socket) syscall.Errno {
 		}
 		f.passed += int64(n)
 		if f.inPipe -= n; f.inPipe == 0 {
-			l.pipes.give(f.pipe)
+			f.emptied(l, f.pipe)
 		}
 	}
 	for len(f.rest) > 0 {
@@ -251,14 +268,45 @@ func (f *flow) publish(carried, passed *atomic.Int64) {
 	}
 }
 
+// emptied gives back an empty pipe.
+func (f *flow) emptied(l *loop, p pipe.Pipe) {
+	if f.mem != nil {
+		f.mem.pipe.Store(0)
+	}
+	l.pipes.give(p)
+}
+
+// holdsAt notes where in the stream the first byte of rest is.
+func (f *flow) holdsAt(l *loop, at int64) {
+	if f.mem == nil {
+		return
+	}
+	skipped := bufferSize - cap(f.rest)
+	if i, ok := l.engine.memory.index(f.buf); ok {
+		f.mem.reads(at-int64(skipped), i)
+	} else {
+		f.mem.unprovable.Or(privateBuffer)
+	}
+}
+
 func (f *flow) borrow(l *loop) {
 	l.engine.account.TakeBuffer()
-	f.buf = buffers.Get().(*[bufferSize]byte)
+	if m := l.engine.memory; m != nil {
+		f.buf = m.takeBuffer()
+	}
+	if f.buf == nil {
+		f.buf = buffers.Get().(*[bufferSize]byte)
+	}
 }
 
 func (f *flow) release(l *loop) {
 	if f.buf != nil {
-		buffers.Put(f.buf)
+		if m := l.engine.memory; m == nil || !m.giveBuffer(f.buf) {
+			buffers.Put(f.buf)
+		}
+		if f.mem != nil {
+			f.mem.unprovable.And(^uint32(privateBuffer))
+		}
 		l.engine.account.GiveBuffer()
 		f.buf = nil
 	}
@@ -269,7 +317,7 @@ func (f *flow) release(l *loop) {
 func (f *flow) drop(l *loop) {
 	f.release(l)
 	if f.inPipe > 0 {
-		f.pipe.Close()
+		l.pipes.Discard(f.pipe)
 		f.inPipe = 0
 	}
 }

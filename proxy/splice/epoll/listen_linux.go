@@ -13,31 +13,31 @@ import (
 
 // Listen implements splice.Engine.
 func (e *engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	fd, err := e.listen(f.Name().Protocol, at)
+	fd, paused, err := e.listen(f.Name(), at)
 	if err != nil {
 		return nil, err
 	}
 	if f.Name().Protocol == service.UDP {
-		return openUDP(e, f, fd, at.Port()), nil
+		return openUDP(e, f, fd, at.Port(), paused), nil
 	}
 	return openTCP(e, f, fd), nil
 }
 
 // listen takes over the socket of a predecessor, or makes one.
-func (e *engine) listen(p service.Protocol, at netip.AddrPort) (int, error) {
-	file, err := e.core.Options().Listen(p, at)
+func (e *engine) listen(name service.PortName, at netip.AddrPort) (fd int, paused bool, err error) {
+	inherited, err := e.core.Options().Listen(name, at)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if file == nil {
-		return bind(p, at)
+	if inherited.File == nil {
+		fd, err = bind(name.Protocol, at)
+		return fd, false, err
 	}
-	defer file.Close()
-	fd, err := takeOver(file)
-	if err == nil {
-		listenOptions(fd, p, at)
+	defer inherited.File.Close()
+	if fd, err = takeOver(inherited.File); err == nil {
+		listenOptions(fd, name.Protocol, at)
 	}
-	return fd, err
+	return fd, inherited.Paused, err
 }
 
 func takeOver(file *os.File) (int, error) {

@@ -50,10 +50,12 @@ type loop struct {
 	migrating []*conn             // to lighter loops
 	bulk      bool                // a splice carried something in this round, and the next load is to grow
 	pipes     pipePool
-	scratch   [bufferSize]byte
-	dgrams    *datagrams // nil until the first UDP socket
-	events    [eventsAtOnce]unix.EpollEvent
-	batch     [eventsAtOnce]readiness
+	scratch   *[bufferSize]byte
+
+	scratchIndex uint32     // of scratch in the engine's memory
+	dgrams       *datagrams // nil until the first UDP socket
+	events       [eventsAtOnce]unix.EpollEvent
+	batch        [eventsAtOnce]readiness
 }
 
 func newLoop(e *engine) (*loop, error) {
@@ -82,6 +84,13 @@ func openLoop(e *engine) (*loop, error) {
 	}
 	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core, times: e.core.NewLoopTimes()}
 	l.pipes.l, l.pipes.Account = l, e.account
+	l.pipes.Opened, l.pipes.Closed = e.pipeOpened, e.pipeClosed
+	if e.memory != nil {
+		l.scratch = e.memory.takeBuffer()
+		l.scratchIndex, _ = e.memory.index(l.scratch)
+	} else {
+		l.scratch = new([bufferSize]byte)
+	}
 	if _, err := l.watch(wake, unix.EPOLLIN, waker{l}, 0); err != 0 {
 		sysClose(wake)
 		sysClose(ep)

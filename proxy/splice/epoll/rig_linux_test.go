@@ -53,7 +53,7 @@ func newRigOf(t testing.TB, loops int, opts splice.Options) *rig {
 func newEngine(t testing.TB, loops int, opts splice.Options) (c *splice.Core, e *engine) {
 	t.Helper()
 	c, err := splice.New(opts, func(c *splice.Core) (_ splice.Engine, err error) {
-		e, err = open(c, loops)
+		e, err = open(c, loops, nil, nil)
 		return e, err
 	})
 	if err != nil {
@@ -76,6 +76,8 @@ func (r *rig) record(t testing.TB) *splice.Record {
 
 // only picks one endpoint.
 type only netip.AddrPort
+
+func (o only) Join(netip.AddrPort) splice.State { return nil }
 
 func (o only) Pick(_ netip.Addr, tried []netip.AddrPort) (splice.Lease, bool) {
 	return splice.Lease{Endpoint: netip.AddrPort(o)}, len(tried) == 0

@@ -17,6 +17,7 @@ type session struct {
 	local   netip.Addr
 	iface   uint32 // index of the interface that the client came in by
 	fd      int
+	dup     int // of fd, while the session is handed over; else -1
 	id      uint32
 	watched bool
 }
@@ -49,13 +50,51 @@ func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno 
 	if e := sysConnect(fd, &sa); e != 0 {
 		return e
 	}
-	id, e := l.watch(fd, unix.EPOLLIN, s, 0)
+	return s.watch()
+}
+
+func (s *session) watch() syscall.Errno {
+	id, e := s.u.l.watch(s.fd, unix.EPOLLIN, s, 0)
 	s.id, s.watched = id, e == 0
 	return e
 }
 
+// Detach implements splice.MovingSession.
+func (s *session) Detach(saved *splice.SavedSession) int {
+	saved.Interface = s.iface
+	if saved.Client.Addr().Is6() {
+		saved.Zone = s.name.raw.Scope_id
+	}
+	if s.watched {
+		s.u.l.unwatch(s.fd, s.id)
+		s.watched = false
+	}
+	dup, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 0) // the session may end meanwhile
+	if err != nil {
+		dup = -1
+	}
+	s.dup = dup
+	return dup
+}
+
+// Resume implements splice.MovingSession.
+func (s *session) Resume() {
+	s.closeDup()
+	if e := s.watch(); e != 0 {
+		s.u.l.engine.core.Options().Warn(e) // its answers are lost, and it ends when it is idle
+	}
+}
+
+func (s *session) closeDup() {
+	if s.dup >= 0 {
+		sysClose(s.dup)
+		s.dup = -1
+	}
+}
+
 // Close implements SessionConn.
 func (s *session) Close() {
+	s.closeDup()
 	if s.fd < 0 {
 		return
 	}

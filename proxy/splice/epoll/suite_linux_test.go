@@ -13,11 +13,12 @@ func TestSuite(t *testing.T) {
 	for _, loops := range []int{1, 2} {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
 			splicetest.Run(t, splicetest.Engine{
-				Open: epoll.Open(loops),
+				Open: epoll.Open(loops, nil, nil),
 				Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Interfaces |
 					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks |
 					splicetest.Inheritance | splicetest.FailedPorts | splicetest.Undelivered |
-					splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.TCPInfo,
+					splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.TCPInfo |
+					splicetest.Handover,
 			})
 		})
 	}

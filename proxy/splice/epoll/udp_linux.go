@@ -17,11 +17,12 @@ type udpSocket struct {
 	id       uint32
 	watched  bool
 	closed   bool
+	paused   bool
 	timer    timer // of the sessions; until the socket is watched, of another try to watch it
 }
 
-func openUDP(e *engine, f *splice.Front, fd int, port uint16) *udpSocket {
-	u := &udpSocket{l: e.loops[int(e.next.Add(1))%len(e.loops)], fd: fd}
+func openUDP(e *engine, f *splice.Front, fd int, port uint16, paused bool) *udpSocket {
+	u := &udpSocket{l: e.loops[int(e.next.Add(1))%len(e.loops)], fd: fd, paused: paused}
 	u.timer.owner = u
 	u.sessions = splice.NewSessions(f, port, u)
 	u.l.do(u.start)
@@ -31,6 +32,9 @@ func openUDP(e *engine, f *splice.Front, fd int, port uint16) *udpSocket {
 func (u *udpSocket) start() {
 	if u.l.dgrams == nil {
 		u.l.dgrams = newDatagrams()
+	}
+	if u.paused {
+		return
 	}
 	id, e := u.l.watch(u.fd, unix.EPOLLIN, u, 0)
 	u.id, u.watched = id, e == 0
@@ -62,6 +66,48 @@ func (u *udpSocket) shut() {
 	}
 	sysClose(u.fd)
 	u.l.engine.account.Close(1)
+}
+
+// File implements splice.MovingSocket.
+func (u *udpSocket) File() int { return u.fd }
+
+// Pause implements splice.SessionMover.
+func (u *udpSocket) Pause() {
+	if u.paused || u.closed {
+		return
+	}
+	u.paused = true
+	u.l.dgrams.flush()
+	u.l.timers.stop(&u.timer)
+	if u.watched {
+		u.l.unwatch(u.fd, u.id)
+		u.watched = false
+	}
+}
+
+// Resume implements splice.SessionMover.
+func (u *udpSocket) Resume() {
+	if !u.paused || u.closed {
+		return
+	}
+	u.paused = false
+	u.start()
+	u.sessions.Sweep(u.l.clock())
+}
+
+// Restore implements splice.SessionMover.
+func (u *udpSocket) Restore(saved *splice.SavedSession, file int) {
+	if u.closed {
+		sysClose(file)
+		return
+	}
+	s := &session{u: u, local: saved.Local, iface: saved.Interface, fd: file, dup: -1}
+	s.name.set(saved.Client)
+	if saved.Client.Addr().Is6() {
+		s.name.raw.Scope_id = saved.Zone
+	}
+	u.sessions.Restore(&s.Session, s, saved)
+	s.Resume()
 }
 
 // Do implements SessionSocket.
@@ -105,7 +151,7 @@ func (u *udpSocket) deliver(data []byte, client *sockaddr, local netip.Addr, ifa
 	key := splice.SessionKey{Client: client.addr(), Local: local}
 	s, ok := u.sessions.Find(key).(*session)
 	if !ok {
-		s = &session{u: u, name: *client, local: local, iface: iface, fd: -1}
+		s = &session{u: u, name: *client, local: local, iface: iface, fd: -1, dup: -1}
 		if !u.sessions.Open(&s.Session, s, key, int(iface), u.l.now) {
 			return
 		}

@@ -190,3 +190,9 @@ func reset(c *net.TCPConn) {
 func (c *conn) broken(side splice.Side, err error) {
 	c.do(func(now time.Duration) splice.Step { return c.Broken(side, cause(err), lost(err)) })
 }
+
+// Detach implements splice.Owner: goroutines wait in the middle of what they do, so a connection stays where it is.
+func (c *conn) Detach(tell func(*splice.Departure)) { tell(nil) }
+
+// Keep implements splice.Owner: what goroutines do is noted nowhere.
+func (c *conn) Keep(tell func(*splice.Kept)) { tell(nil) }

@@ -33,7 +33,7 @@ type listener struct {
 }
 
 func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	l, err := e.listenerAt(at)
+	l, err := e.listenerAt(f.Name(), at)
 	if err != nil {
 		return nil, cause(err)
 	}
@@ -46,12 +46,12 @@ func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, e
 }
 
 // listenerAt takes over the listener of a predecessor, or makes one.
-func (e *Engine) listenerAt(at netip.AddrPort) (net.Listener, error) {
-	file, err := e.core.Options().Listen(service.TCP, at)
+func (e *Engine) listenerAt(name service.PortName, at netip.AddrPort) (net.Listener, error) {
+	inherited, err := e.core.Options().Listen(name, at)
 	if err != nil {
 		return nil, err
 	}
-	if file != nil {
+	if file := inherited.File; file != nil {
 		defer file.Close()
 		return net.FileListener(file)
 	}
@@ -82,14 +82,8 @@ func (n *listener) Close() { n.end() }
 
 func (n *listener) stop() { n.end() }
 
-// end makes run return soon. If a successor has the listener, the accept queue is left to it.
-func (n *listener) end() {
-	last := time.Now()
-	if !n.e.core.Left() {
-		last = last.Add(lastAccepts)
-	}
-	_ = n.tcp.SetDeadline(last)
-}
+// end makes run return soon.
+func (n *listener) end() { _ = n.tcp.SetDeadline(time.Now().Add(lastAccepts)) }
 
 func (n *listener) close() {
 	n.tcp.Close()

@@ -33,7 +33,7 @@ type udpSocket struct {
 }
 
 func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	c, err := e.packetConnAt(at)
+	c, err := e.packetConnAt(f.Name(), at)
 	if err != nil {
 		return nil, cause(err)
 	}
@@ -48,12 +48,12 @@ func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, e
 }
 
 // packetConnAt takes over the socket of a predecessor, or makes one.
-func (e *Engine) packetConnAt(at netip.AddrPort) (net.PacketConn, error) {
-	file, err := e.core.Options().Listen(service.UDP, at)
+func (e *Engine) packetConnAt(name service.PortName, at netip.AddrPort) (net.PacketConn, error) {
+	inherited, err := e.core.Options().Listen(name, at)
 	if err != nil {
 		return nil, err
 	}
-	if file != nil {
+	if file := inherited.File; file != nil {
 		defer file.Close()
 		return net.FilePacketConn(file)
 	}

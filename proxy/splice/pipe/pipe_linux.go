@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -15,10 +16,14 @@ const Supported = true
 
 // Pipe holds bytes on their way from one socket to another: splice(2) copies none of them.
 type Pipe struct {
+	ID      uint32 // of the pipes of this process, from 1
 	r, w    int
 	pages   int64 // its capacity
 	account *splice.Account
 }
+
+// last is the newest ID.
+var last atomic.Uint32
 
 // smallest is the capacity, in bytes, below which a copy is as good.
 const smallest = 64 << 10
@@ -49,7 +54,7 @@ func open(pages int64) (Pipe, error) {
 	if err != nil {
 		size, err = unix.FcntlInt(uintptr(fds[0]), unix.F_GETPIPE_SZ, 0)
 	}
-	p := Pipe{r: fds[0], w: fds[1], pages: int64(size / syscall.Getpagesize())}
+	p := Pipe{ID: last.Add(1), r: fds[0], w: fds[1], pages: int64(size / syscall.Getpagesize())}
 	if err == nil && size < smallest {
 		err = fmt.Errorf("a pipe of %d bytes", size)
 	}
@@ -59,6 +64,20 @@ func open(pages int64) (Pipe, error) {
 	}
 	return p, nil
 }
+
+// Adopt takes over a pipe of another process that holds bytes: r is read, w written.
+func Adopt(account *splice.Account, r, w int) Pipe {
+	size, err := unix.FcntlInt(uintptr(r), unix.F_GETPIPE_SZ, 0)
+	if err != nil {
+		size = smallest
+	}
+	p := Pipe{ID: last.Add(1), r: r, w: w, pages: int64(size / syscall.Getpagesize()), account: account}
+	account.KeepPipe(p.pages)
+	return p
+}
+
+// Files are the descriptor that is read, and the one that is written.
+func (p Pipe) Files() (r, w int) { return p.r, p.w }
 
 // Size is how many bytes it holds at the most.
 func (p Pipe) Size() int { return int(p.pages) * syscall.Getpagesize() }

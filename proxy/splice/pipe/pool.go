@@ -21,6 +21,8 @@ const kept = 32
 // Pool keeps empty pipes for the next load. It has no lock: one goroutine at a time may use it.
 type Pool struct {
 	Account *splice.Account
+	Opened  func(Pipe) // called for each pipe that is made; nil: nothing is
+	Closed  func(Pipe) // called before each is closed
 
 	free   []Pipe
 	unused int           // how many of free were not needed since Expire was called
@@ -43,13 +45,16 @@ func (p *Pool) Take(now time.Duration) (Pipe, bool) {
 	if err != nil && !errors.Is(err, ErrShare) {
 		p.retry = now + Idle
 	}
+	if err == nil && p.Opened != nil {
+		p.Opened(q)
+	}
 	return q, err == nil
 }
 
 // Give takes an empty pipe back. If it returns true, the caller has Expire called after Idle.
 func (p *Pool) Give(q Pipe) (expire bool) {
 	if len(p.free) == kept {
-		q.Close()
+		p.Discard(q)
 		return false
 	}
 	p.free = append(p.free, q)
@@ -64,7 +69,7 @@ func (p *Pool) Give(q Pipe) (expire bool) {
 // returns true, the caller has it called again after Idle.
 func (p *Pool) Expire() (again bool) {
 	for _, q := range p.free[:p.unused] {
-		q.Close()
+		p.Discard(q)
 	}
 	p.free = append(p.free[:0], p.free[p.unused:]...)
 	p.unused = len(p.free)
@@ -72,10 +77,18 @@ func (p *Pool) Expire() (again bool) {
 	return p.armed
 }
 
+// Discard closes a pipe, with what it holds.
+func (p *Pool) Discard(q Pipe) {
+	if p.Closed != nil {
+		p.Closed(q)
+	}
+	q.Close()
+}
+
 // Close closes what is idle.
 func (p *Pool) Close() {
 	for _, q := range p.free {
-		q.Close()
+		p.Discard(q)
 	}
 	p.free, p.unused = nil, 0
 }

@@ -1,12 +1,9 @@
 package splicetest
 
 import (
-	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -16,13 +13,15 @@ func successorScenarios() []scenario {
 	return []scenario{
 		{name: "ListenerOfPredecessor", run: listenerOfPredecessor, needs: Inheritance},
 		{name: "SocketOfPredecessor", run: socketOfPredecessor, needs: Inheritance},
-		{name: "LeaveToSuccessor", run: leaveToSuccessor, needs: Inheritance},
 	}
 }
 
 // inherited has a data path listen with a duplicate of a socket, wherever it listens.
 func inherited(socket interface{ File() (*os.File, error) }) splice.Options {
-	return splice.Options{Listen: func(service.Protocol, netip.AddrPort) (*os.File, error) { return socket.File() }}
+	return splice.Options{Listen: func(service.PortName, netip.AddrPort) (i splice.Inherited, err error) {
+		i.File, err = socket.File()
+		return i, err
+	}}
 }
 
 // openAt opens a front at an address that others may listen at.
@@ -59,33 +58,5 @@ func socketOfPredecessor(t *trial) {
 	d.openAt(at, service.UDP, echoDatagrams(t, loopback))
 	if got := ask(t, dialUDP(t, at), "question"); got != "question" {
 		t.Errorf("got %q", got)
-	}
-}
-
-// leaveToSuccessor: a data path that leaves resets nothing and reports nothing, and a client that waits at its listener
-// is served by the successor.
-func leaveToSuccessor(t *trial) {
-	ln, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	t.must(err)
-	defer ln.Close()
-	at, server := addrOf(ln.Addr()), echoServer(t)
-	old := t.start(inherited(ln.(*net.TCPListener)))
-	f := old.openAt(at, service.TCP, server)
-	open := dialTCP(t, at)
-	exchange(t, open)
-	old.Leave()
-	f.Drain()
-	old.stop()
-	if _, err := open.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the client of a connection without a successor sees %v, want its end", err)
-	}
-	old.noRecord(10 * time.Millisecond)
-
-	waits := dialTCP(t, at)
-	next := t.start(inherited(ln.(*net.TCPListener)))
-	next.openAt(at, service.TCP, server)
-	wantEcho(t, waits, "hello")
-	if rec := next.record(); rec.Outcome != splice.OutcomeOK {
-		t.Errorf("record %+v", rec)
 	}
 }

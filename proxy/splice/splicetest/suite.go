@@ -36,10 +36,11 @@ const (
 	Refusals                               // a closed port is noticed of UDP, and another endpoint gets the datagram
 	TCPInfo                                // the kernel tells what it knows of a TCP socket
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
+	Handover                               // a successor goes on with connections and sessions
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
-	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd"}
+	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {

@@ -5,5 +5,6 @@ import "slices"
 // systemScenarios are those that need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
-		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios())
+		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),
+		sessionHandOverScenarios())
 }

@@ -1,0 +1,159 @@
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/platform"
+)
+
+// channel passes messages and descriptors between two processes of one user. One goroutine sends, and one receives.
+type channel struct {
+	unix   *net.UnixConn
+	step   time.Duration // bounds each answer: see there
+	in     []byte
+	oob    []byte
+	silent bool // the other process has ended: nothing is sent
+}
+
+func newChannel(c *net.UnixConn) (*channel, error) {
+	uid, err := platform.PeerUser(c)
+	if err == nil && uid != os.Geteuid() {
+		err = fmt.Errorf("%w: uid %d", ErrPeer, uid)
+	}
+	if err == nil {
+		err = c.SetWriteBuffer(2 * maxMessage)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &channel{
+		unix: c, step: step, in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
+	}, nil
+}
+
+// send sends a message with descriptors, which stay open here.
+func (c *channel) send(k kind, body any, files ...int) error {
+	if c.silent {
+		return nil
+	}
+	message, err := encode(k, body)
+	if err != nil {
+		return err
+	}
+	if len(message) > maxMessage || len(files) > maxFiles {
+		return fmt.Errorf("send %s of %d bytes with %d descriptors: %w", k, len(message), len(files), ErrTruncated)
+	}
+	var rights []byte
+	if len(files) > 0 {
+		rights = syscall.UnixRights(files...)
+	}
+	_ = c.unix.SetWriteDeadline(time.Now().Add(step)) // it cannot fail on a socket that is open
+	if _, _, err := c.unix.WriteMsgUnix(message, rights, nil); err != nil {
+		return fmt.Errorf("send %s: %w", k, err)
+	}
+	return nil
+}
+
+// asBefore has receive wait until the deadline that is set.
+const asBefore = -1
+
+// receive waits for a message, for ever where within is 0. Descriptors are the caller's, but not with an error. The
+// message is valid until the next receive.
+func (c *channel) receive(within time.Duration) (message []byte, files []int, err error) {
+	var until time.Time
+	if within > 0 {
+		until = time.Now().Add(within)
+	}
+	if within != asBefore {
+		_ = c.unix.SetReadDeadline(until) // it cannot fail on a socket that is open
+	}
+	n, oobn, flags, _, err := c.unix.ReadMsgUnix(c.in, c.oob)
+	if errors.Is(err, syscall.ECONNRESET) { // the other end has closed before it read all: what it sent is still here
+		n, oobn, flags, _, err = c.unix.ReadMsgUnix(c.in, c.oob)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err = descriptors(c.oob[:oobn])
+	if err == nil && flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0 {
+		err = ErrTruncated
+	}
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		closeAll(files)
+		return c.in[:n], nil, err
+	}
+	return c.in[:n], files, nil
+}
+
+func descriptors(oob []byte) (files []int, err error) {
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		some, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, some...)
+	}
+	return files, nil
+}
+
+func closeAll(files []int) {
+	for _, fd := range files {
+		_ = syscall.Close(fd) // it is open
+	}
+}
+
+// expect waits for one kind of message, one without descriptors, and decodes it into body unless that is nil.
+func (c *channel) expect(k kind, body any, within time.Duration) error {
+	message, files, err := c.receive(within)
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", k, err)
+	}
+	closeAll(files)
+	switch {
+	case kind(message[0]) == refusal:
+		var r Refusal
+		err = decode(message, &r)
+		if err == nil {
+			err = errors.New(r.Why)
+		}
+	case kind(message[0]) == abort:
+		err = ErrAborted
+	case kind(message[0]) != k:
+		err = fmt.Errorf("%w %s, want %s", ErrUnexpected, kind(message[0]), k)
+	case body != nil:
+		err = decode(message, body)
+	}
+	return err
+}
+
+// finish closes the channel so that the other end still gets all that was sent: the kernel would report a reset first
+// if anything were left unread here.
+func (c *channel) finish() {
+	_ = c.unix.CloseRead() // from now on the other end cannot send
+	_ = c.unix.SetReadDeadline(time.Now().Add(c.step))
+	for {
+		n, oobn, _, _, err := c.unix.ReadMsgUnix(c.in, c.oob)
+		if files, _ := descriptors(c.oob[:oobn]); len(files) > 0 {
+			closeAll(files)
+		}
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	c.close()
+}
+
+func (c *channel) close() { _ = c.unix.Close() } // nothing is left to be sent

@@ -1,0 +1,118 @@
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Deposit is where a daemon leaves all that it hands over if its successor starts only once it has ended: the queue
+// between two connected sockets, which holds messages and descriptors for as long as somebody keeps both open. The
+// messages are those of a predecessor that has died after the last one.
+type Deposit struct {
+	Out, In *os.File // what is written to In is read from Out
+}
+
+// NewDeposit makes an empty one.
+func NewDeposit() (*Deposit, error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a deposit: %w", err)
+	}
+	return &Deposit{Out: os.NewFile(uintptr(ends[0]), "deposit"), In: os.NewFile(uintptr(ends[1]), "deposit")}, nil
+}
+
+// Close closes both ends here. What was stored is lost unless they are open elsewhere too.
+func (d *Deposit) Close() error { return errors.Join(d.Out.Close(), d.In.Close()) }
+
+// Successor is one that takes all that it is given.
+func (d *Deposit) Successor(own Identity) (*Successor, error) {
+	c, err := openEnd(d.In)
+	if err != nil {
+		return nil, err
+	}
+	to := &Successor{
+		Hello: Hello{Identity{Installation: own.Installation}, Protocol, State}, c: c, room: depositFiles, later: true,
+	}
+	// All has to have room in the queue: what any user may set is not enough for a hundred connections.
+	err = control(d.In, func(fd int) error {
+		return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUFFORCE, depositSize)
+	})
+	if err == nil {
+		err = c.send(welcome, Welcome{own, Protocol, State})
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("make a deposit: %w", err)
+	}
+	return to, nil
+}
+
+// The most that a deposit takes: descriptors, and bytes. The kernel doubles the latter.
+const (
+	depositFiles = 1 << 30
+	depositSize  = 1<<30 - 1
+)
+
+// Predecessor is the one that has filled the deposit, which is closed here.
+func (d *Deposit) Predecessor(own Identity) (*Predecessor, error) {
+	// After what is there comes the end, whoever else has the sockets open.
+	err := control(d.In, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) })
+	var c *channel
+	if err == nil {
+		c, err = openEnd(d.Out)
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return nil, fmt.Errorf("open the deposit: %w", err)
+	}
+	c.silent = true
+	p := &Predecessor{c: c}
+	err = c.expect(welcome, &p.Welcome, step)
+	switch {
+	case err != nil:
+	case p.Protocol != Protocol:
+		err = fmt.Errorf("portald %s speaks version %d of the protocol, this one version %d", p.Version, p.Protocol,
+			Protocol)
+	case p.Installation != own.Installation:
+		err = fmt.Errorf("it is that of %q, not %q", p.Installation, own.Installation)
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("read the deposit: %w", err)
+	}
+	return p, nil
+}
+
+// openEnd is the channel at an end of a deposit.
+func openEnd(end *os.File) (*channel, error) {
+	conn, err := net.FileConn(end)
+	if err != nil {
+		return nil, err
+	}
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("a deposit is a pair of Unix sockets"), conn.Close())
+	}
+	return newChannel(unix)
+}
+
+func control(f *os.File, call func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if failed := raw.Control(func(fd uintptr) { err = call(int(fd)) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// understood returns an error if this daemon cannot go on with the connections of a deposit. Nobody else can.
+func (p *Predecessor) understood() error {
+	if p.c.silent && p.State != State {
+		return fmt.Errorf("%w, and connections were stored in format %d, of which this one knows %d", ErrDied, p.State, State)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+// Package handover passes the sockets of a daemon, and what is known of each connection, to its successor on the same
+// host: over a Unix socket, in batches that the successor acknowledges, so that each connection belongs to one of the
+// two at every moment, whichever of them dies. It knows the messages and their order, and nothing of how connections
+// are carried.
+//
+//	successor                     predecessor
+//	Hello            ──────▶
+//	                 ◀──────      Welcome, or Refusal
+//	  (makes itself ready)
+//	Begin            ──────▶      changes nothing from now on
+//	                 ◀──────      Sockets, Turns …, Begun
+//	  (listens there too)
+//	Serving          ──────▶      accepts nothing from now on
+//	                 ◀──────      a batch: Conns, Sessions, Records
+//	Taken            ──────▶
+//	                 ◀──────      Go, or Abort: the predecessor goes on with it
+//	                 …
+//	                 ◀──────      Done
+//
+// The end of the connection without an Abort means that the predecessor is dead: what it has sent belongs to the
+// successor.
+package handover
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// The versions of what is passed on. A successor that has another Protocol is refused. With another State it gets the
+// sockets alone, and the predecessor serves what is open until it ends.
+const (
+	Protocol = 1
+	State    = 1
+)
+
+// step bounds each answer of the other side, but for those that it may take its time for.
+const step = 10 * time.Second
+
+// What goes wrong between the two.
+var (
+	ErrNone       = errors.New("no daemon hands over here")
+	ErrPeer       = errors.New("the other end of the socket is a process of another user")
+	ErrAborted    = errors.New("the predecessor goes on")
+	ErrDied       = errors.New("the predecessor has ended")
+	ErrFull       = errors.New("the keeper may not open more descriptors")
+	ErrUnexpected = errors.New("unexpected message")
+	ErrTruncated  = errors.New("a message did not fit, or this process has no room for its descriptors")
+)
+
+// Identity is who hands over and to whom.
+type Identity struct {
+	Installation string // that of the predecessor has to be equal: what tells apart the portalds of a host
+	Version      string // of the program
+	PID          int    // as the process itself sees it
+}
+
+// Hello is the first message of a successor.
+type Hello struct {
+	Identity
+	Protocol, State int
+}
+
+// Welcome is the answer to Hello.
+type Welcome struct {
+	Identity
+	Protocol, State int
+}
+
+// Refusal ends it: the predecessor goes on.
+type Refusal struct{ Why string }
+
+// Begin asks for the sockets.
+type Begin struct {
+	Files int // how many descriptors the successor has room for
+}
+
+// Kind is what a Socket is for.
+type Kind string
+
+// The kinds.
+const (
+	Front  Kind = "front"  // of a service port: see splice.Front
+	Server Kind = "server" // of the daemon itself, such as that of health
+)
+
+// Socket is one that listens or is bound. A descriptor belongs to it.
+type Socket struct {
+	Kind    Kind
+	Name    service.PortName // of a Front
+	Address netip.AddrPort   // of a Front
+	Server  string           // of a Server: the address as it was asked for
+}
+
+// Sockets are some of all.
+type Sockets struct{ Sockets []Socket }
+
+// Turn is the state of one balancer.
+type Turn struct {
+	Name   service.PortName
+	Family service.IPFamily
+	Scope  service.Scope
+	State  balance.Saved
+}
+
+// Turns are some of all.
+type Turns struct{ Turns []Turn }
+
+// Drained is an endpoint that gets no new connections.
+type Drained struct {
+	Name     service.PortName
+	Endpoint netip.AddrPort
+	Forced   bool
+}
+
+// Begun ends the answer to Begin.
+type Begun struct {
+	LastID  uint64 // of a record
+	Drained []Drained
+}
+
+// Estate is what a successor begins with.
+type Estate struct {
+	Begun
+	Sockets []Socket
+	Files   []int // of Sockets, in their order; they are the receiver's
+	Turns   []Turn
+}
+
+// Serving tells that the successor has written its rules, and at which of Sockets, in their order, it listens too.
+type Serving struct{ Taken []bool }
+
+// Batch is what is passed on and acknowledged at once: some of one kind.
+type Batch struct {
+	Conns    []*splice.SavedConn
+	Sessions []*splice.SavedSession
+	At       netip.AddrPort // of the UDP socket of Sessions
+	Records  Records
+	Turns    []Turn  // with what has changed since Begun
+	Resume   *Socket // a UDP socket all of whose sessions were passed on
+}
+
+// Records are of connections that have ended.
+type Records []*splice.Record
+
+// files is how many descriptors belong to the batch.
+func (b *Batch) files() int {
+	n := len(b.Sessions)
+	for _, c := range b.Conns {
+		n += c.Files()
+	}
+	return n
+}
+
+// Done tells that all was passed on.
+type Done struct {
+	Left int64 // connections that the predecessor serves until they end
+}

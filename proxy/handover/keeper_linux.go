@@ -1,0 +1,269 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/platform"
+)
+
+// Keeper holds descriptors for daemons. Safe for concurrent use.
+type Keeper struct {
+	Log   logrus.FieldLogger
+	Limit int           // of descriptors
+	For   time.Duration // how long what a daemon has left is held that died; then its connections are reset
+
+	mu      sync.Mutex
+	held    int      // guarded by mu, as what follows: descriptors
+	daemons int      // that are served
+	orphans []*store // the oldest first
+}
+
+// Serve serves the daemons of this user that find the socket, until ctx ends. What it holds then is closed.
+func (k *Keeper) Serve(ctx context.Context, path string) error {
+	l, err := platform.ListenPrivate(platform.PacketSocket, path)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	var daemons sync.WaitGroup
+	defer daemons.Wait()
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			k.Log.WithError(err).Warn("A daemon was not accepted")
+			time.Sleep(time.Millisecond) // it may be for want of descriptors
+			continue
+		}
+		c, err := newChannel(conn)
+		if err != nil {
+			k.Log.WithError(err).Warn("A daemon was refused")
+			continue
+		}
+		daemons.Go(func() { k.keep(ctx, c) })
+	}
+}
+
+// keep holds what one daemon gives, until that says good-bye, or dies.
+func (k *Keeper) keep(ctx context.Context, c *channel) {
+	defer c.close()
+	stop := context.AfterFunc(ctx, c.close)
+	defer stop()
+	var h Hello
+	if err := c.expect(hello, &h, step); err != nil {
+		k.Log.WithError(err).Warn("A daemon was refused")
+		return
+	}
+	log := k.Log.WithField("pid", h.PID)
+	s := newStore()
+	k.serves(1)
+	err := c.send(welcome, k.room())
+	for err == nil {
+		var message []byte
+		var files []int
+		if message, files, err = c.receive(0); err == nil {
+			err = k.take(c, s, message, files)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		k.drop(s)
+	case errors.Is(err, errBye):
+		k.drop(s)
+		k.serves(-1)
+		log.Info("The daemon has ended in order: nothing is held for it any more")
+	case dead(err):
+		log.Warnf("The daemon has died: %d connections and %d listeners are held for the next one", len(s.conns),
+			len(s.sockets))
+		k.orphan(s)
+		k.serves(-1)
+	default:
+		log.WithError(err).Warn("The daemon says what is not understood: nothing is held for it any more")
+		k.drop(s)
+		k.serves(-1)
+	}
+}
+
+func (k *Keeper) serves(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.daemons += n
+}
+
+// alone tells whether no other daemon is served than the one that asks.
+func (k *Keeper) alone() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.daemons <= 1
+}
+
+// newsTime is more than it takes to learn that a daemon has died whose successor is there already.
+const newsTime = time.Second
+
+var errBye = errors.New("bye")
+
+func (k *Keeper) room() Room {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Room{Files: k.Limit - k.held}
+}
+
+// take does what a message says.
+func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
+	switch m := kind(message[0]); m {
+	case keeps:
+		var kept Kept
+		err := decode(message, &kept)
+		if err == nil {
+			err = kept.check(len(files))
+		}
+		if err != nil {
+			closeAll(files)
+			return err
+		}
+		k.count(len(files))
+		k.close(s.add(&kept, files))
+		return nil
+	case drops:
+		var d Dropped
+		if err := decode(message, &d); err != nil {
+			return err
+		}
+		k.close(s.remove(&d))
+		return nil
+	case claim:
+		return k.pass(c)
+	case bye:
+		return errBye
+	default:
+		closeAll(files)
+		return fmt.Errorf("%w %s", ErrUnexpected, m)
+	}
+}
+
+func (k *Keeper) count(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held += n
+}
+
+func (k *Keeper) close(files []int) {
+	closeAll(files)
+	k.count(-len(files))
+}
+
+// orphan holds what a daemon has left, for some time.
+func (k *Keeper) orphan(s *store) {
+	k.mu.Lock()
+	k.orphans = append(k.orphans, s)
+	k.mu.Unlock()
+	time.AfterFunc(k.For, func() {
+		if k.adopt(s) {
+			k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, len(s.conns))
+			for _, c := range s.conns {
+				platform.Disconnect(c.files[0])
+				platform.Disconnect(c.files[1])
+			}
+			k.drop(s)
+		}
+	})
+}
+
+// adopt takes a store from the orphans. False: it is not there any more.
+func (k *Keeper) adopt(s *store) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, o := range k.orphans {
+		if o == s {
+			k.orphans = append(k.orphans[:i], k.orphans[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (k *Keeper) newest() *store {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.orphans); n > 0 {
+		return k.orphans[n-1]
+	}
+	return nil
+}
+
+func (k *Keeper) drop(s *store) {
+	k.close(s.files())
+	*s = *newStore()
+}
+
+// pass passes the newest of what was left to a daemon. From then on it is that one's, whatever becomes of it: nobody
+// else may go on with the same connections.
+func (k *Keeper) pass(c *channel) error {
+	for until := time.Now().Add(newsTime); k.newest() == nil && !k.alone() && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	s := k.newest()
+	if s == nil || !k.adopt(s) {
+		return c.send(done, Done{})
+	}
+	defer k.drop(s)
+	if s.memory >= 0 {
+		if err := c.send(keeps, Kept{Memory: true}, s.memory); err != nil {
+			return err
+		}
+	}
+	const most = 64
+	p := parts{c: c}
+	for at, fd := range s.sockets {
+		p.kept.Sockets = append(p.kept.Sockets, at)
+		p.add(most, fd)
+	}
+	p.flush()
+	for id, pair := range s.pipes {
+		p.kept.Pipes = append(p.kept.Pipes, id)
+		p.add(most, pair[:]...)
+	}
+	p.flush()
+	for slot, conn := range s.conns {
+		p.kept.Slots, p.kept.States = append(p.kept.Slots, slot), append(p.kept.States, conn.state)
+		p.add(most, conn.files[:]...)
+	}
+	p.flush()
+	if p.err != nil {
+		return p.err
+	}
+	return c.send(done, Done{Left: int64(len(s.conns))})
+}
+
+// parts sends Kept in messages of a size.
+type parts struct {
+	c     *channel
+	kept  Kept
+	files []int
+	n     int
+	err   error
+}
+
+func (p *parts) add(most int, files ...int) {
+	p.files = append(p.files, files...)
+	if p.n++; p.n == most {
+		p.flush()
+	}
+}
+
+func (p *parts) flush() {
+	if p.n > 0 && p.err == nil {
+		p.err = p.c.send(keeps, p.kept, p.files...)
+	}
+	p.kept, p.files, p.n = Kept{}, nil, 0
+}

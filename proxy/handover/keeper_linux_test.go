@@ -1,0 +1,208 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// keeperAt runs a keeper until the test ends, and returns its socket.
+func keeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path string) {
+	folder, err := os.MkdirTemp("", "keep") // the path of a test's own folder may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	k, path = &Keeper{Log: log, Limit: limit, For: hold}, filepath.Join(folder, "keep.sock")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- k.Serve(ctx, path) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		os.RemoveAll(folder)
+	})
+	return k, path
+}
+
+func daemonOf(t *testing.T, path string) *Keeping {
+	t.Helper()
+	var k *Keeping
+	eventually(t, "the keeper", func() (err error) {
+		k, err = FindKeeper(t.Context(), path, Identity{PID: os.Getpid()})
+		return err
+	})
+	return k
+}
+
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	var err error
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v", what, err)
+}
+
+// pair is a TCP connection and duplicates of both its ends, as a proxy has one to either side.
+func pair(t *testing.T) (peer net.Conn, files []int) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	peer, err = net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 { // here both are of one socket: it is the number that counts
+		f, err := c.(*net.TCPConn).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, int(f.Fd()))
+		t.Cleanup(func() { f.Close() })
+	}
+	t.Cleanup(func() { peer.Close() })
+	return peer, files
+}
+
+func keptConnection(slot uint32, files []int) *splice.Kept {
+	at := netip.MustParseAddrPort("192.0.2.1:80")
+	return &splice.Kept{Slot: slot, Files: files, State: &splice.SavedConn{SavedLife: splice.SavedLife{
+		ID: uint64(slot), Client: at, OriginalDst: at, Attempts: []splice.Attempt{{Endpoint: at}},
+	}}}
+}
+
+// What a daemon had when it died is claimed by the next one, once, but for what it had dropped.
+func TestKeeperPassesOn(t *testing.T) {
+	_, path := keeperAt(t, time.Minute, 1000)
+	first := daemonOf(t, path)
+	memory, err := unix.MemfdCreate("test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memory)
+	_, files := pair(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cart := Socket{Kind: Front, Name: service.PortName{Name: "cart"}, Address: netip.MustParseAddrPort("0.0.0.0:11000")}
+	must(first.Keep(Kept{Memory: true}, memory))
+	must(first.Keep(Kept{Sockets: []Socket{cart}}, files[0]))
+	must(first.Keep(Kept{Pipes: []uint32{5, 6}}, files[0], files[1], files[0], files[1]))
+	must(first.KeepConns([]*splice.Kept{keptConnection(1, files), keptConnection(2, files), keptConnection(3, files)}))
+	must(first.KeepConns([]*splice.Kept{keptConnection(3, files)})) // again
+	must(first.Drop(Dropped{Slots: []uint32{2, 77}, Pipes: []uint32{5}}))
+	first.Close()
+
+	second := daemonOf(t, path)
+	r, err := second.Claim()
+	must(err)
+	if r == nil {
+		t.Fatal("nothing was left")
+	}
+	var ids []uint64
+	for _, c := range r.Conns {
+		ids = append(ids, c.State.ID)
+		closeAll(c.Files[:])
+	}
+	slices.Sort(ids)
+	pipe, has := r.Pipes[6]
+	if !slices.Equal(ids, []uint64{1, 3}) || r.Memory < 0 || !slices.Equal(r.Sockets, []Socket{cart}) || !has ||
+		len(r.Pipes) != 1 {
+		t.Errorf("claimed connections %v, memory %d, sockets %v, pipes %v", ids, r.Memory, r.Sockets, r.Pipes)
+	}
+	closeAll(append(r.Files, r.Memory, pipe[0], pipe[1]))
+
+	third := daemonOf(t, path) // what was claimed is not claimed again
+	must(second.Bye())
+	if r, err := third.Claim(); err != nil || r != nil {
+		t.Errorf("claimed again: %v, %v", r, err)
+	}
+	must(third.Bye())
+}
+
+// A daemon that ends in order leaves nothing, and the keeper keeps no descriptor.
+func TestKeeperForgets(t *testing.T) {
+	k, path := keeperAt(t, time.Minute, 1000)
+	d := daemonOf(t, path)
+	_, files := pair(t)
+	if err := d.KeepConns([]*splice.Kept{keptConnection(1, files)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Bye(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the keeper to drop all", func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.held != 0 || k.daemons != 0 {
+			return os.ErrExist
+		}
+		return nil
+	})
+}
+
+// What nobody claims is reset, so that no client takes it for the end of its stream.
+func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
+	_, path := keeperAt(t, 50*time.Millisecond, 1000)
+	d := daemonOf(t, path)
+	peer, files := pair(t)
+	if err := d.KeepConns([]*splice.Kept{keptConnection(1, files)}); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := peer.Read(make([]byte, 1)); err == nil || !isReset(err) {
+		t.Errorf("the client sees %v", err)
+	}
+}
+
+// A keeper that may open no more is given no more, until something is dropped.
+func TestKeeperIsFull(t *testing.T) {
+	_, path := keeperAt(t, time.Minute, 5)
+	d := daemonOf(t, path)
+	_, files := pair(t)
+	give := func(slot uint32) error { return d.KeepConns([]*splice.Kept{keptConnection(slot, files)}) }
+	if err := errors.Join(give(1), give(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := give(3); !errors.Is(err, ErrFull) {
+		t.Errorf("it takes a fifth and a sixth of five descriptors: %v", err)
+	}
+	if err := errors.Join(d.Drop(Dropped{Slots: []uint32{2, 3}}), give(4), d.Bye()); err != nil {
+		t.Error(err)
+	}
+}
+
+func isReset(err error) bool {
+	op, ok := err.(*net.OpError)
+	return ok && op.Err != nil && op.Err.Error() == "read: connection reset by peer"
+}

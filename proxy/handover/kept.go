@@ -1,0 +1,100 @@
+package handover
+
+import (
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// A keeper holds descriptors for a daemon, and nothing else: when the daemon dies without a successor, the next one
+// claims them. These are the messages between the two.
+//
+//	daemon                        keeper
+//	Hello            ──────▶
+//	                 ◀──────      Room
+//	Claim            ──────▶      at most once, first
+//	                 ◀──────      Kept …, Done
+//	Kept, Dropped …  ──────▶
+//	Bye              ──────▶      all is dropped
+
+// Room is the keeper's answer to Hello.
+type Room struct {
+	Files int // that it may still open
+}
+
+// Kept is what a keeper holds. Its descriptors come in the order of the fields: one for the memory and each socket, two
+// for each pipe and each connection.
+type Kept struct {
+	Memory  bool
+	Sockets []Socket
+	Pipes   []uint32 // their ids
+	Slots   []uint32 // of connections
+	States  []cbor.RawMessage
+}
+
+// Dropped is what it holds no longer.
+type Dropped struct {
+	Sockets []Socket
+	Pipes   []uint32
+	Slots   []uint32
+}
+
+// files is how many descriptors belong to it.
+func (k *Kept) files() int {
+	n := len(k.Sockets) + 2*len(k.Pipes) + 2*len(k.Slots)
+	if k.Memory {
+		n++
+	}
+	return n
+}
+
+func (k *Kept) check(files int) error {
+	if len(k.States) != len(k.Slots) || k.files() != files {
+		return fmt.Errorf("%w: %d descriptors and %d states for %d connections", errBatch, files, len(k.States),
+			len(k.Slots))
+	}
+	return nil
+}
+
+// Remains are what a daemon has left that died.
+type Remains struct {
+	Memory  int // its descriptor; -1: it had none
+	Sockets []Socket
+	Files   []int // of Sockets
+	Pipes   map[uint32][2]int
+	Conns   []Remnant
+}
+
+// Remnant is one connection of these.
+type Remnant struct {
+	Slot  uint32
+	State *splice.SavedConn
+	Files [2]int
+}
+
+// add adds what a message brings.
+func (r *Remains) add(k *Kept, files []int) error {
+	if k.Memory {
+		r.Memory, files = files[0], files[1:]
+	}
+	r.Sockets = append(r.Sockets, k.Sockets...)
+	r.Files = append(r.Files, files[:len(k.Sockets)]...)
+	files = files[len(k.Sockets):]
+	for i, id := range k.Pipes {
+		r.Pipes[id] = [2]int(files[2*i:])
+	}
+	files = files[2*len(k.Pipes):]
+	for i, slot := range k.Slots {
+		s := &splice.SavedConn{}
+		if err := decodingShort.Unmarshal(k.States[i], s); err != nil {
+			return fmt.Errorf("decode a connection: %w", err)
+		}
+		if err := checkLife(&s.SavedLife); err != nil {
+			return err
+		}
+		r.Conns = append(r.Conns, Remnant{slot, s, [2]int(files[2*i:])})
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Keeping is a daemon's connection to a keeper. One goroutine uses it, and another one may be in Wait.
+type Keeping struct {
+	Room         // what is left of it
+	c            *channel
+	pipes, slots map[uint32]bool // that it holds
+}
+
+// FindKeeper finds the keeper at a socket. ErrNone: there is none.
+func FindKeeper(ctx context.Context, path string, own Identity) (*Keeping, error) {
+	k := &Keeping{pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
+	c, err := greet(ctx, path, own, &k.Room)
+	if err != nil {
+		return nil, err
+	}
+	k.c = c
+	return k, nil
+}
+
+// Claim returns what a daemon has left that died, nil if there is nothing.
+func (k *Keeping) Claim() (*Remains, error) {
+	if err := k.c.send(claim, nil); err != nil {
+		return nil, err
+	}
+	r := &Remains{Memory: -1, Pipes: map[uint32][2]int{}}
+	for {
+		message, files, err := k.c.receive(step)
+		if err != nil {
+			return nil, fmt.Errorf("claim connections: %w", err)
+		}
+		switch m := kind(message[0]); m {
+		case keeps:
+			var kept Kept
+			err := decode(message, &kept)
+			if err == nil {
+				err = kept.check(len(files))
+			}
+			if err == nil {
+				err = r.add(&kept, files)
+			}
+			if err != nil {
+				return nil, err
+			}
+		case done:
+			if r.Memory < 0 && len(r.Files) == 0 {
+				return nil, nil
+			}
+			return r, nil
+		default:
+			closeAll(files)
+			return nil, fmt.Errorf("claim connections: %w %s", ErrUnexpected, m)
+		}
+	}
+}
+
+// Keep gives the keeper duplicates of descriptors, which stay open here. ErrFull: it may not open so many.
+func (k *Keeping) Keep(kept Kept, files ...int) error {
+	if k.Files -= len(files); k.Files < 0 {
+		k.Files += len(files)
+		return ErrFull
+	}
+	for _, id := range kept.Pipes {
+		k.pipes[id] = true
+	}
+	for _, slot := range kept.Slots {
+		k.slots[slot] = true
+	}
+	return k.c.send(keeps, kept, files...)
+}
+
+// KeepConns gives it connections, at most 64 of them.
+func (k *Keeping) KeepConns(all []*splice.Kept) error {
+	var kept Kept
+	var files []int
+	for _, c := range all {
+		state, err := encoding.Marshal(c.State)
+		if err != nil {
+			return fmt.Errorf("encode a connection: %w", err)
+		}
+		kept.Slots, kept.States = append(kept.Slots, c.Slot), append(kept.States, state)
+		files = append(files, c.Files...)
+	}
+	return k.Keep(kept, files...)
+}
+
+// Drop tells what the keeper need not hold any more.
+func (k *Keeping) Drop(d Dropped) error {
+	k.Files += len(d.Sockets) + forget(k.pipes, d.Pipes) + forget(k.slots, d.Slots)
+	return k.c.send(drops, d)
+}
+
+// forget deletes names, and returns how many descriptors were held by them: two each.
+func forget(held map[uint32]bool, names []uint32) (files int) {
+	for _, name := range names {
+		if held[name] {
+			files += 2
+			delete(held, name)
+		}
+	}
+	return files
+}
+
+// Wait returns when the keeper is gone, or the connection to it is closed here. Nothing is claimed afterwards.
+func (k *Keeping) Wait() error {
+	message, files, err := k.c.receive(0)
+	if err != nil {
+		return fmt.Errorf("wait for the keeper's end: %w", err)
+	}
+	closeAll(files)
+	return fmt.Errorf("%w %s", ErrUnexpected, kind(message[0]))
+}
+
+// Bye tells that this daemon ends in order: nothing is to be held.
+func (k *Keeping) Bye() error { return errors.Join(k.c.send(bye, nil), k.c.unix.Close()) }
+
+// Close ends the connection as if this daemon had died.
+func (k *Keeping) Close() { k.c.close() }

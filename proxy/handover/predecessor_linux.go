@@ -1,0 +1,230 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Predecessor is the daemon that serves, as its successor sees it. One goroutine uses it.
+type Predecessor struct {
+	Welcome
+	c *channel
+}
+
+// Dial finds the daemon that hands over at a socket. ErrNone: there is none.
+func Dial(ctx context.Context, path string, own Identity) (*Predecessor, error) {
+	p := &Predecessor{}
+	c, err := greet(ctx, path, own, &p.Welcome)
+	if err != nil {
+		return nil, err
+	}
+	p.c = c
+	return p, nil
+}
+
+// greet says Hello to whoever listens at a socket, and decodes the answer. ErrNone: nobody does.
+func greet(ctx context.Context, path string, own Identity, answer any) (*channel, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, platform.PacketSocket, path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	c, err := newChannel(conn.(*net.UnixConn))
+	if err != nil {
+		return nil, err
+	}
+	if err = c.send(hello, Hello{own, Protocol, State}); err == nil {
+		err = c.expect(welcome, answer, c.step)
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("greet who listens at %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Answers tells whether a daemon hands over at a socket.
+func Answers(path string) bool {
+	conn, err := net.Dial(platform.PacketSocket, path)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was sent
+	return true
+}
+
+// Close ends the connection: the predecessor goes on with what it has.
+func (p *Predecessor) Close() { p.c.close() }
+
+// Begin has the predecessor change nothing any more, and returns its sockets. This process has room for so many
+// descriptors.
+func (p *Predecessor) Begin(files int) (*Estate, error) {
+	if err := p.c.send(begin, Begin{files}); err != nil {
+		return nil, err
+	}
+	e := &Estate{}
+	for {
+		message, got, err := p.c.receive(freezeTime + p.c.step)
+		if err == nil {
+			e.Files = append(e.Files, got...)
+			var end bool
+			if end, err = e.add(message); end && err == nil {
+				return e, nil
+			}
+		}
+		if err != nil {
+			closeAll(e.Files)
+			return nil, fmt.Errorf("take over sockets: %w", err)
+		}
+	}
+}
+
+// add adds what a message brings, whose descriptors are in Files already. The last one is Begun.
+func (e *Estate) add(message []byte) (end bool, err error) {
+	switch k := kind(message[0]); k {
+	case sockets:
+		var s Sockets
+		err = decode(message, &s)
+		e.Sockets = append(e.Sockets, s.Sockets...)
+	case turns:
+		var t Turns
+		err = decode(message, &t)
+		e.Turns = append(e.Turns, t.Turns...)
+	case begun:
+		end, err = true, decode(message, &e.Begun)
+	case refusal:
+		var r Refusal
+		if err = decode(message, &r); err == nil {
+			err = errors.New(r.Why)
+		}
+	case abort:
+		err = ErrAborted
+	default:
+		err = fmt.Errorf("%w %s", ErrUnexpected, k)
+	}
+	if err == nil && len(e.Sockets) != len(e.Files) {
+		err = fmt.Errorf("%w: %d descriptors for %d sockets", errBatch, len(e.Files), len(e.Sockets))
+	}
+	return end, err
+}
+
+// Taker goes on with what a batch brings: each call owns the descriptors.
+type Taker struct {
+	Conn    func(s *splice.SavedConn, files []int)
+	Session func(at netip.AddrPort, s *splice.SavedSession, file int) bool // false: nobody has it, nor the descriptor
+	Batch   func(*Batch)                                                   // what else it brings
+}
+
+// Serving tells the predecessor at which of its sockets, in their order, this daemon listens too, and takes all that it
+// passes on. ErrDied: it is dead, and what it has not passed on is lost; any other error: it goes on with that. Left is
+// how many connections it serves until they end.
+func (p *Predecessor) Serving(at []bool, to Taker) (left int64, err error) {
+	defer p.c.close()
+	if err := p.c.send(serving, Serving{at}); err != nil && !dead(err) {
+		return 0, err
+	} // else an Abort may have come before
+	if err := p.understood(); err != nil {
+		return 0, err
+	}
+	for {
+		message, files, err := p.c.receive(settleTime + p.c.step)
+		if err != nil {
+			return 0, fmt.Errorf("take over connections: %w", cause(err))
+		}
+		switch k := kind(message[0]); k {
+		case batch:
+			if err := p.take(message, files, to); err != nil {
+				return 0, fmt.Errorf("take over connections: %w", cause(err))
+			}
+		case done:
+			closeAll(files)
+			var d Done
+			err := decode(message, &d)
+			return d.Left, err
+		case abort:
+			closeAll(files)
+			return 0, ErrAborted
+		default:
+			closeAll(files)
+			return 0, fmt.Errorf("take over connections: %w %s", ErrUnexpected, k)
+		}
+	}
+}
+
+// take acknowledges a batch, and touches nothing of it before the predecessor has confirmed that: it may have given up
+// waiting, and gone on with it. If it is dead nobody else has it.
+func (p *Predecessor) take(message []byte, files []int, to Taker) error {
+	var b Batch
+	err := decode(message, &b)
+	if err == nil {
+		err = b.check(len(files))
+	}
+	if err == nil {
+		err = p.c.send(taken, nil)
+	}
+	if err != nil && !dead(err) {
+		closeAll(files)
+		return err
+	}
+	end := p.c.expect(goAhead, nil, 2*p.c.step)
+	ours := end == nil || dead(end)
+	if errors.Is(end, os.ErrDeadlineExceeded) {
+		ours = p.cameAfterAll()
+	}
+	if !ours {
+		closeAll(files)
+		return end
+	}
+	b.restore(files, to)
+	return end
+}
+
+// cameAfterAll has the predecessor send nothing any more, and tells whether it has sent a Go before that: then it no
+// longer has the batch.
+func (p *Predecessor) cameAfterAll() bool {
+	_ = p.c.unix.CloseRead() // it cannot fail on a socket that is connected; from now on a receive does not wait
+	return p.c.expect(goAhead, nil, 0) == nil
+}
+
+// cause is ErrDied for an error of a receive or send that means so.
+func cause(err error) error {
+	if dead(err) {
+		return fmt.Errorf("%w: %w", ErrDied, err)
+	}
+	return err
+}
+
+// dead tells whether an error of a receive or send means that the other process has ended.
+func dead(err error) bool {
+	return errors.Is(err, io.EOF) || platform.IsHangUp(err)
+}
+
+// restore passes on what a batch has brought.
+func (b *Batch) restore(files []int, to Taker) {
+	for _, s := range b.Conns {
+		n := s.Files()
+		to.Conn(s, slices.Clone(files[:n]))
+		files = files[n:]
+	}
+	for i, s := range b.Sessions {
+		if !to.Session(b.At, s, files[i]) {
+			closeAll(files[i : i+1])
+		}
+	}
+	to.Batch(b)
+}
+
+// freezeTime is how long a predecessor may take until it changes nothing any more: the sync that is under way.
+const freezeTime = 30 * time.Second
+
+// settleTime is how long one may take for the dials that are under way.
+const settleTime = 30 * time.Second

@@ -1,0 +1,178 @@
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// kind is the first byte of a message.
+type kind byte
+
+const (
+	hello kind = iota + 1
+	welcome
+	refusal
+	begin
+	sockets
+	turns
+	begun
+	serving
+	batch
+	taken
+	goAhead
+	abort
+	done
+
+	keeps // of a keeper: see Kept
+	drops
+	claim
+	bye
+)
+
+func (k kind) String() string {
+	names := [...]string{hello: "Hello", welcome: "Welcome", refusal: "Refusal", begin: "Begin", sockets: "Sockets",
+		turns: "Turns", begun: "Begun", serving: "Serving", batch: "Batch", taken: "Taken", goAhead: "Go",
+		abort: "Abort", done: "Done", keeps: "Kept", drops: "Dropped", claim: "Claim", bye: "Bye"}
+	if int(k) < len(names) && names[k] != "" {
+		return names[k]
+	}
+	return fmt.Sprintf("message %d", byte(k))
+}
+
+// maxMessage is the size of a message, in bytes; two flows of a connection may hold 64 KiB each.
+const maxMessage = 192 << 10
+
+// maxFiles is how many descriptors the kernel passes with one message (SCM_MAX_FD of include/net/scm.h).
+const maxFiles = 253
+
+// maxRest is what a flow holds at the most, in bytes: one read.
+const maxRest = 64 << 10
+
+// Lists of one message are short, and what they hold takes much more memory than bytes of the message. Those of flags,
+// of drained endpoints and of what a keeper drops may be long.
+var (
+	decodingShort = decodingOf(4 << 10)
+	decodingLong  = decodingOf(1 << 17)
+)
+
+// decodingOf refuses what no daemon sends, and lists longer than that.
+func decodingOf(longest int) cbor.DecMode {
+	mode, err := cbor.DecOptions{MaxNestedLevels: 16, MaxArrayElements: longest, MaxMapPairs: 1 << 10,
+		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsAllowed}.DecMode()
+	if err != nil {
+		panic(err) // the options do not change
+	}
+	return mode
+}
+
+var encoding = func() cbor.EncMode {
+	mode, err := cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode()
+	if err != nil {
+		panic(err)
+	}
+	return mode
+}()
+
+// encode returns a message with a body, nil for none.
+func encode(k kind, body any) ([]byte, error) {
+	if body == nil {
+		return []byte{byte(k)}, nil
+	}
+	b, err := encoding.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", k, err)
+	}
+	return append([]byte{byte(k)}, b...), nil
+}
+
+// decode reads the body of a message.
+func decode(message []byte, body any) error {
+	k, decoding := kind(message[0]), decodingShort
+	if k == serving || k == begun || k == drops {
+		decoding = decodingLong
+	}
+	if err := decoding.Unmarshal(message[1:], body); err != nil {
+		return fmt.Errorf("decode %s: %v", k, err) // an io.EOF in it would mean that the other end has ended
+	}
+	return nil
+}
+
+// passedRecord is a Record as messages have it: they have no uintptr, which an Errno is.
+type passedRecord struct {
+	splice.Record
+	Errno uint32
+}
+
+// MarshalCBOR implements cbor.Marshaler.
+func (all Records) MarshalCBOR() ([]byte, error) {
+	passed := make([]passedRecord, len(all))
+	for i, r := range all {
+		passed[i] = passedRecord{*r, uint32(r.Errno)}
+	}
+	return encoding.Marshal(passed)
+}
+
+// UnmarshalCBOR implements cbor.Unmarshaler.
+func (all *Records) UnmarshalCBOR(b []byte) error {
+	var passed []passedRecord
+	if err := decodingShort.Unmarshal(b, &passed); err != nil {
+		return err
+	}
+	for i := range passed {
+		r := &passed[i].Record
+		r.Errno = syscall.Errno(passed[i].Errno)
+		*all = append(*all, r)
+	}
+	return nil
+}
+
+// errBatch is a Batch that contradicts itself.
+var errBatch = errors.New("contradictory batch")
+
+// check returns an error for a batch that cannot be restored with so many descriptors.
+func (b *Batch) check(files int) error {
+	for _, c := range b.Conns {
+		if c == nil {
+			return errBatch
+		}
+		for _, f := range []*splice.SavedFlow{&c.Up, &c.Down} {
+			if f.InPipe < 0 || len(f.Rest) > maxRest || f.Carried < 0 {
+				return fmt.Errorf("%w: connection %d holds %d and %d bytes", errBatch, c.ID, f.InPipe, len(f.Rest))
+			}
+		}
+		if err := checkLife(&c.SavedLife); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.Sessions {
+		if s == nil {
+			return errBatch
+		}
+		if err := checkLife(&s.SavedLife); err != nil {
+			return err
+		}
+		if s.Local.Is4() != s.Client.Addr().Is4() || !s.Local.IsValid() {
+			return fmt.Errorf("%w: session %d of %s at %s", errBatch, s.ID, s.Client, s.Local)
+		}
+	}
+	if n := b.files(); n != files {
+		return fmt.Errorf("%w: %d descriptors for %d", errBatch, files, n)
+	}
+	return nil
+}
+
+// scopes is how many there are.
+const scopes = 2
+
+func checkLife(s *splice.SavedLife) error {
+	if !s.Client.IsValid() || !s.OriginalDst.IsValid() || int(s.Scope) >= scopes || len(s.Attempts) == 0 {
+		return fmt.Errorf("%w: connection %d of %s to %s in scope %d with %d attempts", errBatch, s.ID, s.Client,
+			s.OriginalDst, s.Scope, len(s.Attempts))
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package splice
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Departure is a connection or session that its engine no longer carries, with its sockets, which are the engine's
+// still: a successor gets duplicates. One of Resume and Leave ends it.
+type Departure struct {
+	Conn    *SavedConn    // or nil
+	Session *SavedSession // or nil
+	Files   []int
+
+	resume, leave func()
+}
+
+// Resume has the engine go on with it: it stays here.
+func (d *Departure) Resume() { d.resume() }
+
+// Leave closes its sockets here: a successor goes on with it.
+func (d *Departure) Leave() { d.leave() }
+
+// departing is how many connections stand still together while they are handed over.
+const departing = 64
+
+// Give passes some connections or sessions to a successor, and returns when that has them. With an error it has the
+// first so many, and the others stay.
+type Give func([]*Departure) (taken int, err error)
+
+// HandOver takes the established TCP connections from the engine, some at a time, and passes them to give. Those that
+// are not established yet stay, and after an error all that were not taken. It returns how many connections are left.
+func (c *Core) HandOver(ctx context.Context, give Give) (left int64, err error) {
+	for some := range slices.Chunk(c.openConns(), departing) {
+		if err := passOn(c.detach(some), give); err != nil {
+			return c.conns.Load(), err
+		}
+		if ctx.Err() != nil {
+			return c.conns.Load(), context.Cause(ctx)
+		}
+	}
+	c.settle()
+	return c.conns.Load(), nil
+}
+
+func passOn(some []*Departure, give Give) error {
+	if len(some) == 0 {
+		return nil
+	}
+	taken, err := give(some)
+	for i, d := range some {
+		if i < taken {
+			d.Leave()
+		} else {
+			d.Resume()
+		}
+	}
+	return err
+}
+
+func (c *Core) openConns() (all []*Conn) {
+	for _, m := range c.open() {
+		if conn, ok := m.(*Conn); ok {
+			all = append(all, conn)
+		}
+	}
+	return all
+}
+
+// detach has the engine stop carrying these, and returns those with which it did.
+func (c *Core) detach(conns []*Conn) (all []*Departure) {
+	answers := make(chan *Departure, len(conns))
+	for _, conn := range conns {
+		conn.owner.Detach(func(d *Departure) { answers <- d })
+	}
+	for range conns {
+		if d := <-answers; d != nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// settle returns when the engine has done what it was told before.
+func (c *Core) settle() {
+	if m, ok := c.engine.(Mover); ok {
+		var wg sync.WaitGroup
+		m.Settle(&wg)
+		wg.Wait()
+	}
+}
+
+// Departs makes the Departure of an established connection, which its owner has stopped carrying. The rest of what is
+// saved is the engine's: it sets that, and what Resume and Leave call.
+func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
+	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave}
+}
+
+// Saves returns what is known of the connection but by the engine. It is called by the owner.
+func (c *Conn) Saves() *SavedConn {
+	return &SavedConn{SavedLife: c.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF}
+}
+
+// Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
+// Closed.
+func (c *Conn) Left() {
+	core := c.front.core
+	core.registry.remove(c)
+	c.lease.ended(nil, -1, 0, 0)
+	core.account.giveConnection(c.holder)
+	core.account.leaveHolder(c.holder)
+	c.uncount()
+	core.conns.Add(-1)
+}

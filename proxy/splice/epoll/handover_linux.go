@@ -1,0 +1,153 @@
+package epoll
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/pipe"
+)
+
+// Settle implements splice.Mover.
+func (e *engine) Settle(wg interface {
+	Add(int)
+	Done()
+}) {
+	for _, l := range e.loops {
+		wg.Add(1)
+		if !l.do(wg.Done) {
+			wg.Done()
+		}
+	}
+}
+
+// Detach implements splice.Owner.
+func (c *conn) Detach(tell func(*splice.Departure)) {
+	l := c.at.Load()
+	queued := l.do(func() {
+		if c.at.Load() != l || c.l != l { // as in Post
+			c.Detach(tell)
+			return
+		}
+		tell(c.detach())
+	})
+	if !queued {
+		tell(nil)
+	}
+}
+
+// detach takes an established connection from its loop. Nothing is read and not accounted for between two events, and
+// while others look at it nothing touches its sockets.
+func (c *conn) detach() *splice.Departure {
+	if c.stage != relaying {
+		return nil
+	}
+	c.stage = departed
+	c.unwatch(&c.client)
+	c.unwatch(&c.endpoint)
+	c.l.timers.stop(&c.timer)
+	files := []int{c.client.fd, c.endpoint.fd}
+	for _, f := range []*flow{&c.up, &c.down} {
+		if f.inPipe > 0 {
+			r, w := f.pipe.Files()
+			files = append(files, r, w)
+		}
+	}
+	d := c.Departs(func() { c.l.do(c.reattach) }, func() { c.l.do(c.leave) }, files...)
+	now := c.l.clock()
+	d.Conn.Up, d.Conn.Down = c.up.save(), c.down.save()
+	d.Conn.ToClient, d.Conn.ToEndpoint = c.client.save(now), c.endpoint.save(now)
+	d.Conn.Relays = c.relays
+	return d
+}
+
+// reattach goes on with a connection that no successor has taken.
+func (c *conn) reattach() {
+	c.stage, c.migrating = relaying, false
+	c.setTimer(c.SilentUntil())
+	c.watchBoth()
+	c.relay()
+	for _, next := range c.later {
+		c.Post(next)
+	}
+	c.later = nil
+}
+
+// leave closes the sockets of a connection that a successor has.
+func (c *conn) leave() {
+	c.stage = closed
+	if c.relays == longLivedAfter {
+		c.l.load.Add(-1)
+	}
+	c.up.drop(c.l)
+	c.down.drop(c.l)
+	c.shut(&c.client, sysClose)
+	c.shut(&c.endpoint, sysClose)
+	c.unkeep()
+	c.Left()
+}
+
+// Restore implements splice.Mover.
+func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
+	l := e.loops[int(e.next.Add(1))%len(e.loops)]
+	c := &conn{l: l, stage: relaying, relays: s.Relays}
+	c.at.Store(l)
+	c.timer.owner = c
+	c.client.fd, c.endpoint.fd = files[0], files[1]
+	c.client.restore(s.ToClient, l.clock())
+	c.endpoint.restore(s.ToEndpoint, l.clock())
+	next := c.Conn.Restore(f, c, s)
+	l.do(func() {
+		if c.Ended() { // it was cut since it is known
+			for _, fd := range files[2:] {
+				sysClose(fd)
+			}
+			return
+		}
+		files = c.up.restore(l, s.Up, files[2:])
+		c.down.restore(l, s.Down, files)
+		c.publish()
+		if c.relays == longLivedAfter {
+			l.load.Add(1)
+		}
+		c.setTimer(next.Until)
+		c.watchBoth()
+		c.relay()
+	})
+}
+
+func (s *socket) restore(from splice.SavedSocket, now time.Duration) {
+	s.urgent = from.Urgent
+	s.blocked.Restore(from.Blocked, from.Full, now)
+}
+
+// save returns what the flow has carried and what it holds, which stays where it is.
+func (f *flow) save() splice.SavedFlow {
+	return splice.SavedFlow{
+		Carried: f.carried, Passed: f.passed, FIN: f.fin, EOF: f.eof, Large: f.large, Small: f.small,
+		Rest: f.rest, Urgent: f.flags&unix.MSG_OOB != 0, InPipe: f.inPipe,
+	}
+}
+
+// restore goes on with what a predecessor's flow has carried and held. It returns the files that belong to others.
+func (f *flow) restore(l *loop, s splice.SavedFlow, files []int) []int {
+	f.carried, f.passed, f.fin, f.eof, f.large, f.small = s.Carried, s.Passed, s.FIN, s.EOF, s.Large, s.Small
+	if len(s.Rest) > 0 {
+		f.borrow(l)
+		f.rest = f.buf[:copy(f.buf[:], s.Rest)]
+	}
+	if s.Urgent {
+		f.flags = unix.MSG_OOB
+	}
+	if s.InPipe > 0 {
+		f.pipe, f.inPipe = pipe.Adopt(l.engine.account, files[0], files[1]), s.InPipe
+		l.engine.pipeOpened(f.pipe)
+		files = files[2:]
+	}
+	return files
+}
+
+func (s *socket) save(now time.Duration) splice.SavedSocket {
+	return splice.SavedSocket{Urgent: s.urgent, Full: s.blocked.Blocked(), Blocked: s.blocked.Until(now)}
+}

@@ -1,0 +1,292 @@
+package epoll
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// wreck is what a process leaves that died in the middle of carrying from a client to an endpoint.
+type wreck struct {
+	t                *testing.T
+	m                *Memory
+	client, endpoint *net.TCPConn // the peers
+	src, dst         int          // the sockets that were kept
+	saved            splice.SavedConn
+	slot             uint32
+	pipe             [2]int
+	said             int64 // by the client so far
+}
+
+func newWreck(t *testing.T) *wreck {
+	m, err := NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	w := &wreck{t: t, m: m}
+	w.client, w.src = tcpPair(t)
+	w.endpoint, w.dst = tcpPair(t)
+	w.say(1000) // before it is kept
+	w.take(1000, w.scratch())
+	w.give(w.scratch()[:1000])
+	w.slot, _ = m.takeSlot()
+	up, down := flow{carried: 1000, passed: 1000}, flow{}
+	w.saved.Up, w.saved.Down = up.position(w.src, w.dst), down.position(w.dst, w.src)
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	w.pipe = fds
+	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
+	return w
+}
+
+// tcpPair is a connection: the peer, and the descriptor of the other end.
+func tcpPair(t *testing.T) (*net.TCPConn, int) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	peer, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	t.Cleanup(func() { peer.Close(); f.Close() })
+	if err := unix.SetNonblock(int(f.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	streamOptions(int(f.Fd()))
+	return peer.(*net.TCPConn), int(f.Fd())
+}
+
+func (w *wreck) mem() *flowMemory     { return &w.m.slots[w.slot].up }
+func (w *wreck) scratch() []byte      { return w.m.buffer(0)[:] }
+func (w *wreck) byteAt(at int64) byte { return byte(at*7 + at>>8) }
+func (w *wreck) want(from, to int64) (b []byte) {
+	for at := from; at < to; at++ {
+		b = append(b, w.byteAt(at))
+	}
+	return b
+}
+
+// say has the client send n bytes, and waits until they have arrived.
+func (w *wreck) say(n int64) {
+	w.t.Helper()
+	w.client.Write(w.want(w.said, w.said+n))
+	w.said += n
+	eventually(w.t, func() bool {
+		unread, _ := unix.IoctlGetInt(w.src, unix.SIOCINQ)
+		return int64(unread) >= n
+	}, "the client's bytes arrive")
+}
+
+// take reads n bytes as the process did.
+func (w *wreck) take(n int, into []byte) {
+	w.t.Helper()
+	if got, e := sysRecv(w.src, into[:n]); e != 0 || got != n {
+		w.t.Fatalf("read %d of %d: %v", got, n, e)
+	}
+}
+
+// give writes bytes to the endpoint as the process did.
+func (w *wreck) give(b []byte) {
+	w.t.Helper()
+	if n, e := sysSend(w.dst, b); e != 0 || n != len(b) {
+		w.t.Fatalf("wrote %d of %d: %v", n, len(b), e)
+	}
+}
+
+// What a process was about to do when it died is known from the kernel and from its notes; or it is known that it is
+// not.
+func TestRecover(t *testing.T) {
+	const before = 1000 // bytes that were carried already
+	for name, c := range map[string]struct {
+		die                  func(w *wreck)
+		rest, inPipe, unread int64 // of the client's bytes, in the order in which they go to the endpoint
+		eof                  bool
+		err                  error
+	}{
+		"at rest": {die: func(*wreck) {}},
+		"before it read": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+		}, unread: 500},
+		"after it read": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+		}, rest: 500},
+		"after it read some of it": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(400, w.scratch())
+		}, rest: 400, unread: 100},
+		"after it wrote some": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			w.give(w.scratch()[:300])
+		}, rest: 200},
+		"after it wrote all": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			w.give(w.scratch()[:500])
+		}},
+		"while it put the rest aside": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			w.give(w.scratch()[:300])
+			copy(w.m.buffer(3)[:100], w.scratch()[300:400])
+		}, rest: 200},
+		"after it put the rest aside": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			w.give(w.scratch()[:300])
+			copy(w.m.buffer(3)[:], w.scratch()[300:500])
+			w.mem().reads(before+300, 3)
+			clear(w.scratch()) // another connection was read
+		}, rest: 200},
+		"after it wrote some of the rest": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			copy(w.m.buffer(3)[:], w.scratch()[:500])
+			w.mem().reads(before, 3)
+			clear(w.scratch())
+			w.give(w.m.buffer(3)[:450])
+		}, rest: 50},
+		"with a pipe that is full": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().pipe.Store(9)
+			w.splice(w.src, w.pipe[1], 500)
+		}, inPipe: 500},
+		"with a pipe that is half empty": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().pipe.Store(9)
+			w.splice(w.src, w.pipe[1], 500)
+			w.splice(w.pipe[0], w.dst, 200)
+		}, inPipe: 300},
+		"with a pipe that is empty": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().pipe.Store(9)
+			w.splice(w.src, w.pipe[1], 500)
+			w.splice(w.pipe[0], w.dst, 500)
+		}},
+		"with a pipe that nobody kept": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.mem().pipe.Store(7)
+			w.splice(w.src, w.pipe[1], 500)
+		}, err: ErrNoProof},
+		"after it wrote what it had only looked at": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().peeking.Store(1)
+			b := make([]byte, 500)
+			sysPeek(w.src, b)
+			w.give(b[:350])
+		}, unread: 150},
+		"by somebody else's hand": {die: func(w *wreck) { w.give(make([]byte, 10)) }, err: ErrNoProof},
+		"with urgent data": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before, 0)
+			w.mem().unprovable.Or(urgentData)
+			w.take(500, w.scratch())
+		}, err: ErrNoProof},
+		"with a private buffer": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().unprovable.Or(privateBuffer)
+			w.take(500, make([]byte, 500))
+		}, err: ErrNoProof},
+		"with a note that is not of this place": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().reads(before+400, 0)
+			w.take(500, w.scratch())
+		}, err: ErrNoProof},
+		"after the client's FIN, unread": {die: func(w *wreck) {
+			w.say(500)
+			w.client.CloseWrite()
+			w.awaitFIN()
+		}, unread: 500},
+		"after the client's FIN, read": {die: func(w *wreck) {
+			w.say(500)
+			w.client.CloseWrite()
+			w.awaitFIN()
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			sysRecv(w.src, make([]byte, 1))
+		}, rest: 500},
+		"after the FIN was passed on": {die: func(w *wreck) {
+			w.client.CloseWrite()
+			w.awaitFIN()
+			sysShutdownWrite(w.dst)
+		}, eof: true},
+		"after both had closed": {die: func(w *wreck) {
+			sysShutdownWrite(w.src)
+			sysShutdownWrite(w.dst)
+		}, err: ErrEnded},
+		"after a reset": {die: func(w *wreck) {
+			w.client.SetLinger(0)
+			w.client.Close()
+			eventually(w.t, func() bool { c, _ := countsOf(w.src); return c.closed }, "the reset arrives")
+		}, err: ErrEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreck(t)
+			c.die(w)
+			files, err := w.m.Recover(&w.saved, w.slot, []int{w.src, w.dst}, map[uint32][2]int{9: w.pipe})
+			if !errors.Is(err, c.err) {
+				t.Fatalf("error %v, want %v", err, c.err)
+			}
+			if err != nil {
+				return
+			}
+			up := w.saved.Up
+			if int64(len(up.Rest)) != c.rest || int64(up.InPipe) != c.inPipe || up.EOF != c.eof {
+				t.Fatalf("rest %d, in the pipe %d, EOF %t", len(up.Rest), up.InPipe, up.EOF)
+			}
+			if want := up.Carried - c.rest; c.rest > 0 && !bytes.Equal(up.Rest, w.want(want, up.Carried)) {
+				t.Error("the rest has other bytes")
+			}
+			if up.Passed+c.rest+c.inPipe != up.Carried || up.Carried+c.unread != w.said {
+				t.Errorf("carried %d, passed %d of %d", up.Carried, up.Passed, w.said)
+			}
+			if n := w.saved.Files(); n != len(files) {
+				t.Errorf("%d descriptors for %d", len(files), n)
+			}
+		})
+	}
+}
+
+// splice moves n bytes by a pipe.
+func (w *wreck) splice(from, to, n int) {
+	w.t.Helper()
+	if got, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_NONBLOCK); err != nil || got != int64(n) {
+		w.t.Fatalf("spliced %d of %d: %v", got, n, err)
+	}
+}
+
+func (w *wreck) awaitFIN() {
+	eventually(w.t, func() bool {
+		i, _ := tcpInfoOf(w.src)
+		return i.State == tcpCloseWait
+	}, "the FIN arrives")
+}

@@ -1,0 +1,129 @@
+package splice
+
+import (
+	"net/netip"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Mover is an Engine that can pass on what it carries.
+type Mover interface {
+	// Restore goes on with a connection of a predecessor, for a front. The sockets are the engine's from now on.
+	Restore(f *Front, s *SavedConn, files []int)
+	// Settle calls Done of what it adds to wg when everything is done that was queued before.
+	Settle(wg interface {
+		Add(int)
+		Done()
+	})
+}
+
+// CanMove tells whether the engine can pass on what it carries.
+func (c *Core) CanMove() bool {
+	_, ok := c.engine.(Mover)
+	return ok
+}
+
+// Restorer goes on with what a predecessor carried. One goroutine uses it.
+type Restorer struct {
+	core    *Core
+	find    func(service.PortName, service.IPFamily) *Front
+	orphans map[service.PortName]*Front
+}
+
+// Restorer returns one that is told of the fronts by find, nil where there is none: connections go on nevertheless.
+// Done ends it.
+func (c *Core) Restorer(find func(service.PortName, service.IPFamily) *Front) *Restorer {
+	return &Restorer{c, find, map[service.PortName]*Front{}}
+}
+
+// Done is called when nothing more comes.
+func (r *Restorer) Done() {
+	for _, f := range r.orphans {
+		f.Close()
+	}
+}
+
+// Conn goes on with a connection of a predecessor. The sockets are the engine's from now on.
+func (r *Restorer) Conn(s *SavedConn, files []int) {
+	family := service.FamilyOf(s.OriginalDst.Addr())
+	r.core.engine.(Mover).Restore(r.front(s.Service, family), s, files)
+}
+
+// Session goes on with a session that a predecessor had at a socket that was taken over. The socket to the endpoint is
+// the engine's from then on. False: nothing listens there.
+func (r *Restorer) Session(at netip.AddrPort, s *SavedSession, file int) bool {
+	f := r.find(s.Service, service.FamilyOf(at.Addr()))
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	socket := f.sockets[at]
+	f.mu.Unlock()
+	if socket == nil || socket.Sessions() == nil {
+		return false
+	}
+	return socket.Sessions().socket.Do(func() { socket.Sessions().socket.(SessionMover).Restore(s, file) })
+}
+
+// front finds the front of a connection, or makes one that serves nothing else: its Service may be gone, or the kernel
+// carries it now.
+func (r *Restorer) front(name service.PortName, family service.IPFamily) *Front {
+	if f := r.find(name, family); f != nil {
+		return f
+	}
+	f := r.orphans[name]
+	if f == nil {
+		f, _ = r.core.Open(name, Pickers{}, &View{Port: &service.Port{Name: name}}) // it opens no socket
+		r.orphans[name] = f
+	}
+	return f
+}
+
+// SkipIDs has ids of records begin after those of a predecessor.
+func (c *Core) SkipIDs(to uint64) {
+	for {
+		at := c.nextID.Load()
+		if at >= to || c.nextID.CompareAndSwap(at, to) {
+			return
+		}
+	}
+}
+
+// LastID is the id of the newest record.
+func (c *Core) LastID() uint64 { return c.nextID.Load() }
+
+// Restore begins a connection that a predecessor saved, in place. It is called in place of Accept and all that comes
+// before Connected; Until of the step is as that one's.
+func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
+	c.restore(f, &s.SavedLife)
+	c.owner, c.rounds = owner, true
+	c.clientEOF, c.endpointEOF = s.ClientEOF, s.EndpointEOF
+	if c.HalfClosed() {
+		c.stage.enter(halfClosed)
+	}
+	core := f.core
+	c.holder = core.account.holder(f.tenant, c.clientAddr())
+	core.account.keep(descriptors, c.holder, 2)
+	core.conns.Add(1)
+	core.registry.add(c)
+	return Step{Kind: StepCarry, Until: c.SilentUntil()}
+}
+
+// keep takes n although it may be more than a share: what is open is not ended for others.
+func (a *Account) keep(r resource, h *holder, n int64) {
+	a.used[r].Add(n)
+	h.tenant.held[r].Add(n)
+	h.held[r].Add(n)
+}
+
+// MovingSocket is a Socket of which a successor can have a duplicate. Its methods return at once.
+type MovingSocket interface {
+	Socket
+	File() int // its descriptor, which is the engine's
+}
+
+// Pausable is a MovingSocket of TCP that can stop accepting for a while.
+type Pausable interface {
+	Pause()
+	Resume()
+}

@@ -1,0 +1,140 @@
+package splice
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// What a successor needs of a connection or session but its sockets. Times are on the clock of the host: see
+// Options.Start. Fields are only ever added: a successor of another version takes those that it does not find as zero.
+
+// SavedLife is what SavedConn and SavedSession have in common: most of the record so far.
+type SavedLife struct {
+	Service             service.PortName
+	ID                  uint64
+	Since               int64 // by the wall clock: ns since 1970
+	Began, Moved        time.Duration
+	Client, OriginalDst netip.AddrPort
+	Portal              service.Kind
+	Scope               service.Scope
+	Who                 *service.Workload
+	Endpoint            service.Endpoint
+	Attempts            []Attempt // the last one worked
+	Affinity            string
+	Connect, FirstReply time.Duration // since Began; negative: never
+}
+
+// SavedConn is an established TCP connection. It has the sockets to the client and to the endpoint, and then the two
+// ends of the pipe of Up and of Down, of those whose InPipe is positive: first the one that is read.
+type SavedConn struct {
+	SavedLife
+	ClientEOF, EndpointEOF bool
+	Up, Down               SavedFlow // client to endpoint, endpoint to client
+	ToClient, ToEndpoint   SavedSocket
+	Relays                 uint8 // as the engine counts them
+}
+
+// Files is how many descriptors belong to it.
+func (s *SavedConn) Files() int {
+	n := 2
+	for _, f := range []*SavedFlow{&s.Up, &s.Down} {
+		if f.InPipe > 0 {
+			n += 2
+		}
+	}
+	return n
+}
+
+// SavedFlow is one direction of a connection.
+type SavedFlow struct {
+	Carried, Passed int64  // read, and of these passed on; negative: so much of a PROXY header is left too
+	FIN, EOF        bool   // the source's FIN was read; and passed on
+	Large, Small    uint8  // as the engine counts them
+	Rest            []byte // read and not passed on
+	Urgent          bool   // Rest is urgent data
+	InPipe          int    // bytes in its pipe, which come before Rest
+
+	// By the kernel's counts, at the same moment as Carried and Passed: what was read of the source, and written to the
+	// destination. They are for Kept.
+	Received, Sent int64
+	Unknown        bool // the kernel does not tell
+}
+
+// SavedSocket is what the kernel does not tell of a socket.
+type SavedSocket struct {
+	Urgent  bool // it has sent an urgent byte
+	Full    bool // its peer does not take bytes at this moment
+	Blocked time.Duration
+}
+
+// SavedSession is a UDP session. It has the socket to the endpoint.
+type SavedSession struct {
+	SavedLife
+	Local             netip.Addr // that the client writes to
+	Interface         uint32     // that the client came in by
+	Zone              uint32     // of the client's address, if that is link-local
+	Waiting, Detached bool
+	Until             time.Duration // of a detached one
+	Unanswered        []byte
+	Carried           SavedTraffic
+}
+
+// SavedTraffic is a Traffic.
+type SavedTraffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient int64 }
+
+func (t *Traffic) save() SavedTraffic {
+	return SavedTraffic{t.FromClient.Load(), t.ToEndpoint.Load(), t.FromEndpoint.Load(), t.ToClient.Load()}
+}
+
+func (t *Traffic) restore(s SavedTraffic) {
+	t.FromClient.Store(s.FromClient)
+	t.ToEndpoint.Store(s.ToEndpoint)
+	t.FromEndpoint.Store(s.FromEndpoint)
+	t.ToClient.Store(s.ToClient)
+}
+
+// Kept is an established connection that goes on, and that somebody keeps for a successor: after a crash, what has
+// happened since is known by the kernel and by what the engine notes in a slot of memory that is shared.
+type Kept struct {
+	Slot  uint32
+	State *SavedConn
+	Files []int // duplicates of both sockets, the receiver's
+}
+
+// save is called by the owner.
+func (f *life) save() SavedLife {
+	s := SavedLife{
+		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: f.lastMoved(), Client: f.client,
+		OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts, Affinity: f.affinity,
+		Connect: f.connect, FirstReply: f.firstReply,
+	}
+	if e := f.endpoint.Load(); e != nil {
+		s.Endpoint = *e
+	}
+	return s
+}
+
+// restore begins a life that a predecessor saved, in place, as part of a front.
+func (f *life) restore(front *Front, s *SavedLife) {
+	f.front, f.plan = front, front.present()
+	f.seen = f.plan
+	f.id, f.since, f.began, f.client, f.dst = s.ID, s.Since, s.Began, s.Client, s.OriginalDst
+	f.movedAt(s.Moved)
+	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
+	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
+	f.stage.enter(open)
+	for range s.Attempts {
+		f.stage.dial()
+	}
+	if n := len(s.Attempts); n > 0 {
+		f.won.Store(&f.attempts[n-1])
+	}
+	if s.Endpoint.Addr.IsValid() {
+		f.endpoint.Store(&s.Endpoint)
+		f.lease = lease{front.pickers[s.Scope].Join(s.Endpoint.Addr)}
+	}
+	f.counted = true
+	front.active.Add(1)
+}

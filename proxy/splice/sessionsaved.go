@@ -1,0 +1,144 @@
+package splice
+
+import (
+	"context"
+	"net/netip"
+	"time"
+)
+
+// SessionMover is a SessionSocket that can pass on its sessions. It is called by their owner.
+type SessionMover interface {
+	Pause()  // receives nothing from clients, until Resume
+	Resume() // receives again
+	// Restore goes on with a session of a predecessor, whose socket to the endpoint is the engine's from now on.
+	Restore(s *SavedSession, file int)
+}
+
+// MovingSession is a SessionConn that can be passed on. It is called by the owner of the Sessions.
+type MovingSession interface {
+	// Detach receives nothing from the endpoint until Resume. It completes s, and returns the socket.
+	Detach(s *SavedSession) (file int)
+	Resume()
+}
+
+// hostTime is how long sessions may wait for answers of the host before they are handed over, which takes less.
+const hostTime = 100 * time.Millisecond
+
+// HandOver has the socket stop receiving, and passes its sessions to give, some at a time. After an error the socket
+// goes on, with those that were not taken.
+func (t *Sessions) HandOver(ctx context.Context, give Give) error {
+	for until := time.Now().Add(hostTime); ; time.Sleep(time.Millisecond) {
+		some, asking := t.pause(departing)
+		if err := passOn(some, give); err != nil {
+			t.Resume()
+			return err
+		}
+		if len(some) == 0 && (!asking || time.Now().After(until)) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			t.Resume()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Resume has the socket receive again.
+func (t *Sessions) Resume() { t.do(func() { t.socket.(SessionMover).Resume() }) }
+
+// pause stops receiving, and takes at most n sessions from the engine. Asking: some wait for the host.
+func (t *Sessions) pause(n int) (some []*Departure, asking bool) {
+	t.do(func() {
+		if t.closed {
+			return
+		}
+		t.socket.(SessionMover).Pause()
+		all := &t.lists
+		for _, list := range []*sessionList{&all.waiting, &all.answered, &all.detachedWaiting, &all.detached} {
+			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
+				switch {
+				case s.departing:
+				case s.waitsForHost():
+					asking = true
+				default:
+					some = append(some, s.departs())
+				}
+			}
+		}
+	})
+	return some, asking
+}
+
+// do calls f on the goroutine that owns the sessions, and waits for it, unless the engine has ended.
+func (t *Sessions) do(f func()) {
+	done := make(chan struct{})
+	if t.socket.Do(func() { defer close(done); f() }) {
+		<-done
+	}
+}
+
+func (s *Session) departs() *Departure {
+	s.departing = true
+	saved := &SavedSession{
+		SavedLife: s.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
+		Unanswered: s.unanswered, Carried: s.traffic.save(),
+	}
+	file := s.conn.(MovingSession).Detach(saved)
+	return &Departure{
+		Session: saved, Files: []int{file},
+		resume: func() {
+			s.table.do(func() {
+				if s.departing = false; !s.over {
+					s.conn.(MovingSession).Resume()
+				}
+			})
+		},
+		leave: func() { s.table.do(s.left) },
+	}
+}
+
+// left ends a session here without a report: a successor has it.
+func (s *Session) left() {
+	if s.over {
+		return
+	}
+	s.over = true
+	s.lease.ended(nil, -1, 0, 0)
+	s.conn.Close()
+	s.remove()
+}
+
+// Restore begins a session that a predecessor saved, in place. It is called in place of Open.
+func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
+	s.table, s.conn, s.key = t, conn, SessionKey{Client: saved.Client, Local: saved.Local}
+	s.waiting, s.detached, s.until, s.unanswered = saved.Waiting, saved.Detached, saved.Until, saved.Unanswered
+	s.restore(t.front, &saved.SavedLife)
+	s.traffic.restore(saved.Carried)
+	s.client = t.client(s.clientAddr())
+	core := t.core()
+	core.account.keep(sessions, s.client.holder, 1)
+	core.account.keep(descriptors, s.client.holder, 1)
+	core.sessions.Add(1)
+	core.registry.add(s)
+	if s.detached {
+		s.uncount()
+	} else {
+		t.attached[s.key] = s
+	}
+	s.enlist()
+	now := core.Now()
+	if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {
+		s.detach(now) // the endpoint has left meanwhile
+	}
+	t.Sweep(now)
+}
+
+// SessionsAt are those of the front's socket at an address; nil: there is no such UDP socket.
+func (f *Front) SessionsAt(at netip.AddrPort) *Sessions {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.sockets[at]; s != nil {
+		return s.Sessions()
+	}
+	return nil
+}
