@@ -38,6 +38,10 @@ func run(ctx context.Context, flags *config.Flags) error {
 	case flags.AsService():
 		return runAsService(flags)
 	}
+	life, successor := asSuccessor()
+	if flags.TakeOver && !successor {
+		return takeOver(ctx)
+	}
 	cfg, warnings, err := flags.Complete()
 	if err != nil {
 		return err
@@ -47,7 +51,7 @@ func run(ctx context.Context, flags *config.Flags) error {
 		return err
 	}
 	defer closeLog()
-	return daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{})
+	return daemon.Run(ctx, flags, cfg, log, version(), life)
 }
 
 // runOnce does what flags ask for in place of the daemon.

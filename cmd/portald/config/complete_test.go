@@ -67,8 +67,9 @@ func defaultConfig() *Config {
 		Mode:     service.ModeUserspace, ProxyMode: "userspace", Writer: "iptables",
 		Masquerade: portal.Masquerade{Mark: 0x4000}, IPVS: IPVS{Scheduler: "rr"},
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
-		AdminSocket: "/run/portald/admin.sock",
-		NodePorts:   NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
+		AdminSocket: "/run/portald/admin.sock", HandOverSocket: "/run/portald/admin-handover.sock",
+		KeepSocket: "/run/portald/admin-keep.sock",
+		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
 		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Files: 5}},
 		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
@@ -272,13 +273,16 @@ func TestComplete(t *testing.T) {
 		{
 			name: "no admin socket",
 			file: portaldHead + "adminSocket: ''\n",
-			want: func(c *Config) { c.AdminSocket = "" },
+			want: func(c *Config) { c.AdminSocket, c.HandOverSocket, c.KeepSocket = "", "", "" },
 		},
 		{
 			name: "an admin socket by a flag",
 			file: portaldHead + "adminSocket: ''\n",
 			args: "--admin-socket=/run/other.sock",
-			want: func(c *Config) { c.AdminSocket = "/run/other.sock" },
+			want: func(c *Config) {
+				c.AdminSocket, c.HandOverSocket = "/run/other.sock", "/run/other-handover.sock"
+				c.KeepSocket = "/run/other-keep.sock"
+			},
 		},
 		{
 			name: "both documents as JSON",

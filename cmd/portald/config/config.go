@@ -37,6 +37,8 @@ type Config struct {
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server
 	AdminSocket         string // of the commands that look into the daemon; empty: none
+	HandOverSocket      string // where a successor finds the daemon; empty: none does
+	KeepSocket          string // of a keeper; empty: none is looked for
 	BindAddressHardFail bool
 	Profiling           bool // /debug/pprof on the metrics server
 

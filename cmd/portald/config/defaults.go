@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +82,20 @@ func adminSocket(system string) string {
 	return adminapi.DefaultUnixSocket
 }
 
+// besideAdminSocket is where a successor or a keeper is found by default: nowhere on Windows, where sockets are not
+// passed on.
+func besideAdminSocket(system, admin, what string) string {
+	if system == windows || !strings.HasPrefix(admin, "/") {
+		return ""
+	}
+	return strings.TrimSuffix(admin, ".sock") + "-" + what + ".sock"
+}
+
+// DefaultKeepSocket is keepSocket where nothing is configured.
+func DefaultKeepSocket() string {
+	return besideAdminSocket(runtime.GOOS, adminapi.DefaultSocket, "keep")
+}
+
 // setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.
 func (k *kubeProxyDocument) setDefaults() {
 	k.TypeMeta = kubeProxy.typeMeta()
@@ -124,6 +140,8 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) 
 	fill(&p.Writer, writerOf(system, string(k.Mode)))
 	p.ConnectionLog.setDefaults()
 	fillOptional(&p.AdminSocket, adminSocket(system))
+	fillOptional(&p.HandOverSocket, besideAdminSocket(system, *p.AdminSocket, "handover"))
+	fillOptional(&p.KeepSocket, besideAdminSocket(system, *p.AdminSocket, "keep"))
 	fill(&p.Engine, EngineAuto)
 	if udp := p.serviceField("udpTimeout"); k.Mode == modeUserspace && k.UDPIdleTimeout.Duration > 0 && udp.IsZero() {
 		udp.Set(reflect.ValueOf(&k.UDPIdleTimeout))

@@ -20,6 +20,7 @@ type Flags struct {
 	WriteTo  string // --write-config-to: write the configuration there and end
 	Cleanup  bool   // --cleanup: remove all rules and end
 	InitOnly bool   // --init-only: do what needs root alone and end
+	TakeOver bool   // --take-over: start a daemon that takes over from the one that runs
 
 	AnySystem bool // accept the modes and writers of all systems: nothing of this one is changed
 
@@ -72,6 +73,9 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 	set.BoolVar(&f.Cleanup, "cleanup", false, "remove all rules of portald from this host, and exit")
 	set.BoolVar(&f.InitOnly, "init-only", false,
 		"do what needs all capabilities of root, and exit: the daemon itself then needs NET_ADMIN only")
+	set.BoolVar(&f.TakeOver, "take-over", false,
+		"start a daemon that takes over from the one that runs on this host, and exit once it serves; if it cannot, the "+
+			"one that runs goes on")
 	set.Uint16Var(&f.healthPort, "healthz-port", 10256,
 		"`PORT` of the health server, 0: none; replaced by --healthz-bind-address")
 	set.Uint16Var(&f.metricsPort, "metrics-port", 10249,

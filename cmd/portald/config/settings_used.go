@@ -26,6 +26,14 @@ func usedTopics() []topic {
 			{portald, "adminSocket", "admin-socket", atStart, optional(adminPath),
 				"Unix socket (`PATH`; on Windows a named pipe) of the commands that look into the daemon and cut, drain " +
 					"and set its log level; root alone can open it. Empty: none"},
+			{portald, "handOverSocket", "hand-over-socket", atStart, optional(adminPath),
+				"Unix socket (`PATH`) by which the next portald on this node takes over listeners and open connections; " +
+					"root alone can open it. Default: beside the admin socket, such as " +
+					"/run/portald/admin-handover.sock. Empty: none"},
+			{portald, "keepSocket", "keep-socket", atStart, optional(adminPath),
+				"Unix socket (`PATH`) of portald keep, which holds listeners and open connections in case the daemon " +
+					"crashes; if there is none when it starts it goes without. Default: beside the admin socket, such as " +
+					"/run/portald/admin-keep.sock. Empty: none"},
 			{kubeProxy, "bindAddressHardFail", "bind-address-hard-fail", atStart, nil,
 				"exit if one of these addresses cannot be bound, instead of retrying"},
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},

@@ -34,6 +34,14 @@ type PortaldConfiguration struct {
 	// adminSocket is where the commands that look into the daemon reach it: a Unix socket, on Windows a named pipe. Left
 	// out: /run/portald/admin.sock, on Windows \\.\pipe\portald-admin. Empty: they cannot.
 	AdminSocket *string `json:"adminSocket,omitempty"`
+	// handOverSocket is where the next portald on this node finds the one that runs, and takes over its listeners and open
+	// connections: a Unix socket, in a folder that both see. Left out: beside adminSocket, such as
+	// /run/portald/admin-handover.sock. Empty, without an adminSocket, and on Windows: it does not.
+	HandOverSocket *string `json:"handOverSocket,omitempty"`
+	// keepSocket is where the daemon finds portald keep, which holds its listeners and open connections in case it
+	// crashes: a Unix socket. If none is there when the daemon starts, it goes without. Left out: beside adminSocket, such
+	// as /run/portald/admin-keep.sock. Empty, without an adminSocket, and on Windows: it does not look for one.
+	KeepSocket *string `json:"keepSocket,omitempty"`
 
 	// settings are the fields that service.Settings declares, by name: the daemon's values of what a Service may override.
 	settings map[string]reflect.Value

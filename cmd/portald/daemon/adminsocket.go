@@ -16,12 +16,22 @@ import (
 	"github.com/portald/portald/proxy/adminapi"
 )
 
-// newAdminSocket returns the server of the socket that commands look into the daemon by. While another daemon listens
-// there this one goes on without, and tries again until that one has ended.
-func newAdminSocket(cfg *config.Config, api *adminapi.Handler, log *logrus.Logger) *admin.Server {
+// newAdminSocket returns the server of the socket that commands look into the daemon by. A predecessor's it
+// replaces. While any other daemon listens there this one goes on without, and tries again until that one has ended.
+func newAdminSocket(
+	cfg *config.Config, api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
+) *admin.Server {
 	return admin.NewAPIServer(admin.ServerOptions{
 		Name: "admin", Address: cfg.AdminSocket, Log: log,
-		Listen: func(ctx context.Context, _, path string) (net.Listener, error) { return adminapi.Listen(ctx, path) },
+		Listen: func(ctx context.Context, _, path string) (net.Listener, error) {
+			switch {
+			case !heritage.whenServing(ctx):
+				return nil, context.Cause(ctx)
+			case heritage.replaces.Load():
+				return adminapi.Replace(ctx, path)
+			}
+			return adminapi.Listen(ctx, path)
+		},
 	}, api)
 }
 
@@ -34,7 +44,7 @@ func (d *daemon) adminAPI(version string) *adminapi.Handler {
 			return adminapi.Info{
 				Version: version, API: adminapi.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
 				Mode: cfg.ProxyMode, Writer: cfg.Writer, LogLevel: d.log.GetLevel().String(),
-				Ready: d.reconciler.resyncs.isReady(),
+				Ready: d.reconciler.resyncs.isReady(), Instance: os.Getenv(adminapi.InstanceVariable),
 			}
 		},
 		Connections: d.path.connections,

@@ -24,7 +24,7 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	log, _ := test.NewNullLogger()
 	cfg := &config.Config{AdminSocket: filepath.Join(t.TempDir(), "s")}
 	info := func() adminapi.Info { return adminapi.Info{Node: "here"} }
-	server := newAdminSocket(cfg, adminapi.NewHandler(adminapi.Daemon{Info: info}), log)
+	server := newAdminSocket(cfg, adminapi.NewHandler(adminapi.Daemon{Info: info}), alone(), log)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -71,4 +71,11 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	if err := asked(); err != nil {
 		t.Error(err)
 	}
+}
+
+// alone is the inheritance of a daemon without a predecessor.
+func alone() *inheritance {
+	i := newInheritance()
+	i.begin()
+	return i
 }

@@ -4,7 +4,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -29,12 +32,25 @@ type daemon struct {
 	source     *source
 	inventory  *inventory
 	reload     *stage
+
+	version  string
+	heritage *inheritance
+	succeed  *stage   // takes over from a predecessor
+	keep     *stage   // gives a keeper what is open
+	precede  *stage   // hands over to a successor
+	tells    *stage   // announces that the daemon serves
+	keeping  *keeping // nil: no keeper was there at the start
+	life     Life
+	end      context.CancelCauseFunc // of the daemon, set when it starts
 }
 
 // Life is what the daemon and the service that it runs as tell each other. The zero Life is that of no service.
 type Life struct {
 	Started func()          // called once all parts have started
 	Cut     <-chan struct{} // closed when the drain has to end, as by a second signal
+
+	Successor bool   // it ends with an error unless it can take over from a daemon that runs
+	Serving   func() // called once it serves the node, if not nil
 }
 
 // Run runs a daemon of that version until ctx ends and everything is drained, or until a part fails. It also
@@ -49,16 +65,69 @@ func Run(
 	if err != nil {
 		return err
 	}
-	d.reconciler.cut = life.Cut
+	d.life, d.reconciler.cut = life, life.Cut
+	told := ctx
 	if life.Started == nil {
 		life.Started = func() {}
 	}
-	return runParts(ctx, d.parts(), life.Started, d.servers.health.Draining)
+	ctx, d.end = context.WithCancelCause(context.WithoutCancel(told))
+	defer d.end(nil)
+	defer context.AfterFunc(told, func() { d.toldToEnd(context.Cause(told)) })()
+	err = runParts(ctx, d.parts(), life.Started, d.stopping)
+	if errors.Is(context.Cause(ctx), errHandedOver) {
+		d.rest(told, err)
+	}
+	return err
+}
+
+// toldToEnd ends the daemon, once what it carries is left to the next one if that is about to start.
+func (d *daemon) toldToEnd(cause error) {
+	if d.leave(context.Background()) {
+		cause = errHandedOver
+	}
+	d.end(cause)
+}
+
+// stopping has no more connections sent here, unless another daemon serves this node.
+func (d *daemon) stopping() {
+	if !d.heritage.other.Load() {
+		d.servers.health.Draining()
+	}
+}
+
+// errHandedOver is why a daemon ends that a successor has taken the place of.
+var errHandedOver = errors.New("a successor serves this node")
+
+// How often a daemon that was succeeded looks for the one that serves the node, and how often in a row it finds none
+// before it takes it for gone.
+const (
+	lookEvery = time.Second
+	missedFor = 5
+)
+
+// rest waits until a daemon is told to end that was succeeded in a pod: the kubelet would start its container again.
+// Which it shall once no daemon serves the node any more.
+func (d *daemon) rest(told context.Context, err error) {
+	if _, pod := os.LookupEnv("KUBERNETES_SERVICE_HOST"); !pod || err != nil {
+		return
+	}
+	d.log.Info("Nothing is left here; waiting for the end of the pod")
+	for missed := 0; missed < missedFor; {
+		select {
+		case <-told.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+		if missed++; othersServe(d.rules.cfg) {
+			missed = 0
+		}
+	}
+	d.log.Warn("The successor is gone, and no other portald serves this node: this one ends, to be started again")
 }
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
 func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
-	d = &daemon{log: log}
+	d = &daemon{log: log, version: version, heritage: newInheritance()}
 	d.settings.Store(&cfg.Settings)
 	limit := raiseNoFile(log, version)
 	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
@@ -71,21 +140,24 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 		return nil, err
 	}
 	cfg = d.rules.cfg
+	d.keeping = d.findKeeper(cfg)
 	account := splice.NewAccount(budgetOf(cfg, limit, log))
-	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), log); err != nil {
+	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.heritage,
+		d.keeping, log); err != nil {
 		return nil, err
 	}
 	if d.source, err = newSource(cfg, d.rules.writer.IPv6(), d.host.addresses.Contains, log); err != nil {
 		return nil, err
 	}
-	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), log)
+	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), d.heritage, log)
 	d.inventory = &inventory{
 		store: d.source.store, mode: cfg.Mode, listeners: d.path.listeners, totals: d.telemetry.metrics.Totals,
 		openBytes: d.path.core.OpenBytes,
 		held:      func(f service.Frontend) *portal.Portal { return d.reconciler.dataplane.Held(f) },
 		problems:  newProblems(), log: log,
 	}
-	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, d.adminAPI(version), log)
+	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, d.adminAPI(version),
+		d.heritage, log)
 	d.connect()
 	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
 	prepareNode(cfg, d.source.events, log)
@@ -102,7 +174,10 @@ func (d *daemon) connect() {
 		problems: d.inventory.problems,
 	}
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
-	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, report)
+	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)
+	d.rules.heritage = d.heritage
+	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver), newStage(d.announce)
+	d.keep = newStage(d.keepAll)
 	d.source.cache.WatchNode(d.nodeChanged)
 	if d.rules.fellBack != nil {
 		events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
@@ -110,10 +185,13 @@ func (d *daemon) connect() {
 }
 
 // parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones
-// drained, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the servers that
-// show it.
+// drained or passed on, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the
+// servers that show it.
 func (d *daemon) parts() []part {
-	return []part{d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.reconciler, d.source, d.reload}
+	return []part{
+		d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.succeed, d.reload,
+		d.keep, d.tells,
+	}
 }
 
 // nodeChanged applies what the Node object says of this node. A Node that is gone changes nothing: traffic goes on.

@@ -23,22 +23,25 @@ type dataPath struct {
 }
 
 func newDataPath(
-	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, whoIs whoIs, log *logrus.Logger,
+	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, whoIs whoIs,
+	heritage *inheritance, k *keeping, log *logrus.Logger,
 ) (*dataPath, error) {
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
+		Start: platform.ClockStart(), Listen: heritage.listen,
 		TCPInfo: true, WhoIs: whoIs, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,
 		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
-	}, openEngine(cfg.Engine, log))
+	}, openEngine(cfg.Engine, k, log))
 	if err != nil {
 		return nil, err
 	}
 	to.watch(core, cfg.Settings)
 	listeners := userspace.New(userspace.Options{
 		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
+		Inherit: heritage.front,
 	})
 	to.metrics.WatchActive(listeners.Active)
 	to.metrics.WatchDataPath(admin.DataPath{

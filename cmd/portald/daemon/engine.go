@@ -7,10 +7,10 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// openEngine returns what opens the engine of that name.
-func openEngine(name string, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+// openEngine returns what opens the engine of that name. What the epoll engine carries is kept by k unless that is nil.
+func openEngine(name string, k *keeping, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	if name == config.EngineGoroutine || name == config.EngineAuto && !hasEpoll {
 		return openGoroutine()
 	}
-	return openEpoll(log)
+	return openEpoll(k, log)
 }

@@ -13,8 +13,11 @@ import (
 
 const hasEpoll = true
 
-func openEpoll(log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
-	return epoll.Open(eventLoops(log), nil, nil)
+func openEpoll(k *keeping, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+	if k == nil {
+		return epoll.Open(eventLoops(log), nil, nil)
+	}
+	return epoll.Open(eventLoops(log), k.memory, k)
 }
 
 // openGoroutine opens the engine of goroutines with what Linux can do for it, and with one thread for small exchanges

@@ -22,7 +22,7 @@ func TestEngineByName(t *testing.T) {
 	} {
 		runtime.GOMAXPROCS(1)
 		_, err := splice.New(splice.Options{}, func(c *splice.Core) (splice.Engine, error) {
-			e, err := openEngine(name, log)(c)
+			e, err := openEngine(name, nil, log)(c)
 			if got := fmt.Sprintf("%T", e); !strings.Contains(got, want) {
 				t.Errorf("%s: %s, want one of package %s", name, got, want)
 			}

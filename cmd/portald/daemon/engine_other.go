@@ -14,7 +14,7 @@ import (
 
 const hasEpoll = false
 
-func openEpoll(logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+func openEpoll(*keeping, logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	return func(*splice.Core) (splice.Engine, error) {
 		return nil, fmt.Errorf("epoll on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}

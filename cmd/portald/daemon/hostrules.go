@@ -27,7 +27,8 @@ type hostRules struct {
 	detector  *localDetector
 	writer    portal.HostWriter
 	diversion *diversion
-	fellBack  error // why the writer is not the one asked for
+	heritage  *inheritance // set by connect
+	fellBack  error        // why the writer is not the one asked for
 
 	// What a writer of listeners calls, set by connect: these parts are made after the writer.
 	listeners    *userspace.Carrier
@@ -116,10 +117,14 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 // start has nothing to start.
 func (r *hostRules) start(context.CancelCauseFunc) {}
 
-// stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them:
-// then another daemon may own them by now.
+// stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them,
+// or another daemon does, which may have started while this one drained: then they are that one's.
 func (r *hostRules) stop() error {
-	if r.settings.Load().KernelOnExit {
+	if r.settings.Load().KernelOnExit || r.heritage.other.Load() {
+		return nil
+	}
+	if othersServe(r.cfg) {
+		r.log.Info("Another portald serves this node by now: the rules are its own, and stay")
 		return nil
 	}
 	return errors.Join(writers.NamesOf(r.cfg).RemoveDivert(), withTimeout(r.writer.Cleanup))

@@ -25,7 +25,8 @@ type kernelFlows struct {
 
 // newKernelFlows returns kernelFlows; whoIs may be nil.
 func newKernelFlows(
-	cfg *config.Config, h *host, core *splice.Core, to *telemetry, whoIs whoIs, log logrus.FieldLogger,
+	cfg *config.Config, h *host, core *splice.Core, to *telemetry, whoIs whoIs, heritage *inheritance,
+	log logrus.FieldLogger,
 ) *kernelFlows {
 	lost, ipvs := &lostFlows{to: to, log: log}, cfg.Writer == writers.IPVS
 	to.metrics.WatchKernelRecords(lost.n.Load)
@@ -39,7 +40,7 @@ func newKernelFlows(
 		Timeouts: func() flows.Timeouts { return flowTimeouts(log) }, List: listFlows(ipvs),
 		Open: openFlowEvents(ipvs),
 	})
-	return &kernelFlows{newStage(recorder.Run), recorder, log}
+	return &kernelFlows{newStage(heritage.afterTakeover(recorder.Run)), recorder, log}
 }
 
 // lostFlows counts the ends of flows that were lost, tells followers of records, and logs it once a period.

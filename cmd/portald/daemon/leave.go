@@ -11,16 +11,30 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// stop stops the loop, redirects portals to the kernel or removes them, and drains.
+// stop stops the loop, redirects portals to the kernel or removes them, unless they are another daemon's, and drains: a
+// successor that comes meanwhile gets what is left.
 func (r *reconciler) stop() error {
+	r.heritage.takeTurn()
+	r.cancel()
+	close(r.ending)
 	errs := []error{r.stage.stop()}
-	moved := 0
-	errs = append(errs, withTimeout(func(ctx context.Context) (err error) {
-		moved, err = r.withdraw(ctx)
-		return err
-	}))
+	moved, others := 0, r.heritage.other.Load()
+	if others {
+		r.path.listeners.Pause(nil) // the other daemon accepts
+	} else {
+		errs = append(errs, withTimeout(func(ctx context.Context) (err error) {
+			moved, err = r.withdraw(ctx)
+			return err
+		}))
+	}
+	r.heritage.leaves = true
+	r.heritage.endTurn()
 	r.drain(moved)
-	errs = append(errs, withTimeout(r.dataplane.DeleteFlows))
+	r.heritage.takeTurn()
+	defer r.heritage.endTurn()
+	if !r.heritage.other.Load() {
+		errs = append(errs, withTimeout(r.dataplane.DeleteFlows))
+	}
 	r.path.listeners.Close()
 	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ import (
 // A drain that waits for handshakes goes on until its time is over, but not once it is cut.
 func TestDrainIsCut(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
-	core, err := splice.New(splice.Options{}, openEngine(config.EngineGoroutine, log))
+	core, err := splice.New(splice.Options{}, openEngine(config.EngineGoroutine, nil, log))
 	if err != nil {
 		t.Fatal(err)
 	}

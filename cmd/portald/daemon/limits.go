@@ -59,14 +59,16 @@ func reservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
 	return spans
 }
 
+type listenFunc = func(ctx context.Context, network, address string) (net.Listener, error)
+
 // listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows
 // with that of Services.
-func listenWithin(account *splice.Account) func(ctx context.Context, network, address string) (net.Listener, error) {
+func listenWithin(account *splice.Account, listen listenFunc) listenFunc {
 	return func(ctx context.Context, network, address string) (net.Listener, error) {
 		if err := account.Open(1); err != nil {
 			return nil, err
 		}
-		l, err := (&net.ListenConfig{}).Listen(ctx, network, address)
+		l, err := listen(ctx, network, address)
 		if err != nil {
 			account.Close(1)
 			return nil, err

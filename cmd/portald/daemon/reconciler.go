@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -28,17 +30,22 @@ type reconciler struct {
 	stopwatch *proxy.Stopwatch
 	questions proxy.Questions
 	cut       <-chan struct{} // Life.Cut
+	heritage  *inheritance
+	ending    chan struct{} // closed when the loop is to end
 }
 
-func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, report *reporter) *reconciler {
+func newReconciler(
+	rules *hostRules, path *dataPath, h *host, src *source, heritage *inheritance, report *reporter,
+) *reconciler {
 	cfg := rules.cfg
 	r := &reconciler{
 		log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs,
-		questions: make(proxy.Questions),
+		questions: make(proxy.Questions), heritage: heritage, ending: make(chan struct{}),
 	}
 	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
+		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
 		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
@@ -55,7 +62,7 @@ func newReconciler(rules *hostRules, path *dataPath, h *host, src *source, repor
 		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
 	}
 	r.stage = newStage(
-		func(ctx context.Context) error { return loop.Run(ctx, src.synced) },
+		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, heritage.begun)) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 	)
 	return r
@@ -75,6 +82,9 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 	select {
 	case <-ctx.Done():
 	case <-r.resyncs.ready:
+		if !r.heritage.whenServing(ctx) {
+			return nil
+		}
 		writers.CleanupOthers(ctx, cfg, r.log)
 	}
 	return nil
@@ -88,3 +98,45 @@ func (r *reconciler) applySettings(s config.Settings) {
 		r.resyncs.request()
 	}
 }
+
+// both returns a channel that is closed when both others are, or not any more when ctx has ended.
+func both(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
+	all := make(chan struct{})
+	go func() {
+		for _, one := range []<-chan struct{}{a, b} {
+			select {
+			case <-one:
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(all)
+	}()
+	return all
+}
+
+// freeze has the loop do nothing until thaw, or until it ends.
+func (r *reconciler) freeze(ctx context.Context) (thaw func(), err error) {
+	frozen, released := make(chan struct{}), make(chan struct{})
+	wait, give := context.WithTimeout(ctx, freezeTime)
+	defer give()
+	asked := make(chan error, 1)
+	go func() {
+		asked <- r.questions.Ask(wait, func() {
+			close(frozen)
+			select {
+			case <-released:
+			case <-r.ending:
+			}
+		})
+	}()
+	select {
+	case <-frozen:
+		return func() { close(released) }, nil
+	case err := <-asked:
+		return nil, fmt.Errorf("stop the reconcile loop: %w", err)
+	}
+}
+
+// freezeTime is how long a sync that is under way may take.
+const freezeTime = 30 * time.Second

@@ -33,6 +33,15 @@ func (r *reporter) queued(at time.Time) {
 	r.servers.health.QueuedUpdate()
 }
 
+// adopted implements dataplane.Options.Adopted.
+func (r *reporter) adopted(err error) {
+	if err != nil {
+		r.log.WithError(err).Info("The rules of the predecessor are not those of this portald: all are written")
+		return
+	}
+	r.log.Info("The rules of the predecessor stand; none is written")
+}
+
 // synced implements proxy.Watcher.Synced.
 func (r *reporter) synced(s proxy.Sync) {
 	r.servers.health.Updated()

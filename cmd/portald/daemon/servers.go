@@ -24,16 +24,19 @@ type servers struct {
 	*stage
 	health   *admin.Health
 	services *admin.ServiceHealth
+	sockets  *serverSockets
 }
 
 func newServers(
 	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account,
-	api *adminapi.Handler, log *logrus.Logger,
+	api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
 ) *servers {
+	sockets := newServerSockets(heritage)
 	health := admin.NewHealth(cfg.SyncPeriod, metrics)
 	options := func(name, address, failed string) admin.ServerOptions {
 		return admin.ServerOptions{
 			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: log,
+			Listen: sockets.listenLate,
 			Failed: func(err error) { events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
 		}
 	}
@@ -46,16 +49,17 @@ func newServers(
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
 	services := admin.NewServiceHealth(admin.ServiceHealthOptions{
-		Addresses: healthCheckAddresses(cfg, log), Log: log, Listen: listenWithin(account),
+		Addresses: healthCheckAddresses(cfg, log), Log: log, Listen: listenWithin(account, sockets.listen),
 		Failed: func(svc service.Name, err error) {
 			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},
 	}, health)
-	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run, newAdminSocket(cfg, api, log).Run}
+	socket := newAdminSocket(cfg, api, heritage, log)
+	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run, socket.Run}
 	if events != nil {
 		runs = append(runs, events.Run)
 	}
-	return &servers{newStage(runs...), health, services}
+	return &servers{newStage(runs...), health, services, sockets}
 }
 
 // setVerbosity sets the log level by a number as --v takes.

@@ -35,6 +35,7 @@ type bed struct {
 	drained     string // what was, with +, and was undone, with -
 	refuse      error  // a drain without force
 	level       string
+	info        adminapi.Info // its level is the one above
 
 	stop func() // ends the daemon
 }
@@ -50,7 +51,11 @@ func newBed(t testing.TB) *bed {
 	l, err := adminapi.Listen(t.Context(), b.socket)
 	check(t, err)
 	server := &http.Server{Handler: adminapi.NewHandler(adminapi.Daemon{
-		Info: func() adminapi.Info { return adminapi.Info{LogLevel: b.level} },
+		Info: func() adminapi.Info {
+			info := b.info
+			info.LogLevel = b.level
+			return info
+		},
 		Connections: func(context.Context) iter.Seq[*adminapi.Connection] {
 			return chosen(b.connections, func(*adminapi.Connection) bool { return true })
 		},

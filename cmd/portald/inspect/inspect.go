@@ -19,7 +19,7 @@ const (
 func Commands() []*cobra.Command {
 	return slices.Concat(
 		group(GroupLook, explainCommand(), connsCommand(), servicesCommand(), endpointsCommand(), tailCommand(),
-			doctorCommand()),
+			doctorCommand(), readyCommand()),
 		group(GroupChange, cutCommand(), drainCommand(), loglevelCommand()),
 	)
 }

@@ -1,0 +1,275 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// handOver waits for a successor, once this daemon serves the node, and hands over to it.
+func (d *daemon) handOver(ctx context.Context) error {
+	path := d.rules.cfg.HandOverSocket
+	if path == "" || !d.path.core.CanMove() || !d.heritage.whenServing(ctx) {
+		return nil
+	}
+	l, err := handover.Listen(path, d.identity())
+	if err != nil {
+		d.log.WithError(err).Warn("A restart will end open connections: the next portald cannot find this one")
+		return nil
+	}
+	defer l.Close()
+	stop := context.AfterFunc(ctx, l.Close)
+	defer stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for ctx.Err() == nil {
+		s, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			d.log.WithError(err).Warn("A successor was refused")
+			pause(ctx, time.Millisecond)
+		default:
+			all.Go(func() { d.handOverTo(ctx, s) })
+		}
+	}
+	return nil
+}
+
+// othersServe tells whether another daemon serves this node. This one does not listen for successors any more.
+func othersServe(cfg *config.Config) bool {
+	return cfg.HandOverSocket != "" && handover.Answers(cfg.HandOverSocket)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// handOverTo waits until a successor is ready, and hands over to it unless another one has the turn.
+func (d *daemon) handOverTo(ctx context.Context, s *handover.Successor) {
+	defer s.Close()
+	d.log.Infof("portald %s (process %d) is about to take over", s.Version, s.PID)
+	if s.AwaitBegin(ctx) != nil {
+		d.log.Info("The portald that was about to take over has ended")
+		return
+	}
+	select {
+	case d.heritage.handing <- struct{}{}:
+	default:
+		_ = s.Refuse("another portald is taking over, or this one is about to end") // or it is dead
+		return
+	}
+	defer d.heritage.endTurn()
+	if d.heritage.other.Load() {
+		_ = s.Refuse("another portald has taken over just now") // or it is dead
+		return
+	}
+	began := time.Now()
+	// A daemon that is told to end now hands over first.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverTime)
+	defer cancel()
+	give := d.giveTo
+	if d.heritage.leaves {
+		give = d.giveLeft
+	}
+	left, err := give(ctx, s)
+	if err != nil {
+		d.log.WithError(err).Warn("The successor did not take over: this portald goes on")
+		d.status(fmt.Sprintf("Serves the node; portald %s did not take over: %v", s.Version, err))
+		return
+	}
+	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
+		Infof("portald %s serves this node now; %d connections are left here", s.Version, left)
+	d.heritage.other.Store(true)
+	d.passOn(s)
+	d.end(errHandedOver)
+}
+
+// handOverTime bounds a hand-over: after that this daemon goes on.
+const handOverTime = 3 * time.Minute
+
+// firstSyncTime is how long a successor may take to write its rules.
+const firstSyncTime = 2 * time.Minute
+
+// giveTo hands over all that this daemon serves. After an error it goes on with what was not acknowledged.
+func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64, err error) {
+	if need := int(d.path.core.Stats().Descriptors); need > s.Room() {
+		why := fmt.Errorf("portald %s may open %d descriptors for connections and listeners, and there are %d: raise "+
+			"its limit of open files", s.Version, s.Room(), need)
+		return 0, errors.Join(why, s.Refuse(why.Error()))
+	}
+	thaw, err := d.reconciler.freeze(ctx)
+	if err != nil {
+		return 0, errors.Join(err, s.Refuse("a sync takes too long"))
+	}
+	defer func() {
+		if err != nil {
+			d.path.listeners.Resume()
+			thaw()
+			d.reconciler.resyncs.request() // the successor may have written rules
+		}
+	}()
+	sockets, others, err := d.giveSockets(s)
+	if err != nil {
+		return 0, err
+	}
+	frozen := time.Now()
+	if err := s.Turns(turns(d.path.listeners.Turns(0))); err != nil {
+		return 0, err
+	}
+	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
+	taken, err := s.Begun(begun, firstSyncTime)
+	if err != nil {
+		return 0, err
+	}
+	at := map[service.Frontend]userspace.Socket{}
+	missed := false
+	for i, socket := range sockets {
+		if i+others < len(taken) && taken[i+others] {
+			at[service.Frontend{Addr: socket.At, Protocol: socket.Name.Protocol}] = socket
+		} else {
+			missed = true
+		}
+	}
+	accepts := time.Now()
+	if missed {
+		accepts = frozen.Add(handshakeTime)
+	}
+	return d.giveConnections(ctx, s, at, frozen, accepts)
+}
+
+// giveLeft hands over what a daemon that drains has left. It changes no rules any more, and listens for connections
+// alone that are on their way: the successor listens anew.
+func (d *daemon) giveLeft(ctx context.Context, s *handover.Successor) (left int64, err error) {
+	if _, err := d.giveServers(s); err != nil {
+		return 0, err
+	}
+	frozen := time.Now()
+	if err := s.Turns(turns(d.path.listeners.Turns(0))); err != nil {
+		return 0, err
+	}
+	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
+	if _, err := s.Begun(begun, firstSyncTime); err != nil {
+		return 0, err
+	}
+	return d.giveConnections(ctx, s, nil, frozen, frozen.Add(handshakeTime))
+}
+
+// giveServers passes on the listeners of the daemon's own servers, and returns how many.
+func (d *daemon) giveServers(s *handover.Successor) (n int, err error) {
+	for address, l := range d.servers.sockets.all() {
+		raw, err := l.SyscallConn()
+		if err != nil {
+			continue // it was closed just now
+		}
+		sent := errors.New("closed")
+		_ = raw.Control(func(fd uintptr) {
+			sent = s.Sockets([]handover.Socket{{Kind: handover.Server, Server: address}}, []int{int(fd)})
+		})
+		if sent != nil {
+			return 0, sent
+		}
+		n++
+	}
+	return n, nil
+}
+
+// giveSockets passes on all that listens, and returns the sockets of fronts after so many others.
+func (d *daemon) giveSockets(s *handover.Successor) (fronts []userspace.Socket, others int, err error) {
+	if others, err = d.giveServers(s); err != nil {
+		return nil, 0, err
+	}
+	var sockets []handover.Socket
+	var files []int
+	fronts = d.path.listeners.Sockets()
+	for _, at := range fronts {
+		sockets = append(sockets, handover.Socket{Kind: handover.Front, Name: at.Name, Address: at.At})
+		files = append(files, at.File)
+	}
+	return fronts, others, s.Sockets(sockets, files)
+}
+
+func turns(all []userspace.Turn) (out []handover.Turn) {
+	for _, t := range all {
+		out = append(out, handover.Turn(t))
+	}
+	return out
+}
+
+func (d *daemon) drained() (all []handover.Drained) {
+	for _, e := range d.path.listeners.Endpoints().AllDrained() {
+		all = append(all, handover.Drained{Name: e.Name, Endpoint: e.Addr, Forced: e.Forced})
+	}
+	return all
+}
+
+// dialTime is how long dials that are under way have to end.
+const dialTime = 20 * time.Second
+
+// giveConnections passes on what is open at the sockets that the successor has taken. Others accept until that time:
+// clients are on their way there by the rules of before.
+func (d *daemon) giveConnections(
+	ctx context.Context, s *handover.Successor, taken map[service.Frontend]userspace.Socket, frozen, accepts time.Time,
+) (left int64, err error) {
+	listeners, until := d.path.listeners, time.Now().Add(dialTime)
+	listeners.Pause(func(at netip.AddrPort) bool {
+		_, is := taken[service.Frontend{Addr: at, Protocol: service.TCP}]
+		return is
+	})
+	if s.TakesState() {
+		for _, socket := range taken {
+			if err := d.giveSessions(ctx, s, socket); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := s.Changed(turns(listeners.Turns(time.Since(frozen)))); err != nil {
+		return 0, err
+	}
+	for s.TakesState() {
+		left, err = d.path.core.HandOver(ctx, s.Give(netip.AddrPort{}))
+		if err != nil {
+			return left, err
+		}
+		if now := time.Now(); now.After(until) || left == 0 && now.After(accepts) {
+			break
+		}
+		pause(ctx, time.Millisecond)
+	}
+	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
+	if err := s.Records(d.telemetry.stream.Last(records.DefaultStream, nil)); err != nil {
+		d.log.WithError(err).Warn("The last records are not passed on")
+	}
+	left = d.path.core.Stats().Connections
+	return left, s.Done(left)
+}
+
+// giveSessions passes on the UDP sessions of a socket, if it has any.
+func (d *daemon) giveSessions(ctx context.Context, s *handover.Successor, of userspace.Socket) error {
+	f := d.path.listeners.Front(of.Name, service.FamilyOf(of.At.Addr()))
+	if f == nil {
+		return nil
+	}
+	sessions := f.SessionsAt(of.At)
+	if sessions == nil {
+		return nil
+	}
+	if err := sessions.HandOver(ctx, s.Give(of.At)); err != nil {
+		return fmt.Errorf("hand over UDP sessions of %s: %w", of.Name.Label(), err)
+	}
+	return s.Resume(handover.Socket{Kind: handover.Front, Name: of.Name, Address: of.At})
+}

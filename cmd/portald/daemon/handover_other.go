@@ -1,0 +1,34 @@
+//go:build !linux
+
+package daemon
+
+import (
+	"context"
+
+	"github.com/portald/portald/cmd/portald/config"
+)
+
+// takeOver begins at once: sockets are not passed on here.
+func (d *daemon) takeOver(context.Context) error {
+	d.heritage.begin()
+	return nil
+}
+
+// keeping is nothing: no keeper is looked for.
+type keeping struct{}
+
+func (d *daemon) findKeeper(*config.Config) *keeping { return nil }
+
+func (d *daemon) keepAll(context.Context) error { return nil }
+
+// handOver hands over to nobody.
+func (d *daemon) handOver(context.Context) error { return nil }
+
+// othersServe is false: a daemon that ends cannot tell.
+func othersServe(*config.Config) bool { return false }
+
+// leave leaves nothing to the next daemon.
+func (d *daemon) leave(context.Context) bool { return false }
+
+// announce has nobody to tell.
+func (d *daemon) announce(context.Context) error { return nil }

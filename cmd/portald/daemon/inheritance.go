@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// inheritance is what a predecessor has passed on, until the parts of this daemon take it, and who serves the node: a
+// predecessor, this daemon, or a successor. Safe for concurrent use.
+type inheritance struct {
+	begun  chan struct{} // closed: rules may be written
+	serves chan struct{} // closed: this daemon serves the node, alone
+	other  atomic.Bool   // another daemon does: rules are not this one's to remove
+
+	has      atomic.Bool // something was passed on: rules may stand too
+	replaces atomic.Bool // a predecessor still listens at the admin socket
+	stored   atomic.Bool // the other daemon has ended, and left what it had
+
+	handing chan struct{} // who hands over, or changes what there is to hand over, has put its one element in
+	leaves  bool          // guarded by handing: this daemon is ending, rules no longer lead to it
+
+	mu      sync.Mutex
+	order   []*heirloom                    // guarded by mu, as what follows: sockets of fronts; nil for others
+	files   map[service.Frontend]*heirloom // the same, by where they listen
+	servers map[string]*os.File            // by the address that was asked for
+	turns   map[frontName]*userspace.Inherited
+}
+
+// heirloom is a socket of a front.
+type heirloom struct {
+	name  service.PortName
+	file  *os.File
+	taken bool
+}
+
+// frontName is a service port in one family.
+type frontName struct {
+	name   service.PortName
+	family service.IPFamily
+}
+
+func newInheritance() *inheritance {
+	return &inheritance{
+		begun: make(chan struct{}), serves: make(chan struct{}), files: map[service.Frontend]*heirloom{},
+		servers: map[string]*os.File{}, turns: map[frontName]*userspace.Inherited{},
+		handing: make(chan struct{}, 1),
+	}
+}
+
+// takeTurn waits until a hand-over that is under way has ended, and keeps others from beginning until endTurn.
+func (i *inheritance) takeTurn() { i.handing <- struct{}{} }
+
+func (i *inheritance) endTurn() { <-i.handing }
+
+// begin is called where there is no predecessor.
+func (i *inheritance) begin() {
+	close(i.begun)
+	i.serve()
+}
+
+// hasBegun tells whether this daemon has what its predecessor listened at, or there is no predecessor.
+func (i *inheritance) hasBegun() bool {
+	select {
+	case <-i.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// abandon is called where this daemon is the last: what it has not taken of a store ends.
+func (i *inheritance) abandon() {
+	if i.stored.Load() {
+		i.other.Store(false)
+	}
+}
+
+// add takes what a predecessor has passed on.
+func (i *inheritance) add(e *handover.Estate) {
+	i.has.Store(true)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n, s := range e.Sockets {
+		file := os.NewFile(uintptr(e.Files[n]), "socket of the predecessor")
+		if s.Kind == handover.Server {
+			i.servers[s.Server] = file
+			i.order = append(i.order, nil)
+			continue
+		}
+		h := &heirloom{name: s.Name, file: file}
+		i.order = append(i.order, h)
+		i.files[service.Frontend{Addr: s.Address, Protocol: s.Name.Protocol}] = h
+		if s.Address.Addr().IsUnspecified() {
+			i.turn(s.Name, service.FamilyOf(s.Address.Addr())).Port = s.Address.Port()
+		}
+	}
+	for _, t := range e.Turns {
+		if to := i.turn(t.Name, t.Family); int(t.Scope) < len(to.Scopes) {
+			saved := &to.Scopes[t.Scope]
+			*saved = balance.Saved{Next: t.State.Next, Bindings: append(saved.Bindings, t.State.Bindings...)}
+		}
+	}
+}
+
+func (i *inheritance) turn(name service.PortName, family service.IPFamily) *userspace.Inherited {
+	key := frontName{name, family}
+	if i.turns[key] == nil {
+		i.turns[key] = &userspace.Inherited{}
+	}
+	return i.turns[key]
+}
+
+// listen implements splice.Options.Listen. A proxy port that another service port had stays closed to others until the
+// take-over is complete: clients of that one are on their way there. A NodePort at a loopback address is whose it is.
+func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.Inherited, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	h := i.files[service.Frontend{Addr: at, Protocol: name.Protocol}]
+	switch {
+	case h == nil:
+		return splice.Inherited{}, nil
+	case h.taken, h.name != name && at.Addr().IsUnspecified():
+		return splice.Inherited{}, fmt.Errorf("the predecessor's socket of %s: %w", h.name, syscall.EADDRINUSE)
+	}
+	h.taken = true
+	return splice.Inherited{File: h.file, Paused: name.Protocol == service.UDP}, nil
+}
+
+// front implements userspace.Options.Inherit.
+func (i *inheritance) front(name service.PortName, family service.IPFamily) userspace.Inherited {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if turn := i.turns[frontName{name, family}]; turn != nil {
+		return *turn
+	}
+	return userspace.Inherited{}
+}
+
+// taken tells of each of the predecessor's sockets whether a front listens there now.
+func (i *inheritance) taken() (all []bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, h := range i.order {
+		all = append(all, h != nil && h.taken)
+	}
+	return all
+}
+
+// serve is called once this daemon alone serves the node. What nobody has taken is closed.
+func (i *inheritance) serve() {
+	i.mu.Lock()
+	for _, h := range i.files {
+		if !h.taken {
+			_ = h.file.Close() // nothing is lost with it
+		}
+	}
+	clear(i.files)
+	clear(i.turns)
+	i.mu.Unlock()
+	i.stored.Store(false)
+	i.other.Store(false)
+	close(i.serves)
+}
+
+// whenServing waits until this daemon serves the node. False: ctx has ended first.
+func (i *inheritance) whenServing(ctx context.Context) bool {
+	select {
+	case <-i.serves:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// afterTakeover has a run wait until this daemon serves the node.
+func (i *inheritance) afterTakeover(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !i.whenServing(ctx) {
+			return nil
+		}
+		return run(ctx)
+	}
+}
+
+// server returns the listener that a predecessor had at an address, nil if there is none.
+func (i *inheritance) server(address string) (net.Listener, error) {
+	i.mu.Lock()
+	file := i.servers[address]
+	delete(i.servers, address)
+	i.mu.Unlock()
+	if file == nil {
+		return nil, nil
+	}
+	defer file.Close()
+	return net.FileListener(file)
+}

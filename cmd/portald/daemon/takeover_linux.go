@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/userspace"
+)
+
+// errCannotMove is why a daemon that is to take over ends.
+var errCannotMove = errors.New("to take over takes a handOverSocket and the epoll engine")
+
+// takeOverAgain is how long to wait before another try when the predecessor refuses.
+const takeOverAgain = time.Second
+
+// takeOver finds the daemon that serves this node, and takes its place: see package handover. Without one, or if that
+// one does not answer, this daemon begins at once.
+func (d *daemon) takeOver(ctx context.Context) error {
+	path := d.rules.cfg.HandOverSocket
+	if d.life.Successor {
+		d.heritage.other.Store(true) // or this daemon ends, and nothing is changed
+	}
+	left := stored()
+	if path == "" || !d.path.core.CanMove() {
+		if d.life.Successor {
+			return errCannotMove
+		}
+		if left != nil {
+			_ = left.Close() // what was left has ended, whatever this returns
+			d.forgetStored()
+		}
+		d.goOn(ctx)
+		return nil
+	}
+	if left != nil {
+		return d.takeStored(ctx, left)
+	}
+	for ctx.Err() == nil {
+		p, err := handover.Dial(ctx, path, d.identity())
+		if err != nil {
+			if d.life.Successor {
+				return err
+			}
+			if !errors.Is(err, handover.ErrNone) {
+				d.log.WithError(err).Warn("The portald that runs on this node does not hand over: this one begins beside it")
+				d.heritage.begin()
+				return nil
+			}
+			d.goOn(ctx)
+			return nil
+		}
+		d.heritage.other.Store(true)
+		d.log.Infof("portald %s (process %d) serves this node: it is taken over once Services are known", p.Version, p.PID)
+		again, err := d.takeOverFrom(ctx, p)
+		if again = again && !d.life.Successor; !again {
+			return err
+		}
+		d.log.WithError(err).Warn("The portald that runs on this node does not hand over; trying again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(takeOverAgain):
+		}
+	}
+	return nil
+}
+
+// takeOverFrom takes the place of a predecessor. Again: it has refused, or ended, and nothing is changed.
+func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (again bool, err error) {
+	defer p.Close()
+	if known, err := d.awaitServices(ctx); !known {
+		return false, err
+	}
+	began := time.Now()
+	estate, err := p.Begin(d.room())
+	if err != nil {
+		return true, err
+	}
+	d.heritage.add(estate)
+	d.path.core.SkipIDs(estate.LastID + idGap)
+	close(d.heritage.begun)
+	select {
+	case <-ctx.Done():
+		return false, nil
+	case <-d.reconciler.resyncs.ready:
+	}
+	d.drainAgain(estate.Drained)
+	return false, d.takeConnections(p, began)
+}
+
+// awaitServices waits until Services are known, which one that is started as a successor has only so much time for.
+func (d *daemon) awaitServices(ctx context.Context) (known bool, err error) {
+	var late <-chan time.Time
+	if d.life.Successor {
+		late = time.After(servicesTime)
+	}
+	select {
+	case <-ctx.Done():
+		return false, nil
+	case <-late:
+		return false, fmt.Errorf("the Services are not known after %s", servicesTime)
+	case <-d.source.synced:
+		return true, nil
+	}
+}
+
+// servicesTime is how long the API server may take to list Services.
+const servicesTime = time.Minute
+
+// idGap is how many records a predecessor may make while it is taken over.
+const idGap = 1 << 20
+
+// room is how many descriptors this process has room for.
+func (d *daemon) room() int {
+	limits := d.path.core.Stats().Limits
+	if limits.Descriptors == 0 {
+		return 1 << 30
+	}
+	return int(limits.Descriptors)
+}
+
+// takeConnections goes on with all that the predecessor carries.
+func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error {
+	restorer := d.path.core.Restorer(d.path.listeners.Front)
+	conns, sessions := map[uint64]bool{}, 0
+	left, err := p.Serving(d.heritage.taken(), handover.Taker{
+		Conn: func(s *splice.SavedConn, files []int) {
+			conns[s.ID] = true
+			restorer.Conn(s, files)
+		},
+		Session: func(at netip.AddrPort, s *splice.SavedSession, file int) bool {
+			sessions++
+			return restorer.Session(at, s, file)
+		},
+		Batch: func(b *handover.Batch) { d.takeRest(b) },
+	})
+	restorer.Done()
+	log := d.log.WithField("took", time.Since(began).Round(time.Millisecond))
+	switch {
+	case errors.Is(err, handover.ErrDied):
+		log.WithError(err).Warnf("The predecessor has ended: %d connections and %d UDP sessions are taken over",
+			len(conns), sessions)
+		if d.keeping != nil {
+			if remains := d.claim(); remains != nil {
+				d.log.Info(d.restore(remains, conns))
+			}
+		}
+	case err != nil:
+		return fmt.Errorf("the predecessor goes on, but for %d connections: %w", len(conns), err)
+	default:
+		log.Infof("Took over from portald %s: %d connections, %d UDP sessions", p.Version, len(conns), sessions)
+	}
+	if left > 0 {
+		d.log.Warnf("%d connections stay with the predecessor until they end", left)
+	}
+	d.path.listeners.Resume() // UDP sockets whose sessions did not come
+	d.heritage.replaces.Store(true)
+	d.heritage.serve()
+	return nil
+}
+
+// takeRest takes what a batch brings beside connections and sessions.
+func (d *daemon) takeRest(b *handover.Batch) {
+	for _, r := range b.Records {
+		d.telemetry.stream.Observe(r)
+	}
+	for _, t := range b.Turns {
+		d.path.listeners.RestoreTurn(userspace.Turn(t))
+	}
+	if r := b.Resume; r != nil {
+		if f := d.path.listeners.Front(r.Name, service.FamilyOf(r.Address.Addr())); f != nil {
+			if s := f.SessionsAt(r.Address); s != nil {
+				s.Resume()
+			}
+		}
+	}
+}
+
+// drainAgain leaves the endpoints alone that the predecessor did.
+func (d *daemon) drainAgain(all []handover.Drained) {
+	for _, drained := range all {
+		for _, p := range d.source.store.Ports() {
+			for _, e := range p.Endpoints {
+				if p.Name == drained.Name && e.Addr == drained.Endpoint {
+					if err := d.path.listeners.Endpoints().Drain(p.Name, e, drained.Forced); err != nil {
+						d.log.WithError(err).Warnf("%s of %s is not drained any more", e.Addr, p.Name.Label())
+					}
+				}
+			}
+		}
+	}
+}
+
+// identity is who this daemon is, for those before and after it.
+func (d *daemon) identity() handover.Identity {
+	return handover.Identity{Installation: installation(d.rules.cfg), Version: d.version, PID: os.Getpid()}
+}
+
+// installation tells apart the portalds of a host: one takes over from another only where these are equal.
+func installation(cfg *config.Config) string {
+	from := "the API server"
+	if len(cfg.Manifests) > 0 {
+		from = "manifests"
+	}
+	return fmt.Sprintf("node %s in %s, Services of %s with the service proxy name %q",
+		cfg.NodeName, platform.NetworkNamespace(), from, cfg.ServiceProxyName)
+}

@@ -1,0 +1,77 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+func readyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ready [flags]",
+		Short: "Say whether portald has begun to serve this node, for the startup probe of its pod",
+		Long: `Say whether the portald that answers at the socket has applied everything once, or why it is not ready, in
+one line. If the environment has PORTALD_INSTANCE, that portald must have been started with the same one.
+
+While a rollout replaces the pod of a node, two pods are there and share its ports and the socket's folder:
+whichever portald serves the node answers for both. The manifests set PORTALD_INSTANCE to the UID of the
+pod, so that a pod becomes ready once its own portald serves, and no sooner.
+
+The exit code is 0 if it is ready, 1 if not, also where none answers, 2 for wrong usage.`,
+		Example: `  # As the startup probe of a container.
+  startupProbe: {exec: {command: [portald, ready]}, periodSeconds: 2, failureThreshold: 900}
+
+  # After a restart of the service on a node.
+  until portald ready; do sleep 1; done`,
+		Args: cobra.NoArgs,
+	}
+	dial := AddSocket(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client := dial.Client()
+		defer client.Close()
+		if err := ready(cmd.Context(), client, dial.socket, os.Getenv(adminapi.InstanceVariable)); err != nil {
+			return fmt.Errorf("not ready: %w", err)
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "ready")
+		return err
+	}
+	return cmd
+}
+
+// readyTime is how long the daemon has for its answer: less than the probe has for this command.
+const readyTime = 3 * time.Second
+
+// ready returns why the daemon at a socket is not ready, or not the instance that is meant; empty: any.
+func ready(ctx context.Context, client *adminapi.Client, socket, instance string) error {
+	within, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	info, err := client.Info(within)
+	switch {
+	case errors.Is(err, adminapi.ErrNotReachable):
+		return fmt.Errorf("no daemon answers at %s", socket)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the daemon at %s does not answer within %s", socket, readyTime)
+	case err != nil:
+		return err
+	case instance != "" && info.Instance != instance:
+		return fmt.Errorf("another portald still serves this node: %s", describe(&info))
+	case !info.Ready:
+		return errors.New("its first sync is not done")
+	}
+	return nil
+}
+
+// describe tells a daemon from another.
+func describe(info *adminapi.Info) string {
+	what := "version " + Text(info.Version)
+	if info.Instance != "" {
+		what += ", instance " + Text(info.Instance)
+	}
+	return what + ", since " + info.Started.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/handover"
+)
+
+// keepReserved is how many descriptors a keeper leaves to itself.
+const keepReserved = 64
+
+func keepCommands() []*cobra.Command { return []*cobra.Command{keepCommand()} }
+
+func keepCommand() *cobra.Command {
+	socket, hold := config.DefaultKeepSocket(), 5*time.Minute
+	cmd := &cobra.Command{
+		Use:   "keep [--socket PATH] [--for TIME]",
+		Short: "Hold a portald's listeners and open connections in case it crashes",
+		Long: `Hold descriptors of the portald that runs on this node, and do nothing else: its listeners, its open connections
+that are older than a second, and the memory that says what it has read of them and not written. When portald dies
+(SIGKILL, out of memory, a bug), the next one goes on with all of that, and new connections wait for it meanwhile. A
+connection of which it cannot be proven what was written is reset.
+
+portald finds it at its start, beside its admin socket.`,
+		Example: `  portald keep &
+  portald --config /etc/portald/config.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log := (&config.Config{Settings: config.Settings{LogLevel: logrus.InfoLevel}}).NewLogger(os.Stderr)
+			limit, _, err := platform.RaiseNoFile()
+			if err != nil {
+				log.WithError(err).Warn("The limit of open descriptors is not raised")
+			}
+			k := &handover.Keeper{Log: log, Limit: int(limit) - keepReserved, For: hold}
+			log.Infof("portald %s keeps at %s: up to %d descriptors", version(), socket, k.Limit)
+			return k.Serve(cmd.Context(), socket)
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", socket, "Unix socket (`PATH`) where portald finds it: its --keep-socket")
+	cmd.Flags().DurationVar(&hold, "for", hold, "`TIME` to hold what a portald has left that died; after that its "+
+		"connections are reset")
+	cmd.SetHelpFunc(help(nil))
+	return cmd
+}
