@@ -2,6 +2,7 @@
 GO       ?= go
 BIN      := bin
 FUZZTIME ?= 10s
+RESTARTS ?= 200
 # An ordinary user's PATH on Debian leaves the last two out.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -33,7 +34,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench fuzz clean
+.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench handover fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -44,7 +45,7 @@ build:  ## bin/portald, static
 man: build  ## bin/man, a man page for each command
 	$(BIN)/portald man --dir $(BIN)/man
 
-demo: build  ## see it work: half a minute in network namespaces of its own
+demo: build  ## see it work: under a minute, in network namespaces of its own
 	@.ci/need $(RUN_NEEDS)
 	@$(GO) build -buildvcs=false -o $(BIN)/demo ./integration/demo
 	@$(BIN)/demo --portald $(BIN)/portald
@@ -72,6 +73,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords' -- ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' -- ./integration/modes
+	$(VMTEST) -run TestAbsence -- ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
 	@.ci/need $(TEST_NEEDS)
@@ -109,11 +111,24 @@ bench: build  ## HAProxy, nginx and kernel DNAT beside it, and kernel modes with
 	@$(GO) build -buildvcs=false -o $(BIN)/bench ./integration/bench
 	@$(BIN)/bench -portald $(BIN)/portald
 
+handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one after the other
+	@.ci/need $(RUN_NEEDS)
+	@.ci/may-make-namespaces
+	$(GO) test -count=1 -v -timeout 10m -run TestNobodyNotices ./integration/handover -full $(HANDOVER)
+
 fuzz:  ## each fuzz test for FUZZTIME (10s)
 	@grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file name; do \
 		echo "$${name#func } in $$(dirname $$file)"; \
 		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" || exit 1; \
 	done
+
+restarts:  ## the daemon away RESTARTS (200) times under load, in each kernel mode: five minutes, and by IPVS an hour
+	@.ci/need $(TEST_NEEDS) $(VM_NEEDS)
+	@.ci/may-make-namespaces
+	$(GO) test -count=1 -timeout 2h -v -run TestAbsence ./integration/modes -restarts $(RESTARTS)
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
+	CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=7200 $(GO) test -count=1 -timeout 2h -exec $(abspath integration/vmrun) \
+		-v -run TestAbsence ./integration/modes -restarts $(RESTARTS)
 
 clean:  ## remove what was built
 	rm -rf $(BIN)

@@ -31,6 +31,7 @@ type Bed struct {
 	Dir    string
 
 	Windows *winnode.Node // the system of the node; nil: Linux
+	Program string        // what the node runs in place of Portald, if not empty
 }
 
 // Networks numbers the networks, so that their names differ.

@@ -2,6 +2,7 @@ package bed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +31,7 @@ type Daemon struct {
 	Ended  chan struct{} // closed when the process has ended
 	File   string        // the connection log
 	Socket string        // the admin socket, of Launch
+	line   []string
 
 	ExpectErrors bool // error lines in its log do not fail the test
 }
@@ -89,22 +92,42 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	socket := b.newSocket()
 	args = append([]string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
 		"--connection-log-format=json", "--admin-socket=" + socket}, args...)
-	d := b.Exec(append(wrapper, b.Line(args...)...)...)
-	d.Socket = socket
+	line := append(wrapper, b.Line(args...)...)
+	d := b.Exec(line...)
+	d.Socket, d.line = socket, line
 	return d
+}
+
+// CommandLine is that of Launch.
+func (d *Daemon) CommandLine() []string { return slices.Clone(d.line) }
+
+// Succeed launches the next portald, which takes over from this one, with the same command line and further arguments.
+func (d *Daemon) Succeed(args ...string) *Daemon {
+	d.Helper()
+	line := append(d.CommandLine(), args...)
+	next := d.Exec(line...)
+	next.Socket, next.line = d.Socket, line
+	return next
 }
 
 // newSocket is an admin socket for one more daemon of the bed: some tests run several. The path of a socket must not be
 // as long as that of a test's folder may be.
 func (b *Bed) newSocket() string {
 	b.Helper()
-	folder, err := os.MkdirTemp("", "portald")
-	b.Must(err)
-	b.Cleanup(func() { b.Must(os.RemoveAll(folder)) })
+	folder := b.ShortDir()
 	if b.Windows != nil {
 		return adminapi.DefaultPipe + "-" + filepath.Base(folder)
 	}
 	return filepath.Join(folder, "admin.sock")
+}
+
+// ShortDir is a folder whose path is short enough for that of a socket, until the end of the test.
+func (b *Bed) ShortDir() string {
+	b.Helper()
+	folder, err := os.MkdirTemp("", "portald")
+	b.Must(err)
+	b.Cleanup(func() { b.Must(os.RemoveAll(folder)) })
+	return folder
 }
 
 // Admin returns a client of the daemon's admin socket.
@@ -124,7 +147,7 @@ func (b *Bed) Line(args ...string) []string {
 		b.Must(err)
 		return line
 	}
-	return append([]string{Portald}, args...)
+	return append([]string{cmp.Or(b.Program, Portald)}, args...)
 }
 
 // RecordFile is the path of the daemon's connection log.
@@ -196,10 +219,11 @@ func (d *Daemon) Signal(s syscall.Signal) {
 
 // Exit waits for the end of the process and returns its exit code, -1 if a signal ended it.
 func (d *Daemon) Exit() int {
+	limit := VMTimeout(20 * time.Second)
 	select {
 	case <-d.Ended:
-	case <-time.After(20 * time.Second):
-		d.Error("portald did not exit within 20 s and is killed")
+	case <-time.After(limit):
+		d.Errorf("portald did not exit within %s and is killed", limit)
 		d.cancel()
 		<-d.Ended
 	}

@@ -33,6 +33,7 @@ type competitor struct {
 	path        string // path of another portald than the measured one
 	services    int    // number of additional Services of portald
 	unrecorded  bool   // portald writes no connection records
+	kept        bool   // portald has a keeper
 	flowRecords string // which connections of the kernel get records: a setting of kernelRecords; none: left out
 	from        string // package of program and file
 	file        string // another required file
@@ -58,6 +59,7 @@ func competitors(before string) []competitor {
 	all := []competitor{
 		portaldIn(userspace),
 		withoutRecords(),
+		withKeeper(),
 		portaldIn(userspace).on("goroutine"),
 		underWine(),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",

@@ -54,6 +54,13 @@ func withoutRecords() competitor {
 	return c
 }
 
+// withKeeper is portald with portald keep beside it, to tell what that costs.
+func withKeeper() competitor {
+	c := portaldIn(userspace)
+	c.name, c.label, c.kept = c.name+"-kept", c.label+", kept", true
+	return c
+}
+
 // recordingFlows is portald in a kernel mode that makes records of the connections that the kernel carried.
 func recordingFlows(which string) competitor {
 	c := portaldIn("nftables")
@@ -78,13 +85,22 @@ func startPortald(b *bed) ([]string, error) {
 	if err := b.manifests(b.services); err != nil {
 		return nil, err
 	}
-	args := slices.Concat(asDeployed(), []string{b.portald()}, b.what())
+	args := slices.Concat(asDeployed(), b.beside(), []string{b.portald()}, b.what())
 	if b.engine == "" {
 		return args, nil
 	}
 	config := "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\nengine: " + b.engine + "\n"
 	file, err := b.file("config.yaml", config)
 	return append(args, "--config", file), err
+}
+
+// beside starts a keeper, if there is to be one, which ends with the program whose command line follows.
+func (b *bed) beside() []string {
+	if !b.kept {
+		return nil
+	}
+	const both = `setpriv --pdeathsig KILL "$0" keep --socket "$1" & shift; sleep 0.5; exec "$@"`
+	return []string{"sh", "-c", both, b.portald(), filepath.Join(b.dir, "admin-keep.sock")}
 }
 
 // portald is the path of the program.

@@ -153,3 +153,28 @@ func TestTailEndsWithTheDaemon(t *testing.T) {
 		t.Errorf("tail -f ends with %v\n%s", err, out)
 	}
 }
+
+// The daemon is ready for the instance that it was started as, and for whom does not care; its end is no readiness.
+func TestReadyIsOfAnInstance(t *testing.T) {
+	bed.NeedsLinux(t, "the commands that tests run are those of Linux")
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Launch([]string{"env", "PORTALD_INSTANCE=one"}, "--manifests", b.WriteManifest(bed.Manifest, b.Cart(0)))
+	d.WaitReady()
+	ready := func(instance string) (string, error) {
+		return b.Try(b.Node, "env", "PORTALD_INSTANCE="+instance, bed.Portald, "ready", "--socket", d.Socket)
+	}
+	for _, instance := range []string{"one", ""} {
+		if out, err := ready(instance); err != nil || out != "ready\n" {
+			t.Errorf("as %q: %q, %v", instance, out, err)
+		}
+	}
+	if _, err := ready("two"); err == nil || !strings.Contains(err.Error(), "another portald still serves this node") ||
+		!strings.Contains(err.Error(), "instance one") {
+		t.Errorf("as another: %v", err)
+	}
+	d.Stop()
+	if _, err := ready("one"); err == nil || !strings.Contains(err.Error(), "no daemon answers at "+d.Socket) {
+		t.Errorf("after the end: %v", err)
+	}
+}

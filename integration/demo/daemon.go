@@ -5,17 +5,12 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
 )
@@ -29,58 +24,41 @@ const (
 // udpIdle is a short UDP timeout: the record of a session is written when the session ends.
 const udpIdle = "1s"
 
-// daemon is the portald process on the node.
+// daemon is a portald process on the node.
 type daemon struct {
+	*process
 	node    *topology.Host
 	program string
-	shown   string // the command line for display
-	log     string // path of its own log
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	err     error // result of Wait, valid once ended is closed
+	args    []string
+	dir     string
+	nth     int // of those that were started
 }
 
-// startDaemon starts portald and waits until it is healthy. The process ends by stop, not with ctx.
-func startDaemon(ctx context.Context, node *topology.Host, program, dir, records string) (*daemon, error) {
-	log, err := os.Create(filepath.Join(dir, "portald.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	args := []string{"--manifests", filepath.Join(dir, "manifests"), "--connection-log", records,
-		"--udp-timeout", udpIdle}
-	d := &daemon{node: node, program: program, log: log.Name(), ended: make(chan struct{})}
-	d.shown = filepath.Base(program) + " " + strings.ReplaceAll(strings.Join(args, " "), dir+"/", "")
-	d.cmd = node.Command(context.WithoutCancel(ctx), program, args...)
-	d.cmd.Stderr = log
-	if err := d.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start portald: %w", err)
-	}
-	go d.wait()
-	if err := d.healthy(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start portald: %w%s", err, d.logTail()), d.stop())
-	}
-	return d, nil
+// newDaemon is the first portald, which start starts.
+func newDaemon(node *topology.Host, program, dir, records string) *daemon {
+	return &daemon{node: node, program: program, dir: dir, nth: 1, args: []string{
+		"--manifests", filepath.Join(dir, "manifests"), "--connection-log", records, "--udp-timeout", udpIdle,
+	}}
 }
 
-func (d *daemon) wait() {
-	defer close(d.ended)
-	d.err = d.cmd.Wait()
+// next is another portald with the same command line.
+func (d *daemon) next() *daemon {
+	n := *d
+	n.process, n.nth = nil, d.nth+1
+	return &n
 }
 
-// stop sends SIGTERM and returns an error unless portald exits with code 0 in time. It may be called again.
-func (d *daemon) stop() error {
-	_ = d.cmd.Process.Signal(unix.SIGTERM) // it may have ended
-	select {
-	case <-d.ended:
-	case <-time.After(timeout):
-		_ = d.cmd.Cancel()
-		<-d.ended
-	}
-	if d.err != nil {
-		return fmt.Errorf("stop portald: %w", d.err)
-	}
-	return nil
+// start starts portald and does not wait. The process ends by stop or kill, not with ctx.
+func (d *daemon) start(ctx context.Context) (err error) {
+	log := filepath.Join(d.dir, fmt.Sprintf("portald-%d.log", d.nth))
+	name := fmt.Sprintf("portald %d", d.nth)
+	d.process, err = startProcess(ctx, d.node, log, name, d.program, d.args...)
+	return err
+}
+
+// shown is the command line for display.
+func (d *daemon) shown() string {
+	return filepath.Base(d.program) + " " + strings.ReplaceAll(strings.Join(d.args, " "), d.dir+"/", "")
 }
 
 func (d *daemon) healthy(ctx context.Context) error {
@@ -92,24 +70,6 @@ func (d *daemon) healthy(ctx context.Context) error {
 		r.Body.Close()
 		return r.StatusCode == http.StatusOK
 	})
-}
-
-// until polls done until it returns true, ctx ends, or portald ends.
-func (d *daemon) until(ctx context.Context, what string, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		case <-d.ended:
-			return fmt.Errorf("wait for %s: portald has ended", what)
-		}
-	}
-	return nil
 }
 
 func (d *daemon) get(ctx context.Context, url string) (*http.Response, error) {
@@ -153,14 +113,4 @@ func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
 		}
 	}
 	return rounds, pending
-}
-
-// logTail returns the last lines of portald's log, for an error.
-func (d *daemon) logTail() string {
-	text, err := os.ReadFile(d.log)
-	if err != nil || len(text) == 0 {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return "\nportald's log ends:\n  " + strings.Join(lines[max(0, len(lines)-8):], "\n  ")
 }

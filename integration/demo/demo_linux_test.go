@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +80,7 @@ func TestDemoFailsWithoutPortald(t *testing.T) {
 	var out bytes.Buffer
 	err := command(t, "/bin/false", &out).Run()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.Contains(out.String(),
-		"portald has ended") {
+		"portald 1 has ended") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -121,6 +123,32 @@ func running(t *testing.T, program string) []string {
 		}
 	}
 	return pids
+}
+
+// A download that lacks a byte, or has a wrong one, is noticed.
+func TestDownload(t *testing.T) {
+	wrong := slices.Clone(file())
+	wrong[fileSize/2]++
+	for name, c := range map[string]struct {
+		sent []byte
+		good bool
+	}{"whole": {file(), true}, "short": {file()[1:], false}, "wrong": {wrong, false}} {
+		d, err := startDownload(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				_, _ = server.Read(make([]byte, 64))
+				_, _ = server.Write(c.sent)
+			}()
+			return client, nil
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := d.finish(); (err == nil) != c.good || c.good && sum != fileSum() {
+			t.Errorf("%s: %s, %v", name, sum, err)
+		}
+	}
 }
 
 func TestFold(t *testing.T) {

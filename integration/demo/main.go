@@ -58,7 +58,7 @@ func demo(ctx context.Context, program string, p *page) error {
 	show := &show{stage: s, page: p}
 	err = show.play(ctx)
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w%s", err, s.daemon.logTail())
+		err = fmt.Errorf("%w%s", err, s.logTails())
 	}
 	if err := errors.Join(err, s.close()); err != nil {
 		return err

@@ -16,7 +16,7 @@ func (s *show) opening() {
 		s.line("%s", row)
 	}
 	fmt.Fprintln(s.out)
-	s.line("%s %s", s.ink.dim("node$"), s.daemon.shown)
+	s.line("%s %s", s.ink.dim("node$"), s.daemon.shown())
 	s.line("%s", s.ink.dim("manifests/shop.yaml: Service cart ("+cartIP+", TCP "+httpPort+", UDP "+dnsPort+
 		", NodePorts "+httpNodePort+" and "+dnsNodePort+") and its EndpointSlice"))
 }

@@ -17,7 +17,7 @@ import (
 // greeting is the reply of a pod; its name follows.
 const greeting = "hello from "
 
-// pod is a TCP and UDP server that answers each line and each datagram with its name.
+// pod is a TCP and UDP server that answers each line and each datagram with its name, and fileRequest with its file.
 type pod struct {
 	Name string
 	Host *topology.Host
@@ -65,6 +65,11 @@ func (p *pod) greet(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(timeout))
 	for in := bufio.NewScanner(c); in.Scan(); {
+		if in.Text() == fileRequest {
+			_ = c.SetDeadline(time.Now().Add(fileTimeout))
+			_, _ = c.Write(file())
+			return
+		}
 		if _, err := io.WriteString(c, greeting+p.Name+"\n"); err != nil {
 			return
 		}

@@ -44,6 +44,9 @@ func flip(ctx context.Context, s *show) error {
 // settled is the time in which the last connections of a mode end and their records are written.
 const settled = 300 * time.Millisecond
 
+// recordTime is the start of a connection, in UTC, with which its record begins.
+const recordTime = "2006-01-02 15:04:05.000"
+
 // flips moves the Service to kernel mode and back. It returns the number of records before the move back, and the
 // number of connections in kernel mode, which must have no records.
 func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err error) {
@@ -65,17 +68,19 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 	if err != nil {
 		return 0, 0, err
 	}
-	began := l.total()
+	began, silentFrom := l.total(), time.Now().UTC().Format(recordTime)
 	if err := m.run(ctx, "portald.io/mode: kernel", phase); err != nil {
 		return 0, 0, err
 	}
 	silent = l.total() - began
 	during, err := s.records.read(ctx, 0)
-	if err == nil && len(during) > 0 {
-		err = fmt.Errorf("%d records of connections in kernel mode, the first: %s", len(during), during[0])
-	}
 	if err != nil {
 		return 0, 0, err
 	}
-	return len(before), silent, to("userspace", "portald.io/mode: userspace", phase)
+	for _, r := range during {
+		if r >= silentFrom { // others were written late
+			return 0, 0, fmt.Errorf("%d records, one of a connection in kernel mode: %s", len(during), r)
+		}
+	}
+	return len(before) + len(during), silent, to("userspace", "portald.io/mode: userspace", phase)
 }

@@ -31,7 +31,7 @@ type scene struct {
 }
 
 func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), looking(), switching(), otherWays(), endings())
+	return slices.Concat(balancing(), trouble(), looking(), switching(), otherWays(), restarting(), endings())
 }
 
 // Pauses for the reader between scenes and between lines.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -26,7 +27,9 @@ type stage struct {
 	shop    shop
 	records *records
 	found   []string // the node's rules before portald's start
-	daemon  *daemon
+	daemon  *daemon  // the one that serves, nil before the first
+	keeper  *process // nil before its scene
+	daemons []*daemon
 }
 
 // newStage sets everything up and waits until portald is healthy.
@@ -64,8 +67,23 @@ func (s *stage) setUp(ctx context.Context, program string) (err error) {
 	if s.records, err = openRecords(log); err != nil {
 		return err
 	}
-	s.daemon, err = startDaemon(ctx, s.net.Node, program, s.dir, log)
-	return err
+	d := newDaemon(s.net.Node, program, s.dir, log)
+	if err := s.start(ctx, d); err != nil {
+		return err
+	}
+	if err := d.healthy(ctx); err != nil {
+		return fmt.Errorf("start portald: %w%s", err, d.logTail())
+	}
+	return nil
+}
+
+// start starts a portald, the first or the next.
+func (s *stage) start(ctx context.Context, d *daemon) error {
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	s.daemons, s.daemon = append(s.daemons, d), d
+	return nil
 }
 
 // routeOut gives the node a default route, as every node has one: without a route to the ClusterIP, connections of the
@@ -144,11 +162,25 @@ func (s *stage) rules(ctx context.Context) ([]string, error) {
 	return rules, err
 }
 
+// logTails returns the last lines of the logs of the keeper, and of the last two portalds.
+func (s *stage) logTails() (text string) {
+	if s.keeper != nil {
+		text = s.keeper.logTail()
+	}
+	for _, d := range s.daemons[max(0, len(s.daemons)-2):] {
+		text += d.logTail()
+	}
+	return text
+}
+
 // close removes what was set up. It works after an incomplete set-up too.
 func (s *stage) close() error {
 	var errs []error
-	if s.daemon != nil {
-		errs = append(errs, s.daemon.stop())
+	for _, d := range slices.Backward(s.daemons) {
+		errs = append(errs, d.stop())
+	}
+	if s.keeper != nil {
+		errs = append(errs, s.keeper.stop())
 	}
 	for _, p := range s.pods {
 		errs = append(errs, p.stop())

@@ -14,11 +14,12 @@ import (
 	"time"
 )
 
-// Command runs the package as a program: the servers "serve" and "sink", the clients "rr", "churn" and "bulk" with
-// flags named as the fields of RR, Churn and Bulk. A client writes its result to out as a line of JSON.
+// Command runs the package as a program: the servers "serve", "sink" and "answer", the clients "rr", "churn", "bulk"
+// and "streams" with flags named as the fields of RR, Churn, Bulk and Streams. A client writes its result to out as a
+// line of JSON, and so does "answer". The last of both are told by standard input what to do.
 func Command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("load: want serve, sink, rr, churn or bulk")
+		return errors.New("load: want serve, sink, answer, rr, churn, bulk or streams")
 	}
 	f := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -32,8 +33,12 @@ func Command(ctx context.Context, args []string, out io.Writer) error {
 		return churnCommand(ctx, f, args[1:], out)
 	case "bulk":
 		return bulkCommand(ctx, f, args[1:], out)
+	case "answer":
+		return answerCommand(ctx, f, args[1:], out)
+	case "streams":
+		return streamsCommand(ctx, f, args[1:], out)
 	}
-	return fmt.Errorf("load: %q: want serve, sink, rr, churn or bulk", args[0])
+	return fmt.Errorf("load: %q: want serve, sink, answer, rr, churn, bulk or streams", args[0])
 }
 
 func serverCommand(ctx context.Context, f *flag.FlagSet, args []string,
@@ -44,6 +49,35 @@ func serverCommand(ctx context.Context, f *flag.FlagSet, args []string,
 		return err
 	}
 	return run(ctx, at)
+}
+
+func answerCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var at netip.AddrPort
+	f.TextVar(&at, "at", netip.MustParseAddrPort("0.0.0.0:9000"), "`address:port`")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	ends, err := Answer(ctx, at, os.Stdin)
+	return report(out, ends, err)
+}
+
+func streamsCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c Streams
+	var to string
+	f.StringVar(&to, "to", "", "`address:port` of an answer, with commas")
+	f.IntVar(&c.Each, "each", 1, "connections of each kind")
+	f.DurationVar(&c.Every, "every", 50*time.Millisecond, "from one request of a connection to the next")
+	f.IntVar(&c.Rate, "rate", 0, "new connections a second")
+	f.IntVar(&c.Sessions, "sessions", 0, "UDP sessions")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	var err error
+	if c.To, err = parseAll(strings.FieldsFunc(to, comma), netip.ParseAddrPort); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx, os.Stdin, out)
+	return report(out, r, err)
 }
 
 func rrCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {

@@ -54,7 +54,7 @@ func (s *server) on(fd int) {
 	case s.tcp:
 		s.accept()
 	case s.udp:
-		s.datagrams()
+		echoAll(s.udp, s.buf[:])
 	default:
 		s.echo(fd)
 	}
@@ -84,18 +84,17 @@ func (s *server) echo(fd int) {
 	closeFD(fd)
 }
 
-// datagrams answers all that wait.
-func (s *server) datagrams() {
+// echoAll answers all datagrams that wait with the same bytes.
+func echoAll(udp int, buf []byte) {
 	var from unix.RawSockaddrAny
 	for {
 		size := uint32(unsafe.Sizeof(from))
-		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.udp), uintptr(unsafe.Pointer(&s.buf[0])),
-			uintptr(len(s.buf)),
-			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&size)))
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(udp), uintptr(unsafe.Pointer(&buf[0])),
+			uintptr(len(buf)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&size)))
 		if e != 0 {
 			return
 		}
-		_, _, _ = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.udp), uintptr(unsafe.Pointer(&s.buf[0])), n,
+		_, _, _ = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(udp), uintptr(unsafe.Pointer(&buf[0])), n,
 			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(size))
 	}
 }

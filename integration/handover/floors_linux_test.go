@@ -1,0 +1,264 @@
+package handover
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/load"
+	"github.com/portald/portald/proxy/adminapi"
+)
+
+// The size of TestNobodyNotices.
+var (
+	full     = flag.Bool("full", false, "TestNobodyNotices in full: 5,000 connections, 20 restarts, and bounds for pauses")
+	restarts = flag.Int("restarts", 0, "how often TestNobodyNotices has portald succeed itself; 0: 2, in full 20")
+	each     = flag.Int("each", 0, "connections of each kind that stay open; 0: 30, in full 1,000")
+	rate     = flag.Int("rate", 0, "new connections a second; 0: 100, in full 3,000")
+	every    = flag.Duration("every", 50*time.Millisecond, "from one request of a connection that asks to the next")
+)
+
+// What exchanges during hand-overs may take in full, where they take less without one: a machine whose CPUs are busy as
+// it is shows nothing of what a hand-over adds.
+const (
+	pauseP99 = 20 * time.Millisecond
+	pauseMax = 100 * time.Millisecond
+)
+
+type size struct {
+	restarts, each, rate, sessions int
+	quiet                          time.Duration
+}
+
+func sizes() size {
+	s := size{restarts: 2, each: 30, rate: 100, sessions: 20, quiet: time.Second}
+	if *full {
+		s = size{restarts: 20, each: 1000, rate: 3000, sessions: 100, quiet: 20 * time.Second}
+	}
+	for _, o := range []struct{ to, asked *int }{{&s.restarts, restarts}, {&s.each, each}, {&s.rate, rate}} {
+		if *o.asked > 0 {
+			*o.to = *o.asked
+		}
+	}
+	return s
+}
+
+// between is the time from one hand-over to the next.
+const between = time.Second
+
+// Spells of the client.
+const (
+	quiet   = "quiet"
+	restart = "restart"
+	rest    = "rest"
+)
+
+// One portald after the other serves a node under load: bulk, half-closed, idle, asking and slow connections, new ones,
+// and UDP. Each byte arrives once, none of them is refused or reset, and each has one record.
+func TestNobodyNotices(t *testing.T) {
+	b := bed.New(t)
+	n := sizes()
+	for _, s := range [][2]string{
+		{"netfilter/nf_conntrack_tcp_timeout_time_wait", "1"},                          // else the table fills up
+		{"ipv4/tcp_rmem", "4096 131072 131072"}, {"ipv4/tcp_wmem", "4096 16384 65536"}, // else slow readers take 10 GB
+	} {
+		b.Must(b.Node.Sysctl(s[0], s[1]))
+	}
+	var servers []*program
+	for _, pod := range []int{0, 1, 2} {
+		servers = append(servers, run(b, b.Net.Pod(pod), "answer", fmt.Sprintf("-at=[::]:%d", bed.PodPort)))
+	}
+	first := b.Start(b.Cart(0, 1, 2), "--log-level=info")
+	client := run(b, b.Client, "streams", "-to="+bed.HostPort(bed.IP4, 80)+","+bed.HostPort(bed.IP6, 80),
+		fmt.Sprint("-every=", *every), fmt.Sprint("-each=", n.each), fmt.Sprint("-rate=", n.rate),
+		fmt.Sprint("-sessions=", n.sessions))
+	client.says(nil)
+	client.tell(quiet)
+	time.Sleep(n.quiet)
+	open, err := first.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+	b.Must(err)
+
+	last := first
+	var took []string
+	for range n.restarts {
+		client.tell(restart)
+		next := last.Succeed()
+		if code := last.Exit(); code != 0 {
+			t.Errorf("a predecessor ended with code %d", code)
+		}
+		next.WaitReady()
+		client.tell(rest)
+		time.Sleep(between)
+		took = append(took, tookOver.FindString(next.Log.String()))
+		last = next
+	}
+	for _, s := range servers {
+		s.tell("stop")
+	}
+	client.tell("stop")
+	var r load.StreamsResult
+	client.says(&r)
+	ends := map[uint32]load.StreamEnd{}
+	for _, s := range servers {
+		_ = s.in.Close()
+		var some []load.StreamEnd
+		s.says(&some)
+		for _, e := range some {
+			ends[e.ID] = e
+		}
+	}
+	if code := last.Stop(); code != 0 {
+		t.Errorf("the last portald ended with code %d", code)
+	}
+	t.Logf("hand-overs:\n%s", strings.Join(took, "\n"))
+	show(t, n, &r)
+	checkStreams(t, n, &r, ends)
+	checkSpells(t, n, &r)
+	checkRecords(t, &r, last.Records(), open)
+}
+
+var tookOver = regexp.MustCompile(`msg="Took over from .*`)
+
+// show logs the table.
+func show(t *testing.T, n size, r *load.StreamsResult) {
+	t.Helper()
+	bytes := map[load.Kind]int64{}
+	count := map[load.Kind]int{}
+	for _, e := range r.Streams {
+		count[e.Kind]++
+		bytes[e.Kind] += e.In + e.Out
+	}
+	var kinds []string
+	for k, c := range count {
+		kinds = append(kinds, fmt.Sprintf("%d %s (%d MB)", c, k, bytes[k]>>20))
+	}
+	slices.Sort(kinds)
+	t.Logf("%d restarts, %d connections: %s; %d new ones a second; %d UDP sessions", n.restarts, len(r.Streams),
+		strings.Join(kinds, ", "), n.rate, n.sessions)
+	var lines []string
+	for _, s := range r.Totals {
+		lines = append(lines, s.String())
+	}
+	lines = append(lines, "one by one:")
+	for _, s := range r.Spells {
+		lines = append(lines, s.String())
+	}
+	t.Logf("times in ms: p50, p99, longest\n%s", strings.Join(lines, "\n"))
+}
+
+// checkStreams fails for a connection that has not carried all bytes, of each direction once, to its good end.
+func checkStreams(t *testing.T, n size, r *load.StreamsResult, there map[uint32]load.StreamEnd) {
+	t.Helper()
+	if len(r.Streams) != 5*n.each || len(there) != 5*n.each {
+		t.Errorf("%d connections at the client, %d at the servers, want %d", len(r.Streams), len(there), 5*n.each)
+	}
+	wrong := 0
+	for _, e := range r.Streams {
+		o := there[e.ID]
+		if e.Failed == "" && o.Failed == "" && e.In == o.Out && e.Out == o.In && e.In+e.Out > 0 {
+			continue
+		}
+		if wrong++; wrong <= 10 {
+			t.Errorf("%s connection of %s: at the client %d in, %d out %s; at the server %d in, %d out %s", e.Kind, e.Client,
+				e.In, e.Out, e.Failed, o.In, o.Out, o.Failed)
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d connections are not whole", wrong)
+	}
+}
+
+// checkSpells fails for new connections that failed, for more loss of UDP than without restarts, and in full for long
+// pauses.
+func checkSpells(t *testing.T, n size, r *load.StreamsResult) {
+	t.Helper()
+	for _, failed := range r.Failed {
+		t.Error(failed)
+	}
+	busy := false
+	lost := map[bool]float64{} // share, by whether it is that of restarts
+	for _, s := range r.Totals {
+		if s.Refused+s.Reset+s.TimedOut+s.Broken > 0 {
+			t.Errorf("%s: %d connections refused, %d reset, %d timed out, %d otherwise broken", s.Name, s.Refused, s.Reset,
+				s.TimedOut, s.Broken)
+		}
+		if s.Doubled+s.Misplaced > 0 {
+			t.Errorf("%s: %d datagrams doubled, %d misplaced", s.Name, s.Doubled, s.Misplaced)
+		}
+		lost[s.Name == restart] += float64(s.Lost) / float64(max(1, s.Heard.Count+s.Lost))
+		if s.Name == quiet {
+			busy = s.Asked.P99 >= pauseP99 || s.Asked.Max >= pauseMax
+		}
+		if s.Name == restart && *full && (s.Asked.P99 >= pauseP99 || s.Asked.Max >= pauseMax) {
+			complain := t.Errorf
+			if busy {
+				complain = t.Logf
+			}
+			complain("exchanges during restarts take %s (p99), %s (longest), want less than %s and %s; too busy without: %t",
+				s.Asked.P99, s.Asked.Max, pauseP99, pauseMax, busy)
+		}
+		if s.Name == restart && s.Connected.Count < int64(n.restarts) {
+			t.Errorf("%d new connections during %d restarts", s.Connected.Count, n.restarts)
+		}
+	}
+	if lost[true] > lost[false] {
+		t.Errorf("%.4f %% of datagrams are lost during restarts, %.4f %% without", 100*lost[true], 100*lost[false])
+	}
+}
+
+// checkRecords fails unless each connection has one record, and those that were open at the beginning have the id and
+// the time that they had there.
+func checkRecords(t *testing.T, r *load.StreamsResult, all []bed.Record, open []adminapi.Connection) {
+	t.Helper()
+	want := map[string]int{} // by protocol and client
+	for client, n := range r.Clients {
+		want["TCP "+client] += n
+	}
+	for _, e := range r.Streams {
+		want["TCP "+e.Client]++
+	}
+	for _, client := range r.Sessions {
+		want["UDP "+client]++
+	}
+	began := map[string]adminapi.Connection{}
+	for _, c := range open {
+		began[c.Client.String()] = c
+	}
+	steady := map[string]bool{}
+	for _, e := range r.Streams {
+		steady[e.Client] = true
+		if _, known := began[e.Client]; !known {
+			t.Errorf("%s was not shown before the restarts", e.Client)
+		}
+	}
+	ids := map[uint64]bool{}
+	for _, rec := range all {
+		want[strings.ToUpper(rec.Protocol)+" "+rec.Client]--
+		if ids[rec.ID] {
+			t.Errorf("two records have id %d", rec.ID)
+		}
+		ids[rec.ID] = true
+		if c, is := began[rec.Client]; is && steady[rec.Client] && rec.Protocol == "tcp" &&
+			rec.Time.Sub(c.Start).Abs() < time.Second &&
+			(rec.ID != c.ID || !rec.Time.Equal(c.Start.Truncate(time.Microsecond))) {
+			t.Errorf("%s has id %d, %s; it had %d, %s", rec.Client, rec.ID, rec.Time, c.ID, c.Start)
+		}
+		if rec.Outcome != "ok" && rec.Protocol == "tcp" {
+			t.Errorf("recorded as %s", rec)
+		}
+	}
+	missing, doubled := 0, 0
+	for client, n := range want {
+		missing += max(0, n)
+		doubled += max(0, -n)
+		if n != 0 && missing+doubled <= 10 {
+			t.Errorf("%s: %d records too few", client, n)
+		}
+	}
+	t.Logf("%d records, %d missing, %d doubled", len(all), missing, doubled)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answering listens, and answers each piece that comes with what change makes of it; nil: it hangs up.
+func answering(t *testing.T, change func([]byte) []byte) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				data := make([]byte, 10000)
+				for {
+					n, err := c.Read(data)
+					if err != nil {
+						return
+					}
+					answer := change(data[:n])
+					if _, err := c.Write(answer); err != nil || answer == nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// What comes back as it was sent counts as done, and all else as a failure of its kind.
+func TestLoadsCount(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func([]byte) []byte
+		want   string // kind of failure; "" for none
+	}{
+		"echoes":      {func(b []byte) []byte { return b }, ""},
+		"wrong bytes": {func(b []byte) []byte { b[0]++; return b }, "wrong bytes"},
+		"hangs up":    {func([]byte) []byte { return nil }, "ended"},
+	} {
+		at := answering(t, test.change)
+		for _, load := range loads("tcp") {
+			c, stop := &count{}, make(chan struct{})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				load.run(at, c, stop)
+			}()
+			time.Sleep(300 * time.Millisecond)
+			close(stop)
+			<-ended
+			got := counted{"", load.title, c}
+			well := c.done > 0 && got.failed() == 0
+			if well != (test.want == "") || !strings.Contains(got.String(), test.want) {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+}
