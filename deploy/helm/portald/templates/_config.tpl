@@ -13,11 +13,16 @@
 {{- if ne $port "0" }}{{ $port }}{{ end -}}
 {{- end }}
 
+{{/* The admin socket in the container; nothing when there is none. */}}
+{{- define "portald.socket" -}}
+{{- dig "adminSocket" "/run/portald/admin.sock" (include "portald.settings" . | fromYaml).portaldConfig -}}
+{{- end }}
+
 {{- define "portald.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/* The name of what has no namespace: one role can be tried while the other is there. */}}
+{{/* The name of what has no namespace, and of a folder on the nodes: one role can be tried while the other is there. */}}
 {{- define "portald.clusterName" -}}
 {{ if eq .Values.role "beside" }}portald-beside{{ else }}portald{{ end }}
 {{- end }}
@@ -35,6 +40,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $kubeconfig := dig "clientConnection" "kubeconfig" "" $s.config -}}
 {{- if and (eq .Values.role "replace") (not .Values.apiServer.host) (not $kubeconfig) -}}
 {{- fail "apiServer.host: is needed to replace kube-proxy: an address of the API server that works without a service proxy" -}}
+{{- end -}}
+{{- $surge := not (has (toString .Values.maxSurge) (list "0" "0%")) -}}
+{{- if eq $surge (not (has (toString .Values.maxUnavailable) (list "0" "0%"))) -}}
+{{- fail "maxSurge, maxUnavailable: one of them has to be 0: the new pod of a node starts beside the old one, or after it" -}}
+{{- end -}}
+{{- if and $surge (not (include "portald.socket" .)) -}}
+{{- fail "maxSurge: has to be 0 without portaldConfig.adminSocket: a new pod finds the old one by the folder of that socket" -}}
+{{- end -}}
+{{- if and .Values.keep.enabled (semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail "keep.enabled: needs Kubernetes 1.29: before, an init container that stays keeps portald from starting" -}}
+{{- end -}}
+{{- if and .Values.keep.enabled (eq (dig "engine" "" $s.portaldConfig) "goroutine") -}}
+{{- fail "keep.enabled: portaldConfig.engine goroutine gives nothing to a keeper: leave the engine out" -}}
 {{- end -}}
 {{- if and .Values.podMonitor.enabled (regexMatch "^(127\\.|\\[::1\\]|$)|:0$" $s.config.metricsBindAddress) -}}
 {{- fail (printf "podMonitor.enabled: Prometheus cannot reach config.metricsBindAddress %q: give one such as 0.0.0.0:10249" $s.config.metricsBindAddress) -}}
