@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -47,7 +48,7 @@ func listenIn(network, private, path string) (*PrivateListener, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return &PrivateListener{l, path, info}, nil
+	return &PrivateListener{UnixListener: l, path: path, made: info}, nil
 }
 
 // moveSocket moves a socket to path, where nothing but a socket may be.
@@ -67,11 +68,21 @@ type PrivateListener struct {
 	*net.UnixListener
 	path string
 	made fs.FileInfo
+	left atomic.Bool
+}
+
+// Leave has Close not remove the socket: another process is about to take its place.
+func (l *PrivateListener) Leave() { l.left.Store(true) }
+
+// Replaced tells whether another listener has taken this one's place.
+func (l *PrivateListener) Replaced() bool {
+	there, err := os.Lstat(l.path)
+	return err == nil && !os.SameFile(there, l.made)
 }
 
 // Close implements net.Listener.
 func (l *PrivateListener) Close() error {
-	if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.made) {
+	if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.made) && !l.left.Load() {
 		_ = os.Remove(l.path) // a socket that is left is replaced at the next start
 	}
 	return l.UnixListener.Close()

@@ -33,3 +33,55 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("the second wrote rules:\n%s", log)
 	}
 }
+
+// Of daemons that are started at once one begins, and the others take over from it, one after another: in the end one
+// is left, with its rules alone.
+func TestStartedAtOnce(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	first := b.Start(b.Cart(0))
+	alone := b.Rules()
+	if code := first.Stop(); code != 0 {
+		t.Fatalf("portald ended with code %d", code)
+	}
+	for range 3 {
+		var all []*bed.Daemon
+		for range 4 {
+			all = append(all, first.Succeed())
+		}
+		left := 0
+		b.Eventually("all but one to have ended", func() bool {
+			left = 0
+			for _, d := range all {
+				select {
+				case <-d.Ended:
+				default:
+					left++
+				}
+			}
+			return left == 1
+		})
+		begun := 0
+		for _, d := range all {
+			if !strings.Contains(d.Log.String(), "Took over from") {
+				begun++
+			}
+		}
+		if begun != 1 {
+			t.Errorf("%d daemons began, want one", begun)
+		}
+		b.ServedBy(bed.IP4, bed.PodName(0))
+		if rules := b.Rules(); rules != alone {
+			t.Errorf("of one daemon:\n%s\nof several:\n%s", alone, rules)
+		}
+		for _, d := range all {
+			select {
+			case <-d.Ended:
+			default:
+				if code := d.Stop(); code != 0 {
+					t.Errorf("portald ended with code %d", code)
+				}
+			}
+		}
+	}
+}

@@ -44,6 +44,7 @@ const step = 10 * time.Second
 // What goes wrong between the two.
 var (
 	ErrNone       = errors.New("no daemon hands over here")
+	ErrHeld       = errors.New("another daemon has the lock of the node")
 	ErrPeer       = errors.New("the other end of the socket is a process of another user")
 	ErrAborted    = errors.New("the predecessor goes on")
 	ErrDied       = errors.New("the predecessor has ended")
@@ -84,8 +85,9 @@ type Kind string
 
 // The kinds.
 const (
-	Front  Kind = "front"  // of a service port: see splice.Front
-	Server Kind = "server" // of the daemon itself, such as that of health
+	Front    Kind = "front"  // of a service port: see splice.Front
+	Server   Kind = "server" // of the daemon itself, such as that of health
+	NodeLock Kind = "lock"   // no socket, but what TryLock returns
 )
 
 // Socket is one that listens or is bound. A descriptor belongs to it.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/platform"
@@ -35,8 +36,11 @@ func Dial(ctx context.Context, path string, own Identity) (*Predecessor, error) 
 // greet says Hello to whoever listens at a socket, and decodes the answer. ErrNone: nobody does.
 func greet(ctx context.Context, path string, own Identity, answer any) (*channel, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, platform.PacketSocket, path)
-	if err != nil {
+	switch {
+	case isNobody(err):
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	case err != nil:
+		return nil, err
 	}
 	c, err := newChannel(conn.(*net.UnixConn))
 	if err != nil {
@@ -50,6 +54,16 @@ func greet(ctx context.Context, path string, own Identity, answer any) (*channel
 		return nil, fmt.Errorf("greet who listens at %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// isNobody tells whether an error of a dial means that nobody listens there, or takes no more callers.
+func isNobody(err error) bool {
+	for _, e := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.ECONNREFUSED, syscall.EAGAIN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // Answers tells whether a daemon hands over at a socket.

@@ -53,6 +53,9 @@ func (l *Listener) Accept() (*Successor, error) {
 	}
 }
 
+// Leave has Close leave the socket for a successor to replace.
+func (l *Listener) Leave() { l.l.Leave() }
+
 // Close stops listening. The socket stays if a successor's has taken its place.
 func (l *Listener) Close() { _ = l.l.Close() }
 

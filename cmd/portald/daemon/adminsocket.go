@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -16,24 +17,64 @@ import (
 	"github.com/portald/portald/proxy/adminapi"
 )
 
-// newAdminSocket returns the server of the socket that commands look into the daemon by. A predecessor's it
-// replaces. While any other daemon listens there this one goes on without, and tries again until that one has ended.
+// adminSocket is the server of the socket that commands look into the daemon by.
+type adminSocket struct {
+	*admin.Server
+
+	mu sync.Mutex
+	at replaceable // guarded by mu, nil where it does not listen
+}
+
+// replaceable is a listener whose place another daemon takes: on Unix alone.
+type replaceable interface {
+	Leave()
+	Replaced() bool
+}
+
+// newAdminSocket replaces the socket of a predecessor. While any other daemon listens there this one goes on without,
+// and tries again until that one has ended.
 func newAdminSocket(
 	cfg *config.Config, api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
-) *admin.Server {
-	return admin.NewAPIServer(admin.ServerOptions{
+) *adminSocket {
+	s := &adminSocket{}
+	listen := func(ctx context.Context, path string) (net.Listener, error) {
+		switch {
+		case !heritage.whenServing(ctx):
+			return nil, context.Cause(ctx)
+		case heritage.replaces.Load():
+			return adminapi.Replace(ctx, path)
+		}
+		return adminapi.Listen(ctx, path)
+	}
+	s.Server = admin.NewAPIServer(admin.ServerOptions{
 		Name: "admin", Address: cfg.AdminSocket, Log: log,
 		Listen: func(ctx context.Context, _, path string) (net.Listener, error) {
-			switch {
-			case !heritage.whenServing(ctx):
-				return nil, context.Cause(ctx)
-			case heritage.replaces.Load():
-				return adminapi.Replace(ctx, path)
-			}
-			return adminapi.Listen(ctx, path)
+			l, err := listen(ctx, path)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.at, _ = l.(replaceable)
+			return l, err
 		},
 	}, api)
+	return s
 }
+
+// awaitReplaced waits a little until a successor listens at the socket, so that who asks finds one of the two.
+func (s *adminSocket) awaitReplaced(ctx context.Context) {
+	s.mu.Lock()
+	at := s.at
+	s.mu.Unlock()
+	if at == nil {
+		return
+	}
+	at.Leave()
+	for until := time.Now().Add(replaceTime); !at.Replaced() && time.Now().Before(until) && ctx.Err() == nil; {
+		pause(ctx, time.Millisecond)
+	}
+}
+
+// replaceTime is how long a predecessor waits for its successor to listen at the admin socket.
+const replaceTime = 2 * time.Second
 
 // adminAPI returns the handler of the admin API, which asks the other parts when it is asked.
 func (d *daemon) adminAPI(version string) *adminapi.Handler {

@@ -41,7 +41,7 @@ func (d *daemon) handOver(ctx context.Context) error {
 			d.log.WithError(err).Warn("A successor was refused")
 			pause(ctx, time.Millisecond)
 		default:
-			all.Go(func() { d.handOverTo(ctx, s) })
+			all.Go(func() { d.handOverTo(ctx, l, s) })
 		}
 	}
 	return nil
@@ -52,15 +52,8 @@ func othersServe(cfg *config.Config) bool {
 	return cfg.HandOverSocket != "" && handover.Answers(cfg.HandOverSocket)
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // handOverTo waits until a successor is ready, and hands over to it unless another one has the turn.
-func (d *daemon) handOverTo(ctx context.Context, s *handover.Successor) {
+func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *handover.Successor) {
 	defer s.Close()
 	d.log.Infof("portald %s (process %d) is about to take over", s.Version, s.PID)
 	if s.AwaitBegin(ctx) != nil {
@@ -95,7 +88,10 @@ func (d *daemon) handOverTo(ctx context.Context, s *handover.Successor) {
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
 		Infof("portald %s serves this node now; %d connections are left here", s.Version, left)
 	d.heritage.other.Store(true)
+	d.heritage.release()
+	at.Leave()
 	d.passOn(s)
+	d.servers.socket.awaitReplaced(ctx)
 	d.end(errHandedOver)
 }
 
@@ -155,7 +151,7 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 // giveLeft hands over what a daemon that drains has left. It changes no rules any more, and listens for connections
 // alone that are on their way: the successor listens anew.
 func (d *daemon) giveLeft(ctx context.Context, s *handover.Successor) (left int64, err error) {
-	if _, err := d.giveServers(s); err != nil {
+	if _, err := d.giveOthers(s); err != nil {
 		return 0, err
 	}
 	frozen := time.Now()
@@ -169,8 +165,14 @@ func (d *daemon) giveLeft(ctx context.Context, s *handover.Successor) (left int6
 	return d.giveConnections(ctx, s, nil, frozen, frozen.Add(handshakeTime))
 }
 
-// giveServers passes on the listeners of the daemon's own servers, and returns how many.
-func (d *daemon) giveServers(s *handover.Successor) (n int, err error) {
+// giveOthers passes on the listeners of the daemon's own servers and the lock of the node, and returns how many.
+func (d *daemon) giveOthers(s *handover.Successor) (n int, err error) {
+	if lock := d.heritage.nodeLock(); lock != nil {
+		if err := s.Lock(lock); err != nil {
+			return 0, err
+		}
+		n++
+	}
 	for address, l := range d.servers.sockets.all() {
 		raw, err := l.SyscallConn()
 		if err != nil {
@@ -190,7 +192,7 @@ func (d *daemon) giveServers(s *handover.Successor) (n int, err error) {
 
 // giveSockets passes on all that listens, and returns the sockets of fronts after so many others.
 func (d *daemon) giveSockets(s *handover.Successor) (fronts []userspace.Socket, others int, err error) {
-	if others, err = d.giveServers(s); err != nil {
+	if others, err = d.giveOthers(s); err != nil {
 		return nil, 0, err
 	}
 	var sockets []handover.Socket

@@ -22,7 +22,7 @@ import (
 type inheritance struct {
 	begun  chan struct{} // closed: rules may be written
 	serves chan struct{} // closed: this daemon serves the node, alone
-	other  atomic.Bool   // another daemon does: rules are not this one's to remove
+	other  atomic.Bool   // another daemon does, or may: rules are not this one's to remove
 
 	has      atomic.Bool // something was passed on: rules may stand too
 	replaces atomic.Bool // a predecessor still listens at the admin socket
@@ -36,6 +36,7 @@ type inheritance struct {
 	files   map[service.Frontend]*heirloom // the same, by where they listen
 	servers map[string]*os.File            // by the address that was asked for
 	turns   map[frontName]*userspace.Inherited
+	lock    *os.File // the lock of the node, nil for none
 }
 
 // heirloom is a socket of a front.
@@ -52,11 +53,13 @@ type frontName struct {
 }
 
 func newInheritance() *inheritance {
-	return &inheritance{
+	i := &inheritance{
 		begun: make(chan struct{}), serves: make(chan struct{}), files: map[service.Frontend]*heirloom{},
 		servers: map[string]*os.File{}, turns: map[frontName]*userspace.Inherited{},
 		handing: make(chan struct{}, 1),
 	}
+	i.other.Store(true) // until this daemon knows better
+	return i
 }
 
 // takeTurn waits until a hand-over that is under way has ended, and keeps others from beginning until endTurn.
@@ -94,8 +97,12 @@ func (i *inheritance) add(e *handover.Estate) {
 	defer i.mu.Unlock()
 	for n, s := range e.Sockets {
 		file := os.NewFile(uintptr(e.Files[n]), "socket of the predecessor")
-		if s.Kind == handover.Server {
-			i.servers[s.Server] = file
+		if s.Kind != handover.Front {
+			if s.Kind == handover.NodeLock {
+				i.lock = file
+			} else {
+				i.servers[s.Server] = file
+			}
 			i.order = append(i.order, nil)
 			continue
 		}
@@ -156,6 +163,28 @@ func (i *inheritance) taken() (all []bool) {
 		all = append(all, h != nil && h.taken)
 	}
 	return all
+}
+
+// locked is called with the lock of the node, which this daemon has until it ends or release is called.
+func (i *inheritance) locked(lock *os.File) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lock = lock
+}
+
+// release gives up the lock of the node: another daemon has it too.
+func (i *inheritance) release() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_ = i.lock.Close() // it is open, or nil
+	i.lock = nil
+}
+
+// nodeLock returns the lock of the node, nil for none.
+func (i *inheritance) nodeLock() *os.File {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.lock
 }
 
 // serve is called once this daemon alone serves the node. What nobody has taken is closed.

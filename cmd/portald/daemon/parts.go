@@ -74,3 +74,11 @@ func withTimeout(step func(context.Context) error) error {
 	defer cancel()
 	return step(ctx)
 }
+
+// pause waits, until ctx ends at most.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 // goOn begins where there is no predecessor to take over from: with what a keeper holds of one that has died, or anew.
 func (d *daemon) goOn(ctx context.Context) {
+	d.heritage.other.Store(false)
 	if d.keeping == nil {
 		d.heritage.begin()
 		return

@@ -25,6 +25,7 @@ type servers struct {
 	health   *admin.Health
 	services *admin.ServiceHealth
 	sockets  *serverSockets
+	socket   *adminSocket
 }
 
 func newServers(
@@ -59,7 +60,7 @@ func newServers(
 	if events != nil {
 		runs = append(runs, events.Run)
 	}
-	return &servers{newStage(runs...), health, services, sockets}
+	return &servers{newStage(runs...), health, services, sockets, socket}
 }
 
 // setVerbosity sets the log level by a number as --v takes.

@@ -34,25 +34,23 @@ func stored() *handover.Deposit {
 }
 
 // takeStored goes on with what the last run has left. It is untouched, and stays with systemd, until Services are
-// known.
-func (d *daemon) takeStored(ctx context.Context, s *handover.Deposit) error {
+// known. Lost: nothing of it can be gone on with.
+func (d *daemon) takeStored(ctx context.Context, s *handover.Deposit) (lost bool, err error) {
 	d.heritage.stored.Store(true)
-	d.heritage.other.Store(true)
 	d.log.Info("The last portald has left its connections with systemd: they go on once Services are known")
 	if known, err := d.awaitServices(ctx); !known {
-		return errors.Join(err, s.Close())
+		return false, errors.Join(err, s.Close())
 	}
 	p, err := s.Predecessor(d.identity())
 	d.forgetStored()
 	if err == nil {
 		var again bool
 		if again, err = d.takeOverFrom(ctx, p); !again {
-			return err
+			return false, err
 		}
 	}
 	d.log.WithError(err).Warn("Connections have ended that the last portald left with systemd")
-	d.heritage.begin()
-	return nil
+	return true, nil
 }
 
 // forgetStored has systemd pass it to no other run.

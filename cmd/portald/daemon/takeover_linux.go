@@ -23,12 +23,9 @@ var errCannotMove = errors.New("to take over takes a handOverSocket and the epol
 const takeOverAgain = time.Second
 
 // takeOver finds the daemon that serves this node, and takes its place: see package handover. Without one, or if that
-// one does not answer, this daemon begins at once.
+// one does not answer, this daemon begins at once. One that is told to end before changes nothing.
 func (d *daemon) takeOver(ctx context.Context) error {
 	path := d.rules.cfg.HandOverSocket
-	if d.life.Successor {
-		d.heritage.other.Store(true) // or this daemon ends, and nothing is changed
-	}
 	left := stored()
 	if path == "" || !d.path.core.CanMove() {
 		if d.life.Successor {
@@ -42,36 +39,65 @@ func (d *daemon) takeOver(ctx context.Context) error {
 		return nil
 	}
 	if left != nil {
-		return d.takeStored(ctx, left)
+		if lost, err := d.takeStored(ctx, left); !lost {
+			return err
+		}
 	}
-	for ctx.Err() == nil {
+	for began := time.Now(); ctx.Err() == nil; {
 		p, err := handover.Dial(ctx, path, d.identity())
 		if err != nil {
-			if d.life.Successor {
+			if alone, err := d.isAlone(ctx, path, began, err); err != nil || alone {
 				return err
 			}
-			if !errors.Is(err, handover.ErrNone) {
-				d.log.WithError(err).Warn("The portald that runs on this node does not hand over: this one begins beside it")
-				d.heritage.begin()
-				return nil
-			}
-			d.goOn(ctx)
-			return nil
+			continue
 		}
-		d.heritage.other.Store(true)
 		d.log.Infof("portald %s (process %d) serves this node: it is taken over once Services are known", p.Version, p.PID)
 		again, err := d.takeOverFrom(ctx, p)
 		if again = again && !d.life.Successor; !again {
 			return err
 		}
 		d.log.WithError(err).Warn("The portald that runs on this node does not hand over; trying again")
-		select {
-		case <-ctx.Done():
-		case <-time.After(takeOverAgain):
-		}
+		pause(ctx, takeOverAgain)
+		began = time.Now()
 	}
 	return nil
 }
+
+// isAlone begins, unless another daemon is about to serve this node or to end: then it waits a little. That none hands
+// over has cause, and was so since began.
+func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, cause error) (alone bool, err error) {
+	switch {
+	case d.life.Successor:
+		return false, cause
+	case ctx.Err() != nil:
+		return false, nil
+	case !errors.Is(cause, handover.ErrNone):
+		d.log.WithError(cause).Warn("The portald that runs on this node does not hand over: this one begins beside it")
+		d.heritage.begin()
+		return true, nil
+	}
+	lock, err := handover.TryLock(path)
+	switch {
+	case err == nil:
+		d.heritage.locked(lock)
+	case !errors.Is(err, handover.ErrHeld):
+		d.log.WithError(err).Warn("Whether another portald serves this node cannot be told: this one begins")
+	case time.Since(began) < silenceTime:
+		pause(ctx, lookAgain)
+		return false, nil
+	default:
+		d.log.Warnf("A portald that runs on this node has not answered for %s: this one begins beside it", silenceTime)
+	}
+	d.goOn(ctx)
+	return true, nil
+}
+
+// silenceTime is how long another daemon may have the lock of the node and not answer: it is starting, or cleans up at
+// its end. lookAgain is how often it is asked.
+const (
+	silenceTime = 15 * time.Second
+	lookAgain   = 20 * time.Millisecond
+)
 
 // takeOverFrom takes the place of a predecessor. Again: it has refused, or ended, and nothing is changed.
 func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (again bool, err error) {
