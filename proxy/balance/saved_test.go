@@ -3,6 +3,7 @@ package balance
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -10,7 +11,9 @@ import (
 
 // A successor goes on with the turn and with the clients that are bound, but for those that it has bound itself since,
 // and for endpoints that are gone.
-func TestRestore(t *testing.T) {
+func TestRestore(t *testing.T) { synctest.Test(t, testRestore) }
+
+func testRestore(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	a, b, c := at("10.1.0.1:80"), at("10.1.0.2:80"), at("10.1.0.3:80")
 	balancer := func(endpoints ...netip.AddrPort) *Balancer {
@@ -24,6 +27,7 @@ func TestRestore(t *testing.T) {
 	for i := range byte(4) {
 		old.Pick(client(i), nil) // a, b, c, a
 	}
+	time.Sleep(time.Second)
 	next := balancer(a, b)
 	next.Pick(client(1), nil) // later than with the old one: a
 	saved := old.Save(0)
@@ -38,8 +42,10 @@ func TestRestore(t *testing.T) {
 	if e, _ := next.Pick(client(9), nil); e.Addr() != b {
 		t.Errorf("the next one went to %s, want %s", e.Addr(), b)
 	}
-	if n := len(old.Save(time.Nanosecond).Bindings); n != 0 {
-		t.Errorf("%d bindings were used just now", n)
+	for within, want := range map[time.Duration]int{999 * time.Millisecond: 0, time.Second: 4} {
+		if n := len(old.Save(within).Bindings); n != want {
+			t.Errorf("%d bindings were used within %s, want %d", n, within, want)
+		}
 	}
 	if e := next.Join(c); e.Addr() != c {
 		t.Errorf("joined %s", e.Addr())
