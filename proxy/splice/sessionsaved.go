@@ -87,13 +87,13 @@ func (s *Session) departs() *Departure {
 	return &Departure{
 		Session: saved, Files: []int{file},
 		resume: func() {
-			s.table.do(func() {
+			s.table.socket.Do(func() {
 				if s.departing = false; !s.over {
 					s.conn.(MovingSession).Resume()
 				}
 			})
 		},
-		leave: func() { s.table.do(s.left) },
+		leave: func() { s.table.socket.Do(s.left) },
 	}
 }
 

@@ -16,6 +16,7 @@ func sessionHandOverScenarios() []scenario {
 		{name: "UDPHandOverUnanswered", run: udpHandOverUnanswered, needs: Handover | Refusals},
 		{name: "UDPHandOverOfLeavingEndpoint", run: udpHandOverOfLeavingEndpoint, needs: Handover},
 		{name: "UDPHandOverIdle", run: udpHandOverIdle, needs: Handover},
+		{name: "UDPHandOverOfMany", run: udpHandOverOfMany, needs: Handover},
 	}
 }
 
@@ -143,6 +144,38 @@ func udpHandOverIdle(t *trial) {
 		rec := s.on(taken).record()
 		if rec.Outcome != splice.OutcomeOK || rec.Duration < 2*silence || rec.Duration >= 3*silence {
 			t.Errorf("record %+v", rec)
+		}
+		s.givenBack()
+	})
+}
+
+// udpHandOverOfMany: sessions of several batches go on, or stay where they are, each with its own record.
+func udpHandOverOfMany(t *trial) {
+	eitherWay(t, func(t *trial, taken bool) {
+		const many = 1000
+		s := t.succeeds(splice.Options{}, service.UDP, named(t, "pod"))
+		var clients []*net.UDPConn
+		for range many {
+			c := dialUDP(t, s.front.at)
+			wantAnswer(t, c, "x", "pod x")
+			clients = append(clients, c)
+		}
+		began := time.Now()
+		s.takenSessions(taken, func() {})
+		t.Logf("%d sessions in %s, taken %t", many, time.Since(began).Round(time.Millisecond), taken)
+		for _, c := range clients {
+			wantAnswer(t, c, "y", "pod y")
+		}
+		ids := map[uint64]bool{}
+		s.on(taken).CutAll()
+		for range clients {
+			rec := s.on(taken).record()
+			if ids[rec.ID] = true; rec.BytesFromClient != 2 || rec.BytesToClient != 2*int64(len("pod x")) {
+				t.Errorf("record %+v", rec)
+			}
+		}
+		if len(ids) != many {
+			t.Errorf("records of %d sessions, want %d", len(ids), many)
 		}
 		s.givenBack()
 	})
