@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	held    int      // guarded by mu, as what follows: descriptors
-	daemons int      // that are served
-	orphans []*store // the oldest first
+	served  []*store // of daemons that live
+	orphans []*store // of those that have died, the oldest first
 }
 
 // Serve serves the daemons of this user that find the socket, until ctx ends. What it holds then is closed.
@@ -66,7 +67,7 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	}
 	log := k.Log.WithField("pid", h.PID)
 	s := newStore()
-	k.serves(1)
+	k.serve(s)
 	err := c.send(welcome, k.room())
 	for err == nil {
 		var message []byte
@@ -80,31 +81,33 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 		k.drop(s)
 	case errors.Is(err, errBye):
 		k.drop(s)
-		k.serves(-1)
 		log.Info("The daemon has ended in order: nothing is held for it any more")
 	case dead(err):
 		log.Warnf("The daemon has died: %d connections and %d listeners are held for the next one", len(s.conns),
 			len(s.sockets))
 		k.orphan(s)
-		k.serves(-1)
 	default:
 		log.WithError(err).Warn("The daemon says what is not understood: nothing is held for it any more")
 		k.drop(s)
-		k.serves(-1)
 	}
 }
 
-func (k *Keeper) serves(n int) {
+func (k *Keeper) serve(s *store) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.daemons += n
+	k.served = append(k.served, s)
+}
+
+// leave is called with mu held when the daemon of a store has ended.
+func (k *Keeper) leave(s *store) {
+	k.served = slices.DeleteFunc(k.served, func(o *store) bool { return o == s })
 }
 
 // alone tells whether no other daemon is served than the one that asks.
 func (k *Keeper) alone() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.daemons <= 1
+	return len(k.served) <= 1
 }
 
 // newsTime is more than it takes to learn that a daemon has died whose successor is there already.
@@ -131,15 +134,14 @@ func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
 			closeAll(files)
 			return err
 		}
-		k.count(len(files))
-		k.close(s.add(&kept, files))
+		k.close(k.add(s, &kept, files))
 		return nil
 	case drops:
 		var d Dropped
 		if err := decode(message, &d); err != nil {
 			return err
 		}
-		k.close(s.remove(&d))
+		k.close(k.remove(s, &d))
 		return nil
 	case claim:
 		return k.pass(c)
@@ -151,32 +153,61 @@ func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
 	}
 }
 
-func (k *Keeper) count(n int) {
+// add and remove change a store, and return the descriptors that are to be closed.
+func (k *Keeper) add(s *store, kept *Kept, files []int) (old []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held += n
+	k.held += len(files)
+	return s.add(kept, files)
+}
+
+func (k *Keeper) remove(s *store, d *Dropped) (old []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return s.remove(d)
 }
 
 func (k *Keeper) close(files []int) {
 	closeAll(files)
-	k.count(-len(files))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held -= len(files)
 }
 
 // orphan holds what a daemon has left, for some time.
 func (k *Keeper) orphan(s *store) {
 	k.mu.Lock()
+	k.leave(s)
 	k.orphans = append(k.orphans, s)
 	k.mu.Unlock()
 	time.AfterFunc(k.For, func() {
 		if k.adopt(s) {
-			k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, len(s.conns))
-			for _, c := range s.conns {
-				platform.Disconnect(c.files[0])
-				platform.Disconnect(c.files[1])
-			}
+			k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, k.reset(s))
 			k.drop(s)
 		}
 	})
+}
+
+// reset resets the connections of a store, and returns how many, but for those of a daemon that lives: it took them over
+// just before the other one died.
+func (k *Keeper) reset(s *store) (n int) {
+	live := map[uint64]bool{}
+	k.mu.Lock()
+	for _, o := range k.served {
+		for _, c := range o.conns {
+			live[platform.SocketID(c.files[0])] = true
+		}
+	}
+	k.mu.Unlock()
+	for _, c := range s.conns {
+		if live[platform.SocketID(c.files[0])] {
+			continue
+		}
+		platform.Disconnect(c.files[0])
+		platform.Disconnect(c.files[1])
+		n++
+	}
+	return n
 }
 
 // adopt takes a store from the orphans. False: it is not there any more.
@@ -202,8 +233,12 @@ func (k *Keeper) newest() *store {
 }
 
 func (k *Keeper) drop(s *store) {
-	k.close(s.files())
+	k.mu.Lock()
+	k.leave(s)
+	files := s.files()
 	*s = *newStore()
+	k.mu.Unlock()
+	k.close(files)
 }
 
 // pass passes the newest of what was left to a daemon. From then on it is that one's, whatever becomes of it: nobody

@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -163,7 +164,7 @@ func TestKeeperForgets(t *testing.T) {
 	eventually(t, "the keeper to drop all", func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.held != 0 || k.daemons != 0 {
+		if k.held != 0 || len(k.served) != 0 {
 			return os.ErrExist
 		}
 		return nil
@@ -182,6 +183,43 @@ func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := peer.Read(make([]byte, 1)); err == nil || !isReset(err) {
 		t.Errorf("the client sees %v", err)
+	}
+}
+
+// A daemon that was killed just when it had handed over has what is its successor's by then: that goes on.
+func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
+	k, path := keeperAt(t, 50*time.Millisecond, 1000)
+	old, next := daemonOf(t, path), daemonOf(t, path)
+	peer, files := pair(t)
+	alone, ofAlone := pair(t)
+	err := errors.Join(
+		old.KeepConns([]*splice.Kept{keptConnection(1, files), keptConnection(2, ofAlone)}),
+		next.KeepConns([]*splice.Kept{keptConnection(1, files)}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the keeper to have both", func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.held != 6 {
+			return fmt.Errorf("it has %d descriptors", k.held)
+		}
+		return nil
+	})
+	old.Close()
+	_ = alone.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := alone.Read(make([]byte, 1)); err == nil || !isReset(err) {
+		t.Errorf("the client of the dead one sees %v", err)
+	}
+	if _, err := unix.Write(files[0], []byte("x")); err != nil {
+		t.Errorf("the connection of the one that lives: %v", err)
+	}
+	if _, err := peer.Read(make([]byte, 1)); err != nil {
+		t.Errorf("its client sees %v", err)
+	}
+	if err := next.Bye(); err != nil {
+		t.Error(err)
 	}
 }
 
