@@ -67,7 +67,7 @@ type resource struct {
 
 func (c dataPathCollector) resources(s *splice.Stats) []resource {
 	ports := int64(c.from.ProxyPorts)
-	return []resource{
+	all := []resource{
 		{"descriptors", s.Descriptors, s.Limits.Descriptors},
 		{"udp_sessions", s.Sessions, s.Limits.Sessions},
 		{"pipe_pages", s.PipePages, s.Limits.PipePages},
@@ -76,6 +76,10 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(service.TCP)), ports},
 		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(service.UDP)), ports},
 	}
+	if s.Limits.Kept > 0 {
+		all = append(all, resource{"kept_connections", s.Kept, s.Limits.Kept})
+	}
+	return all
 }
 
 func roundsMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {

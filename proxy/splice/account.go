@@ -16,6 +16,7 @@ type Budget struct {
 	Sessions    int // UDP sessions, each of which takes a local port of the host
 	PipePages   int // slots of pipes: the kernel bounds them for all processes of a user; default DefaultPipePages
 	Buffers     int // of 64 KiB, with bytes that a peer does not take; default DefaultBuffers
+	Kept        int // connections that are kept for a successor: see Core.Keep
 }
 
 // The defaults: a quarter of fs.pipe-user-pages-soft as the kernel sets it, and 32 MiB.
@@ -63,6 +64,7 @@ type resource uint8
 const (
 	descriptors resource = iota
 	sessions
+	places // with who keeps connections
 	resources
 )
 
@@ -75,7 +77,7 @@ func NewAccount(b Budget) *Account {
 		b.Buffers = DefaultBuffers
 	}
 	a := &Account{budget: b, tenants: map[service.Name]*tenant{}}
-	a.most[descriptors], a.most[sessions] = int64(b.Descriptors), int64(b.Sessions)
+	a.most[descriptors], a.most[sessions], a.most[places] = int64(b.Descriptors), int64(b.Sessions), int64(b.Kept)
 	for i := range a.clients {
 		a.clients[i].held = map[clientKey]*holder{}
 	}

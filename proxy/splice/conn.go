@@ -307,13 +307,22 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 	c.rec.ClientBlocked, c.rec.EndpointBlocked = client, endpoint
 }
 
+// giveBack gives back what was taken for the connection.
+func (c *Conn) giveBack() {
+	core := c.front.core
+	core.registry.remove(c)
+	if c.kept.Load() {
+		core.account.give(places, c.holder, 1)
+	}
+	core.account.giveConnection(c.holder)
+	core.account.leaveHolder(c.holder)
+}
+
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
 	if c.holder != nil {
-		core.registry.remove(c)
-		core.account.giveConnection(c.holder)
-		core.account.leaveHolder(c.holder)
+		c.giveBack()
 	}
 	c.uncount()
 	c.report(now)

@@ -105,11 +105,8 @@ func (c *Conn) Saves() *SavedConn {
 // Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
 // Closed.
 func (c *Conn) Left() {
-	core := c.front.core
-	core.registry.remove(c)
 	c.lease.ended(nil, -1, 0, 0)
-	core.account.giveConnection(c.holder)
-	core.account.leaveHolder(c.holder)
+	c.giveBack()
 	c.uncount()
-	core.conns.Add(-1)
+	c.front.core.conns.Add(-1)
 }

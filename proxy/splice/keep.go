@@ -6,25 +6,24 @@ import (
 )
 
 // Keep has the engine note what the established TCP connections of at least that age do which nobody keeps yet, and
-// passes them to give, some at a time.
+// passes them to give, some at a time. If there are more than places for them, Services share these as they share
+// descriptors.
 //
 // Again: those that are kept too, since another keeper begins.
 func (c *Core) Keep(age time.Duration, again bool, give func([]*Kept)) {
 	var young []*Conn
-	for _, m := range c.open() {
-		if conn, ok := m.(*Conn); ok && (again || !conn.kept.Load()) && c.Now()-conn.began >= age {
+	before := c.Now() - age
+	for _, conn := range c.openConns() {
+		switch kept := conn.kept.Load(); {
+		case conn.began > before:
+		case kept && again, !kept && c.account.take(places, conn.holder, 1):
 			young = append(young, conn)
 		}
 	}
 	for some := range slices.Chunk(young, departing) {
 		answers := make(chan *Kept, len(some))
 		for _, conn := range some {
-			conn.owner.Keep(func(k *Kept) {
-				if k != nil {
-					conn.kept.Store(true)
-				}
-				answers <- k
-			})
+			conn.owner.Keep(func(k *Kept) { answers <- conn.keptAs(k) })
 		}
 		var all []*Kept
 		for range some {
@@ -36,4 +35,16 @@ func (c *Core) Keep(age time.Duration, again bool, give func([]*Kept)) {
 			give(all)
 		}
 	}
+}
+
+// keptAs notes that somebody keeps the connection, or gives its place back. It is called by the owner, or when there is
+// none any more.
+func (c *Conn) keptAs(k *Kept) *Kept {
+	switch {
+	case k != nil:
+		c.kept.Store(true)
+	case !c.kept.Load():
+		c.front.core.account.give(places, c.holder, 1)
+	}
+	return k
 }

@@ -38,7 +38,12 @@ func (idleOwner) TCPInfo(tell func(_, endpoint TCPInfo)) {
 // carrying returns a core with so many open connections.
 func carrying(t testing.TB, conns int) *Core {
 	t.Helper()
-	c, err := New(Options{}, func(*Core) (Engine, error) { return idleEngine{}, nil })
+	return carryingWithin(t, Budget{}, conns)
+}
+
+func carryingWithin(t testing.TB, b Budget, conns int) *Core {
+	t.Helper()
+	c, err := New(Options{Account: NewAccount(b)}, func(*Core) (Engine, error) { return idleEngine{}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

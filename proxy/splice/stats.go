@@ -8,6 +8,7 @@ type Stats struct {
 	Pipes        int64  // held
 	PipePages    int64  // of memory, that these may fill
 	Buffers      int64  // that hold bytes
+	Kept         int64  // connections that are kept for a successor
 	AcceptErrors uint64 // accepts that failed for a shortage, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
 	PortsCrowded uint64 // dials for which PortsError was due, since the start
@@ -21,6 +22,7 @@ type Limits struct {
 	Sessions    int64
 	PipePages   int64
 	Buffers     int64
+	Kept        int64
 	SourcePorts int64 // local ports: TCP connections to one endpoint; 0: the kernel chooses
 }
 
@@ -30,7 +32,7 @@ func (c *Core) Stats() Stats {
 	return Stats{
 		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
 		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
-		AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		Kept: a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
 		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),
 	}
 }
@@ -39,7 +41,8 @@ func (c *Core) limits() Limits {
 	b := &c.account.budget
 	return Limits{
 		Descriptors: int64(b.Descriptors), Sessions: int64(b.Sessions),
-		PipePages: int64(b.PipePages), Buffers: int64(b.Buffers), SourcePorts: c.opts.sourcePorts(),
+		PipePages: int64(b.PipePages), Buffers: int64(b.Buffers), Kept: int64(b.Kept),
+		SourcePorts: c.opts.sourcePorts(),
 	}
 }
 

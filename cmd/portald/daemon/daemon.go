@@ -141,7 +141,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	cfg = d.rules.cfg
 	d.keeping = d.findKeeper(cfg)
-	account := splice.NewAccount(budgetOf(cfg, limit, log))
+	account := splice.NewAccount(budgetOf(cfg, limit, d.keeping, log))
 	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.heritage,
 		d.keeping, log); err != nil {
 		return nil, err

@@ -56,6 +56,14 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 // keeperTime is how long a keeper may take to answer at the start.
 const keeperTime = 2 * time.Second
 
+// places is how many connections there is room for in the memory, 0 without a keeper.
+func (k *keeping) places() int {
+	if k == nil {
+		return 0
+	}
+	return epoll.MaxKept
+}
+
 // PipeOpened implements epoll.Keeper.
 func (k *keeping) PipeOpened(id uint32, r, w int) {
 	k.mu.Lock()

@@ -27,9 +27,10 @@ func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
 
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
-func budgetOf(cfg *config.Config, limit uint64, log logrus.FieldLogger) splice.Budget {
+func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) splice.Budget {
 	b := splice.Budget{
 		Descriptors: max(int(limit)-reserved-admin.MaxConnections, int(limit/2)), Sessions: cfg.UDPTotal,
+		Kept: k.places(),
 	}
 	if b.Sessions == 0 {
 		ports, err := platform.LocalPorts()

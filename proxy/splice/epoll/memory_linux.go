@@ -49,6 +49,9 @@ type entry struct {
 	_      uint32
 }
 
+// MaxKept is how many connections a Memory has places for.
+const MaxKept = maxSlots
+
 const (
 	maxSlots   = 1 << 15
 	maxBuffers = 1 << 10
