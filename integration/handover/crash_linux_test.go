@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -47,6 +48,46 @@ func TestCrash(t *testing.T) {
 	if r := second.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
 		t.Errorf("recorded as %s", r)
 	}
+}
+
+// Clients that come while no portald lives wait, also those of a Service that was made after the keeper had all others.
+func TestClientsWaitAfterACrash(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	_, socket := keeper(b)
+	cart, late := b.Cart(0), b.Simple("late", "10.96.0.77", 0)
+	first := b.Start(cart, "--keep-socket="+socket)
+	first.Apply(cart.String() + late.String())
+	time.Sleep(time.Second) // far more than the keeper is told later
+	first.Signal(syscall.SIGKILL)
+	<-first.Ended
+	answers := make(chan error)
+	clients := []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort("10.96.0.77", 80)}
+	for _, to := range clients {
+		go func() {
+			a, err := bed.AskWithin(20*time.Second, b.Client, "tcp", to)
+			if err == nil && a.Pod != bed.PodName(0) {
+				err = fmt.Errorf("%q answers", a.Pod)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", to, err)
+			}
+			answers <- err
+		}()
+	}
+	select {
+	case err := <-answers:
+		t.Errorf("a client did not wait: %v", err)
+		clients = clients[1:]
+	case <-time.After(500 * time.Millisecond):
+	}
+	second := first.Succeed()
+	for range clients {
+		if err := <-answers; err != nil {
+			t.Errorf("%v\n%s", err, second.Log.String())
+		}
+	}
+	second.WaitReady()
 }
 
 // kills is how often TestCrashes kills; PORTALD_KILLS sets it.

@@ -235,7 +235,18 @@ func TestKeeperIsFull(t *testing.T) {
 	if err := give(3); !errors.Is(err, ErrFull) {
 		t.Errorf("it takes a fifth and a sixth of five descriptors: %v", err)
 	}
-	if err := errors.Join(d.Drop(Dropped{Slots: []uint32{2, 3}}), give(4), d.Bye()); err != nil {
+	if err := errors.Join(d.Drop(Dropped{Slots: []uint32{2, 3}}), give(4)); err != nil {
+		t.Error(err)
+	}
+	cart := Socket{Kind: Front, Name: service.PortName{Name: "cart"}}
+	socket := func() error { return d.Keep(Kept{Sockets: []Socket{cart}}, files[0]) }
+	if err := errors.Join(socket(), d.Drop(Dropped{Sockets: []Socket{{Kind: Server}}})); err != nil {
+		t.Error(err)
+	}
+	if d.Files != 0 {
+		t.Errorf("there is room for %d, want none", d.Files)
+	}
+	if err := errors.Join(d.Drop(Dropped{Sockets: []Socket{cart}}), socket(), d.Bye()); err != nil {
 		t.Error(err)
 	}
 }

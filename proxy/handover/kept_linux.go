@@ -12,12 +12,13 @@ import (
 type Keeping struct {
 	Room         // what is left of it
 	c            *channel
-	pipes, slots map[uint32]bool // that it holds
+	sockets      map[Socket]bool // that it holds
+	pipes, slots map[uint32]bool
 }
 
 // FindKeeper finds the keeper at a socket. ErrNone: there is none.
 func FindKeeper(ctx context.Context, path string, own Identity) (*Keeping, error) {
-	k := &Keeping{pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
+	k := &Keeping{sockets: map[Socket]bool{}, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
 	c, err := greet(ctx, path, own, &k.Room)
 	if err != nil {
 		return nil, err
@@ -68,6 +69,10 @@ func (k *Keeping) Keep(kept Kept, files ...int) error {
 		k.Files += len(files)
 		return ErrFull
 	}
+	k.Files += forget(k.sockets, kept.Sockets) // those in whose place these come
+	for _, at := range kept.Sockets {
+		k.sockets[at] = true
+	}
 	for _, id := range kept.Pipes {
 		k.pipes[id] = true
 	}
@@ -94,19 +99,19 @@ func (k *Keeping) KeepConns(all []*splice.Kept) error {
 
 // Drop tells what the keeper need not hold any more.
 func (k *Keeping) Drop(d Dropped) error {
-	k.Files += len(d.Sockets) + forget(k.pipes, d.Pipes) + forget(k.slots, d.Slots)
+	k.Files += forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots)
 	return k.c.send(drops, d)
 }
 
-// forget deletes names, and returns how many descriptors were held by them: two each.
-func forget(held map[uint32]bool, names []uint32) (files int) {
+// forget deletes names, and returns how many of them were held.
+func forget[name comparable](held map[name]bool, names []name) (n int) {
 	for _, name := range names {
 		if held[name] {
-			files += 2
+			n++
 			delete(held, name)
 		}
 	}
-	return files
+	return n
 }
 
 // Wait returns when the keeper is gone, or the connection to it is closed here. Nothing is claimed afterwards.

@@ -24,7 +24,7 @@ type Core struct {
 	registry    registry
 	subscribers subscribers
 	asking      chan struct{} // holds one while AskTCPInfo runs
-	listening   sync.Map      // by service.Frontend: where fronts listen
+	listening   sync.Map      // by service.Frontend: the Front that listens there
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64

@@ -61,10 +61,11 @@ func (f *Front) Listen(at netip.AddrPort) error {
 		account.Close(1)
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
-	f.core.listening.Store(service.Frontend{Addr: at, Protocol: f.name.Protocol}, struct{}{})
+	f.core.listening.Store(service.Frontend{Addr: at, Protocol: f.name.Protocol}, f)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sockets[at] = s
+	f.core.opts.Listening(f.name, at)
 	return nil
 }
 
@@ -76,6 +77,7 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 		f.core.listening.Delete(service.Frontend{Addr: at, Protocol: f.name.Protocol})
 		s.Close()
 		delete(f.sockets, at)
+		f.core.opts.Listening(f.name, at)
 	}
 }
 
@@ -195,6 +197,17 @@ func (f *Front) cutSessions() {
 			}
 		}
 	}
+}
+
+// FileAt is the descriptor of the socket at an address, which stays the engine's. False: no front listens there, or the
+// engine passes on no sockets.
+func (c *Core) FileAt(at service.Frontend) (file int, is bool) {
+	f, listens := c.listening.Load(at)
+	if !listens {
+		return 0, false
+	}
+	file, is = f.(*Front).Files()[at.Addr]
+	return file, is
 }
 
 // Files are the descriptors of its sockets, which stay the engine's, by their addresses.

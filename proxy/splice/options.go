@@ -27,6 +27,9 @@ type Options struct {
 	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, for a service port, such as
 	// one of a predecessor. Default: there is none.
 	Listen func(name service.PortName, at netip.AddrPort) (Inherited, error)
+	// Listening is called when a socket of a service port was opened or closed at an address. It must not block. Default:
+	// nobody is told.
+	Listening func(name service.PortName, at netip.AddrPort)
 	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
 	// ErrTransparent. It must not block, and may be called often. Default: none.
 	Warn func(error)
@@ -81,6 +84,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Listen == nil {
 		o.Listen = func(service.PortName, netip.AddrPort) (_ Inherited, _ error) { return }
+	}
+	if o.Listening == nil {
+		o.Listening = func(service.PortName, netip.AddrPort) {}
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}

@@ -29,7 +29,7 @@ func newDataPath(
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
-		Start: platform.ClockStart(), Listen: heritage.listen,
+		Start: platform.ClockStart(), Listen: heritage.listen, Listening: k.socketChanged,
 		TCPInfo: true, WhoIs: whoIs, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,

@@ -4,8 +4,10 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/proxy/service"
 )
 
 // takeOver begins at once: sockets are not passed on here.
@@ -20,6 +22,8 @@ type keeping struct{}
 func (d *daemon) findKeeper(*config.Config) *keeping { return nil }
 
 func (k *keeping) places() int { return 0 }
+
+func (k *keeping) socketChanged(service.PortName, netip.AddrPort) {}
 
 func (d *daemon) keepAll(context.Context) error { return nil }
 

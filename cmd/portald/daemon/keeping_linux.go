@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -13,9 +14,9 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
-	"github.com/portald/portald/proxy/userspace"
 )
 
 // keeping gives a keeper what is open, so that the next portald can go on with it if this one dies: see portald keep.
@@ -26,10 +27,18 @@ type keeping struct {
 	due    chan struct{}     // holds one while there is something to tell
 	full   bool              // the keeper had no room
 
-	mu    sync.Mutex
-	pipes map[uint32][2]int // guarded by mu, as what follows: duplicates of those that the keeper does not have
-	gone  handover.Dropped  // what it need not hold any more
+	mu   sync.Mutex
+	news news // guarded by mu
 }
+
+// news are what the keeper does not know yet.
+type news struct {
+	sockets map[handover.Socket]bool // that were opened or closed
+	pipes   map[uint32][2]int        // duplicates of those that were opened
+	gone    handover.Dropped         // connections and pipes that it need not hold any more
+}
+
+func newNews() news { return news{sockets: map[handover.Socket]bool{}, pipes: map[uint32][2]int{}} }
 
 // findKeeper finds a keeper, nil if there is none.
 func (d *daemon) findKeeper(cfg *config.Config) *keeping {
@@ -50,7 +59,7 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 		d.log.WithError(err).Warn("No keeper holds what is open: a crash ends it")
 		return nil
 	}
-	return &keeping{memory: memory, found: found, due: make(chan struct{}, 1), pipes: map[uint32][2]int{}}
+	return &keeping{memory: memory, found: found, due: make(chan struct{}, 1), news: newNews()}
 }
 
 // keeperTime is how long a keeper may take to answer at the start.
@@ -67,7 +76,7 @@ func (k *keeping) places() int {
 // PipeOpened implements epoll.Keeper.
 func (k *keeping) PipeOpened(id uint32, r, w int) {
 	k.mu.Lock()
-	k.pipes[id] = [2]int{r, w}
+	k.news.pipes[id] = [2]int{r, w}
 	k.mu.Unlock()
 	k.tell()
 }
@@ -75,10 +84,10 @@ func (k *keeping) PipeOpened(id uint32, r, w int) {
 // PipeClosed implements epoll.Keeper.
 func (k *keeping) PipeClosed(id uint32) {
 	k.mu.Lock()
-	pair, unknown := k.pipes[id]
-	delete(k.pipes, id)
+	pair, unknown := k.news.pipes[id]
+	delete(k.news.pipes, id)
 	if !unknown {
-		k.gone.Pipes = append(k.gone.Pipes, id)
+		k.news.gone.Pipes = append(k.news.gone.Pipes, id)
 	}
 	k.mu.Unlock()
 	if unknown {
@@ -90,7 +99,18 @@ func (k *keeping) PipeClosed(id uint32) {
 // Ended implements epoll.Keeper.
 func (k *keeping) Ended(slot uint32) {
 	k.mu.Lock()
-	k.gone.Slots = append(k.gone.Slots, slot)
+	k.news.gone.Slots = append(k.news.gone.Slots, slot)
+	k.mu.Unlock()
+	k.tell()
+}
+
+// socketChanged implements splice.Options.Listening.
+func (k *keeping) socketChanged(name service.PortName, at netip.AddrPort) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	k.news.sockets[handover.Socket{Kind: handover.Front, Name: name, Address: at}] = true
 	k.mu.Unlock()
 	k.tell()
 }
@@ -102,9 +122,12 @@ func (k *keeping) tell() {
 	}
 }
 
-func closeBoth(pair [2]int) {
-	_ = unix.Close(pair[0]) // it is open
-	_ = unix.Close(pair[1])
+func closeBoth(pair [2]int) { closeFiles(pair[:]) }
+
+func closeFiles(files []int) {
+	for _, fd := range files {
+		_ = unix.Close(fd) // it is open
+	}
 }
 
 // keptAge is how old a connection is when it is given to the keeper: most end before. keepPeriod is how often younger
@@ -148,14 +171,13 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 	gone := make(chan error, 1)
 	go func() { gone <- keeper.Wait() }() // until the keeper is closed here
 	err := keeper.Keep(handover.Kept{Memory: true}, k.memory.File())
-	held := map[handover.Socket]bool{}
+	for _, s := range d.path.listeners.Sockets() {
+		k.socketChanged(s.Name, s.At)
+	}
 	scan := time.NewTicker(keepPeriod)
 	defer scan.Stop()
 	for again := true; err == nil; {
-		if err = k.flush(keeper); err != nil {
-			break
-		}
-		if err = d.keepSockets(keeper, held); err != nil {
+		if err = d.flush(k, keeper); err != nil {
 			break
 		}
 		d.path.core.Keep(keptAge, again, func(some []*splice.Kept) {
@@ -176,7 +198,7 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 				next = true
 			case <-k.due:
 				pause(ctx, tellPause)
-				err = k.flush(keeper)
+				err = d.flush(k, keeper)
 			}
 		}
 	}
@@ -196,20 +218,17 @@ func (d *daemon) unlessFull(k *keeping, err error) error {
 	return nil
 }
 
-// flush tells the keeper of pipes that were opened and of all that has ended.
-func (k *keeping) flush(keeper *handover.Keeping) error {
-	gone, pipes := k.news()
-	var err error
-	for len(gone.Slots)+len(gone.Pipes) > 0 && err == nil {
-		slots, ids := gone.Slots[:min(len(gone.Slots), namesAtOnce)], gone.Pipes[:min(len(gone.Pipes), namesAtOnce)]
-		err = keeper.Drop(handover.Dropped{Slots: slots, Pipes: ids})
-		k.memory.GiveSlots(slots)
-		gone.Slots, gone.Pipes = gone.Slots[len(slots):], gone.Pipes[len(ids):]
+// flush tells the keeper of all that has changed.
+func (d *daemon) flush(k *keeping, keeper *handover.Keeping) error {
+	n := k.take()
+	err := k.drop(keeper, n.gone)
+	if err == nil {
+		err = d.keepSockets(k, keeper, slices.Collect(maps.Keys(n.sockets)))
 	}
-	for some := range slices.Chunk(slices.Collect(maps.Keys(pipes)), pipesAtOnce) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(n.pipes)), pairsAtOnce) {
 		var files []int
 		for _, id := range some {
-			pair := pipes[id]
+			pair := n.pipes[id]
 			files = append(files, pair[:]...)
 		}
 		if err == nil {
@@ -217,77 +236,83 @@ func (k *keeping) flush(keeper *handover.Keeping) error {
 				err = nil // a connection with bytes in such a pipe is reset after a crash
 			}
 		}
-		for _, fd := range files {
-			_ = unix.Close(fd) // it is open
-		}
+		closeFiles(files)
 	}
 	return err
 }
 
-// news are what was opened and has ended since the last call.
-func (k *keeping) news() (gone handover.Dropped, pipes map[uint32][2]int) {
+// take returns the news since the last call.
+func (k *keeping) take() news {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	gone, pipes = k.gone, k.pipes
-	k.gone, k.pipes = handover.Dropped{}, map[uint32][2]int{}
-	return gone, pipes
+	n := k.news
+	k.news = newNews()
+	return n
+}
+
+// drop tells the keeper what it need not hold any more.
+func (k *keeping) drop(keeper *handover.Keeping, gone handover.Dropped) (err error) {
+	for len(gone.Slots)+len(gone.Pipes) > 0 && err == nil {
+		slots, ids := gone.Slots[:min(len(gone.Slots), namesAtOnce)], gone.Pipes[:min(len(gone.Pipes), namesAtOnce)]
+		err = keeper.Drop(handover.Dropped{Slots: slots, Pipes: ids})
+		k.memory.GiveSlots(slots)
+		gone.Slots, gone.Pipes = gone.Slots[len(slots):], gone.Pipes[len(ids):]
+	}
+	return err
 }
 
 // forget drops the news while there is no keeper.
 func (k *keeping) forget() {
-	gone, pipes := k.news()
-	k.memory.GiveSlots(gone.Slots)
-	for _, pair := range pipes {
+	n := k.take()
+	k.memory.GiveSlots(n.gone.Slots)
+	for _, pair := range n.pipes {
 		closeBoth(pair)
 	}
 }
 
-// How many pipes, and names of what has gone, one message has.
+// How many pairs of descriptors, or sockets, and names of what has gone, one message has.
 const (
-	pipesAtOnce = 64
+	pairsAtOnce = 64
 	namesAtOnce = 4096
 )
 
-// keepSockets gives the keeper the sockets that were opened, and takes back those that were closed.
-func (d *daemon) keepSockets(keeper *handover.Keeping, held map[handover.Socket]bool) error {
-	open := map[handover.Socket]bool{}
-	for _, s := range d.path.listeners.Sockets() {
-		at := handover.Socket{Kind: handover.Front, Name: s.Name, Address: s.At}
-		open[at] = true
-		if held[at] {
-			continue
+// keepSockets gives the keeper those of these sockets that are open, and takes back the others.
+func (d *daemon) keepSockets(k *keeping, keeper *handover.Keeping, changed []handover.Socket) error {
+	for some := range slices.Chunk(changed, pairsAtOnce) {
+		var open, closed []handover.Socket
+		var files []int
+		for _, at := range some {
+			if file, is := d.duplicateOf(at); is {
+				open, files = append(open, at), append(files, file)
+			} else {
+				closed = append(closed, at)
+			}
 		}
-		file, is := duplicateOf(s)
-		if !is {
-			delete(open, at) // it was closed just now
-			continue
+		err := keeper.Drop(handover.Dropped{Sockets: closed})
+		if err == nil && len(open) > 0 {
+			err = d.unlessFull(k, keeper.Keep(handover.Kept{Sockets: open}, files...))
 		}
-		err := d.unlessFull(d.keeping, keeper.Keep(handover.Kept{Sockets: []handover.Socket{at}}, file))
-		_ = unix.Close(file) // it is open
+		closeFiles(files)
 		if err != nil {
 			return err
-		}
-		held[at] = true
-	}
-	for at := range held {
-		if !open[at] {
-			delete(held, at)
-			if err := keeper.Drop(handover.Dropped{Sockets: []handover.Socket{at}}); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// duplicateOf duplicates a socket of a front, unless it was closed meanwhile and the number is another file's.
-func duplicateOf(s userspace.Socket) (file int, is bool) {
-	file, err := unix.FcntlInt(uintptr(s.File), unix.F_DUPFD_CLOEXEC, 0)
+// duplicateOf duplicates the socket at an address. False: there is none, or it is closed just now, and its number is
+// another file's.
+func (d *daemon) duplicateOf(s handover.Socket) (file int, is bool) {
+	open, is := d.path.core.FileAt(service.Frontend{Addr: s.Address, Protocol: s.Name.Protocol})
+	if !is {
+		return 0, false
+	}
+	file, err := unix.FcntlInt(uintptr(open), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return 0, false
 	}
-	if at, err := platform.BoundTo(file); err != nil || at != s.At {
-		_ = unix.Close(file) // it is open
+	if at, err := platform.BoundTo(file); err != nil || at != s.Address {
+		closeFiles([]int{file})
 		return 0, false
 	}
 	return file, true
