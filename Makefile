@@ -34,7 +34,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench handover fuzz restarts clean
+.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench handover crashes fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -115,6 +115,12 @@ handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one
 	@.ci/need $(RUN_NEEDS)
 	@.ci/may-make-namespaces
 	$(GO) test -count=1 -v -timeout 10m -run TestNobodyNotices ./integration/handover -full $(HANDOVER)
+
+crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times at random moments: no stream is corrupt
+	@.ci/need $(RUN_NEEDS)
+	@.ci/may-make-namespaces
+	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
+	$(GO) test -count=1 -v -timeout 15m -run TestCrashes ./integration/handover -kills 200
 
 fuzz:  ## each fuzz test for FUZZTIME (10s)
 	@grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file name; do \

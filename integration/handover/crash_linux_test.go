@@ -1,17 +1,17 @@
 package handover
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/load"
 )
 
 // keeper starts portald keep where the next daemon of the bed finds it.
@@ -90,17 +90,7 @@ func TestClientsWaitAfterACrash(t *testing.T) {
 	second.WaitReady()
 }
 
-// kills is how often TestCrashes kills; PORTALD_KILLS sets it.
-func kills(t *testing.T) int {
-	if text := os.Getenv("PORTALD_KILLS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return 3
-}
+var kills = flag.Int("kills", 3, "how often TestCrashes kills portald")
 
 // Killed at any moment, under load of every kind: no byte is missing or there twice, and hardly a connection ends.
 func TestCrashes(t *testing.T) {
@@ -115,7 +105,7 @@ func TestCrashes(t *testing.T) {
 	all.open(b, at, "asking", 40, all.asks)
 	all.open(b, at, "idle", 20, all.idle)
 	time.Sleep(2 * time.Second)
-	n := kills(t)
+	n := *kills
 	for range n {
 		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
 		d = kill(d)
@@ -126,13 +116,85 @@ func TestCrashes(t *testing.T) {
 	broken := all.stop()
 	for _, s := range broken {
 		t.Logf("%s: %v", s.kind, s.err)
-		if !strings.Contains(s.err.Error(), "reset") && !strings.Contains(s.err.Error(), "broken pipe") {
+		if !wasReset(s.err.Error()) {
 			t.Errorf("a stream of kind %s is corrupt: %v", s.kind, s.err)
 		}
 	}
 	if most := len(all.all) * n / 100; len(broken) > max(most, 1) {
 		t.Errorf("%d of %d connections broke by %d kills", len(broken), len(all.all), n)
 	}
+}
+
+// crashPause is the time from one crash under load to the next, in which all connections become two seconds old.
+const crashPause = 3 * time.Second
+
+// backTime is how long the next portald may take, from its start, until it serves.
+const backTime = time.Second
+
+// Killed under load, again and again: of the connections that were open for two seconds 99 in 100 go on, each with all its
+// bytes; the others are reset. New ones wait for the next portald, but for those that were under way.
+func TestKilledUnderLoad(t *testing.T) {
+	b := bed.New(t)
+	_, socket := keeper(b)
+	l := underLoad(b, "--keep-socket="+socket)
+	time.Sleep(crashPause)
+	var lines []string
+	for range l.restarts {
+		l.client.tell(crash)
+		l.daemon.Signal(syscall.SIGKILL)
+		<-l.daemon.Ended
+		began := time.Now()
+		l.daemon = l.daemon.Succeed()
+		l.daemon.WaitReady()
+		back := time.Since(began)
+		l.client.tell(rest)
+		lines = append(lines, fmt.Sprintf("back after %s, %s", back.Round(time.Millisecond),
+			lineWith(l.daemon.Log.String(), "of the portald that died go on")))
+		if back > backTime && *full {
+			t.Errorf("the next portald served after %s, want %s", back, backTime)
+		}
+		time.Sleep(crashPause)
+	}
+	r, ends := l.end()
+	t.Logf("crashes:\n%s", strings.Join(lines, ""))
+	show(t, l.size, r)
+	checkCount(t, l.size, r, ends)
+	broken := checkBroken(t, l.size, r, ends)
+	young := -int64(broken) // those are counted too
+	for _, s := range r.Totals {
+		if s.Refused+s.TimedOut > 0 {
+			t.Errorf("%s: %d new connections refused, %d timed out", s.Name, s.Refused, s.TimedOut)
+		}
+		young += s.Reset + s.Broken
+	}
+	t.Logf("%d new connections that were under way broke too", young)
+	if most := l.restarts * (1 + l.rate/4); young > int64(most) { // what comes in a quarter of a second
+		t.Errorf("%d new connections broke, want %d at most", young, most)
+	}
+}
+
+// checkBroken fails for a connection that is not whole and was not reset, and for more than one in a hundred a crash that
+// was.
+func checkBroken(t *testing.T, n size, r *load.StreamsResult, there map[uint32]load.StreamEnd) (broken int) {
+	t.Helper()
+	for _, e := range r.Streams {
+		o := there[e.ID]
+		if isWhole(e, o) {
+			continue
+		}
+		if broken++; !wasReset(e.Failed) || !wasReset(o.Failed) {
+			t.Error(describe(e, o))
+		}
+	}
+	t.Logf("%d of %d connections broke by %d crashes", broken, len(r.Streams), n.restarts)
+	if broken > max(1, len(r.Streams)*n.restarts/100) {
+		t.Errorf("%d of %d connections broke by %d crashes", broken, len(r.Streams), n.restarts)
+	}
+	return broken
+}
+
+func wasReset(failed string) bool {
+	return strings.Contains(failed, "reset") || strings.Contains(failed, "broken pipe")
 }
 
 func lineWith(log, what string) string {

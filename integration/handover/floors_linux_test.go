@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,15 +13,6 @@ import (
 	"github.com/portald/portald/proxy/adminapi"
 )
 
-// The size of TestNobodyNotices.
-var (
-	full     = flag.Bool("full", false, "TestNobodyNotices in full: 5,000 connections, 20 restarts, and bounds for pauses")
-	restarts = flag.Int("restarts", 0, "how often TestNobodyNotices has portald succeed itself; 0: 2, in full 20")
-	each     = flag.Int("each", 0, "connections of each kind that stay open; 0: 30, in full 1,000")
-	rate     = flag.Int("rate", 0, "new connections a second; 0: 100, in full 3,000")
-	every    = flag.Duration("every", 50*time.Millisecond, "from one request of a connection that asks to the next")
-)
-
 // What exchanges during hand-overs may take in full, where they take less without one: a machine whose CPUs are busy as
 // it is shows nothing of what a hand-over adds.
 const (
@@ -30,96 +20,34 @@ const (
 	pauseMax = 100 * time.Millisecond
 )
 
-type size struct {
-	restarts, each, rate, sessions int
-	quiet                          time.Duration
-}
-
-func sizes() size {
-	s := size{restarts: 2, each: 30, rate: 100, sessions: 20, quiet: time.Second}
-	if *full {
-		s = size{restarts: 20, each: 1000, rate: 3000, sessions: 100, quiet: 20 * time.Second}
-	}
-	for _, o := range []struct{ to, asked *int }{{&s.restarts, restarts}, {&s.each, each}, {&s.rate, rate}} {
-		if *o.asked > 0 {
-			*o.to = *o.asked
-		}
-	}
-	return s
-}
-
 // between is the time from one hand-over to the next.
 const between = time.Second
-
-// Spells of the client.
-const (
-	quiet   = "quiet"
-	restart = "restart"
-	rest    = "rest"
-)
 
 // One portald after the other serves a node under load: bulk, half-closed, idle, asking and slow connections, new ones,
 // and UDP. Each byte arrives once, none of them is refused or reset, and each has one record.
 func TestNobodyNotices(t *testing.T) {
-	b := bed.New(t)
-	n := sizes()
-	for _, s := range [][2]string{
-		{"netfilter/nf_conntrack_tcp_timeout_time_wait", "1"},                          // else the table fills up
-		{"ipv4/tcp_rmem", "4096 131072 131072"}, {"ipv4/tcp_wmem", "4096 16384 65536"}, // else slow readers take 10 GB
-	} {
-		b.Must(b.Node.Sysctl(s[0], s[1]))
-	}
-	var servers []*program
-	for _, pod := range []int{0, 1, 2} {
-		servers = append(servers, run(b, b.Net.Pod(pod), "answer", fmt.Sprintf("-at=[::]:%d", bed.PodPort)))
-	}
-	first := b.Start(b.Cart(0, 1, 2), "--log-level=info")
-	client := run(b, b.Client, "streams", "-to="+bed.HostPort(bed.IP4, 80)+","+bed.HostPort(bed.IP6, 80),
-		fmt.Sprint("-every=", *every), fmt.Sprint("-each=", n.each), fmt.Sprint("-rate=", n.rate),
-		fmt.Sprint("-sessions=", n.sessions))
-	client.says(nil)
-	client.tell(quiet)
-	time.Sleep(n.quiet)
-	open, err := first.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
-	b.Must(err)
-
-	last := first
+	l := underLoad(bed.New(t))
+	open, err := l.daemon.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+	l.Must(err)
 	var took []string
-	for range n.restarts {
-		client.tell(restart)
-		next := last.Succeed()
-		if code := last.Exit(); code != 0 {
+	for range l.restarts {
+		l.client.tell(restart)
+		next := l.daemon.Succeed()
+		if code := l.daemon.Exit(); code != 0 {
 			t.Errorf("a predecessor ended with code %d", code)
 		}
 		next.WaitReady()
-		client.tell(rest)
+		l.client.tell(rest)
 		time.Sleep(between)
 		took = append(took, tookOver.FindString(next.Log.String()))
-		last = next
+		l.daemon = next
 	}
-	for _, s := range servers {
-		s.tell("stop")
-	}
-	client.tell("stop")
-	var r load.StreamsResult
-	client.says(&r)
-	ends := map[uint32]load.StreamEnd{}
-	for _, s := range servers {
-		_ = s.in.Close()
-		var some []load.StreamEnd
-		s.says(&some)
-		for _, e := range some {
-			ends[e.ID] = e
-		}
-	}
-	if code := last.Stop(); code != 0 {
-		t.Errorf("the last portald ended with code %d", code)
-	}
+	r, ends := l.end()
 	t.Logf("hand-overs:\n%s", strings.Join(took, "\n"))
-	show(t, n, &r)
-	checkStreams(t, n, &r, ends)
-	checkSpells(t, n, &r)
-	checkRecords(t, &r, last.Records(), open)
+	show(t, l.size, r)
+	checkStreams(t, l.size, r, ends)
+	checkSpells(t, l.size, r)
+	checkRecords(t, r, l.daemon.Records(), open)
 }
 
 var tookOver = regexp.MustCompile(`msg="Took over from .*`)
@@ -154,23 +82,38 @@ func show(t *testing.T, n size, r *load.StreamsResult) {
 // checkStreams fails for a connection that has not carried all bytes, of each direction once, to its good end.
 func checkStreams(t *testing.T, n size, r *load.StreamsResult, there map[uint32]load.StreamEnd) {
 	t.Helper()
-	if len(r.Streams) != 5*n.each || len(there) != 5*n.each {
-		t.Errorf("%d connections at the client, %d at the servers, want %d", len(r.Streams), len(there), 5*n.each)
-	}
+	checkCount(t, n, r, there)
 	wrong := 0
 	for _, e := range r.Streams {
 		o := there[e.ID]
-		if e.Failed == "" && o.Failed == "" && e.In == o.Out && e.Out == o.In && e.In+e.Out > 0 {
+		if isWhole(e, o) {
 			continue
 		}
 		if wrong++; wrong <= 10 {
-			t.Errorf("%s connection of %s: at the client %d in, %d out %s; at the server %d in, %d out %s", e.Kind, e.Client,
-				e.In, e.Out, e.Failed, o.In, o.Out, o.Failed)
+			t.Error(describe(e, o))
 		}
 	}
 	if wrong > 0 {
 		t.Errorf("%d connections are not whole", wrong)
 	}
+}
+
+func checkCount(t *testing.T, n size, r *load.StreamsResult, there map[uint32]load.StreamEnd) {
+	t.Helper()
+	if len(r.Streams) != 5*n.each || len(there) != 5*n.each {
+		t.Errorf("%d connections at the client, %d at the servers, want %d", len(r.Streams), len(there), 5*n.each)
+	}
+}
+
+// isWhole tells of a connection, as both its ends saw it, whether all bytes arrived and both directions ended well.
+func isWhole(client, server load.StreamEnd) bool {
+	return client.Failed == "" && server.Failed == "" && client.In == server.Out && client.Out == server.In &&
+		client.In+client.Out > 0
+}
+
+func describe(client, server load.StreamEnd) string {
+	return fmt.Sprintf("%s connection of %s: at the client %d in, %d out %s; at the server %d in, %d out %s", client.Kind,
+		client.Client, client.In, client.Out, client.Failed, server.In, server.Out, server.Failed)
 }
 
 // checkSpells fails for new connections that failed, for more loss of UDP than without restarts, and in full for long
