@@ -44,6 +44,12 @@ func TestCrash(t *testing.T) {
 		t.Errorf("the open connection: %v\n%s", err, second.Log.String())
 	}
 	second.WaitReady()
+	if n := second.Metric(`portald_inherited_connections_total{fate="live",from="keeper"}`); n != 1 {
+		t.Errorf("%v connections are counted, want 1", n)
+	}
+	b.Eventually("the keeper to have all again", func() bool {
+		return second.Metric("portald_keeper_connected") == 1 && second.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
+	})
 	_ = c.CloseWrite()
 	if r := second.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
 		t.Errorf("recorded as %s", r)

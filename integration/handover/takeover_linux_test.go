@@ -29,6 +29,9 @@ func TestTakeOver(t *testing.T) {
 	if r := second.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
 		t.Errorf("recorded as %s", r)
 	}
+	if n := second.Metric(`portald_inherited_connections_total{fate="live",from="predecessor"}`); n != 1 {
+		t.Errorf("%v connections are counted, want 1", n)
+	}
 	if log := second.Log.String(); !strings.Contains(log, "The rules of the predecessor stand") {
 		t.Errorf("the second wrote rules:\n%s", log)
 	}

@@ -19,20 +19,21 @@ import (
 // where they apply, and those of connections. The metrics of client-go and of the process are in the registry that
 // every program with client-go has. Safe for concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry
-	families []string
-	began    time.Time
-	sync     syncMetrics
-	flows    flowMetrics
-	policies localPolicies
-	conns    connMetrics
-	kernel   kernelMetrics
-	accepts  *prometheus.CounterVec
-	refused  *prometheus.CounterVec
-	aside    prometheus.Gauge
-	unserved prometheus.Gauge
-	healthz  *prometheus.CounterVec
-	livez    *prometheus.CounterVec
+	registry  *prometheus.Registry
+	families  []string
+	began     time.Time
+	sync      syncMetrics
+	flows     flowMetrics
+	policies  localPolicies
+	conns     connMetrics
+	kernel    kernelMetrics
+	accepts   *prometheus.CounterVec
+	refused   *prometheus.CounterVec
+	aside     prometheus.Gauge
+	unserved  prometheus.Gauge
+	inherited *prometheus.CounterVec
+	healthz   *prometheus.CounterVec
+	livez     *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics for a proxy of these IP families ("IPv4", "IPv6": the values of the label ip_family). A
@@ -50,15 +51,16 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 			Help: "Service ports that cannot be served as they ask to be, and are set aside."}),
 		unserved: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_frontends_failed",
 			Help: "Frontends whose address or port the host does not give to portald."}),
-		healthz: counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
-		livez:   counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
+		inherited: inherited(),
+		healthz:   counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
+		livez:     counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
 	}
 	m.sync.init()
 	m.flows.init()
 	m.policies.init(families)
 	m.conns.init(limits)
 	m.kernel.init(limits)
-	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.healthz, m.livez, m.policies.gauges, &m.kernel)
+	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.inherited, m.healthz, m.livez, m.policies.gauges, &m.kernel)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
 	m.registry.MustRegister(m.flows.all()...)

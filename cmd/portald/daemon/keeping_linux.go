@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type keeping struct {
 	found  *handover.Keeping // at the start
 	due    chan struct{}     // holds one while there is something to tell
 	full   bool              // the keeper had no room
+	holds  atomic.Bool       // a keeper is there, and got all that was open
 
 	mu   sync.Mutex
 	news news // guarded by mu
@@ -59,7 +61,9 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 		d.log.WithError(err).Warn("No keeper holds what is open: a crash ends it")
 		return nil
 	}
-	return &keeping{memory: memory, found: found, due: make(chan struct{}, 1), news: newNews()}
+	k := &keeping{memory: memory, found: found, due: make(chan struct{}, 1), news: newNews()}
+	d.telemetry.metrics.WatchKeeper(k.holds.Load)
+	return k
 }
 
 // keeperTime is how long a keeper may take to answer at the start.
@@ -153,6 +157,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		k.holds.Store(false)
 		d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
 		keeper.Close()
 		for keeper = nil; keeper == nil; {
@@ -189,6 +194,7 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 			}
 		})
 		again = false
+		k.holds.Store(err == nil)
 		for next := false; !next && err == nil; {
 			select {
 			case <-ctx.Done():

@@ -102,6 +102,7 @@ func (d *daemon) restore(r *handover.Remains, taken map[uint64]bool) (counts res
 	if memory != nil {
 		memory.Close()
 	}
+	d.telemetry.metrics.Recovered(counts.live, counts.ended, counts.lost)
 	return counts
 }
 

@@ -184,6 +184,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 	default:
 		log.Infof("Took over from portald %s: %d connections, %d UDP sessions", p.Version, len(conns), sessions)
 	}
+	d.telemetry.metrics.TookOver(len(conns), int(left))
 	if left > 0 {
 		d.log.Warnf("%d connections stay with the predecessor until they end", left)
 	}
