@@ -223,6 +223,17 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	}
 }
 
+// One that listens and says nothing holds up a start no longer than the daemon waits.
+func TestKeeperIsSilent(t *testing.T) {
+	_, path := listen(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := FindKeeper(ctx, path, own); err == nil || errors.Is(err, ErrNone) || time.Since(began) > step/2 {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
 // A keeper that may open no more is given no more, until something is dropped.
 func TestKeeperIsFull(t *testing.T) {
 	_, path := keeperAt(t, time.Minute, 5)

@@ -46,8 +46,12 @@ func greet(ctx context.Context, path string, own Identity, answer any) (*channel
 	if err != nil {
 		return nil, err
 	}
+	within := c.step
+	if until, bounded := ctx.Deadline(); bounded {
+		within = max(time.Millisecond, min(within, time.Until(until)))
+	}
 	if err = c.send(hello, Hello{own, Protocol, State}); err == nil {
-		err = c.expect(welcome, answer, c.step)
+		err = c.expect(welcome, answer, within)
 	}
 	if err != nil {
 		c.close()
