@@ -21,7 +21,9 @@ func registryScenarios() []scenario {
 
 // snapshot: what is open is in the snapshot, with what was carried so far, until it has ended.
 func snapshot(t *trial) {
-	d := t.start(splice.Options{Policy: shortUDPIdle})
+	o := timeouts(10_000) // one dial, also on a busy machine
+	o.Policy.UDPIdle = shortUDPIdle.UDPIdle
+	d := t.start(o)
 	server, datagrams := echoServer(t), echoDatagrams(t, loopback)
 	tcp, udp := d.tcp(server), d.udp(datagrams)
 	c := dialTCP(t, tcp.at)
