@@ -33,6 +33,8 @@ type Daemon struct {
 	Socket string        // the admin socket, of Launch
 	line   []string
 
+	program int // its place in line
+
 	ExpectErrors bool // error lines in its log do not fail the test
 }
 
@@ -94,19 +96,21 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 		"--connection-log-format=json", "--admin-socket=" + socket}, args...)
 	line := append(wrapper, b.Line(args...)...)
 	d := b.Exec(line...)
-	d.Socket, d.line = socket, line
+	d.Socket, d.line, d.program = socket, line, len(wrapper)
 	return d
 }
 
 // CommandLine is that of Launch.
 func (d *Daemon) CommandLine() []string { return slices.Clone(d.line) }
 
-// Succeed launches the next portald, which takes over from this one, with the same command line and further arguments.
+// Succeed launches the next portald, which takes over from this one, with the same command line and further arguments. It
+// is the Bed's Program.
 func (d *Daemon) Succeed(args ...string) *Daemon {
 	d.Helper()
 	line := append(d.CommandLine(), args...)
+	line[d.program] = cmp.Or(d.Program, line[d.program])
 	next := d.Exec(line...)
-	next.Socket, next.line = d.Socket, line
+	next.Socket, next.line, next.program = d.Socket, line, d.program
 	return next
 }
 

@@ -17,8 +17,8 @@ import (
 
 var restartsAsked = flag.Int("restarts", 0, "how often TestAbsence restarts the daemon in each mode; 0: some 20 s long")
 
-// In kernel modes nobody notices that the daemon is away. It is stopped, killed and replaced by another version again
-// and again, and endpoints come and go and a Service changes its mode before that, meanwhile and in its midst. No
+// In kernel modes nobody notices that the daemon is away. It is stopped, killed, replaced and succeeded by another version
+// again and again, and endpoints come and go and a Service changes its mode before that, meanwhile and in its midst. No
 // connection that the kernel carries breaks, no new one fails, no byte and no datagram is lost.
 func TestAbsence(t *testing.T) {
 	for _, m := range bed.Modes() {
@@ -56,6 +56,7 @@ var ends = []struct {
 	{"killed", syscall.SIGKILL, -1, false},
 	{"stopped", syscall.SIGTERM, 0, false},
 	{"replaced", syscall.SIGTERM, 0, true},
+	{"succeeded", 0, 0, true}, // the next one takes over
 }
 
 // changes are what else happens: before the daemon ends, while it is away, and when it is back.
@@ -90,6 +91,7 @@ func absences() int {
 
 func absent(b *bed.Bed, m bed.Mode) {
 	a := &absence{Bed: b, mode: m, versions: versions(b), settled: true}
+	a.Program = a.versions[0]
 	b.ServePods(0, 1, lastPod)
 	a.cart = b.Cart(0, 1)
 	a.rolls = like(b.Cart(0, 1, lastPod), "rolls", rollsPort, rolls4, rolls6)
@@ -169,31 +171,52 @@ func (a *absence) load() {
 
 // round ends the daemon once and starts it again.
 func (a *absence) round(n int) {
-	end, change := ends[n%len(ends)], changes[n%len(changes)]
+	end, change := ends[(n+n/len(changes))%len(ends)], changes[n%len(changes)]
 	a.say("round %d: it is %s, %s", n, end.what, change.what)
 	a.more(n)
 	a.do(change.before)
 
-	if end.signal == syscall.SIGKILL && a.flips.Mode != "" { // rules lead to listeners that are gone
-		a.unserved.begin()
-	}
-	a.up = false
-	a.daemon.Signal(end.signal)
-	if code := a.daemon.Exit(); code != end.code {
-		a.Fatalf("%s: exit code %d\n%s", a.what(), code, a.daemon.Log)
-	}
-	a.goesOn("while it is away")
-	a.do(change.while)
-	a.more(n)
-
 	if end.replace {
 		a.versions[0], a.versions[1] = a.versions[1], a.versions[0]
+		a.Program = a.versions[0]
 	}
-	a.start()
+	if end.signal == 0 {
+		a.succeed(change.while)
+	} else {
+		a.away(n, end.signal, end.code, change.while)
+	}
 	a.unserved.end()
 	a.settle()
 	a.do(change.after)
 	a.goesOn("after the start")
+}
+
+// away ends the daemon and starts it again.
+func (a *absence) away(n int, signal syscall.Signal, code int, while func(*absence)) {
+	if signal == syscall.SIGKILL && a.flips.Mode != "" { // rules lead to listeners that are gone
+		a.unserved.begin()
+	}
+	a.up = false
+	a.daemon.Signal(signal)
+	if is := a.daemon.Exit(); is != code {
+		a.Fatalf("%s: exit code %d\n%s", a.what(), is, a.daemon.Log)
+	}
+	a.goesOn("while it is away")
+	a.do(while)
+	a.more(n)
+	a.start()
+}
+
+// succeed has the next daemon take over.
+func (a *absence) succeed(while func(*absence)) {
+	next := a.daemon.Succeed()
+	a.up = false
+	a.do(while)
+	if is := a.daemon.Exit(); is != 0 {
+		a.Fatalf("%s: exit code %d\n%s", a.what(), is, a.daemon.Log)
+	}
+	next.WaitReady()
+	a.daemon, a.up = next, true
 }
 
 func (a *absence) do(change func(*absence)) {
@@ -203,7 +226,6 @@ func (a *absence) do(change func(*absence)) {
 }
 
 func (a *absence) start() {
-	a.Program = a.versions[0]
 	a.daemon = a.Launch(nil, append([]string{"--manifests", filepath.Join(a.Dir, bed.Manifest)}, a.mode.Args...)...)
 	a.daemon.WaitReady()
 	a.up = true
