@@ -45,6 +45,7 @@ const (
 	restart = "restart"
 	crash   = "crash"
 	rest    = "rest"
+	ending  = "ending"
 )
 
 // loaded is a node whose Service has connections of all kinds.
@@ -82,6 +83,7 @@ func underLoad(b *bed.Bed, args ...string) *loaded {
 // end ends all connections and the last daemon, and returns what both ends saw.
 func (l *loaded) end() (r *load.StreamsResult, there map[uint32]load.StreamEnd) {
 	l.Helper()
+	l.client.tell(ending)
 	for _, s := range l.servers {
 		s.tell("stop")
 	}

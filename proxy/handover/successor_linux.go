@@ -223,6 +223,7 @@ const bytesAtOnce = maxMessage / 3
 // Give is a splice.Give of connections, and of the sessions of one UDP socket.
 func (s *Successor) Give(at netip.AddrPort) splice.Give {
 	return func(all []*splice.Departure) (taken int, err error) {
+		began := time.Now()
 		for taken < len(all) {
 			b := &Batch{At: at}
 			files, n := b.fill(all[taken:])
@@ -231,7 +232,18 @@ func (s *Successor) Give(at netip.AddrPort) splice.Give {
 			}
 			taken += n
 		}
+		if !at.IsValid() { // sessions stand still until the last one is passed on
+			s.rest(began)
+		}
 		return taken, nil
+	}
+}
+
+// rest leaves the CPUs to what is carried for as long as was taken of them: a hand-over as fast as can be has a busy
+// machine's exchanges wait twice as long.
+func (s *Successor) rest(began time.Time) {
+	if !s.later {
+		time.Sleep(time.Since(began))
 	}
 }
 
@@ -284,10 +296,12 @@ func (s *Successor) Records(all []*splice.Record) error {
 		for ; n < len(all) && size < bytesAtOnce; n++ {
 			size += recordSize + len(all[n].Attempts)*attemptSize
 		}
+		began := time.Now()
 		if err := s.pass(&Batch{Records: all[:n]}, nil); err != nil {
 			return err
 		}
 		all = all[n:]
+		s.rest(began)
 	}
 	return nil
 }
