@@ -22,8 +22,15 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	held    int      // guarded by mu, as what follows: descriptors
-	served  []*store // of daemons that live
+	served  []*guest // the oldest first
 	orphans []*store // of those that have died, the oldest first
+}
+
+// guest is a daemon that is served.
+type guest struct {
+	*store
+	c       *channel
+	granted int // descriptors that it may have held, by what it was told
 }
 
 // Serve serves the daemons of this user that find the socket, until ctx ends. What it holds then is closed.
@@ -67,8 +74,7 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	}
 	log := k.Log.WithField("pid", h.PID)
 	s := newStore()
-	k.serve(s)
-	err := c.send(welcome, k.room())
+	err := c.send(welcome, k.serve(&guest{store: s, c: c}))
 	for err == nil {
 		var message []byte
 		var files []int
@@ -92,15 +98,36 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	}
 }
 
-func (k *Keeper) serve(s *store) {
+// serve returns what a daemon is told that comes.
+func (k *Keeper) serve(g *guest) Room {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.served = append(k.served, s)
+	g.granted = max(0, k.Limit-k.held)
+	k.served = append(k.served, g)
+	return Room{Files: g.granted}
 }
 
 // leave is called with mu held when the daemon of a store has ended.
 func (k *Keeper) leave(s *store) {
-	k.served = slices.DeleteFunc(k.served, func(o *store) bool { return o == s })
+	k.served = slices.DeleteFunc(k.served, func(g *guest) bool { return g.store == s })
+}
+
+// grant tells the newest daemon of what it may have held by now beyond what it knows: what others had, or left, is
+// closed.
+func (k *Keeper) grant() {
+	k.mu.Lock()
+	var more int
+	var g *guest
+	if n := len(k.served); n > 0 {
+		g = k.served[n-1]
+		others := k.held - len(g.files())
+		more = k.Limit - others - g.granted
+		g.granted += max(0, more)
+	}
+	k.mu.Unlock()
+	if more > 0 {
+		_ = g.c.send(welcome, Room{Files: more}) // or it is dead
+	}
 }
 
 // alone tells whether no other daemon is served than the one that asks.
@@ -114,12 +141,6 @@ func (k *Keeper) alone() bool {
 const newsTime = time.Second
 
 var errBye = errors.New("bye")
-
-func (k *Keeper) room() Room {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return Room{Files: k.Limit - k.held}
-}
 
 // take does what a message says.
 func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
@@ -239,6 +260,7 @@ func (k *Keeper) drop(s *store) {
 	*s = *newStore()
 	k.mu.Unlock()
 	k.close(files)
+	k.grant()
 }
 
 // pass passes the newest of what was left to a daemon. From then on it is that one's, whatever becomes of it: nobody

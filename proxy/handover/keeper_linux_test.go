@@ -186,6 +186,19 @@ func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	}
 }
 
+// holds waits until the keeper has so many descriptors.
+func holds(t *testing.T, k *Keeper, files int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d descriptors", files), func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.held != files {
+			return fmt.Errorf("there are %d", k.held)
+		}
+		return nil
+	})
+}
+
 // A daemon that was killed just when it had handed over has what is its successor's by then: that goes on.
 func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	k, path := keeperAt(t, 50*time.Millisecond, 1000)
@@ -199,14 +212,7 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the keeper to have both", func() error {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.held != 6 {
-			return fmt.Errorf("it has %d descriptors", k.held)
-		}
-		return nil
-	})
+	holds(t, k, 6)
 	old.Close()
 	_ = alone.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := alone.Read(make([]byte, 1)); err == nil || !isReset(err) {
@@ -219,6 +225,66 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 		t.Errorf("its client sees %v", err)
 	}
 	if err := next.Bye(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What another daemon had held, or has left, is room for the next one as soon as it is closed.
+func TestKeeperHasRoomAgain(t *testing.T) {
+	k, path := keeperAt(t, time.Minute, 10)
+	_, files := pair(t)
+	give := func(k *Keeping, slot uint32) {
+		t.Helper()
+		if err := k.KeepConns([]*splice.Kept{keptConnection(slot, files)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room := func(k *Keeping, want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("room for %d", want), func() error {
+			if n := k.Room(); n != want {
+				return fmt.Errorf("it is for %d", n)
+			}
+			return nil
+		})
+	}
+	dead := daemonOf(t, path)
+	give(dead, 1)
+	give(dead, 2)
+	if err := dead.Keep(Kept{Sockets: []Socket{{Kind: Front}}}, files[0]); err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	eventually(t, "the death to be noticed", func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if len(k.orphans) == 0 {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	next := daemonOf(t, path)
+	room(next, 5)
+	r, err := next.Claim()
+	if err != nil || len(r.Conns) != 2 {
+		t.Fatalf("claimed %+v, %v", r, err)
+	}
+	closeAll(append(r.Files, append(r.Conns[0].Files[:], r.Conns[1].Files[:]...)...))
+	ended := make(chan error)
+	go func() { ended <- next.Wait() }()
+	room(next, 10)
+	give(next, 3)
+	holds(t, k, 2)
+	successor := daemonOf(t, path)
+	go successor.Wait()
+	room(successor, 8)
+	give(successor, 3)
+	if err := next.Bye(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	room(successor, 8)
+	if err := successor.Bye(); err != nil {
 		t.Error(err)
 	}
 }
@@ -254,8 +320,8 @@ func TestKeeperIsFull(t *testing.T) {
 	if err := errors.Join(socket(), d.Drop(Dropped{Sockets: []Socket{{Kind: Server}}})); err != nil {
 		t.Error(err)
 	}
-	if d.Files != 0 {
-		t.Errorf("there is room for %d, want none", d.Files)
+	if n := d.Room(); n != 0 {
+		t.Errorf("there is room for %d, want none", n)
 	}
 	if err := errors.Join(d.Drop(Dropped{Sockets: []Socket{cart}}), socket(), d.Bye()); err != nil {
 		t.Error(err)

@@ -13,15 +13,15 @@ import (
 //
 //	daemon                        keeper
 //	Hello            ──────▶
-//	                 ◀──────      Room
+//	                 ◀──────      Room, and again when there is more
 //	Claim            ──────▶      at most once, first
 //	                 ◀──────      Kept …, Done
 //	Kept, Dropped …  ──────▶
 //	Bye              ──────▶      all is dropped
 
-// Room is the keeper's answer to Hello.
+// Room is the keeper's answer to Hello, and comes again later.
 type Room struct {
-	Files int // that it may still open
+	Files int // descriptors that the daemon may give it, beyond those that it was told of before
 }
 
 // Kept is what a keeper holds. Its descriptors come in the order of the fields: one for the memory and each socket, two

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/portald/portald/proxy/splice"
 )
 
 // Keeping is a daemon's connection to a keeper. One goroutine uses it, and another one may be in Wait.
 type Keeping struct {
-	Room         // what is left of it
 	c            *channel
+	room         atomic.Int64    // descriptors that the keeper may still get
 	sockets      map[Socket]bool // that it holds
 	pipes, slots map[uint32]bool
 }
@@ -19,11 +20,13 @@ type Keeping struct {
 // FindKeeper finds the keeper at a socket. ErrNone: there is none.
 func FindKeeper(ctx context.Context, path string, own Identity) (*Keeping, error) {
 	k := &Keeping{sockets: map[Socket]bool{}, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
-	c, err := greet(ctx, path, own, &k.Room)
+	var r Room
+	c, err := greet(ctx, path, own, &r)
 	if err != nil {
 		return nil, err
 	}
 	k.c = c
+	k.room.Store(int64(r.Files))
 	return k, nil
 }
 
@@ -51,6 +54,10 @@ func (k *Keeping) Claim() (*Remains, error) {
 			if err != nil {
 				return nil, err
 			}
+		case welcome:
+			if err := k.more(message); err != nil {
+				return nil, err
+			}
 		case done:
 			if r.Memory < 0 && len(r.Files) == 0 {
 				return nil, nil
@@ -63,13 +70,24 @@ func (k *Keeping) Claim() (*Remains, error) {
 	}
 }
 
+// more takes notice of more room.
+func (k *Keeping) more(message []byte) error {
+	var r Room
+	err := decode(message, &r)
+	k.room.Add(int64(r.Files))
+	return err
+}
+
+// Room is how many descriptors the keeper may still get. It may become more at any time.
+func (k *Keeping) Room() int { return int(max(0, k.room.Load())) }
+
 // Keep gives the keeper duplicates of descriptors, which stay open here. ErrFull: it may not open so many.
 func (k *Keeping) Keep(kept Kept, files ...int) error {
-	if k.Files -= len(files); k.Files < 0 {
-		k.Files += len(files)
+	if k.room.Add(-int64(len(files))) < 0 {
+		k.room.Add(int64(len(files)))
 		return ErrFull
 	}
-	k.Files += forget(k.sockets, kept.Sockets) // those in whose place these come
+	k.room.Add(forget(k.sockets, kept.Sockets)) // those in whose place these come
 	for _, at := range kept.Sockets {
 		k.sockets[at] = true
 	}
@@ -99,12 +117,12 @@ func (k *Keeping) KeepConns(all []*splice.Kept) error {
 
 // Drop tells what the keeper need not hold any more.
 func (k *Keeping) Drop(d Dropped) error {
-	k.Files += forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots)
+	k.room.Add(forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots))
 	return k.c.send(drops, d)
 }
 
 // forget deletes names, and returns how many of them were held.
-func forget[name comparable](held map[name]bool, names []name) (n int) {
+func forget[name comparable](held map[name]bool, names []name) (n int64) {
 	for _, name := range names {
 		if held[name] {
 			n++
@@ -116,12 +134,18 @@ func forget[name comparable](held map[name]bool, names []name) (n int) {
 
 // Wait returns when the keeper is gone, or the connection to it is closed here. Nothing is claimed afterwards.
 func (k *Keeping) Wait() error {
-	message, files, err := k.c.receive(0)
-	if err != nil {
-		return fmt.Errorf("wait for the keeper's end: %w", err)
+	for {
+		message, files, err := k.c.receive(0)
+		if err == nil && kind(message[0]) == welcome {
+			err = k.more(message)
+		} else if err == nil {
+			err = fmt.Errorf("%w %s", ErrUnexpected, kind(message[0]))
+		}
+		closeAll(files)
+		if err != nil {
+			return fmt.Errorf("wait for the keeper's end: %w", err)
+		}
 	}
-	closeAll(files)
-	return fmt.Errorf("%w %s", ErrUnexpected, kind(message[0]))
 }
 
 // Bye tells that this daemon ends in order: nothing is to be held.

@@ -6,14 +6,20 @@ import (
 )
 
 // Keep has the engine note what the established TCP connections of at least that age do which nobody keeps yet, and
-// passes them to give, some at a time. If there are more than places for them, Services share these as they share
-// descriptors.
+// passes them to give, some at a time, and no more than most. If there are more than places for them, Services share
+// these as they share descriptors.
 //
 // Again: those that are kept too, since another keeper begins.
-func (c *Core) Keep(age time.Duration, again bool, give func([]*Kept)) {
+func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept)) {
 	var young []*Conn
 	before := c.Now() - age
+	if most <= 0 {
+		return
+	}
 	for _, conn := range c.openConns() {
+		if len(young) == most {
+			break
+		}
 		switch kept := conn.kept.Load(); {
 		case conn.began > before:
 		case kept && again, !kept && c.account.take(places, conn.holder, 1):

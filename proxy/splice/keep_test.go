@@ -32,7 +32,7 @@ func keepable(t testing.TB, conns, places int) (c *Core, o keptOwner) {
 }
 
 func keepAll(c *Core, again bool) (n int) {
-	c.Keep(0, again, func(some []*Kept) { n += len(some) })
+	c.Keep(0, again, many, func(some []*Kept) { n += len(some) })
 	return n
 }
 

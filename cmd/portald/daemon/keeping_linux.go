@@ -21,7 +21,7 @@ type keeping struct {
 	memory *epoll.Memory
 	found  *handover.Keeping // at the start
 	due    chan struct{}     // holds one while there is something to tell
-	full   bool              // the keeper had no room
+	full   int               // looks in a row that found no room at the keeper
 	holds  atomic.Bool       // a keeper is there, and got all that was open
 
 	mu   sync.Mutex
@@ -122,9 +122,9 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 		if err = d.flush(k, keeper); err != nil {
 			break
 		}
-		d.path.core.Keep(keptAge, again, func(some []*splice.Kept) {
+		d.path.core.Keep(keptAge, again, d.roomFor(k, keeper), func(some []*splice.Kept) {
 			if err == nil {
-				err = d.unlessFull(k, keeper.KeepConns(some))
+				err = keeper.KeepConns(some)
 			}
 			for _, c := range some {
 				closeBoth([2]int(c.Files))
@@ -148,15 +148,22 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 	return err
 }
 
-// unlessFull logs, once, that the keeper has no room: what it has it keeps.
-func (d *daemon) unlessFull(k *keeping, err error) error {
-	if !errors.Is(err, handover.ErrFull) {
-		return err
-	}
-	if !k.full {
-		k.full = true
+// roomFor is how many connections the keeper has room for. It logs, once, that there has been none for a while: a
+// predecessor may still have what is about to be this daemon's.
+func (d *daemon) roomFor(k *keeping, keeper *handover.Keeping) int {
+	n := (keeper.Room() - keepReserve) / 2
+	if n > 0 {
+		k.full = 0
+	} else if k.full++; k.full == fullScans {
 		d.log.Warn("The keeper may not open more descriptors, and a crash ends connections that it does not have: raise " +
 			"its limit (LimitNOFILE of systemd, that of the container runtime)")
 	}
-	return nil
+	return n
 }
+
+// keepReserve is how many descriptors are left for listeners and pipes, and fullScans how many looks at connections
+// find no room before that is logged.
+const (
+	keepReserve = 128
+	fullScans   = 20
+)

@@ -76,7 +76,7 @@ func (d *daemon) flush(k *keeping, keeper *handover.Keeping) error {
 	n := k.take()
 	err := k.drop(keeper, n.gone)
 	if err == nil {
-		err = d.keepSockets(k, keeper, slices.Collect(maps.Keys(n.sockets)))
+		err = d.keepSockets(keeper, slices.Collect(maps.Keys(n.sockets)))
 	}
 	for some := range slices.Chunk(slices.Collect(maps.Keys(n.pipes)), pairsAtOnce) {
 		var files []int
@@ -85,11 +85,18 @@ func (d *daemon) flush(k *keeping, keeper *handover.Keeping) error {
 			files = append(files, pair[:]...)
 		}
 		if err == nil {
-			if err = keeper.Keep(handover.Kept{Pipes: some}, files...); errors.Is(err, handover.ErrFull) {
-				err = nil // a connection with bytes in such a pipe is reset after a crash
-			}
+			err = unlessFull(keeper.Keep(handover.Kept{Pipes: some}, files...))
 		}
 		closeFiles(files)
+	}
+	return err
+}
+
+// unlessFull is nil for a keeper without room: after a crash clients of such a listener are refused, and a connection with
+// bytes in such a pipe is reset.
+func unlessFull(err error) error {
+	if errors.Is(err, handover.ErrFull) {
+		return nil
 	}
 	return err
 }
@@ -130,7 +137,7 @@ const (
 )
 
 // keepSockets gives the keeper those of these sockets that are open, and takes back the others.
-func (d *daemon) keepSockets(k *keeping, keeper *handover.Keeping, changed []handover.Socket) error {
+func (d *daemon) keepSockets(keeper *handover.Keeping, changed []handover.Socket) error {
 	for some := range slices.Chunk(changed, pairsAtOnce) {
 		var open, closed []handover.Socket
 		var files []int
@@ -143,7 +150,7 @@ func (d *daemon) keepSockets(k *keeping, keeper *handover.Keeping, changed []han
 		}
 		err := keeper.Drop(handover.Dropped{Sockets: closed})
 		if err == nil && len(open) > 0 {
-			err = d.unlessFull(k, keeper.Keep(handover.Kept{Sockets: open}, files...))
+			err = unlessFull(keeper.Keep(handover.Kept{Sockets: open}, files...))
 		}
 		closeFiles(files)
 		if err != nil {
