@@ -29,6 +29,7 @@ func TestSuccessorEnds(t *testing.T) {
 				next.Signal(signal)
 				<-next.Ended
 				if strings.Contains(next.Log.String(), "Took over from") { // too late: there is none left
+					d.Exit() // it still waits for the one that was killed, and would refuse the next
 					d = d.Succeed()
 					d.WaitReady()
 					c, r, _ = b.Open(bed.HostPort(bed.IP4, 80))
