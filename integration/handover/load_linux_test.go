@@ -7,6 +7,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/load"
+	"github.com/portald/portald/proxy/adminapi"
 )
 
 // The size of the tests under load.
@@ -80,10 +81,30 @@ func underLoad(b *bed.Bed, args ...string) *loaded {
 	return l
 }
 
+// lateTime is after how long showLate shows what should have ended.
+const lateTime = 15 * time.Second
+
+// showLate logs what portald and the kernel know of connections that are open although both ends have ended them.
+func (l *loaded) showLate() {
+	all, err := l.daemon.Admin().Connections(l.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+	if err != nil {
+		l.Logf("late connections: %v", err)
+		return
+	}
+	for _, c := range all[:min(len(all), 5)] {
+		of := fmt.Sprintf(":%d", c.Client.Port())
+		sockets, _ := l.Try(l.Node, "ss", "-tinmoe", "( dport = "+of+" )")
+		endpoint, _ := l.Try(l.Node, "ss", "-tinmoe", fmt.Sprintf("( sport = :%d )", c.Proxy.Port()))
+		l.Logf("late: %+v\nto the client: %s\nto the endpoint: %s", c, sockets, endpoint)
+	}
+}
+
 // end ends all connections and the last daemon, and returns what both ends saw.
 func (l *loaded) end() (r *load.StreamsResult, there map[uint32]load.StreamEnd) {
 	l.Helper()
 	l.client.tell(ending)
+	late := time.AfterFunc(lateTime, l.showLate)
+	defer late.Stop()
 	for _, s := range l.servers {
 		s.tell("stop")
 	}

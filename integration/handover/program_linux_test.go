@@ -76,7 +76,7 @@ func (p *program) says(to any) {
 		if to != nil {
 			p.b.Must(json.Unmarshal(line, to))
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(4 * time.Minute):
 		p.b.Fatalf("%s says nothing", p.name)
 	}
 }

@@ -233,8 +233,9 @@ func localAddr(fd int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// endTime is how long connections may take to end.
-const endTime = 30 * time.Second
+// endTime is how long connections may take to end: a full receive buffer has the kernel drop segments, and send them
+// again after up to two minutes.
+const endTime = 150 * time.Second
 
 func (r *client) run(ctx context.Context, said <-chan string) error {
 	var until time.Time
