@@ -103,8 +103,8 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 // CommandLine is that of Launch.
 func (d *Daemon) CommandLine() []string { return slices.Clone(d.line) }
 
-// Succeed launches the next portald, which takes over from this one, with the same command line and further arguments. It
-// is the Bed's Program.
+// Succeed launches the next portald, which takes over from this one, with the same command line and further arguments.
+// It is the Bed's Program.
 func (d *Daemon) Succeed(args ...string) *Daemon {
 	d.Helper()
 	line := append(d.CommandLine(), args...)

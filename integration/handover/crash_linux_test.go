@@ -137,8 +137,8 @@ const crashPause = 3 * time.Second
 // backTime is how long the next portald may take, from its start, until it serves.
 const backTime = time.Second
 
-// Killed under load, again and again: of the connections that were open for two seconds 99 in 100 go on, each with all its
-// bytes; the others are reset. New ones wait for the next portald, but for those that were under way.
+// Killed under load, again and again: of the connections that were open for two seconds 99 in 100 go on, each with all
+// its bytes; the others are reset. New ones wait for the next portald, but for those that were under way.
 func TestKilledUnderLoad(t *testing.T) {
 	b := bed.New(t)
 	_, socket := keeper(b)
@@ -179,8 +179,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// checkBroken fails for a connection that is not whole and was not reset, and for more than one in a hundred a crash that
-// was.
+// checkBroken fails for a connection that is not whole and was not reset, and for more than one in a hundred a crash
+// that was.
 func checkBroken(t *testing.T, n size, r *load.StreamsResult, there map[uint32]load.StreamEnd) (broken int) {
 	t.Helper()
 	for _, e := range r.Streams {

@@ -12,7 +12,8 @@ import (
 
 // The size of the tests under load.
 var (
-	full     = flag.Bool("full", false, "the tests under load in full: 5,000 connections, 3,000 new ones a second, and bounds for pauses")
+	full = flag.Bool("full", false, "the tests under load in full: 5,000 connections, 3,000 new ones a second, "+
+		"and bounds for pauses")
 	restarts = flag.Int("restarts", 0, "how often portald is restarted, or killed; 0: 2, in full 20")
 	each     = flag.Int("each", 0, "connections of each kind that stay open; 0: 30, in full 1,000")
 	rate     = flag.Int("rate", 0, "new connections a second; 0: 100, in full 3,000")

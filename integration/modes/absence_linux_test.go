@@ -17,9 +17,9 @@ import (
 
 var restartsAsked = flag.Int("restarts", 0, "how often TestAbsence restarts the daemon in each mode; 0: some 20 s long")
 
-// In kernel modes nobody notices that the daemon is away. It is stopped, killed, replaced and succeeded by another version
-// again and again, and endpoints come and go and a Service changes its mode before that, meanwhile and in its midst. No
-// connection that the kernel carries breaks, no new one fails, no byte and no datagram is lost.
+// In kernel modes nobody notices that the daemon is away. It is stopped, killed, replaced and succeeded by another
+// version again and again, and endpoints come and go and a Service changes its mode before that, meanwhile and in its
+// midst. No connection that the kernel carries breaks, no new one fails, no byte and no datagram is lost.
 func TestAbsence(t *testing.T) {
 	for _, m := range bed.Modes() {
 		if m.Kernel {

@@ -12,8 +12,8 @@ const (
 
 func inherited() *prometheus.CounterVec {
 	return counters("portald_inherited_connections_total",
-		"TCP connections of the portald before this one, by what became of them: those of one that hands over, or of one that "+
-			"died (from: predecessor, keeper).", "fate", "from")
+		"TCP connections of the portald before this one, by what became of them: those of one that hands over, or of one "+
+			"that died (from: predecessor, keeper).", "fate", "from")
 }
 
 // TookOver counts the connections that a predecessor has passed on, and those that stay with it.

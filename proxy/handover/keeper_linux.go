@@ -209,8 +209,8 @@ func (k *Keeper) orphan(s *store) {
 	})
 }
 
-// reset resets the connections of a store, and returns how many, but for those of a daemon that lives: it took them over
-// just before the other one died.
+// reset resets the connections of a store, and returns how many, but for those of a daemon that lives: it took them
+// over just before the other one died.
 func (k *Keeper) reset(s *store) (n int) {
 	live := map[uint64]bool{}
 	k.mu.Lock()

@@ -92,8 +92,8 @@ func (d *daemon) flush(k *keeping, keeper *handover.Keeping) error {
 	return err
 }
 
-// unlessFull is nil for a keeper without room: after a crash clients of such a listener are refused, and a connection with
-// bytes in such a pipe is reset.
+// unlessFull is nil for a keeper without room: after a crash clients of such a listener are refused, and a connection
+// with bytes in such a pipe is reset.
 func unlessFull(err error) error {
 	if errors.Is(err, handover.ErrFull) {
 		return nil
