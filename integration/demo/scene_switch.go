@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -78,9 +79,27 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 		return 0, 0, err
 	}
 	for _, r := range during {
-		if r >= silentFrom { // others were written late
+		if r < silentFrom { // it was written late
+			continue
+		}
+		again, err := s.usedAgain(ctx, r)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !again {
 			return 0, 0, fmt.Errorf("%d records, one of a connection in kernel mode: %s", len(during), r)
 		}
 	}
 	return len(before) + len(during), silent, to("userspace", "portald.io/mode: userspace", phase)
+}
+
+// usedAgain tells whether the client of a record had used the same port before: if that connection was reset, the
+// kernel still leads the port to portald for ten seconds.
+func (s *show) usedAgain(ctx context.Context, record string) (bool, error) {
+	fields := strings.Fields(record)
+	if len(fields) < 5 {
+		return false, fmt.Errorf("the record %q has no client", record)
+	}
+	all, err := s.run(ctx, s.net.Node, s.daemon.program, "tail", "--last", "8000")
+	return strings.Count(all, " "+fields[4]+" ") > 1, err
 }
