@@ -15,6 +15,8 @@ type Policy struct {
 	UDPIdle         time.Duration   // silence of a UDP session; Never
 	MaxConnections  int             // live connections or UDP sessions in one address family; negative: no limit
 	ClientAddress   ClientAddress
+	Algorithm       Algorithm     // in both modes
+	SlowStart       time.Duration // during which a new endpoint gets fewer new connections; Never
 	Logging         Logging
 	KernelRecords   Records // in kernel mode
 }
@@ -35,7 +37,8 @@ func DefaultPolicy() Policy {
 func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
 		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
-		p.ClientAddress == o.ClientAddress && p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
+		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
+		p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -52,6 +55,8 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.UDPIdle, defaults.UDPIdle)
 	fill(&p.MaxConnections, defaults.MaxConnections)
 	fill(&p.ClientAddress, defaults.ClientAddress)
+	fill(&p.Algorithm, defaults.Algorithm)
+	fill(&p.SlowStart, defaults.SlowStart)
 	fill(&p.Logging.Records, defaults.Logging.Records)
 	fill(&p.Logging.Sample, defaults.Logging.Sample)
 	fill(&p.KernelRecords, defaults.KernelRecords)

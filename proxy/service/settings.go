@@ -1,6 +1,9 @@
 package service
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // maxRetries is a bound on mistakes.
 const maxRetries = 15
@@ -13,6 +16,10 @@ const AllSettings = "all"
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
+	return slices.Concat(carrySettings(), balanceSettings())
+}
+
+func carrySettings() []Setting {
 	return []Setting{
 		{
 			Name: "mode",
@@ -20,8 +27,8 @@ func Settings() []Setting {
 				Words: []string{ModeUserspace.String(), ModeKernel.String()},
 				Set:   func(p *Port, word string) { p.Mode, _ = ParseMode(word) },
 			},
-			About: "who serves the Service, the daemon or the kernel; of the annotations below those of records apply " +
-				"in both modes, `kernel-records` in kernel mode, and the others in userspace mode",
+			About: "who serves the Service, the daemon or the kernel; of the annotations below those of records and " +
+				"`algorithm` apply in both modes, `kernel-records` in kernel mode, and the others in userspace mode",
 		},
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",

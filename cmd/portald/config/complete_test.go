@@ -83,6 +83,7 @@ func defaultConfig() *Config {
 				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
 				KernelRecords: service.RecordsOff,
+				Algorithm:     service.RoundRobin, SlowStart: service.Never,
 			},
 		},
 	}
@@ -118,6 +119,7 @@ func TestComplete(t *testing.T) {
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
 				"--log-level=warn --max-connections=9 --connection-log-records=failures " +
 				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
+				"--algorithm=source-hash --slow-start=20s " +
 				"--service-proxy-name=portald --refused-annotations=mode,kernel-records",
 			want: func(c *Config) {
 				c.Manifests = []string{"/a,b", "-"}
@@ -131,6 +133,7 @@ func TestComplete(t *testing.T) {
 					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
 					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
 					KernelRecords: service.RecordsFailures,
+					Algorithm:     service.SourceHash, SlowStart: 20 * time.Second,
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}

@@ -91,9 +91,9 @@ func testEvents(t *testing.T) {
 		"Warning Node default/n1 uid=n1 version= field=: ReadOnlyConntrack WriteConntrack" + by + "100% sure",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting " +
 			"UseDefault" + by +
-			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is unknown and has no effect; known are client-address, ` +
-			"connect-timeouts, connection-log, connection-log-sample, half-close-timeout, idle-timeout, kernel-records, " +
-			"max-connections, mode, retries, udp-timeout",
+			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is unknown and has no effect; known are ` +
+			"algorithm, client-address, connect-timeouts, connection-log, connection-log-sample, half-close-timeout, " +
+			"idle-timeout, kernel-records, max-connections, mode, retries, slow-start, udp-timeout",
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting " +
 			"UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/retries]: "often": must be a number from 0 to 15; the daemon's setting is used`,
