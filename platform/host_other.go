@@ -66,3 +66,6 @@ func ReservedPorts() ([]PortSpan, error) { return nil, nil }
 func MayMark(uint32) error {
 	return fmt.Errorf("mark packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
+
+// Mark says so too.
+func Mark(_ uintptr, mark uint32) error { return MayMark(mark) }

@@ -14,7 +14,12 @@ func MayMark(mark uint32) error {
 		return fmt.Errorf("open a socket: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(mark)); err != nil {
+	return Mark(uintptr(fd), mark)
+}
+
+// Mark marks what a socket sends.
+func Mark(fd uintptr, mark uint32) error {
+	if err := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(mark)); err != nil {
 		return fmt.Errorf("set SO_MARK: %w", err)
 	}
 	return nil

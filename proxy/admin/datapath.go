@@ -11,7 +11,9 @@ import (
 type DataPath struct {
 	Stats           func() splice.Stats
 	BusiestEndpoint func() int // TCP connections of the endpoint with the most
-	ProxyPorts      int        // how many there are for each protocol
+	Ejected         func() int // endpoints
+	BudgetExhausted func() uint64
+	ProxyPorts      int // how many there are for each protocol
 	ProxyPortsInUse func(service.Protocol) int
 }
 
@@ -27,6 +29,10 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 			"Datagrams that the kernel would not take, for want of room or of a route."),
 		crowded: desc("portald_crowded_dials_total", "Dials that found most of portald's local ports towards an endpoint "+
 			"in use, and had the kernel search for one."),
+		ejected: desc("portald_endpoints_ejected",
+			"Endpoints that get no new connections for a while, since they failed several in a row."),
+		exhausted: desc("portald_retry_budget_exhausted_total",
+			"Further dials that were not made, or not at once, since the retry budget of the service port had nothing left."),
 		used: desc("portald_resource_used", "How much of a resource is in use.", "resource"),
 		limit: desc("portald_resource_limit",
 			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
@@ -36,12 +42,12 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 }
 
 type dataPathCollector struct {
-	from                                  DataPath
-	dropped, crowded, used, limit, rounds *prometheus.Desc
+	from                                                      DataPath
+	dropped, crowded, ejected, exhausted, used, limit, rounds *prometheus.Desc
 }
 
 func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.used, c.limit, c.rounds} {
+	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.used, c.limit, c.rounds} {
 		to <- d
 	}
 }
@@ -50,6 +56,8 @@ func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
 	s := c.from.Stats()
 	to <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(s.UDPDropped))
 	to <- prometheus.MustNewConstMetric(c.crowded, prometheus.CounterValue, float64(s.PortsCrowded))
+	to <- prometheus.MustNewConstMetric(c.ejected, prometheus.GaugeValue, float64(c.from.Ejected()))
+	to <- prometheus.MustNewConstMetric(c.exhausted, prometheus.CounterValue, float64(c.from.BudgetExhausted()))
 	for _, r := range c.resources(&s) {
 		to <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(r.used), r.name)
 		if r.limit > 0 {

@@ -16,7 +16,8 @@ func busy() DataPath {
 	}
 	s.Rounds.Counts[0], s.Rounds.Counts[5], s.Rounds.Counts[16], s.Rounds.Sum = 7, 2, 1, 2*time.Second
 	return DataPath{
-		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 }, ProxyPorts: 19000,
+		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 },
+		Ejected: func() int { return 4 }, BudgetExhausted: func() uint64 { return 9 }, ProxyPorts: 19000,
 		ProxyPortsInUse: func(p service.Protocol) int { return int(p) },
 	}
 }

@@ -23,12 +23,13 @@ type endpointCounts struct {
 	fromClient, fromEndpoint   uint64 // bytes
 	dialled, dialFailed        uint64
 	dialTime                   time.Duration // of those that worked
+	ejections                  uint64
 	answered                   uint64        // connections with a byte of the endpoint
 	firstByteTime              time.Duration // of those, from the connect
 }
 
 // endpointDescs are how Prometheus has them.
-type endpointDescs struct{ connections, bytes, dials, dialTime, firstByte *prometheus.Desc }
+type endpointDescs struct{ connections, bytes, dials, ejections, dialTime, firstByte *prometheus.Desc }
 
 func newEndpointDescs() endpointDescs {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
@@ -41,6 +42,8 @@ func newEndpointDescs() endpointDescs {
 			"Bytes carried by finished connections and UDP sessions of the endpoint.", "direction"),
 		dials: desc("portald_endpoint_dial_attempts_total",
 			"Attempts to reach the endpoint, by finished connections and UDP sessions.", "result"),
+		ejections: desc("portald_endpoint_ejections_total",
+			"How often the endpoint was left out for a while, since it failed several connections in a row."),
 		dialTime: desc("portald_endpoint_dial_seconds",
 			"Time that the dials of the endpoint took that worked."),
 		firstByte: desc("portald_endpoint_first_byte_seconds",
@@ -49,14 +52,15 @@ func newEndpointDescs() endpointDescs {
 }
 
 func (e endpointDescs) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connections, e.bytes, e.dials, e.dialTime, e.firstByte} {
+	for _, d := range []*prometheus.Desc{e.connections, e.bytes, e.dials, e.ejections, e.dialTime, e.firstByte} {
 		to <- d
 	}
 }
 
 func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labels ...string) {
-	counter := func(desc *prometheus.Desc, n uint64, value string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), append(slices.Clip(labels), value)...)
+	counter := func(desc *prometheus.Desc, n uint64, value ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n),
+			append(slices.Clip(labels), value...)...)
 	}
 	counter(e.connections, n.ok, string(splice.OutcomeOK))
 	counter(e.connections, n.reset, string(splice.OutcomeEndpointReset))
@@ -66,6 +70,7 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 	counter(e.bytes, n.fromEndpoint, "from_endpoint")
 	counter(e.dials, n.dialled, "ok")
 	counter(e.dials, n.dialFailed, "failed")
+	counter(e.ejections, n.ejections)
 	to <- prometheus.MustNewConstSummary(e.dialTime, n.dialled, n.dialTime.Seconds(), nil, labels...)
 	to <- prometheus.MustNewConstSummary(e.firstByte, n.answered, n.firstByteTime.Seconds(), nil, labels...)
 }
@@ -74,6 +79,9 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 func (p *portCounts) observeEndpoints(r *splice.Record) {
 	for _, a := range r.Attempts {
 		e := p.endpoint(a.Endpoint)
+		if a.Ejected {
+			e.ejections++
+		}
 		if a.Err == "" {
 			e.dialled++
 			e.dialTime += a.Took
@@ -124,6 +132,7 @@ func (e *endpointCounts) add(o *endpointCounts) {
 	e.dialled += o.dialled
 	e.dialFailed += o.dialFailed
 	e.dialTime += o.dialTime
+	e.ejections += o.ejections
 	e.answered += o.answered
 	e.firstByteTime += o.firstByteTime
 }

@@ -81,6 +81,7 @@ type Frontend struct {
 // States of an endpoint beside used, terminating, not_ready, other_node, not_hinted and other_family.
 const (
 	Drained = "drained" // it is usable, and new connections of this node are kept away from it
+	Ejected = "ejected" // it is usable, and failed connections of this node, which leaves it out for a while
 	Removed = "removed" // it is none of the Service any more, and has connections yet
 )
 
@@ -102,6 +103,9 @@ type Endpoint struct {
 	DialP99ms      *float64 `json:"dial_p99_ms"`
 	FirstByteP50ms *float64 `json:"first_byte_p50_ms"` // from the connect until the endpoint's first byte
 	FirstByteP99ms *float64 `json:"first_byte_p99_ms"`
+
+	EjectedFor   string     `json:"ejected_for,omitempty"` // refused, timed_out or reset
+	EjectedUntil *time.Time `json:"ejected_until,omitempty"`
 
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`

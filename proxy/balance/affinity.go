@@ -65,7 +65,7 @@ func (t *bindings) find(client netip.Addr, now time.Duration) *member {
 	if el == nil {
 		return nil
 	}
-	if b := el.Value.(*binding); !b.to.gone && !t.expired(b, now) {
+	if b := el.Value.(*binding); !b.to.is(gone) && !t.expired(b, now) {
 		return b.to
 	}
 	return nil
@@ -94,7 +94,7 @@ func (t *bindings) bind(client netip.Addr, e *member, now time.Duration) {
 // release takes the binding off its endpoint.
 func (t *bindings) release(b *binding) {
 	b.to.bound--
-	if b.to.gone {
+	if b.to.is(gone) {
 		t.stale--
 	}
 }
@@ -112,7 +112,7 @@ func (t *bindings) expire(now time.Duration, n int) {
 		if el == nil {
 			return
 		}
-		if b := el.Value.(*binding); !b.to.gone && !t.expired(b, now) {
+		if b := el.Value.(*binding); !b.to.is(gone) && !t.expired(b, now) {
 			return
 		}
 		t.remove(el)

@@ -3,6 +3,7 @@ package balance
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -47,15 +48,19 @@ func TestAffinityMovesWhenItsEndpointFailed(t *testing.T) {
 	a := endpoints(3)
 	b := bound(time.Hour, a)
 	pick(t, b, address(1), nil, a[0], Fresh)
-	pick(t, b, address(1), a[:1], a[1], Moved)
+	pick(t, b, address(1), a[:1], a[0], Hit) // its own gets a second chance
+	pick(t, b, address(1), twice(a[:1]), a[1], Moved)
 	pick(t, b, address(1), nil, a[1], Hit)
-	pick(t, b, address(1), a[:1], a[1], Hit) // another connection of the client had failed at the old one
-	if _, _, ok := pickAddr(b, address(1), a); ok {
+	pick(t, b, address(1), twice(a[:1]), a[1], Hit) // another connection of the client had failed at the old one
+	if _, _, ok := pickAddr(b, address(1), twice(a)); ok {
 		t.Fatal("picked one although all were tried")
 	}
 	pick(t, b, address(1), nil, a[1], Hit) // nothing took its place
 	wantBindings(t, b, 1)
 }
+
+// twice is what was tried if each was dialled twice.
+func twice(a []netip.AddrPort) []netip.AddrPort { return slices.Concat(a, a) }
 
 func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {
 	a := endpoints(3)
@@ -116,11 +121,11 @@ func TestExpiredBindingsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bound(time.Minute, endpoints(3))
 		for i := range 1000 {
-			b.Pick(address(i), nil)
+			b.Pick(address(i), nil, byDefault)
 		}
 		time.Sleep(time.Minute)
 		for i := range 600 {
-			b.Pick(address(2000+i), nil) // each removes up to two
+			b.Pick(address(2000+i), nil, byDefault) // each removes up to two
 		}
 		if n := b.bindings.size(); n != 600 {
 			t.Fatalf("%d bindings in memory, want 600", n)
@@ -152,7 +157,7 @@ func TestAffinityUnderConcurrency(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 5000 {
-				b.Pick(address(i%100), a[:w%3])
+				b.Pick(address(i%100), a[:w%3], byDefault)
 			}
 		})
 	}
@@ -175,7 +180,7 @@ func check(t *testing.T, b *Balancer) {
 	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
 		at := el.Value.(*binding)
 		held[at.to]++
-		if at.to.gone {
+		if at.to.is(gone) {
 			stale++
 		}
 		if b.bindings.byClient[at.client] != el {
@@ -205,7 +210,7 @@ func BenchmarkPickBound(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				r.Pick(clients[i%n], nil)
+				r.Pick(clients[i%n], nil, byDefault)
 			}
 		})
 	}

@@ -1,11 +1,13 @@
-// Package balance chooses which endpoint of a service port a client goes to: in turn, or by ClientIP affinity. It keeps
-// what connections report of endpoints. It does not know what an endpoint is behind its address, and never dials one.
+// Package balance chooses which endpoint of a service port a client goes to: by ClientIP affinity, or by the algorithm
+// of the service port. It keeps what connections report of endpoints, and leaves out for a while those that fail them.
+// It does not know what an endpoint is behind its address, and never dials one.
 package balance
 
 import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -17,29 +19,55 @@ type Options struct {
 	MaxBindings int             // clients bound at one time at most; 0 = 1<<18
 }
 
-// Balancer hands out the endpoints of one front in turn, each as often as the others, and binds clients to them when
+// Balancer hands out the endpoints of one front, in turn unless a policy says otherwise, and binds clients to them when
 // affinity is on. It is safe for concurrent use; no call waits for anything but short critical sections of the same
 // service port.
 type Balancer struct {
-	start func(n int) int
-	port  *port
+	start  func(n int) int
+	port   *port
+	hashes atomic.Bool // the policy has source hash
 
 	// guarded by port.mu
 	closed   bool
 	ring     []*member        // sorted by address
 	left     []netip.AddrPort // listed too, and left out of the ring since they are drained
-	next     int              // index in ring of the member whose turn it is
+	active   []*member        // those of the ring that are not in out
+	out      []*member        // ejected ones that are left out
+	next     int              // index in active of the member whose turn it is
+	marked   bool             // some member is bad
+	probeAt  time.Time        // when one of out may be due
+	table    table            // of the ring; nil: it is not made yet
 	bindings bindings
+
+	slowStart time.Duration // of the policy
+	young     map[*member]time.Time
 }
 
 // member is an endpoint in the ring. One that left and came back is a new member: what was bound to it stays forgotten.
 // There may be a million, so the fields are packed.
 type member struct {
-	addr   netip.Addr
-	port   uint16
-	listed bool // in the Endpoint's lists: from its first pick on
-	gone   bool
-	bound  int32 // bindings that point here
+	addr  netip.Addr
+	port  uint16
+	state memberState
+	bound int32 // bindings that point here
+}
+
+// memberState is what a member is, of which it may be several.
+type memberState uint8
+
+const (
+	listed memberState = 1 << iota // in the Endpoint's lists: from its first pick on
+	gone                           // no longer in the ring
+	bad                            // ejected
+	out                            // and left out
+)
+
+func (m *member) is(s memberState) bool { return m.state&s != 0 }
+
+func (m *member) set(s memberState, on bool) {
+	if m.state &^= s; on {
+		m.state |= s
+	}
 }
 
 func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m.port) }
@@ -64,6 +92,7 @@ func (b *Balancer) Close() {
 		for _, m := range b.ring {
 			b.release(m)
 		}
+		b.port.forgetGone(len(b.port.balancers) == 0)
 	}
 	unused := b.port.unused()
 	b.port.mu.Unlock()
@@ -72,32 +101,58 @@ func (b *Balancer) Close() {
 	}
 }
 
-// Pick opens a lease of the endpoint whose turn it is, leaving out those tried, or of the one the client is bound to.
-// The turn of one left out is lost, which is what it takes for the others to be used evenly when it is dead. Affinity
-// is "" when it is off, otherwise Fresh, Hit or Moved. Nil: no endpoint is left. Without tried it costs the same for
+// Picked is an endpoint that was picked.
+type Picked struct {
+	Endpoint *Endpoint // nil: none is left
+	Affinity string    // "" when it is off, otherwise Fresh, Hit or Moved
+	Ejected  int       // endpoints that are left out
+	Probe    bool      // the endpoint was one of them, and is tried again
+	Again    bool      // it is the client's own: if the dial fails, it is picked once more
+}
+
+// Pick opens a lease of the endpoint that the client is bound to, or else of one that the policy's algorithm chooses,
+// leaving out those tried, in which an endpoint stands as often as a dial of it has failed. The turn of one left out is
+// lost, which is what it takes for the others to be used evenly when it is dead. Without tried it costs the same for
 // any number of endpoints, and without affinity it allocates only what is known of an endpoint, once.
-func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort) (e *Endpoint, affinity string) {
+func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (p Picked) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	var m *member
-	if b.bindings.on() {
-		m, affinity = b.pickBound(client.Unmap(), tried)
-	} else {
-		m = b.turn(tried)
+	b.obey(policy, len(tried) == 0)
+	client = client.Unmap()
+	m := b.probe(tried)
+	p.Probe = m != nil
+	switch {
+	case b.bindings.on():
+		m, p.Affinity, p.Again = b.pickBound(client, tried, m, policy)
+	case m == nil:
+		m = b.choose(client, tried, policy)
 	}
 	if m == nil {
-		return nil, ""
+		return Picked{}
 	}
-	e = b.endpoint(m)
-	e.open++
-	return e, affinity
+	p.Endpoint, p.Ejected = b.endpoint(m), len(b.out)
+	p.Endpoint.open++
+	return p
+}
+
+// obey takes over what a policy says.
+func (b *Balancer) obey(policy *service.Policy, first bool) {
+	b.port.obey(policy)
+	b.slowStart = policy.SlowStart
+	if hashes := policy.Algorithm == service.SourceHash; hashes != b.hashes.Load() {
+		b.hashes.Store(hashes)
+		b.table = nil
+	}
+	if first {
+		b.port.budget.connection(policy.RetryBudget)
+	}
 }
 
 // endpoint returns the endpoint of a member, which is kept while the member is listed.
 func (b *Balancer) endpoint(m *member) *Endpoint {
 	e := b.port.endpoint(m.addrPort())
-	if !m.listed && !b.closed {
-		m.listed = true
+	if !m.is(listed) && !b.closed {
+		m.set(listed, true)
 		e.lists++
 	}
 	return e
@@ -105,46 +160,48 @@ func (b *Balancer) endpoint(m *member) *Endpoint {
 
 // release lets go of the endpoint of a member that is no longer listed.
 func (b *Balancer) release(m *member) {
-	if m.listed {
-		m.listed = false
+	if m.is(listed) {
+		m.set(listed, false)
 		e := b.port.endpoint(m.addrPort())
 		e.lists--
 		e.dropUnused()
 	}
 }
 
-// turn returns the next endpoint that was not tried; nil when all were.
-func (b *Balancer) turn(tried []netip.AddrPort) *member {
-	for range b.ring {
-		e := b.ring[b.next]
-		if b.next++; b.next == len(b.ring) {
-			b.next = 0
-		}
-		if !slices.Contains(tried, e.addrPort()) {
-			return e
-		}
-	}
-	return nil
-}
-
-// pickBound returns the client's endpoint, binding the client when it has none or when that one was tried.
-func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort) (*member, string) {
+// pickBound returns the client's endpoint, or a probe in its place if it has none. The client is bound when it has
+// none, when that one was tried twice, or when it is left out. Again: its own was not tried yet.
+func (b *Balancer) pickBound(
+	client netip.Addr, tried []netip.AddrPort, probe *member, policy *service.Policy,
+) (m *member, affinity string, again bool) {
 	now := b.bindings.now()
 	b.bindings.expire(now, 2) // more than one bind adds, so the table shrinks to what is alive
 	bound := b.bindings.find(client, now)
-	if bound != nil && !slices.Contains(tried, bound.addrPort()) {
-		b.bindings.bind(client, bound, now)
-		return bound, Hit
+	if bound != nil && (!bound.is(out) || bound == probe) {
+		if n := count(tried, bound.addrPort()); n < 2 {
+			b.bindings.bind(client, bound, now)
+			return bound, Hit, n == 0
+		}
 	}
-	e := b.turn(tried)
-	if e == nil {
-		return nil, ""
+	if m = probe; m == nil {
+		m = b.choose(client, tried, policy)
 	}
-	b.bindings.bind(client, e, now)
+	if m == nil {
+		return nil, "", false
+	}
+	b.bindings.bind(client, m, now)
 	if bound != nil {
-		return e, Moved
+		return m, Moved, false
 	}
-	return e, Fresh
+	return m, Fresh, false
+}
+
+func count(list []netip.AddrPort, of netip.AddrPort) (n int) {
+	for _, a := range list {
+		if a == of {
+			n++
+		}
+	}
+	return n
 }
 
 // SetEndpoints replaces the endpoints. The turn goes on where it was: next comes the one of the old whose turn it was,
@@ -155,48 +212,62 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	addrs = slices.Compact(addrs)
 
+	var t table
+	if b.hashes.Load() && len(addrs) > 0 {
+		t = newTable(addrs) // picks do not wait for that
+	}
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	b.list(addrs)
+	if b.list(addrs) && len(b.left) == 0 {
+		b.table = t
+	}
 }
 
 // listed returns the endpoints of SetEndpoints.
 func (b *Balancer) listed() []netip.AddrPort {
-	addrs := slices.Clone(b.left)
-	for _, m := range b.ring {
-		addrs = append(addrs, m.addrPort())
-	}
+	addrs := append(addresses(b.ring), b.left...)
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	return addrs
 }
 
-// list replaces the ring by a sorted list, but for what is drained.
-func (b *Balancer) list(addrs []netip.AddrPort) {
+func addresses(ring []*member) []netip.AddrPort {
+	addrs := make([]netip.AddrPort, len(ring))
+	for i, m := range ring {
+		addrs[i] = m.addrPort()
+	}
+	return addrs
+}
+
+// list replaces the ring by a sorted list, but for what is drained. False: it is the same.
+func (b *Balancer) list(addrs []netip.AddrPort) bool {
 	addrs, b.left = b.port.split(addrs)
 	if slices.EqualFunc(b.ring, addrs, func(e *member, a netip.AddrPort) bool { return e.addrPort() == a }) {
-		return
+		return false
 	}
 	old := b.ring
-	b.ring = merge(old, addrs)
-	b.next = b.resume(old)
+	b.ring, b.table = merge(old, addrs), nil
+	b.activate(b.active)
+	b.begins(old)
 	for _, e := range old {
-		if e.gone {
+		if e.is(gone) {
 			b.release(e)
 			b.bindings.forget(e)
 		}
 	}
+	b.port.forgetGone(false)
+	return true
 }
 
 // merge returns the ring of addrs, with those endpoints of old that stay, and marks the others gone.
 func merge(old []*member, addrs []netip.AddrPort) []*member {
 	for _, e := range old {
-		e.gone = true
+		e.set(gone, true)
 	}
 	ring := make([]*member, len(addrs))
 	for i, addr := range addrs {
 		if at, ok := search(old, addr); ok {
 			ring[i] = old[at]
-			ring[i].gone = false
+			ring[i].set(gone, false)
 		} else {
 			ring[i] = &member{addr: addr.Addr(), port: addr.Port()}
 		}
@@ -204,18 +275,18 @@ func merge(old []*member, addrs []netip.AddrPort) []*member {
 	return ring
 }
 
-// resume returns whose turn it is in the new ring; b.next is still of the old one.
-func (b *Balancer) resume(old []*member) int {
+// resume returns whose turn it is among those that take part now; next is that among the old ones.
+func (b *Balancer) resume(old []*member, next int) int {
 	for i := range old {
-		if e := old[(b.next+i)%len(old)]; !e.gone {
-			at, _ := search(b.ring, e.addrPort())
+		if e := old[(next+i)%len(old)]; !e.is(gone | out) {
+			at, _ := search(b.active, e.addrPort())
 			return at
 		}
 	}
-	if len(b.ring) == 0 {
+	if len(b.active) == 0 {
 		return 0
 	}
-	return b.start(len(b.ring))
+	return b.start(len(b.active))
 }
 
 func search(ring []*member, addr netip.AddrPort) (int, bool) {

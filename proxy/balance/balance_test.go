@@ -26,16 +26,22 @@ func atFirst(int) int { return 0 }
 
 var cart = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
 
+// byDefault is the policy of a Service without annotations.
+var byDefault = func() *service.Policy {
+	p := service.DefaultPolicy()
+	return &p
+}()
+
 func newBalancer(o Options) *Balancer { return New(NewEndpoints(), cart, o) }
 
 // pickAddr picks as a connection does that ends at once.
 func pickAddr(b *Balancer, client netip.Addr, tried []netip.AddrPort) (addr netip.AddrPort, affinity string, ok bool) {
-	e, affinity := b.Pick(client, tried)
-	if e == nil {
-		return netip.AddrPort{}, affinity, false
+	p := b.Pick(client, tried, byDefault)
+	if p.Endpoint == nil {
+		return netip.AddrPort{}, p.Affinity, false
 	}
-	e.Ended(nil, -1, 0, 0)
-	return e.Addr(), affinity, true
+	p.Endpoint.Ended(client, nil, -1)
+	return p.Endpoint.Addr(), p.Affinity, true
 }
 
 func balancer(addrs []netip.AddrPort) *Balancer {
@@ -74,8 +80,8 @@ func expect(t *testing.T, got []netip.AddrPort, want ...netip.AddrPort) {
 
 func TestPickWithoutEndpoints(t *testing.T) {
 	b := newBalancer(Options{})
-	if e, affinity := b.Pick(client, nil); e != nil || affinity != "" {
-		t.Fatalf("picked %v %q from nothing", e.Addr(), affinity)
+	if p := b.Pick(client, nil, byDefault); p != (Picked{}) {
+		t.Errorf("got %+v", p)
 	}
 }
 
@@ -216,8 +222,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	b := balancer(endpoints(10))
 	tried := endpoints(2)
 	if n := testing.AllocsPerRun(1000, func() {
-		b.Pick(client, nil)
-		b.Pick(client, tried)
+		b.Pick(client, nil, byDefault)
+		b.Pick(client, tried, byDefault)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -228,7 +234,7 @@ func BenchmarkPick(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := balancer(endpoints(n))
 			for b.Loop() {
-				r.Pick(client, nil)
+				r.Pick(client, nil, byDefault)
 			}
 		})
 	}
@@ -238,7 +244,7 @@ func BenchmarkPickFromAllCores(b *testing.B) {
 	r := balancer(endpoints(100))
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r.Pick(client, nil)
+			r.Pick(client, nil, byDefault)
 		}
 	})
 }

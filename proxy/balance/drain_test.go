@@ -21,10 +21,10 @@ func pod(at netip.AddrPort, name string) service.Endpoint {
 // used returns which endpoints a balancer gives leases of, each of which ends at once.
 func used(b *Balancer) (out []netip.AddrPort) {
 	for range 20 {
-		if e, _ := b.Pick(client, nil); e != nil {
+		if e := b.Pick(client, nil, byDefault).Endpoint; e != nil {
 			out = append(out, e.Addr())
 			e.Dialled(nil, 0)
-			e.Ended(nil, -1, 0, 0)
+			e.Ended(client, nil, -1)
 		}
 	}
 	slices.SortFunc(out, netip.AddrPort.Compare)

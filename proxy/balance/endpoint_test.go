@@ -15,7 +15,7 @@ var errRefused = errors.New("connection refused")
 // pickOne picks from a balancer that has endpoints.
 func pickOne(t *testing.T, b *Balancer) *Endpoint {
 	t.Helper()
-	e, _ := b.Pick(client, nil)
+	e := b.Pick(client, nil, byDefault).Endpoint
 	if e == nil {
 		t.Fatal("no endpoint is left")
 	}
@@ -53,9 +53,9 @@ func TestLeaseCounts(t *testing.T) {
 	want(3, 1)
 	e.Dialled(nil, time.Second)
 	want(3, 1)
-	e.Ended(nil, -1, 1, 1)
+	e.Ended(client, nil, -1)
 	want(2, 1)
-	e.Ended(errRefused, -1, 1, 1)
+	e.Ended(client, errRefused, -1)
 	want(1, 2)
 }
 
@@ -87,12 +87,12 @@ func TestEndpointOutlivesTheList(t *testing.T) {
 	if again := pickOne(t, b); again.Addr() != list[1] {
 		t.Fatalf("picked %s, want %s", again.Addr(), list[1])
 	} else {
-		again.Ended(nil, -1, 0, 0)
+		again.Ended(client, nil, -1)
 	}
 	if again := pickOne(t, b); again != e {
 		t.Error("an endpoint that came back during a lease has another state")
 	} else {
-		again.Ended(nil, -1, 0, 0)
+		again.Ended(client, nil, -1)
 	}
 	b.Close()
 	wantKept(t, all, 1, 1)
@@ -106,7 +106,7 @@ func TestEndpointOutlivesTheList(t *testing.T) {
 	b.Close()
 	b.Close()
 	wantKept(t, all, 1, 1)
-	e.Ended(nil, -1, 0, 0)
+	e.Ended(client, nil, -1)
 	wantKept(t, all, 0, 0)
 }
 
@@ -118,7 +118,7 @@ func TestPickAfterClose(t *testing.T) {
 	pickOne(t, b).Dialled(errRefused, 0)
 	b.Close()
 	wantKept(t, all, 0, 0)
-	pickOne(t, b).Ended(nil, -1, 0, 0)
+	pickOne(t, b).Ended(client, nil, -1)
 	wantKept(t, all, 0, 0)
 	if n := len(b.port.endpoints); n != 0 {
 		t.Errorf("the balancer keeps %d endpoints", n)
@@ -136,13 +136,13 @@ func TestEndpointsAreBounded(t *testing.T) {
 				var open []*Endpoint
 				for range 20 {
 					b.SetEndpoints(subset(byte(rand.Uint32())))
-					if e, _ := b.Pick(client, nil); e != nil {
+					if e := b.Pick(client, nil, byDefault).Endpoint; e != nil {
 						open = append(open, e)
 					}
 				}
 				b.Close()
 				for _, e := range open {
-					e.Ended([]error{nil, errRefused}[rand.N(2)], time.Millisecond, 0, 0)
+					e.Ended(client, []error{nil, errRefused}[rand.N(2)], time.Millisecond)
 				}
 			}
 		})

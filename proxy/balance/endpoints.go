@@ -15,7 +15,9 @@ type Endpoints struct {
 	mu    sync.Mutex // is taken before that of a port
 	ports map[service.PortName]*port
 
-	drains atomic.Int64 // of all service ports
+	drains    atomic.Int64 // of all service ports, as are these
+	ejections atomic.Int64 // endpoints that are ejected
+	exhausted atomic.Uint64
 }
 
 // NewEndpoints returns an Endpoints that knows none.
@@ -31,6 +33,11 @@ type port struct {
 	balancers []*Balancer
 	endpoints map[netip.AddrPort]*Endpoint // from their first pick on
 	drains    map[netip.AddrPort]*drain    // nil: there was none yet
+	ejected   map[netip.AddrPort]*Endpoint // nil: there was none yet
+
+	ejectAfter int // of the policy of the last pick
+	looks      int // of Unreached since that
+	budget     budget
 }
 
 // join gives a balancer the port of its service port.

@@ -6,10 +6,19 @@ import (
 	"time"
 )
 
-// Saved is what a successor needs of a Balancer: whose turn it is, and who is bound to whom.
+// Saved is what a successor needs of a Balancer: whose turn it is, who is bound to whom, and who is ejected.
 type Saved struct {
 	Next     netip.AddrPort
 	Bindings []Binding // those used longest ago first
+	Ejected  []Ejection
+}
+
+// Ejection is an endpoint that is ejected.
+type Ejection struct {
+	Endpoint netip.AddrPort
+	Why      Failure
+	Times    int           // in a row
+	Left     time.Duration // until a connection tries it again
 }
 
 // Binding is a client that affinity binds to an endpoint.
@@ -23,8 +32,8 @@ type Binding struct {
 func (b *Balancer) Save(within time.Duration) (s Saved) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	if len(b.ring) > 0 {
-		s.Next = b.ring[b.next].addrPort()
+	if len(b.active) > 0 {
+		s.Next = b.active[b.next].addrPort()
 	}
 	now := b.bindings.now()
 	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
@@ -33,11 +42,17 @@ func (b *Balancer) Save(within time.Duration) (s Saved) {
 		if within > 0 && unused > within {
 			break
 		}
-		if !bound.to.gone && !b.bindings.expired(bound, now) {
+		if !bound.to.is(gone) && !b.bindings.expired(bound, now) {
 			s.Bindings = append(s.Bindings, Binding{bound.client, bound.to.addrPort(), unused})
 		}
 	}
 	slices.Reverse(s.Bindings)
+	for _, m := range b.ring {
+		if e := b.port.ejected[m.addrPort()]; e != nil {
+			h := &e.health
+			s.Ejected = append(s.Ejected, Ejection{e.addr, h.why, h.times, time.Until(h.until)})
+		}
+	}
 	return s
 }
 
@@ -46,7 +61,8 @@ func (b *Balancer) Save(within time.Duration) (s Saved) {
 func (b *Balancer) Restore(s Saved) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	if at, listed := search(b.ring, s.Next); listed {
+	b.restoreEjected(s.Ejected)
+	if at, takesPart := search(b.active, s.Next); takesPart {
 		b.next = at
 	}
 	if !b.bindings.on() {
@@ -60,5 +76,23 @@ func (b *Balancer) Restore(s Saved) {
 		if listed && (el == nil || el.Value.(*binding).used < used) {
 			b.bindings.bind(bound.Client, b.ring[at], used)
 		}
+	}
+}
+
+// restoreEjected has endpoints be ejected for as long as they were to be.
+func (b *Balancer) restoreEjected(all []Ejection) {
+	for _, x := range all {
+		if _, listed := search(b.ring, x.Endpoint); !listed || x.Why >= failures || x.Times < 1 {
+			continue
+		}
+		e := b.port.endpoint(x.Endpoint)
+		if e.health.ejected {
+			continue
+		}
+		e.suspect.Store(true)
+		e.lastFailure = time.Now()
+		e.health.ejected, e.health.why, e.health.times = true, x.Why, x.Times
+		e.health.until = time.Now().Add(min(x.Left, lastBan))
+		b.port.eject(e)
 	}
 }

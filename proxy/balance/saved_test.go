@@ -25,11 +25,11 @@ func testRestore(t *testing.T) {
 	client := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
 	old := balancer(a, b, c)
 	for i := range byte(4) {
-		old.Pick(client(i), nil) // a, b, c, a
+		old.Pick(client(i), nil, byDefault) // a, b, c, a
 	}
 	time.Sleep(time.Second)
 	next := balancer(a, b)
-	next.Pick(client(1), nil) // later than with the old one: a
+	next.Pick(client(1), nil, byDefault) // later than with the old one: a
 	saved := old.Save(0)
 	saved.Bindings[1].Unused += time.Minute
 	next.Restore(saved)
@@ -39,7 +39,7 @@ func testRestore(t *testing.T) {
 			t.Errorf("client %d is bound to %s, want %s", i, bound, want)
 		}
 	}
-	if e, _ := next.Pick(client(9), nil); e.Addr() != b {
+	if e := next.Pick(client(9), nil, byDefault).Endpoint; e.Addr() != b {
 		t.Errorf("the next one went to %s, want %s", e.Addr(), b)
 	}
 	for within, want := range map[time.Duration]int{999 * time.Millisecond: 0, time.Second: 4} {

@@ -17,6 +17,15 @@ type Statistics struct {
 	LastFailure     time.Time
 	LastError       error // nil: there was no failure
 	Dial, FirstByte []time.Duration
+	Ejected         Standing
+}
+
+// Standing is what ejection makes of an endpoint. The zero Standing is that of one that works.
+type Standing struct {
+	For     Failure   // what it was ejected for ; of no meaning unless it is
+	Is      bool      // ejected
+	LeftOut bool      // new connections do not go there; else too many others are ejected too
+	Until   time.Time // when one connection tries it again
 }
 
 // Statistics returns those of the endpoints of a service port that were picked, in any order, with the quantiles asked
@@ -57,5 +66,25 @@ func (e *Endpoint) statistics(parts []float64) Statistics {
 	defer e.port.mu.Unlock()
 	s.Open, s.Dials, s.Failures = e.open, e.dialled.Load()+e.dialsFailed, e.failures
 	s.LastFailure, s.LastError = e.lastFailure, e.lastError
+	s.Ejected = e.standing()
 	return s
 }
+
+func (e *Endpoint) standing() (s Standing) {
+	h := &e.health
+	if !h.ejected {
+		return s
+	}
+	s = Standing{Is: true, For: h.why, Until: h.until}
+	for _, b := range e.port.balancers {
+		at, lists := search(b.ring, e.addr)
+		s.LeftOut = s.LeftOut || lists && b.ring[at].is(out)
+	}
+	return s
+}
+
+// Ejections is how many endpoints are ejected, of all service ports.
+func (all *Endpoints) Ejections() int { return int(all.ejections.Load()) }
+
+// BudgetExhausted is how many further dials were not made because the budget of a service port had nothing left.
+func (all *Endpoints) BudgetExhausted() uint64 { return all.exhausted.Load() }

@@ -18,14 +18,14 @@ func TestStatistics(t *testing.T) {
 	for range 3 {
 		e := pickOne(t, b)
 		e.Dialled(nil, 2*time.Millisecond)
-		e.Ended(nil, 30*time.Millisecond, 1, 1)
+		e.Ended(client, nil, 30*time.Millisecond)
 	}
 	pickOne(t, b).Dialled(context.Canceled, time.Hour)
 	pickOne(t, b).Dialled(errRefused, time.Hour)
 	silent := pickOne(t, b)
 	silent.Dialled(nil, 2*time.Millisecond)
 	reset := errors.New("connection reset by peer")
-	silent.Ended(reset, -1, 0, 0)
+	silent.Ended(client, reset, -1)
 	pickOne(t, b).Dialled(nil, 2*time.Millisecond)
 	s := all.Statistics(cart, 0.5, 0.99)[0]
 	if s.Address != silent.Addr() || s.Open != 1 || s.Dials != 6 || s.Failures != 2 || s.LastError != reset ||
@@ -49,8 +49,8 @@ func TestStatistics(t *testing.T) {
 func BenchmarkLease(b *testing.B) {
 	all := balancer(endpoints(10))
 	for range b.N {
-		e, _ := all.Pick(client, nil)
+		e := all.Pick(client, nil, byDefault).Endpoint
 		e.Dialled(nil, time.Millisecond)
-		e.Ended(nil, time.Millisecond, 1, 1)
+		e.Ended(client, nil, time.Millisecond)
 	}
 }

@@ -143,6 +143,7 @@ const (
 	OtherNode     Reason = "other_node"
 	NotHinted     Reason = "not_hinted"
 	Drained       Reason = "drained"
+	Ejected       Reason = "ejected"
 	AffinityLimit Reason = "affinity_limit"
 )
 
@@ -157,6 +158,8 @@ func (e *explained) why(a audience, x service.Endpoint) Reason {
 		return Drained
 	case usable && e.leftOut(a, x):
 		return AffinityLimit
+	case usable && e.ejected(x) != "":
+		return Ejected
 	case usable && x.Terminating:
 		return UsedDraining
 	case usable:
@@ -171,6 +174,14 @@ func (e *explained) why(a audience, x service.Endpoint) Reason {
 		return Terminating
 	}
 	return NotHinted
+}
+
+// ejected is why an endpoint is left out for a while; empty: it is not.
+func (e *explained) ejected(x service.Endpoint) string {
+	if e.Ejected == nil {
+		return ""
+	}
+	return e.Ejected(x.Addr)
 }
 
 // leftOut tells whether the kernel's pool lacks an endpoint that may be used.
@@ -191,7 +202,7 @@ func (r Reason) status() Status {
 	switch r {
 	case Used:
 		return Good
-	case UsedDraining, NotReady, Drained, AffinityLimit:
+	case UsedDraining, NotReady, Drained, AffinityLimit, Ejected:
 		return Doubt
 	}
 	return Fact
@@ -209,6 +220,7 @@ func (e *explained) because(r Reason, x service.Endpoint) string {
 		OtherNode:     "not used: the traffic policy is Local, and it is on another node",
 		NotHinted:     "not used: topology hints give it to other nodes or zones",
 		Drained:       "not used for new connections: drained by portald drain",
+		Ejected:       "not used for a while: " + e.ejected(x),
 		AffinityLimit: "not used: affinity by the kernel serves no more endpoints from one node",
 	}[r]
 }

@@ -47,6 +47,7 @@ type Subject struct {
 	Open    [2]int // connections and sessions of userspace mode, by service.IPFamily
 	Bound   func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
 	Drained func(netip.AddrPort) bool
+	Ejected func(netip.AddrPort) (why string) // empty: it is not
 
 	Records  []*splice.Record // the last, the newest at the end
 	Flows    []flows.Flow     // in the kernel's conntrack table

@@ -51,6 +51,9 @@ func (l *Line) Fields(to FieldWriter) {
 	text("node", l.Node)
 	textIfAny("zone", l.Zone)
 	to.Field("attempts", slog.AnyValue(&l.Attempts))
+	if l.Ejected != 0 {
+		integer("ejected", int64(l.Ejected))
+	}
 	text("affinity", l.Affinity)
 	integer("bytes_from_client", l.BytesFromClient)
 	if l.BytesToEndpoint != nil {
@@ -123,5 +126,8 @@ func (a *Attempt) Fields(to FieldWriter) {
 	}
 	if a.Times != 0 {
 		to.Field("times", slog.Int64Value(int64(a.Times)))
+	}
+	if a.Ejection != "" {
+		to.Field("ejection", slog.StringValue(string(a.Ejection)))
 	}
 }

@@ -29,7 +29,8 @@ func AppendJSON(b []byte, l *Line) []byte {
 	b = jsonText(b, `,"node":`, l.Node)
 	b = jsonTextIfAny(b, `,"zone":`, l.Zone)
 	b = jsonAttempts(append(b, `,"attempts":[`...), l.Attempts)
-	b = jsonText(b, `],"affinity":`, l.Affinity)
+	b = jsonIntIfAny(append(b, ']'), `,"ejected":`, l.Ejected)
+	b = jsonText(b, `,"affinity":`, l.Affinity)
 	b = jsonInt(b, `,"bytes_from_client":`, l.BytesFromClient)
 	if l.BytesToEndpoint != nil {
 		b = jsonInt(b, `,"bytes_to_endpoint":`, *l.BytesToEndpoint)
@@ -80,7 +81,8 @@ func jsonAttempts(b []byte, all []Attempt) []byte {
 		}
 		b = jsonMillis(b, `,"ms":`, a.MS)
 		b = jsonTextIfAny(b, `,"error":`, a.Error)
-		b = append(jsonIntIfAny(b, `,"times":`, a.Times), '}')
+		b = jsonIntIfAny(b, `,"times":`, a.Times)
+		b = append(jsonTextIfAny(b, `,"ejection":`, string(a.Ejection)), '}')
 	}
 	return b
 }

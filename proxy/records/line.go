@@ -33,6 +33,7 @@ type Line struct {
 	Node              string           `json:"node"`
 	Zone              string           `json:"zone,omitzero"`
 	Attempts          []Attempt        `json:"attempts"`
+	Ejected           int              `json:"ejected,omitzero"` // endpoints that were left out of the choice
 	Affinity          string           `json:"affinity"`
 	BytesFromClient   int64            `json:"bytes_from_client"`
 	BytesToEndpoint   *int64           `json:"bytes_to_endpoint,omitzero"` // nil: all that was read
@@ -71,6 +72,29 @@ type Attempt struct {
 	MS       float64        `json:"ms"`
 	Error    string         `json:"error,omitzero"` // empty: it worked
 	Times    int            `json:"times,omitzero"` // 0: once
+	Ejection Ejection       `json:"ejection,omitzero"`
+}
+
+// Ejection is what a dial had to do with the ejection of its endpoint.
+type Ejection string
+
+// The ejections; "": nothing.
+const (
+	Ejected     Ejection = "ejected"      // the endpoint was ejected for how it failed the connection
+	Probe       Ejection = "probe"        // it had been ejected, and was tried again
+	ProbeFailed Ejection = "probe_failed" // both
+)
+
+func ejectionOf(a *splice.Attempt) Ejection {
+	switch {
+	case a.Probe && a.Ejected:
+		return ProbeFailed
+	case a.Probe:
+		return Probe
+	case a.Ejected:
+		return Ejected
+	}
+	return ""
 }
 
 // TCP is TCP_INFO of one socket at the end.
@@ -117,7 +141,7 @@ func (l *Line) fill(r *splice.Record) {
 	l.OriginalDst, l.Portal, l.Proxy = r.OriginalDst, portalKind(r), r.Proxy()
 	l.Endpoint, l.Pod, l.Node, l.Zone = r.Endpoint.Addr, r.Endpoint.Pod, r.Endpoint.Node, r.Endpoint.Zone
 	l.fillAttempts(r.Attempts)
-	l.Affinity = r.Affinity
+	l.Ejected, l.Affinity = r.Ejected, r.Affinity
 	l.BytesFromClient, l.BytesToEndpoint = r.BytesFromClient, ifOther(r.BytesToEndpoint, r.BytesFromClient, &l.toEndpoint)
 	l.BytesFromEndpoint, l.BytesToClient = r.BytesFromEndpoint, ifOther(r.BytesToClient, r.BytesFromEndpoint, &l.toClient)
 	l.ConnectMS, l.FirstByteMS = millisIfAny(r.Connect, &l.connect), millisIfAny(r.FirstByte, &l.firstByte)
@@ -142,8 +166,10 @@ func (l *Line) fillAttempts(from []splice.Attempt) {
 		l.Attempts = l.attempt[:0]
 	}
 	l.Attempts = l.Attempts[:0]
-	for _, a := range from {
-		l.Attempts = append(l.Attempts, Attempt{a.Endpoint, a.Proxy, millis(a.Took), a.Err, ifMany(a.Times)})
+	for i := range from {
+		a := &from[i]
+		l.Attempts = append(l.Attempts,
+			Attempt{a.Endpoint, a.Proxy, millis(a.Took), a.Err, ifMany(a.Times), ejectionOf(a)})
 	}
 }
 

@@ -84,6 +84,9 @@ func attemptsText(attempts []Attempt) string {
 		if a.Error != "" {
 			b = append(append(b, ": "...), a.Error...)
 		}
+		if a.Ejection != "" {
+			b = append(append(append(b, " ("...), a.Ejection...), ')')
+		}
 	}
 	return string(b)
 }

@@ -120,7 +120,14 @@ func appendTried(b []byte, l *Line) []byte {
 		if a.Times > 1 {
 			b = append(strconv.AppendInt(append(b, ' '), int64(a.Times), 10), " times in"...)
 		}
-		b = append(appendDuration(append(b, ' '), duration(a.MS)), ']')
+		b = appendDuration(append(b, ' '), duration(a.MS))
+		switch a.Ejection {
+		case Ejected:
+			b = append(b, ", ejected"...)
+		case ProbeFailed:
+			b = append(b, ", a probe, ejected again"...)
+		}
+		b = append(b, ']')
 	}
 	return b
 }

@@ -17,6 +17,8 @@ type Policy struct {
 	ClientAddress   ClientAddress
 	Algorithm       Algorithm     // in both modes
 	SlowStart       time.Duration // during which a new endpoint gets fewer new connections; Never
+	EjectAfter      int           // failures in a row after which an endpoint is left out; negative: never
+	RetryBudget     int           // further dials that may fail, in percent of the connections; negative: no limit
 	Logging         Logging
 	KernelRecords   Records // in kernel mode
 }
@@ -38,6 +40,7 @@ func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
 		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
+		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget &&
 		p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
 }
 
@@ -57,6 +60,8 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.ClientAddress, defaults.ClientAddress)
 	fill(&p.Algorithm, defaults.Algorithm)
 	fill(&p.SlowStart, defaults.SlowStart)
+	fill(&p.EjectAfter, defaults.EjectAfter)
+	fill(&p.RetryBudget, defaults.RetryBudget)
 	fill(&p.Logging.Records, defaults.Logging.Records)
 	fill(&p.Logging.Sample, defaults.Logging.Sample)
 	fill(&p.KernelRecords, defaults.KernelRecords)

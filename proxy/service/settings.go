@@ -16,7 +16,7 @@ const AllSettings = "all"
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
-	return slices.Concat(carrySettings(), balanceSettings())
+	return slices.Concat(carrySettings(), balanceSettings(), retrySettings())
 }
 
 func carrySettings() []Setting {
@@ -75,7 +75,7 @@ func carrySettings() []Setting {
 		},
 		{
 			Name: "max-connections", Field: "maxConnections",
-			Value: Count{Default: new(0), Set: setMaxConnections},
+			Value: Count{Default: new(0), Set: func(p *Port, n int) { p.Policy.MaxConnections = orNone(n) }},
 			Help: "maximum `NUMBER` of concurrent connections, or UDP sessions, of one service port; further ones are " +
 				"refused; 0: no limit",
 			About: "maximum number of concurrent connections, or UDP sessions, of each port",
@@ -120,11 +120,4 @@ func carrySettings() []Setting {
 			About: "which connections that the kernel carries get a [record](records.md#connections-that-the-kernel-carries)",
 		},
 	}
-}
-
-func setMaxConnections(p *Port, n int) {
-	if n == 0 {
-		n = -1 // no limit, where 0 would leave it to the daemon
-	}
-	p.Policy.MaxConnections = n
 }

@@ -12,6 +12,7 @@ func TestDefaultPolicy(t *testing.T) {
 		ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 		HalfClose:       time.Hour, Idle: Never, UDPIdle: time.Minute, MaxConnections: -1, ClientAddress: AddressNode,
 		Algorithm: RoundRobin, SlowStart: Never,
+		EjectAfter: 3, RetryBudget: 20,
 		Logging:       Logging{RecordsAll, 1},
 		KernelRecords: RecordsOff,
 	}

@@ -3,6 +3,7 @@ package splice
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -11,12 +12,20 @@ import (
 
 // Errors of attempts that the kernel has none for.
 var (
-	errTimeout  = errors.New("timeout")          // no answer in its time
+	errTimeout  = error(timeout{})               // no answer in its time
 	errNoAnswer = errors.New("no answer")        // the endpoint fell silent after it had been reached
 	errGivenUp  = errors.New("given up")         // the connection ended before the answer
 	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
 	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")
 )
+
+// timeout is told from other failures by those who know nothing of dials, as net.Error is.
+type timeout struct{}
+
+func (timeout) Error() string { return "timeout" }
+
+// Timeout tells that it is one.
+func (timeout) Timeout() bool { return true }
 
 // Shortage is what this host lacked for a dial. The endpoint is not to blame.
 type Shortage uint8
@@ -30,7 +39,7 @@ const (
 
 // next begins another attempt, or ends the round if it has none left.
 func (f *life) next(now time.Duration) step {
-	if !f.retry.more(len(f.plan.policy.ConnectTimeouts)) {
+	if !f.retry.more(len(f.plan.policy.ConnectTimeouts)) || !f.mayRetry() {
 		return f.exhausted(false, now)
 	}
 	if !f.pick() {
@@ -69,13 +78,14 @@ func (f *life) current() *Attempt { return &f.attempts[len(f.attempts)-1] }
 // answer in time may have another, longer try; those that refused may not.
 func (f *life) pick() bool {
 	client, picker := f.clientAddr(), f.front.pickers[f.scope]
-	l, ok := picker.Pick(client, f.retry.excluded())
+	l, ok := picker.Pick(client, f.retry.excluded(), &f.plan.policy)
 	if !ok && f.retry.readmitSlow() {
-		l, ok = picker.Pick(client, f.retry.excluded())
+		l, ok = picker.Pick(client, f.retry.excluded(), &f.plan.policy)
 	}
-	f.lease, f.affinity = lease{l.State}, l.Affinity
+	f.lease, f.affinity, f.again = lease{l.State}, l.Affinity, l.Again
+	f.ejected = uint16(min(l.Ejected, math.MaxUint16))
 	if ok {
-		f.attempts = append(f.attempts, Attempt{Endpoint: l.Endpoint, Times: 1})
+		f.attempts = append(f.attempts, Attempt{Endpoint: l.Endpoint, Times: 1, Probe: l.Probe})
 		f.stage.dial()
 	}
 	return ok
@@ -108,26 +118,40 @@ func (f *life) refreshed() bool {
 // failed ends the attempt under way, or the one that had been connected, and begins another unless resources are
 // exhausted.
 func (f *life) failed(err error, lack Shortage, now time.Duration) step {
+	ejected := false
 	switch {
 	case !f.dialing:
-		f.lease.ended(err, -1, 0, 0)          // what was sent is lost
-		f.attempts = slices.Clone(f.attempts) // for those that look at won
+		ejected = f.lease.ended(f.clientAddr(), err, -1) // what was sent is lost
+		f.attempts = slices.Clone(f.attempts)            // for those that look at won
 	case lack != Enough, err == errRemoved:
 		f.lease.dialled(context.Canceled, now-f.dialled)
 	default:
-		f.lease.dialled(err, now-f.dialled)
+		ejected = f.lease.dialled(err, now-f.dialled)
 	}
 	f.dialing = false
+	f.current().Ejected = ejected
 	if f.retry == nil {
 		f.retry = &retries{}
 	}
 	f.retry.failed(f.current().Endpoint, err == errTimeout)
 	f.attempted(err.Error(), now-f.dialled)
 	f.attempts.failed(err.Error(), now-f.dialled)
-	if lack == NoResources {
+	switch {
+	case lack == NoResources:
 		return step{kind: stepRefuse, outcome: OutcomeResources}
+	case f.again && f.rounds && !ejected && err != errTimeout && f.retry.more(len(f.plan.policy.ConnectTimeouts)):
+		return step{kind: stepWait, until: now + firstRetry} // it refused at once, and may be back soon
 	}
 	return f.next(now)
+}
+
+// mayRetry tells whether there may be another dial by the budget of the service port, if one has failed.
+func (f *life) mayRetry() bool {
+	if f.retry == nil {
+		return true
+	}
+	f.retry.paid = f.front.pickers[f.scope].MayRetry(&f.plan.policy)
+	return f.retry.paid
 }
 
 // dialEnds is when the attempt under way times out.
@@ -138,6 +162,9 @@ func (f *life) dialEnds() time.Duration {
 // connected ends the attempt under way: its endpoint is reached.
 func (f *life) connected(now time.Duration) {
 	f.dialing = false
+	if f.retry != nil && f.retry.paid {
+		f.front.pickers[f.scope].Retried()
+	}
 	a := f.current()
 	a.Took = now - f.dialled
 	f.lease.dialled(nil, a.Took)

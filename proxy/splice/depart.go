@@ -105,7 +105,7 @@ func (c *Conn) Saves() *SavedConn {
 // Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
 // Closed.
 func (c *Conn) Left() {
-	c.lease.ended(nil, -1, 0, 0)
+	c.lease.ended(c.clientAddr(), nil, -1)
 	c.giveBack()
 	c.uncount()
 	c.front.core.conns.Add(-1)

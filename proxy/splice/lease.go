@@ -3,13 +3,19 @@ package splice
 import (
 	"net/netip"
 	"time"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // Picker chooses endpoints for one front. It is called on the data path by several goroutines: it must not block.
 type Picker interface {
-	// Pick returns a lease of an endpoint for the client that is not among tried as long as there is one. False: there
-	// is no endpoint left.
-	Pick(client netip.Addr, tried []netip.AddrPort) (Lease, bool)
+	// Pick returns a lease of an endpoint for the client, by its service port's policy. The endpoints whose dials failed
+	// are tried, each as often as they did: they are left out, but for the client's own. False: there is no endpoint left.
+	Pick(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (Lease, bool)
+	// MayRetry takes a further dial out of the budget of a policy. False: there is nothing left in it.
+	MayRetry(policy *service.Policy) bool
+	// Retried gives that back: the dial worked.
+	Retried()
 	// Join returns the State of an endpoint that a predecessor picked and dialled.
 	Join(endpoint netip.AddrPort) State
 }
@@ -20,6 +26,9 @@ type Lease struct {
 	Endpoint netip.AddrPort
 	Affinity string // how affinity bound the client; "" without affinity
 	State    State  // where reports go; nil = nowhere
+	Ejected  int    // endpoints that were left out, since they failed others
+	Probe    bool   // the endpoint was ejected, and is tried again
+	Again    bool   // it is the client's own: if the dial fails, it is picked once more
 }
 
 // lease is what a connection keeps of a Lease.
@@ -29,28 +38,39 @@ type lease struct{ state State }
 // path by several goroutines: it must not block.
 type State interface {
 	// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is
-	// no failure of the endpoint. After an error the lease is over.
-	Dialled(err error, took time.Duration)
-	// Ended ends a lease whose dial worked, with the payload that was carried, in bytes. Broken is why, if the endpoint
-	// reset it, refused it (UDP) or did not answer any more, else nil. The endpoint's first byte came so long after the
-	// connect; negative: none came.
-	Ended(broken error, firstByte time.Duration, toEndpoint, fromEndpoint int64)
+	// no failure of the endpoint. After an error the lease is over. True: the endpoint is ejected for it.
+	Dialled(err error, took time.Duration) (ejected bool)
+	// Answered reports the first byte of the endpoint.
+	Answered()
+	// Ended ends a lease whose dial worked. Broken is why, if the endpoint reset it, refused it (UDP) or did not answer
+	// any more, else nil. The endpoint's first byte came so long after the connect; negative: none came. True: the
+	// endpoint is ejected for it.
+	Ended(client netip.Addr, broken error, firstByte time.Duration) (ejected bool)
 }
 
 // dialled reports how the dial went: see State.
-func (l *lease) dialled(err error, took time.Duration) {
+func (l *lease) dialled(err error, took time.Duration) (ejected bool) {
 	if l.state != nil {
-		l.state.Dialled(err, took)
+		ejected = l.state.Dialled(err, took)
 	}
 	if err != nil {
 		l.state = nil
 	}
+	return ejected
+}
+
+// answered reports the first byte: see State.
+func (l *lease) answered() {
+	if l.state != nil {
+		l.state.Answered()
+	}
 }
 
 // ended reports the end: see State. After a dial that failed it does nothing.
-func (l *lease) ended(broken error, firstByte time.Duration, toEndpoint, fromEndpoint int64) {
+func (l *lease) ended(client netip.Addr, broken error, firstByte time.Duration) (ejected bool) {
 	if l.state != nil {
-		l.state.Ended(broken, firstByte, toEndpoint, fromEndpoint)
+		ejected = l.state.Ended(client, broken, firstByte)
 	}
 	l.state = nil
+	return ejected
 }

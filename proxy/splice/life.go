@@ -24,6 +24,8 @@ type life struct {
 	rounds  bool          // when all endpoints have failed they are dialled again after a pause
 	dialing bool          // the last attempt has no result yet
 	removed bool          // the endpoint of that attempt was taken away meanwhile
+	again   bool          // the endpoint of that attempt is the client's own, and may be dialled once more
+	ejected uint16        // endpoints that were left out of the choice of that attempt
 	asked   question      // that the host has not answered yet
 	portal  service.Kind  // of dst
 	lease   lease         // of the current attempt, and then of the connection
@@ -97,7 +99,10 @@ func (f *life) movedAt(now time.Duration) { f.last.Store(int64(now)) }
 func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load()) }
 
 // firstByte notes that the endpoint has sent something.
-func (f *life) firstByte(now time.Duration) { f.firstReply = now - f.began }
+func (f *life) firstByte(now time.Duration) {
+	f.firstReply = now - f.began
+	f.lease.answered()
+}
 
 // conclude begins the record: it is decided how the life ends. It is called once.
 func (f *life) conclude(by Side, closeType CloseType, o Outcome) {
@@ -120,6 +125,7 @@ func (f *life) report(now time.Duration) {
 	}
 	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
 	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
+	r.Ejected = int(f.ejected)
 	r.Endpoint, r.Logging = f.reached(), f.front.present().policy.Logging
 	if f.broken != nil {
 		r.Error = f.broken.Error()
@@ -127,7 +133,9 @@ func (f *life) report(now time.Duration) {
 	}
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	f.lease.ended(f.brokenByEndpoint(), f.answeredAfter(), r.BytesToEndpoint, r.BytesFromEndpoint)
+	if f.lease.ended(f.clientAddr(), f.brokenByEndpoint(), f.answeredAfter()) {
+		r.Attempts[len(r.Attempts)-1].Ejected = true
+	}
 	f.observe()
 }
 

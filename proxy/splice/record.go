@@ -23,6 +23,7 @@ type Record struct {
 	Endpoint          service.Endpoint
 	Logging           service.Logging // how its service port is logged, complete
 	Attempts          []Attempt       // in order; at most maxAttempts that failed; the last one worked if its Err is empty
+	Ejected           int             // endpoints that were left out of the last choice, since they failed others
 	Affinity          string          // "", or how ClientIP affinity bound the client: see balance
 	BytesFromClient   int64           // read of it
 	BytesToEndpoint   int64           // of those, what the kernel took for the endpoint, which may not have got all of it
@@ -67,6 +68,8 @@ type Attempt struct {
 	Took     time.Duration  // all of them together
 	Err      string         // empty: it worked
 	Times    int
+	Probe    bool // the endpoint was ejected, and was tried again
+	Ejected  bool // the endpoint was ejected for this failure, or (of one that worked) for how the connection ended
 }
 
 // Side is who ended a connection first.

@@ -22,6 +22,7 @@ type retries struct {
 	round    int              // dials of this round that failed
 	timedOut int              // dials of all rounds that timed out
 	pause    time.Duration    // before this round
+	paid     bool             // the dial under way was taken out of the budget
 }
 
 // more tells whether there may be another dial in this round.
@@ -113,6 +114,7 @@ func (all *attempts) failed(why string, took time.Duration) {
 		return
 	}
 	last.Times += list[same].Times
+	last.Probe, last.Ejected = last.Probe || list[same].Probe, last.Ejected || list[same].Ejected
 	last.Took += list[same].Took
 	list[same] = last
 	*all = list[:at]

@@ -21,7 +21,13 @@ func (p *Pickers) setDefaults() {
 // emptyPicker has no endpoints.
 type emptyPicker struct{}
 
-func (emptyPicker) Pick(netip.Addr, []netip.AddrPort) (Lease, bool) { return Lease{}, false }
+func (emptyPicker) Pick(netip.Addr, []netip.AddrPort, *service.Policy) (Lease, bool) {
+	return Lease{}, false
+}
+
+func (emptyPicker) MayRetry(*service.Policy) bool { return true }
+
+func (emptyPicker) Retried() {}
 
 func (emptyPicker) Join(netip.AddrPort) State { return nil }
 

@@ -378,7 +378,11 @@ func (p *countingPicker) set(endpoints []service.Endpoint) {
 
 func (p *countingPicker) Join(netip.AddrPort) State { return nil }
 
-func (p *countingPicker) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
+func (p *countingPicker) MayRetry(*service.Policy) bool { return true }
+
+func (p *countingPicker) Retried() {}
+
+func (p *countingPicker) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (Lease, bool) {
 	for range p.list {
 		at := p.list[p.next%len(p.list)]
 		p.next++
@@ -403,18 +407,22 @@ func (p *countingPicker) check(t *testing.T, most int) {
 	}
 }
 
-func (l *countedLease) Dialled(err error, _ time.Duration) {
+func (l *countedLease) Dialled(err error, _ time.Duration) bool {
 	if _, open := l.p.open[l]; l.dialled || !open {
 		panic("a lease is dialled again")
 	}
 	if l.dialled = true; err != nil {
 		delete(l.p.open, l)
 	}
+	return false
 }
 
-func (l *countedLease) Ended(error, time.Duration, int64, int64) {
+func (l *countedLease) Answered() {}
+
+func (l *countedLease) Ended(netip.Addr, error, time.Duration) bool {
 	if _, open := l.p.open[l]; !l.dialled || !open {
 		panic("a lease ends that is not open")
 	}
 	delete(l.p.open, l)
+	return false
 }

@@ -103,7 +103,7 @@ func (s *Session) left() {
 		return
 	}
 	s.over = true
-	s.lease.ended(nil, -1, 0, 0)
+	s.lease.ended(s.clientAddr(), nil, -1)
 	s.conn.Close()
 	s.remove()
 }

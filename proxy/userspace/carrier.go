@@ -27,6 +27,8 @@ type Options struct {
 	Localhost bool          // serve NodePorts at the loopback addresses too
 	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
+	// Reaches connects to an endpoint and closes the connection, for Recheck. Default: ejected endpoints are not dialled.
+	Reaches func(ctx context.Context, at netip.AddrPort) error
 	// Inherit is what a service port had before, such as with a predecessor. Default: nothing.
 	Inherit func(service.PortName, service.IPFamily) Inherited
 }

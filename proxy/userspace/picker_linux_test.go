@@ -12,7 +12,7 @@ import (
 func (r *rig) pickFrom(t *testing.T, name service.PortName, scope service.Scope) splice.Lease {
 	t.Helper()
 	f := r.fronts[frontKey{name, service.IPv4}]
-	l, ok := picker{f.balancers[scope]}.Pick(insider, nil)
+	l, ok := picker{f.balancers[scope]}.Pick(insider, nil, &service.Policy{})
 	if !ok || l.Endpoint.String() != "10.1.0.1:80" {
 		t.Fatalf("picked %v, %t", l.Endpoint, ok)
 	}

@@ -83,7 +83,7 @@ func defaultConfig() *Config {
 				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
 				KernelRecords: service.RecordsOff,
-				Algorithm:     service.RoundRobin, SlowStart: service.Never,
+				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
 			},
 		},
 	}
@@ -133,7 +133,7 @@ func TestComplete(t *testing.T) {
 					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
 					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
 					KernelRecords: service.RecordsFailures,
-					Algorithm:     service.SourceHash, SlowStart: 20 * time.Second,
+					Algorithm:     service.SourceHash, SlowStart: 20 * time.Second, EjectAfter: 3, RetryBudget: 20,
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}

@@ -39,7 +39,11 @@ type only netip.AddrPort
 
 func (only) Join(netip.AddrPort) splice.State { return nil }
 
-func (o only) Pick(netip.Addr, []netip.AddrPort) (splice.Lease, bool) {
+func (o only) MayRetry(*service.Policy) bool { return true }
+
+func (o only) Retried() {}
+
+func (o only) Pick(netip.Addr, []netip.AddrPort, *service.Policy) (splice.Lease, bool) {
 	return splice.Lease{Endpoint: netip.AddrPort(o)}, true
 }
 

@@ -41,15 +41,16 @@ func newDataPath(
 	to.watch(core, cfg.Settings)
 	listeners := userspace.New(userspace.Options{
 		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
-		Inherit: heritage.front,
+		Inherit: heritage.front, Reaches: reaches(core.Options().Mark),
 	})
 	to.metrics.WatchActive(listeners.Active)
 	to.metrics.WatchDataPath(admin.DataPath{
 		Stats: core.Stats, BusiestEndpoint: listeners.BusiestEndpoint,
+		Ejected: listeners.Endpoints().Ejections, BudgetExhausted: listeners.Endpoints().BudgetExhausted,
 		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,
 	})
 	to.metrics.WatchDrains(listeners.Endpoints().Drains)
-	return &dataPath{newStage(core.Run), core, listeners}, nil
+	return &dataPath{newStage(core.Run, listeners.Recheck), core, listeners}, nil
 }
 
 // dialMark returns the mark of packets to endpoints, 0 where this process may not set it.

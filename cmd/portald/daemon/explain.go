@@ -137,6 +137,7 @@ func (x *explainer) subjects(
 		subjects[i].Port = p
 		drained := x.inventory.drained(p)
 		subjects[i].Drained = func(at netip.AddrPort) bool { return slices.Contains(drained, at) }
+		subjects[i].Ejected = x.inventory.ejected(p)
 		subjects[i].Bound = x.path.listeners.Bound(p.Name)
 		subjects[i].Records = x.telemetry.stream.Last(lastRecords, q.About(p))
 	}

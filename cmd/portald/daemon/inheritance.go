@@ -116,7 +116,8 @@ func (i *inheritance) add(e *handover.Estate) {
 	for _, t := range e.Turns {
 		if to := i.turn(t.Name, t.Family); int(t.Scope) < len(to.Scopes) {
 			saved := &to.Scopes[t.Scope]
-			*saved = balance.Saved{Next: t.State.Next, Bindings: append(saved.Bindings, t.State.Bindings...)}
+			*saved = balance.Saved{Next: t.State.Next, Bindings: append(saved.Bindings, t.State.Bindings...),
+				Ejected: append(saved.Ejected, t.State.Ejected...)}
 		}
 	}
 }

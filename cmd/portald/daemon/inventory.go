@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"net/netip"
@@ -131,6 +132,9 @@ func (i *inventory) endpointsOf(p *service.Port) (out []*adminapi.Endpoint) {
 	}
 	drained := i.drained(p)
 	show := func(e service.Endpoint, state string) {
+		if state == string(service.Used) && known[e.Addr].Ejected.LeftOut && p.Mode.Or(i.mode) != service.ModeKernel {
+			state = adminapi.Ejected
+		}
 		one := &adminapi.Endpoint{
 			Service: p.Name.Label(), Protocol: p.Name.Protocol.String(), Address: e.Addr, Pod: e.Pod, Node: e.Node,
 			Zone: e.Zone, State: state,
@@ -162,6 +166,20 @@ func (i *inventory) drained(p *service.Port) []netip.AddrPort {
 	return i.listeners.Endpoints().Drained(p.Name)
 }
 
+// ejected tells why an endpoint of a service port is left out for a while; empty: it is not. The kernel ejects none.
+func (i *inventory) ejected(p *service.Port) func(netip.AddrPort) string {
+	out := map[netip.AddrPort]string{}
+	if i.listeners.Endpoints().Ejections() > 0 && p.Mode.Or(i.mode) != service.ModeKernel {
+		for _, s := range i.listeners.Endpoints().Statistics(p.Name) {
+			if s.Ejected.LeftOut {
+				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); one tries it again in %s",
+					s.Ejected.For, s.LastError, time.Until(s.Ejected.Until).Round(100*time.Millisecond))
+			}
+		}
+	}
+	return func(at netip.AddrPort) string { return out[at] }
+}
+
 func addStatistics(e *adminapi.Endpoint, s balance.Statistics) {
 	e.Open, e.Dials, e.Failures = s.Open, s.Dials, s.Failures
 	at := func(times []time.Duration, i int) *float64 {
@@ -173,6 +191,9 @@ func addStatistics(e *adminapi.Endpoint, s balance.Statistics) {
 	}
 	e.DialP50ms, e.DialP99ms = at(s.Dial, 0), at(s.Dial, 1)
 	e.FirstByteP50ms, e.FirstByteP99ms = at(s.FirstByte, 0), at(s.FirstByte, 1)
+	if s.Ejected.Is {
+		e.EjectedFor, e.EjectedUntil = s.Ejected.For.String(), &s.Ejected.Until
+	}
 	if s.LastError != nil {
 		e.LastError, e.LastErrorAt = s.LastError.Error(), &s.LastFailure
 	}

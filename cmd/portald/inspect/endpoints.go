@@ -65,7 +65,8 @@ stands for any part.`,
 
 // endpointStates are the states of Endpoint.State.
 func endpointStates() []string {
-	return []string{"used", "terminating", "not_ready", "other_node", "not_hinted", "other_family", "drained", "removed"}
+	return []string{"used", "terminating", "not_ready", "other_node", "not_hinted", "other_family", "drained", "ejected",
+		"removed"}
 }
 
 func endpointColumns(now time.Time) []column[adminapi.Endpoint] {

@@ -79,9 +79,13 @@ type only netip.AddrPort
 
 func (o only) Join(netip.AddrPort) splice.State { return nil }
 
-func (o only) Pick(_ netip.Addr, tried []netip.AddrPort) (splice.Lease, bool) {
+func (o only) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (splice.Lease, bool) {
 	return splice.Lease{Endpoint: netip.AddrPort(o)}, len(tried) == 0
 }
+
+func (o only) MayRetry(*service.Policy) bool { return true }
+
+func (o only) Retried() {}
 
 // open opens a TCP front at a loopback address, which is its only frontend.
 func (r *rig) open(t testing.TB, endpoint netip.AddrPort) netip.AddrPort {

@@ -88,9 +88,7 @@ func leasesAre(t *trial, endpoints []netip.AddrPort, want []string) {
 	d.stop()
 	wantLeases(t, f, want...)
 	leases := f.ring.given()
-	if l := leases[len(leases)-1]; l.to != 5 || l.to != rec.BytesToEndpoint || l.from != rec.BytesFromEndpoint {
-		t.Errorf("%d bytes to and %d from the endpoint; record %+v", l.to, l.from, rec)
-	} else if l.answered != (rec.FirstByte >= 0) {
+	if l := leases[len(leases)-1]; l.answered != (rec.FirstByte >= 0) {
 		t.Errorf("answered: %t; record %+v", l.answered, rec)
 	}
 }
@@ -116,7 +114,4 @@ func leaseOfSession(t *trial) {
 	d.record()
 	d.stop()
 	wantLeases(t, f, endedBadly, endedWell)
-	if l := f.ring.given()[1]; l.to != 5 || l.from != 5 {
-		t.Errorf("%d bytes to and %d from the endpoint", l.to, l.from)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -19,7 +20,7 @@ type ring struct {
 }
 
 // Pick implements splice.Picker.
-func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort) (splice.Lease, bool) {
+func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (splice.Lease, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for range r.list {
@@ -43,6 +44,12 @@ func (r *ring) Join(netip.AddrPort) splice.State {
 	r.leases = append(r.leases, l)
 	return l
 }
+
+// MayRetry implements splice.Picker.
+func (r *ring) MayRetry(*service.Policy) bool { return true }
+
+// Retried implements splice.Picker.
+func (r *ring) Retried() {}
 
 func (r *ring) set(list ...netip.AddrPort) {
 	r.mu.Lock()
@@ -71,27 +78,37 @@ type lease struct {
 	ends     int8 // reports of ends
 	ok       bool // of the end
 	answered bool // a first byte came
+	heard    bool // when it came
 	early    bool // there was an end without a dial that worked, or a negative time
 	dial     error
-	to, from int64 // bytes
 }
 
 // Dialled implements splice.State.
-func (l *lease) Dialled(err error, took time.Duration) {
+func (l *lease) Dialled(err error, took time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dials++
 	l.dial = err
 	l.early = l.early || took < 0
+	return false
+}
+
+// Answered implements splice.State.
+func (l *lease) Answered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early = l.early || l.dials == 0 || l.dial != nil || l.ends > 0 || l.heard
+	l.heard = true
 }
 
 // Ended implements splice.State.
-func (l *lease) Ended(broken error, firstByte time.Duration, to, from int64) {
+func (l *lease) Ended(_ netip.Addr, broken error, firstByte time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ends++
-	l.ok, l.answered, l.to, l.from = broken == nil, firstByte >= 0, to, from
+	l.ok, l.answered = broken == nil, firstByte >= 0
 	l.early = l.early || l.dials == 0 || l.dial != nil
+	return false
 }
 
 // wellFormed tells whether the lease was dialled once, and ended once if and only if that worked.

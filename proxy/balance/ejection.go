@@ -1,0 +1,227 @@
+package balance
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Failure is a kind of what an endpoint may do to a connection. Each is counted apart: one that refuses is most likely
+// not there, and one that does not answer may be far.
+type Failure uint8
+
+// The kinds.
+const (
+	Refused  Failure = iota // it refused the dial, or (UDP) a session that had no answer yet
+	TimedOut                // it did not answer the dial in time
+	Silent                  // it reset the connection, or was lost, before its first byte
+	failures
+)
+
+func (f Failure) String() string { return [failures]string{"refused", "timed_out", "reset"}[f] }
+
+const (
+	firstBan = time.Second
+	lastBan  = time.Minute
+	// probeEvery is how long the connection that tries an ejected endpoint again has, before another may.
+	probeEvery = time.Second
+	// aloneFactor is for resets of connections of one client alone, who may have asked for them.
+	aloneFactor = 4
+	// maxGone is how many ejected endpoints of a service port are kept that are not listed.
+	maxGone = 64
+)
+
+// health is what ejection knows of an endpoint. Its zero value is that of one that works. port.mu guards it.
+type health struct {
+	inRow    [failures]int
+	resetter netip.Addr // whose connection was reset first
+	several  bool       // those of others were too
+	ejected  bool
+	why      Failure
+	times    int       // ejected in a row: each time for twice as long
+	until    time.Time // then one connection probes
+	probed   bool      // that connection is under way
+}
+
+// failed notes a failure in the lease of a client. True: the endpoint was ejected for it, or longer.
+func (e *Endpoint) failed(f Failure, client netip.Addr) bool {
+	h, most := &e.health, e.port.ejectAfter
+	if most <= 0 {
+		return false
+	}
+	e.suspect.Store(true)
+	h.inRow[f]++
+	if f == Silent {
+		if h.several = h.several || h.resetter.IsValid() && h.resetter != client; !h.several {
+			h.resetter, most = client, most*aloneFactor
+		}
+	}
+	switch {
+	case h.ejected && !h.probed, !h.ejected && h.inRow[f] < most:
+		return false
+	}
+	h.ejected, h.why, h.probed = true, f, false
+	h.until = time.Now().Add(ban(h.times))
+	h.times++
+	e.port.eject(e)
+	return true
+}
+
+// ban is how long an endpoint is ejected that was so often before in a row, but for up to a quarter, so that nodes and
+// endpoints do not come back together.
+func ban(times int) time.Duration {
+	d := lastBan
+	if times < 6 {
+		d = firstBan << times
+	}
+	return d - rand.N(d/4)
+}
+
+// works notes that an endpoint works as far as failures of these kinds go.
+func (e *Endpoint) works(kinds ...Failure) {
+	if !e.suspect.Load() {
+		return
+	}
+	e.port.mu.Lock()
+	defer e.port.mu.Unlock()
+	for _, f := range kinds {
+		e.health.inRow[f] = 0
+		if e.health.ejected && e.health.why == f {
+			e.readmit()
+		}
+	}
+	if !e.health.ejected && e.health.inRow == [failures]int{} {
+		e.recover()
+	}
+}
+
+// recover has an endpoint be as if it had never failed.
+func (e *Endpoint) recover() {
+	e.suspect.Store(false)
+	e.health = health{}
+}
+
+func (e *Endpoint) readmit() {
+	e.health.ejected, e.health.times, e.health.probed = false, 0, false
+	p := e.port
+	delete(p.ejected, e.addr)
+	p.all.ejections.Add(-1)
+	p.reactivate(e.addr)
+	e.dropUnused()
+}
+
+func (p *port) eject(e *Endpoint) {
+	if p.ejected == nil {
+		p.ejected = map[netip.AddrPort]*Endpoint{}
+	}
+	if p.ejected[e.addr] == nil {
+		p.ejected[e.addr] = e
+		p.all.ejections.Add(1)
+	}
+	p.reactivate(e.addr)
+}
+
+// reactivate has the balancers that list an endpoint choose anew whom they leave out.
+func (p *port) reactivate(at netip.AddrPort) {
+	for _, b := range p.balancers {
+		if _, lists := search(b.ring, at); lists {
+			b.activate(b.active)
+		}
+	}
+}
+
+// obey takes over what a policy says of ejection: it is the one by which an endpoint is about to be picked.
+func (p *port) obey(policy *service.Policy) {
+	p.ejectAfter, p.looks = policy.EjectAfter, 0
+	if p.ejectAfter <= 0 && len(p.ejected) > 0 {
+		for _, e := range p.ejected {
+			e.readmit()
+			e.recover()
+		}
+	}
+}
+
+// forgetGone forgets the ejected endpoints that have long not been listed. force: all that are in no use.
+func (p *port) forgetGone(force bool) {
+	for _, e := range p.ejected {
+		if e.lists == 0 && (force || time.Since(e.lastFailure) > forgetAfter) {
+			e.readmit()
+		}
+	}
+}
+
+// activate chooses which members take part: all but the ejected ones, of which no more than half of the ring is left
+// out. If all are ejected all take part. The turn goes on where it was among those that took part so far.
+func (b *Balancer) activate(before []*member) {
+	for _, m := range b.out {
+		m.set(out, false)
+	}
+	b.active, b.out = b.ring, nil
+	if len(b.port.ejected) > 0 || b.marked {
+		b.leaveOut()
+	}
+	b.next = b.resume(before, b.next)
+}
+
+func (b *Balancer) leaveOut() {
+	var ejected []*member
+	for _, m := range b.ring {
+		m.set(bad, b.port.ejected[m.addrPort()] != nil)
+		if m.is(bad) {
+			ejected = append(ejected, m)
+		}
+	}
+	b.marked = len(ejected) > 0
+	if len(ejected) == len(b.ring) {
+		return
+	}
+	b.out = ejected[:min(len(ejected), len(b.ring)/2)]
+	if len(b.out) == 0 {
+		return
+	}
+	b.active = make([]*member, 0, len(b.ring)-len(b.out))
+	for _, m := range b.out {
+		m.set(out, true)
+	}
+	for _, m := range b.ring {
+		if !m.is(out) {
+			b.active = append(b.active, m)
+		}
+	}
+	b.probeAt = time.Time{} // look when the next is due
+}
+
+// probe returns a member that is left out and whose time is up, nil if there is none: the connection that asks is to
+// try it again.
+func (b *Balancer) probe(tried []netip.AddrPort) *member {
+	if len(b.out) == 0 || len(tried) > 0 {
+		return nil
+	}
+	now := time.Now()
+	if now.Before(b.probeAt) {
+		return nil
+	}
+	b.probeAt = now.Add(lastBan)
+	var due *member
+	for _, m := range b.out {
+		h := &b.port.ejected[m.addrPort()].health
+		if due == nil && !now.Before(h.until) {
+			due = m
+			h.until, h.probed = now.Add(probeEvery), true
+		}
+		if h.until.Before(b.probeAt) {
+			b.probeAt = h.until
+		}
+	}
+	return due
+}
+
+// isTimeout tells a dial that had no answer from one that was refused.
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}

@@ -1,0 +1,55 @@
+package balance
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// Unreached is an endpoint that is ejected since dials of it fail.
+type Unreached struct {
+	Name service.PortName
+	Addr netip.AddrPort
+}
+
+// idleLooks is how many looks after the last pick of a service port its endpoints are no longer told of.
+const idleLooks = 10
+
+// Unreached lists the endpoints that are ejected since TCP dials of them fail, of service ports that clients use. It
+// costs nothing where none is.
+func (all *Endpoints) Unreached() (list []Unreached) {
+	if all.ejections.Load() == 0 {
+		return nil
+	}
+	for _, p := range all.of(service.TCP) {
+		p.mu.Lock()
+		if p.looks++; p.looks <= idleLooks {
+			for at, e := range p.ejected {
+				if e.lists > 0 && e.health.why != Silent {
+					list = append(list, Unreached{p.name, at})
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
+	return list
+}
+
+// Reached is told that such an endpoint takes connections again: the next connection tries it.
+func (all *Endpoints) Reached(u Unreached) {
+	p := all.find(u.Name)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.ejected[u.Addr]
+	if e == nil || e.health.why == Silent || e.health.probed {
+		return
+	}
+	e.health.until = time.Now()
+	for _, b := range p.balancers {
+		b.probeAt = time.Time{}
+	}
+}

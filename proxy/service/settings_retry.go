@@ -1,0 +1,34 @@
+package service
+
+// maxBudget is a bound on mistakes, in percent.
+const maxBudget = 10_000
+
+// retrySettings are about endpoints that fail.
+func retrySettings() []Setting {
+	return []Setting{
+		{
+			Name: "eject-after", Field: "ejectAfter",
+			Value: Count{Default: new(3), Most: 100, Set: func(p *Port, n int) { p.Policy.EjectAfter = orNone(n) }},
+			Help: "leave an endpoint out for a while after this `NUMBER` of failures in a row, see docs/retries.md; " +
+				"0: never",
+			About: "failures in a row after which an endpoint is [left out](retries.md#endpoints-that-are-watched) for a " +
+				"while; 0: never",
+		},
+		{
+			Name: "retry-budget", Field: "retryBudget",
+			Value: Count{Default: new(20), Most: maxBudget, Set: func(p *Port, n int) { p.Policy.RetryBudget = orNone(n) }},
+			Help: "how many further dials may fail, in `PERCENT` of the connections of a service port, and 10 a second " +
+				"besides; 0: no limit",
+			About: "further dials that may fail, in percent of the connections of each port, and 10 a second besides; " +
+				"0: no limit",
+		},
+	}
+}
+
+// orNone is a number that 0 turns off, where a zero field would leave it to the daemon.
+func orNone(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
