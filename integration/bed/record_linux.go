@@ -24,6 +24,7 @@ type Record struct {
 	Pod               string    `json:"pod"`
 	Node              string    `json:"node"`
 	Attempts          []attempt `json:"attempts"`
+	Ejected           int       `json:"ejected"`
 	Affinity          string    `json:"affinity"`
 	BytesFromClient   int64     `json:"bytes_from_client"`
 	BytesFromEndpoint int64     `json:"bytes_from_endpoint"`
@@ -41,6 +42,7 @@ type attempt struct {
 	Endpoint string  `json:"endpoint"`
 	MS       float64 `json:"ms"`
 	Error    string  `json:"error"`
+	Ejection string  `json:"ejection"`
 }
 
 func (r Record) String() string {

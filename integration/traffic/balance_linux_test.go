@@ -45,8 +45,8 @@ func TestRoundRobinContinuesAcrossUpdates(t *testing.T) {
 	}
 }
 
-// One of three pods is dead: its port is closed, or it does not answer at all. No connection fails, and the live pods
-// share all connections equally.
+// One of three pods is dead: its port is closed, or it does not answer at all, and dead pods are not ejected. No
+// connection fails, and the live pods share all connections equally.
 func TestDeadPodIsSkipped(t *testing.T) {
 	for name, die := range map[string]func(*bed.Bed){
 		"port closed": func(*bed.Bed) {},
@@ -56,7 +56,7 @@ func TestDeadPodIsSkipped(t *testing.T) {
 			b := bed.New(t)
 			b.ServePods(0, 1)
 			die(b)
-			d := b.Start(b.Cart(0, 1, 2))
+			d := b.Start(b.Cart(0, 1, 2), "--eject-after=0")
 			want := map[string]int{"pod0": 10, "pod1": 10}
 			for _, atOnce := range []int{1, 10} {
 				if got := b.Tally(20, atOnce, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); !maps.Equal(got, want) {

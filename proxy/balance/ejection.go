@@ -3,7 +3,6 @@ package balance
 import (
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"time"
 
@@ -222,6 +221,6 @@ func (b *Balancer) probe(tried []netip.AddrPort) *member {
 
 // isTimeout tells a dial that had no answer from one that was refused.
 func isTimeout(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && n.Timeout()
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
 }

@@ -358,9 +358,15 @@ func testBudget(t *testing.T) {
 	}
 }
 
+// slow is a timeout that is no net.Error.
+type slow struct{}
+
+func (slow) Error() string { return "timeout" }
+func (slow) Timeout() bool { return true }
+
 func TestTimeouts(t *testing.T) {
 	for err, want := range map[error]bool{
-		os.ErrDeadlineExceeded: true, syscall.ETIMEDOUT: true, syscall.ECONNREFUSED: false, errors.New("timeout"): false,
+		os.ErrDeadlineExceeded: true, slow{}: true, syscall.ETIMEDOUT: true, syscall.ECONNREFUSED: false, errors.New("timeout"): false,
 	} {
 		if isTimeout(err) != want {
 			t.Errorf("%v: %t", err, !want)

@@ -172,7 +172,7 @@ func (i *inventory) ejected(p *service.Port) func(netip.AddrPort) string {
 	if i.listeners.Endpoints().Ejections() > 0 && p.Mode.Or(i.mode) != service.ModeKernel {
 		for _, s := range i.listeners.Endpoints().Statistics(p.Name) {
 			if s.Ejected.LeftOut {
-				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); one tries it again in %s",
+				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); one tries it again in %v",
 					s.Ejected.For, s.LastError, time.Until(s.Ejected.Until).Round(100*time.Millisecond))
 			}
 		}
