@@ -9,6 +9,25 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
+// A successor leaves out what its predecessor left out, for as long.
+func TestRestoreEjected(t *testing.T) { synctest.Test(t, testRestoreEjected) }
+
+func testRestoreEjected(t *testing.T) {
+	a := endpoints(4)
+	old, next := balancer(a), balancer(a[:3])
+	fail(t, old, a[0], Refused, 3)
+	fail(t, old, a[3], TimedOut, 3)
+	next.Restore(old.Save(0))
+	next.Restore(old.Save(0))
+	if len(next.out) != 1 || next.out[0].addrPort() != a[0] {
+		t.Fatalf("left out: %v", addresses(next.out))
+	}
+	time.Sleep(firstBan)
+	if p := next.Pick(client, nil, byDefault); !p.Probe || p.Endpoint.Addr() != a[0] {
+		t.Errorf("after its time: %+v", p)
+	}
+}
+
 // A successor goes on with the turn and with the clients that are bound, but for those that it has bound itself since,
 // and for endpoints that are gone.
 func TestRestore(t *testing.T) { synctest.Test(t, testRestore) }

@@ -17,6 +17,8 @@ func retryScenarios() []scenario {
 		{name: "NoEndpointEverAnswers", run: noEndpointEverAnswers},
 		{name: "NoRetries", run: noRetries},
 		{name: "DialsStallNoOther", run: dialsStallNoOther},
+		{name: "RetryBudget", run: retryBudget},
+		{name: "OwnEndpointTwice", run: ownEndpointTwice},
 	}
 }
 
@@ -110,5 +112,40 @@ func dialsStallNoOther(t *trial) {
 	c.Write([]byte("x"))
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil || time.Since(begin) > 3*time.Second {
 		t.Errorf("an answer came after %s, %v", time.Since(begin), err)
+	}
+}
+
+// retryBudget: without a budget no further dial is made, and the connection waits for one as long as dials may take. A
+// dial that works costs none of it.
+func retryBudget(t *trial) {
+	d := t.start(timeouts(300, 500))
+	f := d.tcp(t.refusing(), t.refusing())
+	f.ring.bounded, f.ring.budget = true, 1
+	rec := wantDialFailed(t, d, f, 800*time.Millisecond)
+	if n := len(f.ring.given()); n != 2 || len(rec.Attempts) != 2 {
+		t.Errorf("%d dials, record %+v", n, rec)
+	}
+	live := echoServer(t)
+	f.ring.set(t.refusing(), live)
+	f.ring.budget = 1
+	for range 4 {
+		wantEcho(t, dialTCP(t, f.at), "x")
+		if rec := d.record(); rec.Endpoint.Addr != live {
+			t.Errorf("record %+v", rec)
+		}
+	}
+}
+
+// ownEndpointTwice: a client's own endpoint that refuses is dialled again a moment later, before another is.
+func ownEndpointTwice(t *trial) {
+	d := t.start(timeouts(5000, 5000, 5000))
+	own, live := t.refusing(), echoServer(t)
+	f := d.tcp(own, live)
+	f.ring.own = true
+	wantEcho(t, dialTCP(t, f.at), "x")
+	rec := d.record()
+	if a := rec.Attempts; len(a) != 2 || a[0].Endpoint != own || a[0].Times != 2 || rec.Endpoint.Addr != live ||
+		rec.Connect < 10*time.Millisecond {
+		t.Errorf("record %+v", rec)
 	}
 }

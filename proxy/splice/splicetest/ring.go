@@ -17,12 +17,20 @@ type ring struct {
 	turn      int
 	exhausted int // picks for which no endpoint was left
 	leases    []*lease
+	bounded   bool // further dials are
+	budget    int  // if so: how many may fail yet
+	own       bool // the first endpoint is the client's own
 }
 
 // Pick implements splice.Picker.
 func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (splice.Lease, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.own && len(tried) < 2 {
+		l := &lease{}
+		r.leases = append(r.leases, l)
+		return splice.Lease{Endpoint: r.list[0], State: l, Affinity: "hit", Again: len(tried) == 0}, true
+	}
 	for range r.list {
 		a := r.list[r.turn%len(r.list)]
 		r.turn++
@@ -46,10 +54,19 @@ func (r *ring) Join(netip.AddrPort) splice.State {
 }
 
 // MayRetry implements splice.Picker.
-func (r *ring) MayRetry(*service.Policy) bool { return true }
+func (r *ring) MayRetry(*service.Policy) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.budget--
+	return !r.bounded || r.budget >= 0
+}
 
 // Retried implements splice.Picker.
-func (r *ring) Retried() {}
+func (r *ring) Retried() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.budget++
+}
 
 func (r *ring) set(list ...netip.AddrPort) {
 	r.mu.Lock()
