@@ -14,8 +14,9 @@ const (
 	recheckEvery = time.Second
 	// recheckTime is how long such a dial has.
 	recheckTime = time.Second
-	// rechecksAtOnce bounds those dials, and so the descriptors and local ports that they take.
-	rechecksAtOnce = 32
+	// rechecksAtOnce bounds those dials, and so the descriptors and local ports that they take. Of more endpoints so many
+	// are dialled each time, by chance.
+	rechecksAtOnce = 64
 )
 
 // Recheck dials endpoints that are ejected since dials fail, until ctx ends: a client that tried one would wait. One
@@ -35,20 +36,13 @@ func (c *Carrier) Recheck(ctx context.Context) error {
 }
 
 func (c *Carrier) recheck(ctx context.Context) {
+	unreached := c.endpoints.Unreached()
+	rand.Shuffle(len(unreached), func(i, j int) { unreached[i], unreached[j] = unreached[j], unreached[i] })
 	var all sync.WaitGroup
-	defer all.Wait()
-	free := make(chan struct{}, rechecksAtOnce)
-	for _, u := range c.endpoints.Unreached() {
-		select {
-		case <-ctx.Done():
-			return
-		case free <- struct{}{}:
-		}
-		all.Go(func() {
-			defer func() { <-free }()
-			c.recheckOne(ctx, u)
-		})
+	for _, u := range unreached[:min(len(unreached), rechecksAtOnce)] {
+		all.Go(func() { c.recheckOne(ctx, u) })
 	}
+	all.Wait()
 }
 
 func (c *Carrier) recheckOne(ctx context.Context, u balance.Unreached) {
