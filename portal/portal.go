@@ -96,6 +96,9 @@ type Capabilities interface {
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
 	Diverts(family service.IPFamily) bool
+	// Offers tells whether portals that spread can choose endpoints by an algorithm, in every family that is served. The
+	// Writer's own way, AlgorithmDefault, is always there. To find out may take as long as to load a module of the kernel.
+	Offers(service.Algorithm) bool
 }
 
 // Adjustable is a Writer whose Settings change while it is in use. A change takes effect at the next Replace, and may

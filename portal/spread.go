@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Spread sends new flows to the endpoints of a pool by the kernel alone: each to a random one, or with affinity to the
-// one that its client used last. Forwarding says which clients get which endpoints.
+// Spread sends new flows to the endpoints of a pool by the kernel alone: each to the one that the pool's algorithm
+// chooses, or with affinity to the one that its client used last. Forwarding says which clients get which endpoints.
 type Spread struct {
 	Pool  *Pool // shared by all portals of a service port in one family: two Spreads are the same if they share it
 	Scope service.Scope
@@ -20,11 +20,12 @@ func (Spread) target() {}
 // Pool is the endpoints of a service port in one address family, and who may use them. It does not change once made; a
 // service port whose pool is equal to the one before keeps that one.
 type Pool struct {
-	Cluster      []Endpoint     // for clients of ClusterScope; ordered by address
-	Node         []Endpoint     // for clients of NodeScope; ordered by address
-	Affinity     time.Duration  // ClientIP affinity, sliding; 0 = none
-	SourceRanges []netip.Prefix // clients that may use LoadBalancerIPs, of this family; see Restricted
-	Restricted   bool           // no others may
+	Cluster      []Endpoint        // for clients of ClusterScope; ordered by address
+	Node         []Endpoint        // for clients of NodeScope; ordered by address
+	Affinity     time.Duration     // ClientIP affinity, sliding; 0 = none
+	Algorithm    service.Algorithm // one that the Writer Offers, for clients that are not bound; or its own way
+	SourceRanges []netip.Prefix    // clients that may use LoadBalancerIPs, of this family; see Restricted
+	Restricted   bool              // no others may
 }
 
 // Endpoint is a possible destination of flows.
@@ -40,8 +41,8 @@ func (p *Pool) Equal(o *Pool) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return p.Affinity == o.Affinity && p.Restricted == o.Restricted && slices.Equal(p.Cluster, o.Cluster) &&
-		slices.Equal(p.Node, o.Node) && slices.Equal(p.SourceRanges, o.SourceRanges)
+	return p.Affinity == o.Affinity && p.Algorithm == o.Algorithm && p.Restricted == o.Restricted &&
+		slices.Equal(p.Cluster, o.Cluster) && slices.Equal(p.Node, o.Node) && slices.Equal(p.SourceRanges, o.SourceRanges)
 }
 
 // Of returns the endpoints for clients of a scope.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
 )
 
 // endpoints makes the chain of a translation's endpoints, and those of endpoints that need one, and returns its name.
@@ -34,7 +35,7 @@ func (s *spread) endpoints(t portal.Translation) string {
 		}
 	}
 	for i, e := range all {
-		lead(share(len(all)-i), e)
+		lead(share(s.pool.Algorithm, len(all)-i), e)
 	}
 	s.made.add(name, atService, b.String())
 	return name
@@ -68,10 +69,13 @@ func (s *spread) recent(e portal.Endpoint) string {
 // seconds rounds up, to at least one: the least that the kernel takes.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// share matches one in n flows, in the kernel's steps of 1/2^31 as iptables-save prints them.
-func share(n int) string {
-	if n == 1 {
+// share matches one in n flows: each n-th, or by chance in the kernel's steps of 1/2^31 as iptables-save prints them.
+func share(by service.Algorithm, n int) string {
+	switch {
+	case n == 1:
 		return ""
+	case by == service.RoundRobin:
+		return "-m statistic --mode nth --every " + strconv.Itoa(n) + " --packet 0 "
 	}
 	const steps = 1 << 31
 	p := math.Round(steps/float64(n)) / steps

@@ -21,6 +21,7 @@ type fake struct {
 	host    []netip.Addr
 	sets    map[string]map[element]bool
 	told    int
+	lacks   string // a scheduler
 }
 
 func newFake(host ...string) *fake {
@@ -72,6 +73,7 @@ func (k *fake) kernel() kernel {
 		removeElement: func(name string, e element) error { k.told++; delete(k.sets[name], e); return nil },
 		destroySet:    func(name string) error { delete(k.sets, name); return nil },
 		sysctl:        func(string, string) error { return nil },
+		hasScheduler:  func(name string) bool { return name != k.lacks },
 		timeouts:      func(time.Duration, time.Duration, time.Duration) error { return nil },
 	}
 }

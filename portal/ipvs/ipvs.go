@@ -33,8 +33,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts and what
-// begins with Set are for any.
+// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts, Offers
+// and what begins with Set are for any.
 type Writer struct {
 	Options
 	kernel
@@ -42,6 +42,7 @@ type Writer struct {
 	names names
 	v6    bool // both families are served
 	live  *writer.Live
+	tried map[string]func() bool // schedulers: whether the kernel has them
 
 	node     localNode // as of the last Replace
 	portals  map[service.Frontend]portal.Portal
@@ -84,7 +85,7 @@ func New(o Options) (*Writer, error) {
 }
 
 func newWriter(o Options, k kernel) *Writer {
-	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix)}
+	w := &Writer{Options: o, kernel: k, names: newNames(o.Prefix), tried: tries(k.hasScheduler)}
 	w.live = writer.NewLive(writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses})
 	w.reset()
 	return w

@@ -33,5 +33,6 @@ type kernel struct {
 	sysctl        func(name, value string) error          // below /proc/sys, where the kernel has it
 	timeouts      func(tcp, fin, udp time.Duration) error // 0 leaves one alone
 	speaksIPv6    func() bool
+	hasScheduler  func(name string) bool // for any goroutine; loads its module where that may be
 	close         func()
 }

@@ -49,6 +49,7 @@ func openKernel(device string) (kernel, error) {
 		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement,
 		destroySet: h.destroySet,
 		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6, close: h.close,
+		hasScheduler: func(name string) bool { return scheduler(name) == nil },
 	}, nil
 }
 

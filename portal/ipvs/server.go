@@ -57,10 +57,7 @@ func (w *Writer) wanted(f service.Frontend) (server, bool) {
 // server is the virtual server of a portal.
 func (o *Options) server(p portal.Portal, f portal.Forwarding) server {
 	pool := p.Target.(portal.Spread).Pool
-	s := server{settings: settings{scheduler: o.Scheduler}, weights: map[netip.AddrPort]int{}}
-	if o.Scheduler == "mh" {
-		s.flags |= mhPort
-	}
+	s := server{settings: o.schedulerOf(pool.Algorithm), weights: map[netip.AddrPort]int{}}
 	if pool.Affinity > 0 {
 		s.flags |= persistent
 		s.timeout = uint32((pool.Affinity + time.Second - 1) / time.Second)

@@ -91,6 +91,9 @@ func (w *Writer) IPv6() bool { return w.v6 }
 // Diverts is false: nothing marks packets here.
 func (w *Writer) Diverts(service.IPFamily) bool { return false }
 
+// Offers returns false: nothing spreads here.
+func (w *Writer) Offers(service.Algorithm) bool { return false }
+
 // Check returns an error for a portal that cannot be held.
 func (w *Writer) Check(p portal.Portal) error {
 	if _, spreads := p.Target.(portal.Spread); spreads {

@@ -8,13 +8,14 @@ import (
 )
 
 // expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or
-// socket, or a random number. This file is the table of all: text, netlink, declarations and elements of sets are made
+// socket, a number of its own, or a hash. This file is the table of all: text, netlink, declarations and elements of sets are made
 // from an entry here.
 type expression struct {
 	text     string
-	kernel   string   // the kernel's name of this kind of expression
-	register uint16   // of its attributes, the register that it loads
-	numbers  []number // its other attributes
+	kernel   string      // the kernel's name of this kind of expression
+	register uint16      // of its attributes, the register that it loads
+	numbers  []number    // its other attributes
+	hashed   *expression // what it is a hash of
 	datatype datatype
 	part     part  // which part of a set's element has such values
 	typeof   []int // for sets: nft's number of the kind of expression, and what it keeps of one
@@ -149,19 +150,43 @@ func socket(field string, key uint32) expression {
 
 // numgen is a random number from offset to below offset + mod.
 func numgen(mod, offset uint32) expression {
-	text := fmt.Sprintf("numgen random mod %d", mod)
+	e := generator("random", nfnl.NFT_NG_RANDOM, mod, offset)
 	if offset != 0 {
-		text += fmt.Sprintf(" offset %d", offset)
+		e.text += fmt.Sprintf(" offset %d", offset)
 	}
+	return e
+}
+
+// counter is 0 for the first packet that meets its rule, then 1, and 0 again after mod-1. A rule's is its own.
+func counter(mod uint32) expression { return generator("inc", nfnl.NFT_NG_INCREMENTAL, mod, 0) }
+
+func generator(word string, kind, mod, offset uint32) expression {
 	return expression{
-		text:     text,
+		text:     fmt.Sprintf("numgen %s mod %d", word, mod),
 		kernel:   "numgen",
 		register: nfnl.NFTA_NG_DREG,
-		numbers: []number{{nfnl.NFTA_NG_MODULUS, mod}, {nfnl.NFTA_NG_TYPE, nfnl.NFT_NG_RANDOM},
-			{nfnl.NFTA_NG_OFFSET, offset}},
+		numbers:  []number{{nfnl.NFTA_NG_MODULUS, mod}, {nfnl.NFTA_NG_TYPE, kind}, {nfnl.NFTA_NG_OFFSET, offset}},
 		datatype: integer(),
 		part:     slotNumber,
-		typeof:   []int{typeofNumgen, nfnl.NFT_NG_RANDOM, int(mod), 0},
+		typeof:   []int{typeofNumgen, int(kind), int(mod), 0},
+	}
+}
+
+// hashSeed is the same on all nodes, so that their hashes are.
+const hashSeed = 0x70727464
+
+// clientHash is a hash of the packet's source address, from 0 to below mod, which is at least 2.
+func (f family) clientHash(mod uint32) expression {
+	of := f.saddr()
+	return expression{
+		text:     fmt.Sprintf("jhash %s mod %d seed 0x%08x", of.text, mod, hashSeed),
+		kernel:   "hash",
+		register: nfnl.NFTA_HASH_DREG,
+		numbers: []number{{nfnl.NFTA_HASH_LEN, of.datatype.size}, {nfnl.NFTA_HASH_MODULUS, mod},
+			{nfnl.NFTA_HASH_SEED, hashSeed}},
+		hashed:   &of,
+		datatype: integer(),
+		part:     slotNumber,
 	}
 }
 

@@ -41,7 +41,7 @@ func (r rules) features() []feature {
 		one("reject (nft_reject)", "filter", "input", rule{reject{}}),
 		one("reject with tcp reset (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),
 		one("address types (nft_fib)", "filter", "prerouting", rule{localAddress(false)}),
-		one("random numbers (nft_numgen)", "filter", "output", rule{oneIn(2)}),
+		one("random numbers (nft_numgen)", "filter", "output", rule{is(numgen(2, 0), 0)}),
 		one("maps by random numbers", "nat", "output", rule{tcp, dnatMap{mapping{endpoints}}}, endpoints),
 		one("verdict maps", "filter", "forward", rule{vmap{verdicts}}, verdicts),
 		one("dynamic sets (nft_dynset)", "filter", "output",

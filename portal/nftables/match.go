@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/proxy/service"
@@ -101,9 +102,9 @@ func transparentSocket() rule {
 		match{left: socketWildcard(), right: constant{"0", []byte{0}}}}
 }
 
-// oneIn matches one of n packets, at random.
-func oneIn(n int) match {
-	return match{left: numgen(uint32(n), 0), op: equal, right: constant{"0", native(0)}}
+// is matches packets for which an expression has a number.
+func is(e expression, n int) match {
+	return match{left: e, op: equal, right: constant{strconv.Itoa(n), native(uint32(n))}}
 }
 
 // protocolIs matches transport protocols. The kernel demands it before a redirect or a translation of ports.

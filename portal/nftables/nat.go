@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/proxy/service"
 )
 
 // redirect translates the destination to the address of the incoming interface and a port of a map.
@@ -57,12 +58,12 @@ func (s dnatMap) encode(p *program) {
 	p.dnat(register32(nfnl.NFT_REG_1)+p.addr.size/registerSize, 0)
 }
 
-// dnatAny translates the destination to a random one of some endpoints.
-func (f family) dnatAny(endpoints []netip.AddrPort) statement {
+// dnatAny translates the destination to one of some endpoints, as an algorithm chooses it.
+func (f family) dnatAny(by service.Algorithm, endpoints []netip.AddrPort) statement {
 	if len(endpoints) == 1 {
 		return dnat{endpoints[0]}
 	}
-	return dnatMap{mapping{f.literalMap(endpoints)}}
+	return dnatMap{mapping{f.literalMap(f.choice(by, len(endpoints)), endpoints)}}
 }
 
 // dnat appends the expression. The address is in the first register, the port in another.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"sync"
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
@@ -48,6 +49,7 @@ type Writer struct {
 	opts   Options // complete
 	conn   *nfnl.Conn
 	tables []*table // one for each family served
+	offers map[service.Algorithm]func() bool
 }
 
 var (
@@ -83,6 +85,10 @@ func New(o Options) (*Writer, error) {
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.Close())
+	}
+	w.offers = map[service.Algorithm]func() bool{}
+	for _, a := range []service.Algorithm{service.RoundRobin, service.SourceHash} {
+		w.offers[a] = sync.OnceValue(func() bool { return w.knows(a) })
 	}
 	return w, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// pick sends flows to a random endpoint or, with affinity, to that of the client.
+// pick sends flows to the endpoint that the pool's algorithm chooses or, with affinity, to that of the client.
 func (r rules) pick(id chainID, pool *portal.Pool) []rule {
 	var endpoints []netip.AddrPort
 	for _, e := range pool.Of(id.role.scope()) {
@@ -26,20 +26,12 @@ func (r rules) pick(id chainID, pool *portal.Pool) []rule {
 			known := r.client(endpoint)
 			bind := rule{setUpdate{clients, known, pool.Affinity}, protocol, dnat{endpoint}}
 			out = append(out, append(rule{lookup{key: known, in: clients}}, bind...))
-			first = append(first, append(chances(len(endpoints)-i), bind...))
+			first = append(first, append(r.turn(pool.Algorithm, i, len(endpoints)), bind...))
 		}
 		out = append(out, first...)
 	}
 	// With affinity, clients get here when the set is full.
-	return append(out, rule{protocol, r.dnatAny(endpoints)})
-}
-
-// chances match once in n times.
-func chances(n int) rule {
-	if n == 1 {
-		return nil
-	}
-	return rule{oneIn(n)}
+	return append(out, rule{protocol, r.dnatAny(pool.Algorithm, endpoints)})
 }
 
 // client is the key of the packet's client and an endpoint. nft has no constants in concatenations, but a random number

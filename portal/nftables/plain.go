@@ -12,7 +12,7 @@ import (
 // endpoints. Plain portals are elements of maps, by class.
 func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
 	f := r.forwarding(p.Kind, to)
-	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted
+	return to.Pool.Affinity == 0 && len(scopes(f)) == 1 && !f.Restricted && isRandom(to.Pool.Algorithm)
 }
 
 // plainChain marks flows that are to be masqueraded, and sends them to endpoints. It jumps to the classes twice: the

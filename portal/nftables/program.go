@@ -42,8 +42,14 @@ func (p *program) add(kernel string, fill func(*nfnl.Attributes)) {
 
 // load loads an expression into a register.
 func (p *program) load(e expression, register uint32) {
+	if e.hashed != nil {
+		p.load(*e.hashed, register)
+	}
 	p.add(e.kernel, func(a *nfnl.Attributes) {
 		a.Uint32(e.register, register)
+		if e.hashed != nil {
+			a.Uint32(nfnl.NFTA_HASH_SREG, register)
+		}
 		for _, n := range e.numbers {
 			a.Uint32(n.attribute, n.value)
 		}

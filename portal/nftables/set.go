@@ -116,9 +116,9 @@ func literal(k key, elements []element) *set {
 	return s
 }
 
-// literalMap is an anonymous map from random numbers to endpoints.
-func (f family) literalMap(endpoints []netip.AddrPort) *set {
-	s := &set{key: key{numgen(uint32(len(endpoints)), 0)}, data: key{f.daddr(), dport()}}
+// literalMap is an anonymous map from a number to endpoints.
+func (f family) literalMap(number expression, endpoints []netip.AddrPort) *set {
+	s := &set{key: key{number}, data: key{f.daddr(), dport()}}
 	for i, e := range endpoints {
 		s.elements = append(s.elements, setElement{entry{element: element{slot: uint32(i)}}, value{endpoint: e}})
 	}

@@ -15,6 +15,11 @@ type Options struct {
 	Node string // the node's name: it decides which endpoints serve from here where not all can
 	// Bounded reports a service port of which only MaxBound endpoints of one family serve from this node; nil = to nobody.
 	Bounded func(name service.PortName, endpoints int)
+	// Algorithm is the daemon's, which may change; nil = AlgorithmDefault. Its round robin, the default of all modes, is
+	// the Writer's own way in this one.
+	Algorithm func() service.Algorithm
+	// Offers tells which algorithms the Writer has; nil = all. A service port that asks for another one has the daemon's.
+	Offers func(service.Algorithm) bool
 }
 
 // Carrier implements dataplane.Carrier. One goroutine calls it. The zero value is not usable.
@@ -30,6 +35,12 @@ type pools [2]*portal.Pool
 func New(opts Options) *Carrier {
 	if opts.Bounded == nil {
 		opts.Bounded = func(service.PortName, int) {}
+	}
+	if opts.Algorithm == nil {
+		opts.Algorithm = func() service.Algorithm { return service.AlgorithmDefault }
+	}
+	if opts.Offers == nil {
+		opts.Offers = func(service.Algorithm) bool { return true }
 	}
 	return &Carrier{opts, map[service.PortName]pools{}}
 }
@@ -92,7 +103,7 @@ func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)
 	}
 	return &portal.Pool{
-		Cluster: cluster, Node: node, Affinity: p.Affinity,
+		Cluster: cluster, Node: node, Affinity: p.Affinity, Algorithm: c.opts.algorithm(p),
 		SourceRanges: ranges(p.SourceRanges, family), Restricted: len(p.SourceRanges) > 0,
 	}
 }

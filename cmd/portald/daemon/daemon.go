@@ -146,7 +146,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 		d.keeping, log); err != nil {
 		return nil, err
 	}
-	if d.source, err = newSource(cfg, d.rules.writer.IPv6(), d.host.addresses.Contains, log); err != nil {
+	if d.source, err = newSource(cfg, d.rules.writer, d.host.addresses.Contains, log); err != nil {
 		return nil, err
 	}
 	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), d.heritage, log)

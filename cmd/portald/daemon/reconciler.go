@@ -49,7 +49,10 @@ func newReconciler(
 		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
-		options.Kernel = kernel.New(kernel.Options{Node: cfg.NodeName, Bounded: report.bounded})
+		options.Kernel = kernel.New(kernel.Options{
+			Node: cfg.NodeName, Bounded: report.bounded, Offers: rules.writer.Offers,
+			Algorithm: func() service.Algorithm { return r.settings.Load().Policy.Algorithm },
+		})
 		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
 	}
 	r.dataplane = dataplane.New(options)
@@ -92,7 +95,9 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 
 // applySettings applies settings that changed while the daemon runs.
 func (r *reconciler) applySettings(s config.Settings) {
-	r.settings.Store(&s)
+	if was := r.settings.Swap(&s); was.Policy.Algorithm != s.Policy.Algorithm {
+		r.resyncs.request() // rules of the kernel choose by it
+	}
 	r.path.core.SetPolicy(s.Policy)
 	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
 		r.resyncs.request()

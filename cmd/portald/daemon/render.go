@@ -57,7 +57,10 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *dataplane.Dataplane {
 	options := dataplane.Options{
 		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts), Mode: cfg.Mode,
-		Kernel: kernel.New(kernel.Options{Node: cfg.NodeName}),
+		Kernel: kernel.New(kernel.Options{
+			Node: cfg.NodeName, Offers: writers.Offers(cfg),
+			Algorithm: func() service.Algorithm { return cfg.Settings.Policy.Algorithm },
+		}),
 		Contested: func(c portal.Conflict) {
 			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
@@ -111,7 +114,7 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	store := service.NewStore()
-	cache := translate.NewCache(store, translateOptions(cfg, true), log)
+	cache := translate.NewCache(store, translateOptions(cfg, true, writers.Offers(cfg)), log)
 	cache.WatchNode(func(n translate.Node, known bool) {
 		if known {
 			c.node = n

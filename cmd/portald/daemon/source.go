@@ -8,6 +8,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
@@ -30,12 +31,12 @@ type feed interface {
 	Synced() <-chan struct{}
 }
 
-// newSource returns a source of the families that the writer serves; own tells the addresses of this host.
+// newSource returns a source of what the writer can serve; own tells the addresses of this host.
 func newSource(
-	cfg *config.Config, ipv6 bool, own func(netip.Addr) bool, log *logrus.Logger,
+	cfg *config.Config, writer portal.Capabilities, own func(netip.Addr) bool, log *logrus.Logger,
 ) (*source, error) {
 	s := &source{store: service.NewStore()}
-	s.cache = translate.NewCache(s.store, translateOptions(cfg, ipv6), log)
+	s.cache = translate.NewCache(s.store, translateOptions(cfg, writer.IPv6(), writer.Offers), log)
 	s.cache.SetNodeAddresses(own)
 	from, err := s.open(cfg, log)
 	if err != nil {
@@ -70,10 +71,10 @@ func (s *source) changes() admin.Changes {
 	return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
 }
 
-func translateOptions(cfg *config.Config, ipv6 bool) translate.Options {
+func translateOptions(cfg *config.Config, ipv6 bool, offers func(service.Algorithm) bool) translate.Options {
 	return translate.Options{
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
 		NoIPv6: !ipv6, NoRules: writers.Direct(cfg), ClientPods: cfg.ClientPods,
-		RefusedAnnotations: cfg.RefusedAnnotations,
+		RefusedAnnotations: cfg.RefusedAnnotations, Mode: cfg.Mode, KernelAlgorithm: offers,
 	}
 }

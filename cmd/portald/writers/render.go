@@ -10,6 +10,7 @@ import (
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/portal/nftables"
+	"github.com/portald/portald/proxy/service"
 )
 
 // Render returns the rules for these portals and open proxy ports as text, in the syntax of the host's own commands for
@@ -34,4 +35,18 @@ func Render(cfg *config.Config, d Deps, portals []portal.Portal, open map[portal
 func isSpread(p portal.Portal) bool {
 	_, ok := p.Target.(portal.Spread)
 	return ok
+}
+
+// Offers tells which algorithms portals that spread may have by the writer of a configuration, on a host that has
+// everything. Where the configuration leaves the variant of iptables open, it is nft.
+func Offers(cfg *config.Config) func(service.Algorithm) bool {
+	switch cfg.Writer {
+	case NFTables:
+		return nftables.Offers
+	case IPVS:
+		return ipvs.Offers
+	case Netsh:
+		return func(service.Algorithm) bool { return false }
+	}
+	return func(a service.Algorithm) bool { return iptables.Offers(cfg.IPTablesVariant == "legacy", a) }
 }

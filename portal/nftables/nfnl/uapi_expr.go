@@ -46,11 +46,18 @@ const (
 	NFT_SOCKET_TRANSPARENT = 0
 	NFT_SOCKET_WILDCARD    = 2
 
-	NFTA_NG_DREG    = 1
-	NFTA_NG_MODULUS = 2
-	NFTA_NG_TYPE    = 3
-	NFTA_NG_OFFSET  = 4
-	NFT_NG_RANDOM   = 1
+	NFTA_NG_DREG       = 1
+	NFTA_NG_MODULUS    = 2
+	NFTA_NG_TYPE       = 3
+	NFTA_NG_OFFSET     = 4
+	NFT_NG_INCREMENTAL = 0
+	NFT_NG_RANDOM      = 1
+
+	NFTA_HASH_SREG    = 1
+	NFTA_HASH_DREG    = 2
+	NFTA_HASH_LEN     = 3
+	NFTA_HASH_MODULUS = 4
+	NFTA_HASH_SEED    = 5
 )
 
 // Expressions that compute with registers.

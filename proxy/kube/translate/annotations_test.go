@@ -183,6 +183,48 @@ func TestAnnotationsWithoutRules(t *testing.T) {
 	}
 }
 
+// What the kernel cannot do for a Service that it carries is reported, with what it can, and the daemon's is used. A
+// Service that the daemon carries has it.
+func TestAlgorithmsInKernelMode(t *testing.T) {
+	some := func(a service.Algorithm) bool { return a == service.RoundRobin || a == service.Random }
+	const field = "service shop/cart: metadata.annotations[portald.io/"
+	lacks := []string{
+		field + `algorithm]: "source-hash": is not possible by the kernel with this node's writer; the daemon's setting is ` +
+			`used; write round-robin or random or portald.io/mode: userspace`,
+		field + `slow-start]: "30s": is not possible by the kernel, new endpoints get connections at once; remove it, or ` +
+			`write portald.io/mode: userspace`,
+	}
+	for _, c := range []struct {
+		name, annotations string
+		opts              Options
+		want              []string
+		has               string
+	}{
+		{"by its own mode", "portald.io/mode: kernel, portald.io/algorithm: source-hash, portald.io/slow-start: 30s",
+			Options{KernelAlgorithm: some}, lacks, "Algorithm: SlowStart:0s "},
+		{"by the daemon's", "portald.io/algorithm: source-hash, portald.io/slow-start: 30s",
+			Options{KernelAlgorithm: some, Mode: service.ModeKernel}, lacks, "Algorithm: SlowStart:0s "},
+		{"in userspace", "portald.io/mode: userspace, portald.io/algorithm: source-hash, portald.io/slow-start: 30s",
+			Options{KernelAlgorithm: some, Mode: service.ModeKernel}, nil, "Algorithm:source-hash SlowStart:30s "},
+		{"what it has", "portald.io/mode: kernel, portald.io/algorithm: random, portald.io/slow-start: '0'",
+			Options{KernelAlgorithm: some}, nil, "Algorithm:random SlowStart:-1ns "},
+		{"nothing asked", "portald.io/mode: kernel", Options{KernelAlgorithm: some}, nil, "Algorithm: SlowStart:0s "},
+		{"no writer known", "portald.io/mode: kernel, portald.io/algorithm: least-connections", Options{}, nil,
+			"Algorithm:least-connections "},
+		{"not Linux", "portald.io/mode: kernel, portald.io/algorithm: source-hash",
+			Options{KernelAlgorithm: some, NoRules: true}, []string{field + `mode]: "kernel": is not`}, "Algorithm:source-hash "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
+				"namespace: shop", "namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
+			wantProblems(t, c.want, problems)
+			if !strings.Contains(got, c.has) {
+				t.Errorf("%s, want %s", got, c.has)
+			}
+		})
+	}
+}
+
 // What a header would tell of TCP clients, a UDP endpoint is not told, and the rest of the Service goes on.
 func TestProxyHeaderIsForTCP(t *testing.T) {
 	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+

@@ -87,6 +87,9 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 	if opts.NoRules {
 		withoutRules(&common, on)
 	}
+	if common.Mode.Or(opts.Mode) == service.ModeKernel {
+		inKernel(&common, opts, on)
+	}
 	for _, sp := range servicePorts(svc, on) {
 		port := common
 		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, common.Policy, on)

@@ -1,0 +1,43 @@
+package ipvs
+
+import (
+	"sync"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// algorithms are the schedulers that do what service ports ask for. mh, Maglev, has the same table on all nodes but for
+// the order in which endpoints came, which decides some 0.2 % of it with five of them; sh has a table of their
+// positions, which any change moves. No scheduler is random.
+var algorithms = map[service.Algorithm]string{
+	service.RoundRobin: "rr", service.LeastConnections: "lc", service.SourceHash: "mh",
+}
+
+// schedulerOf is the scheduler of a pool that chooses endpoints by an algorithm: the Options' unless it asks for one. The
+// Options' mh spreads the connections of a client too, as it does for kube-proxy.
+func (o *Options) schedulerOf(a service.Algorithm) settings {
+	if own, ok := algorithms[a]; ok {
+		return settings{scheduler: own}
+	}
+	if o.Scheduler == "mh" {
+		return settings{scheduler: "mh", flags: mhPort}
+	}
+	return settings{scheduler: o.Scheduler}
+}
+
+// tries looks for the schedulers of algorithms, each when it is asked for, and once.
+func tries(has func(scheduler string) bool) map[string]func() bool {
+	out := map[string]func() bool{}
+	for _, name := range algorithms {
+		out[name] = sync.OnceValue(func() bool { return has(name) })
+	}
+	return out
+}
+
+// Offers tells whether there is a scheduler that does what an algorithm does, if the kernel has them all.
+func Offers(a service.Algorithm) bool { return a == service.AlgorithmDefault || algorithms[a] != "" }
+
+// Offers implements portal.Capabilities.
+func (w *Writer) Offers(a service.Algorithm) bool {
+	return Offers(a) && (a == service.AlgorithmDefault || w.tried[algorithms[a]]())
+}
