@@ -19,9 +19,18 @@ func TestSpreading(t *testing.T) {
 				o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade,
 					s.Dials
 				return New(o)
-			})
+			}, cannot(variant)...)
 		})
 	})
+}
+
+// cannot are what no rules of a variant do.
+func cannot(variant string) []portaltest.Behaviour {
+	all := []portaltest.Behaviour{portaltest.SourceHash, portaltest.LeastConnections}
+	if variant == "legacy" {
+		all = append(all, portaltest.RoundRobin, portaltest.RoundRobinBinds, portaltest.AlgorithmChanges)
+	}
+	return all
 }
 
 // Each case, and each way to tell pods, is printed back as written.

@@ -68,7 +68,7 @@ func TestDepths(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	for n, want := range map[int]string{1: "", 2: "0.50000000000", 3: "0.33333333349", 10: "0.10000000009"} {
-		if got := share(n); !strings.Contains(got, want) || (n == 1) != (got == "") {
+		if got := share(service.AlgorithmDefault, n); !strings.Contains(got, want) || (n == 1) != (got == "") {
 			t.Errorf("one in %d: %q, want %s", n, got, want)
 		}
 	}

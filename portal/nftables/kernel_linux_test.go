@@ -169,7 +169,7 @@ func TestSpreading(t *testing.T) {
 		o.LocalDetector, o.NodePortAddresses = s.LocalDetector, s.NodePortAddresses
 		o.Masquerade, o.Dials = s.Masquerade, s.Dials
 		return New(o)
-	})
+	}, portaltest.LeastConnections)
 }
 
 // The kernel has the same rules from nft, which loads the text, as from the Writer, by netlink.

@@ -132,6 +132,9 @@ func (s State) repool(random *rand.Rand, owner service.PortName, family service.
 // Pool returns one of a family with one to four endpoints of a few addresses.
 func Pool(random *rand.Rand, family service.IPFamily) *portal.Pool {
 	pool := &portal.Pool{Affinity: []time.Duration{0, 0, time.Minute, 3 * time.Hour}[random.IntN(4)]}
+	if random.IntN(2) == 0 {
+		pool.Algorithm = service.Algorithms()[random.IntN(len(service.Algorithms()))]
+	}
 	size := 1 + random.IntN(4)
 	for _, n := range random.Perm(8)[:size+1] {
 		e := portal.Endpoint{Addr: netip.AddrPortFrom(podAddress(n, family), 8080+uint16(n%2)),

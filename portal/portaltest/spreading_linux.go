@@ -45,6 +45,13 @@ const (
 	AffinityThroughChanges  Behaviour = "AffinityThroughChanges"  // while the endpoint exists
 	AffinityForgotten       Behaviour = "AffinityForgotten"       // after the timeout without a connection
 
+	RoundRobin       Behaviour = "RoundRobin"       // takes endpoints one after the other
+	RoundRobinBinds  Behaviour = "RoundRobinBinds"  // clients with affinity, and is exact for new ones
+	SourceHash       Behaviour = "SourceHash"       // gives a client the same endpoint on each node
+	LeastConnections Behaviour = "LeastConnections" // gives connections to the endpoint with the fewest
+	Random           Behaviour = "Random"           // is what is asked for
+	AlgorithmChanges Behaviour = "AlgorithmChanges" // apply to new connections, and to nobody else
+
 	PoolChanges      Behaviour = "PoolChanges"      // apply to new connections; open ones live on
 	ScopeChanges     Behaviour = "ScopeChanges"     // so do changes of traffic policies
 	LastEndpointGoes Behaviour = "LastEndpointGoes" // and open connections live on
@@ -58,43 +65,50 @@ const (
 type behaviour struct {
 	name     Behaviour
 	run      func(*spreading)
-	settings func(*Settings) // nil = pods are known by their addresses
+	settings func(*Settings)   // nil = pods are known by their addresses
+	offers   service.Algorithm // what the Writer must offer, or must not if it cannot have the behaviour
 }
 
 func behaviours() []behaviour {
 	return []behaviour{
-		{ClusterIPs, clusterIPs, nil},
-		{ExternalFrontends, externalFrontends, nil},
-		{NodeScopeOutside, nodeScopeOutside, nil},
-		{NodeScopeInside, nodeScopeInside, nil},
-		{NodeScopeInsideNone, nodeScopeInsideNone, nil},
-		{PodsByInterface, podsByInterface, func(s *Settings) {
+		{name: ClusterIPs, run: clusterIPs},
+		{name: ExternalFrontends, run: externalFrontends},
+		{name: NodeScopeOutside, run: nodeScopeOutside},
+		{name: NodeScopeInside, run: nodeScopeInside},
+		{name: NodeScopeInsideNone, run: nodeScopeInsideNone},
+		{name: PodsByInterface, run: podsByInterface, settings: func(s *Settings) {
 			s.LocalDetector = portal.LocalDetector{Interface: "bridge0", InterfacePrefix: "pod"}
 		}},
-		{NoPodsKnown, noPodsKnown, noDetector},
-		{NoPodsKnownNode, noPodsKnownNode, noDetector},
-		{MasqueradeAll, masqueradeAll, func(s *Settings) { s.Masquerade.All = true }},
-		{SourceRanges, sourceRanges, nil},
-		{SourceRangesMany, sourceRangesMany, nil},
-		{SourceRangesNode, sourceRangesNode, nil},
-		{Hairpin, hairpin, nil},
-		{HostEndpoint, hostEndpoint, nil},
-		{NodePortAddresses, nodePortAddresses, func(s *Settings) {
+		{name: NoPodsKnown, run: noPodsKnown, settings: noDetector},
+		{name: NoPodsKnownNode, run: noPodsKnownNode, settings: noDetector},
+		{name: MasqueradeAll, run: masqueradeAll, settings: func(s *Settings) { s.Masquerade.All = true }},
+		{name: SourceRanges, run: sourceRanges},
+		{name: SourceRangesMany, run: sourceRangesMany},
+		{name: SourceRangesNode, run: sourceRangesNode},
+		{name: Hairpin, run: hairpin},
+		{name: HostEndpoint, run: hostEndpoint},
+		{name: NodePortAddresses, run: nodePortAddresses, settings: func(s *Settings) {
 			s.NodePortAddresses = prefixes(NodeV4+"/32", NodeV6+"/128")
 		}},
-		{LoopbackNodePorts, loopbackNodePorts, nil},
-		{AffinityHolds, affinityHolds, nil},
-		{AffinityAcrossFrontends, affinityAcrossFrontends, nil},
-		{AffinityThroughChanges, affinityThroughChanges, nil},
-		{AffinityForgotten, affinityForgotten, nil},
-		{PoolChanges, poolChanges, nil},
-		{ScopeChanges, scopeChanges, nil},
-		{LastEndpointGoes, lastEndpointGoes, nil},
-		{PortalGoes, portalGoes, nil},
-		{Flips, flips, nil},
-		{FlipsUnderLoad, flipsUnderLoad, nil},
-		{Mixed, mixed, nil},
-		{OwnDials, dials, func(s *Settings) { s.Dials = portal.DefaultDials }},
+		{name: LoopbackNodePorts, run: loopbackNodePorts},
+		{name: AffinityHolds, run: affinityHolds},
+		{name: AffinityAcrossFrontends, run: affinityAcrossFrontends},
+		{name: AffinityThroughChanges, run: affinityThroughChanges},
+		{name: AffinityForgotten, run: affinityForgotten},
+		{name: RoundRobin, run: roundRobin, offers: service.RoundRobin},
+		{name: RoundRobinBinds, run: roundRobinBinds, offers: service.RoundRobin},
+		{name: SourceHash, run: sourceHash, offers: service.SourceHash},
+		{name: LeastConnections, run: leastConnections, offers: service.LeastConnections},
+		{name: Random, run: randomly, offers: service.Random},
+		{name: AlgorithmChanges, run: algorithmChanges, offers: service.RoundRobin},
+		{name: PoolChanges, run: poolChanges},
+		{name: ScopeChanges, run: scopeChanges},
+		{name: LastEndpointGoes, run: lastEndpointGoes},
+		{name: PortalGoes, run: portalGoes},
+		{name: Flips, run: flips},
+		{name: FlipsUnderLoad, run: flipsUnderLoad},
+		{name: Mixed, run: mixed},
+		{name: OwnDials, run: dials, settings: func(s *Settings) { s.Dials = portal.DefaultDials }},
 	}
 }
 
@@ -110,7 +124,8 @@ func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without
 		}
 	}
 	for _, b := range known {
-		if slices.Contains(without, b.name) {
+		can := !slices.Contains(without, b.name)
+		if !can && b.offers == service.AlgorithmDefault {
 			continue
 		}
 		t.Run(string(b.name), func(t *testing.T) {
@@ -118,7 +133,16 @@ func Spreading(t *testing.T, open func(Settings) (portal.Writer, error), without
 			if b.settings != nil {
 				b.settings(&settings)
 			}
-			b.run(newSpreading(t, func() (portal.Writer, error) { return open(settings) }))
+			site := newSpreading(t, func() (portal.Writer, error) { return open(settings) })
+			site.another = func() *spreading {
+				return newSpreading(t, func() (portal.Writer, error) { return open(settings) })
+			}
+			if offers := site.offers(b.offers); offers != can {
+				t.Fatalf("the writer offers %s: %t", b.offers, offers)
+			}
+			if can {
+				b.run(site)
+			}
 		})
 	}
 }
@@ -129,6 +153,7 @@ type spreading struct {
 	*Site
 	client, node, guest *Party
 	a, b, c             *Party
+	another             func() *spreading // the same as another node, with the same addresses
 }
 
 func newSpreading(t *testing.T, open func() (portal.Writer, error)) *spreading {
