@@ -81,6 +81,12 @@ func spreadCases() map[string][]portal.Portal {
 			spreadPortals("none", 3, service.IPv4, pool(cluster4, "", ranges()), all, all),
 			spreadPortals("cart", 1, service.IPv6, pool(cluster6, "", ranges("::/0")), all, all)),
 	}
+	for i, a := range service.Algorithms() {
+		by := func(p *portal.Pool) { p.Algorithm = a }
+		cases["algorithms"] = slices.Concat(cases["algorithms"],
+			spreadPortals(a.String(), byte(1+2*i), service.IPv4, pool(cluster4, "", by), all, all),
+			spreadPortals(a.String()+"-sticky", byte(2+2*i), service.IPv6, pool(cluster6, "", by, affinity), all, all))
+	}
 	others := slices.DeleteFunc(goldenPortals(), func(p portal.Portal) bool {
 		return p.Frontend == front("192.0.2.1:443", service.UDP)
 	})

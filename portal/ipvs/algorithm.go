@@ -16,13 +16,18 @@ var algorithms = map[service.Algorithm]string{
 // schedulerOf is the scheduler of a pool that chooses endpoints by an algorithm: the Options' unless it asks for one. The
 // Options' mh spreads the connections of a client too, as it does for kube-proxy.
 func (o *Options) schedulerOf(a service.Algorithm) settings {
-	if own, ok := algorithms[a]; ok {
-		return settings{scheduler: own}
+	own, asked := algorithms[a]
+	s := settings{scheduler: own}
+	if !asked {
+		s.scheduler = o.Scheduler
 	}
-	if o.Scheduler == "mh" {
-		return settings{scheduler: "mh", flags: mhPort}
+	if s.scheduler == "mh" || s.scheduler == "sh" {
+		s.flags |= fallback
 	}
-	return settings{scheduler: o.Scheduler}
+	if s.scheduler == "mh" && !asked {
+		s.flags |= mhPort
+	}
+	return s
 }
 
 // tries looks for the schedulers of algorithms, each when it is asked for, and once.

@@ -68,7 +68,15 @@ func goldenPortals() []portal.Portal {
 	six.SourceRanges, six.Restricted = prefixes("2001:db8::/32"), true
 	redirect := spread(service.ClusterIP, "10.96.0.9:80", service.TCP)
 	redirect.Target = portal.Redirect{Port: 20000}
+	by := func(a service.Algorithm, affinity time.Duration) *portal.Pool {
+		return &portal.Pool{Cluster: endpointsOf("10.244.1.5:80", "10.244.2.5:80"), Algorithm: a, Affinity: affinity}
+	}
 	return []portal.Portal{
+		with(service.ClusterIP, "10.96.0.4:80", service.TCP, service.ClusterScope, by(service.RoundRobin, 0)),
+		with(service.ClusterIP, "10.96.0.4:81", service.TCP, service.ClusterScope, by(service.LeastConnections, 0)),
+		with(service.ClusterIP, "10.96.0.4:82", service.TCP, service.ClusterScope, by(service.SourceHash, 0)),
+		with(service.ClusterIP, "10.96.0.4:83", service.TCP, service.ClusterScope, by(service.SourceHash, time.Hour)),
+		with(service.ClusterIP, "10.96.0.4:84", service.TCP, service.ClusterScope, by(service.Random, 0)),
 		with(service.ClusterIP, "10.96.0.1:80", service.TCP, service.ClusterScope, pool),
 		with(service.NodePort, "0.0.0.0:30080", service.TCP, service.NodeScope, pool),
 		with(service.ExternalIP, "198.51.100.1:80", service.TCP, service.ClusterScope, pool),

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -99,8 +100,17 @@ func (s settings) options() (out string) {
 	if s.flags&persistent != 0 {
 		out += " -p " + strconv.Itoa(int(s.timeout))
 	}
-	if s.flags&mhPort != 0 {
-		out += " -b mh-port"
+	var of []string
+	for _, flag := range []struct {
+		bit  uint32
+		name string
+	}{{fallback, "-fallback"}, {mhPort, "-port"}} {
+		if s.flags&flag.bit != 0 {
+			of = append(of, s.scheduler+flag.name)
+		}
+	}
+	if len(of) > 0 {
+		out += " -b " + strings.Join(of, ",")
 	}
 	return out
 }

@@ -18,8 +18,9 @@ type settings struct {
 // Flags of a virtual server, the kernel's IP_VS_SVC_F_…
 const (
 	persistent = 0x0001 // a client has the endpoint that it had last
+	fallback   = 0x0008 // mh and sh give the clients of an endpoint that drains to others, or they refuse them
 	mhPort     = 0x0010 // the scheduler mh looks at the client's port too, or all of a client's go to one endpoint
-	ownFlags   = persistent | 0x0008 | 0x0010 | 0x0020
+	ownFlags   = persistent | fallback | mhPort | 0x0020
 )
 
 // The weights of endpoints: all that serve have the same share, and one that drains gets no new connections.

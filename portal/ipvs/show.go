@@ -92,11 +92,7 @@ func (v *view) showServer(f service.Frontend, wanted server, all map[service.Fro
 	}
 	option := map[service.Protocol]string{service.TCP: "-t ", service.UDP: "-u ", service.SCTP: "--sctp-service "}
 	at := option[f.Protocol] + f.Addr.String()
-	line := "-A " + at + " -s " + held.scheduler
-	if held.flags&persistent != 0 {
-		line += fmt.Sprintf(" -p %d", held.timeout)
-	}
-	v.to.Add("ipvsadm -S -n", line)
+	v.to.Add("ipvsadm -S -n", "-A "+at+" -s "+held.scheduler+held.options())
 	ends, err := v.destinations(f)
 	if err != nil {
 		return err

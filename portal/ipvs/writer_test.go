@@ -275,3 +275,59 @@ func TestStrangeServersGo(t *testing.T) {
 		t.Error("it stays")
 	}
 }
+
+// A Service may have a scheduler of its own. A change of it is one call for each of its virtual servers, which keep their
+// endpoints and what these carry.
+func TestAlgorithmOfAService(t *testing.T) {
+	for _, daemons := range []string{"rr", "mh", "wlc"} {
+		own := func(s string, flags uint32) settings { return settings{scheduler: s, flags: flags} }
+		standard := map[string]settings{"rr": own("rr", 0), "mh": own("mh", fallback|mhPort), "wlc": own("wlc", 0)}[daemons]
+		k := newFake()
+		w, _ := k.writer(t, Options{Scheduler: daemons})
+		p := spread(service.ClusterIP, clusterIP, service.TCP, first, second)
+		other := spread(service.ClusterIP, "10.96.0.2:80", service.TCP, first, second)
+		replace(t, w, p, other)
+		k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 7
+		for _, c := range []struct {
+			by   service.Algorithm
+			want settings
+		}{
+			{service.LeastConnections, own("lc", 0)}, {service.SourceHash, own("mh", fallback)},
+			{service.RoundRobin, own("rr", 0)}, {service.SourceHash, own("mh", fallback)}, {service.Random, standard},
+			{service.LeastConnections, own("lc", 0)}, {service.AlgorithmDefault, standard},
+		} {
+			told, was := k.told, k.servers[p.Frontend]
+			pool := *p.Target.(portal.Spread).Pool
+			pool.Algorithm = c.by
+			turn(t, w, p, portal.Spread{Pool: &pool})
+			if got := k.servers[p.Frontend]; got != c.want {
+				t.Errorf("%s: %s has %+v, want %+v", daemons, c.by, got, c.want)
+			}
+			if calls := k.told - told; calls > 1 || (calls == 1) != (was != c.want) {
+				t.Errorf("%s: the kernel was told %d things of a change to %s", daemons, calls, c.by)
+			}
+			if k.servers[other.Frontend] != standard || k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns != 7 {
+				t.Errorf("%s: %s changed another Service, or lost connections", daemons, c.by)
+			}
+		}
+	}
+}
+
+// A scheduler that the kernel lacks is not offered, and is looked for once.
+func TestOffersWhatTheKernelHas(t *testing.T) {
+	k := newFake()
+	w, _ := k.writer(t, Options{})
+	for a, want := range map[service.Algorithm]bool{
+		service.AlgorithmDefault: true, service.RoundRobin: true, service.LeastConnections: true, service.SourceHash: true,
+		service.Random: false,
+	} {
+		if got := w.Offers(a); got != want {
+			t.Errorf("%q is offered: %t", a, got)
+		}
+	}
+	k.lacks = "mh"
+	other, _ := k.writer(t, Options{})
+	if !w.Offers(service.SourceHash) || other.Offers(service.SourceHash) {
+		t.Error("mh is offered where the kernel lacks it, or was looked for again")
+	}
+}

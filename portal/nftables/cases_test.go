@@ -43,6 +43,7 @@ func cases() map[string]func() (Options, []portal.Portal) {
 		"inside": func() (Options, []portal.Portal) {
 			return richOptions(), append(redirects(), allSpreads()...)
 		},
+		"algorithms": func() (Options, []portal.Portal) { return testOptions(), algorithms() },
 		"addresses": func() (Options, []portal.Portal) {
 			o := testOptions()
 			o.Table = "kube-proxy"
@@ -130,4 +131,20 @@ func pools(family service.IPFamily) []*portal.Pool {
 		{Cluster: all, Restricted: true, SourceRanges: ranges},
 		{Cluster: all, Restricted: true},
 	}
+}
+
+// algorithms are a ClusterIP and a NodePort for each algorithm, of both families, with affinity and without.
+func algorithms() (out []portal.Portal) {
+	for i, a := range service.Algorithms() {
+		for _, addr := range []string{"10.96.0.1", "fd00:96::1", "0.0.0.0", "::"} {
+			for j, pool := range pools(service.FamilyOf(netip.MustParseAddr(addr)))[:2] {
+				pool.Algorithm = a
+				p := portal.Portal{Target: portal.Spread{Pool: pool}, Kind: kindOf(addr)}
+				p.Frontend = frontend(addr, uint16(80+10*i+j), service.TCP)
+				p.Owner = service.PortName{Namespace: "shop", Name: a.String(), Port: string(rune('a' + j)), Protocol: service.TCP}
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }

@@ -171,3 +171,30 @@ func TestAffinityIsBounded(t *testing.T) {
 		t.Errorf("without affinity %d endpoints serve, want %d", len(free.Cluster), all)
 	}
 }
+
+// A service port has its own algorithm if the Writer does, else the daemon's if that is more than the default of all
+// modes. Another algorithm is another pool.
+func TestAlgorithms(t *testing.T) {
+	daemons := service.RoundRobin
+	c := New(Options{
+		Algorithm: func() service.Algorithm { return daemons },
+		Offers:    func(a service.Algorithm) bool { return a != service.LeastConnections },
+	})
+	pool := poolOfFirst(t, c, port(func(*service.Port) {}))
+	for _, test := range []struct{ own, daemons, want service.Algorithm }{
+		{service.AlgorithmDefault, service.RoundRobin, service.AlgorithmDefault},
+		{service.RoundRobin, service.RoundRobin, service.RoundRobin},
+		{service.LeastConnections, service.RoundRobin, service.AlgorithmDefault},
+		{service.AlgorithmDefault, service.SourceHash, service.SourceHash},
+		{service.LeastConnections, service.SourceHash, service.SourceHash},
+		{service.Random, service.SourceHash, service.Random},
+		{service.AlgorithmDefault, service.LeastConnections, service.AlgorithmDefault},
+	} {
+		daemons = test.daemons
+		now := poolOfFirst(t, c, port(func(p *service.Port) { p.Policy.Algorithm = test.own }))
+		if now.Algorithm != test.want || (now == pool) != (pool.Algorithm == test.want) {
+			t.Errorf("%+v: got %q, the same pool: %t", test, now.Algorithm, now == pool)
+		}
+		pool = now
+	}
+}
