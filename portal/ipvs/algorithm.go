@@ -13,8 +13,8 @@ var algorithms = map[service.Algorithm]string{
 	service.RoundRobin: "rr", service.LeastConnections: "lc", service.SourceHash: "mh",
 }
 
-// schedulerOf is the scheduler of a pool that chooses endpoints by an algorithm: the Options' unless it asks for one. The
-// Options' mh spreads the connections of a client too, as it does for kube-proxy.
+// schedulerOf is the scheduler of a pool that chooses endpoints by an algorithm: the Options' unless it asks for one.
+// The Options' mh spreads the connections of a client too, as it does for kube-proxy.
 func (o *Options) schedulerOf(a service.Algorithm) settings {
 	own, asked := algorithms[a]
 	s := settings{scheduler: own}

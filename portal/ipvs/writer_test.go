@@ -276,8 +276,8 @@ func TestStrangeServersGo(t *testing.T) {
 	}
 }
 
-// A Service may have a scheduler of its own. A change of it is one call for each of its virtual servers, which keep their
-// endpoints and what these carry.
+// A Service may have a scheduler of its own. A change of it is one call for each of its virtual servers, which keep
+// their endpoints and what these carry.
 func TestAlgorithmOfAService(t *testing.T) {
 	for _, daemons := range []string{"rr", "mh", "wlc"} {
 		own := func(s string, flags uint32) settings { return settings{scheduler: s, flags: flags} }

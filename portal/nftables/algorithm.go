@@ -22,8 +22,9 @@ func (f family) choice(by service.Algorithm, n int) expression {
 	return numgen(uint32(n), 0)
 }
 
-// turn is what the rule of endpoint i among n matches, where each has a rule of its own: a share of what the rules before
-// it left. The first rule's counter takes each n-th flow, the next one's each (n-1)-th of the others: one after the other.
+// turn is what the rule of endpoint i among n matches, where each has a rule of its own: a share of what the rules
+// before it left. The first rule's counter takes each n-th flow, the next one's each (n-1)-th of the others: so they
+// take turns.
 func (f family) turn(by service.Algorithm, i, n int) rule {
 	switch {
 	case i == n-1:

@@ -8,8 +8,8 @@ import (
 )
 
 // expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or
-// socket, a number of its own, or a hash. This file is the table of all: text, netlink, declarations and elements of sets are made
-// from an entry here.
+// socket, a number of its own, or a hash. This file is the table of all: text, netlink, declarations and elements of
+// sets are made from an entry here.
 type expression struct {
 	text     string
 	kernel   string      // the kernel's name of this kind of expression

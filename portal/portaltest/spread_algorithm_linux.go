@@ -35,7 +35,8 @@ func (s *spreading) turns(from *Party, o *offer, endpoints string, kinds ...serv
 		for _, w := range ways(kind) {
 			asked.Go(func() {
 				got := s.names(from, w.proto.String(), o.dial(kind, w.family), rounds*len(endpoints))
-				if first := got[:min(len(endpoints), len(got))]; got != strings.Repeat(first, rounds) || !permutes(first, endpoints) {
+				first := got[:min(len(endpoints), len(got))]
+				if got != strings.Repeat(first, rounds) || !permutes(first, endpoints) {
 					s.Errorf("%v: the %s is answered by %s, want %s in turns", w, from.Name, got, endpoints)
 				}
 			})
@@ -86,8 +87,8 @@ func roundRobinBinds(s *spreading) {
 	}
 }
 
-// sourceHash: a client has one endpoint, by every frontend and on each node that has the same endpoints, whatever it had
-// before.
+// sourceHash: a client has one endpoint, by every frontend and on each node that has the same endpoints, whatever it
+// had before.
 func sourceHash(s *spreading) {
 	o := s.offer("hashed", 80, "abc", by(service.SourceHash))
 	s.Write(o.portals())

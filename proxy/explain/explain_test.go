@@ -249,6 +249,12 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		{"the mode changes", func(s *scene) { s.Applied.Mode = service.ModeKernel }, Good, "", "still carried by kernel"},
 		{"the mode of the Service", func(s *scene) { s.Port.Mode = service.ModeKernel }, Good, "",
 			"kernel, by the annotation"},
+		{"the kernel's own choice", spreadBy("nftables", 0, 0), Good, "", "the kernel chooses endpoints by random, as it"},
+		{"a scheduler", spreadBy("ipvs", 0, 0), Good, "", "by the scheduler wlc (ipvs.scheduler)"},
+		{"a choice of the Service", spreadBy("nftables", service.SourceHash, service.SourceHash), Good, "",
+			"by source-hash, by the annotation portald.io/algorithm of the Service"},
+		{"a choice of the node", spreadBy("ipvs", 0, service.LeastConnections), Good, "",
+			"by least-connections, the default of this node"},
 		{"affinity", func(s *scene) {
 			s.from, s.Port.Affinity = pod.String(), time.Hour
 			s.Bound = func(service.Scope, netip.Addr) (netip.AddrPort, bool) { return s.Port.Endpoints[1].Addr, true }
@@ -263,6 +269,19 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		if !strings.Contains(text(r), c.line) {
 			t.Errorf("%s: no line %q in\n%s", c.name, c.line, text(r))
 		}
+	}
+}
+
+// spreadBy has the kernel carry a service port that asks for one algorithm, by one.
+func spreadBy(writer string, asked, by service.Algorithm) func(*scene) {
+	return func(s *scene) {
+		s.Port.Mode, s.node.Writer, s.node.Scheduler = service.ModeKernel, writer, "wlc"
+		s.Port.Policy.Algorithm = asked
+		pool := &portal.Pool{Algorithm: by}
+		for _, x := range s.Port.Endpoints {
+			pool.Cluster = append(pool.Cluster, portal.Endpoint{Addr: x.Addr})
+		}
+		s.apply(portal.Spread{Pool: pool})
 	}
 }
 

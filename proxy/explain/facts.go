@@ -20,6 +20,8 @@ type Node struct {
 	Writer string       // iptables, nftables, ipvs or netsh
 	Policy service.Policy
 
+	Scheduler string // of IPVS, for service ports that choose none
+
 	Busy error // why the reconcile loop could not be asked; nil: it was
 
 	NodePorts      []netip.Addr // addresses of this host that rules serve NodePorts on

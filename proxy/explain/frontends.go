@@ -197,5 +197,6 @@ func (e *explained) mode() {
 	if e.Applied != nil && e.Applied.Mode != mode {
 		e.add(Doubt, nil, "it is still carried by %s: the change was not applied yet", e.Applied.Mode)
 	}
+	e.algorithm()
 	e.add(Fact, nil, "rules are written by %s", e.node.Writer)
 }

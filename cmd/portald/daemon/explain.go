@@ -96,7 +96,7 @@ func (x *explainer) node() explain.Node {
 		NodePorts:      nodePortAddresses(addresses, writers.NodePortAddresses(cfg, object.Addresses)),
 		NodePortsKnown: err == nil,
 		Name:           cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
-		Local: x.host.addresses.Contains, Inside: x.rules.detector.insideByAddress, Own: x.own,
+		Scheduler: cfg.IPVS.Scheduler, Local: x.host.addresses.Contains, Inside: x.rules.detector.insideByAddress, Own: x.own,
 	}
 }
 

@@ -56,6 +56,7 @@ func newReconciler(
 		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
 	}
 	r.dataplane = dataplane.New(options)
+	r.checkAlgorithm()
 	r.stopwatch = &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: path.core, stopwatch: r.stopwatch, log: rules.log}).check)
 	loop := &proxy.Loop{
@@ -93,9 +94,19 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 	return nil
 }
 
+// checkAlgorithm says so if the kernel, which carries Services by default, does not have the daemon's algorithm.
+func (r *reconciler) checkAlgorithm() {
+	a, cfg := r.settings.Load().Policy.Algorithm, r.rules.cfg
+	if cfg.Mode == service.ModeKernel && a != service.RoundRobin && !r.rules.writer.Offers(a) {
+		r.log.Warnf("algorithm: %s is not possible by the kernel with the writer %s, which chooses endpoints in its own way",
+			a, cfg.Writer)
+	}
+}
+
 // applySettings applies settings that changed while the daemon runs.
 func (r *reconciler) applySettings(s config.Settings) {
 	if was := r.settings.Swap(&s); was.Policy.Algorithm != s.Policy.Algorithm {
+		r.checkAlgorithm()
 		r.resyncs.request() // rules of the kernel choose by it
 	}
 	r.path.core.SetPolicy(s.Policy)

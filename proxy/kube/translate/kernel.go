@@ -11,8 +11,8 @@ import (
 func inKernel(port *service.Port, opts Options, on objectReport) {
 	offers := opts.KernelAlgorithm
 	if a := port.Policy.Algorithm; a != service.AlgorithmDefault && offers != nil && !offers(a) {
-		on.add(annotationField("algorithm"), a.String(), "is not possible by the kernel with this node's writer; the daemon's "+
-			"setting is used; write "+alternatives(offers))
+		on.add(annotationField("algorithm"), a.String(), "is not possible by the kernel with this node's writer; the "+
+			"daemon's setting is used; write "+alternatives(offers))
 		port.Policy.Algorithm = service.AlgorithmDefault
 	}
 	if port.Policy.SlowStart > 0 {
