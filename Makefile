@@ -71,7 +71,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run TestRender -- ./cmd/portald
 	$(VMTEST) -short -- ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords' -- ./integration/modes
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' -- ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' -- ./integration/modes
 	$(VMTEST) -run TestAbsence -- ./integration/modes
 
