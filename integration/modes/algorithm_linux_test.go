@@ -18,9 +18,12 @@ func algorithmsOfTheKernel(b *bed.Bed, m bed.Mode) {
 	cart := b.Cart(0, 1, 2)
 	cart.Mode = "kernel"
 	d := b.Start(cart, m.Args...)
-	lacks := map[string]string{"nftables": "least-connections", "IPVS": "random"}[m.Name[strings.LastIndex(m.Name, " ")+1:]]
-	if lacks == "" {
-		lacks = "least-connections source-hash" // iptables
+	lacks := "least-connections source-hash" // of iptables
+	switch {
+	case strings.HasSuffix(m.Name, "nftables"):
+		lacks = "least-connections"
+	case strings.HasSuffix(m.Name, "IPVS"):
+		lacks = "random"
 	}
 	for _, a := range service.Algorithms() {
 		cart.Annotations = []string{"portald.io/algorithm: " + a.String()}
@@ -61,4 +64,32 @@ func asked(b *bed.Bed, n int) (pods []string) {
 		pods = append(pods, a.Pod)
 	}
 	return pods
+}
+
+// The daemon's own algorithm is that of Services that ask for none, and changes while it runs: round robin is the
+// kernel's own way then.
+func TestAlgorithmOfTheDaemonChanges(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1, 2)
+	choose := func(algorithm string) string {
+		return b.WriteManifest("config.yaml", "apiVersion: portald.io/v1alpha1\nkind: PortaldConfiguration\nalgorithm: "+
+			algorithm+"\n")
+	}
+	d := b.Start(b.Cart(0, 1, 2), "--proxy-mode=nftables", bed.PodRanges, "--config="+choose("round-robin"))
+	for _, c := range []struct{ algorithm, says string }{
+		{"round-robin", "by random, as it does where nothing else is asked for"},
+		{"source-hash", "by source-hash, the default of this node"},
+		{"least-connections", "by random, as it does where nothing else is asked for"},
+	} {
+		choose(c.algorithm)
+		b.Eventually(c.algorithm+" to be in force", func() bool {
+			return strings.Contains(fmt.Sprint(explainOf(d, "shop/cart:http", "").Sections), c.says)
+		})
+		if pods := asked(b, 6); c.algorithm == "source-hash" && strings.Join(pods, "") != strings.Repeat(pods[0], len(pods)) {
+			b.Errorf("one client has %v", pods)
+		}
+	}
+	b.Eventually("a warning", func() bool {
+		return strings.Contains(d.Log.String(), "algorithm: least-connections is not possible by the kernel with the writer")
+	})
 }
