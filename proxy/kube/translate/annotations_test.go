@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestAnnotations(t *testing.T) {
 		{"client-address proxy", service.Policy{},
 			`"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
 		{"client-address ", service.Policy{}, `"": must be node`},
-		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are algorithm, client-address, connect-timeouts, connection-log, connection-log-sample, half-close-timeout, idle-timeout, kernel-records, max-connections, mode, retries, slow-start, udp-timeout`},
+		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are ` + settingNames()},
 		{"mode ipvs\nretries 0", service.Policy{Dials: 1},
 			`metadata.annotations[portald.io/mode]: "ipvs": must be userspace or kernel; the daemon's setting is used`},
 		{"mode ", service.Policy{}, `metadata.annotations[portald.io/mode]: "": must be`},
@@ -261,4 +262,14 @@ func FuzzAnnotations(f *testing.F) {
 			t.Errorf("%+v", p)
 		}
 	})
+}
+
+// settingNames are all that an annotation may set, in the order of the alphabet.
+func settingNames() string {
+	var names []string
+	for _, s := range service.Settings() {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
