@@ -28,6 +28,8 @@ func Termination(r *splice.Record) string {
 		return "PR"
 	case splice.OutcomeLimit:
 		return "P" + phase
+	case splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate:
+		return "PC"
 	case splice.OutcomeResources:
 		return "R" + phase
 	case splice.OutcomeEndpointRemoved:
@@ -61,7 +63,8 @@ func Flags(r *splice.Record) string {
 			return "UF"
 		}
 		return "UF,URX"
-	case splice.OutcomeLimit, splice.OutcomeResources:
+	case splice.OutcomeLimit, splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate,
+		splice.OutcomeResources:
 		return "UO"
 	case splice.OutcomeNotPortal, splice.OutcomeSourceRange:
 		return "NR"

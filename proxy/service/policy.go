@@ -21,6 +21,7 @@ type Policy struct {
 	RetryBudget     int           // further dials that may fail, in percent of the connections; negative: no limit
 	Logging         Logging
 	KernelRecords   Records // in kernel mode
+	Shares          Shares
 }
 
 // Never is a timeout that does not come.
@@ -38,7 +39,7 @@ func DefaultPolicy() Policy {
 // Equal tells whether both are the same.
 func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
-		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
+		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.Shares == o.Shares &&
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
 		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget &&
 		p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
@@ -65,6 +66,7 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.Logging.Records, defaults.Logging.Records)
 	fill(&p.Logging.Sample, defaults.Logging.Sample)
 	fill(&p.KernelRecords, defaults.KernelRecords)
+	p.Shares = p.Shares.or(defaults.Shares)
 	return p
 }
 

@@ -16,7 +16,7 @@ const AllSettings = "all"
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
-	return slices.Concat(carrySettings(), balanceSettings(), retrySettings())
+	return slices.Concat(carrySettings(), balanceSettings(), retrySettings(), fairSettings())
 }
 
 func carrySettings() []Setting {
@@ -75,7 +75,7 @@ func carrySettings() []Setting {
 		},
 		{
 			Name: "max-connections", Field: "maxConnections",
-			Value: Count{Default: new(0), Set: func(p *Port, n int) { p.Policy.MaxConnections = orNone(n) }},
+			Value: Count{Default: new(0), Set: limit(func(p *Policy) *int { return &p.MaxConnections })},
 			Help: "maximum `NUMBER` of concurrent connections, or UDP sessions, of one service port; further ones are " +
 				"refused; 0: no limit",
 			About: "maximum number of concurrent connections, or UDP sessions, of each port",

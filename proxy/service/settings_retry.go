@@ -8,7 +8,7 @@ func retrySettings() []Setting {
 	return []Setting{
 		{
 			Name: "eject-after", Field: "ejectAfter",
-			Value: Count{Default: new(3), Most: 100, Set: func(p *Port, n int) { p.Policy.EjectAfter = orNone(n) }},
+			Value: Count{Default: new(3), Most: 100, Set: limit(func(p *Policy) *int { return &p.EjectAfter })},
 			Help: "leave an endpoint out for a while after this `NUMBER` of failures in a row, see docs/retries.md; " +
 				"0: never",
 			About: "failures in a row after which an endpoint is [left out](retries.md#endpoints-that-are-watched) for a " +
@@ -16,19 +16,11 @@ func retrySettings() []Setting {
 		},
 		{
 			Name: "retry-budget", Field: "retryBudget",
-			Value: Count{Default: new(20), Most: maxBudget, Set: func(p *Port, n int) { p.Policy.RetryBudget = orNone(n) }},
+			Value: Count{Default: new(20), Most: maxBudget, Set: limit(func(p *Policy) *int { return &p.RetryBudget })},
 			Help: "how many further dials may fail, in `PERCENT` of the connections of a service port, and 10 a second " +
 				"besides; 0: no limit",
 			About: "further dials that may fail, in percent of the connections of each port, and 10 a second besides; " +
 				"0: no limit",
 		},
 	}
-}
-
-// orNone is a number that 0 turns off, where a zero field would leave it to the daemon.
-func orNone(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
 }

@@ -15,6 +15,7 @@ func TestDefaultPolicy(t *testing.T) {
 		EjectAfter: 3, RetryBudget: 20,
 		Logging:       Logging{RecordsAll, 1},
 		KernelRecords: RecordsOff,
+		Shares:        Shares{-1, -1, -1},
 	}
 	if got := DefaultPolicy(); !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// admit checks what a client dialled, its address and the limit of connections. The outcome is empty for a client that
+// admit checks what a client dialled, its address and the limits of connections. The outcome is empty for a client that
 // is admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
 // connected to the proxy port itself, or that rules of others led it here.
 func (f *life) admit(dst netip.AddrPort) Outcome {
@@ -20,12 +20,7 @@ func (f *life) admit(dst netip.AddrPort) Outcome {
 	if !f.plan.admits(f.clientAddr(), exposed.Kind) {
 		return OutcomeSourceRange
 	}
-	f.counted = true
-	if !f.front.join(f.plan) {
-		f.uncount()
-		return OutcomeLimit
-	}
-	return ""
+	return f.enter(f.began)
 }
 
 // uncount ends the count of a client that was admitted. It may be called more than once.
@@ -33,6 +28,7 @@ func (f *life) uncount() {
 	if f.counted {
 		f.counted = false
 		f.front.leave()
+		f.uncountClient()
 	}
 }
 

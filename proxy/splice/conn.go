@@ -291,6 +291,14 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 // cutSoon implements member.
 func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
 
+// countSoon implements member.
+func (c *Conn) countSoon() {
+	c.post(func(time.Duration) Step {
+		c.countClient()
+		return Step{}
+	})
+}
+
 // Ended reports whether StepEnd was returned.
 func (c *Conn) Ended() bool { return c.rec != nil }
 

@@ -126,7 +126,11 @@ func (c *Core) listensAt(at netip.AddrPort, protocol service.Protocol) bool {
 // SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as
 // they began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
 func (c *Core) SetPolicy(p service.Policy) {
+	before := c.policy.Load().Shares.MaxConnectionsPerClient
 	c.storePolicy(p)
+	if before <= 0 && c.policy.Load().Shares.MaxConnectionsPerClient > 0 {
+		c.countClients()
+	}
 	for _, t := range c.sessionTables() {
 		t.sweepSoon()
 	}

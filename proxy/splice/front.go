@@ -19,6 +19,7 @@ type Front struct {
 	tenant   *tenant
 	plan     atomic.Pointer[plan]
 	active   atomic.Int64
+	fair     fairness
 
 	mu      sync.Mutex
 	sockets map[netip.AddrPort]Socket // guarded by mu
@@ -112,7 +113,11 @@ func (f *Front) Active() int64 { return f.active.Load() }
 // detached: the client's next datagram begins another session, and answers of the endpoint are passed on for some
 // seconds.
 func (f *Front) Retarget(view *View) {
-	f.plan.Store(newPlan(view, f.core.policy.Load()))
+	next := newPlan(view, f.core.policy.Load())
+	before := f.plan.Swap(next)
+	if before.policy.Shares.MaxConnectionsPerClient <= 0 && next.policy.Shares.MaxConnectionsPerClient > 0 {
+		f.core.countClients()
+	}
 	for _, t := range f.sessions() {
 		t.retarget(view)
 	}

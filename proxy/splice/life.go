@@ -21,6 +21,7 @@ type life struct {
 	plan    *plan
 	scope   service.Scope // which endpoints are for the client
 	counted bool          // among the live ones of the front
+	placed  bool          // and among those of its client
 	rounds  bool          // when all endpoints have failed they are dialled again after a pause
 	dialing bool          // the last attempt has no result yet
 	removed bool          // the endpoint of that attempt was taken away meanwhile

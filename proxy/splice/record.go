@@ -109,6 +109,9 @@ const (
 	OutcomeNotPortal       Outcome = "not_a_portal"       // the client connected to the proxy port itself
 	OutcomeSourceRange     Outcome = "source_range"       // loadBalancerSourceRanges leave the client out
 	OutcomeLimit           Outcome = "limit"              // MaxConnections of the policy; UDP: evicted for another
+	OutcomeClientLimit     Outcome = "client_limit"       // MaxConnectionsPerClient of the policy
+	OutcomeRate            Outcome = "rate"               // ConnectionRate of the policy
+	OutcomeClientRate      Outcome = "client_rate"        // ConnectionRatePerClient of the policy
 	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
 	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
 	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away
@@ -121,7 +124,7 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
 		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
-		OutcomeLimit, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut,
+		OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut,
 		OutcomeReset, OutcomeUnanswered}
 }
 

@@ -84,6 +84,7 @@ type registryShard struct {
 type member interface {
 	live() Live
 	cutSoon()
+	countSoon() // calls countClient
 	common() *life
 }
 

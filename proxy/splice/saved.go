@@ -137,4 +137,5 @@ func (f *life) restore(front *Front, s *SavedLife) {
 	}
 	f.counted = true
 	front.active.Add(1)
+	f.countClient()
 }

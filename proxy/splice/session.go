@@ -260,6 +260,9 @@ func (s *Session) cutSoon() {
 	s.table.socket.Do(func() { s.end(Proxy, Reset, OutcomeCut) })
 }
 
+// countSoon implements member.
+func (s *Session) countSoon() { s.table.socket.Do(s.countClient) }
+
 // end closes a session that was opened.
 func (s *Session) end(by Side, closeType CloseType, o Outcome) {
 	if s.over {

@@ -26,6 +26,9 @@ func TestReload(t *testing.T) {
 				"1", "halfCloseTimeout changed from 1h0m0s to 1m0s", "idleTimeout changed from 0s to 1m0s", "udpTimeout " +
 				"changed from 1m0s to 1s", "maxConnections changed from 0 to 5", "clientAddress changed from node to proxy-v2",
 				"drainTimeout changed from 30s to 1s"}, nil},
+		"how much each client may have": {portaldHead, portaldHead + "maxConnectionsPerClient: 20\nconnectionRate: 100\n" +
+			"connectionRatePerClient: 10\n", []string{"maxConnectionsPerClient changed from 0 to 20",
+			"connectionRate changed from 0 to 100", "connectionRatePerClient changed from 0 to 10"}, nil},
 		"where it listens": {kubeHead, kubeHead + "nodePortAddresses: [10.0.0.0/8]\nmetricsBindAddress: " +
 			"0.0.0.0\n", nil, []string{"metricsBindAddress changed from 127.0.0.1:10249 to 0.0.0.0: takes effect at the " +
 			"next start", "nodePortAddresses changed from <none> to 10.0.0.0/8: takes effect at the next start"}},
@@ -64,7 +67,8 @@ func TestLiveSettingsAreThose(t *testing.T) {
 	check(t, err)
 	for _, arg := range []string{"--log-level=error", "-v=6", "--connect-timeouts=1s", "--retries=0",
 		"--idle-timeout=1s", "--half-close-timeout=1s",
-		"--udp-timeout=1s", "--max-connections=1", "--client-address=transparent", "--drain-timeout=1s"} {
+		"--udp-timeout=1s", "--max-connections=1", "--max-connections-per-client=1", "--connection-rate=1",
+		"--connection-rate-per-client=1", "--client-address=transparent", "--drain-timeout=1s"} {
 		to, _, err := complete(t, "--hostname-override=a", arg)
 		check(t, err)
 		changes := from.Reload(to)

@@ -35,6 +35,15 @@ func TestAnnotations(t *testing.T) {
 		{"idle-timeout 0\nhalf-close-timeout 0s", service.Policy{Idle: service.Never, HalfClose: service.Never}, ""},
 		{"max-connections 500", service.Policy{MaxConnections: 500}, ""},
 		{"max-connections 0", service.Policy{MaxConnections: -1}, ""},
+		{"max-connections-per-client 20\nconnection-rate 1000\nconnection-rate-per-client 1000000",
+			service.Policy{Shares: service.Shares{MaxConnectionsPerClient: 20, ConnectionRate: 1000,
+				ConnectionRatePerClient: 1_000_000}}, ""},
+		{"max-connections-per-client 0\nconnection-rate 0\nconnection-rate-per-client 0", service.Policy{
+			Shares: service.Shares{MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1}}, ""},
+		{"connection-rate 1000001", service.Policy{}, `"1000001": must be a number from 0 to 1000000; the daemon's`},
+		{"connection-rate 10/s", service.Policy{}, `"10/s": must be a number from 0 to 1000000`},
+		{"connection-rate-per-client -1", service.Policy{}, `"-1": must be a number from 0`},
+		{"max-connections-per-client 1.5", service.Policy{}, `"1.5": must be a number, 0 for no limit`},
 		{"client-address transparent", service.Policy{ClientAddress: service.AddressTransparent}, ""},
 		{"client-address node", service.Policy{ClientAddress: service.AddressNode}, ""},
 		{"client-address proxy-v2", service.Policy{ClientAddress: service.AddressProxyV2}, ""},
@@ -249,7 +258,9 @@ func FuzzAnnotations(f *testing.F) {
 		readAnnotations(map[string]string{
 			"portald.io/connect-timeouts": timeouts, "portald.io/retries": retries, "portald.io/idle-timeout": timeout,
 			"portald.io/half-close-timeout": timeout, "portald.io/udp-timeout": timeout, "portald.io/max-connections": number,
-			"portald.io/client-address": address, "portald.io/" + address: timeouts, "portald.io/mode": address,
+			"portald.io/max-connections-per-client": number, "portald.io/connection-rate": number,
+			"portald.io/connection-rate-per-client": number,
+			"portald.io/client-address":             address, "portald.io/" + address: timeouts, "portald.io/mode": address,
 		}, &port, Options{}, r.on(Key{KindService, "shop", "cart"}))
 		p := port.Policy.Or(service.DefaultPolicy())
 		for _, d := range p.ConnectTimeouts {
@@ -260,6 +271,11 @@ func FuzzAnnotations(f *testing.F) {
 		if p.Idle < service.Never || p.HalfClose < service.Never || p.UDPIdle <= 0 || p.MaxConnections < -1 ||
 			p.MaxConnections == 0 {
 			t.Errorf("%+v", p)
+		}
+		for _, n := range []int{p.Shares.MaxConnectionsPerClient, p.Shares.ConnectionRate, p.Shares.ConnectionRatePerClient} {
+			if n < -1 || n == 0 {
+				t.Errorf("%+v", p.Shares)
+			}
 		}
 	})
 }
