@@ -182,14 +182,15 @@ func TestClientsAreRememberedForASecond(t *testing.T) {
 }
 
 func BenchmarkEnter(b *testing.B) {
+	const most, fast = 10, 1_000_000
 	for _, c := range []struct {
 		name string
 		service.Shares
 	}{
 		{"unset", service.Shares{}},
-		{"rate", service.Shares{ConnectionRate: maxTestRate}},
-		{"client", service.Shares{MaxConnectionsPerClient: 10}},
-		{"all", service.Shares{MaxConnectionsPerClient: 10, ConnectionRate: maxTestRate, ConnectionRatePerClient: maxTestRate}},
+		{"rate", service.Shares{ConnectionRate: fast}},
+		{"client", service.Shares{MaxConnectionsPerClient: most}},
+		{"all", service.Shares{MaxConnectionsPerClient: most, ConnectionRate: fast, ConnectionRatePerClient: fast}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			start := time.Now()
@@ -208,5 +209,3 @@ func BenchmarkEnter(b *testing.B) {
 		})
 	}
 }
-
-const maxTestRate = 1_000_000

@@ -124,8 +124,8 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
 		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
-		OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut,
-		OutcomeReset, OutcomeUnanswered}
+		OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources, OutcomeEndpointRemoved,
+		OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered}
 }
 
 // Observer gets the record of each connection and UDP session when it has ended, exactly once. It is called on the data

@@ -85,9 +85,14 @@ func defaultConfig() *Config {
 				KernelRecords: service.RecordsOff,
 				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
 				Shares:        service.Shares{MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1},
+				Shares:        noShares(),
 			},
 		},
 	}
+}
+
+func noShares() service.Shares {
+	return service.Shares{MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1}
 }
 
 // nftables is what a mode of that name has by itself.
@@ -119,6 +124,7 @@ func TestComplete(t *testing.T) {
 				"--udp-timeout=3s " +
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
 				"--log-level=warn --max-connections=9 --connection-log-records=failures " +
+				"--max-connections-per-client=10 --connection-rate=11 --connection-rate-per-client=12 " +
 				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
 				"--algorithm=source-hash --slow-start=20s " +
 				"--service-proxy-name=portald --refused-annotations=mode,kernel-records",
@@ -135,6 +141,9 @@ func TestComplete(t *testing.T) {
 					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
 					KernelRecords: service.RecordsFailures,
 					Algorithm:     service.SourceHash, SlowStart: 20 * time.Second, EjectAfter: 3, RetryBudget: 20,
+					Shares: service.Shares{
+						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12,
+					},
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}

@@ -19,6 +19,7 @@ func handOverScenarios() []scenario {
 	return []scenario{
 		{name: "HandOverStates", run: handOverStates, needs: Handover},
 		{name: "HandOverOfWhatIsSaved", run: handOverOfWhatIsSaved, needs: Handover | UrgentData},
+		{name: "HandOverPlaces", run: handOverPlaces, needs: Handover},
 		{name: "HandOverReset", run: handOverReset, needs: Handover},
 		{name: "HandOverWaiting", run: handOverWaiting, needs: Handover},
 		{name: "HandOverTimers", run: handOverTimers, needs: Handover},
