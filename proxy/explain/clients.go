@@ -14,6 +14,7 @@ func (e *explained) clients() {
 	e.ranges()
 	if e.Port.Mode.Or(e.node.Mode) == service.ModeUserspace {
 		e.limit()
+		e.shares()
 	}
 	e.affinity()
 	if len(e.report.Sections[len(e.report.Sections)-1].Lines) == 0 {

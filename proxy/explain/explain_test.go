@@ -192,6 +192,27 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			"as many connections as it may, 5", "wrong 5 connections of IPv4 are open"},
 		{"fewer than it may", func(s *scene) { s.Port.Policy.MaxConnections, s.Open = 5, [2]int{4, 0} }, Good, "",
 			"good 4 of at most 5 connections of IPv4 are open"},
+		{"a client has as many as it may", func(s *scene) {
+			s.from, s.Port.Policy.Shares.MaxConnectionsPerClient = pod.String(), 5
+			s.OpenOf = map[netip.Addr]int{pod: 5, outside: 1}
+		}, Wrong, "10.244.0.9 has as many connections to shop/cart:http as one client may have, 5",
+			"wrong 10.244.0.9 has 5 connections open"},
+		{"another client has as many as it may", func(s *scene) {
+			s.from, s.Port.Policy.Shares.MaxConnectionsPerClient = outside.String(), 5
+			s.OpenOf = map[netip.Addr]int{pod: 5, outside: 1}
+		}, Good, "", "good 198.51.100.4 has 1 of at most 5 connections of one client open"},
+		{"some client has as many as it may", func(s *scene) {
+			s.Port.Policy.Shares.MaxConnectionsPerClient = 5
+			s.OpenOf = map[netip.Addr]int{pod: 6, outside: 1}
+		}, Doubt, "10.244.0.9 has as many connections to shop/cart:http as one client may have, 5",
+			"doubt 10.244.0.9 has 6 connections open"},
+		{"no client has any", func(s *scene) {
+			s.Port.Policy.Shares.MaxConnectionsPerClient, s.OpenOf = 5, map[netip.Addr]int{}
+		}, Good, "", "good at most 5 connections of each client address are open"},
+		{"rates", func(s *scene) {
+			s.node.Policy.Shares.ConnectionRate, s.Port.Policy.Shares.ConnectionRatePerClient = 100, 5
+		},
+			Good, "", "at most 100 new connections a second are served of each family, at most 5 of one client address"},
 		{"no endpoints", func(s *scene) { s.Port.Endpoints = nil }, Wrong, "shop/cart:http has no endpoint of IPv4",
 			"no endpoint: clients are refused"},
 		{"none is ready", func(s *scene) {

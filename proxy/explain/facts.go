@@ -46,7 +46,8 @@ type Subject struct {
 	ShownErr error        // why that is not all
 	Shows    bool         // the writer can tell
 
-	Open    [2]int // connections and sessions of userspace mode, by service.IPFamily
+	Open    [2]int             // connections and sessions of userspace mode, by service.IPFamily
+	OpenOf  map[netip.Addr]int // and by client; nil: it may have as many as it wants
 	Bound   func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
 	Drained func(netip.AddrPort) bool
 	Ejected func(netip.AddrPort) (why string) // empty: it is not

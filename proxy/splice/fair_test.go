@@ -165,6 +165,10 @@ func TestClientsAreRememberedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, r, client := time.Now(), &fairness{}, netip.MustParseAddr("192.0.2.1")
 		other := netip.MustParseAddr("192.0.2.2")
+		r.mu.Lock()
+		r.note(other, 0)
+		r.mu.Unlock()
+		time.Sleep(700 * time.Millisecond)
 		for i := range 100 {
 			r.mu.Lock()
 			after, ok := r.paceOf(client).next(time.Since(start), 1)

@@ -17,8 +17,8 @@ func TestWrittenConfigurationIsTheSame(t *testing.T) {
 			"--admin-socket=",
 		"portald's": "--manifests=a --manifests=b,c --connection-log=- --connect-timeouts=1s --retries=2 " +
 			"--idle-timeout=3s --max-connections=4 --client-address=proxy-v2 --external-ip-cidrs=203.0.113.0/24 " +
-			"--connection-rate-per-client=5 --node-ip=2001:db8::1 --log-level=warn --log-format=json --proxy-port-range=100+5 --service-proxy-name=p " +
-			"--iptables-variant=nft",
+			"--connection-rate-per-client=5 --node-ip=2001:db8::1 --log-level=warn --log-format=json " +
+			"--proxy-port-range=100+5 --service-proxy-name=p --iptables-variant=nft",
 		"kube-proxy's": "--kubeconfig=k --master=m --bind-address=2001:db8::1 " +
 			"--nodeport-addresses=primary,10.0.0.0/8 --cluster-cidr=10.0.0.0/8 --detect-local-mode=NodeCIDR " +
 			"--kube-api-qps=-1 -v=9 --logging-format=json --profiling",

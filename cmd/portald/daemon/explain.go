@@ -199,11 +199,15 @@ func (x *explainer) problems(subjects []explain.Subject) {
 	}
 }
 
-// open counts the connections of service ports that may have so many at most.
+// open counts the connections of service ports that may have so many at most, or so many of each client.
 func (x *explainer) open(subjects []explain.Subject) {
 	at := map[service.PortName]int{}
 	for i, s := range subjects {
-		if s.Port.Policy.Or(x.settings.Load().Policy).MaxConnections > 0 {
+		p := s.Port.Policy.Or(x.settings.Load().Policy)
+		if p.Shares.MaxConnectionsPerClient > 0 {
+			subjects[i].OpenOf = map[netip.Addr]int{}
+		}
+		if p.MaxConnections > 0 || subjects[i].OpenOf != nil {
 			at[s.Port.Name] = i
 		}
 	}
@@ -211,8 +215,13 @@ func (x *explainer) open(subjects []explain.Subject) {
 		return
 	}
 	for _, live := range x.path.core.Snapshot() {
-		if i, ok := at[live.Service]; ok {
-			subjects[i].Open[service.FamilyOf(live.Client.Addr())]++
+		i, ok := at[live.Service]
+		if !ok {
+			continue
+		}
+		subjects[i].Open[service.FamilyOf(live.Client.Addr())]++
+		if of := subjects[i].OpenOf; of != nil {
+			of[live.Client.Addr()]++
 		}
 	}
 }
