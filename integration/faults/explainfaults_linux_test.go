@@ -122,6 +122,11 @@ func explainFaults() map[string]explainFault {
 			args:  []string{"--max-connections", "1"},
 			plant: func(n *node) { n.Open(bed.HostPort(bed.IP4, 80)) },
 		},
+		"a client has its share": {
+			of: []string{"shop/cart:http", "--from", "192.168.50.2"}, verdict: "as one client may have, 1",
+			says: "192.168.50.2 has 1 connections open", args: []string{"--max-connections-per-client", "1"},
+			plant: func(n *node) { n.Open(bed.HostPort(bed.IP4, 80)) },
+		},
 		"a service port is set aside": {
 			of: []string{"shop/zebra:http"}, verdict: "shop/zebra:http cannot be served as it is written", says: "set aside",
 			args:     []string{"--proxy-port-range", "11000-11000"},
