@@ -41,7 +41,7 @@ func (e *explained) places(most int) {
 	case open < most:
 		e.add(Good, nil, "%s has %d of at most %d connections of one client open", client, open, most)
 	default:
-		e.add(status, nil, "%s has %d connections open, and is refused more than %d", client, open, most)
+		e.add(status, nil, "%s has %d connections open, and may have %d", client, open, most)
 		e.find(status, "portald conns "+e.flag()+" --ip "+client.String(),
 			"%s has as many connections to %s as one client may have, %d: it is refused new ones.", client, e.label(), most)
 	}

@@ -147,17 +147,24 @@ func TestFloodOfClientsIsForgotten(t *testing.T) {
 			if i%mostRecent == 0 {
 				begin(honest)
 			}
-			if n := len(f.fair.recent) + len(f.fair.older); n > 2*mostRecent {
+			if n, _ := remembered(&f.fair); n > 2*mostRecent {
 				t.Fatalf("%d clients are remembered", n)
 			}
 		}
 		if o := begin(netip.MustParseAddr("192.0.2.2")); o != "" {
 			t.Errorf("a new client is refused: %s", o)
 		}
-		if time.Sleep(3 * time.Second); f.fair.recent != nil || f.fair.older != nil || f.fair.aging {
-			t.Errorf("%d and %d clients are remembered after 3 s", len(f.fair.recent), len(f.fair.older))
+		time.Sleep(3 * time.Second)
+		if n, aging := remembered(&f.fair); n != 0 || aging || f.fair.recent != nil || f.fair.older != nil {
+			t.Errorf("%d clients are remembered after 3 s", n)
 		}
 	})
+}
+
+func remembered(r *fairness) (clients int, aging bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.recent) + len(r.older), r.aging
 }
 
 // Who began one within the last second is remembered, at whatever moment of it others are forgotten.
