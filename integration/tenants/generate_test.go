@@ -90,6 +90,8 @@ func (t *tenant) annotations() map[string]string {
 	return map[string]string{
 		"portald.io/mode":           pick(t, "", "kernel", "kernel", "userspace", "both"),
 		"portald.io/client-address": pick(t, "", "node", "proxy-v2", "x"),
+		"portald.io/algorithm":      pick(t, "", "round-robin", "source-hash", "random", "least-connections", "maglev"),
+		"portald.io/slow-start":     pick(t, "", "", "30s", "-1s"),
 		"portald.io/retries":        pick(t, "", "0", "15", "-1", "99999999999999999999"),
 		"portald.io/idle-timeout":   pick(t, "", "1ns", "9000h", "1"),
 	}

@@ -17,6 +17,8 @@
 //     short the timeout of the affinity.
 //   - Answers are told apart by the endpoint and the client's address and port: of two connections that a client has
 //     from one port to one endpoint, by two frontends, the older one receives nothing any more.
+//   - Between one scheduler of a virtual server and another the kernel has none for some milliseconds, and refuses new
+//     connections. Open ones live on.
 //   - This node's own clients dial a frontend from the frontend's address, so they are masqueraded even where pods
 //     are not known.
 package ipvs

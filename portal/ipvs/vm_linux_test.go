@@ -105,7 +105,7 @@ func (n *node) audit() {
 // cannot are what IPVS has no means for: see the package's comment.
 var cannot = []portaltest.Behaviour{
 	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten,
-	portaltest.NoPodsKnownNode, portaltest.Random,
+	portaltest.NoPodsKnownNode, portaltest.Random, portaltest.AlgorithmsTurn,
 }
 
 // long are left out of short runs: others come close to them, and without hardware to run on they take their time.

@@ -1,6 +1,7 @@
 package portaltest
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -24,6 +25,12 @@ func (s *spreading) offers(a service.Algorithm) (offers bool) {
 		return nil
 	})
 	return offers
+}
+
+// offered are all that it offers.
+func (s *spreading) offered() []service.Algorithm {
+	all := append(service.Algorithms(), service.AlgorithmDefault)
+	return slices.DeleteFunc(all, func(a service.Algorithm) bool { return !s.offers(a) })
 }
 
 // turns asks each frontend of these kinds, one after the other, and expects each endpoint once in every round.
@@ -158,13 +165,7 @@ func algorithmChanges(s *spreading) {
 	open := s.hold(o, kinds(), s.client, s.node)
 	at := other.dial(service.ClusterIP, service.IPv4)
 	before := s.names(s.client, "tcp", at, 3)
-	for _, a := range []service.Algorithm{
-		service.RoundRobin, service.SourceHash, service.LeastConnections, service.Random, service.AlgorithmDefault,
-		service.RoundRobin,
-	} {
-		if !s.offers(a) {
-			continue
-		}
+	for _, a := range append(s.offered(), service.RoundRobin) {
 		o.lead(s, "abc", by(a))
 		s.update(o.changes())
 		s.live("with "+a.String(), open)
@@ -179,4 +180,21 @@ func algorithmChanges(s *spreading) {
 	if auditor, ok := s.Writer.(portal.Auditor); ok {
 		s.Node.Must(func() error { return auditor.Audit(s.Context()) })
 	}
+}
+
+// turnTime is for how long a Service changes its algorithm as fast as it can.
+const turnTime = time.Second
+
+// algorithmsTurn: packets that arrive at any moment of a change go to an endpoint.
+func algorithmsTurn(s *spreading) {
+	o := s.offer("changing", 80, "ab")
+	s.Write(o.portals())
+	all, changes := s.offered(), 0
+	stop := s.load(o)
+	for began := time.Now(); time.Since(began) < turnTime; changes++ {
+		o.lead(s, "ab", by(all[changes%len(all)]))
+		s.Node.Must(func() error { return s.Writer.Update(context.Background(), o.changes()) })
+	}
+	stop()
+	s.Logf("changed %d times", changes)
 }

@@ -122,6 +122,20 @@ func flipsUnderLoad(s *spreading) {
 	f := &flipping{spreading: s, offer: o}
 	toPods, toDaemon := slices.DeleteFunc(o.portals(), lone), slices.DeleteFunc(f.redirects(), lone)
 	s.Write(toDaemon)
+	stop := s.load(o)
+	flips := 0
+	for began := time.Now(); time.Since(began) < flipTime; flips += 2 {
+		s.Node.Must(func() error {
+			return errors.Join(s.Writer.Update(context.Background(), changesOf(toPods)),
+				s.Writer.Update(context.Background(), changesOf(toDaemon)))
+		})
+	}
+	stop()
+	s.Logf("flipped %d times", flips)
+}
+
+// load dials the ClusterIP of an offer all the time until it is stopped, and expects answers.
+func (s *spreading) load(o *offer) (stop func()) {
 	var ended atomic.Bool
 	var dialing sync.WaitGroup
 	for _, from := range []*Party{s.client, s.node, s.a, s.b} {
@@ -130,23 +144,17 @@ func flipsUnderLoad(s *spreading) {
 				for !ended.Load() {
 					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, family), netip.Addr{}, 20, answerTime) {
 						if r.Came != Answered {
-							f.Errorf("the %s, %s, while the Service flips as fast as it can: %v", from.Name, family, r)
+							s.Errorf("the %s, %s, while the Service changes as fast as it can: %v", from.Name, family, r)
 						}
 					}
 				}
 			})
 		}
 	}
-	flips := 0
-	for began := time.Now(); time.Since(began) < flipTime; flips += 2 {
-		s.Node.Must(func() error {
-			return errors.Join(s.Writer.Update(context.Background(), changesOf(toPods)),
-				s.Writer.Update(context.Background(), changesOf(toDaemon)))
-		})
+	return func() {
+		ended.Store(true)
+		dialing.Wait()
 	}
-	ended.Store(true)
-	dialing.Wait()
-	s.Logf("flipped %d times", flips)
 }
 
 // mixed has all targets side by side at the same addresses, and they come and go apart.

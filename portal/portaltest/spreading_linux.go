@@ -51,6 +51,7 @@ const (
 	LeastConnections Behaviour = "LeastConnections" // gives connections to the endpoint with the fewest
 	Random           Behaviour = "Random"           // is what is asked for
 	AlgorithmChanges Behaviour = "AlgorithmChanges" // apply to new connections, and to nobody else
+	AlgorithmsTurn   Behaviour = "AlgorithmsTurn"   // under load, and no connection fails
 
 	PoolChanges      Behaviour = "PoolChanges"      // apply to new connections; open ones live on
 	ScopeChanges     Behaviour = "ScopeChanges"     // so do changes of traffic policies
@@ -101,6 +102,7 @@ func behaviours() []behaviour {
 		{name: LeastConnections, run: leastConnections, offers: service.LeastConnections},
 		{name: Random, run: randomly, offers: service.Random},
 		{name: AlgorithmChanges, run: algorithmChanges, offers: service.RoundRobin},
+		{name: AlgorithmsTurn, run: algorithmsTurn},
 		{name: PoolChanges, run: poolChanges},
 		{name: ScopeChanges, run: scopeChanges},
 		{name: LastEndpointGoes, run: lastEndpointGoes},
