@@ -39,7 +39,7 @@ func algorithmsOfTheKernel(b *bed.Bed, m bed.Mode) {
 		}
 		b.Eventually(a.String()+" to be in force", func() bool {
 			return strings.Contains(fmt.Sprint(explainOf(d, "shop/cart:http", "").Sections),
-				"chooses endpoints by "+a.String()+", by the annotation portald.io/algorithm")
+				"algorithm is "+a.String()+", by the annotation portald.io/algorithm")
 		})
 		pods := asked(b, 6)
 		switch inTurns := pods[0] != pods[1] && pods[1] != pods[2] && pods[0] != pods[2]; a {
@@ -77,9 +77,9 @@ func TestAlgorithmOfTheDaemonChanges(t *testing.T) {
 	}
 	d := b.Start(b.Cart(0, 1, 2), "--proxy-mode=nftables", bed.PodRanges, "--config="+choose("round-robin"))
 	for _, c := range []struct{ algorithm, says string }{
-		{"round-robin", "by random, as it does where nothing else is asked for"},
-		{"source-hash", "by source-hash, the default of this node"},
-		{"least-connections", "by random, as it does where nothing else is asked for"},
+		{"round-robin", "is random, as where nothing is asked for"},
+		{"source-hash", "is source-hash, the default of this node"},
+		{"least-connections", "is random, as where nothing is asked for"},
 	} {
 		choose(c.algorithm)
 		b.Eventually(c.algorithm+" to be in force", func() bool {

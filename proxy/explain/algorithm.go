@@ -14,7 +14,7 @@ func (e *explained) algorithm() {
 	}
 	for _, p := range e.Applied.Claims {
 		if to, spreads := p.Target.(portal.Spread); spreads {
-			e.add(Fact, nil, "the kernel chooses endpoints by %s", e.chosenBy(to.Pool))
+			e.add(Fact, nil, "the kernel's algorithm is %s", e.chosenBy(to.Pool))
 			return // all of a service port are alike
 		}
 	}
@@ -25,7 +25,7 @@ func (e *explained) chosenBy(pool *portal.Pool) (text string) {
 	case pool.Algorithm == service.AlgorithmDefault && e.node.Writer == "ipvs":
 		text = fmt.Sprintf("the scheduler %s (ipvs.scheduler)", e.node.Scheduler)
 	case pool.Algorithm == service.AlgorithmDefault:
-		text = "random, as it does where nothing else is asked for"
+		text = "random, as where nothing is asked for"
 	case pool.Algorithm == e.Port.Policy.Algorithm:
 		text = pool.Algorithm.String() + ", by the annotation portald.io/algorithm of the Service"
 	default:

@@ -270,12 +270,13 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		{"the mode changes", func(s *scene) { s.Applied.Mode = service.ModeKernel }, Good, "", "still carried by kernel"},
 		{"the mode of the Service", func(s *scene) { s.Port.Mode = service.ModeKernel }, Good, "",
 			"kernel, by the annotation"},
-		{"the kernel's own choice", spreadBy("nftables", 0, 0), Good, "", "the kernel chooses endpoints by random, as it"},
-		{"a scheduler", spreadBy("ipvs", 0, 0), Good, "", "by the scheduler wlc (ipvs.scheduler)"},
+		{"the kernel's own choice", spreadBy("nftables", 0, 0), Good, "",
+			"the kernel's algorithm is random, as where nothing is asked"},
+		{"a scheduler", spreadBy("ipvs", 0, 0), Good, "", "is the scheduler wlc (ipvs.scheduler)"},
 		{"a choice of the Service", spreadBy("nftables", service.SourceHash, service.SourceHash), Good, "",
-			"by source-hash, by the annotation portald.io/algorithm of the Service"},
+			"is source-hash, by the annotation portald.io/algorithm of the Service"},
 		{"a choice of the node", spreadBy("ipvs", 0, service.LeastConnections), Good, "",
-			"by least-connections, the default of this node"},
+			"is least-connections, the default of this node"},
 		{"affinity", func(s *scene) {
 			s.from, s.Port.Affinity = pod.String(), time.Hour
 			s.Bound = func(service.Scope, netip.Addr) (netip.AddrPort, bool) { return s.Port.Endpoints[1].Addr, true }
