@@ -1,0 +1,63 @@
+package nftables
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy/service"
+)
+
+// A change from one algorithm with a chain to another writes the chains of that service port, and nothing else.
+func TestAlgorithmChangesOneServicePort(t *testing.T) {
+	o := testOptions()
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := o.rules(ipv4())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := algorithms()
+	s, _ := build(r, all, nil)
+	owner := service.PortName{Namespace: "shop", Name: service.RoundRobin.String(), Port: "a", Protocol: service.TCP}
+	var changes []portal.Change
+	pool := pools(service.IPv4)[0]
+	pool.Algorithm = service.SourceHash
+	for _, p := range all {
+		if p.Owner == owner && r.owns(p.Frontend.Addr.Addr()) {
+			p.Target = portal.Spread{Pool: pool}
+			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &p})
+		}
+	}
+	c := s.change(changes)
+	elements := len(c.add) + len(c.replace) + len(c.remove) + len(c.retire)
+	others := len(c.createSets) + len(c.dropSets) + len(c.dropChains) + len(c.trimChains)
+	if len(c.writeChains) == 0 || elements+others > 0 {
+		t.Errorf("%+v", c)
+	}
+	for _, chain := range c.writeChains {
+		if !strings.HasSuffix(chain.name, readable(owner)) {
+			t.Errorf("chain %s is written for a change of %s", chain.name, owner)
+		}
+	}
+}
+
+// Every way to choose among n covers all of them: the last rule takes what is left, and others match less than all.
+func TestTurn(t *testing.T) {
+	f := ipv4()
+	for a, want := range map[service.Algorithm]string{
+		service.AlgorithmDefault: "numgen random mod 3 == 0; numgen random mod 2 == 0; ",
+		service.Random:           "numgen random mod 3 == 0; numgen random mod 2 == 0; ",
+		service.RoundRobin:       "numgen inc mod 3 == 0; numgen inc mod 2 == 0; ",
+		service.SourceHash:       "jhash ip saddr mod 3 seed 0x70727464 == 0; jhash ip saddr mod 3 seed 0x70727464 == 1; ",
+	} {
+		var texts []string
+		for i := range 3 {
+			texts = append(texts, f.turn(a, i, 3).text(f))
+		}
+		if got := strings.Join(texts, "; "); got != want {
+			t.Errorf("%q: %s", a, got)
+		}
+	}
+}
