@@ -12,8 +12,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// tenEndpoints serves ten addresses, and returns the Service and the host of the first, which has it alone. Each answers
-// with its address.
+// tenEndpoints serves ten addresses, and returns the Service and the host of the first, which has it alone. Each
+// answers with its address.
 func tenEndpoints(b *bed.Bed) (cart bed.Service, first netip.Addr, of *topology.Host) {
 	b.Helper()
 	cart, of = b.Cart(), b.Net.Pod(1)
@@ -93,7 +93,8 @@ func TestBlackHole(t *testing.T) {
 		t.Errorf("%v endpoints are ejected", got)
 	}
 	line := b.Line("explain", "shop/cart", "--socket", d.Socket)
-	if out := b.On(b.Node, line[0], line[1:]...); !strings.Contains(out, "ejected, since it failed connections (timed_out") {
+	const why = "ejected, since it failed connections (timed_out"
+	if out := b.On(b.Node, line[0], line[1:]...); !strings.Contains(out, why) {
 		t.Errorf("not explained:\n%s", out)
 	}
 	d.RecordWhere("of the ejection", func(r bed.Record) bool {
@@ -106,5 +107,7 @@ func TestBlackHole(t *testing.T) {
 	if s := clients(b, to, time.Second); s.share(hole) < 0.09 || s.share(hole) > 0.11 || len(s.failed) > 0 {
 		t.Errorf("two seconds after its return it has %d of %d connections, %v", s.of[hole.String()], s.all, s.failed)
 	}
-	d.RecordWhere("of the probe", func(r bed.Record) bool { return len(r.Attempts) == 1 && r.Attempts[0].Ejection == "probe" })
+	d.RecordWhere("of the probe", func(r bed.Record) bool {
+		return len(r.Attempts) == 1 && r.Attempts[0].Ejection == "probe"
+	})
 }

@@ -180,8 +180,9 @@ func TestNeverMoreThanHalf(t *testing.T) {
 				p.Endpoint.Dialled(syscall.ECONNREFUSED, 0)
 			}
 		}
-		if got := picks(b, n); len(b.out) != 0 || len(slices.Compact(slices.SortedFunc(slices.Values(got),
-			netip.AddrPort.Compare))) != n {
+		got := picks(b, n)
+		slices.SortFunc(got, netip.AddrPort.Compare)
+		if len(b.out) != 0 || len(slices.Compact(got)) != n {
 			t.Errorf("all of %d dead: %d left out, picked %v", n, len(b.out), got)
 		}
 	}
@@ -366,7 +367,8 @@ func (slow) Timeout() bool { return true }
 
 func TestTimeouts(t *testing.T) {
 	for err, want := range map[error]bool{
-		os.ErrDeadlineExceeded: true, slow{}: true, syscall.ETIMEDOUT: true, syscall.ECONNREFUSED: false, errors.New("timeout"): false,
+		os.ErrDeadlineExceeded: true, slow{}: true, syscall.ETIMEDOUT: true, syscall.ECONNREFUSED: false,
+		errors.New("timeout"): false,
 	} {
 		if isTimeout(err) != want {
 			t.Errorf("%v: %t", err, !want)

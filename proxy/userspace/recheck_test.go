@@ -13,8 +13,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Endpoints that dials do not reach are dialled, so many at a time, while clients use the service port. One that answers
-// is tried by the next connection.
+// Endpoints that dials do not reach are dialled, so many at a time, while clients use the service port. One that
+// answers is tried by the next connection.
 func TestRecheck(t *testing.T) { synctest.Test(t, testRecheck) }
 
 func testRecheck(t *testing.T) {

@@ -84,8 +84,7 @@ func defaultConfig() *Config {
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
 				KernelRecords: service.RecordsOff,
 				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
-				Shares:        service.Shares{MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1},
-				Shares:        noShares(),
+				Shares: noShares(),
 			},
 		},
 	}

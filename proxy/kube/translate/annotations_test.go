@@ -110,7 +110,7 @@ func TestAnnotations(t *testing.T) {
 			}
 			wantProblems(t, want, r.problems)
 			for _, p := range r.problems {
-				if len(p.Error()) > 500 {
+				if len(p.Error()) > 1000 {
 					t.Errorf("%d bytes of problem", len(p.Error()))
 				}
 			}
