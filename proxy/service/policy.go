@@ -22,6 +22,9 @@ type Policy struct {
 	Logging         Logging
 	KernelRecords   Records // in kernel mode
 	Shares          Shares
+	Removed         RemovedEndpoint
+	DeadPeer        time.Duration // without an answer of a host
+	MaxAge          Age
 }
 
 // Never is a timeout that does not come.
@@ -39,10 +42,11 @@ func DefaultPolicy() Policy {
 // Equal tells whether both are the same.
 func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
-		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections && p.Shares == o.Shares &&
+		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
-		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget &&
-		p.Logging == o.Logging && p.KernelRecords == o.KernelRecords
+		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
+		p.KernelRecords == o.KernelRecords && p.Shares == o.Shares && p.Removed == o.Removed && p.DeadPeer == o.DeadPeer &&
+		p.MaxAge == o.MaxAge
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -67,6 +71,9 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.Logging.Sample, defaults.Logging.Sample)
 	fill(&p.KernelRecords, defaults.KernelRecords)
 	p.Shares = p.Shares.or(defaults.Shares)
+	fill(&p.Removed, defaults.Removed)
+	fill(&p.DeadPeer, defaults.DeadPeer)
+	fill(&p.MaxAge, defaults.MaxAge)
 	return p
 }
 

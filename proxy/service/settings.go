@@ -16,7 +16,7 @@ const AllSettings = "all"
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
-	return slices.Concat(carrySettings(), balanceSettings(), retrySettings(), fairSettings())
+	return slices.Concat(carrySettings(), balanceSettings(), retrySettings(), connectionSettings(), fairSettings())
 }
 
 func carrySettings() []Setting {

@@ -16,6 +16,7 @@ func TestDefaultPolicy(t *testing.T) {
 		Logging:       Logging{RecordsAll, 1},
 		KernelRecords: RecordsOff,
 		Shares:        Shares{-1, -1, -1},
+		Removed:       RemovedEndpoint{Do: KeepConnections}, DeadPeer: 3 * time.Minute, MaxAge: Age{Time: Never},
 	}
 	if got := DefaultPolicy(); !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)

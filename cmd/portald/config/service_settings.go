@@ -35,7 +35,7 @@ func ruleOf(value service.Value) rule {
 			return notNegative
 		}
 		return between(0, float64(v.Most))
-	case service.Ratio:
+	case service.Ratio, service.Removals, service.Ages:
 		return form(v)
 	case service.Choice:
 		return oneOf(v.Words...)
@@ -63,6 +63,10 @@ func defaultField(value service.Value) any {
 		return fmt.Sprintf("1/%d", v.Default)
 	case service.Choice:
 		return v.Default
+	case service.Removals:
+		return v.Default.String()
+	case service.Ages:
+		return service.Age{}.String()
 	}
 	return nil
 }

@@ -21,6 +21,10 @@ func sample(value service.Value) (text, yaml string) {
 	case service.Choice:
 		last := v.Words[len(v.Words)-1]
 		return last, strconv.Quote(last) // off alone is a boolean of YAML
+	case service.Removals:
+		return "reset-after=7s", "reset-after=7s"
+	case service.Ages:
+		return "7m0s±20%", "7m±20%"
 	}
 	return "", ""
 }
