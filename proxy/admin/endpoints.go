@@ -105,7 +105,7 @@ func (p *portCounts) endpoint(at netip.AddrPort) *endpoint {
 
 func (e *endpointCounts) ended(r *splice.Record) {
 	switch r.Outcome {
-	case splice.OutcomeOK:
+	case splice.OutcomeOK, splice.OutcomeMaxAge:
 		e.ok++
 	case splice.OutcomeEndpointReset:
 		e.reset++

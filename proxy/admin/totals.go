@@ -2,7 +2,6 @@ package admin
 
 import (
 	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
 )
 
 // Totals are of the connections and sessions of one service port that have ended since the start.
@@ -24,7 +23,7 @@ func (m *Metrics) Totals(name service.PortName) Totals {
 	t := Totals{FromClient: p.counts.fromClient, FromEndpoint: p.counts.fromEndpoint}
 	for _, e := range p.counts.endings {
 		t.Ended += e.n
-		if e.outcome != splice.OutcomeOK {
+		if !e.outcome.Well() {
 			t.Failed += e.n
 		}
 	}

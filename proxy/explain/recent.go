@@ -21,7 +21,7 @@ func (e *explained) recent() {
 	failed := 0
 	for _, r := range e.Records {
 		status := Good
-		if r.Outcome != splice.OutcomeOK {
+		if !r.Outcome.Well() {
 			status = Doubt
 			failed++
 		}
@@ -98,7 +98,7 @@ func (b *builder) connection(c *Connection) {
 	b.section("Connection")
 	if r := c.Record; r != nil {
 		status := Good
-		if r.Outcome != splice.OutcomeOK {
+		if !r.Outcome.Well() {
 			status = Doubt
 		}
 		b.add(status, attempts(r), "%s, ended", recordText(r, b.report.Time))

@@ -26,7 +26,7 @@ func Termination(r *splice.Record) string {
 		return "SC"
 	case splice.OutcomeNotPortal, splice.OutcomeSourceRange:
 		return "PR"
-	case splice.OutcomeLimit:
+	case splice.OutcomeLimit, splice.OutcomeMaxAge:
 		return "P" + phase
 	case splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate:
 		return "PC"
@@ -53,7 +53,8 @@ func dialFailed(r *splice.Record) string {
 }
 
 // Flags are Envoy's response flags that occur in TCP, with commas between: UH no endpoint, UF no endpoint was reached,
-// URX nor by further dials, UO a limit or a shortage, NR a client that no frontend is for. "" is none.
+// URX nor by further dials, UO a limit or a shortage, DT a connection as old as it may be, NR a client that no frontend
+// is for. "" is none.
 func Flags(r *splice.Record) string {
 	switch r.Outcome {
 	case splice.OutcomeNoEndpoint:
@@ -66,6 +67,8 @@ func Flags(r *splice.Record) string {
 	case splice.OutcomeLimit, splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate,
 		splice.OutcomeResources:
 		return "UO"
+	case splice.OutcomeMaxAge:
+		return "DT"
 	case splice.OutcomeNotPortal, splice.OutcomeSourceRange:
 		return "NR"
 	}

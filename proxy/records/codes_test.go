@@ -30,6 +30,7 @@ var codes = map[splice.Outcome]struct{ dialling, connected, flags string }{
 	splice.OutcomeCut:             {"KC", "KD", ""},
 	splice.OutcomeReset:           {"-C", "-D", ""},
 	splice.OutcomeUnanswered:      {"sC", "sC", ""},
+	splice.OutcomeMaxAge:          {"PC", "PD", "DT"},
 }
 
 func TestCodes(t *testing.T) {

@@ -40,7 +40,7 @@ func keys() []key {
 			addresses(func(l *Line) []netip.AddrPort { return append(endpoints(l), l.OriginalDst) })},
 		{Key{"port", "PORT", "any port of the connection"}, parsePort},
 		{Key{"endpoint", "ENDPOINT", "address, or address:port, of an endpoint that was dialled"}, parseEndpoint},
-		{Key{"outcome", "OUTCOME", "one of the outcomes in docs/records.md; failed: any but ok"}, parseOutcome},
+		{Key{"outcome", "OUTCOME", "one of the outcomes in docs/records.md; failed: any but ok and max_age"}, parseOutcome},
 		{Key{"attempts", "NUMBER", "how many dials there were: 2, '>1', '>=2', '<2' or '<=1'"}, parseAttempts},
 		{Key{"proto", "PROTOCOL", "tcp, udp or sctp"},
 			oneOf(func(l *Line) string { return l.Protocol }, "tcp", "udp", "sctp")},
@@ -129,7 +129,7 @@ func parseEndpoint(value string, _ time.Time) (func(*Line) bool, string, error) 
 
 func parseOutcome(value string, _ time.Time) (func(*Line) bool, string, error) {
 	if value == "failed" {
-		return func(l *Line) bool { return l.Outcome != "" && l.Outcome != splice.OutcomeOK }, value, nil
+		return func(l *Line) bool { return l.Outcome != "" && !l.Outcome.Well() }, value, nil
 	}
 	if !slices.Contains(splice.Outcomes(), splice.Outcome(value)) {
 		var all []string

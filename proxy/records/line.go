@@ -260,5 +260,5 @@ func (l *Line) Dials() (n int) {
 // Failed tells whether the line is of a connection that failed, or of which a dial did.
 func (l *Line) Failed() bool {
 	failed := func(a Attempt) bool { return a.Error != "" }
-	return l.Event == End && l.Outcome != splice.OutcomeOK || slices.ContainsFunc(l.Attempts, failed)
+	return l.Event == End && !l.Outcome.Well() || slices.ContainsFunc(l.Attempts, failed)
 }

@@ -36,7 +36,7 @@ type Progress struct {
 
 // Failed tells whether a connection failed, or a dial of it did.
 func Failed(r *splice.Record) bool {
-	return r.Outcome != splice.OutcomeOK || failedDial(r)
+	return !r.Outcome.Well() || failedDial(r)
 }
 
 func failedDial(r *splice.Record) bool {

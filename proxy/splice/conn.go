@@ -23,6 +23,9 @@ type Conn struct {
 	kept atomic.Bool // somebody keeps it
 
 	clientEOF, endpointEOF bool // that side's stream ended first
+
+	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
+	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
 }
 
 // Owner is the engine's connection that a Conn is part of.
@@ -41,6 +44,19 @@ type Owner interface {
 	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any
 	// goroutine may call it, and tell does not block.
 	TCPInfo(tell func(client, endpoint TCPInfo))
+	Sockets
+}
+
+// Sockets are the two sockets of an established connection. Its owner calls them.
+type Sockets interface {
+	// SetKeepalive sets how one of them asks for its peer.
+	SetKeepalive(of Side, k Keepalive)
+	// InFlight tells whether bytes are under way in the kernel: not read yet, or not acknowledged. False also where
+	// that is not known.
+	InFlight() bool
+	// Unanswered tells whether one of them sends bytes again that were not acknowledged, and nothing came from its peer
+	// for so long.
+	Unanswered(of Side, time time.Duration) bool
 }
 
 // Step is what the engine has to do next for a connection.
@@ -188,7 +204,8 @@ func (c *Conn) Connected(now time.Duration) Step {
 	c.connected(now)
 	c.retry = nil
 	c.movedAt(now)
-	s := Step{Kind: StepCarry, Until: c.SilentUntil()}
+	c.established(now)
+	s := Step{Kind: StepCarry, Until: c.Until(now)}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		s.Header = proxyHeader(c.client, c.dst)
 	}
@@ -198,8 +215,14 @@ func (c *Conn) Connected(now time.Duration) Step {
 // Traffic is what the engine has carried so far.
 func (c *Conn) Traffic() *Traffic { return &c.traffic }
 
-// Moved notes that bytes have moved. Any goroutine may call it.
-func (c *Conn) Moved(now time.Duration) { c.movedAt(now) }
+// Moved notes that bytes have moved, of the client too or of the endpoint alone. Any goroutine may call it.
+func (c *Conn) Moved(now time.Duration, ofClient bool) {
+	if ofClient {
+		c.askedAt(now)
+	} else {
+		c.movedAt(now)
+	}
+}
 
 // FirstByte notes that the endpoint has sent something. It is called once.
 func (c *Conn) FirstByte(now time.Duration) { c.firstByte(now) }
@@ -218,7 +241,7 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 	c.clientEOF, c.endpointEOF = from == Client, from == Endpoint
 	c.movedAt(now)
 	c.stage.enter(halfClosed)
-	return Step{Kind: StepHalfClose, Until: c.SilentUntil()}
+	return Step{Kind: StepHalfClose, Until: c.Until(now)}
 }
 
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
@@ -247,17 +270,15 @@ func (c *Conn) Cut() Step { return c.end(Proxy, Reset, OutcomeCut) }
 
 // Expired is called at Until of the last step that had one. An attempt under way has failed then.
 func (c *Conn) Expired(now time.Duration) Step {
-	switch until := c.SilentUntil(); {
+	switch silent := c.SilentUntil(); {
 	case c.waiting:
 		return c.redial(now)
 	case c.waitsForHost():
 		return Step{}
 	case c.dialing:
 		return c.Failed(errTimeout, Enough, now)
-	case until < 0:
-		return Step{}
-	case now < until:
-		return Step{Kind: StepWait, Until: until}
+	case silent < 0, now < silent:
+		return c.look(now)
 	case c.HalfClosed():
 		return c.end(Proxy, Timeout, OutcomeHalfClosed)
 	default:

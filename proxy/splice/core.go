@@ -24,7 +24,8 @@ type Core struct {
 	registry    registry
 	subscribers subscribers
 	asking      chan struct{} // holds one while AskTCPInfo runs
-	listening   sync.Map      // by service.Frontend: the Front that listens there
+	removals    removals
+	listening   sync.Map // by service.Frontend: the Front that listens there
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
@@ -42,6 +43,7 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
 	c := &Core{opts: opts, account: opts.Account, start: opts.Start, fronts: map[*Front]struct{}{},
 		asking: make(chan struct{}, 1)}
+	c.removals.begin()
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
 	if err != nil {
@@ -54,7 +56,10 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 // Run serves until ctx ends, then cuts what is still alive and returns when all of it has ended and was reported.
 // It is called once, and no front may be opened after ctx has ended.
 func (c *Core) Run(ctx context.Context) error {
+	var looking sync.WaitGroup
+	looking.Go(func() { c.lookAfter(ctx) })
 	err := c.engine.Run(ctx)
+	looking.Wait()
 	c.asker.end()
 	return err
 }

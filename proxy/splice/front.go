@@ -20,6 +20,8 @@ type Front struct {
 	plan     atomic.Pointer[plan]
 	active   atomic.Int64
 	fair     fairness
+	heir     atomic.Pointer[Front] // that serves the same now, once this is closed; nil: none
+	orphan   bool                  // it was made for connections of a predecessor alone: see Restorer
 
 	mu      sync.Mutex
 	sockets map[netip.AddrPort]Socket // guarded by mu
@@ -41,6 +43,7 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 	}
 	f.plan.Store(newPlan(view, c.policy.Load()))
 	c.addFront(f)
+	c.removals.succeeded(f)
 	for _, addr := range at {
 		if err := f.Listen(addr); err != nil {
 			f.Close()
@@ -109,7 +112,7 @@ func (f *Front) Name() service.PortName { return f.name }
 func (f *Front) Active() int64 { return f.active.Load() }
 
 // Retarget replaces the view for new connections, and for those that wait for another round of dials, which dial at
-// once. Open TCP connections do not change. UDP sessions whose endpoint is not in it, or no longer serves, are
+// once. Open TCP connections whose endpoint is not in it, or no longer serves, end as the policy says. UDP sessions whose endpoint is not in it, or no longer serves, are
 // detached: the client's next datagram begins another session, and answers of the endpoint are passed on for some
 // seconds.
 func (f *Front) Retarget(view *View) {
@@ -121,6 +124,7 @@ func (f *Front) Retarget(view *View) {
 	for _, t := range f.sessions() {
 		t.retarget(view)
 	}
+	f.core.removals.note(f)
 	f.wake()
 }
 
@@ -175,6 +179,7 @@ func (f *Front) Close() {
 		f.Unlisten(at)
 	}
 	f.core.removeFront(f)
+	f.core.removals.left(f)
 	f.core.account.leaveTenant(f.tenant)
 }
 

@@ -38,7 +38,7 @@ type life struct {
 
 	// What Live shows of it: its owner writes that, and any goroutine reads it.
 	stage   stage
-	last    atomic.Int64            // when bytes last moved, on the engine's clock
+	last    atomic.Int64            // when bytes last moved, on the engine's clock; the lowest bit: they were the client's
 	won     atomic.Pointer[Attempt] // the attempt that worked, which is not changed any more; nil: none did
 	traffic Traffic
 
@@ -94,7 +94,13 @@ func (f *life) startTime() time.Time { return time.Unix(0, f.since) }
 func (f *life) clientAddr() netip.Addr { return f.client.Addr() }
 
 // movedAt notes that bytes have moved. Any goroutine may call it.
-func (f *life) movedAt(now time.Duration) { f.last.Store(int64(now)) }
+func (f *life) movedAt(now time.Duration) { f.last.Store(int64(now) &^ 1) }
+
+// askedAt is movedAt of bytes of the client: it may wait for an answer from now on.
+func (f *life) askedAt(now time.Duration) { f.last.Store(int64(now) | 1) }
+
+// clientLast tells whether the last bytes were the client's.
+func (f *life) clientLast() bool { return f.last.Load()&1 != 0 }
 
 // lastMoved is when they did, on the engine's clock.
 func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load()) }

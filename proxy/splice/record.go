@@ -113,7 +113,8 @@ const (
 	OutcomeRate            Outcome = "rate"               // ConnectionRate of the policy
 	OutcomeClientRate      Outcome = "client_rate"        // ConnectionRatePerClient of the policy
 	OutcomeResources       Outcome = "resources"          // out of descriptors, ports or memory
-	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // a UDP session whose endpoint went away
+	OutcomeEndpointRemoved Outcome = "endpoint_removed"   // its endpoint went away (TCP: where the policy says so)
+	OutcomeMaxAge          Outcome = "max_age"            // MaxAge of the policy, at a quiet moment
 	OutcomeServiceRemoved  Outcome = "service_removed"    // a UDP session whose service port went away
 	OutcomeCut             Outcome = "cut"                // ended by force, as at the end of a drain
 	OutcomeReset           Outcome = "reset"              // carried by the kernel, which does not tell who reset it
@@ -125,8 +126,11 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
 		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
 		OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources, OutcomeEndpointRemoved,
-		OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered}
+		OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered, OutcomeMaxAge}
 }
+
+// Well tells whether it is no failure: a connection that is closed for its age had all that it wanted.
+func (o Outcome) Well() bool { return o == OutcomeOK || o == OutcomeMaxAge }
 
 // Observer gets the record of each connection and UDP session when it has ended, exactly once. It is called on the data
 // path, by several goroutines at once: it must not block. It may keep the record, and must not change it.

@@ -27,10 +27,13 @@ func (idleSocket) Sessions() *Sessions { return nil }
 // idleOwner is an engine's connection without sockets.
 type idleOwner struct{}
 
-func (idleOwner) Post(func(time.Duration) Step) {}
-func (idleOwner) Interface() int                { return 0 }
-func (idleOwner) Detach(tell func(*Departure))  { tell(nil) }
-func (idleOwner) Keep(tell func(*Kept))         { tell(nil) }
+func (idleOwner) Post(func(time.Duration) Step)       {}
+func (idleOwner) Interface() int                      { return 0 }
+func (idleOwner) Detach(tell func(*Departure))        { tell(nil) }
+func (idleOwner) Keep(tell func(*Kept))               { tell(nil) }
+func (idleOwner) SetKeepalive(Side, Keepalive)        {}
+func (idleOwner) InFlight() bool                      { return false }
+func (idleOwner) Unanswered(Side, time.Duration) bool { return false }
 func (idleOwner) TCPInfo(tell func(_, endpoint TCPInfo)) {
 	tell(TCPInfo{Known: true}, TCPInfo{Known: true})
 }

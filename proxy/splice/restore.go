@@ -27,13 +27,19 @@ func (c *Core) CanMove() bool {
 type Restorer struct {
 	core    *Core
 	find    func(service.PortName, service.IPFamily) *Front
-	orphans map[service.PortName]*Front
+	orphans map[orphan]*Front
+}
+
+// orphan is what connections of the same orphan front have in common.
+type orphan struct {
+	name    service.PortName
+	removed service.RemovedEndpoint // where their endpoint was removed: nobody else knows what was to become of them
 }
 
 // Restorer returns one that is told of the fronts by find, nil where there is none: connections go on nevertheless.
 // Done ends it.
 func (c *Core) Restorer(find func(service.PortName, service.IPFamily) *Front) *Restorer {
-	return &Restorer{c, find, map[service.PortName]*Front{}}
+	return &Restorer{c, find, map[orphan]*Front{}}
 }
 
 // Done is called when nothing more comes.
@@ -41,12 +47,15 @@ func (r *Restorer) Done() {
 	for _, f := range r.orphans {
 		f.Close()
 	}
+	for _, f := range r.core.openFronts() {
+		r.core.removals.note(f)
+	}
 }
 
 // Conn goes on with a connection of a predecessor. The sockets are the engine's from now on.
 func (r *Restorer) Conn(s *SavedConn, files []int) {
 	family := service.FamilyOf(s.OriginalDst.Addr())
-	r.core.engine.(Mover).Restore(r.front(s.Service, family), s, files)
+	r.core.engine.(Mover).Restore(r.front(s, family), s, files)
 }
 
 // Session goes on with a session that a predecessor had at a socket that was taken over. The socket to the endpoint is
@@ -67,14 +76,21 @@ func (r *Restorer) Session(at netip.AddrPort, s *SavedSession, file int) bool {
 
 // front finds the front of a connection, or makes one that serves nothing else: its Service may be gone, or the kernel
 // carries it now.
-func (r *Restorer) front(name service.PortName, family service.IPFamily) *Front {
+func (r *Restorer) front(s *SavedConn, family service.IPFamily) *Front {
+	name := s.Service
 	if f := r.find(name, family); f != nil {
 		return f
 	}
-	f := r.orphans[name]
+	of := orphan{name: name}
+	if s.Removed != nil {
+		of.removed = s.Removed.Do
+	}
+	f := r.orphans[of]
 	if f == nil {
-		f, _ = r.core.Open(name, Pickers{}, &View{Port: &service.Port{Name: name}}) // it opens no socket
-		r.orphans[name] = f
+		port := &service.Port{Name: name, Policy: service.Policy{Removed: of.removed}}
+		f, _ = r.core.Open(name, Pickers{}, &View{Port: port}) // it opens no socket
+		f.orphan = true
+		r.orphans[of] = f
 	}
 	return f
 }
@@ -101,12 +117,16 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	if c.HalfClosed() {
 		c.stage.enter(halfClosed)
 	}
+	if s.Removed != nil {
+		c.goneAt = s.Removed.At
+		c.gone.Store(true)
+	}
 	core := f.core
 	c.holder = core.account.holder(f.tenant, c.clientAddr())
 	core.account.keep(descriptors, c.holder, 2)
 	core.conns.Add(1)
 	core.registry.add(c)
-	return Step{Kind: StepCarry, Until: c.SilentUntil()}
+	return Step{Kind: StepCarry, Until: c.Until(core.Now())}
 }
 
 // keep takes n although it may be more than a share: what is open is not ended for others.

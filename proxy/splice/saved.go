@@ -34,6 +34,13 @@ type SavedConn struct {
 	Up, Down               SavedFlow // client to endpoint, endpoint to client
 	ToClient, ToEndpoint   SavedSocket
 	Relays                 uint8 // as the engine counts them
+	Removed                *SavedRemoval
+}
+
+// SavedRemoval is that of the endpoint of a connection; nil: it is there.
+type SavedRemoval struct {
+	At time.Duration           // when it was noticed
+	Do service.RemovedEndpoint // what the connection's policy says
 }
 
 // Files is how many descriptors belong to it.
@@ -121,7 +128,7 @@ func (f *life) restore(front *Front, s *SavedLife) {
 	f.front, f.plan = front, front.present()
 	f.seen = f.plan
 	f.id, f.since, f.began, f.client, f.dst = s.ID, s.Since, s.Began, s.Client, s.OriginalDst
-	f.movedAt(s.Moved)
+	f.last.Store(int64(s.Moved))
 	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
 	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
 	f.stage.enter(open)

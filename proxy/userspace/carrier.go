@@ -100,6 +100,7 @@ func (c *Carrier) retire(left service.Change) error {
 		f := c.fronts[key]
 		switch {
 		case left.Port == nil && f != nil:
+			f.Lose(nil)
 			c.drop(key, f)
 		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.family)):
 			errs = append(errs, c.serveRest(key, f, left.Port))

@@ -65,6 +65,7 @@ func (c *Carrier) front(
 	if !wanted(p, usable, key.family, ledTo(c.opts.Direct, key.name)) {
 		if f != nil {
 			f.inUse = false
+			f.Lose(p.EndpointsOf(key.family))
 		}
 		return nil, nil
 	}

@@ -30,6 +30,9 @@ func (idle) Post(func(time.Duration) splice.Step)                        {}
 func (idle) Interface() int                                              { return 0 }
 func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }
 func (idle) Detach(tell func(*splice.Departure))                         { tell(nil) }
+func (idle) SetKeepalive(splice.Side, splice.Keepalive)                  {}
+func (idle) InFlight() bool                                              { return false }
+func (idle) Unanswered(splice.Side, time.Duration) bool                  { return false }
 func (idle) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
 	tell(splice.TCPInfo{Known: true, RTT: time.Millisecond}, splice.TCPInfo{Known: true, RTT: 2 * time.Millisecond})
 }

@@ -40,7 +40,7 @@ The same flag twice means either value, different flags must all match.`,
 	}
 	chosen := addSelection(cmd)
 	cmd.Flags().StringSliceVar(&chosen.outcomes, "outcome", nil, "in place of open ones those that have ended with this "+
-		"`OUTCOME`, or failed: any but ok; of the records that the daemon keeps")
+		"`OUTCOME`, or failed: any but ok and max_age; of the records that the daemon keeps")
 	complete(cmd, "outcome", words(outcomes()...))
 	limit := cmd.Flags().Int("limit", 0, "print the first `NUMBER` of the order at most; 0: all")
 	l := addListing(cmd, "age", "bytes", "idle", "rtt")

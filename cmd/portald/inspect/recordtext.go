@@ -62,7 +62,7 @@ func appendLasted(b []byte, ms float64) []byte {
 // is plain.
 func paintOutcome(o splice.Outcome) paint {
 	switch o {
-	case splice.OutcomeOK:
+	case splice.OutcomeOK, splice.OutcomeMaxAge:
 		return green
 	case splice.OutcomeClientReset, splice.OutcomeIdle, splice.OutcomeHalfClosed, splice.OutcomeEndpointRemoved,
 		splice.OutcomeServiceRemoved, splice.OutcomeCut:

@@ -65,7 +65,7 @@ func (c *conn) detach() *splice.Departure {
 // reattach goes on with a connection that no successor has taken.
 func (c *conn) reattach() {
 	c.stage, c.migrating = relaying, false
-	c.setTimer(c.SilentUntil())
+	c.setTimer(c.Until(c.l.clock()))
 	c.watchBoth()
 	c.relay()
 	for _, next := range c.later {

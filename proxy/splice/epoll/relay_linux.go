@@ -46,23 +46,22 @@ func (c *conn) relay() {
 		return
 	}
 	c.rebalance()
-	moved := c.up.carried + c.down.carried
+	asked, answered := c.up.carried, c.down.carried
 	up, e := c.up.carry(c.l, &c.client, &c.endpoint)
 	if up >= sourceFailed {
 		c.broken(sideOf(up == sourceFailed), e)
 		return
 	}
-	had := c.down.carried
 	down, e := c.down.carry(c.l, &c.endpoint, &c.client)
-	if had == 0 && c.down.carried > 0 {
+	if answered == 0 && c.down.carried > 0 {
 		c.FirstByte(c.l.clock())
 	}
 	if down >= sourceFailed {
 		c.broken(sideOf(down == destinationFailed), e)
 		return
 	}
-	if c.up.carried+c.down.carried != moved {
-		c.Moved(c.l.now)
+	if c.up.carried != asked || c.down.carried != answered {
+		c.Moved(c.l.now, c.up.carried != asked)
 	}
 	c.publish()
 	// A socket that failed while nothing is read from it: its stream is at EOF, or its peer's send buffer is full.

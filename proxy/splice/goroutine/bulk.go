@@ -130,6 +130,8 @@ func (d *direction) copy() bool {
 	}
 	account.TakeBuffer()
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
+	d.c.copying.Add(1)
+	defer d.c.copying.Add(-1)
 	n, err := io.Copy(writer{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
 	account.GiveBuffer()

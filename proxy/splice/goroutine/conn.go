@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -22,6 +23,8 @@ type conn struct {
 	steps  chan splice.Step // StepDial and StepCarry, for run; closed at the end
 
 	clientBlocked, endpointBlocked splice.BlockedTime
+
+	copying atomic.Int32 // directions with bytes that are not counted yet
 
 	mu       sync.Mutex
 	endpoint *net.TCPConn // guarded by mu; nil: none is connected

@@ -3,6 +3,7 @@ package goroutine
 import (
 	"net/netip"
 	"syscall"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -22,6 +23,11 @@ type Host struct {
 	Interface func(fd uintptr, family service.IPFamily) int
 	// TCPInfo is what the kernel tells of a TCP socket.
 	TCPInfo func(fd uintptr) splice.TCPInfo
+	// InFlight tells whether a TCP socket has bytes that were not read, or that its peer did not acknowledge.
+	InFlight func(fd uintptr) bool
+	// Unanswered tells whether a TCP socket sends bytes again that were not acknowledged, and nothing came from its peer
+	// for so long.
+	Unanswered func(fd uintptr, time time.Duration) bool
 	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
 	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next.
 	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)

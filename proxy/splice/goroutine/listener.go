@@ -20,11 +20,6 @@ const (
 // lastAccepts is how long a closing listener still accepts connections that are in the kernel's accept queue.
 const lastAccepts = 10 * time.Millisecond
 
-// keepalive is set on both sockets: a dead peer is noticed within some three minutes.
-func keepalive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 9}
-}
-
 // listener is a listening TCP socket of a front.
 type listener struct {
 	e     *Engine

@@ -115,7 +115,7 @@ func (d *direction) pass(l load) bool {
 
 // count adds bytes that were read.
 func (d *direction) count(n int64) {
-	d.c.Moved(d.c.e.core.Now())
+	d.c.Moved(d.c.e.core.Now(), d.from.side == splice.Client)
 	if d.from.bytes.Add(n) == n && d.from.side == splice.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)

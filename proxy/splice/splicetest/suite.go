@@ -103,5 +103,5 @@ func scenarios() []scenario {
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
-		fairScenarios(), successorScenarios(), systemScenarios())
+		fairScenarios(), lastingScenarios(), successorScenarios(), systemScenarios())
 }

@@ -64,7 +64,7 @@ func recordColumns() []column[records.Line] {
 	}
 }
 
-func paintOutcome(r *recordRow) meaning { return badIf(r.now.Outcome != "ok") }
+func paintOutcome(r *recordRow) meaning { return badIf(!r.now.Outcome.Well()) }
 
 // newRecord is the page of one record.
 func newRecord(l *records.Line) *text {

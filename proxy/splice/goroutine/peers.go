@@ -1,0 +1,48 @@
+package goroutine
+
+import (
+	"net"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// keepalive is set on both sockets.
+func keepalive() net.KeepAliveConfig { return keepaliveConfig(splice.DefaultKeepalive()) }
+
+func keepaliveConfig(k splice.Keepalive) net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: k.Idle, Interval: k.Interval, Count: k.Count}
+}
+
+// SetKeepalive implements splice.Sockets. mu is held.
+func (c *conn) SetKeepalive(of splice.Side, k splice.Keepalive) {
+	_ = c.socketOf(of).SetKeepAliveConfig(keepaliveConfig(k)) // fails if it is broken: its direction says so
+}
+
+// InFlight implements splice.Sockets. mu is held.
+func (c *conn) InFlight() (is bool) {
+	if c.copying.Load() > 0 { // and not counted yet
+		return true
+	}
+	if ask := c.e.host.InFlight; ask != nil {
+		for _, socket := range []*net.TCPConn{c.client, c.endpoint} {
+			control(socket, func(fd uintptr) { is = is || ask(fd) })
+		}
+	}
+	return is
+}
+
+// Unanswered implements splice.Sockets. mu is held.
+func (c *conn) Unanswered(of splice.Side, time time.Duration) (is bool) {
+	if ask := c.e.host.Unanswered; ask != nil && c.endpoint != nil {
+		control(c.socketOf(of), func(fd uintptr) { is = ask(fd, time) })
+	}
+	return is
+}
+
+func (c *conn) socketOf(side splice.Side) *net.TCPConn {
+	if side == splice.Client {
+		return c.client
+	}
+	return c.endpoint
+}

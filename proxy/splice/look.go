@@ -1,0 +1,192 @@
+package splice
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// A connection is quiet when no byte has moved for quietTime and the endpoint's were the last: the client has its
+// answer. If the client's were the last it may wait for one, and is quiet after askedTime only.
+const (
+	quietTime = 500 * time.Millisecond
+	askedTime = time.Minute
+)
+
+// removedDeadPeer is how long the host of an endpoint that was removed, or does not serve any more, may be without an
+// answer: most likely it is gone. A host that lives answers, whatever its pod does.
+const removedDeadPeer = 15 * time.Second
+
+// Keepalive is how a socket asks whether its idle peer is still there: first after Idle, then each Interval, and Count
+// times before it is given up.
+type Keepalive struct {
+	Idle, Interval time.Duration
+	Count          int
+}
+
+// DefaultKeepalive is that of service.DefaultDeadPeer. Engines set it on all sockets.
+func DefaultKeepalive() Keepalive {
+	return Keepalive{Idle: time.Minute, Interval: 15 * time.Second, Count: 8}
+}
+
+// keepaliveFor is one that gives up a peer after that time, in whole seconds, which is all that systems know.
+func keepaliveFor(deadPeer time.Duration) Keepalive {
+	if deadPeer == service.DefaultDeadPeer {
+		return DefaultKeepalive()
+	}
+	const most = 32767 * time.Second // MAX_TCP_KEEPIDLE and MAX_TCP_KEEPINTVL of Linux
+	third := min(max(time.Second, (deadPeer/3+time.Second-1).Truncate(time.Second)), most)
+	return Keepalive{Idle: third, Interval: third, Count: 2}
+}
+
+// Until is when the connection, which is established, is to be looked at by Expired unless something happens before;
+// negative: never.
+func (c *Conn) Until(now time.Duration) time.Duration {
+	until, p := c.SilentUntil(), &c.plan.policy
+	if p.MaxAge.Time > 0 && !c.HalfClosed() {
+		until = sooner(until, c.quietSince(c.began+c.maxAge(), now))
+	}
+	if c.goneAt > 0 && p.Removed.Do == service.ResetConnections {
+		until = sooner(until, c.goneAt+p.Removed.After)
+	}
+	if c.goneAt > 0 && p.Removed.Do == service.CloseWhenIdle && !c.HalfClosed() {
+		until = sooner(until, c.quietSince(c.goneAt, now))
+	}
+	if t := c.deadPeer(); t != service.DefaultDeadPeer {
+		until = sooner(until, next(c.suspectFrom(t), now, t/3))
+	}
+	return until
+}
+
+// sooner is the earlier of two times, of which a negative one never comes.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// next is a time that has not come yet: after that it is looked again each pause.
+func next(at, now, pause time.Duration) time.Duration {
+	if at > now {
+		return at
+	}
+	return now + pause
+}
+
+// look ends an established connection for which it is time, or says when to look again.
+func (c *Conn) look(now time.Duration) Step {
+	if s := c.overdue(now); s.Kind != StepNone {
+		return s
+	}
+	if until := c.Until(now); until >= 0 {
+		return Step{Kind: StepWait, Until: until}
+	}
+	return Step{}
+}
+
+func (c *Conn) overdue(now time.Duration) Step {
+	p, gone := &c.plan.policy, c.goneAt > 0
+	switch {
+	case gone && p.Removed.Do == service.ResetConnections && now >= c.goneAt+p.Removed.After:
+		return c.end(Proxy, Reset, OutcomeEndpointRemoved)
+	case gone && p.Removed.Do == service.CloseWhenIdle && c.quiet(now):
+		return c.end(Proxy, FIN, OutcomeEndpointRemoved)
+	case p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now):
+		return c.end(Proxy, FIN, OutcomeMaxAge)
+	}
+	if t := c.deadPeer(); t != service.DefaultDeadPeer && now >= c.suspectFrom(t) {
+		return c.endIfDead(t, p.DeadPeer)
+	}
+	return Step{}
+}
+
+// maxAge is the connection's own, drawn of its id: a successor draws the same.
+func (c *Conn) maxAge() time.Duration { return c.plan.policy.MaxAge.Draw(c.id ^ uint64(c.since)) }
+
+// quietFrom is when the connection will be quiet if no byte moves until then.
+func (c *Conn) quietFrom() time.Duration {
+	if c.clientLast() {
+		return c.lastMoved() + askedTime
+	}
+	return c.lastMoved() + quietTime
+}
+
+// quietSince is when to look from some time on whether it is quiet. An answer may come at any time, and be the last that
+// moves.
+func (c *Conn) quietSince(from, now time.Duration) time.Duration {
+	at := c.quietFrom()
+	if c.clientLast() {
+		at = min(at, now+2*quietTime)
+	}
+	return next(max(from, at), now, quietTime)
+}
+
+// quiet tells whether nothing is under way, here or in the kernel, so that a FIN to both sides loses nothing. A
+// connection of which one stream has ended is not: its end is the peers' matter.
+func (c *Conn) quiet(now time.Duration) bool {
+	t := &c.traffic
+	return !c.HalfClosed() && now >= c.quietFrom() &&
+		t.FromClient.Load() == t.ToEndpoint.Load() && t.FromEndpoint.Load() == t.ToClient.Load() && !c.owner.InFlight()
+}
+
+// deadPeer is how long the endpoint's host may be without an answer.
+func (c *Conn) deadPeer() time.Duration {
+	if t := c.plan.policy.DeadPeer; c.goneAt == 0 || t < removedDeadPeer {
+		return t
+	}
+	return removedDeadPeer
+}
+
+// suspectFrom is when to ask about hosts that are given so much time.
+func (c *Conn) suspectFrom(t time.Duration) time.Duration { return max(c.lastMoved(), c.goneAt) + t }
+
+// endIfDead ends the connection if bytes for one side were not acknowledged, and nothing else came of it, for so long.
+// Keepalive is the kernel's matter; it is silent while bytes wait. Unlike TCP_USER_TIMEOUT this spares peers that
+// answer and do not read.
+func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
+	switch {
+	case c.owner.Unanswered(Endpoint, endpoint):
+		return c.Broken(Endpoint, syscall.ETIMEDOUT, true)
+	case c.owner.Unanswered(Client, client):
+		return c.Broken(Client, syscall.ETIMEDOUT, true)
+	}
+	return Step{}
+}
+
+// established is called when an endpoint is reached.
+func (c *Conn) established(now time.Duration) {
+	if t := c.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
+		c.owner.SetKeepalive(Client, keepaliveFor(t))
+		c.owner.SetKeepalive(Endpoint, keepaliveFor(t))
+	}
+	if c.front.plan.Load() != c.plan && !c.front.serves(*c.endpoint.Load()) { // it was removed meanwhile
+		c.gone.Store(true)
+		c.lose(now)
+	}
+}
+
+// endpointGone begins what is to become of the connection of an endpoint that was removed.
+func (c *Conn) endpointGone(now time.Duration) Step {
+	if c.goneAt == 0 {
+		c.lose(now)
+	}
+	return c.look(now)
+}
+
+func (c *Conn) lose(now time.Duration) {
+	c.goneAt = now
+	if c.plan.policy.DeadPeer > removedDeadPeer {
+		c.owner.SetKeepalive(Endpoint, keepaliveFor(removedDeadPeer))
+	}
+}
+
+// endpointBack forgets that.
+func (c *Conn) endpointBack(now time.Duration) Step {
+	if c.goneAt > 0 && c.plan.policy.DeadPeer > removedDeadPeer {
+		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.plan.policy.DeadPeer))
+	}
+	c.goneAt = 0
+	return c.look(now)
+}

@@ -1,0 +1,200 @@
+package splice
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// removals finds the connections of endpoints that were removed. Connections are in no list of their endpoint, which
+// each would pay for: all are looked through instead, once after many changes.
+type removals struct {
+	due chan struct{} // holds one while fronts have changed
+
+	mu      sync.Mutex
+	changed map[*Front]struct{} // guarded by mu: other endpoints serve since the last look
+	closed  map[*Front]struct{} // guarded by mu: closed fronts of which there may be connections
+}
+
+func (r *removals) begin() {
+	r.due, r.changed, r.closed = make(chan struct{}, 1), map[*Front]struct{}{}, map[*Front]struct{}{}
+}
+
+// After a look there is none for lookPause, and for restFactor times what it took: a look at 100,000 connections takes
+// some 5 ms.
+const (
+	lookPause  = time.Second
+	restFactor = 50
+)
+
+// note has the connections of a front looked at, soon.
+func (r *removals) note(f *Front) {
+	if f.active.Load() == 0 {
+		return // one that is being dialled sees for itself: see Conn.established
+	}
+	r.mu.Lock()
+	r.changed[f] = struct{}{}
+	r.mu.Unlock()
+	select {
+	case r.due <- struct{}{}:
+	default:
+	}
+}
+
+func (r *removals) take() map[*Front]struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.changed
+	r.changed = map[*Front]struct{}{}
+	return changed
+}
+
+// left keeps a closed front for as long as it has connections: another may serve their endpoints again.
+func (r *removals) left(f *Front) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.closed {
+		if other.active.Load() == 0 {
+			delete(r.closed, other)
+		}
+	}
+	if f.active.Load() > 0 {
+		r.closed[f] = struct{}{}
+	}
+}
+
+// succeeded has the closed fronts of the same service port and family know the new one.
+func (r *removals) succeeded(by *Front) {
+	family, known := by.family()
+	if !known {
+		return
+	}
+	var former []*Front
+	r.mu.Lock()
+	for f := range r.closed {
+		if is, known := f.family(); known && f.name == by.name && is == family {
+			f.heir.Store(by)
+			former = append(former, f)
+		}
+	}
+	r.mu.Unlock()
+	for _, f := range former {
+		r.note(f)
+	}
+}
+
+// family is that of its frontends. False: it has none.
+func (f *Front) family() (service.IPFamily, bool) {
+	if x := f.plan.Load().Exposures; len(x) > 0 {
+		return service.FamilyOf(x[0].Frontend.Addr.Addr()), true
+	}
+	return 0, false
+}
+
+// Lose leaves only these endpoints to a front that is about to be closed, as Retarget does to others.
+func (f *Front) Lose(left []service.Endpoint) {
+	view := f.plan.Load().View
+	view.Endpoints = left
+	f.plan.Store(newPlan(&view, f.core.policy.Load()))
+	f.core.removals.note(f)
+}
+
+// serves tells whether an endpoint of a connection of the front is there, and serves. One that terminates may.
+func (f *Front) serves(endpoint service.Endpoint) bool {
+	if f.orphan {
+		return true // nobody knows
+	}
+	for heir := f.heir.Load(); heir != nil; heir = f.heir.Load() {
+		f = heir
+	}
+	e := f.plan.Load().endpoint(endpoint.Addr)
+	return e != nil && (e.Ready || e.Serving)
+}
+
+// lookAfter looks for connections of removed endpoints, and for dead peers, until ctx ends.
+func (c *Core) lookAfter(ctx context.Context) {
+	silent := time.NewTicker(silentPeriod)
+	defer silent.Stop()
+	for asked := c.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.removals.due:
+			began := c.Now()
+			c.lookForRemoved()
+			sleep(ctx, max(lookPause, restFactor*(c.Now()-began)))
+		case <-silent.C:
+			now := c.Now()
+			c.askSilent(asked, now)
+			asked = now
+		}
+	}
+}
+
+func sleep(ctx context.Context, t time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(t):
+	}
+}
+
+// lookForRemoved tells the connections of changed fronts whose endpoint is gone, or back.
+func (c *Core) lookForRemoved() {
+	fronts := c.removals.take()
+	for conn := range c.eachConn() {
+		if _, changed := fronts[conn.front]; changed {
+			conn.checkEndpoint()
+		}
+	}
+}
+
+func (c *Conn) checkEndpoint() {
+	e := c.endpoint.Load()
+	if e == nil {
+		return
+	}
+	gone := !c.front.serves(*e)
+	if gone == c.gone.Load() {
+		return
+	}
+	c.gone.Store(gone)
+	if gone {
+		c.post(c.endpointGone)
+	} else {
+		c.post(c.endpointBack)
+	}
+}
+
+// Where no dead-peer timeout is set, a connection that falls silent is asked about once, this long after.
+const (
+	silentTime   = 2 * time.Minute
+	silentPeriod = time.Minute
+)
+
+// askSilent asks about those that have been silent for silentTime now and were not yet at the last look: bytes that the
+// host of a peer did not acknowledge in that time would be sent again for a quarter of an hour.
+func (c *Core) askSilent(last, now time.Duration) {
+	for conn := range c.eachConn() {
+		at := conn.lastMoved() + silentTime
+		if conn.plan.policy.DeadPeer == service.DefaultDeadPeer && last < at && at <= now && conn.endpoint.Load() != nil {
+			conn.post(func(time.Duration) Step { return conn.endIfDead(silentTime, silentTime) })
+		}
+	}
+}
+
+// eachConn yields the TCP connections that are open, one part of them after the other: no memory is taken for all.
+func (c *Core) eachConn() func(yield func(*Conn) bool) {
+	return func(yield func(*Conn) bool) {
+		var some []member
+		for i := range c.registry.shards {
+			some = c.registry.shards[i].appendTo(some[:0])
+			for _, m := range some {
+				if conn, ok := m.(*Conn); ok && !yield(conn) {
+					return
+				}
+			}
+		}
+	}
+}
