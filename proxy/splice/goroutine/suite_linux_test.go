@@ -19,6 +19,6 @@ func TestSuiteOnLinux(t *testing.T) {
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
 			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance |
-			splicetest.TCPInfo,
+			splicetest.TCPInfo | splicetest.DeadPeers,
 	})
 }

@@ -23,6 +23,7 @@ type succession struct {
 	*trial
 	old, next     *dataPath
 	front, toNext *front // the same service port
+	noFront       bool   // the next one has no front for the connections
 	ownOld        splice.Stats
 	ownNext       splice.Stats
 }
@@ -111,7 +112,12 @@ func (s *succession) takeOver(path string) error {
 		return err
 	}
 	s.next.SkipIDs(e.LastID)
-	r := s.next.Restorer(func(service.PortName, service.IPFamily) *splice.Front { return s.toNext.Front })
+	r := s.next.Restorer(func(service.PortName, service.IPFamily) *splice.Front {
+		if s.noFront {
+			return nil
+		}
+		return s.toNext.Front
+	})
 	defer r.Done()
 	_, err = p.Serving(nil, handover.Taker{Conn: r.Conn, Session: r.Session, Batch: func(b *handover.Batch) {
 		if b.Resume != nil {

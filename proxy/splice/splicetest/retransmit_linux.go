@@ -45,6 +45,12 @@ func recordOfRetransmits(t *trial) {
 // dropEveryTenth loses segments with data on their way into a namespace.
 func (c *cluster) dropEveryTenth(ns *portaltest.Namespace) {
 	c.Helper()
+	c.drop(ns, "meta length > 500 numgen inc mod 10 == 0 drop")
+}
+
+// drop loses what matches a rule on its way into a namespace.
+func (c *cluster) drop(ns *portaltest.Namespace, rule string) {
+	c.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
 		portaltest.Missing(c, "needs nft (Debian package nftables)")
 	}
@@ -53,7 +59,7 @@ func (c *cluster) dropEveryTenth(ns *portaltest.Namespace) {
 		cmd.Stdin = strings.NewReader(`table ip lossy {
 			chain in {
 				type filter hook prerouting priority 0
-				meta length > 500 numgen inc mod 10 == 0 drop
+				` + rule + `
 			}
 		}`)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -37,10 +37,11 @@ const (
 	TCPInfo                                // the kernel tells what it knows of a TCP socket
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 	Handover                               // a successor goes on with connections and sessions
+	DeadPeers                              // a peer that does not acknowledge bytes is noticed by the dead-peer timeout
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
-	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover"}
+	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover", "DeadPeers"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {
