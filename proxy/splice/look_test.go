@@ -1,0 +1,170 @@
+package splice
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// lookedAtOwner does what is posted at once, at a time of the test's, and notes the steps.
+type lookedAtOwner struct {
+	idleOwner
+	now        *time.Duration
+	steps      *[]Step
+	keepalives map[Side]Keepalive
+	unanswered map[Side]time.Duration
+	inFlight   *bool
+}
+
+func (o lookedAtOwner) Post(next func(time.Duration) Step) { *o.steps = append(*o.steps, next(*o.now)) }
+
+func (o lookedAtOwner) SetKeepalive(of Side, k Keepalive) { o.keepalives[of] = k }
+
+func (o lookedAtOwner) InFlight() bool { return *o.inFlight }
+
+func (o lookedAtOwner) Unanswered(of Side, t time.Duration) bool { return o.unanswered[of] >= t }
+
+func newLookedAtOwner() lookedAtOwner {
+	return lookedAtOwner{
+		now: new(time.Duration), steps: new([]Step), keepalives: map[Side]Keepalive{},
+		unanswered: map[Side]time.Duration{}, inFlight: new(bool),
+	}
+}
+
+// lookedAt is an open connection under a policy, at second 1, with its owner.
+func lookedAt(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
+	t.Helper()
+	c, o := carrying(t, 1), newLookedAtOwner()
+	conn := c.openConns()[0]
+	*o.now = time.Second
+	conn.owner, conn.began = o, *o.now
+	conn.plan = newPlan(&View{Port: &service.Port{Policy: p}}, conn.plan.defaults)
+	conn.front.plan.Store(conn.plan)
+	conn.Moved(*o.now, false)
+	return c, conn, o
+}
+
+// remove has the only endpoint go, or come back, and the core look.
+func remove(c *Core, conn *Conn, gone bool) {
+	view := conn.plan.View
+	if !gone {
+		view.Endpoints = []service.Endpoint{{Addr: conn.endpoint.Load().Addr, Serving: true}}
+	}
+	conn.front.Retarget(&view)
+	c.lookForRemoved()
+}
+
+func TestKeepaliveFor(t *testing.T) {
+	for deadPeer, want := range map[time.Duration]Keepalive{
+		service.DefaultDeadPeer: {time.Minute, 15 * time.Second, 8},
+		15 * time.Second:        {5 * time.Second, 5 * time.Second, 2},
+		16 * time.Second:        {6 * time.Second, 6 * time.Second, 2},
+		time.Nanosecond:         {time.Second, time.Second, 2},
+		1000 * time.Hour:        {32767 * time.Second, 32767 * time.Second, 2},
+	} {
+		if got := keepaliveFor(deadPeer); got != want {
+			t.Errorf("%s: %+v, want %+v", deadPeer, got, want)
+		}
+	}
+}
+
+// The host of an endpoint that went is given less time, whatever becomes of its connections, and the usual time again
+// when it is back.
+func TestRemovalShortensDeadPeer(t *testing.T) {
+	c, conn, o := lookedAt(t, service.Policy{})
+	remove(c, conn, true)
+	if got := o.keepalives[Endpoint]; got != keepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
+		t.Errorf("keepalive after the removal: %v", o.keepalives)
+	}
+	*o.now += removedDeadPeer
+	if s := conn.Expired(*o.now); s.Kind != StepWait || s.Until != *o.now+removedDeadPeer/3 {
+		t.Errorf("a host that answers: %+v", s)
+	}
+	remove(c, conn, false)
+	if o.keepalives[Endpoint] != DefaultKeepalive() || conn.Until(*o.now) >= 0 {
+		t.Errorf("the endpoint is back: %+v, next look at %s", o.keepalives, conn.Until(*o.now))
+	}
+	remove(c, conn, true)
+	o.unanswered[Endpoint] = removedDeadPeer
+	*o.now += removedDeadPeer
+	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.rec.Outcome != OutcomeEndpointLost {
+		t.Errorf("a host that does not answer: %+v, %+v", s, conn.rec)
+	}
+}
+
+// A shorter timeout of the Service stays.
+func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
+	c, conn, o := lookedAt(t, service.Policy{DeadPeer: 3 * time.Second})
+	remove(c, conn, true)
+	if len(o.keepalives) != 0 || conn.deadPeer() != 3*time.Second {
+		t.Errorf("keepalive %v, %s", o.keepalives, conn.deadPeer())
+	}
+}
+
+// A connection that falls silent is asked about once, unless its policy has a timeout: that has a timer.
+func TestSilentPeersAreAskedAbout(t *testing.T) {
+	for _, own := range []time.Duration{0, time.Hour} {
+		c, conn, o := lookedAt(t, service.Policy{DeadPeer: own})
+		fell := conn.lastMoved()
+		for at := fell; at < fell+10*silentPeriod; at += silentPeriod {
+			c.askSilent(at, at+silentPeriod)
+		}
+		if asked := len(*o.steps); own == 0 && asked != 1 || own > 0 && asked != 0 {
+			t.Errorf("%s: asked %d times", own, asked)
+		}
+		o.unanswered[Client] = silentTime
+		c.askSilent(fell+silentTime-1, fell+silentTime)
+		if own == 0 && conn.rec.Outcome != OutcomeClientLost {
+			t.Errorf("record %+v", conn.rec)
+		}
+	}
+}
+
+// A moment is quiet when the client has its answer and nothing is under way.
+func TestQuiet(t *testing.T) {
+	const age = time.Minute
+	old := service.Policy{MaxAge: service.Age{Time: age}}
+	for name, c := range map[string]struct {
+		edit  func(*Conn, lookedAtOwner)
+		quiet bool
+	}{
+		"silent":         {func(*Conn, lookedAtOwner) {}, true},
+		"held":           {func(c *Conn, _ lookedAtOwner) { c.traffic.FromEndpoint.Add(1) }, false},
+		"in the kernel":  {func(_ *Conn, o lookedAtOwner) { *o.inFlight = true }, false},
+		"just moved":     {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-quietTime/2, false) }, false},
+		"asked":          {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime/2, true) }, false},
+		"asked long ago": {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime-1, true) }, true},
+		"half-closed":    {func(c *Conn, o lookedAtOwner) { c.EOF(Client, *o.now-time.Second) }, false},
+	} {
+		_, conn, o := lookedAt(t, old)
+		*o.now += age
+		c.edit(conn, o)
+		s := conn.Expired(*o.now)
+		if quiet := s.Kind == StepEnd; quiet != c.quiet {
+			t.Errorf("%s: %+v", name, s)
+		} else if quiet && (s.Reset || conn.rec.Outcome != OutcomeMaxAge) {
+			t.Errorf("%s: %+v, %+v", name, s, conn.rec)
+		} else if !quiet && s.Kind == StepWait && s.Until <= *o.now {
+			t.Errorf("%s: looked at again at once", name)
+		}
+	}
+}
+
+// Without such a policy a connection has no timer, as before.
+func TestNoTimerByDefault(t *testing.T) {
+	_, conn, o := lookedAt(t, service.Policy{})
+	if until := conn.Until(*o.now); until >= 0 {
+		t.Errorf("looked at at %s", until)
+	}
+}
+
+// What a change of endpoints costs where there are many connections: all are looked at, once for many changes.
+func BenchmarkLookForRemoved(b *testing.B) {
+	c := carrying(b, many)
+	f := c.openConns()[0].front
+	for b.Loop() {
+		c.removals.note(f)
+		c.lookForRemoved()
+	}
+}
