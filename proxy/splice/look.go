@@ -18,6 +18,10 @@ const (
 // answer: most likely it is gone. A host that lives answers, whatever its pod does.
 const removedDeadPeer = 15 * time.Second
 
+// leastDeadPeer is the least that a policy can ask for: three times the second that keepalive knows. In less, two
+// segments that were lost would be a dead host.
+const leastDeadPeer = 3 * time.Second
+
 // Keepalive is how a socket asks whether its idle peer is still there: first after Idle, then each Interval, and Count
 // times before it is given up.
 type Keepalive struct {
@@ -54,7 +58,7 @@ func (c *Conn) Until(now time.Duration) time.Duration {
 		until = sooner(until, c.quietSince(c.goneAt, now))
 	}
 	if t := c.deadPeer(); t != service.DefaultDeadPeer {
-		until = sooner(until, next(c.suspectFrom(t), now, t/3))
+		until = sooner(until, next(c.suspectFrom(t), now, max(t/3, time.Second)))
 	}
 	return until
 }
@@ -97,7 +101,7 @@ func (c *Conn) overdue(now time.Duration) Step {
 		return c.end(Proxy, FIN, OutcomeMaxAge)
 	}
 	if t := c.deadPeer(); t != service.DefaultDeadPeer && now >= c.suspectFrom(t) {
-		return c.endIfDead(t, p.DeadPeer)
+		return c.endIfDead(t, max(p.DeadPeer, leastDeadPeer))
 	}
 	return Step{}
 }
@@ -133,10 +137,11 @@ func (c *Conn) quiet(now time.Duration) bool {
 
 // deadPeer is how long the endpoint's host may be without an answer.
 func (c *Conn) deadPeer() time.Duration {
-	if t := c.plan.policy.DeadPeer; c.goneAt == 0 || t < removedDeadPeer {
-		return t
+	t := max(c.plan.policy.DeadPeer, leastDeadPeer)
+	if c.goneAt > 0 {
+		t = min(t, removedDeadPeer)
 	}
-	return removedDeadPeer
+	return t
 }
 
 // suspectFrom is when to ask about hosts that are given so much time.

@@ -102,6 +102,22 @@ func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
 	}
 }
 
+// However short a timeout is asked for, it costs no more than a look a second, and gives a host the time to answer.
+func TestShortestDeadPeer(t *testing.T) {
+	_, conn, o := lookedAt(t, service.Policy{DeadPeer: time.Nanosecond})
+	for range 10 {
+		until := conn.Until(*o.now)
+		if until < *o.now+time.Second {
+			t.Fatalf("looked at at %s, and again %s", *o.now, until)
+		}
+		*o.now = until
+	}
+	o.unanswered[Client] = leastDeadPeer - 1
+	if s := conn.Expired(*o.now); s.Kind != StepWait {
+		t.Errorf("%+v, %+v", s, conn.rec)
+	}
+}
+
 // A connection that falls silent is asked about once, unless its policy has a timeout: that has a timer.
 func TestSilentPeersAreAskedAbout(t *testing.T) {
 	for _, own := range []time.Duration{0, time.Hour} {

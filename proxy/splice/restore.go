@@ -118,8 +118,7 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 		c.stage.enter(halfClosed)
 	}
 	if s.Removed != nil {
-		c.goneAt = s.Removed.At
-		c.gone.Store(true)
+		c.restoreRemoval(s)
 	}
 	core := f.core
 	c.holder = core.account.holder(f.tenant, c.clientAddr())
@@ -127,6 +126,16 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	core.conns.Add(1)
 	core.registry.add(c)
 	return Step{Kind: StepCarry, Until: c.Until(core.Now())}
+}
+
+// restoreRemoval goes on with that unless the endpoint is back by now.
+func (c *Conn) restoreRemoval(s *SavedConn) {
+	if !c.front.orphan && c.front.serves(s.Endpoint) {
+		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.plan.policy.DeadPeer))
+		return
+	}
+	c.goneAt = s.Removed.At
+	c.gone.Store(true)
 }
 
 // keep takes n although it may be more than a share: what is open is not ended for others.
