@@ -56,7 +56,7 @@ type Sockets interface {
 	InFlight() bool
 	// Unanswered tells whether one of them sends bytes again that were not acknowledged, and nothing came from its peer
 	// for so long.
-	Unanswered(of Side, time time.Duration) bool
+	Unanswered(of Side, silence time.Duration) bool
 }
 
 // Step is what the engine has to do next for a connection.

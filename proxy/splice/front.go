@@ -112,9 +112,9 @@ func (f *Front) Name() service.PortName { return f.name }
 func (f *Front) Active() int64 { return f.active.Load() }
 
 // Retarget replaces the view for new connections, and for those that wait for another round of dials, which dial at
-// once. Open TCP connections whose endpoint is not in it, or no longer serves, end as the policy says. UDP sessions whose endpoint is not in it, or no longer serves, are
-// detached: the client's next datagram begins another session, and answers of the endpoint are passed on for some
-// seconds.
+// once. Of open TCP connections, those whose endpoint is not in it, or no longer serves, go on or end as their policy
+// says. Such UDP sessions are detached: the client's next datagram begins another session, and answers of the endpoint
+// are passed on for some seconds.
 func (f *Front) Retarget(view *View) {
 	next := newPlan(view, f.core.policy.Load())
 	before := f.plan.Swap(next)

@@ -117,8 +117,8 @@ func (c *Conn) quietFrom() time.Duration {
 	return c.lastMoved() + quietTime
 }
 
-// quietSince is when to look from some time on whether it is quiet. An answer may come at any time, and be the last that
-// moves.
+// quietSince is when to look, from some time on, whether it is quiet. An answer may come at any time, and be the last
+// that moves.
 func (c *Conn) quietSince(from, now time.Duration) time.Duration {
 	at := c.quietFrom()
 	if c.clientLast() {

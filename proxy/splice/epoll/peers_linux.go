@@ -22,8 +22,8 @@ func (c *conn) InFlight() bool {
 }
 
 // Unanswered implements splice.Sockets.
-func (c *conn) Unanswered(of splice.Side, time time.Duration) bool {
-	return c.stage == relaying && Unanswered(uintptr(c.socketOf(of).fd), time)
+func (c *conn) Unanswered(of splice.Side, silence time.Duration) bool {
+	return c.stage == relaying && Unanswered(uintptr(c.socketOf(of).fd), silence)
 }
 
 func (c *conn) socketOf(side splice.Side) *socket {
@@ -47,11 +47,11 @@ func InFlight(fd uintptr) bool {
 // after the first, the third some 1.4 s.
 const unansweredSegments = 2
 
-// Unanswered tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and nothing
-// came from its peer for so long. A peer that does not read answers probes nevertheless.
-func Unanswered(fd uintptr, time time.Duration) bool {
+// Unanswered tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and
+// nothing came from its peer for so long. A peer that does not read answers probes nevertheless.
+func Unanswered(fd uintptr, silence time.Duration) bool {
 	i, ok := tcpInfoOf(int(fd))
-	if !ok || uint64(min(i.Last_ack_recv, i.Last_data_recv)) < uint64(time.Milliseconds()) {
+	if !ok || uint64(min(i.Last_ack_recv, i.Last_data_recv)) < uint64(silence.Milliseconds()) {
 		return false
 	}
 	return i.Unacked > 0 && i.Retransmits >= unansweredSegments || i.Probes >= unansweredSegments

@@ -27,7 +27,7 @@ type Host struct {
 	InFlight func(fd uintptr) bool
 	// Unanswered tells whether a TCP socket sends bytes again that were not acknowledged, and nothing came from its peer
 	// for so long.
-	Unanswered func(fd uintptr, time time.Duration) bool
+	Unanswered func(fd uintptr, silence time.Duration) bool
 	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
 	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next.
 	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)

@@ -33,9 +33,9 @@ func (c *conn) InFlight() (is bool) {
 }
 
 // Unanswered implements splice.Sockets. mu is held.
-func (c *conn) Unanswered(of splice.Side, time time.Duration) (is bool) {
+func (c *conn) Unanswered(of splice.Side, silence time.Duration) (is bool) {
 	if ask := c.e.host.Unanswered; ask != nil && c.endpoint != nil {
-		control(c.socketOf(of), func(fd uintptr) { is = ask(fd, time) })
+		control(c.socketOf(of), func(fd uintptr) { is = ask(fd, silence) })
 	}
 	return is
 }
