@@ -9,6 +9,7 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	serviceproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 
 	"github.com/portald/portald/integration/kubetest/plane"
 )
@@ -20,6 +21,7 @@ func programs() map[string]func() int {
 		plane.Etcd:              etcd,
 		plane.APIServer:         func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 		plane.ControllerManager: func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
+		"kube-proxy":            func() int { return cli.Run(serviceproxy.NewProxyCommand()) },
 		"kubectl":               ctl,
 	}
 }
