@@ -23,6 +23,9 @@ BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iper
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
 	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
 
+FLAPS_NEEDS := $(RUN_NEEDS) nft=nftables curl=curl redis-server=redis-server redis-benchmark=redis-tools \
+	setpriv=util-linux /usr/lib/postgresql/15/bin/initdb=postgresql-15
+
 # A virtual machine whose kernel has IPVS, and what is used in it.
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod setpriv=util-linux \
 	iptables=iptables ip=iproute2 ipset=ipset ipvsadm=ipvsadm conntrack=conntrack
@@ -34,7 +37,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench handover crashes fuzz restarts clean
+.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -110,6 +113,11 @@ bench: build  ## HAProxy, nginx and kernel DNAT beside it, and kernel modes with
 	@.ci/need $(BENCH_NEEDS)
 	@$(GO) build -buildvcs=false -o $(BIN)/bench ./integration/bench
 	@$(BIN)/bench -portald $(BIN)/portald
+
+flaps: build kubetest  ## real clients by portald and kube-proxy while endpoints fail: docs/retries.md; FLAPS='-seed 7 …'
+	@.ci/need $(FLAPS_NEEDS)
+	@$(GO) build -buildvcs=false -o $(BIN)/flaps ./integration/flaps
+	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/flaps -portald $(BIN)/portald $(FLAPS)
 
 handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one after the other
 	@.ci/need $(RUN_NEEDS)

@@ -53,7 +53,6 @@ func (l *lab) bed(number int, p proxy) *bed {
 		b.dir = filepath.Join(l.set.logs, p.name)
 	}
 	for i := range l.set.endpoints {
-		// Not in the folder that may be kept: a server that is not root's reaches its data here.
 		dir := filepath.Join(l.dir, fmt.Sprintf("%s-pod%d", p.name, i))
 		b.pods = append(b.pods, &pod{host: n.Pod(i), number: i, self: l.self, dir: dir, clients: l.set.clients})
 	}
@@ -77,7 +76,20 @@ func (b *bed) run(ctx context.Context) ([]result, error) {
 			return err
 		})
 	}
-	return results, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	b.stop() // and with it the last records are written
+	seen, err := b.readRecords(begin)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range b.clients {
+		one := seen[c.recordName()]
+		results[i].Connects += one.unreached
+		results[i].Retried = one.retried
+	}
+	return results, nil
 }
 
 func (b *bed) open(ctx context.Context) error {
@@ -93,7 +105,7 @@ func (b *bed) open(ctx context.Context) error {
 		}
 	}
 	for _, p := range b.pods {
-		if err := p.serves(ctx, b.net.Node, readyWithin); err != nil {
+		if err := p.serves(ctx, readyWithin); err != nil {
 			return fmt.Errorf("pod %d: %w", p.number, err)
 		}
 	}
@@ -162,7 +174,8 @@ func (b *bed) tryAll(ctx context.Context) error {
 // drive runs a client in the client pod.
 func (b *bed) drive(ctx context.Context, c client, begin time.Time) (result, error) {
 	set := b.set
-	cmd := b.client.Command(ctx, b.self, "client", c.name, "-begin", fmt.Sprint(begin.UnixMilli()), "-for", set.span.String(),
+	cmd := b.client.Command(ctx, b.self, "client", c.name,
+		"-begin", fmt.Sprint(begin.UnixMilli()), "-for", set.span.String(),
 		"-rate", fmt.Sprint(set.load.rate), "-timeout", set.load.timeout.String())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -212,11 +225,12 @@ func (b *bed) fail(ctx context.Context, p *pod, e event, begin time.Time) error 
 	if err := wait(ctx, end); err != nil {
 		return err
 	}
-	if err := p.end(ctx, e.Fault); err != nil {
+	late, err := p.end(ctx, e.Fault, time.Until(end.Add(settle)))
+	if err != nil {
 		return err
 	}
-	if err := p.serves(ctx, b.net.Node, time.Until(end.Add(settle))); err != nil {
-		b.late(fmt.Sprintf("%s, %s: %v", b.name, e, err))
+	if late != nil {
+		b.late(fmt.Sprintf("%s, %s: %v", b.name, e, late))
 	}
 	if !told {
 		return nil
@@ -242,22 +256,29 @@ func wait(ctx context.Context, until time.Time) error {
 	}
 }
 
+// stop ends the proxy.
+func (b *bed) stop() {
+	if b.cmd == nil {
+		return
+	}
+	_ = unix.Kill(b.cmd.Process.Pid, unix.SIGTERM) // it may have ended
+	select {
+	case <-b.ended:
+	case <-time.After(stopWithin):
+		_ = unix.Kill(-b.cmd.Process.Pid, unix.SIGKILL)
+		<-b.ended
+	}
+	b.cmd = nil
+}
+
 // close ends the proxy and the pods.
 func (b *bed) close() error {
-	if b.cmd != nil {
-		_ = unix.Kill(b.cmd.Process.Pid, unix.SIGTERM) // it may have ended
-		select {
-		case <-b.ended:
-		case <-time.After(stopWithin):
-			_ = unix.Kill(-b.cmd.Process.Pid, unix.SIGKILL)
-			<-b.ended
-		}
-	}
+	b.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
 	errs := []error{b.deleteServices(ctx)}
 	for _, p := range b.pods {
-		errs = append(errs, p.close())
+		errs = append(errs, p.close(), os.RemoveAll(p.dir))
 	}
 	if b.log != nil {
 		errs = append(errs, b.log.Close())

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ type client struct {
 	service netip.AddrPort // the port is that of the pods too
 	needs   []string       // programs
 	server  func(p *pod) []string
+	ready   func(c net.Conn) error // nil: a server that accepts is ready
 	// connect returns what does one operation after the other, or some at the same time.
 	connect func(to netip.AddrPort) (operation, error)
 }
@@ -40,7 +42,7 @@ func allClients() []client {
 		},
 		{
 			name: pgbench, service: service(2, 5432), needs: []string{"postgres", "initdb", pgbench, "setpriv"},
-			server: postgresServer,
+			server: postgresServer, ready: postgresReady,
 			connect: func(to netip.AddrPort) (operation, error) {
 				return command{path: find(pgbench), in: "SELECT 1;\n", args: []string{"-C", "-n", "-c", "1", "-t", "1", "-f", "-",
 					"-h", to.Addr().String(), "-p", port(to), "-U", postgresUser, "postgres"}}.run, nil
@@ -49,7 +51,9 @@ func allClients() []client {
 		{
 			name: "curl", service: service(3, 8080), needs: []string{"curl"}, server: ownServer("http", 8080),
 			connect: func(to netip.AddrPort) (operation, error) {
-				return command{path: "curl", args: []string{"-sS", "--fail", "-o", "/dev/null", "http://" + to.String() + "/"}}.run, nil
+				// It says why a connect failed only where it says everything.
+				return command{path: "curl", args: []string{"-s", "-v", "--fail", "-o", "/dev/null",
+					"http://" + to.String() + "/"}}.run, nil
 			},
 		},
 		{
@@ -63,24 +67,29 @@ func service(number byte, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 7, number}), port)
 }
 
-// find returns the path of a program, which Debian keeps out of PATH for PostgreSQL; empty: there is none.
+// find returns the path of a program; empty: there is none. Debian keeps those of PostgreSQL out of PATH, or has
+// scripts there that take longer than they do.
 func find(program string) string {
-	if path, err := exec.LookPath(program); err == nil {
-		return path
-	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
-	if err != nil || len(found) == 0 {
+	if err == nil && len(found) > 0 {
+		return found[len(found)-1]
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
 		return ""
 	}
-	return found[len(found)-1]
+	return path
 }
 
-// lacks returns a program that the client needs and that is not there.
+// lacks returns what the client needs and is not there.
 func (c client) lacks() string {
 	for _, p := range c.needs {
 		if find(p) == "" {
 			return p
 		}
+	}
+	if c.name == pgbench && !hasUser(postgresUID) {
+		return "user but root, whom PostgreSQL refuses: run as root"
 	}
 	return ""
 }

@@ -57,8 +57,8 @@ func (c command) run(ctx context.Context) (kind, string) {
 	return kindOf(said.String()), fmt.Sprintf("%v: %s", err, said.String())
 }
 
-// watch kills a program when one of its connections has failed and it takes no notice. A socket that is new looks like one
-// that failed, but not for long.
+// watch kills a program when one of its connections has failed and it takes no notice. A socket that is new looks like
+// one that failed, but not for long.
 func watch(cmd *exec.Cmd, ended <-chan struct{}) kind {
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
@@ -82,17 +82,16 @@ func watch(cmd *exec.Cmd, ended <-chan struct{}) kind {
 // configuration, and goes on.
 func failedSilently(said string) bool { return strings.Contains(said, "Could not fetch server CONFIG") }
 
-// sayings are what programs say of failures; the first that is found counts. curl says the same of all that fails at once
-// while it connects: in a network like this one it is refused.
+// sayings are what programs say of failures; the first that is found counts.
 var sayings = []struct {
 	text string
 	kind kind
 }{
 	{"starting up", wrongAnswer}, {"shutting down", wrongAnswer}, {"recovery", wrongAnswer},
-	{"refused", refused}, {"Couldn't connect", refused},
+	{"refused", refused},
 	{"timed out", noConnect}, {"i/o timeout", noConnect},
 	{"reset", wasReset}, {"closed", wasReset}, {"Empty reply", wasReset}, {"EOF", wasReset}, {"roken pipe", wasReset},
-	{"failed to fetch CONFIG", wasReset}, {"disconnected", wasReset},
+	{"fetch server CONFIG", wasReset}, {"disconnected", wasReset},
 }
 
 func kindOf(said string) kind {

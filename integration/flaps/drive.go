@@ -38,10 +38,10 @@ func drive(ctx context.Context, args []string) error {
 }
 
 // channels is how many times a client connects: gRPC holds a connection.
-const channels = 4
+const channels = 10
 
-// run counts operations that begin within the span; the last ones end later. An operation begins when its time has come,
-// also while others wait: those that are slow do not keep any from being counted.
+// run counts operations that begin within the span; the last ones end later. An operation begins when its time has
+// come, also while others wait: those that are slow do not keep any from being counted.
 func (l load) run(ctx context.Context, c client, begin time.Time, span time.Duration, t *tally) error {
 	var do [channels]operation
 	for i := range do {

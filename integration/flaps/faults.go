@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,11 +29,12 @@ var chains = map[fault]chain{
 // syn matches the first packet of a connection from outside.
 const syn = `iifname "eth0" tcp flags & (fin|syn|rst|ack) == syn`
 
-// begin lets the pod fail.
+// begin lets the pod fail. Servers that are killed start again at once, and the pod refuses until the end: what a
+// server says while it starts is not a fault here.
 func (p *pod) begin(ctx context.Context, f fault) error {
 	switch f {
 	case killed:
-		return p.kill()
+		return errors.Join(p.kill(), p.nft(ctx, chains[refuses].text()), p.start(ctx))
 	case frozen:
 		return p.signal(unix.SIGSTOP)
 	}
@@ -43,13 +46,12 @@ func (c chain) text() string {
 	return fmt.Sprintf("table ip flaps {\n chain in {\n type %s;\n %s\n }\n}\n", c.kind, strings.Join(c.rules, "\n "))
 }
 
-// end lets it serve again. Servers that were killed take a moment.
-func (p *pod) end(ctx context.Context, f fault) error {
-	switch f {
-	case killed:
-		return p.start(ctx)
-	case frozen:
-		return p.signal(unix.SIGCONT)
+// end lets it serve again, and returns when it does; late tells what does not within this time.
+func (p *pod) end(ctx context.Context, f fault, within time.Duration) (late, err error) {
+	if f == frozen {
+		err = p.signal(unix.SIGCONT)
+		return p.serves(ctx, within), err
 	}
-	return p.nft(ctx, "delete table ip flaps")
+	late = p.serves(ctx, within) // by rules alone nobody is kept from the inside
+	return late, p.nft(ctx, "delete table ip flaps")
 }

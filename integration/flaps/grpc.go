@@ -5,17 +5,17 @@ package main
 import (
 	"context"
 	"net/netip"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 )
 
-// connectGRPC makes a channel as gRPC makes it by default: one connection, and another one with back-off when it fails. An
-// operation is a health check on it.
+// connectGRPC makes a channel as gRPC makes it by default: one connection, and another one with back-off when it fails.
+// An operation is a health check on it.
 func connectGRPC(to netip.AddrPort) (operation, error) {
 	channel, err := grpc.NewClient("passthrough:///"+to.String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -27,7 +27,7 @@ func connectGRPC(to netip.AddrPort) (operation, error) {
 		answer, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 		switch {
 		case err != nil:
-			return kindOfStatus(err), err.Error()
+			return kindOfStatus(err, channel), err.Error()
 		case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
 			return wrongAnswer, answer.String()
 		}
@@ -35,15 +35,14 @@ func connectGRPC(to netip.AddrPort) (operation, error) {
 	}, nil
 }
 
-// kindOfStatus tells from the text of a status what a channel died of: codes do not. A deadline that passes while the
-// channel connects names its balancer.
-func kindOfStatus(err error) kind {
-	said := err.Error()
-	if status.Code(err) != codes.DeadlineExceeded {
-		return kindOf(said)
+// kindOfStatus tells what an operation died of: codes do not. A deadline passes without an answer, or without a
+// connection.
+func kindOfStatus(err error, channel *grpc.ClientConn) kind {
+	switch {
+	case status.Code(err) != codes.DeadlineExceeded:
+		return kindOf(err.Error())
+	case channel.GetState() == connectivity.Ready:
+		return noAnswer
 	}
-	if strings.Contains(said, "balancer") || strings.Contains(said, "LB policy") {
-		return noConnect
-	}
-	return noAnswer
+	return noConnect
 }

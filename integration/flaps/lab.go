@@ -48,7 +48,7 @@ func (l *lab) leaveOut() {
 }
 
 func (l *lab) open(ctx context.Context) (err error) {
-	if l.dir, err = os.MkdirTemp("", "flaps"); err != nil {
+	if l.dir, err = os.MkdirTemp("/run", "flaps"); err != nil { // on the private tmpfs
 		return err
 	}
 	// A server that is not root's reaches its data by this path.

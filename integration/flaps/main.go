@@ -1,10 +1,11 @@
 //go:build linux
 
-// Flaps lets real clients use endpoints that flap, by portald and by kube-proxy on the same schedule, and counts what fails.
-// The network is one of namespaces: a client pod, a node, endpoint pods; the API server, the servers and the clients are
-// real: redis-benchmark, pgbench, curl and gRPC's own client. A seed draws which endpoint fails when, how, and for how long;
-// at each moment one endpoint lives. EndpointSlices do not change, or follow late: this is about the time between a failure
-// and the readiness probe that finds it. Flaps needs root, and leaves nothing behind on the host.
+// Flaps lets real clients use endpoints that flap, by portald and by kube-proxy on the same schedule, and counts what
+// fails. The network is one of namespaces: a client pod, a node, endpoint pods; the API server, the servers and the
+// clients are real: redis-benchmark, pgbench, curl and gRPC's own client. A seed draws which endpoint fails when, how,
+// and for how long; at each moment one endpoint lives. EndpointSlices do not change, or follow late: this is about the
+// time between a failure and the readiness probe that finds it. Flaps needs root, or user namespaces and then leaves
+// pgbench out; it leaves nothing behind on the host.
 //
 //	go run ./integration/flaps -portald bin/portald
 //	go run ./integration/flaps -portald bin/portald -seed 7 -seconds 120 -clients curl,grpc -proxies portald
@@ -75,14 +76,15 @@ func parse() (settings, error) {
 	flag.Uint64Var(&s.seed, "seed", 1, "`number` that the schedule is drawn from")
 	seconds := flag.Float64("seconds", 30, "`seconds` for each proxy; its clients run at the same time")
 	flag.IntVar(&s.endpoints, "endpoints", 5, "`number` of endpoints of each Service")
-	faults := flag.String("faults", "", fmt.Sprintf("`faults` of endpoints, with commas (default all: %v)", allFaults))
+	faults := flag.String("faults", "", fmt.Sprintf("`faults` of endpoints, with commas, of %v (default all but %s)",
+		allFaults, frozen))
 	flag.DurationVar(&s.readiness, "readiness", 0,
 		"`time` after which EndpointSlices follow a failure, as a readiness probe would; 0: they do not change")
 	clients := flag.String("clients", "", "`clients`, with commas (default all: "+names(allClients())+")")
 	proxies := flag.String("proxies", "", "`proxies`, with commas (default all: "+names(allProxies(""))+")")
 	annotations := flag.String("annotations", "",
 		"`KEY=VALUE,…` for the Services of the proxy "+annotated+"; a key without a slash is portald.io's")
-	flag.Float64Var(&s.load.rate, "rate", 20, "`number` of operations of each client per second")
+	flag.Float64Var(&s.load.rate, "rate", 10, "`number` of operations of each client per second")
 	flag.DurationVar(&s.load.timeout, "timeout", 5*time.Second, "`time` that an operation may take")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	flag.StringVar(&s.kubeproxy, "kube-proxy", "", "`path` of kube-proxy (default: that in the binary of $KUBETEST)")

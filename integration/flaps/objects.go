@@ -19,6 +19,7 @@ import (
 const (
 	clusterCIDR = "10.244.0.0/16"
 	namespace   = metav1.NamespaceDefault
+	portName    = "it"
 )
 
 // createNode creates the Node of a network.
@@ -44,7 +45,7 @@ func (b *bed) createService(ctx context.Context, c client) error {
 		ObjectMeta: metav1.ObjectMeta{Name: c.name, Annotations: b.annotations},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: c.service.Addr().String(),
-			Ports: []corev1.ServicePort{{Name: "it", Protocol: corev1.ProtocolTCP, Port: int32(c.service.Port()),
+			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: int32(c.service.Port()),
 				TargetPort: intstr.FromInt32(int32(c.service.Port()))}},
 		},
 	}, metav1.CreateOptions{})
@@ -61,7 +62,7 @@ func (b *bed) slice(c client) *discoveryv1.EndpointSlice {
 		ObjectMeta: metav1.ObjectMeta{Name: c.name,
 			Labels: map[string]string{discoveryv1.LabelServiceName: c.name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports: []discoveryv1.EndpointPort{{Name: new("it"), Protocol: new(corev1.ProtocolTCP),
+		Ports: []discoveryv1.EndpointPort{{Name: new(portName), Protocol: new(corev1.ProtocolTCP),
 			Port: new(int32(c.service.Port()))}},
 	}
 	for i, p := range b.pods {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/portald/portald/integration/cluster"
@@ -51,7 +50,7 @@ func parseAnnotations(text string) map[string]string {
 
 func portald(b *bed) []string {
 	return []string{b.set.portald, "--kubeconfig", b.api.Kubeconfig(cluster.Proxy), "--hostname-override", b.node,
-		"--cluster-cidr", clusterCIDR, "--connection-log", filepath.Join(b.dir, "records")}
+		"--cluster-cidr", clusterCIDR, "--connection-log", b.recordsFile(), "--connection-log-format", "json"}
 }
 
 func kubeProxy(mode string) proxy {

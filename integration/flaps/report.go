@@ -34,12 +34,12 @@ func (r *report) write(path string) error {
 
 // head says under which conditions the figures were taken.
 func (r *report) head() string {
-	slices := "EndpointSlices do not change"
+	told := "EndpointSlices do not change"
 	if r.Readiness > 0 {
-		slices = fmt.Sprintf("EndpointSlices follow after %g s", r.Readiness)
+		told = fmt.Sprintf("EndpointSlices follow after %g s", r.Readiness)
 	}
-	return fmt.Sprintf("%d endpoints, %d events in %g s of seed %d; %s.\n", r.Endpoints, len(r.Schedule), r.Seconds, r.Seed,
-		slices)
+	return fmt.Sprintf("%d endpoints, %d events in %g s of seed %d; %s.\n",
+		r.Endpoints, len(r.Schedule), r.Seconds, r.Seed, told)
 }
 
 // tables has one table for each client, a line for each proxy.
@@ -66,14 +66,19 @@ func (r *report) tables() string {
 
 // table is of one client, in Markdown, with columns of even width.
 func (r *report) table(client string) string {
-	rows := [][]string{{client, "operations", "failed", "failed connects", "of what", "p50 ms", "p99 ms", "max ms"}}
+	rows := [][]string{{client, "operations", "failed", "failed connects", "of what", "retried", "p50 ms", "p99 ms",
+		"max ms"}}
 	for _, one := range r.Results {
 		if one.Client == client {
-			rows = append(rows, []string{one.Proxy, fmt.Sprint(one.Operations), one.share(), fmt.Sprint(one.Connects),
-				one.kinds(), fmt.Sprintf("%.1f", one.P50), fmt.Sprintf("%.0f", one.P99), fmt.Sprintf("%.0f", one.Max)})
+			rows = append(rows, one.row())
 		}
 	}
 	return aligned(rows)
+}
+
+func (r result) row() []string {
+	return []string{r.Proxy, fmt.Sprint(r.Operations), r.share(), fmt.Sprint(r.Connects), r.kinds(), fmt.Sprint(r.Retried),
+		fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.0f", r.P99), fmt.Sprintf("%.0f", r.Max)}
 }
 
 // share is the failed operations, and their part of all.

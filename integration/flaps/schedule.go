@@ -15,7 +15,7 @@ type fault string
 
 // Words are in docs/retries.md.
 const (
-	killed    fault = "kill"      // its processes are killed, and start again at the end
+	killed    fault = "kill"      // its processes are killed, and others serve at the end
 	blackHole fault = "blackhole" // no packet comes in or goes out
 	refuses   fault = "refuse"    // a SYN is answered by a reset; open connections go on
 	slow      fault = "slow"      // the accept queue is full: few SYNs are answered
@@ -23,7 +23,11 @@ const (
 	resets    fault = "reset"     // a connection is accepted and reset, at once or at the first bytes
 )
 
-var allFaults = []fault{killed, blackHole, refuses, slow, frozen, resets}
+var allFaults = []fault{killed, blackHole, refuses, slow, resets, frozen}
+
+// usualFaults are all but frozen: no proxy that knows nothing of the protocol can tell an endpoint that accepts and
+// thinks from one that will never answer.
+var usualFaults = []fault{killed, blackHole, refuses, slow, resets}
 
 // event is one fault of one endpoint, from a time after the start.
 type event struct {
@@ -50,11 +54,12 @@ const (
 	massive  = 0.15                    // of all events hit all endpoints but one
 )
 
-// schedule draws events for a run. The same arguments give the same events. At each moment at least one of the endpoints
-// has had no fault for the time to settle.
+// schedule draws events for a run. The same arguments give the same events. At each moment at least one of the
+// endpoints has had no fault for the time to settle.
 func schedule(seed uint64, endpoints int, faults []fault, span time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	free := make([]time.Duration, endpoints) // when each may have its next fault
+	deal := deck(r, faults)
 	var all []event
 	for at := before; ; at += gap(r) {
 		left := span - after - at
@@ -67,10 +72,24 @@ func schedule(seed uint64, endpoints int, faults []fault, span time.Duration) []
 				break // the last one lives
 			}
 			e := event{At: at, For: min(between(r, shortest, longest), left), Endpoint: idle[r.IntN(len(idle))],
-				Fault: faults[r.IntN(len(faults))]}
+				Fault: deal()}
 			free[e.Endpoint] = e.end() + settle
 			all = append(all, e)
 		}
+	}
+}
+
+// deck returns what deals faults: each of them once, before any comes again.
+func deck(r *rand.Rand, faults []fault) func() fault {
+	var left []fault
+	return func() fault {
+		if len(left) == 0 {
+			left = slices.Clone(faults)
+			r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		}
+		f := left[0]
+		left = left[1:]
+		return f
 	}
 }
 
@@ -103,10 +122,10 @@ func alive(free []time.Duration, at time.Duration) []int {
 	return idle
 }
 
-// parseFaults reads names with commas; empty means all.
+// parseFaults reads names with commas; empty means the usual ones.
 func parseFaults(names string) ([]fault, error) {
 	if names == "" {
-		return allFaults, nil
+		return usualFaults, nil
 	}
 	var chosen []fault
 	for name := range strings.SplitSeq(names, ",") {

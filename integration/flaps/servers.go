@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,34 @@ func postgresServer(p *pod) []string {
 		line = append(line, "-c", setting)
 	}
 	return line
+}
+
+// hasUser tells whether our user namespace has a user: one that is made without root has root alone.
+func hasUser(uid int) bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	var first, outside, count int
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &first, &outside, &count)
+	}
+	return err == nil && first <= uid && uid-first < count
+}
+
+// postgresReady begins a session: a server that starts accepts, and says that it is not ready.
+func postgresReady(c net.Conn) error {
+	const protocol = 3 << 16
+	text := binary.BigEndian.AppendUint32(nil, protocol)
+	text = append(text, "user\x00"+postgresUser+"\x00database\x00postgres\x00\x00"...)
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text)+4)), text...)); err != nil {
+		return err
+	}
+	answer := make([]byte, 1)
+	if _, err := io.ReadFull(c, answer); err != nil {
+		return err
+	}
+	if answer[0] != 'R' { // a request to authenticate, or that it is done
+		return errors.New("the server does not let us in yet")
+	}
+	return nil
 }
 
 // initPostgres makes a data folder, which each pod gets a copy of.

@@ -25,8 +25,11 @@ var allKinds = []kind{refused, noConnect, wasReset, noAnswer, wrongAnswer, other
 // connecting tells whether the client got no connection.
 func (k kind) connecting() bool { return k == refused || k == noConnect }
 
-// keptFailures is how many failures are kept word for word.
-const keptFailures = 5
+// So many failures are kept, with the end of what the program said.
+const (
+	keptFailures = 5
+	keptBytes    = 250
+)
 
 // failure is one failed operation.
 type failure struct {
@@ -59,22 +62,25 @@ func (t *tally) bad(began time.Time, k kind, said string) {
 	}
 	t.failed[k]++
 	if len(t.failures) < keptFailures {
-		t.failures = append(t.failures, failure{began.UTC(), k, said})
+		t.failures = append(t.failures, failure{began.UTC(), k, said[max(0, len(said)-keptBytes):]})
 	}
 }
 
 // result is what a client of a proxy met.
 type result struct {
-	Proxy      string       `json:"proxy"`
-	Client     string       `json:"client"`
-	Operations int          `json:"operations"`
-	Failed     int          `json:"failed"`
-	Connects   int          `json:"failedConnects"` // those of Failed that got no connection
-	Kinds      map[kind]int `json:"kinds,omitempty"`
-	P50        float64      `json:"p50Milliseconds"` // of operations that went well
-	P99        float64      `json:"p99Milliseconds"`
-	Max        float64      `json:"maxMilliseconds"`
-	First      []failure    `json:"firstFailures,omitempty"`
+	Proxy      string `json:"proxy"`
+	Client     string `json:"client"`
+	Operations int    `json:"operations"`
+	Failed     int    `json:"failed"`
+	// Connects are those of Failed that got no connection. A proxy that accepts before it connects hides them from
+	// clients: instead, here are connections that it could not lead to any endpoint.
+	Connects int          `json:"failedConnects"`
+	Retried  int          `json:"retried"` // connections for which portald tried more than one endpoint
+	Kinds    map[kind]int `json:"kinds,omitempty"`
+	P50      float64      `json:"p50Milliseconds"` // of operations that went well
+	P99      float64      `json:"p99Milliseconds"`
+	Max      float64      `json:"maxMilliseconds"`
+	First    []failure    `json:"firstFailures,omitempty"`
 }
 
 func (t *tally) result() result {

@@ -1,6 +1,6 @@
-// Command kubetest is a Kubernetes control plane for tests, a kubectl to talk to it, and a kube-proxy to compare with, in
-// one static binary: the control plane needs no container engine, no privileges, and no network but loopback. It is a
-// module of its own, because the sources of Kubernetes are a dependency that portald does not have.
+// Command kubetest is a Kubernetes control plane for tests, a kubectl to talk to it, and a kube-proxy to compare with,
+// in one static binary: the control plane needs no container engine, no privileges, and no network but loopback. It is
+// a module of its own, because the sources of Kubernetes are a dependency that portald does not have.
 //
 //	kubetest up --dir DIR    etcd, kube-apiserver and kube-controller-manager, until it is interrupted
 //	kubetest PROGRAM ...     one of them, or kubectl or kube-proxy, with flags of its own
