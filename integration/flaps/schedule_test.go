@@ -23,7 +23,7 @@ func TestOneEndpointLives(t *testing.T) {
 	const span = time.Minute
 	alone := false
 	for seed := range uint64(200) {
-		endpoints := 2 + int(seed%5)
+		endpoints := 3 + int(seed%4)
 		events := schedule(seed, endpoints, allFaults, span)
 		if len(events) < 10 {
 			t.Fatalf("seed %d: only %d events", seed, len(events))
