@@ -1,12 +1,16 @@
 package admin
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portald/portald/proxy/splice"
+)
 
 // connDescs are the metrics of connections.
 type connDescs struct {
-	connections, bytes, dials *prometheus.Desc
-	byProtocol, byService     timingDescs
-	endpoints                 endpointDescs
+	connections, bytes, dials, hedges *prometheus.Desc
+	byProtocol, byService             timingDescs
+	endpoints                         endpointDescs
 }
 
 type timingDescs struct{ connect, firstByte, duration *prometheus.Desc }
@@ -22,6 +26,8 @@ func newConnDescs() connDescs {
 			"Bytes carried by finished connections and UDP sessions.", "direction"),
 		dials: desc("portald_dial_attempts_total",
 			"Attempts to reach an endpoint, by finished connections and UDP sessions.", "result"),
+		hedges: desc("portald_hedged_dials_total", "Dials that began while another was under way, by whether they served.",
+			"result"),
 		byProtocol: newTimingDescs("portald_connect_seconds", "portald_first_byte_seconds",
 			"portald_connection_duration_seconds", "protocol"),
 		byService: newTimingDescs("portald_service_connect_seconds", "portald_service_first_byte_seconds",
@@ -44,8 +50,8 @@ func newTimingDescs(connect, firstByte, duration string, labels ...string) timin
 // Describe implements prometheus.Collector.
 func (c *connMetrics) Describe(to chan<- *prometheus.Desc) {
 	d := &c.descs
-	for _, one := range []*prometheus.Desc{d.connections, d.bytes, d.dials, d.byProtocol.connect, d.byProtocol.firstByte,
-		d.byProtocol.duration, d.byService.connect, d.byService.firstByte, d.byService.duration} {
+	for _, one := range []*prometheus.Desc{d.connections, d.bytes, d.dials, d.hedges, d.byProtocol.connect,
+		d.byProtocol.firstByte, d.byProtocol.duration, d.byService.connect, d.byService.firstByte, d.byService.duration} {
 		to <- one
 	}
 	d.endpoints.describe(to)
@@ -92,6 +98,13 @@ func (d *connDescs) showCounts(to chan<- prometheus.Metric, n *counts, labels []
 	counter(d.bytes, n.fromEndpoint, "from_endpoint")
 	counter(d.dials, n.dialled, "ok")
 	counter(d.dials, n.dialFailed, "failed")
+	if n.overtaken > 0 {
+		counter(d.dials, n.overtaken, splice.Overtaken)
+	}
+	if n.hedgesWon+n.hedgesLost > 0 {
+		counter(d.hedges, n.hedgesWon, "won")
+		counter(d.hedges, n.hedgesLost, "lost")
+	}
 }
 
 func (d *timingDescs) show(to chan<- prometheus.Metric, t *timings, b *bounds, labels ...string) {

@@ -11,6 +11,8 @@ type counts struct {
 	endings                  []ending // in the order seen
 	fromClient, fromEndpoint uint64   // bytes
 	dialled, dialFailed      uint64
+	overtaken                uint64
+	hedgesWon, hedgesLost    uint64
 }
 
 // ending counts the connections with one kind of portal and one outcome.
@@ -29,11 +31,26 @@ func (c *counts) observe(r *splice.Record) {
 	c.fromClient += uint64(max(0, r.BytesFromClient))
 	c.fromEndpoint += uint64(max(0, r.BytesFromEndpoint))
 	for i := range r.Attempts {
-		if a := &r.Attempts[i]; a.Err == "" {
-			c.dialled++
-		} else {
-			c.dialFailed += uint64(max(1, a.Times))
-		}
+		c.attempted(&r.Attempts[i])
+	}
+}
+
+func (c *counts) attempted(a *splice.Attempt) {
+	n := uint64(max(1, a.Times))
+	switch {
+	case a.Err == "":
+		c.dialled++
+	case a.Failed():
+		c.dialFailed += n
+	default:
+		c.overtaken += n
+	}
+	switch {
+	case !a.Hedge:
+	case a.Err == "":
+		c.hedgesWon++
+	default:
+		c.hedgesLost += n
 	}
 }
 
@@ -55,6 +72,9 @@ func (c *counts) add(o *counts) {
 	c.fromEndpoint += o.fromEndpoint
 	c.dialled += o.dialled
 	c.dialFailed += o.dialFailed
+	c.overtaken += o.overtaken
+	c.hedgesWon += o.hedgesWon
+	c.hedgesLost += o.hedgesLost
 }
 
 func (c *counts) clone() *counts {

@@ -22,6 +22,7 @@ type endpointCounts struct {
 	ok, reset, lost, otherwise uint64 // how its connections ended
 	fromClient, fromEndpoint   uint64 // bytes
 	dialled, dialFailed        uint64
+	overtaken                  uint64
 	dialTime                   time.Duration // of those that worked
 	ejections                  uint64
 	answered                   uint64        // connections with a byte of the endpoint
@@ -71,6 +72,9 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 	counter(e.dials, n.dialled, "ok")
 	counter(e.dials, n.dialFailed, "failed")
 	counter(e.ejections, n.ejections)
+	if n.overtaken > 0 {
+		counter(e.dials, n.overtaken, splice.Overtaken)
+	}
 	to <- prometheus.MustNewConstSummary(e.dialTime, n.dialled, n.dialTime.Seconds(), nil, labels...)
 	to <- prometheus.MustNewConstSummary(e.firstByte, n.answered, n.firstByteTime.Seconds(), nil, labels...)
 }
@@ -82,11 +86,14 @@ func (p *portCounts) observeEndpoints(r *splice.Record) {
 		if a.Ejected {
 			e.ejections++
 		}
-		if a.Err == "" {
+		switch {
+		case a.Err == "":
 			e.dialled++
 			e.dialTime += a.Took
-		} else {
+		case a.Failed():
 			e.dialFailed += uint64(max(1, a.Times))
+		default:
+			e.overtaken++
 		}
 	}
 	if r.Connect >= 0 && r.Endpoint.Addr.IsValid() {
@@ -131,6 +138,7 @@ func (e *endpointCounts) add(o *endpointCounts) {
 	e.fromEndpoint += o.fromEndpoint
 	e.dialled += o.dialled
 	e.dialFailed += o.dialFailed
+	e.overtaken += o.overtaken
 	e.dialTime += o.dialTime
 	e.ejections += o.ejections
 	e.answered += o.answered

@@ -42,7 +42,9 @@ func exercised(t *testing.T) *Metrics {
 	m.Recovered(7, 2, 1)
 	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })
 	m.ReplacePorts([]*service.Port{cartPort()})
-	observe(m, record())
+	hedged := record()
+	hedged.Attempts[1].Hedge = true
+	observe(m, hedged)
 	observe(m, stray())
 	m.Refused("ports")
 	m.AcceptError("descriptors")

@@ -42,7 +42,7 @@ func worstDialled(records []*splice.Record) (at netip.AddrPort, n int, why strin
 	failed := map[netip.AddrPort]int{}
 	for _, r := range records {
 		for _, a := range r.Attempts {
-			if a.Err == "" {
+			if !a.Failed() {
 				continue
 			}
 			failed[a.Endpoint]++
@@ -75,13 +75,18 @@ func recordText(r *splice.Record, now time.Time) string {
 	return text
 }
 
-// attempts are the dials of a record that failed.
+// attempts are the dials of a record that did not serve it.
 func attempts(r *splice.Record) (out []string) {
 	for _, a := range r.Attempts {
 		if a.Err == "" {
 			continue
 		}
-		text := fmt.Sprintf("dial of %s failed after %s: %s", a.Endpoint, a.Took.Round(time.Microsecond), a.Err)
+		took := a.Took.Round(time.Microsecond)
+		if !a.Failed() {
+			out = append(out, fmt.Sprintf("dial of %s was overtaken by another after %s", a.Endpoint, took))
+			continue
+		}
+		text := fmt.Sprintf("dial of %s failed after %s: %s", a.Endpoint, took, a.Err)
 		if a.Times > 1 {
 			text += fmt.Sprintf(" (%d times)", a.Times)
 		}

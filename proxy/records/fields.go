@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// FieldWriter takes one field after the other. A value is a text, a number, nil, or a pointer to a Time, an address, an
-// object or the attempts: what is behind it must not be kept.
+// FieldWriter takes one field after the other. A value is a text, a number, true, nil, or a pointer to a Time, an
+// address, an object or the attempts: what is behind it must not be kept.
 type FieldWriter interface {
 	Field(name string, value slog.Value)
 }
@@ -126,6 +126,9 @@ func (a *Attempt) Fields(to FieldWriter) {
 	}
 	if a.Times != 0 {
 		to.Field("times", slog.Int64Value(int64(a.Times)))
+	}
+	if a.Hedge {
+		to.Field("hedge", slog.BoolValue(true))
 	}
 	if a.Ejection != "" {
 		to.Field("ejection", slog.StringValue(string(a.Ejection)))

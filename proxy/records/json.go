@@ -82,6 +82,9 @@ func jsonAttempts(b []byte, all []Attempt) []byte {
 		b = jsonMillis(b, `,"ms":`, a.MS)
 		b = jsonTextIfAny(b, `,"error":`, a.Error)
 		b = jsonIntIfAny(b, `,"times":`, a.Times)
+		if a.Hedge {
+			b = append(b, `,"hedge":true`...)
+		}
 		b = append(jsonTextIfAny(b, `,"ejection":`, string(a.Ejection)), '}')
 	}
 	return b

@@ -72,6 +72,7 @@ type Attempt struct {
 	MS       float64        `json:"ms"`
 	Error    string         `json:"error,omitzero"` // empty: it worked
 	Times    int            `json:"times,omitzero"` // 0: once
+	Hedge    bool           `json:"hedge,omitzero"` // it began while another dial was under way
 	Ejection Ejection       `json:"ejection,omitzero"`
 }
 
@@ -169,7 +170,7 @@ func (l *Line) fillAttempts(from []splice.Attempt) {
 	for i := range from {
 		a := &from[i]
 		l.Attempts = append(l.Attempts,
-			Attempt{a.Endpoint, a.Proxy, millis(a.Took), a.Err, ifMany(a.Times), ejectionOf(a)})
+			Attempt{a.Endpoint, a.Proxy, millis(a.Took), a.Err, ifMany(int(a.Times)), a.Hedge, ejectionOf(a)})
 	}
 }
 
@@ -259,6 +260,6 @@ func (l *Line) Dials() (n int) {
 
 // Failed tells whether the line is of a connection that failed, or of which a dial did.
 func (l *Line) Failed() bool {
-	failed := func(a Attempt) bool { return a.Error != "" }
+	failed := func(a Attempt) bool { return a.Error != "" && a.Error != splice.Overtaken }
 	return l.Event == End && !l.Outcome.Well() || slices.ContainsFunc(l.Attempts, failed)
 }

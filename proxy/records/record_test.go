@@ -77,6 +77,7 @@ func full() *splice.Record {
 	r := broken()
 	r.ClientPod, r.ClientNode, r.ClientZone, r.Endpoint.Zone = "front/web-1", "node-2", "zone-b", "zone-a"
 	r.Errno, r.BytesToEndpoint = syscall.ECONNRESET, 1000
+	r.Attempts[1].Hedge = true
 	r.ClientBlocked, r.EndpointBlocked = 3*time.Millisecond, 1500*time.Microsecond
 	r.ClientTCP = splice.TCPInfo{Known: true, RTT: 1234567, RTTVar: time.Microsecond, Busy: time.Second}
 	r.EndpointTCP = splice.TCPInfo{Known: true, Retransmits: 2, Lost: 1, DeliveryRate: 1 << 40,

@@ -40,7 +40,7 @@ func Failed(r *splice.Record) bool {
 }
 
 func failedDial(r *splice.Record) bool {
-	return slices.ContainsFunc(r.Attempts, func(a splice.Attempt) bool { return a.Err != "" })
+	return slices.ContainsFunc(r.Attempts, func(a splice.Attempt) bool { return a.Failed() })
 }
 
 // failed tells whether it reports a failure.

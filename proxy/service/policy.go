@@ -10,6 +10,7 @@ import (
 type Policy struct {
 	ConnectTimeouts []time.Duration // one dial each
 	Dials           int             // how many, where that is set apart from ConnectTimeouts
+	HedgeAfter      time.Duration   // of a TCP dial without an answer, until another is begun beside it; Never
 	HalfClose       time.Duration   // silence after one direction ended; Never
 	Idle            time.Duration   // silence of an open TCP connection; Never
 	UDPIdle         time.Duration   // silence of a UDP session; Never
@@ -41,8 +42,8 @@ func DefaultPolicy() Policy {
 
 // Equal tells whether both are the same.
 func (p Policy) Equal(o Policy) bool {
-	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HalfClose == o.HalfClose &&
-		p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
+	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HedgeAfter == o.HedgeAfter &&
+		p.HalfClose == o.HalfClose && p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
 		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
 		p.KernelRecords == o.KernelRecords && p.Shares == o.Shares && p.Removed == o.Removed && p.DeadPeer == o.DeadPeer &&
@@ -58,6 +59,7 @@ func (p Policy) Or(defaults Policy) Policy {
 	if p.Dials > 0 && len(p.ConnectTimeouts) > 0 {
 		p.ConnectTimeouts, p.Dials = resized(p.ConnectTimeouts, p.Dials), 0
 	}
+	fill(&p.HedgeAfter, defaults.HedgeAfter)
 	fill(&p.HalfClose, defaults.HalfClose)
 	fill(&p.Idle, defaults.Idle)
 	fill(&p.UDPIdle, defaults.UDPIdle)

@@ -16,7 +16,9 @@ const AllSettings = "all"
 
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
-	return slices.Concat(carrySettings(), balanceSettings(), retrySettings(), connectionSettings(), fairSettings())
+	return slices.Concat(
+		carrySettings(), balanceSettings(), retrySettings(), hedgeSettings(), connectionSettings(), fairSettings(),
+	)
 }
 
 func carrySettings() []Setting {

@@ -95,7 +95,7 @@ func (f *life) answered(yes bool, now time.Duration) step {
 	case removed:
 		return f.failed(errRemoved, Enough, now)
 	default:
-		return f.dial(yes)
+		return f.dialStep(yes)
 	}
 }
 

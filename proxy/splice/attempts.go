@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -12,17 +13,18 @@ import (
 
 // Errors of attempts that the kernel has none for.
 var (
-	errTimeout  = error(timeout{})               // no answer in its time
-	errNoAnswer = errors.New("no answer")        // the endpoint fell silent after it had been reached
-	errGivenUp  = errors.New("given up")         // the connection ended before the answer
+	errTimeout  = error(timeout("timeout")) // no answer in its time
+	errNoAnswer = errors.New("no answer")   // the endpoint fell silent after it had been reached
+	errGivenUp  = errors.New("given up")    // the connection ended before the answer
+	errOutrun   = error(timeout(Overtaken))
 	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
 	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")
 )
 
 // timeout is told from other failures by those who know nothing of dials, as net.Error is.
-type timeout struct{}
+type timeout string
 
-func (timeout) Error() string { return "timeout" }
+func (t timeout) Error() string { return string(t) }
 
 // Timeout tells that it is one.
 func (timeout) Timeout() bool { return true }
@@ -45,6 +47,12 @@ func (f *life) next(now time.Duration) step {
 	if !f.pick() {
 		return f.exhausted(true, now)
 	}
+	f.dial, f.lone = 0, false
+	return f.try(now)
+}
+
+// try begins the attempt that was picked.
+func (f *life) try(now time.Duration) step {
 	endpoint := f.current().Endpoint
 	f.dialled, f.dialing = now, true
 	f.stage.enter(dialing)
@@ -53,17 +61,17 @@ func (f *life) next(now time.Duration) step {
 	}
 	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
 	if f.plan.policy.ClientAddress != service.AddressTransparent {
-		return f.dial(false)
+		return f.dialStep(false)
 	}
 	asClient, known := o.ReturnsKnown(client, to)
 	if !known {
 		return f.ask(returns, func() bool { return o.Returns(client, to) })
 	}
-	return f.dial(asClient)
+	return f.dialStep(asClient)
 }
 
-// dial returns the step that makes the current attempt.
-func (f *life) dial(asClient bool) step {
+// dialStep returns the step that makes the current attempt.
+func (f *life) dialStep(asClient bool) step {
 	s := step{kind: stepDial, endpoint: f.current().Endpoint}
 	if asClient {
 		s.as = f.clientAddr()
@@ -116,8 +124,11 @@ func (f *life) refreshed() bool {
 }
 
 // failed ends the attempt under way, or the one that had been connected, and begins another unless resources are
-// exhausted.
+// exhausted, or another dial is still under way.
 func (f *life) failed(err error, lack Shortage, now time.Duration) step {
+	if f.rival != nil {
+		return f.oneFailed(err, lack, now)
+	}
 	ejected := false
 	switch {
 	case !f.dialing:
@@ -130,11 +141,8 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	}
 	f.dialing = false
 	f.current().Ejected = ejected
-	if f.retry == nil {
-		f.retry = &retries{}
-	}
-	f.retry.failed(f.current().Endpoint, err == errTimeout)
-	f.attempted(err.Error(), now-f.dialled)
+	f.failedAt(f.current().Endpoint, err)
+	f.attempted(*f.current(), err.Error(), now-f.dialled)
 	f.attempts.failed(err.Error(), now-f.dialled)
 	switch {
 	case lack == NoResources:
@@ -147,28 +155,47 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 
 // mayRetry tells whether there may be another dial by the budget of the service port, if one has failed.
 func (f *life) mayRetry() bool {
+	f.paid = false
+	return f.retry == nil || f.pay()
+}
+
+// pay takes a dial out of the budget of the service port. False: there is nothing left.
+func (f *life) pay() bool {
+	f.paid = f.front.pickers[f.scope].MayRetry(&f.plan.policy)
+	return f.paid
+}
+
+// failedAt keeps that endpoint from being dialled again in this round.
+func (f *life) failedAt(endpoint netip.AddrPort, err error) {
 	if f.retry == nil {
-		return true
+		f.retry = &retries{}
 	}
-	f.retry.paid = f.front.pickers[f.scope].MayRetry(&f.plan.policy)
-	return f.retry.paid
+	f.retry.failed(endpoint, err == errTimeout)
 }
 
 // dialEnds is when the attempt under way times out.
 func (f *life) dialEnds() time.Duration {
-	return f.dialled + f.plan.policy.ConnectTimeouts[f.retry.position()]
+	at := f.retry.position()
+	if f.rival != nil { // which comes before it
+		at++
+	}
+	return f.dialled + f.plan.policy.ConnectTimeouts[at]
 }
 
-// connected ends the attempt under way: its endpoint is reached.
+// connected ends the attempt under way: its endpoint is reached. Another that is under way was too slow.
 func (f *life) connected(now time.Duration) {
+	if f.rival != nil {
+		f.asked = noQuestion
+		f.dropRival(errOutrun, errOutrun, now) // it had its chance: one that is always too slow is as good as not there
+	}
 	f.dialing = false
-	if f.retry != nil && f.retry.paid {
+	if f.paid {
 		f.front.pickers[f.scope].Retried()
 	}
 	a := f.current()
 	a.Took = now - f.dialled
 	f.lease.dialled(nil, a.Took)
-	f.attempted("", a.Took)
+	f.attempted(*a, "", a.Took)
 	f.connect = now - f.began
 	f.won.Store(a)
 	f.stage.enter(open)

@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"context"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,8 @@ import (
 
 // Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
 // connection of its own, calls the method that names what has happened, and does the Step that it returns before it
-// calls another: Accept, Admit, then Connected or Failed for each StepDial, then EOF and Broken, and Closed after
-// StepEnd. Expired and Exhausted are called whenever they are due.
+// calls another: Accept, Admit, then Connected, Failed or TimedOut for each StepDial, then EOF and Broken, and Closed
+// after StepEnd. Expired and Exhausted are called whenever they are due.
 //
 // One goroutine at a time owns a Conn and calls its methods. now is the time on the core's clock: Core.Now.
 type Conn struct {
@@ -64,10 +65,14 @@ type Step struct {
 	Kind     StepKind
 	Endpoint netip.AddrPort // of StepDial
 	As       netip.Addr     // of StepDial: the client's address if the endpoint is to see it, else zero
-	Until    time.Duration  // when to call Expired, unless something else is called before; negative: never
+	Dial     Dial           // of StepDial: which it is
+	Until    time.Duration  // when to call Expired (of StepDial TimedOut) unless something else is before; negative: never
 	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
 }
+
+// Dial is which of the dials under way it is, 0 or 1: there are two at most. As long as there is one, see HedgeAt.
+type Dial uint8
 
 // StepKind is which step it is.
 type StepKind uint8
@@ -75,7 +80,7 @@ type StepKind uint8
 // The steps.
 const (
 	StepNone      StepKind = iota // nothing: go on as before
-	StepDial                      // connect to the endpoint, then call Connected or Failed
+	StepDial                      // connect to the endpoint, then call Connected, Failed or TimedOut
 	StepWait                      // call Expired; meanwhile call Broken if the client leaves
 	StepCarry                     // carry bytes both ways
 	StepHalfClose                 // close the other side for writing, and go on with the other direction
@@ -127,7 +132,9 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 		c.ask(s.ask)
 		return Step{}
 	case stepDial:
-		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Until: c.dialEnds()}
+		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: c.dial, Until: c.dialEnds()}
+	case stepGoOn:
+		return c.hedge(now)
 	case stepWait:
 		return c.await(s.until, now)
 	default:
@@ -139,7 +146,12 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 func (c *Conn) ask(question func() bool) {
 	c.front.core.asker.ask(func() {
 		yes := question()
-		c.post(func(now time.Duration) Step { return c.advance(c.answered(yes, now), now) })
+		c.post(func(now time.Duration) Step {
+			if !c.waitsForHost() { // another dial was faster
+				return Step{}
+			}
+			return c.advance(c.answered(yes, now), now)
+		})
 	})
 }
 
@@ -156,13 +168,17 @@ func (c *Conn) post(next func(now time.Duration) Step) {
 // Client is the address that the connection came from.
 func (c *Conn) Client() netip.AddrPort { return c.client }
 
-// Dialling notes our own address of the attempt under way.
-func (c *Conn) Dialling(proxy netip.AddrPort) { c.current().Proxy = proxy }
+// Dialling notes our own address of an attempt under way.
+func (c *Conn) Dialling(d Dial, proxy netip.AddrPort) { c.underWay(d).Proxy = proxy }
 
-// Failed ends the attempt under way. The engine has reported a shortage to Options.Warn.
-func (c *Conn) Failed(err error, lack Shortage, now time.Duration) Step {
+// Failed ends an attempt under way. The engine has closed its socket, and has reported a shortage to Options.Warn.
+func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step {
+	c.turnTo(d)
 	return c.advance(c.failed(err, lack, now), now)
 }
+
+// TimedOut is called at Until of an attempt under way, in place of Failed.
+func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, errTimeout, Enough, now) }
 
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
 func (c *Conn) await(until, now time.Duration) Step {
@@ -199,8 +215,9 @@ func (c *Conn) forgo() {
 	}
 }
 
-// Connected ends the attempt under way: its endpoint is reached.
-func (c *Conn) Connected(now time.Duration) Step {
+// Connected ends an attempt under way: its endpoint is reached. The engine closes the socket of another.
+func (c *Conn) Connected(d Dial, now time.Duration) Step {
+	c.turnTo(d)
 	c.connected(now)
 	c.retry = nil
 	c.movedAt(now)
@@ -268,7 +285,7 @@ func (c *Conn) Exhausted() Step { return c.end(Proxy, Reset, OutcomeResources) }
 // Cut ends the connection by force.
 func (c *Conn) Cut() Step { return c.end(Proxy, Reset, OutcomeCut) }
 
-// Expired is called at Until of the last step that had one. An attempt under way has failed then.
+// Expired is called at Until of the last step that had one, and at HedgeAt.
 func (c *Conn) Expired(now time.Duration) Step {
 	switch silent := c.SilentUntil(); {
 	case c.waiting:
@@ -276,7 +293,7 @@ func (c *Conn) Expired(now time.Duration) Step {
 	case c.waitsForHost():
 		return Step{}
 	case c.dialing:
-		return c.Failed(errTimeout, Enough, now)
+		return c.hedge(now)
 	case silent < 0, now < silent:
 		return c.look(now)
 	case c.HalfClosed():
@@ -350,6 +367,9 @@ func (c *Conn) giveBack() {
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
+	if c.rival != nil {
+		c.dropRival(errGivenUp, context.Canceled, now)
+	}
 	if c.holder != nil {
 		c.giveBack()
 	}

@@ -56,11 +56,10 @@ func (f *life) started() {
 	}
 }
 
-// attempted reports the result of the current attempt; an empty why: it worked.
-func (f *life) attempted(why string, took time.Duration) {
+// attempted reports the result of an attempt; an empty why: it worked.
+func (f *life) attempted(a Attempt, why string, took time.Duration) {
 	for _, s := range f.front.core.subscribers.all() {
 		if s.Attempted != nil {
-			a := *f.current()
 			a.Err, a.Took = why, took
 			s.Attempted(f.live(), a)
 		}

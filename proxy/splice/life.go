@@ -26,11 +26,15 @@ type life struct {
 	dialing bool          // the last attempt has no result yet
 	removed bool          // the endpoint of that attempt was taken away meanwhile
 	again   bool          // the endpoint of that attempt is the client's own, and may be dialled once more
+	lone    bool          // no other endpoint is to be dialled beside that attempt
+	paid    bool          // that attempt was taken out of the budget
+	dial    Dial          // which of the dials under way that attempt is
 	ejected uint16        // endpoints that were left out of the choice of that attempt
 	asked   question      // that the host has not answered yet
 	portal  service.Kind  // of dst
 	lease   lease         // of the current attempt, and then of the connection
 	retry   *retries      // nil: no dial has failed
+	rival   *rival        // the attempt that goes on beside the current one; nil: there is none
 	seen    *plan         // the newest plan when dials last began: a newer one may bring endpoints
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
@@ -73,6 +77,7 @@ const (
 	stepDial   stepKind = iota // connect to the endpoint, then call connected or failed
 	stepAsk                    // put the question, which may block, on another goroutine, then call answered
 	stepWait                   // call next at that time, or as soon as the front has other endpoints
+	stepGoOn                   // the other dial is still under way
 	stepRefuse                 // end with that outcome
 )
 
@@ -121,7 +126,7 @@ func (f *life) report(now time.Duration) {
 	if f.dialing {
 		f.dialing = false
 		f.lease.dialled(context.Canceled, now-f.dialled)
-		f.attempted(errGivenUp.Error(), now-f.dialled)
+		f.attempted(*f.current(), errGivenUp.Error(), now-f.dialled)
 		f.attempts.failed(errGivenUp.Error(), now-f.dialled)
 	}
 	r, t := f.rec, &f.traffic

@@ -67,10 +67,17 @@ type Attempt struct {
 	Proxy    netip.AddrPort // our own address and port, of the last of them; zero when it did not come to that
 	Took     time.Duration  // all of them together
 	Err      string         // empty: it worked
-	Times    int
+	Times    int32
+	Hedge    bool // it began while another dial was under way: see hedge-after
 	Probe    bool // the endpoint was ejected, and was tried again
 	Ejected  bool // the endpoint was ejected for this failure, or (of one that worked) for how the connection ended
 }
+
+// Overtaken is the Err of a dial that was closed unused, since another one was answered first.
+const Overtaken = "overtaken"
+
+// Failed tells whether its endpoint was not reached, and not just later than another.
+func (a *Attempt) Failed() bool { return a.Err != "" && a.Err != Overtaken }
 
 // Side is who ended a connection first.
 type Side string

@@ -70,8 +70,8 @@ func carryingWithin(t testing.TB, b Budget, conns int) *Core {
 		if s := conn.Admit(at, c.Now()); s.Kind != StepDial {
 			t.Fatalf("step %+v", s)
 		}
-		conn.Dialling(netip.MustParseAddrPort("10.1.1.254:18044"))
-		conn.Connected(c.Now())
+		conn.Dialling(0, netip.MustParseAddrPort("10.1.1.254:18044"))
+		conn.Connected(0, c.Now())
 	}
 	return c
 }

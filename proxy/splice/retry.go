@@ -22,12 +22,16 @@ type retries struct {
 	round    int              // dials of this round that failed
 	timedOut int              // dials of all rounds that timed out
 	pause    time.Duration    // before this round
-	paid     bool             // the dial under way was taken out of the budget
 }
 
 // more tells whether there may be another dial in this round.
 func (r *retries) more(timeouts int) bool {
 	return r == nil || r.round < timeouts && r.timedOut < timeouts
+}
+
+// another tells whether there may be a dial in this round beside the one under way, which may time out.
+func (r *retries) another(timeouts int) bool {
+	return r == nil && timeouts > 1 || r != nil && r.round+1 < timeouts && r.timedOut+1 < timeouts
 }
 
 // position is that of the next dial in this round, from 0: the index of its timeout.
@@ -104,7 +108,7 @@ func (all *attempts) failed(why string, took time.Duration) {
 	last := list[at]
 	last.Err, last.Took = why, took
 	same := slices.IndexFunc(list[:at], func(a Attempt) bool {
-		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error()
+		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error() && a.Hedge == last.Hedge
 	})
 	if same < 0 && at == maxAttempts {
 		same = at - 1

@@ -79,7 +79,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	times := 0
 	for _, a := range all {
-		times += a.Times
+		times += int(a.Times)
 	}
 	last := all[len(all)-1]
 	if len(all) != maxAttempts || times != 223 || last.Endpoint != endpointNumber(203) {

@@ -80,7 +80,7 @@ func defaultConfig() *Config {
 			Events: records.EventSettings{Events: []records.Event{records.End}, Period: 5 * time.Minute},
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
-				HalfClose:       time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
+				HedgeAfter:      service.Never, HalfClose: time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
 				KernelRecords: service.RecordsOff,
 				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
@@ -121,7 +121,8 @@ func TestComplete(t *testing.T) {
 				"--connection-log-otlp-ca-file=/ca --connection-log-otlp-cert-file=/cert --connection-log-otlp-key-file=/key " +
 				"--connection-log-compress --connection-log-events=start,end --connection-log-period=1m " +
 				"--external-ip-cidrs=203.0.113.7/24 " +
-				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --half-close-timeout=5m --idle-timeout=1h " +
+				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --hedge-after=80ms --half-close-timeout=5m " +
+				"--idle-timeout=1h " +
 				"--udp-timeout=3s " +
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
 				"--log-level=warn --max-connections=9 --connection-log-records=failures " +
@@ -137,7 +138,8 @@ func TestComplete(t *testing.T) {
 				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
 				c.NodeIPs = []netip.Addr{addr("192.0.2.7"), addr("2001:db8::7")}
 				c.Settings = Settings{LogLevel: logrus.WarnLevel, Policy: service.Policy{
-					ConnectTimeouts: []time.Duration{time.Second, 2 * time.Second}, HalfClose: 5 * time.Minute, Idle: time.Hour,
+					ConnectTimeouts: []time.Duration{time.Second, 2 * time.Second}, HedgeAfter: 80 * time.Millisecond,
+					HalfClose: 5 * time.Minute, Idle: time.Hour,
 					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
 					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
 					KernelRecords: service.RecordsFailures,

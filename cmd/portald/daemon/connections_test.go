@@ -72,11 +72,12 @@ func carrying(t testing.TB, conns int) *dataPath {
 		client := netip.AddrFrom4([4]byte{10, 2 + byte(i>>16), byte(i >> 8), byte(i)})
 		conn := &splice.Conn{}
 		conn.Accept(f, idle{}, netip.AddrPortFrom(client, 40000), core.Now())
-		if s := conn.Admit(at, core.Now()); s.Kind != splice.StepDial {
+		s := conn.Admit(at, core.Now())
+		if s.Kind != splice.StepDial {
 			t.Fatalf("step %+v", s)
 		}
-		conn.Dialling(netip.MustParseAddrPort("10.1.1.254:18044"))
-		conn.Connected(core.Now())
+		conn.Dialling(s.Dial, netip.MustParseAddrPort("10.1.1.254:18044"))
+		conn.Connected(s.Dial, core.Now())
 	}
 	return &dataPath{core: core}
 }

@@ -95,6 +95,8 @@ func valueOf(v slog.Value) (out log.Value, known bool) {
 		return log.Int64Value(int64(v.Uint64())), true
 	case slog.KindFloat64:
 		return log.Float64Value(v.Float64()), true
+	case slog.KindBool:
+		return log.BoolValue(v.Bool()), true
 	}
 	switch v := v.Any().(type) {
 	case *records.Time:

@@ -18,10 +18,11 @@ type conn struct {
 	l     *loop                // that owns it
 	at    atomic.Pointer[loop] // the same, or the loop that it moves to
 	timer timer
-	until time.Duration // when the attempt under way times out; 0: there is none
+	until time.Duration // when the dial of endpoint times out; 0: it is not under way
 
 	client, endpoint socket
-	up, down         flow // client to endpoint, endpoint to client
+	second           *secondDial // nil: there is none
+	up, down         flow        // client to endpoint, endpoint to client
 
 	stage     stage
 	queued    bool  // for a quantum
@@ -117,6 +118,8 @@ func (c *conn) perform(s splice.Step) {
 		s = c.dial(s)
 	}
 	switch s.Kind {
+	case splice.StepNone:
+		c.awaitDials()
 	case splice.StepWait:
 		c.await(s.Until)
 	case splice.StepCarry:
@@ -148,11 +151,11 @@ func (c *conn) ready(events uint32, tag uint8) {
 	case c.stage == dialing && tag == tagClient:
 		c.clientReady(events)
 	case c.stage == dialing:
-		c.dialReady(events)
+		c.dialReady(events, splice.Dial(tag-tagDial))
 	case tag == tagClient:
 		c.client.note(events, c.l.now)
 		c.schedule()
-	default:
+	case tag == c.endpoint.tag: // else it is of a dial that was overtaken in this round
 		c.endpoint.note(events, c.l.now)
 		c.schedule()
 	}
@@ -160,12 +163,16 @@ func (c *conn) ready(events uint32, tag uint8) {
 
 // expired implements timed.
 func (c *conn) expired(now time.Duration) {
-	if now < c.until { // a dial that takes long: the client may leave meanwhile
-		c.await(c.until)
-		return
+	switch at := c.HedgeAt(); {
+	case c.second != nil && now >= c.second.until:
+		c.timedOut(secondOne, now)
+	case c.until != 0 && now >= c.until:
+		c.timedOut(firstOne, now)
+	case !c.dials() || at >= 0 && now >= at:
+		c.perform(c.Expired(now))
+	case c.watchClient(): // a dial that takes long: the client may leave meanwhile
+		c.awaitDials()
 	}
-	c.hangUp()
-	c.perform(c.Expired(now))
 }
 
 // broken ends a connection one socket of which has failed.
@@ -200,6 +207,9 @@ func (c *conn) close(reset bool) {
 	c.down.drop(c.l)
 	c.shut(&c.client, closeFd)
 	c.shut(&c.endpoint, closeFd)
+	if c.second != nil {
+		c.hangUp(secondOne)
+	}
 	c.unkeep()
 	if c.relays == longLivedAfter {
 		c.l.load.Add(-1)

@@ -14,62 +14,76 @@ const watchedAfter = 20 * time.Millisecond
 
 // dial connects to an endpoint and returns what comes next: nothing as long as there is no answer.
 func (c *conn) dial(s splice.Step) splice.Step {
-	switch e := c.connect(s); e {
+	to, until := c.place(s.Dial)
+	switch e := c.connect(s, to); e {
 	case 0:
-		return c.Connected(c.l.clock())
+		return c.connected(s.Dial)
 	case unix.EINPROGRESS:
-		first := s.Until
-		if !c.client.watched {
-			first = min(first, c.l.now+watchedAfter)
-		}
-		c.until = s.Until
-		c.l.timers.set(&c.timer, first)
+		*until = s.Until
 		return splice.Step{}
 	default:
-		return c.failed(e, c.l.engine.shortage(e))
+		return c.failed(s.Dial, e, c.l.engine.shortage(e))
 	}
+}
+
+// awaitDials sets the timer for what comes first of the dials under way: a timeout, another dial, or a look at the
+// client. Without any it is as it was.
+func (c *conn) awaitDials() {
+	if c.stage != dialing || !c.dials() {
+		return
+	}
+	first := c.until
+	if c.second != nil && (first == 0 || c.second.until < first) {
+		first = c.second.until
+	}
+	if at := c.HedgeAt(); at >= 0 {
+		first = min(first, at)
+	}
+	if !c.client.watched {
+		first = min(first, c.l.now+watchedAfter)
+	}
+	c.l.timers.set(&c.timer, first)
 }
 
 // connect makes the socket to the endpoint. 0: it is connected already, EINPROGRESS: the answer will come, else it
 // failed.
-func (c *conn) connect(s splice.Step) syscall.Errno {
+func (c *conn) connect(s splice.Step, to *socket) syscall.Errno {
 	fd, e := c.l.engine.connect(s.Endpoint, s.As, c.l.now)
-	c.endpoint = socket{fd: fd}
+	*to = socket{fd: fd, tag: tagDial + uint8(s.Dial)}
 	if e != 0 && e != unix.EINPROGRESS {
 		return e
 	}
-	c.Dialling(localAddr(fd))
-	if we := c.l.watchSocket(c, &c.endpoint, tagEndpoint, streamEvents); we != 0 {
+	c.Dialling(s.Dial, localAddr(fd))
+	if we := c.l.watchSocket(c, to, streamEvents); we != 0 {
 		return we
 	}
 	return e
 }
 
-// failed ends the attempt under way.
-func (c *conn) failed(err error, lack splice.Shortage) splice.Step {
+// failed ends a dial under way.
+func (c *conn) failed(d splice.Dial, err error, lack splice.Shortage) splice.Step {
 	c.l.timers.stop(&c.timer)
-	c.hangUp()
-	return c.Failed(err, lack, c.l.clock())
+	c.hangUp(d)
+	return c.Failed(d, err, lack, c.l.clock())
 }
 
-// hangUp closes the socket of an attempt that has failed, if there is one.
-func (c *conn) hangUp() {
-	if c.stage == dialing {
-		c.until = 0
-		c.shut(&c.endpoint, sysClose)
-	}
+// timedOut ends a dial under way that had no answer in its time.
+func (c *conn) timedOut(d splice.Dial, now time.Duration) {
+	c.hangUp(d)
+	c.perform(c.TimedOut(d, now))
 }
 
 // dialReady is called when the endpoint has answered: a socket that is still connecting is never reported ready.
-func (c *conn) dialReady(events uint32) {
+func (c *conn) dialReady(events uint32, d splice.Dial) {
+	s, _ := c.place(d)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-		if e := sysError(c.endpoint.fd); e != 0 {
-			c.perform(c.failed(e, splice.Enough))
+		if e := sysError(s.fd); e != 0 {
+			c.perform(c.failed(d, e, splice.Enough))
 			return
 		}
 	}
-	c.endpoint.note(events, c.l.now)
-	c.perform(c.Connected(c.l.clock()))
+	s.note(events, c.l.now)
+	c.perform(c.connected(d))
 }
 
 // watchClient has the loop report when the client leaves during a dial. False: that cannot be, and the connection has
@@ -78,7 +92,7 @@ func (c *conn) watchClient() bool {
 	if c.client.watched {
 		return true
 	}
-	if e := c.l.watchSocket(c, &c.client, tagClient, streamEvents); e != 0 {
+	if e := c.l.watchSocket(c, &c.client, streamEvents); e != 0 {
 		c.perform(c.Exhausted())
 		return false
 	}

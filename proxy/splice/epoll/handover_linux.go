@@ -94,7 +94,7 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 	c := &conn{l: l, stage: relaying, relays: s.Relays}
 	c.at.Store(l)
 	c.timer.owner = c
-	c.client.fd, c.endpoint.fd = files[0], files[1]
+	c.client.fd, c.endpoint.fd, c.endpoint.tag = files[0], files[1], tagDial
 	c.client.restore(s.ToClient, l.clock())
 	c.endpoint.restore(s.ToEndpoint, l.clock())
 	next := c.Conn.Restore(f, c, s)

@@ -27,13 +27,12 @@ func (c *conn) watchBoth() {
 	}
 	for _, w := range []struct {
 		socket *socket
-		tag    uint8
 		events uint32
-	}{{&c.client, tagClient, events}, {&c.endpoint, tagEndpoint, streamEvents}} {
+	}{{&c.client, events}, {&c.endpoint, streamEvents}} {
 		if w.socket.watched {
 			continue
 		}
-		if e := c.l.watchSocket(c, w.socket, w.tag, w.events); e != 0 {
+		if e := c.l.watchSocket(c, w.socket, w.events); e != 0 {
 			c.perform(c.Exhausted())
 			return
 		}

@@ -20,17 +20,19 @@ type socket struct {
 	hup      bool // a FIN or reset has arrived: reads go on until they return it
 	failed   bool // it has a pending error
 	urgent   bool // it has sent an urgent byte
+	tag      uint8
 	blocked  splice.BlockedTime
 }
 
-// The tags of a connection's two watches.
+// The tags of a connection's watches. Of two dials at once each has one, which the socket to the endpoint keeps.
 const (
 	tagClient uint8 = iota
-	tagEndpoint
+	tagDial
+	_ // of the other dial
 )
 
-func (l *loop) watchSocket(c *conn, s *socket, tag uint8, events uint32) syscall.Errno {
-	id, e := l.watch(s.fd, events, c, tag)
+func (l *loop) watchSocket(c *conn, s *socket, events uint32) syscall.Errno {
+	id, e := l.watch(s.fd, events, c, s.tag)
 	s.id, s.watched, s.forOut = id, e == 0, events&unix.EPOLLOUT != 0
 	return e
 }

@@ -21,6 +21,8 @@ type conn struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	steps  chan splice.Step // StepDial and StepCarry, for run; closed at the end
+	dials  context.Context  // ends once one of two dials was answered; nil: there is one at most
+	hangUp context.CancelFunc
 
 	clientBlocked, endpointBlocked splice.BlockedTime
 
@@ -124,8 +126,7 @@ func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 func (c *conn) perform(s splice.Step) {
 	switch s.Kind {
 	case splice.StepDial:
-		c.setTimer(-1) // of a wait: the attempt has a deadline of its own
-		c.steps <- s
+		c.prepare(s)
 	case splice.StepCarry:
 		c.setTimer(s.Until)
 		c.steps <- s

@@ -16,9 +16,28 @@ import (
 // watchedAfter is how long a dial may take before the client is watched for a reset. Most dials are faster.
 const watchedAfter = 20 * time.Millisecond
 
+// prepare begins a dial. It has a deadline of its own, so the timer is for another dial beside it. run makes one of
+// two, and never has to make another as long as that is under way. mu is held.
+func (c *conn) prepare(s splice.Step) {
+	at := c.HedgeAt()
+	c.setTimer(at)
+	if at >= 0 && c.dials == nil {
+		c.dials, c.hangUp = context.WithCancel(c.ctx)
+	}
+	if s.Dial == 0 {
+		c.steps <- s
+	} else {
+		go c.dial(s)
+	}
+}
+
 // dial connects to an endpoint and reports the result to the core.
 func (c *conn) dial(s splice.Step) {
-	ctx, cancel := context.WithTimeout(c.ctx, s.Until-c.e.core.Now())
+	parent := c.ctx
+	if c.dials != nil {
+		parent = c.dials
+	}
+	ctx, cancel := context.WithTimeout(parent, s.Until-c.e.core.Now())
 	defer cancel()
 	watch := time.AfterFunc(watchedAfter, func() {
 		c.do(func(time.Duration) splice.Step {
@@ -28,26 +47,42 @@ func (c *conn) dial(s splice.Step) {
 	})
 	socket, err := c.e.dial(ctx, s)
 	watch.Stop()
-	if !c.do(func(now time.Duration) splice.Step { return c.dialled(socket, err, now) }) && err == nil {
+	overtaken := false
+	open := c.do(func(now time.Duration) splice.Step {
+		if overtaken = c.endpoint != nil; overtaken {
+			return splice.Step{}
+		}
+		next := c.dialled(s.Dial, socket, err, now)
+		if next.Kind == splice.StepNone { // the other dial goes on
+			c.setTimer(c.HedgeAt())
+		}
+		return next
+	})
+	if (overtaken || !open) && err == nil {
 		socket.Close()
 	}
 }
 
 // dialled reports the result of an attempt to the core.
-func (c *conn) dialled(socket *net.TCPConn, err error, now time.Duration) splice.Step {
+func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.Duration) splice.Step {
 	switch {
 	case err == nil:
 		c.endpoint = socket
-		c.Dialling(addrOf(socket.LocalAddr()))
-		return c.Connected(now)
+		if c.hangUp != nil {
+			c.hangUp()
+		}
+		c.Dialling(d, addrOf(socket.LocalAddr()))
+		return c.Connected(d, now)
+	case c.ctx.Err() != nil: // the engine ends
+		return c.Cut()
 	case deadlinePassed(err):
-		return c.Expired(now)
+		return c.TimedOut(d, now)
 	}
 	lack := shortage(err)
 	if lack != splice.Enough {
 		c.e.core.Options().Warn(cause(err))
 	}
-	return c.Failed(cause(err), lack, now)
+	return c.Failed(d, cause(err), lack, now)
 }
 
 func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) {

@@ -58,12 +58,14 @@ func (d *dataPath) everyWay() []way {
 		time.Sleep(200 * time.Millisecond) // longer than a half-closed connection may be silent
 	})
 	echoing := d.tcp(live).at
+	hedged := d.tcp(silent(d.t), live)
+	hedged.under(hedging(time.Millisecond, 20, 20).Policy)
 	return []way{
 		{at: echoing, bytes: 1}, {at: echoing, bytes: 1, reset: true},
 		{at: echoing, bytes: 300 << 10}, {at: echoing, bytes: 300 << 10, reset: true},
 		{at: d.tcp(d.t.refusing(), live).at, bytes: 1}, {at: d.tcp(resetting).at, bytes: 1},
 		{at: d.tcp(d.t.refusing()).at, bytes: 1}, {at: d.tcp(silent(d.t)).at, bytes: 1, seldom: true},
-		{at: d.tcp().at, bytes: 1}, {at: d.tcp(deaf).at, bytes: 1, seldom: true},
+		{at: d.tcp().at, bytes: 1}, {at: hedged.at, bytes: 1}, {at: d.tcp(deaf).at, bytes: 1, seldom: true},
 	}
 }
 

@@ -15,7 +15,8 @@ type ring struct {
 	mu        sync.Mutex
 	list      []netip.AddrPort
 	turn      int
-	exhausted int // picks for which no endpoint was left
+	affinity  string // of each lease
+	exhausted int    // picks for which no endpoint was left
 	leases    []*lease
 	bounded   bool // further dials are
 	budget    int  // if so: how many may fail yet
@@ -37,7 +38,7 @@ func (r *ring) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (sp
 		if !slices.Contains(tried, a) {
 			l := &lease{}
 			r.leases = append(r.leases, l)
-			return splice.Lease{Endpoint: a, State: l}, true
+			return splice.Lease{Endpoint: a, Affinity: r.affinity, State: l}, true
 		}
 	}
 	r.exhausted++
@@ -72,6 +73,13 @@ func (r *ring) set(list ...netip.AddrPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = list
+}
+
+// bind has leases say that affinity bound the client so.
+func (r *ring) bind(affinity string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.affinity = affinity
 }
 
 // rounds is how often all endpoints had been tried, and a connection had to wait for another round of dials.
@@ -126,6 +134,13 @@ func (l *lease) Ended(_ netip.Addr, broken error, firstByte time.Duration) bool 
 	l.ok, l.answered = broken == nil, firstByte >= 0
 	l.early = l.early || l.dials == 0 || l.dial != nil
 	return false
+}
+
+// dialled tells whether the dial had its result.
+func (l *lease) dialled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials > 0
 }
 
 // wellFormed tells whether the lease was dialled once, and ended once if and only if that worked.

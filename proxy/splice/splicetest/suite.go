@@ -104,5 +104,5 @@ func scenarios() []scenario {
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
-		fairScenarios(), lastingScenarios(), successorScenarios(), systemScenarios())
+		hedgeScenarios(), fairScenarios(), lastingScenarios(), successorScenarios(), systemScenarios())
 }
