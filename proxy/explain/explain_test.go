@@ -254,6 +254,22 @@ func TestWhatStandsInTheWay(t *testing.T) {
 				s.Records = append(s.Records, r)
 			}
 		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: timeout", "failed after 0s: timeout"},
+		{"dials of one endpoint are overtaken", func(s *scene) {
+			slow, other := s.Port.Endpoints[0].Addr, s.Port.Endpoints[1].Addr
+			for range 2 {
+				r := record(splice.OutcomeOK)
+				r.Attempts = []splice.Attempt{{Endpoint: slow, Err: splice.Overtaken, Times: 1}, {Endpoint: other, Hedge: true}}
+				s.Records = append(s.Records, r)
+			}
+		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: overtaken", "was overtaken by another after 0s"},
+		{"hedges are overtaken", func(s *scene) {
+			for range 2 {
+				r := record(splice.OutcomeOK)
+				r.Attempts = []splice.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: splice.Overtaken, Times: 1, Hedge: true},
+					{Endpoint: s.Port.Endpoints[1].Addr}}
+				s.Records = append(s.Records, r)
+			}
+		}, Good, "", "was overtaken by another after 0s"},
 		{"a stale UDP flow", func(s *scene) {
 			s.Flows = []flows.Flow{{Protocol: service.UDP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
 				Replier: netip.MustParseAddrPort("10.244.9.9:53"), Status: flows.Answered}}

@@ -42,7 +42,7 @@ func worstDialled(records []*splice.Record) (at netip.AddrPort, n int, why strin
 	failed := map[netip.AddrPort]int{}
 	for _, r := range records {
 		for _, a := range r.Attempts {
-			if !a.Failed() {
+			if a.Err == "" || a.Hedge && !a.Failed() { // a first dial that is overtaken had its time
 				continue
 			}
 			failed[a.Endpoint]++

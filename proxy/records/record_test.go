@@ -150,6 +150,22 @@ func TestTextLine(t *testing.T) {
 	}
 }
 
+// A dial that was overtaken is told of, and is no failure.
+func TestHedgedDial(t *testing.T) {
+	r := record()
+	r.Attempts[0].Err, r.Attempts[1].Hedge = splice.Overtaken, true
+	want := `"ms":0.2,"error":"overtaken"},{"endpoint":"10.1.0.3:8080","proxy":"10.0.0.1:35012","ms":0.15,"hedge":true}]`
+	if line := format("json", r); !strings.Contains(line, want) {
+		t.Errorf("%s\nhas no %s", line, want)
+	}
+	if line := format("text", r); !strings.Contains(line, "[tried 10.1.0.2:8080 from 10.0.0.1:35010: overtaken 0.2 ms]") {
+		t.Error(line)
+	}
+	if From(r).Failed() || !From(record()).Failed() {
+		t.Error("a dial that was overtaken counts as a failure")
+	}
+}
+
 func TestAttemptsAlike(t *testing.T) {
 	r := record()
 	r.Attempts[0].Times = 12

@@ -13,7 +13,8 @@ type sinkFunc func(Report)
 func (f sinkFunc) Put(r Report) { f(r) }
 
 func TestSelection(t *testing.T) {
-	retried, well := record(), record()
+	retried, hedged, well := record(), record(), record()
+	hedged.Attempts[0].Err, hedged.Attempts[1].Hedge = splice.Overtaken, true
 	well.Attempts = well.Attempts[1:]
 	for _, c := range []struct {
 		logging service.Logging
@@ -25,6 +26,7 @@ func TestSelection(t *testing.T) {
 		{service.Logging{Records: service.RecordsFailures}, well, false},
 		{service.Logging{Records: service.RecordsFailures}, broken(), true},
 		{service.Logging{Records: service.RecordsFailures}, retried, true},
+		{service.Logging{Records: service.RecordsFailures}, hedged, false},
 		{service.Logging{Records: service.RecordsFailures}, stray(), true},
 		{service.Logging{Records: service.RecordsOff}, well, false},
 		{service.Logging{Records: service.RecordsOff}, broken(), false},

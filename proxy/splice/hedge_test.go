@@ -1,0 +1,121 @@
+package splice
+
+import (
+	"net/netip"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// inOrder picks one endpoint after the other, and tells no one how it went.
+type inOrder int
+
+func (p *inOrder) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
+	*p++
+	at := endpointNumber(int(*p))
+	return Lease{Endpoint: at}, !slices.Contains(tried, at)
+}
+
+func (p *inOrder) Join(netip.AddrPort) State { return nil }
+
+// hedgedConn returns a connection whose first dial has a hedge, at these times.
+func hedgedConn(t *testing.T, policy service.Policy) (c *Conn, rec *Record) {
+	t.Helper()
+	rec = &Record{}
+	observe := func(service.PortName) Observer { return ObserverFunc(func(r *Record) { *rec = *r }) }
+	core, err := New(Options{Policy: policy, Observe: observe},
+		func(*Core) (Engine, error) { return idleEngine{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort("10.96.0.10:80")
+	view := &View{
+		Port:      &service.Port{},
+		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+	}
+	name := service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}
+	f, err := core.Open(name, Pickers{new(inOrder)}, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = &Conn{}
+	c.Accept(f, idleOwner{}, netip.MustParseAddrPort("10.2.0.1:1024"), 0)
+	wantDial(t, c.Admit(at, 0), 0, 1, 100)
+	if s := c.Expired(9); s.Kind != StepNone || c.HedgeAt() != 10 {
+		t.Fatalf("before its time: %+v, next at %d", s, c.HedgeAt())
+	}
+	wantDial(t, c.Expired(10), 1, 2, 210)
+	if c.HedgeAt() >= 0 {
+		t.Fatal("a third dial beside two")
+	}
+	return c, rec
+}
+
+func wantDial(t *testing.T, s Step, d Dial, endpoint int, until time.Duration) {
+	t.Helper()
+	if s.Kind != StepDial || s.Dial != d || s.Endpoint != endpointNumber(endpoint) || s.Until != until {
+		t.Fatalf("step %+v", s)
+	}
+}
+
+// hedgedPolicy has timeouts that tell a dial's place.
+var hedgedPolicy = service.Policy{ConnectTimeouts: []time.Duration{100, 200, 300, 400}, HedgeAfter: 10}
+
+// Each dial has the timeout of its place in the round, and when all have failed the connection does.
+func TestTimeoutsOfHedges(t *testing.T) {
+	c, rec := hedgedConn(t, hedgedPolicy)
+	wantDial(t, c.TimedOut(0, 100), 0, 3, 400) // the hedge is alone for long, and has one
+	wantDial(t, c.TimedOut(1, 210), 1, 4, 610)
+	if s := c.TimedOut(0, 400); s.Kind != StepNone || c.HedgeAt() >= 0 {
+		t.Fatalf("step %+v, and a fifth dial at %d", s, c.HedgeAt())
+	}
+	if s := c.TimedOut(1, 610); s.Kind != StepEnd {
+		t.Fatalf("step %+v", s)
+	}
+	c.Closed(620)
+	want := []time.Duration{100, 200, 300, 400}
+	for i, a := range rec.Attempts {
+		if a.Took != want[i] || a.Hedge != (i > 0) || a.Endpoint != endpointNumber(i+1) {
+			t.Errorf("attempts %+v", rec.Attempts)
+		}
+	}
+	if len(rec.Attempts) != 4 || rec.Outcome != OutcomeDialFailed {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// A shortage of this host ends the hedge alone. Without a port towards one endpoint another is dialled; where nothing
+// can be dialled the first dial goes on by itself.
+func TestShortageOfAHedge(t *testing.T) {
+	c, rec := hedgedConn(t, hedgedPolicy)
+	wantDial(t, c.Failed(1, syscall.EADDRNOTAVAIL, NoPort, 11), 1, 3, 311)
+	if s := c.Failed(1, syscall.EMFILE, NoResources, 12); s.Kind != StepNone || c.HedgeAt() >= 0 {
+		t.Fatalf("step %+v, the next dial at %d", s, c.HedgeAt())
+	}
+	if s := c.Connected(0, 50); s.Kind != StepCarry {
+		t.Fatalf("step %+v", s)
+	}
+	c.Cut()
+	c.Closed(60)
+	var errs []string
+	for _, a := range rec.Attempts {
+		errs = append(errs, a.Err)
+	}
+	want := []string{syscall.EADDRNOTAVAIL.Error(), syscall.EMFILE.Error(), ""}
+	if !slices.Equal(errs, want) || rec.Endpoint.Addr != endpointNumber(1) || rec.Connect != 50 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// After a shortage the connection goes on with its dials when the first one has timed out.
+func TestShortageOfAHedgeIsOver(t *testing.T) {
+	c, _ := hedgedConn(t, hedgedPolicy)
+	c.Failed(1, syscall.EMFILE, NoResources, 12)
+	wantDial(t, c.TimedOut(0, 100), 0, 3, 300)
+	if c.HedgeAt() != 110 {
+		t.Errorf("the next dial at %d", c.HedgeAt())
+	}
+}
