@@ -93,6 +93,7 @@ func (t *tenant) annotations() map[string]string {
 		"portald.io/algorithm":      pick(t, "", "round-robin", "source-hash", "random", "least-connections", "maglev"),
 		"portald.io/slow-start":     pick(t, "", "", "30s", "-1s"),
 		"portald.io/retries":        pick(t, "", "0", "15", "-1", "99999999999999999999"),
+		"portald.io/hedge-after":    pick(t, "", "1ns", "20ms", "0", "soon"),
 		"portald.io/idle-timeout":   pick(t, "", "1ns", "9000h", "1"),
 	}
 }
