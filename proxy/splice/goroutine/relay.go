@@ -115,7 +115,7 @@ func (d *direction) pass(l load) bool {
 
 // count adds bytes that were read.
 func (d *direction) count(n int64) {
-	d.c.Moved(d.c.e.core.Now(), d.from.side == splice.Client)
+	d.moved()
 	if d.from.bytes.Add(n) == n && d.from.side == splice.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)
@@ -123,6 +123,9 @@ func (d *direction) count(n int64) {
 		})
 	}
 }
+
+// moved notes that bytes move. It comes before they are sent: else an answer to them could be noted first.
+func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == splice.Client) }
 
 // end forwards EOF as a half-close, and then waits for a reset by the sender.
 func (d *direction) end() {

@@ -55,6 +55,7 @@ func (d *direction) forward(l *load) bool {
 	if l.err != nil || l.n == 0 || l.n == bufferSize || d.urgent || first {
 		return false
 	}
+	d.moved()
 	failed := d.to.raw.Control(func(fd uintptr) { l.sent, l.sendErr = d.c.e.host.Send(fd, l.buf[:l.n], false) })
 	if failed != nil || l.sendErr == syscall.EAGAIN {
 		l.sendErr = failed
@@ -63,7 +64,7 @@ func (d *direction) forward(l *load) bool {
 	if l.sendErr != nil || l.sent < l.n {
 		return false
 	}
-	d.count(int64(l.n))
+	d.from.bytes.Add(int64(l.n))
 	d.to.bytes.Add(int64(l.n))
 	d.full = 0
 	return true
