@@ -116,6 +116,9 @@ func TestConnection(t *testing.T) {
 		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, State: splice.StateWaiting, Attempts: 4,
 		Start: now, LastMoved: now,
 	}
+	onRemoved := *live
+	onRemoved.State, onRemoved.Removed = splice.StateOpen, true
+	onRemoved.Endpoint.Addr = netip.MustParseAddrPort("10.1.9.9:80")
 	ended := &splice.Record{
 		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, Start: now,
 		Outcome: splice.OutcomeEndpointReset, Error: "connection reset by peer",
@@ -123,8 +126,9 @@ func TestConnection(t *testing.T) {
 		Attempts: []splice.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: "timed out", Times: 1}},
 	}
 	for want, c := range map[string]*Connection{
-		"waits for an endpoint of shop/cart:http: 4 dials so far":         {Live: live},
-		"to shop/cart:http ended as endpoint_reset (connection reset by ": {Record: ended},
+		"waits for an endpoint of shop/cart:http: 4 dials so far":            {Live: live},
+		"is to 10.1.9.9:80, which is no endpoint of shop/cart:http any more": {Live: &onRemoved},
+		"to shop/cart:http ended as endpoint_reset (connection reset by ":    {Record: ended},
 	} {
 		q, err := Parse("5", "")
 		if err != nil {

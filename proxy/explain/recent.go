@@ -118,6 +118,11 @@ func (b *builder) connection(c *Connection) {
 		l.OriginalDst, l.Endpoint.Addr, l.State, age, idle, l.Attempts)
 	b.add(Fact, nil, "%d bytes of the client, of which the endpoint took %d; %d of the endpoint, of which the client "+
 		"took %d", l.BytesFromClient, l.BytesToEndpoint, l.BytesFromEndpoint, l.BytesToClient)
+	if l.Removed {
+		b.find(Doubt, fmt.Sprintf("portald cut %d", l.ID),
+			"Connection %d of %s is to %s, which is no endpoint of %s any more, or does not serve.", l.ID, l.Client,
+			l.Endpoint.Addr, l.Service.Label())
+	}
 	if l.State == splice.StateDialing || l.State == splice.StateWaiting {
 		b.find(Doubt, "portald endpoints --service "+l.Service.Service().String(),
 			"Connection %d of %s waits for an endpoint of %s: %d dials so far.", l.ID, l.Client, l.Service.Label(), l.Attempts)

@@ -25,6 +25,7 @@ type Live struct {
 	Attempts    int              // dials so far
 	Proxy       netip.AddrPort   // our own address and port towards the endpoint, zero until one is reached
 	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
+	Removed     bool             // its endpoint is no longer there, or serves no more; TCP alone
 
 	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
 

@@ -74,6 +74,9 @@ func TestKeepaliveFor(t *testing.T) {
 func TestRemovalShortensDeadPeer(t *testing.T) {
 	c, conn, o := lookedAt(t, service.Policy{})
 	remove(c, conn, true)
+	if all := c.Snapshot(); len(all) != 1 || !all[0].Removed {
+		t.Errorf("shown as %+v", all)
+	}
 	if got := o.keepalives[Endpoint]; got != keepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
 		t.Errorf("keepalive after the removal: %v", o.keepalives)
 	}

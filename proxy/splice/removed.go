@@ -150,6 +150,13 @@ func (c *Core) lookForRemoved() {
 	}
 }
 
+// live implements member.
+func (c *Conn) live() Live {
+	l := c.life.live()
+	l.Removed = c.gone.Load()
+	return l
+}
+
 func (c *Conn) checkEndpoint() {
 	e := c.endpoint.Load()
 	if e == nil {
