@@ -13,7 +13,11 @@ import (
 // inOrder picks one endpoint after the other, and tells no one how it went.
 type inOrder int
 
-func (p *inOrder) Pick(_ netip.Addr, tried []netip.AddrPort) (Lease, bool) {
+func (p *inOrder) MayRetry(*service.Policy) bool { return true }
+
+func (p *inOrder) Retried() {}
+
+func (p *inOrder) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (Lease, bool) {
 	*p++
 	at := endpointNumber(int(*p))
 	return Lease{Endpoint: at}, !slices.Contains(tried, at)

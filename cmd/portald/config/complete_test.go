@@ -84,8 +84,8 @@ func defaultConfig() *Config {
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
 				KernelRecords: service.RecordsOff,
 				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
-				Shares: noShares(),
-				Removed:       service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
+				Shares:  noShares(),
+				Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 				MaxAge: service.Age{Time: service.Never},
 			},
 		},
@@ -147,7 +147,7 @@ func TestComplete(t *testing.T) {
 					Shares: service.Shares{
 						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12,
 					},
-					Removed:       service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
+					Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 					MaxAge: service.Age{Time: service.Never},
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
