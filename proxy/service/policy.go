@@ -26,6 +26,7 @@ type Policy struct {
 	Removed         RemovedEndpoint
 	DeadPeer        time.Duration // without an answer of a host
 	MaxAge          Age
+	RetryOn         RetryOn
 }
 
 // Never is a timeout that does not come.
@@ -47,7 +48,7 @@ func (p Policy) Equal(o Policy) bool {
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
 		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
 		p.KernelRecords == o.KernelRecords && p.Shares == o.Shares && p.Removed == o.Removed && p.DeadPeer == o.DeadPeer &&
-		p.MaxAge == o.MaxAge
+		p.MaxAge == o.MaxAge && p.RetryOn == o.RetryOn
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -76,6 +77,7 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.Removed, defaults.Removed)
 	fill(&p.DeadPeer, defaults.DeadPeer)
 	fill(&p.MaxAge, defaults.MaxAge)
+	fill(&p.RetryOn, defaults.RetryOn)
 	return p
 }
 

@@ -17,6 +17,7 @@ func TestDefaultPolicy(t *testing.T) {
 		KernelRecords: RecordsOff,
 		Shares:        Shares{-1, -1, -1},
 		Removed:       RemovedEndpoint{Do: KeepConnections}, DeadPeer: 3 * time.Minute, MaxAge: Age{Time: Never},
+		RetryOn: RetryConnect,
 	}
 	if got := DefaultPolicy(); !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -86,7 +86,8 @@ func defaultConfig() *Config {
 				Algorithm:     service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
 				Shares:  noShares(),
 				Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
-				MaxAge: service.Age{Time: service.Never},
+				MaxAge:        service.Age{Time: service.Never},
+				KernelRecords: service.RecordsOff, RetryOn: service.RetryConnect,
 			},
 		},
 	}
@@ -148,7 +149,8 @@ func TestComplete(t *testing.T) {
 						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12,
 					},
 					Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
-					MaxAge: service.Age{Time: service.Never},
+					MaxAge:        service.Age{Time: service.Never},
+					KernelRecords: service.RecordsFailures, RetryOn: service.RetryConnect,
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}

@@ -39,6 +39,8 @@ func ruleOf(value service.Value) rule {
 		return form(v)
 	case service.Choice:
 		return oneOf(v.Words...)
+	case service.Words:
+		return form(v)
 	}
 	return nil
 }
@@ -67,6 +69,8 @@ func defaultField(value service.Value) any {
 		return v.Default.String()
 	case service.Ages:
 		return service.Age{}.String()
+	case service.Words:
+		return v.Default
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/portald/portald/proxy/service"
@@ -25,6 +26,9 @@ func sample(value service.Value) (text, yaml string) {
 		return "reset-after=7s", "reset-after=7s"
 	case service.Ages:
 		return "7m0s±20%", "7m±20%"
+	case service.Words:
+		all := strings.Join(v.Words, ",")
+		return all, all
 	}
 	return "", ""
 }

@@ -47,6 +47,10 @@ func TestAnnotations(t *testing.T) {
 		{"client-address transparent", service.Policy{ClientAddress: service.AddressTransparent}, ""},
 		{"client-address node", service.Policy{ClientAddress: service.AddressNode}, ""},
 		{"client-address proxy-v2", service.Policy{ClientAddress: service.AddressProxyV2}, ""},
+		{"retry-on connect, reset-before-response",
+			service.Policy{RetryOn: service.RetryConnect | service.RetryReset}, ""},
+		{"retry-on reset", service.Policy{}, `annotations[portald.io/retry-on]: "reset": must be one or more of connect ` +
+			"and reset-before-response with commas between; the daemon's setting is used"},
 
 		{"algorithm round-robin", service.Policy{Algorithm: service.RoundRobin}, ""},
 		{"algorithm least-connections", service.Policy{Algorithm: service.LeastConnections}, ""},

@@ -1,0 +1,87 @@
+package service
+
+import (
+	"slices"
+	"strings"
+)
+
+// replaySettings are those of retries after the connect.
+func replaySettings() []Setting {
+	return []Setting{{
+		Name: "retry-on", Field: "retryOn",
+		Value: Words{
+			Default: RetryConnect.String(),
+			Words:   []string{RetryConnect.String(), RetryReset.String()},
+			Set:     func(p *Port, words []string) { p.Policy.RetryOn = parseRetryOn(words) },
+		},
+		Help: "`EVENTS` after which a TCP connection goes to another endpoint: connect (a dial failed), which always does, " +
+			"and reset-before-response (the endpoint ended it before its first byte; what the client sent, up to 64 KiB, " +
+			"is sent again)",
+		About: "when a TCP connection goes to another endpoint: `connect` is that a dial failed; with " +
+			"`reset-before-response` also if the endpoint ends it before its first byte, and what the client sent is sent " +
+			"again: only for requests that may be done twice",
+	}}
+}
+
+// RetryOn is a set of events after which a connection goes to another endpoint. The zero value leaves it to the daemon.
+type RetryOn uint8
+
+// The events.
+const (
+	RetryConnect RetryOn = 1 << iota // a dial failed; in every set but the zero one
+	RetryReset                       // the endpoint ended the connection before its first byte
+)
+
+// String is the words that settings use, with commas between.
+func (r RetryOn) String() string {
+	var words []string
+	for event, word := range retryWords {
+		if r&(1<<event) != 0 {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// retryWords are those of the events, by their bits.
+var retryWords = [...]string{"connect", "reset-before-response"}
+
+// parseRetryOn reads words of Words.
+func parseRetryOn(words []string) RetryOn {
+	r := RetryConnect
+	for event, word := range retryWords {
+		if slices.Contains(words, word) {
+			r |= 1 << event
+		}
+	}
+	return r
+}
+
+// Words is a set of words, with commas between.
+type Words struct {
+	Default string
+	Words   []string
+	Set     func(*Port, []string)
+}
+
+// Form implements Value.
+func (v Words) Form() string {
+	last := len(v.Words) - 1
+	return "one or more of " + strings.Join(v.Words[:last], ", ") + " and " + v.Words[last] + " with commas between"
+}
+
+// Read implements Value.
+func (v Words) Read(text string, port *Port) bool {
+	var words []string
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(v.Words, word) || slices.Contains(words, word) {
+			return false
+		}
+		words = append(words, word)
+	}
+	v.Set(port, words)
+	return true
+}
+
+func (v Words) setDefault(port *Port) { v.Read(v.Default, port) }
