@@ -15,7 +15,7 @@ type Budget struct {
 	Descriptors int // of connections (two each), UDP sessions, pipes (two each), listeners and event loops
 	Sessions    int // UDP sessions, each of which takes a local port of the host
 	PipePages   int // slots of pipes: the kernel bounds them for all processes of a user; default DefaultPipePages
-	Buffers     int // of 64 KiB, with bytes that a peer does not take; default DefaultBuffers
+	Buffers     int // of 64 KiB, with bytes that a peer does not take; default DefaultBuffers; see replayPart
 	Kept        int // connections that are kept for a successor: see Core.Keep
 }
 
@@ -24,6 +24,10 @@ const (
 	DefaultPipePages = 16384 / 4
 	DefaultBuffers   = 512
 )
+
+// replayPart is which part of the memory of all buffers may be used, beside these, for what clients have sent and may be
+// sent again.
+const replayPart = 4
 
 // What the account refuses.
 var (
@@ -64,7 +68,8 @@ type resource uint8
 const (
 	descriptors resource = iota
 	sessions
-	places // with who keeps connections
+	places   // with who keeps connections
+	replayed // bytes of clients that are kept to be sent again
 	resources
 )
 
@@ -78,6 +83,7 @@ func NewAccount(b Budget) *Account {
 	}
 	a := &Account{budget: b, tenants: map[service.Name]*tenant{}}
 	a.most[descriptors], a.most[sessions], a.most[places] = int64(b.Descriptors), int64(b.Sessions), int64(b.Kept)
+	a.most[replayed] = int64(b.Buffers) * maxReplay / replayPart
 	for i := range a.clients {
 		a.clients[i].held = map[clientKey]*holder{}
 	}

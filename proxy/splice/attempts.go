@@ -86,7 +86,10 @@ func (f *life) current() *Attempt { return &f.attempts[len(f.attempts)-1] }
 // answer in time may have another, longer try; those that refused may not.
 func (f *life) pick() bool {
 	client, picker := f.clientAddr(), f.front.pickers[f.scope]
-	l, ok := picker.Pick(client, f.retry.excluded(), &f.plan.policy)
+	l, ok := f.retry.takePicked()
+	if !ok {
+		l, ok = picker.Pick(client, f.retry.excluded(), &f.plan.policy)
+	}
 	if !ok && f.retry.readmitSlow() {
 		l, ok = picker.Pick(client, f.retry.excluded(), &f.plan.policy)
 	}

@@ -25,8 +25,10 @@ type Conn struct {
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
-	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
-	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
+	gone    atomic.Bool   // its endpoint was removed, as far as the core has seen
+	goneAt  time.Duration // when that was noticed, on the core's clock; 0: it is there
+	replays uint8         // of replay
+	replay  *replay       // nil: the connection ends with its endpoint
 }
 
 // Owner is the engine's connection that a Conn is part of.
@@ -68,6 +70,8 @@ type Step struct {
 	Dial     Dial           // of StepDial: which it is
 	Until    time.Duration  // when to call Expired (of StepDial TimedOut) unless something else is before; negative: never
 	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
+	Again    []byte         // of StepCarry: what ClientSent was told so far, which the endpoint gets after Header; read-only
+	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
 }
 
@@ -138,7 +142,7 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 	case stepWait:
 		return c.await(s.until, now)
 	default:
-		return c.end(Proxy, Reset, s.outcome)
+		return c.refused(s.outcome)
 	}
 }
 
@@ -219,10 +223,9 @@ func (c *Conn) forgo() {
 func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.turnTo(d)
 	c.connected(now)
-	c.retry = nil
 	c.movedAt(now)
 	c.established(now)
-	s := Step{Kind: StepCarry, Until: c.Until(now)}
+	s := Step{Kind: StepCarry, Until: c.Until(now), Again: c.reachedAgain()}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		s.Header = proxyHeader(c.client, c.dst)
 	}
@@ -242,13 +245,20 @@ func (c *Conn) Moved(now time.Duration, ofClient bool) {
 }
 
 // FirstByte notes that the endpoint has sent something. It is called once.
-func (c *Conn) FirstByte(now time.Duration) { c.firstByte(now) }
+func (c *Conn) FirstByte(now time.Duration) {
+	c.firstByte(now)
+	c.ForgetReplay()
+}
 
 // HalfClosed reports whether one of the streams has ended.
 func (c *Conn) HalfClosed() bool { return c.clientEOF || c.endpointEOF }
 
-// EOF ends the stream from one side, all of which was passed on. It is called once for each side.
+// EOF ends the stream from one side, all of which was passed on. It is called once for each side, and again for the
+// client's after a step with Drop.
 func (c *Conn) EOF(from Side, now time.Duration) Step {
+	if s, early := c.closedEarly(from); early {
+		return s
+	}
 	switch {
 	case c.clientEOF:
 		return c.end(Client, FIN, OutcomeOK)
@@ -264,6 +274,11 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
 // stopped answering, else it sent a reset.
 func (c *Conn) Broken(side Side, err error, lost bool) Step {
+	if side == Endpoint {
+		if s, early := c.brokenEarly(err, lost); early {
+			return s
+		}
+	}
 	if !c.Ended() {
 		c.broken = err
 	}
@@ -323,6 +338,7 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 	}
 	c.forgo()
 	c.conclude(by, closeType, o)
+	c.rec.Replays = int(c.replays)
 	return Step{Kind: StepEnd, Reset: closeType != FIN}
 }
 
@@ -356,6 +372,7 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
 	core := c.front.core
+	c.ForgetReplay()
 	core.registry.remove(c)
 	if c.kept.Load() {
 		core.account.give(places, c.holder, 1)

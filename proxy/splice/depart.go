@@ -99,7 +99,9 @@ func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
 
 // Saves returns what is known of the connection but by the engine. It is called by the owner.
 func (c *Conn) Saves() *SavedConn {
-	s := &SavedConn{SavedLife: c.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF}
+	s := &SavedConn{
+		SavedLife: c.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF, Replays: c.replays,
+	}
 	if c.goneAt > 0 {
 		s.Removed = &SavedRemoval{At: c.goneAt, Do: c.plan.policy.Removed}
 	}

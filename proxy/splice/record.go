@@ -24,9 +24,10 @@ type Record struct {
 	Logging           service.Logging // how its service port is logged, complete
 	Attempts          []Attempt       // in order; at most maxAttempts that failed; the last one worked if its Err is empty
 	Ejected           int             // endpoints that were left out of the last choice, since they failed others
+	Replays           int             // how often what the client had sent was sent again, to another endpoint
 	Affinity          string          // "", or how ClientIP affinity bound the client: see balance
 	BytesFromClient   int64           // read of it
-	BytesToEndpoint   int64           // of those, what the kernel took for the endpoint, which may not have got all of it
+	BytesToEndpoint   int64           // of those, what the kernel took for the last endpoint, which may not have got all of it
 	BytesFromEndpoint int64
 	BytesToClient     int64
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never

@@ -113,7 +113,7 @@ func (c *Core) LastID() uint64 { return c.nextID.Load() }
 func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	c.restore(f, &s.SavedLife)
 	c.owner, c.rounds = owner, true
-	c.clientEOF, c.endpointEOF = s.ClientEOF, s.EndpointEOF
+	c.clientEOF, c.endpointEOF, c.replays = s.ClientEOF, s.EndpointEOF, s.Replays
 	if c.HalfClosed() {
 		c.stage.enter(halfClosed)
 	}

@@ -22,6 +22,7 @@ type retries struct {
 	round    int              // dials of this round that failed
 	timedOut int              // dials of all rounds that timed out
 	pause    time.Duration    // before this round
+	picked   *Lease           // for the next dial; nil: it picks
 }
 
 // more tells whether there may be another dial in this round.

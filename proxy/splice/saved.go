@@ -34,6 +34,7 @@ type SavedConn struct {
 	Up, Down               SavedFlow // client to endpoint, endpoint to client
 	ToClient, ToEndpoint   SavedSocket
 	Relays                 uint8 // as the engine counts them
+	Replays                uint8 // so far: what the client has sent stays behind, and there are no more
 	Removed                *SavedRemoval
 }
 

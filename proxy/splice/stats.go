@@ -8,6 +8,7 @@ type Stats struct {
 	Pipes        int64  // held
 	PipePages    int64  // of memory, that these may fill
 	Buffers      int64  // that hold bytes
+	ReplayBytes  int64  // of clients, kept to be sent again
 	Kept         int64  // connections that are kept for a successor
 	AcceptErrors uint64 // accepts that failed for a shortage, since the start
 	UDPDropped   uint64 // datagrams the kernel would not take, since the start
@@ -22,6 +23,7 @@ type Limits struct {
 	Sessions    int64
 	PipePages   int64
 	Buffers     int64
+	ReplayBytes int64
 	Kept        int64
 	SourcePorts int64 // local ports: TCP connections to one endpoint; 0: the kernel chooses
 }
@@ -32,7 +34,8 @@ func (c *Core) Stats() Stats {
 	return Stats{
 		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
 		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
-		Kept: a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		ReplayBytes: a.used[replayed].Load(),
+		Kept:        a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
 		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),
 	}
 }
@@ -42,6 +45,7 @@ func (c *Core) limits() Limits {
 	return Limits{
 		Descriptors: int64(b.Descriptors), Sessions: int64(b.Sessions),
 		PipePages: int64(b.PipePages), Buffers: int64(b.Buffers), Kept: int64(b.Kept),
+		ReplayBytes: c.account.most[replayed],
 		SourcePorts: c.opts.sourcePorts(),
 	}
 }

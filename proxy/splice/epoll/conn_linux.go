@@ -114,6 +114,9 @@ func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
 
 // perform does what the core has decided.
 func (c *conn) perform(s splice.Step) {
+	if s.Drop {
+		c.drop()
+	}
 	for s.Kind == splice.StepDial {
 		s = c.dial(s)
 	}
@@ -177,6 +180,7 @@ func (c *conn) expired(now time.Duration) {
 
 // broken ends a connection one socket of which has failed.
 func (c *conn) broken(side splice.Side, e syscall.Errno) {
+	c.answered(side)
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	var err error
 	if e != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/pipe"
 )
 
@@ -22,6 +23,7 @@ type flow struct {
 	fin     bool  // the source's FIN was read
 	eof     bool  // and all before it was passed on
 
+	replay *splice.Conn      // keeps what is read, as it may have to be sent again; nil: nobody
 	mem    *flowMemory       // where it is noted what the flow does; nil: nobody keeps the connection
 	buf    *[bufferSize]byte // holds rest, unless nil
 	rest   []byte
@@ -88,6 +90,9 @@ func (f *flow) isBulk() bool { return f.large >= bulkAfter }
 
 // step moves one load, by a copy or by a pipe.
 func (f *flow) step(l *loop, src, dst *socket) (progress, syscall.Errno) {
+	if f.replay != nil && f.copies(l) {
+		return f.copy(l, src, dst)
+	}
 	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
@@ -119,6 +124,9 @@ func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	if n == 0 {
 		f.fin = true
 		return more, 0
+	}
+	if f.replay != nil {
+		f.keepForReplay(l.scratch[:n], flags != 0)
 	}
 	f.carried += int64(n)
 	f.sized(n)

@@ -73,7 +73,7 @@ func (c *conn) keep() *splice.Kept {
 	}
 	s := c.Saves()
 	s.Up, s.Down = c.up.position(c.client.fd, c.endpoint.fd), c.down.position(c.endpoint.fd, c.client.fd)
-	if s.Up.Unknown || s.Down.Unknown {
+	if s.Up.Unknown || s.Down.Unknown || !c.keepable() {
 		return nil
 	}
 	pair, ok := duplicates(c.client.fd, c.endpoint.fd)

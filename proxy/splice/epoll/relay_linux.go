@@ -13,6 +13,9 @@ func (c *conn) begin(s splice.Step) {
 	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
 	c.setTimer(s.Until)
+	if c.Replayable() && !c.beginAgain(s) {
+		return
+	}
 	c.relay()
 	if c.stage == relaying {
 		c.watchBoth()
@@ -78,10 +81,7 @@ func (c *conn) relay() {
 func (c *conn) after(up, down progress) {
 	switch {
 	case up == atEOF && down == atEOF:
-		if !c.HalfClosed() {
-			c.EOF(splice.Client, c.l.now) // both at once: no side is left to be half-closed
-		}
-		c.perform(c.EOF(splice.Endpoint, c.l.now)) // which passes the second FIN on
+		c.bothEnd()
 		return
 	case c.HalfClosed():
 	case up == atEOF:
@@ -92,6 +92,21 @@ func (c *conn) after(up, down progress) {
 	if up == more || down == more {
 		c.queue()
 	}
+}
+
+// bothEnd ends the connection, whose second FIN is passed on by that.
+func (c *conn) bothEnd() {
+	first, second := splice.Client, splice.Endpoint
+	if c.Replayable() { // the endpoint has not ended for the client's end, of which it does not know
+		first, second = second, first
+	}
+	if !c.HalfClosed() { // both at once: no side is left to be half-closed
+		if s := c.EOF(first, c.l.now); s.Kind != splice.StepHalfClose {
+			c.perform(s)
+			return
+		}
+	}
+	c.perform(c.EOF(second, c.l.now))
 }
 
 // sideOf is the client's side or the endpoint's.
@@ -122,6 +137,10 @@ func (c *conn) schedule() {
 // halfClose passes the first FIN on.
 func (c *conn) halfClose(from splice.Side, to *socket) {
 	s := c.EOF(from, c.l.now)
+	if s.Kind != splice.StepHalfClose { // it goes to another endpoint
+		c.perform(s)
+		return
+	}
 	sysShutdownWrite(to.fd)
 	c.setTimer(s.Until)
 }

@@ -32,11 +32,17 @@ func newRig(t testing.TB, opts splice.Options) *rig {
 // newRigOf is newRig with so many loops.
 func newRigOf(t testing.TB, loops int, opts splice.Options) *rig {
 	t.Helper()
+	return newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, loops, nil, nil) })
+}
+
+// newRigWith is newRig with an engine of its own.
+func newRigWith(t testing.TB, opts splice.Options, open func(*splice.Core) (*engine, error)) *rig {
+	t.Helper()
 	r := &rig{records: make(chan *splice.Record, 1<<10)}
 	opts.Observe = func(service.PortName) splice.Observer {
 		return splice.ObserverFunc(func(rec *splice.Record) { r.records <- rec })
 	}
-	c, e := newEngine(t, loops, opts)
+	c, e := newEngineBy(t, opts, open)
 	r.Core, r.loops = c, e.loops
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -52,8 +58,13 @@ func newRigOf(t testing.TB, loops int, opts splice.Options) *rig {
 // newEngine makes a core and its engine, which do not run yet.
 func newEngine(t testing.TB, loops int, opts splice.Options) (c *splice.Core, e *engine) {
 	t.Helper()
+	return newEngineBy(t, opts, func(c *splice.Core) (*engine, error) { return open(c, loops, nil, nil) })
+}
+
+func newEngineBy(t testing.TB, opts splice.Options, open func(*splice.Core) (*engine, error)) (c *splice.Core, e *engine) {
+	t.Helper()
 	c, err := splice.New(opts, func(c *splice.Core) (_ splice.Engine, err error) {
-		e, err = open(c, loops, nil, nil)
+		e, err = open(c)
 		return e, err
 	})
 	if err != nil {

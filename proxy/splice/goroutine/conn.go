@@ -32,6 +32,7 @@ type conn struct {
 	endpoint *net.TCPConn // guarded by mu; nil: none is connected
 	timer    *time.Timer  // guarded by mu
 	timers   uint64       // guarded by mu; how many were set
+	restart  restart      // guarded by mu
 	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
 }
 
@@ -60,11 +61,11 @@ func (e *Engine) serve(f *splice.Front, client *net.TCPConn) {
 func (c *conn) run() {
 	c.do(func(now time.Duration) splice.Step { return c.Admit(c.originalDst(), now) })
 	for s := range c.steps {
-		if s.Kind == splice.StepCarry {
-			c.carry(s.Header)
+		if s.Kind != splice.StepCarry {
+			c.dial(s)
+		} else if !c.carry(s) {
 			return
 		}
-		c.dial(s)
 	}
 }
 
@@ -124,6 +125,9 @@ func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 
 // perform executes a step of the core. mu is held.
 func (c *conn) perform(s splice.Step) {
+	if s.Drop {
+		c.drop()
+	}
 	switch s.Kind {
 	case splice.StepDial:
 		c.prepare(s)

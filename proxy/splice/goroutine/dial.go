@@ -123,7 +123,7 @@ func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
 
 // watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends the dial. mu is held.
 func (c *conn) watchClient() {
-	if c.early != nil || c.endpoint != nil { // connected meanwhile: its direction reads
+	if c.early != nil || c.endpoint != nil || c.restart.dropped { // connected meanwhile: its direction reads
 		return
 	}
 	early := make(chan load, 1)
@@ -132,7 +132,7 @@ func (c *conn) watchClient() {
 		l := load{buf: takeBuffer()}
 		l.n, l.err = c.client.Read(l.buf[:])
 		early <- l
-		if l.err != nil && l.err != io.EOF {
+		if l.err != nil && l.err != io.EOF && !deadlinePassed(l.err) {
 			c.broken(splice.Client, l.err)
 		}
 	}()

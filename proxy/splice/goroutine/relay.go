@@ -25,6 +25,7 @@ type direction struct {
 	c        *conn
 	from, to end
 	full     int                 // buffers in a row that were
+	keeps    bool                // what is read may have to be sent to another endpoint
 	urgent   bool                // the byte in hand is its sender's urgent one
 	blocked  *splice.BlockedTime // the destination
 }
@@ -37,10 +38,11 @@ type end struct {
 	bytes *atomic.Int64 // that were read from it, or written to it
 }
 
-// carry starts the direction from the endpoint and runs the one from the client itself.
-func (c *conn) carry(header []byte) {
+// carry starts the direction from the endpoint and runs the one from the client itself. True: another step comes, or the
+// end of all steps.
+func (c *conn) carry(s splice.Step) (more bool) {
 	c.mu.Lock()
-	endpoint, early := c.endpoint, c.early
+	endpoint, early, replayable := c.endpoint, c.early, c.Replayable()
 	c.mu.Unlock()
 	t := c.Traffic()
 	fromClient, _ := c.client.SyscallConn()
@@ -49,14 +51,19 @@ func (c *conn) carry(header []byte) {
 		to: end{splice.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}, blocked: &c.endpointBlocked}
 	down := direction{c: c, from: end{splice.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
 		to: end{splice.Client, c.client, fromClient, &t.ToClient}, blocked: &c.clientBlocked}
-	if header != nil {
-		if _, err := endpoint.Write(header); err != nil {
+	if replayable {
+		c.carryReplayable(s, &up, &down, early)
+		return true
+	}
+	if s.Header != nil {
+		if _, err := endpoint.Write(s.Header); err != nil {
 			c.broken(splice.Endpoint, err)
-			return
+			return false
 		}
 	}
 	go down.run(nil)
 	up.run(early)
+	return false
 }
 
 // run copies until EOF or a socket error.
@@ -68,7 +75,7 @@ func (d *direction) run(early chan load) {
 		}
 	}
 	for {
-		if d.full >= bulkAfter {
+		if d.full >= bulkAfter && !d.keeps {
 			if !d.bulk() {
 				return
 			}
@@ -85,6 +92,9 @@ func (d *direction) pass(l load) bool {
 	if l.buf == nil { // it was forwarded already
 		return true
 	}
+	if d.keeps && !d.keep(l) {
+		return false
+	}
 	defer buffers.Put(l.buf)
 	if l.n > 0 {
 		d.count(int64(l.n))
@@ -95,7 +105,7 @@ func (d *direction) pass(l load) bool {
 		}
 		d.to.bytes.Add(int64(n))
 		if err != nil {
-			d.c.broken(d.to.side, err)
+			d.sendFailed(err)
 			return false
 		}
 		if d.full++; l.n < bufferSize {
@@ -130,6 +140,9 @@ func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == splice.
 // end forwards EOF as a half-close, and then waits for a reset by the sender.
 func (d *direction) end() {
 	more := d.c.do(func(now time.Duration) splice.Step {
+		if err := d.c.restart.failure; err != nil && d.from.side == splice.Endpoint {
+			return d.c.Broken(splice.Endpoint, cause(err), lost(err))
+		}
 		s := d.c.EOF(d.from.side, now)
 		if s.Kind == splice.StepHalfClose {
 			_ = d.to.tcp.CloseWrite() // broken: its own direction says so

@@ -52,7 +52,7 @@ func (d *direction) receive(fd uintptr, l *load) (ready bool) {
 // close the source is to wait for this.
 func (d *direction) forward(l *load) bool {
 	first := d.from.bytes.Load() == 0 // the owner has to know
-	if l.err != nil || l.n == 0 || l.n == bufferSize || d.urgent || first {
+	if l.err != nil || l.n == 0 || l.n == bufferSize || d.urgent || d.keeps || first {
 		return false
 	}
 	d.moved()

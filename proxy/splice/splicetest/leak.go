@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -66,7 +67,16 @@ func (d *dataPath) everyWay() []way {
 		{at: d.tcp(d.t.refusing(), live).at, bytes: 1}, {at: d.tcp(resetting).at, bytes: 1},
 		{at: d.tcp(d.t.refusing()).at, bytes: 1}, {at: d.tcp(silent(d.t)).at, bytes: 1, seldom: true},
 		{at: d.tcp().at, bytes: 1}, {at: hedged.at, bytes: 1}, {at: d.tcp(deaf).at, bytes: 1, seldom: true},
+		{at: d.replayed(resetting, live).at, bytes: 1}, {at: d.replayed(resetting, deaf).at, bytes: 30 << 10},
 	}
+}
+
+// replayed opens a front that sends again what an endpoint did not answer.
+func (d *dataPath) replayed(endpoints ...netip.AddrPort) *front {
+	d.t.Helper()
+	f := d.tcp(endpoints...)
+	f.under(service.Policy{RetryOn: service.RetryConnect | service.RetryReset})
+	return f
 }
 
 // load makes so many connections, waits until the last has ended and counts how.

@@ -82,6 +82,13 @@ func (r *ring) bind(affinity string) {
 	r.affinity = affinity
 }
 
+// restart has the first of the list be next.
+func (r *ring) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn = 0
+}
+
 // rounds is how often all endpoints had been tried, and a connection had to wait for another round of dials.
 func (r *ring) rounds() int {
 	r.mu.Lock()

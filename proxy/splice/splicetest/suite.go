@@ -104,5 +104,6 @@ func scenarios() []scenario {
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
-		hedgeScenarios(), fairScenarios(), lastingScenarios(), successorScenarios(), systemScenarios())
+		hedgeScenarios(), replayScenarios(), fairScenarios(), lastingScenarios(), successorScenarios(),
+		systemScenarios())
 }

@@ -7,5 +7,5 @@ func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
 		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),
 		sessionHandOverScenarios(), deadPeerScenarios(),
-		lastingHandOverScenarios(), slowScenarios())
+		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios())
 }

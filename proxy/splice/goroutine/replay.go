@@ -1,0 +1,106 @@
+package goroutine
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// restart is what a connection needs to go to another endpoint: its directions end, and begin anew.
+type restart struct {
+	dropped bool  // the endpoint was left, and both directions are to end
+	held    load  // read of the client meanwhile, for the next endpoint; its buf is nil if there is none
+	urgent  bool  // held is the client's urgent byte
+	failure error // of a send to the endpoint: the direction from it tells what became of it
+}
+
+// carryReplayable carries until the connection has ended, or goes to another endpoint.
+func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan load) {
+	c.mu.Lock()
+	held := c.restart.held
+	up.keeps, up.urgent, c.restart.held = true, c.restart.urgent, load{}
+	c.mu.Unlock()
+	var ends sync.WaitGroup
+	ends.Go(func() { down.run(nil) })
+	if up.again(s) && up.pass(held) {
+		up.run(early)
+	}
+	ends.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restart.dropped, c.restart.failure = false, nil
+	c.endpointBlocked.Restore(0, false, 0)
+	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
+}
+
+// again sends what comes before what is read of the client. False: it could not.
+func (d *direction) again(s splice.Step) bool {
+	if s.Header != nil {
+		if _, err := d.to.tcp.Write(s.Header); err != nil {
+			d.sendFailed(err)
+			return false
+		}
+	}
+	d.to.bytes.Store(0)
+	if s.Again == nil {
+		return true
+	}
+	account := d.c.e.core.Options().Account
+	account.TakeBuffer() // the core may forget it meanwhile
+	defer account.GiveBuffer()
+	urgent := d.urgent
+	d.urgent = false
+	n, err := d.send(s.Again)
+	d.urgent = urgent
+	d.to.bytes.Add(int64(n))
+	if err != nil {
+		d.sendFailed(err)
+	}
+	return err == nil
+}
+
+// keep keeps what was read of the client before it is sent, in case another endpoint has to get it. False: only the
+// next endpoint gets it.
+func (d *direction) keep(l load) bool {
+	d.c.mu.Lock()
+	defer d.c.mu.Unlock()
+	r := &d.c.restart
+	switch {
+	case l.err != nil && l.err != io.EOF && !(r.dropped && deadlinePassed(l.err)):
+	case r.dropped && l.err == nil:
+		r.held, r.urgent = l, d.urgent
+		return false
+	case r.dropped: // interrupted, or the end of the stream, which is read again
+		buffers.Put(l.buf)
+		return false
+	case d.urgent:
+		d.c.ForgetReplay()
+		d.keeps = false
+	case l.n > 0:
+		d.keeps = d.c.ClientSent(l.buf[:l.n])
+	}
+	return true
+}
+
+// sendFailed is called for an error of the destination. As long as the connection may go to another endpoint, the other
+// direction tells whether it does: a byte of the endpoint may have come.
+func (d *direction) sendFailed(err error) {
+	d.c.do(func(time.Duration) splice.Step {
+		if d.keeps && d.c.Replayable() {
+			d.c.restart.failure = err
+			return splice.Step{}
+		}
+		return d.c.Broken(d.to.side, cause(err), lost(err))
+	})
+}
+
+// drop leaves the endpoint, as splice.Step.Drop tells. mu is held.
+func (c *conn) drop() {
+	c.endpoint.Close()
+	c.endpoint, c.early = nil, nil
+	c.restart.dropped = true
+	c.setTimer(-1)
+	_ = c.client.SetReadDeadline(time.Unix(1, 0)) // long past: it interrupts who reads
+}
