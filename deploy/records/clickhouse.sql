@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS portald.records
     node                LowCardinality(String),
     zone                LowCardinality(String),
     attempts            Nested(endpoint String, proxy String, ms Float64, error String, times UInt32),
+    replays             UInt32,
     affinity            LowCardinality(String),
     bytes_from_client   UInt64,
     bytes_from_endpoint UInt64,

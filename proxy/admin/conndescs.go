@@ -8,9 +8,9 @@ import (
 
 // connDescs are the metrics of connections.
 type connDescs struct {
-	connections, bytes, dials, hedges *prometheus.Desc
-	byProtocol, byService             timingDescs
-	endpoints                         endpointDescs
+	connections, bytes, dials, hedges, replays *prometheus.Desc
+	byProtocol, byService                      timingDescs
+	endpoints                                  endpointDescs
 }
 
 type timingDescs struct{ connect, firstByte, duration *prometheus.Desc }
@@ -28,6 +28,8 @@ func newConnDescs() connDescs {
 			"Attempts to reach an endpoint, by finished connections and UDP sessions.", "result"),
 		hedges: desc("portald_hedged_dials_total", "Dials that began while another was under way, by whether they served.",
 			"result"),
+		replays: desc("portald_replays_total",
+			"How often what a client had sent was sent again, to another endpoint, for want of a response (retry-on)."),
 		byProtocol: newTimingDescs("portald_connect_seconds", "portald_first_byte_seconds",
 			"portald_connection_duration_seconds", "protocol"),
 		byService: newTimingDescs("portald_service_connect_seconds", "portald_service_first_byte_seconds",
@@ -50,7 +52,7 @@ func newTimingDescs(connect, firstByte, duration string, labels ...string) timin
 // Describe implements prometheus.Collector.
 func (c *connMetrics) Describe(to chan<- *prometheus.Desc) {
 	d := &c.descs
-	for _, one := range []*prometheus.Desc{d.connections, d.bytes, d.dials, d.hedges, d.byProtocol.connect,
+	for _, one := range []*prometheus.Desc{d.connections, d.bytes, d.dials, d.hedges, d.replays, d.byProtocol.connect,
 		d.byProtocol.firstByte, d.byProtocol.duration, d.byService.connect, d.byService.firstByte, d.byService.duration} {
 		to <- one
 	}
@@ -104,6 +106,9 @@ func (d *connDescs) showCounts(to chan<- prometheus.Metric, n *counts, labels []
 	if n.hedgesWon+n.hedgesLost > 0 {
 		counter(d.hedges, n.hedgesWon, "won")
 		counter(d.hedges, n.hedgesLost, "lost")
+	}
+	if n.replays > 0 { // few Services allow it
+		counter(d.replays, n.replays)
 	}
 }
 

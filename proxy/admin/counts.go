@@ -13,6 +13,7 @@ type counts struct {
 	dialled, dialFailed      uint64
 	overtaken                uint64
 	hedgesWon, hedgesLost    uint64
+	replays                  uint64
 }
 
 // ending counts the connections with one kind of portal and one outcome.
@@ -30,6 +31,7 @@ func (c *counts) observe(r *splice.Record) {
 	c.ended(portal, r.Outcome, 1)
 	c.fromClient += uint64(max(0, r.BytesFromClient))
 	c.fromEndpoint += uint64(max(0, r.BytesFromEndpoint))
+	c.replays += uint64(max(0, r.Replays))
 	for i := range r.Attempts {
 		c.attempted(&r.Attempts[i])
 	}
@@ -75,6 +77,7 @@ func (c *counts) add(o *counts) {
 	c.overtaken += o.overtaken
 	c.hedgesWon += o.hedgesWon
 	c.hedgesLost += o.hedgesLost
+	c.replays += o.replays
 }
 
 func (c *counts) clone() *counts {

@@ -80,6 +80,7 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 		{"udp_sessions", s.Sessions, s.Limits.Sessions},
 		{"pipe_pages", s.PipePages, s.Limits.PipePages},
 		{"buffers", s.Buffers, s.Limits.Buffers},
+		{"replay_bytes", s.ReplayBytes, s.Limits.ReplayBytes},
 		{"source_ports", int64(c.from.BusiestEndpoint()), s.Limits.SourcePorts},
 		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(service.TCP)), ports},
 		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(service.UDP)), ports},

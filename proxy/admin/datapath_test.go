@@ -11,8 +11,10 @@ import (
 // busy is a data path with something of everything.
 func busy() DataPath {
 	s := splice.Stats{
-		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, Kept: 30, UDPDropped: 4, PortsCrowded: 6,
-		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, Kept: 40, SourcePorts: 1000},
+		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, ReplayBytes: 512, Kept: 30, UDPDropped: 4,
+		PortsCrowded: 6,
+		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, Kept: 40,
+			SourcePorts: 1000},
 	}
 	s.Rounds.Counts[0], s.Rounds.Counts[5], s.Rounds.Counts[16], s.Rounds.Sum = 7, 2, 1, 2*time.Second
 	return DataPath{
@@ -40,6 +42,7 @@ portald_resource_used{resource="kept_connections"} 30
 portald_resource_used{resource="pipe_pages"} 256
 portald_resource_used{resource="proxy_ports_tcp"} 6
 portald_resource_used{resource="proxy_ports_udp"} 17
+portald_resource_used{resource="replay_bytes"} 512
 portald_resource_used{resource="source_ports"} 900
 portald_resource_used{resource="udp_sessions"} 5
 # HELP portald_resource_limit How much of a resource may be in use; a resource without a limit is left out.
@@ -49,6 +52,7 @@ portald_resource_limit{resource="kept_connections"} 40
 portald_resource_limit{resource="pipe_pages"} 4096
 portald_resource_limit{resource="proxy_ports_tcp"} 19000
 portald_resource_limit{resource="proxy_ports_udp"} 19000
+portald_resource_limit{resource="replay_bytes"} 8.388608e+06
 portald_resource_limit{resource="source_ports"} 1000
 portald_resource_limit{resource="udp_sessions"} 10
 `, "portald_crowded_dials_total", "portald_udp_datagrams_dropped_total", "portald_resource_used",

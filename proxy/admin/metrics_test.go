@@ -45,6 +45,9 @@ func exercised(t *testing.T) *Metrics {
 	hedged := record()
 	hedged.Attempts[1].Hedge = true
 	observe(m, hedged)
+	again := record()
+	again.Replays = 3
+	observe(m, again)
 	observe(m, stray())
 	m.Refused("ports")
 	m.AcceptError("descriptors")
@@ -84,6 +87,9 @@ portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:ht
 portald_dial_attempts_total{protocol="tcp",result="ok",service="shop/cart:http"} 2
 portald_dial_attempts_total{protocol="udp",result="failed",service="shop/dns"} 0
 portald_dial_attempts_total{protocol="udp",result="ok",service="shop/dns"} 0
+# HELP portald_replays_total How often what a client had sent was sent again, to another endpoint, for want of a response (retry-on).
+# TYPE portald_replays_total counter
+portald_replays_total{protocol="tcp",service="shop/cart:http"} 3
 # HELP portald_connect_seconds Time from the accept until an endpoint was connected, retries included.
 # TYPE portald_connect_seconds histogram
 portald_connect_seconds_bucket{protocol="tcp",le="0.0005"} 2
@@ -124,7 +130,7 @@ portald_connection_export_errors_total 7
 # TYPE portald_connection_records_sampled_out_total counter
 portald_connection_records_sampled_out_total 9
 `, "portald_connections_total", "portald_connections_active", "portald_connection_bytes_total",
-		"portald_dial_attempts_total", "portald_connect_seconds", "portald_accept_errors_total",
+		"portald_dial_attempts_total", "portald_replays_total", "portald_connect_seconds", "portald_accept_errors_total",
 		"portald_connection_records_dropped_total", "portald_connection_records_sampled_out_total",
 		"portald_connection_export_dropped_total", "portald_connection_export_errors_total")
 }

@@ -141,7 +141,7 @@ func (c *carried) since(last *carried) Interval {
 	return Interval{
 		MS:                millis(c.at.Sub(last.at)),
 		BytesFromClient:   c.bytes.BytesFromClient - last.bytes.BytesFromClient,
-		BytesToEndpoint:   c.bytes.BytesToEndpoint - last.bytes.BytesToEndpoint,
+		BytesToEndpoint:   max(0, c.bytes.BytesToEndpoint-last.bytes.BytesToEndpoint), // fewer if they are sent again
 		BytesFromEndpoint: c.bytes.BytesFromEndpoint - last.bytes.BytesFromEndpoint,
 		BytesToClient:     c.bytes.BytesToClient - last.bytes.BytesToClient,
 	}

@@ -54,6 +54,9 @@ func (l *Line) Fields(to FieldWriter) {
 	if l.Ejected != 0 {
 		integer("ejected", int64(l.Ejected))
 	}
+	if l.Replays != 0 {
+		integer("replays", int64(l.Replays))
+	}
 	text("affinity", l.Affinity)
 	integer("bytes_from_client", l.BytesFromClient)
 	if l.BytesToEndpoint != nil {

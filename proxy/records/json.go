@@ -30,6 +30,7 @@ func AppendJSON(b []byte, l *Line) []byte {
 	b = jsonTextIfAny(b, `,"zone":`, l.Zone)
 	b = jsonAttempts(append(b, `,"attempts":[`...), l.Attempts)
 	b = jsonIntIfAny(append(b, ']'), `,"ejected":`, l.Ejected)
+	b = jsonIntIfAny(b, `,"replays":`, l.Replays)
 	b = jsonText(b, `,"affinity":`, l.Affinity)
 	b = jsonInt(b, `,"bytes_from_client":`, l.BytesFromClient)
 	if l.BytesToEndpoint != nil {

@@ -34,6 +34,7 @@ type Line struct {
 	Zone              string           `json:"zone,omitzero"`
 	Attempts          []Attempt        `json:"attempts"`
 	Ejected           int              `json:"ejected,omitzero"` // endpoints that were left out of the choice
+	Replays           int              `json:"replays,omitzero"` // how often what the client had sent was sent again
 	Affinity          string           `json:"affinity"`
 	BytesFromClient   int64            `json:"bytes_from_client"`
 	BytesToEndpoint   *int64           `json:"bytes_to_endpoint,omitzero"` // nil: all that was read
@@ -142,7 +143,7 @@ func (l *Line) fill(r *splice.Record) {
 	l.OriginalDst, l.Portal, l.Proxy = r.OriginalDst, portalKind(r), r.Proxy()
 	l.Endpoint, l.Pod, l.Node, l.Zone = r.Endpoint.Addr, r.Endpoint.Pod, r.Endpoint.Node, r.Endpoint.Zone
 	l.fillAttempts(r.Attempts)
-	l.Ejected, l.Affinity = r.Ejected, r.Affinity
+	l.Ejected, l.Replays, l.Affinity = r.Ejected, r.Replays, r.Affinity
 	l.BytesFromClient, l.BytesToEndpoint = r.BytesFromClient, ifOther(r.BytesToEndpoint, r.BytesFromClient, &l.toEndpoint)
 	l.BytesFromEndpoint, l.BytesToClient = r.BytesFromEndpoint, ifOther(r.BytesToClient, r.BytesFromEndpoint, &l.toClient)
 	l.ConnectMS, l.FirstByteMS = millisIfAny(r.Connect, &l.connect), millisIfAny(r.FirstByte, &l.firstByte)

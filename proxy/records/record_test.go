@@ -76,7 +76,7 @@ func TestJSONLine(t *testing.T) {
 func full() *splice.Record {
 	r := broken()
 	r.ClientPod, r.ClientNode, r.ClientZone, r.Endpoint.Zone = "front/web-1", "node-2", "zone-b", "zone-a"
-	r.Errno, r.BytesToEndpoint = syscall.ECONNRESET, 1000
+	r.Errno, r.BytesToEndpoint, r.Replays = syscall.ECONNRESET, 1000, 2
 	r.Attempts[1].Hedge = true
 	r.ClientBlocked, r.EndpointBlocked = 3*time.Millisecond, 1500*time.Microsecond
 	r.ClientTCP = splice.TCPInfo{Known: true, RTT: 1234567, RTTVar: time.Microsecond, Busy: time.Second}
@@ -125,10 +125,16 @@ func TestTextLine(t *testing.T) {
 	failed.Attempts[0].Times = 12
 	failed.Connect, failed.FirstByte, failed.Affinity = -1, -1, ""
 	failed.ClosedBy, failed.CloseType, failed.Outcome = splice.Proxy, splice.Reset, splice.OutcomeDialFailed
+	again := record()
+	again.Replays, again.Attempts[0].Err, again.Affinity = 1, "reset before a response", ""
 	for _, tc := range []struct {
 		record *splice.Record
 		want   string
 	}{
+		{again, `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
+			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  ` +
+			`first byte 1.1 ms  total 12 ms  ` +
+			`[tried 10.1.0.2:8080 from 10.0.0.1:35010: reset before a response 0.2 ms]  replays 1`},
 		{record(), `2026-11-21 12:00:01.123 shop/cart:http tcp 10.0.0.9:41234 → 10.96.0.10:80 (ClusterIP) → ` +
 			`10.0.0.1:35012 → 10.1.0.3:8080 shop/cart-a on node-1  ok  fin by client  1.2 kB up  45 kB down  connect 0.4 ms  ` +
 			`first byte 1.1 ms  total 12 ms  affinity moved  ` +
@@ -186,7 +192,7 @@ func TestLogfmtLine(t *testing.T) {
 			`client=10.0.0.9:41234 client_pod=front/web-1 client_node=node-2 client_zone=zone-b ` +
 			`original_dst=10.96.0.10:80 portal=ClusterIP proxy=10.0.0.1:35012 endpoint=10.1.0.3:8080 pod=shop/cart-a ` +
 			`node=node-1 zone=zone-a attempts="10.1.0.2:8080 from 10.0.0.1:35010 0.2 ms: connection refused; ` +
-			`10.1.0.3:8080 from 10.0.0.1:35012 0.15 ms" affinity=moved bytes_from_client=1234 bytes_to_endpoint=1000 ` +
+			`10.1.0.3:8080 from 10.0.0.1:35012 0.15 ms" replays=2 affinity=moved bytes_from_client=1234 bytes_to_endpoint=1000 ` +
 			`bytes_from_endpoint=45001 bytes_to_client=9000 connect_ms=0.401 first_byte_ms=1.1 duration_ms=12 ` +
 			`client_blocked_ms=3 endpoint_blocked_ms=1.5 closed_by=client close_type=reset outcome=client_reset ` +
 			`error="connection reset by peer" termination=CD client_tcp_rtt_ms=1.235 client_tcp_rttvar_ms=0.001 ` +

@@ -106,7 +106,7 @@ func appendInterval(b []byte, i *Interval) []byte {
 	return append(appendDuration(b, duration(i.MS)), ')')
 }
 
-// appendTried writes the attempts that failed.
+// appendTried writes the attempts that failed, and how often the client's bytes were sent again.
 func appendTried(b []byte, l *Line) []byte {
 	for _, a := range l.Attempts {
 		if a.Error == "" {
@@ -128,6 +128,9 @@ func appendTried(b []byte, l *Line) []byte {
 			b = append(b, ", a probe, ejected again"...)
 		}
 		b = append(b, ']')
+	}
+	if l.Replays > 0 {
+		b = strconv.AppendInt(append(b, "  replays "...), int64(l.Replays), 10)
 	}
 	return b
 }

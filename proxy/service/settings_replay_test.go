@@ -20,7 +20,7 @@ func TestRetryOn(t *testing.T) {
 			t.Errorf("%q is written as %q", text, p.Policy.RetryOn)
 		}
 	}
-	for _, text := range []string{"", ",", "connect,", "connect;reset-before-response", "reset", "connect,connect", "5xx"} {
+	for _, text := range []string{"", ",", "connect,", "connect;reset-before-response", "reset", "connect,connect"} {
 		var p Port
 		if value.Read(text, &p) || p.Policy.RetryOn != 0 {
 			t.Errorf("%q is read as %v", text, p.Policy.RetryOn)

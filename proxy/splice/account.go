@@ -15,7 +15,7 @@ type Budget struct {
 	Descriptors int // of connections (two each), UDP sessions, pipes (two each), listeners and event loops
 	Sessions    int // UDP sessions, each of which takes a local port of the host
 	PipePages   int // slots of pipes: the kernel bounds them for all processes of a user; default DefaultPipePages
-	Buffers     int // of 64 KiB, with bytes that a peer does not take; default DefaultBuffers; see replayPart
+	Buffers     int // of 64 KiB, with bytes that a peer does not take; default DefaultBuffers
 	Kept        int // connections that are kept for a successor: see Core.Keep
 }
 

@@ -70,7 +70,7 @@ type Step struct {
 	Dial     Dial           // of StepDial: which it is
 	Until    time.Duration  // when to call Expired (of StepDial TimedOut) unless something else is before; negative: never
 	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
-	Again    []byte         // of StepCarry: what ClientSent was told so far, which the endpoint gets after Header; read-only
+	Again    []byte         // of StepCarry: what ClientSent was told so far: the endpoint gets it after Header
 	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
 }

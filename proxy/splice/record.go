@@ -27,7 +27,7 @@ type Record struct {
 	Replays           int             // how often what the client had sent was sent again, to another endpoint
 	Affinity          string          // "", or how ClientIP affinity bound the client: see balance
 	BytesFromClient   int64           // read of it
-	BytesToEndpoint   int64           // of those, what the kernel took for the last endpoint, which may not have got all of it
+	BytesToEndpoint   int64           // of those, what the kernel took for the last endpoint, which may not have got all
 	BytesFromEndpoint int64
 	BytesToClient     int64
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never

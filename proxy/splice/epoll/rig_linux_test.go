@@ -61,9 +61,9 @@ func newEngine(t testing.TB, loops int, opts splice.Options) (c *splice.Core, e 
 	return newEngineBy(t, opts, func(c *splice.Core) (*engine, error) { return open(c, loops, nil, nil) })
 }
 
-func newEngineBy(t testing.TB, opts splice.Options, open func(*splice.Core) (*engine, error)) (c *splice.Core, e *engine) {
+func newEngineBy(t testing.TB, o splice.Options, open func(*splice.Core) (*engine, error)) (c *splice.Core, e *engine) {
 	t.Helper()
-	c, err := splice.New(opts, func(c *splice.Core) (_ splice.Engine, err error) {
+	c, err := splice.New(o, func(c *splice.Core) (_ splice.Engine, err error) {
 		e, err = open(c)
 		return e, err
 	})

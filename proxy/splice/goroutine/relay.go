@@ -38,8 +38,7 @@ type end struct {
 	bytes *atomic.Int64 // that were read from it, or written to it
 }
 
-// carry starts the direction from the endpoint and runs the one from the client itself. True: another step comes, or the
-// end of all steps.
+// carry starts the direction from the endpoint and runs the one from the client itself. False: no other step comes.
 func (c *conn) carry(s splice.Step) (more bool) {
 	c.mu.Lock()
 	endpoint, early, replayable := c.endpoint, c.early, c.Replayable()

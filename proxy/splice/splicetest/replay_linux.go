@@ -21,8 +21,8 @@ func replayLinuxScenarios() []scenario {
 	}
 }
 
-// replayNotOfUnreadAnswer: a byte of the endpoint that came right before its reset is an answer, though the reset may be
-// noticed first: by a send to it.
+// replayNotOfUnreadAnswer: a byte of the endpoint that came right before its reset is an answer, though a send to the
+// endpoint may fail first.
 func replayNotOfUnreadAnswer(t *trial) {
 	const connections = 50
 	var others atomic.Int64
