@@ -25,8 +25,8 @@ const (
 	DefaultBuffers   = 512
 )
 
-// replayPart is which part of the memory of all buffers may be used, beside these, for what clients have sent and may be
-// sent again.
+// replayPart is which part of the memory of all buffers may be used, beside these, for what clients have sent and may
+// be sent again.
 const replayPart = 4
 
 // What the account refuses.

@@ -115,6 +115,9 @@ func (d *direction) pass(l load) bool {
 	case l.err == io.EOF:
 		d.end()
 		return false
+	case l.err != nil && d.from.side == splice.Endpoint:
+		d.c.do(func(time.Duration) splice.Step { return d.c.endpointFailed(l.err) })
+		return false
 	case l.err != nil:
 		d.c.broken(d.from.side, l.err)
 		return false
@@ -139,8 +142,8 @@ func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == splice.
 // end forwards EOF as a half-close, and then waits for a reset by the sender.
 func (d *direction) end() {
 	more := d.c.do(func(now time.Duration) splice.Step {
-		if err := d.c.restart.failure; err != nil && d.from.side == splice.Endpoint {
-			return d.c.Broken(splice.Endpoint, cause(err), lost(err))
+		if d.c.restart.failure != nil && d.from.side == splice.Endpoint {
+			return d.c.endpointFailed(nil)
 		}
 		s := d.c.EOF(d.from.side, now)
 		if s.Kind == splice.StepHalfClose {

@@ -16,6 +16,9 @@ type restart struct {
 	failure error // of a send to the endpoint: the direction from it tells what became of it
 }
 
+// unreadTime is how long the direction from an endpoint may take to read what is there, once nothing can be sent to it.
+const unreadTime = time.Second
+
 // carryReplayable carries until the connection has ended, or goes to another endpoint.
 func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan load) {
 	c.mu.Lock()
@@ -90,10 +93,20 @@ func (d *direction) sendFailed(err error) {
 	d.c.do(func(time.Duration) splice.Step {
 		if d.keeps && d.c.Replayable() {
 			d.c.restart.failure = err
+			_ = d.to.tcp.SetReadDeadline(time.Now().Add(unreadTime))
 			return splice.Step{}
 		}
 		return d.c.Broken(d.to.side, cause(err), lost(err))
 	})
+}
+
+// endpointFailed is for the direction from the endpoint, which has ended by this error, or by an earlier one of a send.
+// mu is held.
+func (c *conn) endpointFailed(err error) splice.Step {
+	if c.restart.failure != nil {
+		err = c.restart.failure
+	}
+	return c.Broken(splice.Endpoint, cause(err), lost(err))
 }
 
 // drop leaves the endpoint, as splice.Step.Drop tells. mu is held.

@@ -65,7 +65,7 @@ func replayNotOfUrgentData(t *trial) {
 	awaitReader()
 	sendUrgent(c, '!')
 	c.Write([]byte("ok"))
-	wantRestReset(t, c)
+	wantOnlyReset(t, c)
 	wantResetByEndpoint(t, d.record(), 0)
 	d.nothingKept()
 }
@@ -120,7 +120,7 @@ func replayNotBySuccessor(t *trial) {
 		t.Errorf("%d bytes are kept by the predecessor", n)
 	}
 	fail()
-	wantRestReset(t, c)
+	wantOnlyReset(t, c)
 	rec := s.next.record()
 	wantResetByEndpoint(t, rec, 0)
 	if rec.BytesToEndpoint != 700 || len(rec.Attempts) != 1 {
