@@ -12,8 +12,8 @@ import (
 // Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
 // connection of its own, calls the method that names what has happened, and does the Step that it returns before it
 // calls another: Accept, Admit, then Connected, Failed or TimedOut for each StepDial, then EOF and Broken, and Closed
-// after StepEnd. Expired and Exhausted are called whenever they are due. EOF and
-// Broken may return a StepDial: see ClientSent.
+// after StepEnd. Expired and Exhausted are called whenever they are due. EOF and Broken may return a StepDial, with
+// Drop.
 //
 // One goroutine at a time owns a Conn and calls its methods. now is the time on the core's clock: Core.Now.
 type Conn struct {
