@@ -257,7 +257,7 @@ func (c *Conn) HalfClosed() bool { return c.clientEOF || c.endpointEOF }
 // EOF ends the stream from one side, all of which was passed on. It is called once for each side, and again for the
 // client's after a step with Drop.
 func (c *Conn) EOF(from Side, now time.Duration) Step {
-	if s, early := c.closedEarly(from); early {
+	if s, early := c.closedEarly(from, now); early {
 		return s
 	}
 	switch {

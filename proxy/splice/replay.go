@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -21,6 +22,10 @@ const maxReplay = 64 << 10
 
 // leastReplay is how much memory the first of it takes, in bytes. It doubles as more is needed.
 const leastReplay = 512
+
+// idleAfter is how long an endpoint waits at the least before it closes a connection for want of a request. One that is
+// too busy closes it at once.
+const idleAfter = time.Second
 
 // replay is what a connection has to begin anew with another endpoint after the connect, by service.RetryReset. It has
 // none from the first byte of the endpoint on, nor if something cannot be sent again.
@@ -101,7 +106,7 @@ func (c *Conn) KeepsBytes() bool { return c.replay != nil && len(c.replay.sent) 
 
 // closedEarly is for the end of a stream, which ends the attempt if it is the endpoint's and came before any byte of
 // it, unless the client's stream had ended: then it is an answer. False: the end is to be passed on.
-func (c *Conn) closedEarly(from Side) (Step, bool) {
+func (c *Conn) closedEarly(from Side, now time.Duration) (Step, bool) {
 	switch {
 	case c.replay == nil:
 		return Step{}, false
@@ -109,13 +114,18 @@ func (c *Conn) closedEarly(from Side) (Step, bool) {
 		return Step{}, true
 	case from == Client:
 		return Step{}, false
-	case !c.clientEOF:
+	case !c.clientEOF && !c.leftIdle(now):
 		if s, ok := c.startOver(errClosedEarly, ending{FIN, OutcomeOK, nil}); ok {
 			return s, true
 		}
 	}
 	c.ForgetReplay() // the client learns of the end
 	return Step{}, false
+}
+
+// leftIdle tells whether the client has sent nothing for so long that an endpoint may well close the connection.
+func (c *Conn) leftIdle(now time.Duration) bool {
+	return len(c.replay.sent) == 0 && now-(c.began+c.connect) > idleAfter
 }
 
 // brokenEarly is for a connection that the endpoint has broken before any byte of it. False: it ends.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -65,6 +66,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 		all = append(all, c)
 	}
 	s := core.Stats()
+	t.Logf("%d bytes are kept", s.ReplayBytes)
 	if s.ReplayBytes < 6<<20 || s.ReplayBytes > 8<<20*8/9 || s.Limits.ReplayBytes != 8<<20 {
 		t.Errorf("%d bytes are kept, of at most %d", s.ReplayBytes, s.Limits.ReplayBytes)
 	}
@@ -121,6 +123,25 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 	c.Closed(core.Now())
 	if n := core.Stats().ReplayBytes; n != 0 {
 		t.Errorf("%d bytes are kept of nobody", n)
+	}
+}
+
+// An endpoint that closes a connection has failed to answer what was sent, or to serve it at all; but not if the client
+// has left it idle.
+func TestReplayNotOfIdleConnection(t *testing.T) {
+	for _, tc := range []struct {
+		sent  string
+		after time.Duration
+		want  StepKind
+	}{
+		{"", idleAfter / 2, StepDial}, {"", 2 * idleAfter, StepHalfClose}, {"x", 2 * idleAfter, StepDial},
+	} {
+		core := replayCore(t)
+		c := established(t, replayingFront(t, core, "cart"), 1)
+		c.ClientSent([]byte(tc.sent))
+		if s := c.EOF(Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.Replayable() != (tc.want == StepDial) {
+			t.Errorf("%q, %s: step %+v", tc.sent, tc.after, s)
+		}
 	}
 }
 
