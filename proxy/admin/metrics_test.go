@@ -70,21 +70,21 @@ func TestMetricsOfConnections(t *testing.T) {
 	wantMetrics(t, m, `
 # HELP portald_connections_total Finished connections and UDP sessions.
 # TYPE portald_connections_total counter
-portald_connections_total{outcome="ok",portal="ClusterIP",protocol="tcp",service="shop/cart:http"} 2
+portald_connections_total{outcome="ok",portal="ClusterIP",protocol="tcp",service="shop/cart:http"} 3
 portald_connections_total{outcome="not_a_portal",portal="",protocol="udp",service="shop/dns"} 1
 # HELP portald_connections_active Open connections and UDP sessions.
 # TYPE portald_connections_active gauge
 portald_connections_active{protocol="tcp",service="shop/cart:http"} 3
 # HELP portald_connection_bytes_total Bytes carried by finished connections and UDP sessions.
 # TYPE portald_connection_bytes_total counter
-portald_connection_bytes_total{direction="from_client",protocol="tcp",service="shop/cart:http"} 2468
-portald_connection_bytes_total{direction="from_endpoint",protocol="tcp",service="shop/cart:http"} 90002
+portald_connection_bytes_total{direction="from_client",protocol="tcp",service="shop/cart:http"} 3702
+portald_connection_bytes_total{direction="from_endpoint",protocol="tcp",service="shop/cart:http"} 135003
 portald_connection_bytes_total{direction="from_client",protocol="udp",service="shop/dns"} 0
 portald_connection_bytes_total{direction="from_endpoint",protocol="udp",service="shop/dns"} 0
 # HELP portald_dial_attempts_total Attempts to reach an endpoint, by finished connections and UDP sessions.
 # TYPE portald_dial_attempts_total counter
-portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:http"} 2
-portald_dial_attempts_total{protocol="tcp",result="ok",service="shop/cart:http"} 2
+portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:http"} 3
+portald_dial_attempts_total{protocol="tcp",result="ok",service="shop/cart:http"} 3
 portald_dial_attempts_total{protocol="udp",result="failed",service="shop/dns"} 0
 portald_dial_attempts_total{protocol="udp",result="ok",service="shop/dns"} 0
 # HELP portald_replays_total How often what a client had sent was sent again, to another endpoint, for want of a response (retry-on).
@@ -92,17 +92,17 @@ portald_dial_attempts_total{protocol="udp",result="ok",service="shop/dns"} 0
 portald_replays_total{protocol="tcp",service="shop/cart:http"} 3
 # HELP portald_connect_seconds Time from the accept until an endpoint was connected, retries included.
 # TYPE portald_connect_seconds histogram
-portald_connect_seconds_bucket{protocol="tcp",le="0.0005"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="0.001"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="0.005"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="0.025"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="0.25"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="0.75"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="1.75"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="3.75"} 2
-portald_connect_seconds_bucket{protocol="tcp",le="+Inf"} 2
-portald_connect_seconds_sum{protocol="tcp"} 0.000802468
-portald_connect_seconds_count{protocol="tcp"} 2
+portald_connect_seconds_bucket{protocol="tcp",le="0.0005"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="0.001"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="0.005"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="0.025"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="0.25"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="0.75"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="1.75"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="3.75"} 3
+portald_connect_seconds_bucket{protocol="tcp",le="+Inf"} 3
+portald_connect_seconds_sum{protocol="tcp"} 0.001203702
+portald_connect_seconds_count{protocol="tcp"} 3
 portald_connect_seconds_bucket{protocol="udp",le="0.0005"} 0
 portald_connect_seconds_bucket{protocol="udp",le="0.001"} 0
 portald_connect_seconds_bucket{protocol="udp",le="0.005"} 0

@@ -36,7 +36,7 @@ func established(t *testing.T, f *Front, i int) *Conn {
 	if s := c.Admit(netip.MustParseAddrPort("10.96.0.10:80"), now); s.Kind != StepDial {
 		t.Fatalf("step %+v", s)
 	}
-	if s := c.Connected(now); s.Kind != StepCarry || s.Again != nil || !c.Replayable() {
+	if s := c.Connected(0, now); s.Kind != StepCarry || s.Again != nil || !c.Replayable() {
 		t.Fatalf("step %+v", s)
 	}
 	return c
@@ -111,7 +111,7 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepDial || !s.Drop {
 		t.Fatalf("step %+v", s)
 	}
-	if s := c.Connected(core.Now()); !bytes.Equal(s.Again, sent) {
+	if s := c.Connected(0, core.Now()); !bytes.Equal(s.Again, sent) {
 		t.Errorf("%d bytes are sent again, of %d", len(s.Again), len(sent))
 	}
 	if c.ClientSent(make([]byte, maxReplay)) || c.Replayable() {
