@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS portald.records
     connect_ms          Nullable(Float64),
     first_byte_ms       Nullable(Float64),
     duration_ms         Float64,
+    waited_ms           Float64,
     client_blocked_ms   Float64,
     endpoint_blocked_ms Float64,
     closed_by           LowCardinality(String),

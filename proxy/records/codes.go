@@ -28,7 +28,7 @@ func Termination(r *splice.Record) string {
 		return "PR"
 	case splice.OutcomeLimit, splice.OutcomeMaxAge:
 		return "P" + phase
-	case splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate:
+	case splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate, splice.OutcomeWaitLimit:
 		return "PC"
 	case splice.OutcomeResources:
 		return "R" + phase
@@ -65,7 +65,7 @@ func Flags(r *splice.Record) string {
 		}
 		return "UF,URX"
 	case splice.OutcomeLimit, splice.OutcomeClientLimit, splice.OutcomeRate, splice.OutcomeClientRate,
-		splice.OutcomeResources:
+		splice.OutcomeWaitLimit, splice.OutcomeResources:
 		return "UO"
 	case splice.OutcomeMaxAge:
 		return "DT"

@@ -18,6 +18,7 @@ var codes = map[splice.Outcome]struct{ dialling, connected, flags string }{
 	splice.OutcomeIdle:            {"cC", "cD", ""},
 	splice.OutcomeDialFailed:      {"SC", "SC", "UF,URX"},
 	splice.OutcomeNoEndpoint:      {"SC", "SC", "UH"},
+	splice.OutcomeWaitLimit:       {"PC", "PC", "UO"},
 	splice.OutcomeNotPortal:       {"PR", "PR", "NR"},
 	splice.OutcomeSourceRange:     {"PR", "PR", "NR"},
 	splice.OutcomeLimit:           {"PC", "PD", "UO"},

@@ -69,6 +69,9 @@ func (l *Line) Fields(to FieldWriter) {
 	time("connect_ms", l.ConnectMS)
 	time("first_byte_ms", l.FirstByteMS)
 	time("duration_ms", &l.DurationMS)
+	if l.WaitedMS != 0 {
+		time("waited_ms", &l.WaitedMS)
+	}
 	if l.Interval != nil {
 		to.Field("interval", slog.AnyValue(l.Interval))
 	}

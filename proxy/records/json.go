@@ -43,6 +43,9 @@ func AppendJSON(b []byte, l *Line) []byte {
 	b = jsonMillisOrNull(b, `,"connect_ms":`, l.ConnectMS)
 	b = jsonMillisOrNull(b, `,"first_byte_ms":`, l.FirstByteMS)
 	b = jsonMillis(b, `,"duration_ms":`, l.DurationMS)
+	if l.WaitedMS != 0 {
+		b = jsonMillis(b, `,"waited_ms":`, l.WaitedMS)
+	}
 	if i := l.Interval; i != nil {
 		b = jsonMillis(b, `,"interval":{"ms":`, i.MS)
 		b = jsonInt(b, `,"bytes_from_client":`, i.BytesFromClient)

@@ -43,6 +43,7 @@ type Line struct {
 	ConnectMS         *float64         `json:"connect_ms"`
 	FirstByteMS       *float64         `json:"first_byte_ms"`
 	DurationMS        float64          `json:"duration_ms"`
+	WaitedMS          float64          `json:"waited_ms,omitzero"`
 	Interval          *Interval        `json:"interval,omitzero"` // of Periodic alone
 	ClientBlockedMS   float64          `json:"client_blocked_ms,omitzero"`
 	EndpointBlockedMS float64          `json:"endpoint_blocked_ms,omitzero"`
@@ -147,7 +148,7 @@ func (l *Line) fill(r *splice.Record) {
 	l.BytesFromClient, l.BytesToEndpoint = r.BytesFromClient, ifOther(r.BytesToEndpoint, r.BytesFromClient, &l.toEndpoint)
 	l.BytesFromEndpoint, l.BytesToClient = r.BytesFromEndpoint, ifOther(r.BytesToClient, r.BytesFromEndpoint, &l.toClient)
 	l.ConnectMS, l.FirstByteMS = millisIfAny(r.Connect, &l.connect), millisIfAny(r.FirstByte, &l.firstByte)
-	l.DurationMS = millis(r.Duration)
+	l.DurationMS, l.WaitedMS = millis(r.Duration), millis(r.Waited)
 	l.ClientBlockedMS, l.EndpointBlockedMS = millis(r.ClientBlocked), millis(r.EndpointBlocked)
 	l.ClosedBy, l.CloseType, l.Outcome = r.ClosedBy, r.CloseType, r.Outcome
 	l.Error, l.Errno, l.ErrnoNumber = r.Error, errnoName(r.Errno), int(r.Errno)

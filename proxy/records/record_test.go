@@ -79,6 +79,7 @@ func full() *splice.Record {
 	r.Errno, r.BytesToEndpoint, r.Replays = syscall.ECONNRESET, 1000, 2
 	r.Attempts[1].Hedge = true
 	r.ClientBlocked, r.EndpointBlocked = 3*time.Millisecond, 1500*time.Microsecond
+	r.Waited = 400 * time.Microsecond
 	r.ClientTCP = splice.TCPInfo{Known: true, RTT: 1234567, RTTVar: time.Microsecond, Busy: time.Second}
 	r.EndpointTCP = splice.TCPInfo{Known: true, Retransmits: 2, Lost: 1, DeliveryRate: 1 << 40,
 		ReceiverLimited: time.Hour, SenderLimited: time.Millisecond}
@@ -194,7 +195,7 @@ func TestLogfmtLine(t *testing.T) {
 			`node=node-1 zone=zone-a attempts="10.1.0.2:8080 from 10.0.0.1:35010 0.2 ms: connection refused; ` +
 			`10.1.0.3:8080 from 10.0.0.1:35012 0.15 ms" replays=2 affinity=moved bytes_from_client=1234 bytes_to_endpoint=1000 ` +
 			`bytes_from_endpoint=45001 bytes_to_client=9000 connect_ms=0.401 first_byte_ms=1.1 duration_ms=12 ` +
-			`client_blocked_ms=3 endpoint_blocked_ms=1.5 closed_by=client close_type=reset outcome=client_reset ` +
+			`waited_ms=0.4 client_blocked_ms=3 endpoint_blocked_ms=1.5 closed_by=client close_type=reset outcome=client_reset ` +
 			`error="connection reset by peer" termination=CD client_tcp_rtt_ms=1.235 client_tcp_rttvar_ms=0.001 ` +
 			`client_tcp_retransmits=0 client_tcp_lost=0 client_tcp_delivery_rate=0 client_tcp_receiver_limited_ms=0 ` +
 			`client_tcp_sender_limited_ms=0 client_tcp_busy_ms=1000 endpoint_tcp_rtt_ms=0 endpoint_tcp_rttvar_ms=0 ` +

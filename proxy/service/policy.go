@@ -27,6 +27,8 @@ type Policy struct {
 	DeadPeer        time.Duration // without an answer of a host
 	MaxAge          Age
 	RetryOn         RetryOn
+	WaitForEndpoint time.Duration // how long a new connection waits for one; Never: it does not
+	Wake            Wake          // what is scaled then
 }
 
 // Never is a timeout that does not come.
@@ -48,7 +50,7 @@ func (p Policy) Equal(o Policy) bool {
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
 		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
 		p.KernelRecords == o.KernelRecords && p.Shares == o.Shares && p.Removed == o.Removed && p.DeadPeer == o.DeadPeer &&
-		p.MaxAge == o.MaxAge && p.RetryOn == o.RetryOn
+		p.MaxAge == o.MaxAge && p.RetryOn == o.RetryOn && p.WaitForEndpoint == o.WaitForEndpoint && p.Wake == o.Wake
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -78,6 +80,8 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.DeadPeer, defaults.DeadPeer)
 	fill(&p.MaxAge, defaults.MaxAge)
 	fill(&p.RetryOn, defaults.RetryOn)
+	fill(&p.WaitForEndpoint, defaults.WaitForEndpoint)
+	fill(&p.Wake, defaults.Wake)
 	return p
 }
 

@@ -22,7 +22,7 @@ type Setting struct {
 }
 
 // Value is how a setting is written, and which part of a Port it sets: a Times, a Timeout, a Count,
-// a Ratio, a Choice, Words, a Removals or an Ages.
+// a Ratio, a Choice, Words, a Removals, an Ages or a WakeUp.
 type Value interface {
 	// Form says what may be written.
 	Form() string

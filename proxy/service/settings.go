@@ -17,7 +17,8 @@ const AllSettings = "all"
 // Settings are all that a Service may set by annotations, in the order of the manual.
 func Settings() []Setting {
 	return slices.Concat(
-		carrySettings(), balanceSettings(), retrySettings(), hedgeSettings(), replaySettings(), connectionSettings(), fairSettings(),
+		carrySettings(), balanceSettings(), retrySettings(), hedgeSettings(), replaySettings(), waitSettings(),
+		connectionSettings(), fairSettings(),
 	)
 }
 

@@ -106,7 +106,9 @@ func (f *life) pick() bool {
 func (f *life) exhausted(allTried bool, now time.Duration) step {
 	timeouts := f.plan.policy.ConnectTimeouts
 	end := f.began + sum(timeouts)
-	switch {
+	switch until := f.patience(); {
+	case now < until:
+		return f.holdOut(allTried, until, now)
 	case len(f.attempts) == 0:
 		return step{kind: stepRefuse, outcome: OutcomeNoEndpoint}
 	case !f.rounds, len(timeouts) == 1, f.retry.timedOut >= len(timeouts), now >= end:
@@ -122,7 +124,9 @@ func (f *life) refreshed() bool {
 		return false
 	}
 	f.seen = plan
-	f.retry.restart()
+	if f.retry != nil {
+		f.retry.restart()
+	}
 	return true
 }
 
@@ -200,6 +204,7 @@ func (f *life) connected(now time.Duration) {
 	f.lease.dialled(nil, a.Took)
 	f.attempted(*a, "", a.Took)
 	f.connect = now - f.began
+	f.unqueue(now)
 	f.won.Store(a)
 	f.stage.enter(open)
 	f.endpoint.Store(f.front.endpoint(f.plan, a.Endpoint))

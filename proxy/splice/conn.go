@@ -20,7 +20,7 @@ type Conn struct {
 	life
 	owner   Owner
 	holder  *holder // whose share it counts against; nil: it was refused
-	waiting bool    // for another round of dials
+	waiting bool    // for another round of dials, or for an endpoint
 
 	kept atomic.Bool // somebody keeps it
 
@@ -140,8 +140,8 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: c.dial, Until: c.dialEnds()}
 	case stepGoOn:
 		return c.hedge(now)
-	case stepWait:
-		return c.await(s.until, now)
+	case stepWait, stepHold:
+		return c.await(s, now)
 	default:
 		return c.refused(s.outcome)
 	}
@@ -186,20 +186,25 @@ func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step 
 func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, errTimeout, Enough, now) }
 
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
-func (c *Conn) await(until, now time.Duration) Step {
+func (c *Conn) await(s step, now time.Duration) Step {
 	c.waiting = true
-	c.stage.enter(waiting)
-	c.front.await(c)
-	if c.refreshed() {
-		until = now
+	if s.kind == stepHold || c.isQueued() {
+		c.queue(c, now)
+	} else {
+		c.stage.enter(waiting)
+		c.front.await(c)
 	}
-	return Step{Kind: StepWait, Until: until}
+	if c.refreshed() {
+		s.until = now
+	}
+	return Step{Kind: StepWait, Until: s.until}
 }
 
 // endpointsChanged begins the round that the connection waits for.
 func (c *Conn) endpointsChanged() {
 	c.post(func(now time.Duration) Step {
 		if !c.waiting {
+			c.passTurn()
 			return Step{}
 		}
 		c.refreshed()
@@ -207,16 +212,30 @@ func (c *Conn) endpointsChanged() {
 	})
 }
 
+// crowdedOut implements waiter.
+func (c *Conn) crowdedOut() {
+	c.post(func(time.Duration) Step {
+		if !c.isQueued() {
+			return Step{}
+		}
+		return c.end(Proxy, Reset, OutcomeWaitLimit)
+	})
+}
+
 func (c *Conn) redial(now time.Duration) Step {
 	c.forgo()
-	return c.advance(c.next(now), now)
+	next := c.next(now)
+	c.passTurn()
+	return c.advance(next, now)
 }
 
 // forgo ends the wait for another round.
 func (c *Conn) forgo() {
 	if c.waiting {
 		c.waiting = false
-		c.front.forgo(c)
+		if !c.isQueued() {
+			c.front.forgo(c)
+		}
 	}
 }
 

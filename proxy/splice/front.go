@@ -22,6 +22,7 @@ type Front struct {
 	fair     fairness
 	heir     atomic.Pointer[Front] // that serves the same now, once this is closed; nil: none
 	orphan   bool                  // it was made for connections of a predecessor alone: see Restorer
+	closed   atomic.Bool           // no endpoint is waited for any more
 
 	mu      sync.Mutex
 	sockets map[netip.AddrPort]Socket // guarded by mu
@@ -29,8 +30,11 @@ type Front struct {
 	waiting map[waiter]struct{}       // guarded by mu: connections that wait for another round of dials
 }
 
-// waiter is a connection that waits for another round of dials. endpointsChanged starts that round, soon.
-type waiter interface{ endpointsChanged() }
+// waiter is a connection that waits for another round of dials, or what waits for an endpoint.
+type waiter interface {
+	endpointsChanged() // starts that round, soon
+	crowdedOut()       // ends it, soon: too many of its Service wait
+}
 
 // Open listens at the addresses, all of one family, for one service port; the other family is another front, and a
 // limit of connections holds for each. The first address is the proxy port that portals lead to; others are served
@@ -147,6 +151,7 @@ func (f *Front) wake() {
 	for w := range f.waiting {
 		w.endpointsChanged()
 	}
+	f.tenant.waits.wake(f)
 }
 
 // present is the plan of this moment. It is replaced when the core's defaults have changed since it was made.
@@ -173,11 +178,13 @@ func (f *Front) endpoint(p *plan, addr netip.AddrPort) *service.Endpoint {
 }
 
 // Close stops listening. Connections that the kernel had accepted already are served, open ones go on; UDP sessions
-// end.
+// end, and so does what waits for an endpoint.
 func (f *Front) Close() {
 	for at := range f.sockets {
 		f.Unlisten(at)
 	}
+	f.closed.Store(true)
+	f.wake()
 	f.core.removeFront(f)
 	f.core.removals.left(f)
 	f.core.account.leaveTenant(f.tenant)

@@ -35,6 +35,7 @@ type life struct {
 	lease   lease         // of the current attempt, and then of the connection
 	retry   *retries      // nil: no dial has failed
 	rival   *rival        // the attempt that goes on beside the current one; nil: there is none
+	wait    *wait         // nil: it has not waited for an endpoint
 	seen    *plan         // the newest plan when dials last began: a newer one may bring endpoints
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
@@ -68,7 +69,7 @@ type step struct {
 	endpoint netip.AddrPort // of stepDial
 	as       netip.Addr     // of stepDial: the client's address if the endpoint is to see it, else zero
 	ask      func() bool    // of stepAsk
-	until    time.Duration  // of stepWait
+	until    time.Duration  // of stepWait and stepHold
 }
 
 type stepKind uint8
@@ -78,6 +79,7 @@ const (
 	stepAsk                    // put the question, which may block, on another goroutine, then call answered
 	stepWait                   // call next at that time, or as soon as the front has other endpoints
 	stepGoOn                   // the other dial is still under way
+	stepHold                   // the same, in the queue of the Service
 	stepRefuse                 // end with that outcome
 )
 
@@ -123,6 +125,7 @@ func (f *life) conclude(by Side, closeType CloseType, o Outcome) {
 
 // report completes the record and hands it to the observer. It is called once, after all else.
 func (f *life) report(now time.Duration) {
+	f.unqueue(now)
 	if f.dialing {
 		f.dialing = false
 		f.lease.dialled(context.Canceled, now-f.dialled)
@@ -138,6 +141,7 @@ func (f *life) report(now time.Duration) {
 	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
 	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
 	r.Ejected = int(f.ejected)
+	r.Waited = f.waited()
 	r.Endpoint, r.Logging = f.reached(), f.front.present().policy.Logging
 	if f.broken != nil {
 		r.Error = f.broken.Error()

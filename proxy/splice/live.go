@@ -38,7 +38,7 @@ type ConnState string
 // The states.
 const (
 	StateDialing    ConnState = "dialing"     // an endpoint is asked
-	StateWaiting    ConnState = "waiting"     // all endpoints have failed, and are dialled again after a pause
+	StateWaiting    ConnState = "waiting"     // no endpoint is ready, or all have failed and are dialled again
 	StateOpen       ConnState = "open"        // bytes are carried both ways
 	StateHalfClosed ConnState = "half_closed" // one side has closed, and bytes of the other are carried
 )

@@ -14,6 +14,7 @@ type Options struct {
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
+	Waiting     int            // of a Service, for an endpoint, connections and sessions; default DefaultWaiting
 	Account     *Account       // of descriptors, sessions and memory; default one without bounds
 	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
 	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
@@ -30,6 +31,9 @@ type Options struct {
 	// Listening is called when a socket of a service port was opened or closed at an address. It must not block. Default:
 	// nobody is told.
 	Listening func(name service.PortName, at netip.AddrPort)
+	// NeedPods is called when a client begins to wait for an endpoint of a service port that has none, at most every five
+	// seconds for a Service. It must not block. Default: nobody is told.
+	NeedPods func(*service.Port)
 	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
 	// ErrTransparent. It must not block, and may be called often. Default: none.
 	Warn func(error)
@@ -72,6 +76,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
+	}
+	if o.Waiting == 0 {
+		o.Waiting = DefaultWaiting
+	}
+	if o.NeedPods == nil {
+		o.NeedPods = func(*service.Port) {}
 	}
 	if o.Account == nil {
 		o.Account = NewAccount(Budget{})

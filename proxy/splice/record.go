@@ -33,6 +33,7 @@ type Record struct {
 	Connect           time.Duration // from accept until an endpoint was connected; negative: never
 	FirstByte         time.Duration // from accept until the endpoint's first byte; negative: none came
 	Duration          time.Duration
+	Waited            time.Duration // of Connect, or of Duration if that is negative: for an endpoint
 	ClosedBy          Side
 	CloseType         CloseType
 	Outcome           Outcome
@@ -114,6 +115,7 @@ const (
 	OutcomeIdle            Outcome = "idle_timeout"       // no byte either way for the idle timeout (TCP)
 	OutcomeDialFailed      Outcome = "dial_failed"        // every attempt failed
 	OutcomeNoEndpoint      Outcome = "no_endpoint"        // the service port had none
+	OutcomeWaitLimit       Outcome = "wait_limit"         // it waited for one, and too many of its Service did
 	OutcomeNotPortal       Outcome = "not_a_portal"       // the client connected to the proxy port itself
 	OutcomeSourceRange     Outcome = "source_range"       // loadBalancerSourceRanges leave the client out
 	OutcomeLimit           Outcome = "limit"              // MaxConnections of the policy; UDP: evicted for another
@@ -132,9 +134,9 @@ const (
 // Outcomes lists all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
-		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeNotPortal, OutcomeSourceRange,
-		OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources, OutcomeEndpointRemoved,
-		OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered, OutcomeMaxAge}
+		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeWaitLimit, OutcomeNotPortal,
+		OutcomeSourceRange, OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources,
+		OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered, OutcomeMaxAge}
 }
 
 // Well tells whether it is no failure: a connection that is closed for its age had all that it wanted.

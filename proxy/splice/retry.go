@@ -82,6 +82,14 @@ func (r *retries) nextRound(allTried bool) time.Duration {
 	return r.pause - rand.N(r.pause/4)
 }
 
+// again is nextRound where dials go on however many have timed out.
+func (r *retries) again(allTried bool, timeouts int) time.Duration {
+	if r.timedOut >= timeouts {
+		r.timedOut, allTried = 0, true
+	}
+	return r.nextRound(allTried)
+}
+
 // restart is for endpoints that have changed: they are dialled at once. The dials that timed out so far still count.
 func (r *retries) restart() {
 	r.tried, r.refused, r.round, r.pause = r.tried[:0], r.refused[:0], 0, 0

@@ -37,7 +37,7 @@ type Session struct {
 	until      time.Duration // when a detached session ends
 	links      [2]sessionLinks
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
-	held       [][]byte // what the client sent while the host was asked
+	held       [][]byte // what the client sent while the host was asked, or last while an endpoint was waited for
 }
 
 // maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
@@ -52,7 +52,8 @@ const detachedTime = 3 * time.Second
 // Over tells whether the session has ended.
 func (s *Session) Over() bool { return s.over }
 
-// admit finds an endpoint for a client that may have one. The outcome is empty when it was found, or the host is asked.
+// admit finds an endpoint for a client that may have one. The outcome is empty when it was found or is waited for, or
+// the host is asked.
 func (s *Session) admit(iface int) Outcome {
 	t := s.table
 	if o := s.life.admit(t.originalDst(s.key, s.plan)); o != "" {
@@ -72,7 +73,8 @@ func (s *Session) admit(iface int) Outcome {
 	return o
 }
 
-// advance takes the steps that come next. The outcome is empty when an endpoint was reached, or the host is asked.
+// advance takes the steps that come next. The outcome is empty when an endpoint was reached or is waited for, or the
+// host is asked.
 func (s *Session) advance(next step) Outcome {
 	for next.kind == stepDial {
 		proxy, lack, err := s.conn.Dial(next.endpoint, next.as, s.lost())
@@ -84,8 +86,12 @@ func (s *Session) advance(next step) Outcome {
 		}
 		next = s.failed(err, lack, now)
 	}
-	if next.kind == stepAsk {
+	switch next.kind {
+	case stepAsk:
 		s.ask(next.ask)
+		return ""
+	case stepHold:
+		s.await(next.until)
 		return ""
 	}
 	return next.outcome
@@ -115,6 +121,14 @@ func (s *Session) answered(yes bool) {
 	}
 	if o := s.advance(s.life.answered(yes, s.table.core().Now())); o != "" {
 		s.end(Proxy, Reset, o)
+		return
+	}
+	s.forwardHeld()
+}
+
+// forwardHeld sends what was held, if there is an endpoint now.
+func (s *Session) forwardHeld() {
+	if s.awaits() {
 		return
 	}
 	held := s.held
@@ -151,6 +165,8 @@ func (s *Session) Received(data []byte, now time.Duration) {
 // Hold keeps a datagram of the client until the session has an endpoint. False: it has one, the datagram is to be sent.
 func (s *Session) Hold(data []byte) bool {
 	switch {
+	case s.awaits():
+		s.holdLast(data)
 	case !s.waitsForHost():
 		return false
 	case len(s.held) == maxHeld:

@@ -125,7 +125,11 @@ func (t *Sessions) Sweep(now time.Duration) {
 	}
 	idle := t.front.present().policy.UDPIdle
 	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.lastMoved()+idle); s = t.lists.leastRecent() {
-		s.end(Proxy, Timeout, OutcomeOK)
+		if s.awaits() {
+			s.end(Proxy, Timeout, OutcomeNoEndpoint)
+		} else {
+			s.end(Proxy, Timeout, OutcomeOK)
+		}
 	}
 	t.setTimer(next)
 }
@@ -142,6 +146,7 @@ func (t *Sessions) retarget(v *View) {
 		now := t.core().Now()
 		for _, s := range t.attached {
 			switch e := v.endpoint(s.target()); {
+			case s.awaits(): // it is told by its queue
 			case e != nil && (e.Ready || e.Serving):
 			case s.waitsForHost():
 				s.removed = true

@@ -4,6 +4,7 @@ package splice
 type Stats struct {
 	Connections  int64  // TCP connections that are open
 	Sessions     int64  // UDP sessions that are open
+	Waiting      int64  // of these, what waits for an endpoint
 	Descriptors  int64  // held, pipes and listeners and all
 	Pipes        int64  // held
 	PipePages    int64  // of memory, that these may fill
@@ -32,8 +33,8 @@ type Limits struct {
 func (c *Core) Stats() Stats {
 	a := c.account
 	return Stats{
-		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Descriptors: a.used[descriptors].Load(),
-		Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
+		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Waiting: c.waiting.Load(),
+		Descriptors: a.used[descriptors].Load(), Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
 		ReplayBytes: a.used[replayed].Load(),
 		Kept:        a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
 		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),

@@ -16,6 +16,7 @@ type tenant struct {
 	held  [resources]atomic.Int64
 	users atomic.Int64 // fronts and clients
 	found atomic.Int64 // sessions that it had when heaviest found it
+	waits waitQueue
 
 	mu     sync.Mutex
 	tables []yielder // guarded by mu: its UDP sockets
@@ -65,6 +66,13 @@ func (a *Account) tenant(name service.Name) *tenant {
 	}
 	t.users.Add(1)
 	return t
+}
+
+// known is a Service that has fronts or clients, nil if it has none.
+func (a *Account) known(name service.Name) *tenant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tenants[name]
 }
 
 func (a *Account) leaveTenant(t *tenant) {

@@ -51,10 +51,12 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		portals = append(portals, portalsOf(p, key.family, usable, ledTo(c.opts.Direct, p.Name), to)...)
+		portals = append(portals, c.led(p).portals(key.family, usable, to)...)
 	}
 	return portals, errors.Join(errs...)
 }
+
+func (c *Carrier) led(p *service.Port) led { return led{p, c.opts.Direct, c.opts.Core.Holds(p)} }
 
 // front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to
 // it. One that is no longer wanted stays open until portals no longer do, and nil is returned.
@@ -62,7 +64,7 @@ func (c *Carrier) front(
 	key frontKey, p *service.Port, usable service.UsableEndpoints,
 ) (to *portal.Redirect, err error) {
 	f := c.fronts[key]
-	if !wanted(p, usable, key.family, ledTo(c.opts.Direct, key.name)) {
+	if !c.led(p).wanted(usable, key.family) {
 		if f != nil {
 			f.inUse = false
 			f.Lose(p.EndpointsOf(key.family))
@@ -136,12 +138,14 @@ func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
 	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
 }
 
-// loopbacks returns the NodePorts of a service port at the loopback address, while it has an endpoint. They need
-// listeners: to redirect that address would open the loopback network to neighbours (route_localnet).
+// loopbacks returns the NodePorts of a service port at the loopback address, while it has an endpoint or clients wait
+// for one. They need listeners: to redirect that address would open the loopback network to neighbours
+// (route_localnet).
 func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints,
 	family service.IPFamily) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
-	if !c.hasLoopback(p, family) || p.Availability(usable, service.NodePort) < service.AvailableInside {
+	available := c.opts.Core.Holds(p) || p.Availability(usable, service.NodePort) >= service.AvailableInside
+	if !available || !c.hasLoopback(p, family) {
 		return out
 	}
 	for _, x := range p.ExposuresOf(family) {

@@ -10,23 +10,29 @@ import (
 // Plan is a dataplane.Carrier that listens nowhere: it returns the portals of a Carrier for which every proxy port is
 // free, the same ones for the same service ports in the same order.
 type Plan struct {
-	ports  *proxyPorts
-	direct bool
+	ports    *proxyPorts
+	direct   bool
+	defaults service.Policy
 }
 
-// NewPlan returns a Plan for proxy ports of a range.
-func NewPlan(within PortRange) *Plan { return &Plan{ports: newProxyPorts(within)} }
+// NewPlan returns a Plan for proxy ports of a range, with the daemon's defaults.
+func NewPlan(within PortRange, defaults service.Policy) *Plan {
+	return &Plan{ports: newProxyPorts(within), defaults: defaults}
+}
 
 // NewDirectPlan returns a Plan without proxy ports, as Options.Direct.
-func NewDirectPlan() *Plan { return &Plan{ports: newProxyPorts(PortRange{}), direct: true} }
+func NewDirectPlan(defaults service.Policy) *Plan {
+	return &Plan{ports: newProxyPorts(PortRange{}), direct: true, defaults: defaults}
+}
 
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
+	leads := led{sp, p.direct, sp.Policy.Or(p.defaults).WaitForEndpoint > 0}
 	for _, family := range service.IPFamilies() {
-		usable, leads := sp.UsableEndpoints(family), ledTo(p.direct, sp.Name)
-		to, none := p.redirect(frontKey{sp.Name, family}, wanted(sp, usable, family, leads))
+		usable := sp.UsableEndpoints(family)
+		to, none := p.redirect(frontKey{sp.Name, family}, leads.wanted(usable, family))
 		err = errors.Join(err, none)
-		out = append(out, portalsOf(sp, family, usable, leads, to)...)
+		out = append(out, leads.portals(family, usable, to)...)
 	}
 	return out, err
 }

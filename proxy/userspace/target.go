@@ -7,44 +7,63 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// led tells whether portals of an availability redirect to a front.
-type led func(service.Availability) bool
-
-// ledTo is that of a service port. Without proxy ports, a front has clients of TCP without an endpoint too, and resets
-// them: the firewall of Windows would let them wait, and servers of the node that listen at all addresses would answer.
-func ledTo(direct bool, name service.PortName) led {
-	if direct && name.Protocol == service.TCP {
-		return func(a service.Availability) bool { return a != service.UnavailableHere }
-	}
-	return func(a service.Availability) bool { return a >= service.AvailableInside }
+// led tells which portals of a service port redirect to a front.
+type led struct {
+	port   *service.Port
+	direct bool // there are no proxy ports
+	holds  bool // clients wait for an endpoint
 }
 
-// portalsOf are the portals of a service port in one family. Those that are led to a front redirect as said; nil: there
-// is none.
-func portalsOf(
-	p *service.Port, family service.IPFamily, usable service.UsableEndpoints, leads led, to *portal.Redirect,
+// to tells whether portals of an availability do. A front has clients without an endpoint too where they wait for one.
+// Without proxy ports it has those of TCP in any case, and resets them: the firewall of Windows would let them wait,
+// and servers of the node that listen at all addresses would answer.
+func (l led) to(a service.Availability) bool {
+	if l.holds || l.direct && l.port.Name.Protocol == service.TCP {
+		return a != service.UnavailableHere
+	}
+	return a >= service.AvailableInside
+}
+
+// availability is that of the frontends of a kind for a front. Where clients wait for an endpoint, those inside the
+// cluster have one in view. Those from outside to an external frontend with a Local policy have not: they are dropped
+// as long as this node has none, so that they try another node.
+func (l led) availability(usable service.UsableEndpoints, k service.Kind) service.Availability {
+	a := l.port.Availability(usable, k)
+	switch {
+	case !l.holds:
+	case a == service.Unavailable && k != service.ClusterIP && l.port.Scope(k) == service.NodeScope:
+		return service.AvailableInside
+	case a == service.UnavailableHere:
+		return service.Unavailable
+	}
+	return a
+}
+
+// portals are those of one family. Those that are led to a front redirect as said; nil: there is none.
+func (l led) portals(
+	family service.IPFamily, usable service.UsableEndpoints, to *portal.Redirect,
 ) (out []portal.Portal) {
-	for _, x := range p.ExposuresOf(family) {
-		goal := target(p.Availability(usable, x.Kind), leads, to)
+	for _, x := range l.port.ExposuresOf(family) {
+		goal := l.target(l.availability(usable, x.Kind), to)
 		out = append(out, portal.Portal{Frontend: x.Frontend, Kind: x.Kind, Target: goal})
 	}
 	return out
 }
 
 // target is that of portals of this availability. Without a front, clients are refused.
-func target(a service.Availability, leads led, to *portal.Redirect) portal.Target {
+func (l led) target(a service.Availability, to *portal.Redirect) portal.Target {
 	switch {
 	case a == service.UnavailableHere:
 		return portal.Drop{}
-	case !leads(a) || to == nil:
+	case !l.to(a) || to == nil:
 		return portal.Reject{}
 	}
 	return portal.Redirect{Port: to.Port, Inside: a == service.AvailableInside}
 }
 
 // wanted tells whether any portal is to redirect to a front.
-func wanted(p *service.Port, usable service.UsableEndpoints, family service.IPFamily, leads led) bool {
-	return slices.ContainsFunc(p.ExposuresOf(family), func(x service.Exposure) bool {
-		return leads(p.Availability(usable, x.Kind))
+func (l led) wanted(usable service.UsableEndpoints, family service.IPFamily) bool {
+	return slices.ContainsFunc(l.port.ExposuresOf(family), func(x service.Exposure) bool {
+		return l.to(l.availability(usable, x.Kind))
 	})
 }

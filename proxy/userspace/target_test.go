@@ -8,10 +8,54 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
+// Where clients wait for an endpoint, portals lead to a front though there is none; clients from outside under a Local
+// policy are dropped as they are where other nodes have one.
+func TestTargetsWhereClientsWait(t *testing.T) {
+	to := &portal.Redirect{Port: 11000}
+	toFront, inside := portal.Redirect{Port: 11000}, portal.Redirect{Port: 11000, Inside: true}
+	there := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.2:80"), Ready: true, Serving: true}
+	for _, c := range []struct {
+		name               string
+		local              bool
+		endpoints          []service.Endpoint
+		internal, external portal.Target
+	}{
+		{"nobody", false, nil, toFront, toFront},
+		{"nobody, local policies", true, nil, toFront, inside},
+		{"elsewhere, local policies", true, []service.Endpoint{there}, toFront, inside},
+		{"somebody", false, []service.Endpoint{there}, toFront, toFront},
+	} {
+		for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+			for _, direct := range []bool{false, true} {
+				p := &service.Port{InternalLocal: c.local, ExternalLocal: c.local, Endpoints: c.endpoints,
+					Name: service.PortName{Protocol: protocol}}
+				p.Exposures = []service.Exposure{{Kind: service.ClusterIP}, {Kind: service.NodePort},
+					{Kind: service.ExternalIP}, {Kind: service.LoadBalancerIP}}
+				for i := range p.Exposures {
+					p.Exposures[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
+				}
+				leads, usable := led{p, direct, true}, p.UsableEndpoints(service.IPv4)
+				for _, got := range leads.portals(service.IPv4, usable, to) {
+					want := c.external
+					if got.Kind == service.ClusterIP {
+						want = c.internal
+					}
+					if got.Target != want {
+						t.Errorf("%s: %s leads to %#v, want %#v", c.name, got.Kind, got.Target, want)
+					}
+				}
+				if !leads.wanted(usable, service.IPv4) {
+					t.Errorf("%s: no front", c.name)
+				}
+			}
+		}
+	}
+}
+
 // Where the portals of each kind lead, by who serves and by traffic policy.
 func TestTargets(t *testing.T) {
 	const port = 11000
-	led, inside := portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}
+	toFront, inside := portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}
 	reject, drop := portal.Reject{}, portal.Drop{}
 	here := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.1:80"), Local: true, Ready: true, Serving: true}
 	there := service.Endpoint{Addr: netip.MustParseAddrPort("10.1.0.2:80"), Ready: true, Serving: true}
@@ -25,13 +69,13 @@ func TestTargets(t *testing.T) {
 		internal, external           portal.Target
 	}{
 		{"nobody", false, false, nil, reject, reject},
-		{"somebody", false, false, []service.Endpoint{there}, led, led},
+		{"somebody", false, false, []service.Endpoint{there}, toFront, toFront},
 		{"nobody, local policies", true, true, nil, reject, reject},
-		{"here, local policies", true, true, []service.Endpoint{here, there}, led, led},
+		{"here, local policies", true, true, []service.Endpoint{here, there}, toFront, toFront},
 		{"elsewhere, local policies", true, true, []service.Endpoint{there}, drop, inside},
-		{"elsewhere, internal policy local", true, false, []service.Endpoint{there}, drop, led},
-		{"elsewhere, external policy local", false, true, []service.Endpoint{there}, led, inside},
-		{"terminating here, local policies", true, true, []service.Endpoint{there, leavingHere}, led, led},
+		{"elsewhere, internal policy local", true, false, []service.Endpoint{there}, drop, toFront},
+		{"elsewhere, external policy local", false, true, []service.Endpoint{there}, toFront, inside},
+		{"terminating here, local policies", true, true, []service.Endpoint{there, leavingHere}, toFront, toFront},
 		{"of another family here, local policies", true, true, []service.Endpoint{there, sixHere}, drop, inside},
 	} {
 		p := &service.Port{InternalLocal: c.internalLocal, ExternalLocal: c.externalLocal, Endpoints: c.endpoints}
@@ -42,19 +86,19 @@ func TestTargets(t *testing.T) {
 		}
 		p.Exposures = all
 		usable := p.UsableEndpoints(service.IPv4)
-		leads, front := ledTo(false, p.Name), false
+		leads, front := led{port: p}, false
 		for _, x := range all {
 			want := c.external
 			if x.Kind == service.ClusterIP {
 				want = c.internal
 			}
-			if got := target(p.Availability(usable, x.Kind), leads, &portal.Redirect{Port: port}); got != want {
+			if got := leads.target(leads.availability(usable, x.Kind), &portal.Redirect{Port: port}); got != want {
 				t.Errorf("%s: %s leads to %#v, want %#v", c.name, x.Kind, got, want)
 			}
 			_, redirects := want.(portal.Redirect)
 			front = front || redirects
 		}
-		if wanted(p, usable, service.IPv4, leads) != front {
+		if leads.wanted(usable, service.IPv4) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
 	}

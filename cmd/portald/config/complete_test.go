@@ -87,6 +87,7 @@ func defaultConfig() *Config {
 				Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 				MaxAge:        service.Age{Time: service.Never},
 				KernelRecords: service.RecordsOff, RetryOn: service.RetryConnect,
+				KernelRecords: service.RecordsOff, WaitForEndpoint: service.Never,
 			},
 		},
 	}
@@ -130,6 +131,8 @@ func TestComplete(t *testing.T) {
 				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
 				"--algorithm=source-hash --slow-start=20s " +
 				"--service-proxy-name=portald --refused-annotations=mode,kernel-records",
+			"--service-proxy-name=portald --refused-annotations=mode,kernel-records " +
+				"--wait-for-endpoint=30s",
 			want: func(c *Config) {
 				c.Manifests = []string{"/a,b", "-"}
 				c.ConnectionLog = ConnectionLog{"-", "json", records.Rotation{
@@ -149,6 +152,8 @@ func TestComplete(t *testing.T) {
 					Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 					MaxAge:        service.Age{Time: service.Never},
 					KernelRecords: service.RecordsFailures, RetryOn: service.RetryConnect,
+					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
+					KernelRecords: service.RecordsFailures, WaitForEndpoint: 30 * time.Second,
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}

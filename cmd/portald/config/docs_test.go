@@ -63,7 +63,11 @@ func annotationTable() string {
 	var out strings.Builder
 	out.WriteString("\n| annotation | value | default | what it is |\n|---|---|---|---|\n")
 	for _, s := range service.Settings() {
-		fmt.Fprintf(&out, "| `portald.io/%s` | %s | `%s` | %s |\n", s.Name, s.Value.Form(), cmp.Or(s.Field, s.Name), s.About)
+		fallback := ""
+		if field := s.Field; field != "" || s.Name == "mode" {
+			fallback = "`" + cmp.Or(field, s.Name) + "`"
+		}
+		fmt.Fprintf(&out, "| `portald.io/%s` | %s | %s | %s |\n", s.Name, s.Value.Form(), fallback, s.About)
 	}
 	return out.String() + "\n"
 }

@@ -56,7 +56,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 // newPlan returns a dataplane that listens nowhere.
 func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *dataplane.Dataplane {
 	options := dataplane.Options{
-		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts), Mode: cfg.Mode,
+		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts, cfg.Settings.Policy), Mode: cfg.Mode,
 		Kernel: kernel.New(kernel.Options{
 			Node: cfg.NodeName, Offers: writers.Offers(cfg),
 			Algorithm: func() service.Algorithm { return cfg.Settings.Policy.Algorithm },
@@ -69,7 +69,7 @@ func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *datap
 		},
 	}
 	if writers.Direct(cfg) {
-		options.Userspace, options.Kernel = userspace.NewDirectPlan(), nil
+		options.Userspace, options.Kernel = userspace.NewDirectPlan(cfg.Settings.Policy), nil
 	}
 	return dataplane.New(options)
 }

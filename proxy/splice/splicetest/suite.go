@@ -100,7 +100,8 @@ func (s scenario) start(t *trial) {
 
 func scenarios() []scenario {
 	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
-		waitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(), limitScenarios(),
+		waitScenarios(), holdScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(),
+		limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),

@@ -1,0 +1,77 @@
+package splice
+
+import (
+	"bytes"
+	"time"
+)
+
+// awaits tells whether the session waits for an endpoint. What its client sends is held then.
+func (s *Session) awaits() bool { return s.wait != nil && s.wait.asleep }
+
+// await waits for an endpoint until that time, or until endpoints change. A datagram that an endpoint which is gone has
+// lost is held again.
+func (s *Session) await(until time.Duration) {
+	now := s.table.core().Now()
+	s.queue(s, now)
+	s.wait.asleep = true
+	if s.connect >= 0 {
+		s.connect = -1
+		if s.unanswered != nil && len(s.held) == 0 {
+			s.held = append(s.held, s.unanswered)
+		}
+	}
+	if s.refreshed() {
+		until = now
+	}
+	s.wait.timer = time.AfterFunc(until-now, s.endpointsChanged)
+}
+
+// endpointsChanged implements waiter.
+func (s *Session) endpointsChanged() { s.table.socket.Do(s.redial) }
+
+// crowdedOut implements waiter.
+func (s *Session) crowdedOut() {
+	s.table.socket.Do(func() {
+		if s.isQueued() {
+			s.end(Proxy, Reset, OutcomeWaitLimit)
+		}
+	})
+}
+
+// redial looks for an endpoint again, and sends it what was held.
+func (s *Session) redial() {
+	if s.over {
+		return
+	}
+	if !s.awaits() {
+		s.passTurn()
+		return
+	}
+	s.wait.asleep = false
+	s.wait.timer.Stop()
+	s.refreshed()
+	next := s.next(s.table.core().Now())
+	s.passTurn()
+	if o := s.advance(next); o != "" {
+		s.end(Proxy, Reset, o)
+		return
+	}
+	s.forwardHeld()
+}
+
+// holdLast keeps a datagram in place of the one before: who waits asks again, and wants one answer. One that is large
+// is lost, as datagrams may be.
+func (s *Session) holdLast(data []byte) {
+	if len(data) > maxUnanswered {
+		s.Dropped()
+		return
+	}
+	for range s.held {
+		s.Dropped()
+	}
+	last := bytes.Clone(data)
+	s.held = append(s.held[:0], last)
+	if s.unanswered != nil {
+		s.unanswered = last
+	}
+}
