@@ -33,7 +33,8 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 			"Endpoints that get no new connections for a while, since they failed several in a row."),
 		exhausted: desc("portald_retry_budget_exhausted_total",
 			"Further dials that were not made, or not at once, since the retry budget of the service port had nothing left."),
-		used: desc("portald_resource_used", "How much of a resource is in use.", "resource"),
+		waiting: desc("portald_waiting_connections", "Connections and UDP sessions that wait for an endpoint."),
+		used:    desc("portald_resource_used", "How much of a resource is in use.", "resource"),
 		limit: desc("portald_resource_limit",
 			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
 		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from when events had come until all "+
@@ -42,12 +43,13 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 }
 
 type dataPathCollector struct {
-	from                                                      DataPath
-	dropped, crowded, ejected, exhausted, used, limit, rounds *prometheus.Desc
+	from                                                               DataPath
+	dropped, crowded, ejected, exhausted, waiting, used, limit, rounds *prometheus.Desc
 }
 
 func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.used, c.limit, c.rounds} {
+	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.waiting, c.used, c.limit,
+		c.rounds} {
 		to <- d
 	}
 }
@@ -58,6 +60,7 @@ func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(c.crowded, prometheus.CounterValue, float64(s.PortsCrowded))
 	to <- prometheus.MustNewConstMetric(c.ejected, prometheus.GaugeValue, float64(c.from.Ejected()))
 	to <- prometheus.MustNewConstMetric(c.exhausted, prometheus.CounterValue, float64(c.from.BudgetExhausted()))
+	to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(s.Waiting))
 	for _, r := range c.resources(&s) {
 		to <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(r.used), r.name)
 		if r.limit > 0 {

@@ -12,7 +12,7 @@ import (
 func busy() DataPath {
 	s := splice.Stats{
 		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, ReplayBytes: 512, Kept: 30, UDPDropped: 4,
-		PortsCrowded: 6,
+		PortsCrowded: 6, Waiting: 3,
 		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, Kept: 40,
 			SourcePorts: 1000},
 	}
@@ -34,6 +34,9 @@ portald_crowded_dials_total 6
 # HELP portald_udp_datagrams_dropped_total Datagrams that the kernel would not take, for want of room or of a route.
 # TYPE portald_udp_datagrams_dropped_total counter
 portald_udp_datagrams_dropped_total 4
+# HELP portald_waiting_connections Connections and UDP sessions that wait for an endpoint.
+# TYPE portald_waiting_connections gauge
+portald_waiting_connections 3
 # HELP portald_resource_used How much of a resource is in use.
 # TYPE portald_resource_used gauge
 portald_resource_used{resource="buffers"} 2
@@ -56,6 +59,7 @@ portald_resource_limit{resource="replay_bytes"} 8.388608e+06
 portald_resource_limit{resource="source_ports"} 1000
 portald_resource_limit{resource="udp_sessions"} 10
 `, "portald_crowded_dials_total", "portald_udp_datagrams_dropped_total", "portald_resource_used",
+		"portald_waiting_connections",
 		"portald_resource_limit")
 	text := scrape(t, m)
 	for line, want := range map[string]string{

@@ -27,6 +27,7 @@ type Metrics struct {
 	policies  localPolicies
 	conns     connMetrics
 	kernel    kernelMetrics
+	waits     waitMetrics
 	accepts   *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	aside     prometheus.Gauge
@@ -60,6 +61,7 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.policies.init(families)
 	m.conns.init(limits)
 	m.kernel.init(limits)
+	m.waits.init(m.registry)
 	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.inherited, m.healthz, m.livez)
 	m.registry.MustRegister(m.policies.gauges, &m.kernel)
 	m.registry.MustRegister(buildInfo()...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -15,6 +16,7 @@ func (e *explained) clients() {
 	if e.Port.Mode.Or(e.node.Mode) == service.ModeUserspace {
 		e.limit()
 		e.shares()
+		e.waits()
 	}
 	e.affinity()
 	if len(e.report.Sections[len(e.report.Sections)-1].Lines) == 0 {
@@ -64,6 +66,30 @@ func (e *explained) limit() {
 		e.find(Wrong, "portald conns "+e.flag(), "%s has as many connections as it may, %d: new ones are refused.", e.label(),
 			most)
 	}
+}
+
+// waits says how long clients wait for an endpoint.
+func (e *explained) waits() {
+	most, wake := e.patience(), e.Port.Policy.Wake
+	if most <= 0 {
+		if wake != (service.Wake{}) {
+			e.add(Doubt, nil, "portald.io/wake scales nothing without portald.io/wait-for-endpoint")
+		}
+		return
+	}
+	e.add(Fact, nil, "a new connection waits up to %s for an endpoint that is ready and answers; %d of the Service wait now",
+		most, e.Waiting)
+	if wake != (service.Wake{}) {
+		e.add(Fact, nil, "%s/%s is scaled from 0 to %d then", wake.Kind, wake.Name, wake.Replicas)
+	}
+}
+
+// patience is how long a client waits for an endpoint; not above 0: it does not.
+func (e *explained) patience() time.Duration {
+	if e.Port.Mode.Or(e.node.Mode) != service.ModeUserspace {
+		return 0
+	}
+	return e.Port.Policy.Or(e.node.Policy).WaitForEndpoint
 }
 
 // affinity is how clients are bound to endpoints.

@@ -257,8 +257,11 @@ func (e *explained) summary(a audience, of map[Reason]int) {
 		sentence = fmt.Sprintf("None of the %d endpoints of %s is ready.", total, e.label())
 	}
 	status := Wrong
-	if a.clients != "" && !e.asked.From.IsValid() {
-		status = Doubt // others get one
+	if a.clients != "" && !e.asked.From.IsValid() || e.mayWait(a) {
+		status = Doubt // others get one, or it may come in time
+	}
+	if e.mayWait(a) {
+		sentence += fmt.Sprintf(" New connections wait up to %s for one.", e.patience())
 	}
 	e.add(status, nil, "no endpoint: %s", e.refusal(a))
 	e.find(status, next, "%s", sentence)
@@ -267,10 +270,18 @@ func (e *explained) summary(a audience, of map[Reason]int) {
 // refusal is what clients without an endpoint see.
 func (e *explained) refusal(a audience) string {
 	usable := e.Port.UsableEndpoints(a.family)
-	if e.Port.Availability(usable, a.kinds[0]) == service.Unavailable {
+	switch none := e.Port.Availability(usable, a.kinds[0]) == service.Unavailable; {
+	case e.mayWait(a):
+		return fmt.Sprintf("a client waits up to %s, and is refused then", e.patience())
+	case none && e.patience() <= 0:
 		return "clients are refused"
 	}
 	return "packets are dropped, so that clients try another node"
+}
+
+// mayWait tells whether clients wait for an endpoint: not those from outside that a Local policy keeps to this node's.
+func (e *explained) mayWait(a audience) bool {
+	return e.patience() > 0 && (a.scope == service.ClusterScope || a.kinds[0] == service.ClusterIP)
 }
 
 // wanted is the pod or address that was asked for.

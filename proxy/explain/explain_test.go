@@ -215,6 +215,23 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			Good, "", "at most 100 new connections a second are served of each family, at most 5 of one client address"},
 		{"no endpoints", func(s *scene) { s.Port.Endpoints = nil }, Wrong, "shop/cart:http has no endpoint of IPv4",
 			"no endpoint: clients are refused"},
+		{"no endpoints, and clients wait", func(s *scene) {
+			s.Port.Endpoints, s.Port.Policy.WaitForEndpoint, s.Waiting = nil, 30*time.Second, 3
+			s.Port.Policy.Wake = service.Wake{Kind: "deployment", Name: "cart", Replicas: 2}
+		}, Doubt, "has no endpoint of IPv4. New connections wait up to 30s for one.", "a client waits up to 30s"},
+		{"clients would wait", func(s *scene) { s.Port.Policy.WaitForEndpoint = 30 * time.Second }, Good, "",
+			"a new connection waits up to 30s for an endpoint"},
+		{"clients wait in kernel mode", func(s *scene) {
+			s.Port.Endpoints, s.Port.Policy.WaitForEndpoint, s.Port.Mode = nil, 30*time.Second, service.ModeKernel
+		}, Wrong, "has no endpoint of IPv4.", "no endpoint: clients are refused"},
+		{"a workload that is never woken", func(s *scene) {
+			s.Port.Policy.Wake = service.Wake{Kind: "deployment", Name: "cart", Replicas: 2}
+		}, Good, "", "doubt portald.io/wake scales nothing"},
+		{"no endpoints, external Local, for a client outside", func(s *scene) {
+			s.from, s.Port.ExternalLocal, s.Port.Endpoints = outside.String(), true, nil
+			s.Port.Policy.WaitForEndpoint = 30 * time.Second
+			s.apply(portal.Redirect{Port: 11000, Inside: true})
+		}, Wrong, "Clients outside the cluster cannot use", "packets are dropped"},
 		{"none is ready", func(s *scene) {
 			for i := range s.Port.Endpoints {
 				s.Port.Endpoints[i].Ready, s.Port.Endpoints[i].Serving = false, false

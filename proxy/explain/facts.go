@@ -46,6 +46,7 @@ type Subject struct {
 	ShownErr error        // why that is not all
 	Shows    bool         // the writer can tell
 
+	Waiting int                // connections and sessions of its Service that wait for an endpoint
 	Open    [2]int             // connections and sessions of userspace mode, by service.IPFamily
 	OpenOf  map[netip.Addr]int // and by client; nil: it may have as many as it wants
 	Bound   func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)

@@ -138,6 +138,7 @@ func (x *explainer) subjects(
 		drained := x.inventory.drained(p)
 		subjects[i].Drained = func(at netip.AddrPort) bool { return slices.Contains(drained, at) }
 		subjects[i].Ejected = x.inventory.ejected(p)
+		subjects[i].Waiting = x.path.core.Waiting(p.Name.Service())
 		subjects[i].Bound = x.path.listeners.Bound(p.Name)
 		subjects[i].Records = x.telemetry.stream.Last(lastRecords, q.About(p))
 	}

@@ -86,6 +86,7 @@ func (t *telemetry) observer(name service.PortName) splice.Observer {
 
 // Observe implements splice.Observer, for records of all carriers.
 func (t *telemetry) Observe(r *splice.Record) {
+	t.metrics.Waited(r)
 	t.stream.Observe(r)
 	if t.logged != nil {
 		t.logged.Observe(r)

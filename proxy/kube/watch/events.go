@@ -41,6 +41,7 @@ type Recorder struct {
 	sink   *eventSink
 	queue  chan event // events of this node
 	common chan event // events that are the same on all nodes
+	needs  chan event // of these, those of NeedPods
 }
 
 // event waits to be written.
@@ -56,7 +57,7 @@ func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger)
 		EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log,
 	}
 	return &Recorder{client: client, cache: cache, log: log, sink: sink,
-		queue: make(chan event, eventQueue), common: make(chan event, eventQueue)}
+		queue: make(chan event, eventQueue), common: make(chan event, eventQueue), needs: make(chan event, eventQueue)}
 }
 
 // Starting records that the daemon started on this node.
@@ -145,6 +146,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { r.writeCommon(ctx) })
+	wg.Go(func() { r.writeNeeds(ctx) })
 	pace := flowcontrol.NewTokenBucketRateLimiter(eventsASecond, eventsAtOnce)
 	for {
 		select {
