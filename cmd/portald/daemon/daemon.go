@@ -30,6 +30,7 @@ type daemon struct {
 	flows      *kernelFlows
 	reconciler *reconciler
 	source     *source
+	waker      *waker
 	inventory  *inventory
 	reload     *stage
 
@@ -142,13 +143,14 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	cfg = d.rules.cfg
 	d.keeping = d.findKeeper(cfg)
 	account := splice.NewAccount(budgetOf(cfg, limit, d.keeping, log))
-	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.heritage,
+	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.needPods, d.heritage,
 		d.keeping, log); err != nil {
 		return nil, err
 	}
 	if d.source, err = newSource(cfg, d.rules.writer, d.host.addresses.Contains, log); err != nil {
 		return nil, err
 	}
+	d.waker = d.newWaker()
 	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), d.heritage, log)
 	d.inventory = &inventory{
 		store: d.source.store, mode: cfg.Mode, listeners: d.path.listeners, totals: d.telemetry.metrics.Totals,
@@ -189,8 +191,8 @@ func (d *daemon) connect() {
 // servers that show it.
 func (d *daemon) parts() []part {
 	return []part{
-		d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.succeed, d.reload,
-		d.keep, d.tells,
+		d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.waker, d.succeed,
+		d.reload, d.keep, d.tells,
 	}
 }
 

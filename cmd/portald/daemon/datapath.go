@@ -10,6 +10,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -24,13 +25,13 @@ type dataPath struct {
 
 func newDataPath(
 	cfg *config.Config, h *host, rules *hostRules, to *telemetry, account *splice.Account, whoIs whoIs,
-	heritage *inheritance, k *keeping, log *logrus.Logger,
+	needPods func(*service.Port), heritage *inheritance, k *keeping, log *logrus.Logger,
 ) (*dataPath, error) {
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: reservedPorts(log), Mark: dialMark(log),
 		Start: platform.ClockStart(), Listen: heritage.listen, Listening: k.socketChanged,
-		TCPInfo: true, WhoIs: whoIs, Observe: to.observer, Warn: to.shortages.report,
+		TCPInfo: true, WhoIs: whoIs, NeedPods: needPods, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,
 		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,

@@ -105,11 +105,15 @@ func (r *reconciler) checkAlgorithm() {
 
 // applySettings applies settings that changed while the daemon runs.
 func (r *reconciler) applySettings(s config.Settings) {
-	if was := r.settings.Swap(&s); was.Policy.Algorithm != s.Policy.Algorithm {
+	old := r.settings.Swap(&s)
+	if old.Policy.Algorithm != s.Policy.Algorithm {
 		r.checkAlgorithm()
 		r.resyncs.request() // rules of the kernel choose by it
 	}
 	r.path.core.SetPolicy(s.Policy)
+	if old.Policy.WaitForEndpoint != s.Policy.WaitForEndpoint {
+		r.resyncs.request() // portals of Services without endpoints
+	}
 	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
 		r.resyncs.request()
 	}

@@ -21,7 +21,8 @@ type source struct {
 	*stage
 	store  *service.Store
 	cache  *translate.Cache
-	events *watch.Recorder // nil without an API server
+	client *watch.Client // nil without an API server, as events
+	events *watch.Recorder
 	synced <-chan struct{} // closed once the store has the first complete state
 }
 
@@ -59,7 +60,7 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.events = watch.NewRecorder(client, s.cache, log)
+	s.client, s.events = client, watch.NewRecorder(client, s.cache, log)
 	s.cache.Report = s.events.Problem
 	return watch.New(client, s.cache, log), nil
 }

@@ -91,13 +91,13 @@ const mostNeeds = 4096
 // Run serves until ctx ends.
 func (w *Waker) Run(ctx context.Context) error {
 	pace := flowcontrol.NewTokenBucketRateLimiter(aSecond, atOnce)
-	var all sync.WaitGroup
-	defer all.Wait()
 	stop := context.AfterFunc(ctx, w.queue.ShutDown)
 	defer stop()
+	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() { w.work(ctx, pace) })
 	}
+	all.Wait()
 	return nil
 }
 
@@ -116,10 +116,13 @@ func (w *Waker) work(ctx context.Context, pace flowcontrol.RateLimiter) {
 
 // serve tells of a Service, and scales its workload. A try that failed is repeated as long as clients wait.
 func (w *Waker) serve(ctx context.Context, svc service.Name) {
-	n, first := w.take(svc)
-	if first {
+	n, known := w.take(svc)
+	switch {
+	case !known: // it is done since it was queued
+		return
+	case !n.noted:
 		w.tell(svc, n)
-	} else if !w.opts.Waits(svc) {
+	case !w.opts.Waits(svc):
 		w.done(svc, n)
 		return
 	}
@@ -141,15 +144,14 @@ func (w *Waker) serve(ctx context.Context, svc service.Name) {
 	}
 }
 
-// take returns what is needed. First: nobody was told of it.
-func (w *Waker) take(svc service.Name) (n need, first bool) {
+// take returns what is needed, and whether it was told before.
+func (w *Waker) take(svc service.Name) (n need, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n = w.needs[svc]
-	first = !n.noted
-	n.noted = true
-	w.needs[svc] = n
-	return n, first
+	if n, known = w.needs[svc]; known {
+		w.needs[svc] = need{n.port, n.wake, true}
+	}
+	return n, known
 }
 
 // done forgets a Service, unless it names another workload by now, which is queued.
