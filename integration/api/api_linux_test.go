@@ -37,6 +37,7 @@ func TestAPI(t *testing.T) {
 	b.Part("client seen", seesClient)
 	b.Part("proxy header", proxyHeader)
 	b.Part("config file", configFile)
+	b.Part("from zero", fromZero)
 	b.Part("metrics", metrics)
 	b.Part("pages", pages)
 	b.Part("proxy name", proxyName)
