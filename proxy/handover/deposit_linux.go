@@ -34,7 +34,8 @@ func (d *Deposit) Successor(own Identity) (*Successor, error) {
 		return nil, err
 	}
 	to := &Successor{
-		Hello: Hello{Identity{Installation: own.Installation}, Protocol, State}, c: c, room: depositFiles, later: true,
+		// Who takes it may be older than Hello.Waits.
+		Hello: Hello{Identity{Installation: own.Installation}, Protocol, State, false}, c: c, room: depositFiles, later: true,
 	}
 	// All has to have room in the queue: what any user may set is not enough for a hundred connections.
 	err = control(d.In, func(fd int) error {

@@ -172,9 +172,9 @@ func TestGreeting(t *testing.T) {
 		hello Hello
 		why   string // empty: it is greeted
 	}{
-		"protocol":     {Hello{own, Protocol + 1, State}, "version"},
-		"installation": {Hello{Identity{Installation: "that one"}, Protocol, State}, `"this one", not "that one"`},
-		"state":        {Hello{own, Protocol, State + 1}, ""},
+		"protocol":     {Hello{own, Protocol + 1, State, true}, "version"},
+		"installation": {Hello{Identity{Installation: "that one"}, Protocol, State, true}, `"this one", not "that one"`},
+		"state":        {Hello{own, Protocol, State + 1, true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, path := listen(t)

@@ -64,6 +64,7 @@ type Identity struct {
 type Hello struct {
 	Identity
 	Protocol, State int
+	Waits           bool // it takes what waits for an endpoint too
 }
 
 // Welcome is the answer to Hello.
@@ -151,7 +152,12 @@ type Records []*splice.Record
 
 // files is how many descriptors belong to the batch.
 func (b *Batch) files() int {
-	n := len(b.Sessions)
+	n := 0
+	for _, s := range b.Sessions {
+		if !s.Waits {
+			n++
+		}
+	}
 	for _, c := range b.Conns {
 		n += c.Files()
 	}

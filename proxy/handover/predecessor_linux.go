@@ -50,7 +50,7 @@ func greet(ctx context.Context, path string, own Identity, answer any) (*channel
 	if until, bounded := ctx.Deadline(); bounded {
 		within = max(time.Millisecond, min(within, time.Until(until)))
 	}
-	if err = c.send(hello, Hello{own, Protocol, State}); err == nil {
+	if err = c.send(hello, Hello{own, Protocol, State, true}); err == nil {
 		err = c.expect(welcome, answer, within)
 	}
 	if err != nil {
@@ -233,10 +233,15 @@ func (b *Batch) restore(files []int, to Taker) {
 		to.Conn(s, slices.Clone(files[:n]))
 		files = files[n:]
 	}
-	for i, s := range b.Sessions {
-		if !to.Session(b.At, s, files[i]) {
-			closeAll(files[i : i+1])
+	for _, s := range b.Sessions {
+		if s.Waits {
+			to.Session(b.At, s, -1) // where nobody has it, it is lost
+			continue
 		}
+		if !to.Session(b.At, s, files[0]) {
+			closeAll(files[:1])
+		}
+		files = files[1:]
 	}
 	to.Batch(b)
 }

@@ -102,6 +102,9 @@ func (s *Successor) Close() {
 // TakesState tells whether the successor understands what is known of connections.
 func (s *Successor) TakesState() bool { return s.State == State }
 
+// TakesWaiting tells whether it takes what waits for an endpoint too.
+func (s *Successor) TakesWaiting() bool { return s.TakesState() && s.Waits }
+
 // Room is how many descriptors the successor may still get.
 func (s *Successor) Room() int { return s.room }
 

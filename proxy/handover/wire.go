@@ -170,7 +170,7 @@ func (b *Batch) check(files int) error {
 const scopes = 2
 
 func checkLife(s *splice.SavedLife) error {
-	if !s.Client.IsValid() || !s.OriginalDst.IsValid() || int(s.Scope) >= scopes || len(s.Attempts) == 0 {
+	if !s.Client.IsValid() || !s.OriginalDst.IsValid() || int(s.Scope) >= scopes || len(s.Attempts) == 0 && !s.Waits {
 		return fmt.Errorf("%w: connection %d of %s to %s in scope %d with %d attempts", errBatch, s.ID, s.Client,
 			s.OriginalDst, s.Scope, len(s.Attempts))
 	}

@@ -32,8 +32,21 @@ type Give func([]*Departure) (taken int, err error)
 // HandOver takes the established TCP connections from the engine, some at a time, and passes them to give. Those that
 // are not established yet stay, and after an error all that were not taken. It returns how many connections are left.
 func (c *Core) HandOver(ctx context.Context, give Give) (left int64, err error) {
-	for some := range slices.Chunk(c.openConns(), departing) {
-		if err := passOn(c.detach(some), give); err != nil {
+	return c.handOver(ctx, give, false)
+}
+
+// HandOverWaiting does the same with those that wait for an endpoint: here they would wait in vain.
+func (c *Core) HandOverWaiting(ctx context.Context, give Give) (left int64, err error) {
+	return c.handOver(ctx, give, true)
+}
+
+func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
+	conns := slices.DeleteFunc(c.openConns(), func(conn *Conn) bool {
+		state, _ := conn.stage.load()
+		return (state == StateWaiting) != waiting
+	})
+	for some := range slices.Chunk(conns, departing) {
+		if err := passOn(c.detach(some, waiting), give); err != nil {
 			return c.conns.Load(), err
 		}
 		if ctx.Err() != nil {
@@ -68,15 +81,19 @@ func (c *Core) openConns() (all []*Conn) {
 	return all
 }
 
-// detach has the engine stop carrying these, and returns those with which it did.
-func (c *Core) detach(conns []*Conn) (all []*Departure) {
+// detach has the engine stop carrying these, and returns those with which it did and that wait, or do not.
+func (c *Core) detach(conns []*Conn, waiting bool) (all []*Departure) {
 	answers := make(chan *Departure, len(conns))
 	for _, conn := range conns {
 		conn.owner.Detach(func(d *Departure) { answers <- d })
 	}
 	for range conns {
-		if d := <-answers; d != nil {
+		switch d := <-answers; {
+		case d == nil:
+		case d.Conn.Waits == waiting:
 			all = append(all, d)
+		default: // it has found an endpoint just now, or lost it
+			d.Resume()
 		}
 	}
 	return all
@@ -91,7 +108,10 @@ func (c *Core) settle() {
 	}
 }
 
-// Departs makes the Departure of an established connection, which its owner has stopped carrying. The rest of what is
+// Holds tells whether the connection waits for an endpoint, and does not dial.
+func (c *Conn) Holds() bool { return c.waiting && c.isQueued() }
+
+// Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The rest of what is
 // saved is the engine's: it sets that, and what Resume and Leave call.
 func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
 	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave}
@@ -111,6 +131,7 @@ func (c *Conn) Saves() *SavedConn {
 // Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
 // Closed.
 func (c *Conn) Left() {
+	c.unqueue(c.front.core.Now())
 	c.lease.ended(c.clientAddr(), nil, -1)
 	c.giveBack()
 	c.uncount()

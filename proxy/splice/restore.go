@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -120,12 +121,39 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	if s.Removed != nil {
 		c.restoreRemoval(s)
 	}
+	c.registered(f)
+	return Step{Kind: StepCarry, Until: c.Until(f.core.Now())}
+}
+
+// RestoreWaiting does the same with one that waits for an endpoint. Redial is called next.
+func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
+	c.restore(f, &s.SavedLife)
+	c.owner, c.rounds = owner, true
+	c.registered(f)
+}
+
+// Redial looks for an endpoint of a connection that RestoreWaiting has begun.
+func (c *Conn) Redial(now time.Duration) Step {
+	c.refreshed()
+	return c.redial(now)
+}
+
+// WaitOn goes on with one that Holds, and that no successor has taken. What was posted meanwhile comes next.
+func (c *Conn) WaitOn(now time.Duration) Step {
+	until := c.patience()
+	if c.retry != nil {
+		until = min(until, now+lastRetry)
+	}
+	return Step{Kind: StepWait, Until: until}
+}
+
+// registered takes what the connection has from the account, whatever is left.
+func (c *Conn) registered(f *Front) {
 	core := f.core
 	c.holder = core.account.holder(f.tenant, c.clientAddr())
 	core.account.keep(descriptors, c.holder, 2)
 	core.conns.Add(1)
 	core.registry.add(c)
-	return Step{Kind: StepCarry, Until: c.Until(core.Now())}
 }
 
 // restoreRemoval goes on with that unless the endpoint is back by now.

@@ -24,9 +24,12 @@ type SavedLife struct {
 	Attempts            []Attempt // the last one worked
 	Affinity            string
 	Connect, FirstReply time.Duration // since Began; negative: never
+	Waits               bool          // for an endpoint: it has none
+	Waited              time.Duration // so far
 }
 
-// SavedConn is an established TCP connection. It has the sockets to the client and to the endpoint, and then the two
+// SavedConn is an established TCP connection, or one that waits for an endpoint. That one has the socket to the client
+// alone. An established one has the sockets to the client and to the endpoint, and then the two
 // ends of the pipe of Up and of Down, of those whose InPipe is positive: first the one that is read.
 type SavedConn struct {
 	SavedLife
@@ -46,6 +49,9 @@ type SavedRemoval struct {
 
 // Files is how many descriptors belong to it.
 func (s *SavedConn) Files() int {
+	if s.Waits {
+		return 1
+	}
 	n := 2
 	for _, f := range []*SavedFlow{&s.Up, &s.Down} {
 		if f.InPipe > 0 {
@@ -77,7 +83,7 @@ type SavedSocket struct {
 	Blocked time.Duration
 }
 
-// SavedSession is a UDP session. It has the socket to the endpoint.
+// SavedSession is a UDP session. It has the socket to the endpoint, unless it waits for one.
 type SavedSession struct {
 	SavedLife
 	Local             netip.Addr // that the client writes to
@@ -85,7 +91,7 @@ type SavedSession struct {
 	Zone              uint32     // of the client's address, if that is link-local
 	Waiting, Detached bool
 	Until             time.Duration // of a detached one
-	Unanswered        []byte
+	Unanswered        []byte        // of one that waits, the last datagram
 	Carried           SavedTraffic
 }
 
@@ -116,7 +122,7 @@ func (f *life) save() SavedLife {
 	s := SavedLife{
 		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: f.lastMoved(), Client: f.client,
 		OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts, Affinity: f.affinity,
-		Connect: f.connect, FirstReply: f.firstReply,
+		Connect: f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waitedBy(f.front.core.Now()),
 	}
 	if e := f.endpoint.Load(); e != nil {
 		s.Endpoint = *e
@@ -132,6 +138,15 @@ func (f *life) restore(front *Front, s *SavedLife) {
 	f.last.Store(int64(s.Moved))
 	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
 	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
+	if s.Waited > 0 {
+		f.wait = &wait{front: front, took: s.Waited}
+	}
+	f.counted = true
+	front.active.Add(1)
+	f.countClient()
+	if s.Waits {
+		return
+	}
 	f.stage.enter(open)
 	for range s.Attempts {
 		f.stage.dial()
@@ -143,7 +158,4 @@ func (f *life) restore(front *Front, s *SavedLife) {
 		f.endpoint.Store(&s.Endpoint)
 		f.lease = lease{front.pickers[s.Scope].Join(s.Endpoint.Addr)}
 	}
-	f.counted = true
-	front.active.Add(1)
-	f.countClient()
 }

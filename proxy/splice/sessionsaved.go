@@ -10,7 +10,8 @@ import (
 type SessionMover interface {
 	Pause()  // receives nothing from clients, until Resume
 	Resume() // receives again
-	// Restore goes on with a session of a predecessor, whose socket to the endpoint is the engine's from now on.
+	// Restore goes on with a session of a predecessor, whose socket to the endpoint is the engine's from now on; negative:
+	// it has none, since it waits for one.
 	Restore(s *SavedSession, file int)
 }
 
@@ -24,11 +25,20 @@ type MovingSession interface {
 // hostTime is how long sessions may wait for answers of the host before they are handed over, which takes less.
 const hostTime = 100 * time.Millisecond
 
-// HandOver has the socket stop receiving, and passes its sessions to give, some at a time. After an error the socket
-// goes on, with those that were not taken.
+// HandOver has the socket stop receiving, and passes its sessions to give, some at a time, but for those that wait for an
+// endpoint. After an error the socket goes on, with those that were not taken.
 func (t *Sessions) HandOver(ctx context.Context, give Give) error {
+	return t.handOver(ctx, give, false)
+}
+
+// HandOverAll does the same with all.
+func (t *Sessions) HandOverAll(ctx context.Context, give Give) error {
+	return t.handOver(ctx, give, true)
+}
+
+func (t *Sessions) handOver(ctx context.Context, give Give, waiting bool) error {
 	for until := time.Now().Add(hostTime); ; time.Sleep(time.Millisecond) {
-		some, asking := t.pause(departing)
+		some, asking := t.pause(departing, waiting)
 		if err := passOn(some, give); err != nil {
 			t.Resume()
 			return err
@@ -47,7 +57,7 @@ func (t *Sessions) HandOver(ctx context.Context, give Give) error {
 func (t *Sessions) Resume() { t.do(func() { t.socket.(SessionMover).Resume() }) }
 
 // pause stops receiving, and takes at most n sessions from the engine. Asking: some wait for the host.
-func (t *Sessions) pause(n int) (some []*Departure, asking bool) {
+func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
 	t.do(func() {
 		if t.closed {
 			return
@@ -57,7 +67,7 @@ func (t *Sessions) pause(n int) (some []*Departure, asking bool) {
 		for _, list := range []*sessionList{&all.waiting, &all.answered, &all.detachedWaiting, &all.detached} {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
-				case s.departing:
+				case s.departing, s.awaits() && !waiting:
 				case s.waitsForHost():
 					asking = true
 				default:
@@ -83,13 +93,20 @@ func (s *Session) departs() *Departure {
 		SavedLife: s.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
 		Unanswered: s.unanswered, Carried: s.traffic.save(),
 	}
-	file := s.conn.(MovingSession).Detach(saved)
+	files := []int{s.conn.(MovingSession).Detach(saved)}
+	if saved.Waits {
+		files = nil
+		if len(s.held) > 0 {
+			saved.Unanswered = s.held[0]
+		}
+	}
 	return &Departure{
-		Session: saved, Files: []int{file},
+		Session: saved, Files: files,
 		resume: func() {
 			s.table.socket.Do(func() {
 				if s.departing = false; !s.over {
 					s.conn.(MovingSession).Resume()
+					s.redial()
 				}
 			})
 		},
@@ -103,6 +120,7 @@ func (s *Session) left() {
 		return
 	}
 	s.over = true
+	s.unqueue(s.table.core().Now())
 	s.lease.ended(s.clientAddr(), nil, -1)
 	s.conn.Close()
 	s.remove()
@@ -127,7 +145,12 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	}
 	s.enlist()
 	now := core.Now()
-	if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {
+	if saved.Waits {
+		if saved.Unanswered != nil {
+			s.held = append(s.held, saved.Unanswered)
+		}
+		s.goOn(now)
+	} else if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {
 		s.detach(now) // the endpoint has left meanwhile
 	}
 	t.Sweep(now)

@@ -38,19 +38,24 @@ func (s *Session) crowdedOut() {
 	})
 }
 
-// redial looks for an endpoint again, and sends it what was held.
+// redial looks for an endpoint again.
 func (s *Session) redial() {
 	if s.over {
 		return
 	}
-	if !s.awaits() {
+	if !s.awaits() || s.departing {
 		s.passTurn()
 		return
 	}
 	s.wait.asleep = false
 	s.wait.timer.Stop()
+	s.goOn(s.table.core().Now())
+}
+
+// goOn looks for an endpoint, and sends it what is held.
+func (s *Session) goOn(now time.Duration) {
 	s.refreshed()
-	next := s.next(s.table.core().Now())
+	next := s.next(now)
 	s.passTurn()
 	if o := s.advance(next); o != "" {
 		s.end(Proxy, Reset, o)

@@ -215,6 +215,14 @@ func (f *life) waited() time.Duration {
 	return f.wait.took
 }
 
+// waitedBy is how long it has waited so far.
+func (f *life) waitedBy(now time.Duration) time.Duration {
+	if f.isQueued() {
+		return max(now-f.wait.since, 1)
+	}
+	return f.waited()
+}
+
 // hasPods tells whether some endpoint of the service port, of either family, is ready or still serves.
 func (p *plan) hasPods() bool {
 	for _, all := range [][]service.Endpoint{p.Endpoints, p.Port.Endpoints} {

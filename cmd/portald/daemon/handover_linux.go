@@ -244,6 +244,9 @@ func (d *daemon) giveConnections(
 	}
 	for s.TakesState() {
 		left, err = d.path.core.HandOver(ctx, s.Give(netip.AddrPort{}))
+		if err == nil && s.TakesWaiting() {
+			left, err = d.path.core.HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
+		}
 		if err != nil {
 			return left, err
 		}
@@ -270,7 +273,11 @@ func (d *daemon) giveSessions(ctx context.Context, s *handover.Successor, of use
 	if sessions == nil {
 		return nil
 	}
-	if err := sessions.HandOver(ctx, s.Give(of.At)); err != nil {
+	give := sessions.HandOver
+	if s.TakesWaiting() {
+		give = sessions.HandOverAll
+	}
+	if err := give(ctx, s.Give(of.At)); err != nil {
 		return fmt.Errorf("hand over UDP sessions of %s: %w", of.Name.Label(), err)
 	}
 	return s.Resume(handover.Socket{Kind: handover.Front, Name: of.Name, Address: of.At})

@@ -37,10 +37,13 @@ func (c *conn) Detach(tell func(*splice.Departure)) {
 	}
 }
 
-// detach takes an established connection from its loop. Nothing is read and not accounted for between two events, and
+// detach takes an established connection from its loop, or one that waits for an endpoint. Nothing is read and not accounted for between two events, and
 // while others look at it nothing touches its sockets.
 func (c *conn) detach() *splice.Departure {
-	if c.stage != relaying {
+	switch {
+	case c.stage == dialing && c.Holds():
+		return c.detachWaiting()
+	case c.stage != relaying:
 		return nil
 	}
 	c.stage = departed
@@ -62,12 +65,28 @@ func (c *conn) detach() *splice.Departure {
 	return d
 }
 
+func (c *conn) detachWaiting() *splice.Departure {
+	c.stage = departed
+	c.unwatch(&c.client)
+	c.l.timers.stop(&c.timer)
+	resume := func() {
+		c.stage = dialing
+		c.perform(c.WaitOn(c.l.clock()))
+		c.postLater()
+	}
+	return c.Departs(func() { c.l.do(resume) }, func() { c.l.do(c.leave) }, c.client.fd)
+}
+
 // reattach goes on with a connection that no successor has taken.
 func (c *conn) reattach() {
 	c.stage, c.migrating = relaying, false
 	c.setTimer(c.Until(c.l.clock()))
 	c.watchBoth()
 	c.relay()
+	c.postLater()
+}
+
+func (c *conn) postLater() {
 	for _, next := range c.later {
 		c.Post(next)
 	}
@@ -94,6 +113,16 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 	c := &conn{l: l, stage: relaying, relays: s.Relays}
 	c.at.Store(l)
 	c.timer.owner = c
+	if s.Waits {
+		c.stage, c.client.fd, c.endpoint.fd = dialing, files[0], -1
+		c.RestoreWaiting(f, c, s)
+		l.do(func() {
+			if !c.Ended() { // it may have been cut since it is known
+				c.perform(c.Redial(l.clock()))
+			}
+		})
+		return
+	}
 	c.client.fd, c.endpoint.fd, c.endpoint.tag = files[0], files[1], tagDial
 	c.client.restore(s.ToClient, l.clock())
 	c.endpoint.restore(s.ToEndpoint, l.clock())

@@ -80,6 +80,9 @@ func (s *session) Detach(saved *splice.SavedSession) int {
 // Resume implements splice.MovingSession.
 func (s *session) Resume() {
 	s.closeDup()
+	if s.fd < 0 {
+		return // it waits for an endpoint
+	}
 	if e := s.watch(); e != 0 {
 		s.u.l.engine.core.Options().Warn(e) // its answers are lost, and it ends when it is idle
 	}

@@ -98,7 +98,9 @@ func (u *udpSocket) Resume() {
 // Restore implements splice.SessionMover.
 func (u *udpSocket) Restore(saved *splice.SavedSession, file int) {
 	if u.closed {
-		sysClose(file)
+		if file >= 0 {
+			sysClose(file)
+		}
 		return
 	}
 	s := &session{u: u, local: saved.Local, iface: saved.Interface, fd: file, dup: -1}

@@ -6,6 +6,6 @@ import "slices"
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
 		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),
-		sessionHandOverScenarios(), deadPeerScenarios(),
+		sessionHandOverScenarios(), deadPeerScenarios(), holdHandOverScenarios(),
 		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios())
 }
