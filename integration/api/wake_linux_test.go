@@ -15,8 +15,8 @@ import (
 	"github.com/portald/portald/integration/cluster"
 )
 
-// fromZero checks that clients of a Deployment without replicas, on two nodes and by TCP and UDP, wait until it is scaled
-// and has a pod, and see no error; and that portald says what it lacks before it may scale.
+// fromZero checks that clients of a Deployment without replicas, on two nodes and by TCP and UDP, wait until it is
+// scaled and has a pod, and see no error; and that portald says what it lacks before it may scale.
 func fromZero(b *apibed.Bed, n *cluster.Namespace) {
 	const namespace, waits = "from-zero", time.Minute
 	s := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})
@@ -42,11 +42,14 @@ func fromZero(b *apibed.Bed, n *cluster.Namespace) {
 			}()
 		}
 	}
-	needs := event(b, "of clients that wait", namespace, func(e *eventsv1.Event) bool { return e.Reason == "NeedPods" })
+	of := func(reason string) *eventsv1.Event {
+		return event(b, reason, namespace, func(e *eventsv1.Event) bool { return e.Reason == reason })
+	}
+	needs := of("NeedPods")
 	if needs.Type != corev1.EventTypeNormal || needs.Regarding.Kind != "Service" || needs.Regarding.Name != "cart" {
 		b.Errorf("event %s", describe(needs))
 	}
-	failed := event(b, "that portald may not scale", namespace, func(e *eventsv1.Event) bool { return e.Reason == "FailedToScale" })
+	failed := of("FailedToScale")
 	if !strings.Contains(failed.Note, "get and update on deployments.apps/scale") ||
 		!strings.Contains(failed.Note, "deploy/kustomize/wake") {
 		b.Errorf("event %s", describe(failed))
@@ -54,7 +57,7 @@ func fromZero(b *apibed.Bed, n *cluster.Namespace) {
 
 	mayScale(b, namespace, cluster.Proxy)
 	b.Eventually("the Deployment to be scaled", func() bool { return deployed(b, namespace, "cart").replicas == 1 })
-	event(b, "of the scaling", namespace, func(e *eventsv1.Event) bool { return e.Reason == "ScaledFromZero" })
+	of("ScaledFromZero")
 	b.AddPods(n, "cart", "a0")
 	for range cap(results) {
 		if r := <-results; r.err != nil || r.Pod != "a0" {

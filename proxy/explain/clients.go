@@ -77,8 +77,8 @@ func (e *explained) waits() {
 		}
 		return
 	}
-	e.add(Fact, nil, "a new connection waits up to %s for an endpoint that is ready and answers; %d of the Service wait now",
-		most, e.Waiting)
+	e.add(Fact, nil, "a new connection waits up to %s for an endpoint that is ready and answers; %d of the Service wait "+
+		"now", most, e.Waiting)
 	if wake != (service.Wake{}) {
 		e.add(Fact, nil, "%s/%s is scaled from 0 to %d then", wake.Kind, wake.Name, wake.Replicas)
 	}

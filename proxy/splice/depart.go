@@ -111,8 +111,8 @@ func (c *Core) settle() {
 // Holds tells whether the connection waits for an endpoint, and does not dial.
 func (c *Conn) Holds() bool { return c.waiting && c.isQueued() }
 
-// Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The rest of what is
-// saved is the engine's: it sets that, and what Resume and Leave call.
+// Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The
+// rest of what is saved is the engine's: it sets that, and what Resume and Leave call.
 func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
 	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave}
 }

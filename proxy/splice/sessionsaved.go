@@ -25,8 +25,8 @@ type MovingSession interface {
 // hostTime is how long sessions may wait for answers of the host before they are handed over, which takes less.
 const hostTime = 100 * time.Millisecond
 
-// HandOver has the socket stop receiving, and passes its sessions to give, some at a time, but for those that wait for an
-// endpoint. After an error the socket goes on, with those that were not taken.
+// HandOver has the socket stop receiving, and passes its sessions to give, some at a time, but for those that wait for
+// an endpoint. After an error the socket goes on, with those that were not taken.
 func (t *Sessions) HandOver(ctx context.Context, give Give) error {
 	return t.handOver(ctx, give, false)
 }

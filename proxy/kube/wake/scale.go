@@ -25,7 +25,9 @@ const answerTime = 10 * time.Second
 
 // scale gives a workload that has none its replicas. False: it has some. All nodes may do so at once: the first one
 // changes the version that the others have read, and these find nothing to do when they look again.
-func scale(ctx context.Context, client kubernetes.Interface, namespace string, to service.Wake) (scaled bool, err error) {
+func scale(
+	ctx context.Context, client kubernetes.Interface, namespace string, to service.Wake,
+) (scaled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	api := scalerOf(client, namespace, to.Kind)

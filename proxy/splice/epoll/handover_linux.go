@@ -37,8 +37,8 @@ func (c *conn) Detach(tell func(*splice.Departure)) {
 	}
 }
 
-// detach takes an established connection from its loop, or one that waits for an endpoint. Nothing is read and not accounted for between two events, and
-// while others look at it nothing touches its sockets.
+// detach takes an established connection from its loop, or one that waits for an endpoint. Nothing is read and not
+// accounted for between two events, and while others look at it nothing touches its sockets.
 func (c *conn) detach() *splice.Departure {
 	switch {
 	case c.stage == dialing && c.Holds():
