@@ -142,7 +142,7 @@ func (c *Conn) Redial(now time.Duration) Step {
 func (c *Conn) WaitOn(now time.Duration) Step {
 	until := c.patience()
 	if c.retry != nil {
-		until = min(until, now+lastRetry)
+		until = min(until, now+lastHeldRetry)
 	}
 	return Step{Kind: StepWait, Until: until}
 }

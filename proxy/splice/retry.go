@@ -12,6 +12,8 @@ import (
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
+
+	lastHeldRetry = 2 * time.Second // of what waits for an endpoint
 )
 
 // retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy
@@ -73,21 +75,23 @@ func (r *retries) readmitSlow() bool {
 
 // nextRound begins another round and returns how long to wait for it. Unless all were tried, the round goes on with
 // those that were not.
-func (r *retries) nextRound(allTried bool) time.Duration {
+func (r *retries) nextRound(allTried bool) time.Duration { return r.nextWithin(lastRetry, allTried) }
+
+func (r *retries) nextWithin(last time.Duration, allTried bool) time.Duration {
 	r.round = 0
 	if allTried {
 		r.tried, r.refused = r.tried[:0], r.refused[:0]
 	}
-	r.pause = min(max(2*r.pause, firstRetry), lastRetry)
+	r.pause = min(max(2*r.pause, firstRetry), last)
 	return r.pause - rand.N(r.pause/4)
 }
 
-// again is nextRound where dials go on however many have timed out.
+// again is nextRound where dials go on however many have timed out. That may be for long, and for many connections.
 func (r *retries) again(allTried bool, timeouts int) time.Duration {
 	if r.timedOut >= timeouts {
 		r.timedOut, allTried = 0, true
 	}
-	return r.nextRound(allTried)
+	return r.nextWithin(lastHeldRetry, allTried)
 }
 
 // restart is for endpoints that have changed: they are dialled at once. The dials that timed out so far still count.
