@@ -49,6 +49,7 @@ type Waker struct {
 
 	mu     sync.Mutex
 	needs  map[service.Name]need // guarded by mu: of what is queued, or is to be tried again
+	of     map[string]int        // guarded by mu: how many of these a namespace has
 	failed reports               // guarded by mu
 	noted  reports               // guarded by mu
 }
@@ -65,7 +66,7 @@ func New(o Options) *Waker {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[service.Name](firstPause, lastPause)
 	return &Waker{
 		opts: o, queue: workqueue.NewTypedRateLimitingQueue(limiter), needs: map[service.Name]need{},
-		failed: newReports(), noted: newReports(),
+		of: map[string]int{}, failed: newReports(), noted: newReports(),
 	}
 }
 
@@ -75,8 +76,11 @@ func (w *Waker) Need(p *service.Port) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, known := w.needs[svc]
-	if !known && len(w.needs) >= mostNeeds {
-		return // its next client tells again
+	if !known {
+		if w.of[svc.Namespace] >= mostNeeds {
+			return // its next client tells again
+		}
+		w.of[svc.Namespace]++
 	}
 	w.needs[svc] = need{p.Name, p.Policy.Wake, known && old.noted}
 	if !known || old.wake != p.Policy.Wake {
@@ -85,8 +89,8 @@ func (w *Waker) Need(p *service.Port) {
 	}
 }
 
-// mostNeeds bounds the Services that wait for their turn.
-const mostNeeds = 4096
+// mostNeeds bounds the Services of a namespace that wait for their turn: those of others come after them.
+const mostNeeds = 50
 
 // Run serves until ctx ends.
 func (w *Waker) Run(ctx context.Context) error {
@@ -158,8 +162,11 @@ func (w *Waker) take(svc service.Name) (n need, known bool) {
 func (w *Waker) done(svc service.Name, n need) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.needs[svc].wake == n.wake {
+	if now, known := w.needs[svc]; known && now.wake == n.wake {
 		delete(w.needs, svc)
+		if w.of[svc.Namespace]--; w.of[svc.Namespace] == 0 {
+			delete(w.of, svc.Namespace)
+		}
 		w.queue.Forget(svc)
 	}
 }

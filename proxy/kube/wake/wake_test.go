@@ -218,6 +218,24 @@ func TestNothingToScale(t *testing.T) {
 	}
 }
 
+// A namespace with many Services does not hold up those of others for long.
+func TestNamespacesShare(t *testing.T) {
+	w := New(Options{}) // nothing runs
+	for i := range 3 * mostNeeds {
+		w.Need(&service.Port{Name: service.PortName{Namespace: "many", Name: string(rune('a' + i))}})
+	}
+	w.Need(&service.Port{Name: service.PortName{Namespace: "shop", Name: "cart"}})
+	if n := w.queue.Len(); n != mostNeeds+1 {
+		t.Errorf("%d Services are queued", n)
+	}
+	for svc, n := range w.needs {
+		w.done(svc, n)
+	}
+	if len(w.needs)+len(w.of) != 0 {
+		t.Errorf("left: %v %v", w.needs, w.of)
+	}
+}
+
 // left is how many Services are to be looked at.
 func (r *rig) left() int {
 	r.Waker.mu.Lock()
