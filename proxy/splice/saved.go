@@ -25,7 +25,8 @@ type SavedLife struct {
 	Affinity            string
 	Connect, FirstReply time.Duration // since Began; negative: never
 	Waits               bool          // for an endpoint: it has none
-	Waited              time.Duration // so far
+	WaitsSince          time.Duration // if it does
+	Waited              time.Duration // else
 }
 
 // SavedConn is an established TCP connection, or one that waits for an endpoint. That one has the socket to the client
@@ -122,7 +123,10 @@ func (f *life) save() SavedLife {
 	s := SavedLife{
 		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: f.lastMoved(), Client: f.client,
 		OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts, Affinity: f.affinity,
-		Connect: f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waitedBy(f.front.core.Now()),
+		Connect: f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waited(),
+	}
+	if s.Waits {
+		s.WaitsSince = f.wait.since
 	}
 	if e := f.endpoint.Load(); e != nil {
 		s.Endpoint = *e
@@ -138,8 +142,8 @@ func (f *life) restore(front *Front, s *SavedLife) {
 	f.last.Store(int64(s.Moved))
 	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
 	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
-	if s.Waited > 0 {
-		f.wait = &wait{front: front, took: s.Waited}
+	if s.Waits || s.Waited > 0 {
+		f.wait = &wait{since: s.WaitsSince, took: s.Waited}
 	}
 	f.counted = true
 	front.active.Add(1)

@@ -15,7 +15,7 @@ const needEvery = 5 * time.Second
 
 // wait is the place of a connection or session in the queue of its Service.
 type wait struct {
-	of    waiter
+	of    waiter // nil: a predecessor had it, and it is not in the queue here
 	front *Front
 	since time.Duration // on the core's clock
 
@@ -170,8 +170,11 @@ func (f *life) holdOut(allTried bool, until, now time.Duration) step {
 // queue begins to wait for an endpoint, or goes on with that.
 func (f *life) queue(of waiter, now time.Duration) {
 	f.stage.enter(waiting)
-	if w := f.wait; w == nil || w.took > 0 {
-		w = &wait{of: of, front: f.front, since: now - f.waited()}
+	if old := f.wait; old == nil || old.took > 0 || old.of == nil {
+		w := &wait{of: of, front: f.front, since: now - f.waited()}
+		if old != nil && old.took == 0 {
+			w.since = old.since
+		}
 		f.wait = w
 		f.front.core.waiting.Add(1)
 		if first := f.front.tenant.waits.enter(w, f.front.core.opts.Waiting); first != nil {
@@ -190,6 +193,9 @@ func (f *life) unqueue(now time.Duration) {
 		return
 	}
 	w.took = max(now-w.since, 1)
+	if w.of == nil {
+		return
+	}
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -213,14 +219,6 @@ func (f *life) waited() time.Duration {
 		return 0
 	}
 	return f.wait.took
-}
-
-// waitedBy is how long it has waited so far.
-func (f *life) waitedBy(now time.Duration) time.Duration {
-	if f.isQueued() {
-		return max(now-f.wait.since, 1)
-	}
-	return f.waited()
 }
 
 // hasPods tells whether some endpoint of the service port, of either family, is ready or still serves.

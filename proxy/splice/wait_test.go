@@ -15,8 +15,8 @@ type queuer struct {
 func (q queuer) endpointsChanged() { *q.turns = append(*q.turns, q.name) }
 func (q queuer) crowdedOut()       {}
 
-// Turns come one after the other, in the order of the waits' beginnings, to those of the front; who leaves has none, and
-// holds up no other.
+// Turns come one after the other, in the order of the waits' beginnings, to those of the front; who leaves has none,
+// and holds up no other.
 func TestTurnsOfThoseThatWait(t *testing.T) {
 	var q waitQueue
 	var turns []string
