@@ -31,7 +31,13 @@ func (r rules) pick(id chainID, pool *portal.Pool) []rule {
 		out = append(out, first...)
 	}
 	// With affinity, clients get here when the set is full.
-	return append(out, rule{protocol, r.dnatAny(pool.Algorithm, endpoints)})
+	out = append(out, rule{protocol, r.dnatAny(pool.Algorithm, endpoints)})
+	if len(endpoints) > 1 {
+		// When a transaction replaces that rule, a packet on its way still has it, but since Linux 6.9 finds nothing
+		// in its map, which is gone at once. The packet needs an endpoint, whichever.
+		out = append(out, rule{protocol, dnat{endpoints[0]}})
+	}
+	return out
 }
 
 // client is the key of the packet's client and an endpoint. nft has no constants in concatenations, but a random number

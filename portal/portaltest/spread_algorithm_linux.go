@@ -182,7 +182,7 @@ func algorithmChanges(s *spreading) {
 	}
 }
 
-// turnTime is for how long a Service changes its algorithm as fast as it can.
+// turnTime is for how long a Service changes its algorithm and its endpoints as fast as it can.
 const turnTime = time.Second
 
 // algorithmsTurn: packets that arrive at any moment of a change go to an endpoint.
@@ -192,7 +192,7 @@ func algorithmsTurn(s *spreading) {
 	all, changes := s.offered(), 0
 	stop := s.load(o)
 	for began := time.Now(); time.Since(began) < turnTime; changes++ {
-		o.lead(s, "ab", by(all[changes%len(all)]))
+		o.lead(s, "abc"[:2+changes%2], by(all[changes/2%len(all)]))
 		s.Node.Must(func() error { return s.Writer.Update(context.Background(), o.changes()) })
 	}
 	stop()
