@@ -17,9 +17,8 @@ func TestDefaultPolicy(t *testing.T) {
 		KernelRecords: RecordsOff,
 		Shares:        Shares{-1, -1, -1},
 		Removed:       RemovedEndpoint{Do: KeepConnections}, DeadPeer: 3 * time.Minute, MaxAge: Age{Time: Never},
-		RetryOn:       RetryConnect,
-		Logging:       Logging{RecordsAll, 1},
-		KernelRecords: RecordsOff, WaitForEndpoint: Never,
+		RetryOn:         RetryConnect,
+		WaitForEndpoint: Never,
 	}
 	if got := DefaultPolicy(); !got.Equal(want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -86,8 +86,7 @@ func defaultConfig() *Config {
 				Shares:  noShares(),
 				Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 				MaxAge:        service.Age{Time: service.Never},
-				KernelRecords: service.RecordsOff, RetryOn: service.RetryConnect,
-				KernelRecords: service.RecordsOff, WaitForEndpoint: service.Never,
+				KernelRecords: service.RecordsOff, RetryOn: service.RetryConnect, WaitForEndpoint: service.Never,
 			},
 		},
 	}
@@ -130,8 +129,7 @@ func TestComplete(t *testing.T) {
 				"--max-connections-per-client=10 --connection-rate=11 --connection-rate-per-client=12 " +
 				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
 				"--algorithm=source-hash --slow-start=20s " +
-				"--service-proxy-name=portald --refused-annotations=mode,kernel-records",
-			"--service-proxy-name=portald --refused-annotations=mode,kernel-records " +
+				"--service-proxy-name=portald --refused-annotations=mode,kernel-records " +
 				"--wait-for-endpoint=30s",
 			want: func(c *Config) {
 				c.Manifests = []string{"/a,b", "-"}
@@ -152,8 +150,7 @@ func TestComplete(t *testing.T) {
 					Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 					MaxAge:        service.Age{Time: service.Never},
 					KernelRecords: service.RecordsFailures, RetryOn: service.RetryConnect,
-					Logging:       service.Logging{Records: service.RecordsFailures, Sample: 20},
-					KernelRecords: service.RecordsFailures, WaitForEndpoint: 30 * time.Second,
+					WaitForEndpoint: 30 * time.Second,
 				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}
