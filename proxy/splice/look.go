@@ -91,19 +91,32 @@ func (c *Conn) look(now time.Duration) Step {
 }
 
 func (c *Conn) overdue(now time.Duration) Step {
-	p, gone := &c.plan.policy, c.goneAt > 0
-	switch {
-	case gone && p.Removed.Do == service.ResetConnections && now >= c.goneAt+p.Removed.After:
-		return c.end(Proxy, Reset, OutcomeEndpointRemoved)
-	case gone && p.Removed.Do == service.CloseWhenIdle && c.quiet(now):
-		return c.end(Proxy, FIN, OutcomeEndpointRemoved)
-	case p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now):
+	p := &c.plan.policy
+	if how, due := c.removalDue(now); due {
+		c.checkEndpoint() // it may be back, and the core's look still to come
+		if c.notice(now); c.goneAt > 0 {
+			return c.end(Proxy, how, OutcomeEndpointRemoved)
+		}
+	}
+	if p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now) {
 		return c.end(Proxy, FIN, OutcomeMaxAge)
 	}
 	if t := c.deadPeer(); t != service.DefaultDeadPeer && now >= c.suspectFrom(t) {
 		return c.endIfDead(t, max(p.DeadPeer, leastDeadPeer))
 	}
 	return Step{}
+}
+
+// removalDue tells whether the connection is to end now because its endpoint is gone, and how.
+func (c *Conn) removalDue(now time.Duration) (how CloseType, due bool) {
+	switch p := &c.plan.policy.Removed; {
+	case c.goneAt == 0:
+		return "", false
+	case p.Do == service.ResetConnections:
+		return Reset, now >= c.goneAt+p.After
+	default:
+		return FIN, p.Do == service.CloseWhenIdle && c.quiet(now)
+	}
 }
 
 // maxAge is the connection's own, drawn of its id: a successor draws the same.
@@ -166,32 +179,29 @@ func (c *Conn) established(now time.Duration) {
 		c.owner.SetKeepalive(Client, keepaliveFor(t))
 		c.owner.SetKeepalive(Endpoint, keepaliveFor(t))
 	}
-	if c.front.plan.Load() != c.plan && !c.front.serves(*c.endpoint.Load()) { // it was removed meanwhile
-		c.gone.Store(true)
-		c.lose(now)
+	if c.front.plan.Load() != c.plan { // it may have been removed meanwhile
+		c.checkEndpoint()
+		c.notice(now)
 	}
 }
 
-// endpointGone begins what is to become of the connection of an endpoint that was removed.
-func (c *Conn) endpointGone(now time.Duration) Step {
-	if c.goneAt == 0 {
-		c.lose(now)
-	}
+// endpointChanged is called after an endpoint went or came back. What counts is what is noted by now: calls may come
+// late, and in another order.
+func (c *Conn) endpointChanged(now time.Duration) Step {
+	c.notice(now)
 	return c.look(now)
 }
 
-func (c *Conn) lose(now time.Duration) {
-	c.goneAt = now
+// notice begins what is to become of the connection of an endpoint that was removed, or forgets that where it is back.
+func (c *Conn) notice(now time.Duration) {
+	gone := c.gone.Load()
+	if gone == (c.goneAt > 0) {
+		return
+	}
+	if c.goneAt = 0; gone {
+		c.goneAt = now
+	}
 	if c.plan.policy.DeadPeer > removedDeadPeer {
-		c.owner.SetKeepalive(Endpoint, keepaliveFor(removedDeadPeer))
+		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.deadPeer()))
 	}
-}
-
-// endpointBack forgets that.
-func (c *Conn) endpointBack(now time.Duration) Step {
-	if c.goneAt > 0 && c.plan.policy.DeadPeer > removedDeadPeer {
-		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.plan.policy.DeadPeer))
-	}
-	c.goneAt = 0
-	return c.look(now)
 }

@@ -47,12 +47,17 @@ func lookedAt(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
 
 // remove has the only endpoint go, or come back, and the core look.
 func remove(c *Core, conn *Conn, gone bool) {
+	removeUnseen(conn, gone)
+	c.lookForRemoved()
+}
+
+// removeUnseen is remove before the core looks.
+func removeUnseen(conn *Conn, gone bool) {
 	view := conn.plan.View
 	if !gone {
 		view.Endpoints = []service.Endpoint{{Addr: conn.endpoint.Load().Addr, Serving: true}}
 	}
 	conn.front.Retarget(&view)
-	c.lookForRemoved()
 }
 
 func TestKeepaliveFor(t *testing.T) {
@@ -93,6 +98,57 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 	*o.now += removedDeadPeer
 	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.rec.Outcome != OutcomeEndpointLost {
 		t.Errorf("a host that does not answer: %+v, %+v", s, conn.rec)
+	}
+}
+
+// An endpoint that is back when the time of its connection is up keeps it, also where the core did not look yet; and if
+// it goes again then its time begins anew.
+func TestEndpointIsBackUnseen(t *testing.T) {
+	const after = 800 * time.Millisecond
+	for _, do := range []service.RemovedAction{service.ResetConnections, service.CloseWhenIdle} {
+		c, conn, o := lookedAt(t, service.Policy{Removed: service.RemovedEndpoint{Do: do, After: after}})
+		remove(c, conn, true)
+		removeUnseen(conn, false)
+		*o.now += after
+		if s := conn.Expired(*o.now); s.Kind == StepEnd || conn.goneAt > 0 || conn.live().Removed {
+			t.Fatalf("%v: it is back: %+v", do, s)
+		}
+		if o.keepalives[Endpoint] != DefaultKeepalive() {
+			t.Errorf("%v: keepalive of one that is back: %+v", do, o.keepalives)
+		}
+		conn.Moved(*o.now, false)
+		remove(c, conn, true)
+		if s := conn.Expired(*o.now + quietTime - 1); s.Kind == StepEnd {
+			t.Fatalf("%v: gone again: %+v", do, s)
+		}
+		if s := conn.Expired(*o.now + after); s.Kind != StepEnd || conn.rec.Outcome != OutcomeEndpointRemoved {
+			t.Errorf("%v: at the end of its time: %+v", do, s)
+		}
+	}
+}
+
+// postingOwner calls posted in place of what is posted.
+type postingOwner struct {
+	idleOwner
+	posted func()
+}
+
+func (o postingOwner) Post(func(time.Duration) Step) { o.posted() }
+
+// An endpoint that goes while it is noted to be back is noted to be gone in the end: the other side, which may look at
+// that moment, sees that noted still.
+func TestEndpointGoesWhileItIsBack(t *testing.T) {
+	c, conn, _ := lookedAt(t, service.Policy{})
+	remove(c, conn, true)
+	removeUnseen(conn, false)
+	posts := 0
+	conn.owner = postingOwner{posted: func() {
+		posts++
+		removeUnseen(conn, true)
+	}}
+	conn.checkEndpoint()
+	if !conn.gone.Load() || posts != 2 {
+		t.Errorf("noted as gone: %t, after %d posts", conn.gone.Load(), posts)
 	}
 }
 

@@ -103,9 +103,6 @@ func (f *Front) Lose(left []service.Endpoint) {
 
 // serves tells whether an endpoint of a connection of the front is there, and serves. One that terminates may.
 func (f *Front) serves(endpoint service.Endpoint) bool {
-	if f.orphan {
-		return true // nobody knows
-	}
 	for heir := f.heir.Load(); heir != nil; heir = f.heir.Load() {
 		f = heir
 	}
@@ -157,20 +154,20 @@ func (c *Conn) live() Live {
 	return l
 }
 
+// checkEndpoint notes whether the endpoint is gone. The core and the owner may both be at it: whoever changes the note
+// looks again, since it may have looked before the other did.
 func (c *Conn) checkEndpoint() {
 	e := c.endpoint.Load()
-	if e == nil {
+	if e == nil || c.front.orphan { // of an orphan nobody knows
 		return
 	}
-	gone := !c.front.serves(*e)
-	if gone == c.gone.Load() {
-		return
-	}
-	c.gone.Store(gone)
-	if gone {
-		c.post(c.endpointGone)
-	} else {
-		c.post(c.endpointBack)
+	for {
+		gone := !c.front.serves(*e)
+		if gone == c.gone.Load() {
+			return
+		}
+		c.gone.Store(gone)
+		c.post(c.endpointChanged)
 	}
 }
 
