@@ -21,6 +21,7 @@ type Front struct {
 	active   atomic.Int64
 	fair     fairness
 	heir     atomic.Pointer[Front] // that serves the same now, once this is closed; nil: none
+	inherits atomic.Bool           // it was opened as the heir of fronts that had connections
 	orphan   bool                  // it was made for connections of a predecessor alone: see Restorer
 	closed   atomic.Bool           // no endpoint is waited for any more
 

@@ -29,9 +29,9 @@ const (
 	restFactor = 50
 )
 
-// note has the connections of a front looked at, soon.
+// note has the connections of a front, and of those that it is the heir of, looked at, soon.
 func (r *removals) note(f *Front) {
-	if f.active.Load() == 0 {
+	if f.active.Load() == 0 && !f.inherits.Load() {
 		return // one that is being dialled sees for itself: see Conn.established
 	}
 	r.mu.Lock()
@@ -71,18 +71,23 @@ func (r *removals) succeeded(by *Front) {
 	if !known {
 		return
 	}
-	var former []*Front
 	r.mu.Lock()
 	for f := range r.closed {
 		if is, known := f.family(); known && f.name == by.name && is == family {
 			f.heir.Store(by)
-			former = append(former, f)
+			by.inherits.Store(true)
 		}
 	}
 	r.mu.Unlock()
-	for _, f := range former {
-		r.note(f)
+	r.note(by)
+}
+
+// last is the front that serves now what f did: itself, or the heir of its heirs.
+func (f *Front) last() *Front {
+	for heir := f.heir.Load(); heir != nil; heir = f.heir.Load() {
+		f = heir
 	}
+	return f
 }
 
 // family is that of its frontends. False: it has none.
@@ -103,10 +108,7 @@ func (f *Front) Lose(left []service.Endpoint) {
 
 // serves tells whether an endpoint of a connection of the front is there, and serves. One that terminates may.
 func (f *Front) serves(endpoint service.Endpoint) bool {
-	for heir := f.heir.Load(); heir != nil; heir = f.heir.Load() {
-		f = heir
-	}
-	e := f.plan.Load().endpoint(endpoint.Addr)
+	e := f.last().plan.Load().endpoint(endpoint.Addr)
 	return e != nil && (e.Ready || e.Serving)
 }
 
@@ -141,7 +143,7 @@ func sleep(ctx context.Context, t time.Duration) {
 func (c *Core) lookForRemoved() {
 	fronts := c.removals.take()
 	for conn := range c.eachConn() {
-		if _, changed := fronts[conn.front]; changed {
+		if _, changed := fronts[conn.front.last()]; changed {
 			conn.checkEndpoint()
 		}
 	}

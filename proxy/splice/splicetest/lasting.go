@@ -18,6 +18,7 @@ func lastingScenarios() []scenario {
 		{name: "RemovedEndpointDuringDial", run: removedEndpointDuringDial},
 		{name: "RemovedEndpointIsBack", run: removedEndpointIsBack},
 		{name: "RemovedEndpointIsBackAtNewFront", run: removedEndpointIsBackAtNewFront},
+		{name: "RemovedEndpointOfNewFront", run: removedEndpointOfNewFront},
 		{name: "LastEndpointRemoved", run: lastEndpointRemoved},
 		{name: "MaxAge", run: maxAge},
 		{name: "MaxAgeWaitsForAnswer", run: maxAgeWaitsForAnswer},
@@ -166,6 +167,23 @@ func removedEndpointIsBackAtNewFront(t *trial) {
 	d.tcp(at)
 	d.noRecord(2 * time.Second)
 	exchange(t, c)
+}
+
+// removedEndpointOfNewFront: connections of a front that was closed end when the endpoint that was back goes for good,
+// although no other is of the new front.
+func removedEndpointOfNewFront(t *trial) {
+	d := t.start(splice.Options{Policy: resetsAfter(100 * time.Millisecond)})
+	at := echoServer(t)
+	f := d.tcp(at)
+	c := dialTCP(t, f.at)
+	exchange(t, c)
+	f.Close()
+	heir := d.tcp(at)
+	time.Sleep(100 * time.Millisecond)
+	heir.know()
+	if rec := d.record(); rec.Outcome != splice.OutcomeEndpointRemoved {
+		t.Errorf("record %+v", rec)
+	}
 }
 
 // lastEndpointRemoved: a front that is closed for want of endpoints takes its connections along; one that is closed
