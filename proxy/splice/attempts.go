@@ -193,7 +193,7 @@ func (f *life) dialEnds() time.Duration {
 func (f *life) connected(now time.Duration) {
 	if f.rival != nil {
 		f.asked = noQuestion
-		f.dropRival(errOutrun, errOutrun, now) // it had its chance: one that is always too slow is as good as not there
+		f.dropRival(errOutrun, f.rival.outrun(f.plan.policy.HedgeAfter, now), now)
 	}
 	f.dialing = false
 	if f.paid {

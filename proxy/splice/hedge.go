@@ -17,6 +17,15 @@ type rival struct {
 	holder  *holder // has the descriptor of one more socket
 }
 
+// outrun is what its lease hears when another was answered first. One that had its chance before the other began is as
+// good as not there.
+func (r *rival) outrun(chance, now time.Duration) error {
+	if now-r.dialled < chance {
+		return context.Canceled
+	}
+	return errOutrun
+}
+
 // HedgeAt is when to call Expired as long as dials are under way, unless one of them is answered or fails before;
 // negative: never. It changes only by steps.
 func (c *Conn) HedgeAt() time.Duration {
