@@ -86,7 +86,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background()) // that of t ends before the fronts are closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
