@@ -21,15 +21,14 @@ type Conn struct {
 	owner   Owner
 	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials, or for an endpoint
-
-	kept atomic.Bool // somebody keeps it
+	replays uint8   // of replay
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
-	gone    atomic.Bool   // its endpoint was removed, as far as the core has seen
-	goneAt  time.Duration // when that was noticed, on the core's clock; 0: it is there
-	replays uint8         // of replay
-	replay  *replay       // nil: the connection ends with its endpoint
+	kept   atomic.Bool   // somebody keeps it
+	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
+	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
+	replay *replay       // nil: the connection ends with its endpoint
 }
 
 // Owner is the engine's connection that a Conn is part of.

@@ -29,9 +29,19 @@ type conn struct {
 	migrating bool  // to another loop
 	relays    uint8 // up to longLivedAfter
 
-	later []func(now time.Duration) splice.Step // posted while it was departed
+	later *later // nil: there is nothing
 
 	slot uint32 // in the engine's memory, while up.mem is set
+}
+
+// later is what was posted while a connection was departed. Few are, so that it takes a pointer of the others.
+type later struct{ posted []func(now time.Duration) splice.Step }
+
+func (c *conn) postponed(next func(now time.Duration) splice.Step) {
+	if c.later == nil {
+		c.later = &later{}
+	}
+	c.later.posted = append(c.later.posted, next)
 }
 
 type stage uint8
@@ -78,7 +88,7 @@ func (c *conn) Post(next func(now time.Duration) splice.Step) {
 		}
 		switch c.stage {
 		case departed: // it may stay
-			c.later = append(c.later, next)
+			c.postponed(next)
 		case closed:
 		default:
 			c.perform(next(l.clock()))

@@ -87,7 +87,10 @@ func (c *conn) reattach() {
 }
 
 func (c *conn) postLater() {
-	for _, next := range c.later {
+	if c.later == nil {
+		return
+	}
+	for _, next := range c.later.posted {
 		c.Post(next)
 	}
 	c.later = nil
