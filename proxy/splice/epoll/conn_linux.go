@@ -35,7 +35,9 @@ type conn struct {
 }
 
 // later is what was posted while a connection was departed. Few are, so that it takes a pointer of the others.
-type later struct{ posted []func(now time.Duration) splice.Step }
+type later struct {
+	posted []func(now time.Duration) splice.Step
+}
 
 func (c *conn) postponed(next func(now time.Duration) splice.Step) {
 	if c.later == nil {
