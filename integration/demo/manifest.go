@@ -22,10 +22,10 @@ const (
 
 // shop is the content of the manifests: the Service cart with the listed pods, and the Service wishlist without pods.
 type shop struct {
-	Affinity string // None or ClientIP
-	Listed   []*pod
-	Mode     string // the mode annotation of cart; empty: none
-	Wishlist bool   // the listed pods are endpoints of wishlist too, and not ready there
+	Affinity   string // None or ClientIP
+	Listed     []*pod
+	Annotation string // of cart; empty: none
+	Wishlist   bool   // the listed pods are endpoints of wishlist too, and not ready there
 }
 
 // with adds a pod to the EndpointSlice; without removes it.
@@ -53,8 +53,8 @@ kind: Service
 metadata:
   name: cart
   namespace: shop
-{{- with .Mode}}
-  annotations: {portald.io/mode: {{.}}}
+{{- with .Annotation}}
+  annotations: { {{- .}}}
 {{- end}}
 spec:
   type: NodePort

@@ -52,17 +52,17 @@ const recordTime = "2006-01-02 15:04:05.000"
 // number of connections in kernel mode, which must have no records.
 func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err error) {
 	m := newMeter(s.page, l)
-	to := func(mode, state string, during time.Duration) error {
-		s.shop.Mode = mode
+	to := func(mode string, during time.Duration) error {
+		s.shop.Annotation = "portald.io/mode: " + mode
 		if _, err := s.daemon.apply(ctx, s.writeManifests); err != nil {
 			return err
 		}
-		return m.run(ctx, state, during)
+		return m.run(ctx, s.shop.Annotation, during)
 	}
 	if err := m.run(ctx, "userspace mode", phase); err != nil {
 		return 0, 0, err
 	}
-	if err := to("kernel", "portald.io/mode: kernel", phase/4); err != nil {
+	if err := to("kernel", phase/4); err != nil {
 		return 0, 0, err
 	}
 	before, err := s.records.read(ctx, settled)
@@ -70,7 +70,7 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 		return 0, 0, err
 	}
 	began, silentFrom := l.total(), time.Now().UTC().Format(recordTime)
-	if err := m.run(ctx, "portald.io/mode: kernel", phase); err != nil {
+	if err := m.run(ctx, s.shop.Annotation, phase); err != nil {
 		return 0, 0, err
 	}
 	silent = l.total() - began
@@ -90,7 +90,7 @@ func (s *show) flips(ctx context.Context, l *load) (recorded, silent int, err er
 			return 0, 0, fmt.Errorf("%d records, one of a connection in kernel mode: %s", len(during), r)
 		}
 	}
-	return len(before) + len(during), silent, to("userspace", "portald.io/mode: userspace", phase)
+	return len(before) + len(during), silent, to("userspace", phase)
 }
 
 // usedAgain tells whether the client of a record had used the same port before: if that connection was reset, the
