@@ -16,8 +16,9 @@ import (
 func looking() []scene {
 	return []scene{{
 		title: "Who is connected, and which pod fails",
-		about: "Two clients stay connected while cart-b is down. On the node, portald lists what is open, what each " +
-			"endpoint does, and the connections that needed more than one dial; and it resets one connection.",
+		about: "cart-b is down for a moment, and then two clients stay connected. On the node, portald lists what is " +
+			"open, what each endpoint does, and the connections that needed more than one dial; and it resets one " +
+			"connection.",
 		play: look,
 	}, {
 		title: "Why does nobody answer",
@@ -32,13 +33,14 @@ func look(ctx context.Context, s *show) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
+	// cart-b is dialled for one or two of them, too few for an ejection.
 	_, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 3)...)
-	if err != nil {
-		return errors.Join(err, b.start())
+	if err := errors.Join(err, b.start()); err != nil {
+		return err
 	}
 	kept, err := s.connect(ctx, 2)
 	defer closeAll(kept)
-	if err := errors.Join(err, b.start()); err != nil {
+	if err != nil {
 		return err
 	}
 	endpoints, err := s.portald(ctx, "endpoints", "--service", "shop/cart:http")
