@@ -168,6 +168,19 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// The records of clients that waited for a pod are told from those that waited for a dial's timeout.
+func TestWaits(t *testing.T) {
+	for record, want := range map[string]int{
+		"t a/b:c tcp 1 → 2  ok  fin by client  connect 1.3 s  first byte 1.3 s  total 1.3 s":        1,
+		"t a/b:c tcp 1 → 2  ok  fin by client  connect 251 ms  first byte 1.2 s  total 1.3 s":       0,
+		"t a/b:c tcp 1 → 2  no_endpoint  reset by proxy  0 B up  0 B down  first byte -  total 3 s": 0,
+	} {
+		if got := waits(record); got != want {
+			t.Errorf("%q: %d", record, got)
+		}
+	}
+}
+
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		if got := thousands(n); got != want {

@@ -22,7 +22,8 @@ type load struct {
 	mu     sync.Mutex
 	served counts
 	failed int
-	first  error // the first failure
+	first  error         // the first failure
+	waited time.Duration // by the client that waited longest for its answer
 }
 
 // startLoad starts n clients on the client host that connect to the ClusterIP.
@@ -36,7 +37,7 @@ func (s *show) startLoad(n int) *load {
 				return nil
 			})
 			if err != nil {
-				l.note("", err)
+				l.note("", 0, err)
 			}
 		})
 	}
@@ -46,13 +47,16 @@ func (s *show) startLoad(n int) *load {
 // client runs on a thread in the client's namespace and dials from there: a thread for each dial would be expensive.
 func (l *load) client(address string) {
 	for ; !l.stopped.Load(); time.Sleep(connectInterval) {
-		l.note(ask(context.Background(), new(net.Dialer).DialContext, "tcp", address))
+		began := time.Now()
+		pod, err := ask(context.Background(), new(net.Dialer).DialContext, "tcp", address)
+		l.note(pod, time.Since(began), err)
 	}
 }
 
-func (l *load) note(pod string, err error) {
+func (l *load) note(pod string, took time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.waited = max(l.waited, took)
 	if err == nil {
 		l.served[pod]++
 		return

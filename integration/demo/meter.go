@@ -49,7 +49,9 @@ func (m *meter) measure() {
 	for i, name := range m.pods {
 		n := m.load.count(name)
 		rate := float64(n-m.seen[i]) / now.Sub(m.at).Seconds()
-		m.rates[i] += (rate - m.rates[i]) / 2
+		if m.rates[i] += (rate - m.rates[i]) / 2; m.rates[i] < 0.5 {
+			m.rates[i] = 0 // as it is displayed
+		}
 		m.seen[i] = n
 	}
 	m.at = now
@@ -72,14 +74,22 @@ func (m *meter) draw(state string) {
 	}
 }
 
-// bar is the bar of a pod, proportional to its share of the current rate.
-func (m *meter) bar(pod int) string {
-	const longest = 48
+// below makes the meter draw below what has been printed since.
+func (m *meter) below() { m.drawn = false }
+
+// share is a pod's part of the current rate.
+func (m *meter) share(pod int) float64 {
 	sum := 1.0 // not 0: without load all bars are empty
 	for _, r := range m.rates {
 		sum += r
 	}
-	n := int(m.rates[pod]/sum*longest + 0.5)
+	return m.rates[pod] / sum
+}
+
+// bar is the bar of a pod, proportional to its share of the current rate.
+func (m *meter) bar(pod int) string {
+	const longest = 48
+	n := int(m.share(pod)*longest + 0.5)
 	name := m.pods[pod]
 	return m.page.ink.pod(name, strings.Repeat("█", n)) + m.page.ink.dim(strings.Repeat("·", longest-n))
 }

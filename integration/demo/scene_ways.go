@@ -24,8 +24,9 @@ func otherWays() []scene {
 		play: nodePort,
 	}, {
 		title: "Connections without endpoint are refused at once",
-		about: "The Service wishlist has no pods: its clients get \"connection refused\" at once, not an accepted " +
-			"connection that closes. portald's proxy ports also refuse direct connections.",
+		about: "The Service wishlist has no pods, and no annotation that lets its clients wait: they get \"connection " +
+			"refused\" at once, not an accepted connection that closes. portald's proxy ports also refuse direct " +
+			"connections.",
 		play: refusals,
 	}}
 }

@@ -31,12 +31,12 @@ type scene struct {
 }
 
 func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), looking(), switching(), otherWays(), restarting(), endings())
+	return slices.Concat(balancing(), trouble(), watching(), looking(), switching(), otherWays(), restarting(), endings())
 }
 
 // Pauses for the reader between scenes and between lines.
 const (
-	sceneRest = 800 * time.Millisecond
+	sceneRest = 600 * time.Millisecond
 	lineRest  = 60 * time.Millisecond
 )
 

@@ -139,14 +139,17 @@ func (s *stage) run(ctx context.Context, h *topology.Host, name string, args ...
 	return string(out), nil
 }
 
-// deafen makes a pod's host drop all packets, as if it had lost power; hear undoes it.
-func (s *stage) deafen(ctx context.Context, p *pod) error {
-	_, err := s.run(ctx, p.Host, "iptables", "-w", "-I", "INPUT", "-j", "DROP")
-	return err
+// deafen makes a pod's host drop the packets that match, without a match all, as if it had lost power; hear undoes it.
+func (s *stage) deafen(ctx context.Context, p *pod, match ...string) error {
+	return s.drop(ctx, p, "-I", match)
 }
 
-func (s *stage) hear(ctx context.Context, p *pod) error {
-	_, err := s.run(ctx, p.Host, "iptables", "-w", "-D", "INPUT", "-j", "DROP")
+func (s *stage) hear(ctx context.Context, p *pod, match ...string) error {
+	return s.drop(ctx, p, "-D", match)
+}
+
+func (s *stage) drop(ctx context.Context, p *pod, change string, match []string) error {
+	_, err := s.run(ctx, p.Host, "iptables", slices.Concat([]string{"-w", change, "INPUT", "-j", "DROP"}, match)...)
 	return err
 }
 
