@@ -91,7 +91,8 @@ func TestEndpointsAreShown(t *testing.T) {
 	if gone := endpointsOf(d)[""]; gone.State != adminapi.Removed || gone.Address != good.Address || gone.Open != 1 {
 		t.Errorf("after its pod went: %+v", gone)
 	}
-	if bad.State != adminapi.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || bad.Dials != 3 || bad.Failures != bad.Dials || bad.DialP50ms != nil ||
+	if bad.State != adminapi.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || bad.Dials != 3 ||
+		bad.Failures != bad.Dials || bad.DialP50ms != nil ||
 		!strings.Contains(bad.LastError, "refused") || bad.LastErrorAt == nil {
 		t.Errorf("%+v", bad)
 	}

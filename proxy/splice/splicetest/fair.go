@@ -76,7 +76,7 @@ func placesOfEachClient(t *trial) {
 	const most, each = 8, 3
 	d := t.start(splice.Options{Policy: service.Policy{MaxConnections: most}})
 	pod := echoServer(t)
-	f, other := d.tcp(pod), d.serveAs("other", service.TCP, pod)
+	f := d.tcp(pod)
 	for i := range most + 2 {
 		if t.served(greedy, f.at) != (i < most) {
 			t.Fatalf("connection %d", i)
@@ -91,7 +91,8 @@ func placesOfEachClient(t *trial) {
 	d = t.start(splice.Options{Policy: service.Policy{
 		MaxConnections: most, Shares: service.Shares{MaxConnectionsPerClient: each},
 	}})
-	f, other = d.tcp(pod), d.serveAs("other", service.TCP, pod)
+	f = d.tcp(pod)
+	other := d.serveAs("other", service.TCP, pod)
 	for i := range 30 {
 		if t.served(greedy, f.at) != (i < each) {
 			t.Fatalf("connection %d", i)
