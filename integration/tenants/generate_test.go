@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"strings"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // tenant generates Services that pass the validation of an API server (pkg/apis/core/validation of Kubernetes), with a
@@ -95,6 +98,49 @@ func (t *tenant) annotations() map[string]string {
 		"portald.io/retries":        pick(t, "", "0", "15", "-1", "99999999999999999999"),
 		"portald.io/hedge-after":    pick(t, "", "1ns", "20ms", "0", "soon"),
 		"portald.io/idle-timeout":   pick(t, "", "1ns", "9000h", "1"),
+
+		"portald.io/eject-after":  pick(t, "", "0", "1", "100", "101", "never"),
+		"portald.io/retry-budget": pick(t, "", "0", "1", "10000", "10001", "20%"),
+		"portald.io/retry-on": pick(t, "", "connect", "reset-before-response", "reset-before-response,connect",
+			"reset-before-response,reset-before-response", ",", "always"),
+		"portald.io/wait-for-endpoint": pick(t, "", "1ns", "30s", "1000h", "1001h", "0", "-1s"),
+		"portald.io/wake": pick(t, "", "deployment/cart=1", "statefulset/a.b=100", "replicaset/cart=101", "deployment/=1",
+			"deployment/../../nodes/a=1", "deployment/"+t.label(63)+"=1", "pod/cart=1", "cart"),
+		"portald.io/removed-endpoint": pick(t, "", "keep", "close-when-idle", "reset-after=0s", "reset-after=1000h",
+			"reset-after=", "reset"),
+		"portald.io/dead-peer-timeout":          pick(t, "", "1ns", "3m", "1000h", "0", "x"),
+		"portald.io/max-age":                    pick(t, "", "1s", "10m±20%", "1000h+-50%", "0", "1ms", "10m±51%", "±"),
+		"portald.io/max-connections-per-client": pick(t, "", "0", "1", "2147483647", "-1", "2147483648"),
+		"portald.io/connection-rate":            pick(t, "", "0", "1", "1000000", "1000001", "1/s"),
+		"portald.io/connection-rate-per-client": pick(t, "", "0", "1", "1000000", "1000001", "-1"),
+	}
+}
+
+// A tenant sets all that a Service may ask for of its endpoints and clients.
+func TestTenantsSetEverySetting(t *testing.T) {
+	const tenants = 200
+	others := map[string]bool{ // of how Services are carried and recorded, with values that all are alike
+		"connect-timeouts": true, "half-close-timeout": true, "udp-timeout": true, "max-connections": true,
+		"connection-log": true, "connection-log-sample": true, "kernel-records": true,
+	}
+	for _, s := range service.Settings() {
+		if others[s.Name] {
+			continue
+		}
+		valid, invalid := 0, 0
+		for seed := range uint64(tenants) {
+			text := newTenant(seed).annotations()["portald.io/"+s.Name]
+			switch is := s.Value.Read(text, &service.Port{}); {
+			case text == "":
+			case is:
+				valid++
+			default:
+				invalid++
+			}
+		}
+		if valid < tenants/10 || invalid < tenants/10 {
+			t.Errorf("%s: %d valid values, %d others, of %d", s.Name, valid, invalid, tenants)
+		}
 	}
 }
 

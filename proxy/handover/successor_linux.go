@@ -272,7 +272,7 @@ func (b *Batch) fill(all []*splice.Departure) (files []int, n int) {
 // sizeOf is about how many bytes of a message the state of a connection or session takes.
 func sizeOf(d *splice.Departure) int {
 	if c := d.Conn; c != nil {
-		return stateSize + len(c.Attempts)*attemptSize + len(c.Up.Rest) + len(c.Down.Rest)
+		return stateSize + len(c.Attempts)*attemptSize + len(c.Up.Rest) + len(c.Down.Rest) + len(c.Sent)
 	}
 	return stateSize + len(d.Session.Attempts)*attemptSize + len(d.Session.Unanswered)
 }

@@ -145,6 +145,9 @@ func (b *Batch) check(files int) error {
 				return fmt.Errorf("%w: connection %d holds %d and %d bytes", errBatch, c.ID, f.InPipe, len(f.Rest))
 			}
 		}
+		if len(c.Sent) > maxRest {
+			return fmt.Errorf("%w: connection %d has sent %d bytes", errBatch, c.ID, len(c.Sent))
+		}
 		if err := checkLife(&c.SavedLife); err != nil {
 			return err
 		}

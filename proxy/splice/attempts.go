@@ -45,6 +45,7 @@ func (f *life) next(now time.Duration) step {
 		return f.exhausted(false, now)
 	}
 	if !f.pick() {
+		f.payBack()
 		return f.exhausted(true, now)
 	}
 	f.dial, f.lone = 0, false
@@ -172,6 +173,14 @@ func (f *life) pay() bool {
 	return f.paid
 }
 
+// payBack is for a dial that did not come to be, or that worked.
+func (f *life) payBack() {
+	if f.paid {
+		f.front.pickers[f.scope].Retried()
+		f.paid = false
+	}
+}
+
 // failedAt keeps that endpoint from being dialled again in this round.
 func (f *life) failedAt(endpoint netip.AddrPort, err error) {
 	if f.retry == nil {
@@ -196,9 +205,7 @@ func (f *life) connected(now time.Duration) {
 		f.dropRival(errOutrun, f.rival.outrun(f.plan.policy.HedgeAfter, now), now)
 	}
 	f.dialing = false
-	if f.paid {
-		f.front.pickers[f.scope].Retried()
-	}
+	f.payBack()
 	a := f.current()
 	a.Took = now - f.dialled
 	f.lease.dialled(nil, a.Took)

@@ -244,7 +244,11 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.connected(now)
 	c.movedAt(now)
 	c.established(now)
-	s := Step{Kind: StepCarry, Until: c.Until(now), Again: c.reachedAgain()}
+	again := c.reachedAgain()
+	if len(again) > 0 {
+		c.askedAt(now)
+	}
+	s := Step{Kind: StepCarry, Until: c.Until(now), Again: again}
 	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
 		s.Header = proxyHeader(c.client, c.dst)
 	}

@@ -125,6 +125,9 @@ func (c *Conn) Saves() *SavedConn {
 	if c.goneAt > 0 {
 		s.Removed = &SavedRemoval{At: c.goneAt, Do: c.plan.policy.Removed}
 	}
+	if c.goesOver() {
+		s.Sent = c.replay.sent
+	}
 	return s
 }
 

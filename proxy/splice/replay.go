@@ -50,13 +50,13 @@ func (p *plan) replays() bool {
 // reachedAgain is called when an endpoint is reached, and returns what is to be sent to it again.
 func (c *Conn) reachedAgain() []byte {
 	switch {
-	case !c.plan.replays():
-		c.retry = nil
-	case c.replay == nil:
-		c.replay = &replay{}
-	default:
+	case c.replay != nil: // it began under a policy that has it
 		c.replay.again = false
 		return c.replay.sent
+	case c.plan.replays():
+		c.replay = &replay{}
+	default:
+		c.retry = nil
 	}
 	return nil
 }
@@ -136,6 +136,9 @@ func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
 	return c.startOver(errResetEarly, ending{Reset, OutcomeEndpointReset, err})
 }
 
+// goesOver tells whether the connection has left its endpoint, and is not at another yet.
+func (c *Conn) goesOver() bool { return c.replay != nil && c.replay.again }
+
 // startOver ends the attempt that had worked, and begins another. False: there is none left.
 func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	if !c.mayStartOver() {
@@ -143,6 +146,8 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	}
 	c.replay.again, c.replay.last = true, &last
 	c.clientEOF = false
+	c.gone.Store(false)
+	c.goneAt = 0
 	c.replays++
 	now := c.front.core.Now()
 	next := c.failed(why, Enough, now)

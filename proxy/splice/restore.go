@@ -128,8 +128,12 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 // RestoreWaiting does the same with one that waits for an endpoint. Redial is called next.
 func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 	c.restore(f, &s.SavedLife)
-	c.owner, c.rounds = owner, true
+	c.owner, c.rounds, c.replays = owner, true, s.Replays
 	c.registered(f)
+	if len(s.Sent) > 0 {
+		c.replay = &replay{sent: s.Sent, again: true}
+		f.core.account.keep(replayed, c.holder, int64(cap(s.Sent)))
+	}
 }
 
 // Redial looks for an endpoint of a connection that RestoreWaiting has begun.

@@ -37,8 +37,9 @@ type SavedConn struct {
 	ClientEOF, EndpointEOF bool
 	Up, Down               SavedFlow // client to endpoint, endpoint to client
 	ToClient, ToEndpoint   SavedSocket
-	Relays                 uint8 // as the engine counts them
-	Replays                uint8 // so far: what the client has sent stays behind, and there are no more
+	Relays                 uint8  // as the engine counts them
+	Replays                uint8  // so far; of an established one what the client has sent stays behind, and there are no more
+	Sent                   []byte // by the client of one that waits, for the endpoint that it finds
 	Removed                *SavedRemoval
 }
 

@@ -74,7 +74,9 @@ func (c *conn) detachWaiting() *splice.Departure {
 		c.perform(c.WaitOn(c.l.clock()))
 		c.postLater()
 	}
-	return c.Departs(func() { c.l.do(resume) }, func() { c.l.do(c.leave) }, c.client.fd)
+	d := c.Departs(func() { c.l.do(resume) }, func() { c.l.do(c.leave) }, c.client.fd)
+	d.Conn.Up.Carried = c.up.carried
+	return d
 }
 
 // reattach goes on with a connection that no successor has taken.
@@ -118,6 +120,7 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 	c.timer.owner = c
 	if s.Waits {
 		c.stage, c.client.fd, c.endpoint.fd = dialing, files[0], -1
+		c.up.carried = s.Up.Carried
 		c.RestoreWaiting(f, c, s)
 		l.do(func() {
 			if !c.Ended() { // it may have been cut since it is known

@@ -45,7 +45,7 @@ func (c *conn) beginAgain(s splice.Step) bool {
 // drop leaves the endpoint, as splice.Step.Drop tells. Its events of this round are not about the next one.
 func (c *conn) drop() {
 	c.shut(&c.endpoint, sysClose)
-	c.l.ignore(c, c.endpoint.tag)
+	c.l.ignoreDials(c)
 	c.l.timers.stop(&c.timer)
 	c.up.drop(c.l)
 	c.up.eof, c.up.large, c.up.small = false, 0, 0
@@ -54,10 +54,11 @@ func (c *conn) drop() {
 	c.endpoint = socket{fd: -1}
 }
 
-// ignore drops the events of a watch that were received and not handled yet.
-func (l *loop) ignore(h handler, tag uint8) {
+// ignoreDials drops the events of sockets to endpoints that were received and not handled yet, also of one that was
+// overtaken: the next dial has the tag of either.
+func (l *loop) ignoreDials(c *conn) {
 	for i := range l.batch {
-		if e := &l.batch[i]; e.tag == tag && e.h == h {
+		if e := &l.batch[i]; e.tag >= tagDial && e.h == handler(c) {
 			e.h = nobody{}
 		}
 	}

@@ -27,16 +27,29 @@ func (c *conn) prepare(s splice.Step) {
 	if s.Dial == 0 {
 		c.steps <- s
 	} else {
-		go c.dial(s)
+		go c.dialUnder(c.dials, s)
 	}
 }
 
-// dial connects to an endpoint and reports the result to the core.
-func (c *conn) dial(s splice.Step) {
-	parent := c.ctx
+// dialing is the context of dials. mu is held.
+func (c *conn) dialing() context.Context {
 	if c.dials != nil {
-		parent = c.dials
+		return c.dials
 	}
+	return c.ctx
+}
+
+// dial makes the dial that run finds.
+func (c *conn) dial(s splice.Step) {
+	c.mu.Lock()
+	parent := c.dialing()
+	c.mu.Unlock()
+	c.dialUnder(parent, s)
+}
+
+// dialUnder connects to an endpoint and reports the result to the core, unless another dial was faster. By then the
+// connection may have left that endpoint, and other dials may be under way.
+func (c *conn) dialUnder(parent context.Context, s splice.Step) {
 	ctx, cancel := context.WithTimeout(parent, s.Until-c.e.core.Now())
 	defer cancel()
 	watch := time.AfterFunc(watchedAfter, func() {
@@ -49,7 +62,7 @@ func (c *conn) dial(s splice.Step) {
 	watch.Stop()
 	overtaken := false
 	open := c.do(func(now time.Duration) splice.Step {
-		if overtaken = c.endpoint != nil; overtaken {
+		if overtaken = c.endpoint != nil || parent != c.dialing(); overtaken {
 			return splice.Step{}
 		}
 		next := c.dialled(s.Dial, socket, err, now)

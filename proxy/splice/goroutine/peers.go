@@ -21,7 +21,7 @@ func (c *conn) SetKeepalive(of splice.Side, k splice.Keepalive) {
 
 // InFlight implements splice.Sockets. mu is held.
 func (c *conn) InFlight() (is bool) {
-	if c.copying.Load() > 0 { // and not counted yet
+	if c.copying.Load() > 0 || len(c.steps) > 0 || len(c.early) > 0 { // bytes that are not counted yet
 		return true
 	}
 	if ask := c.e.host.InFlight; ask != nil {

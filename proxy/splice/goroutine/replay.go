@@ -10,10 +10,9 @@ import (
 
 // restart is what a connection needs to go to another endpoint: its directions end, and begin anew.
 type restart struct {
-	dropped bool  // the endpoint was left, and both directions are to end
-	held    load  // read of the client meanwhile, for the next endpoint; its buf is nil if there is none
-	urgent  bool  // held is the client's urgent byte
-	failure error // of a send to the endpoint: the direction from it tells what became of it
+	dropped bool   // the endpoint was left, and both directions are to end
+	held    []load // read of the client and not sent to an endpoint yet, for the next one
+	failure error  // of a send to the endpoint: the direction from it tells what became of it
 }
 
 // unreadTime is how long the direction from an endpoint may take to read what is there, once nothing can be sent to it.
@@ -23,19 +22,42 @@ const unreadTime = time.Second
 func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan load) {
 	c.mu.Lock()
 	held := c.restart.held
-	up.keeps, up.urgent, c.restart.held = true, c.restart.urgent, load{}
+	up.keeps, c.restart.held = true, nil
 	c.mu.Unlock()
 	var ends sync.WaitGroup
 	ends.Go(func() { down.run(nil) })
-	if up.again(s) && up.pass(held) {
+	goesOn := up.again(s)
+	for ; goesOn && len(held) > 0; held = held[1:] {
+		up.urgent = held[0].urgent
+		goesOn = up.pass(held[0])
+	}
+	if goesOn {
 		up.run(early)
+		early = nil
 	}
 	ends.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.restart.dropped {
+		c.holdOn(held, early)
+	}
 	c.restart.dropped, c.restart.failure = false, nil
 	c.endpointBlocked.Restore(0, false, 0)
 	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
+}
+
+// holdOn keeps what an endpoint was not sent, in its order: early comes at once now. mu is held.
+func (c *conn) holdOn(held []load, early chan load) {
+	r := &c.restart
+	r.held = append(r.held, held...)
+	if early == nil {
+		return
+	}
+	if l := <-early; l.err == nil {
+		r.held = append(r.held, l)
+	} else { // interrupted, or it is read again
+		buffers.Put(l.buf)
+	}
 }
 
 // again sends what comes before what is read of the client. False: it could not.
@@ -53,10 +75,7 @@ func (d *direction) again(s splice.Step) bool {
 	account := d.c.e.core.Options().Account
 	account.TakeBuffer() // the core may forget it meanwhile
 	defer account.GiveBuffer()
-	urgent := d.urgent
-	d.urgent = false
 	n, err := d.send(s.Again)
-	d.urgent = urgent
 	d.to.bytes.Add(int64(n))
 	if err != nil {
 		d.sendFailed(err)
@@ -73,7 +92,8 @@ func (d *direction) keep(l load) bool {
 	switch {
 	case l.err != nil && l.err != io.EOF && !(r.dropped && deadlinePassed(l.err)):
 	case r.dropped && l.err == nil:
-		r.held, r.urgent = l, d.urgent
+		l.urgent = d.urgent
+		r.held = append(r.held, l)
 		return false
 	case r.dropped: // interrupted, or the end of the stream, which is read again
 		buffers.Put(l.buf)
@@ -113,6 +133,7 @@ func (c *conn) endpointFailed(err error) splice.Step {
 func (c *conn) drop() {
 	c.endpoint.Close()
 	c.endpoint, c.early = nil, nil
+	c.dials, c.hangUp = nil, nil
 	c.restart.dropped = true
 	c.setTimer(-1)
 	_ = c.client.SetReadDeadline(time.Unix(1, 0)) // long past: it interrupts who reads

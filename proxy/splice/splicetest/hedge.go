@@ -85,7 +85,7 @@ func wantHedged(t *trial, o splice.Options, endpoints []netip.AddrPort, want str
 func hedgeWins(t *trial) {
 	const after = 50 * time.Millisecond
 	rec := wantHedged(t, hedging(after, 20_000, 20_000), []netip.AddrPort{silent(t), echoServer(t)},
-		"a overtaken, b hedge", splice.Overtaken, endedWell)
+		"a overtaken, b hedge", wasOvertaken, endedWell)
 	if rec.Connect < after || rec.Connect > 10*time.Second || rec.Attempts[0].Took < after {
 		t.Errorf("record %+v", rec)
 	}
@@ -95,14 +95,14 @@ func hedgeWins(t *trial) {
 func hedgeFails(t *trial) {
 	wantHedged(t, hedging(20*time.Millisecond, 20_000, 20_000, 20_000, 20_000),
 		[]netip.AddrPort{silent(t), t.refusing(), t.refusing(), echoServer(t)},
-		"b hedge refused, c hedge refused, a overtaken, d hedge", splice.Overtaken, wasRefused, wasRefused, endedWell)
+		"b hedge refused, c hedge refused, a overtaken, d hedge", wasOvertaken, wasRefused, wasRefused, endedWell)
 }
 
 // hedgeIsHedged: when the first dial has timed out, its hedge goes on alone, and has a hedge in its turn.
 func hedgeIsHedged(t *trial) {
 	const after = 200 * time.Millisecond
 	rec := wantHedged(t, hedging(after, 300, 20_000, 20_000), []netip.AddrPort{silent(t), silent(t), echoServer(t)},
-		"a timeout, b hedge overtaken, c hedge", wasTooSlow, splice.Overtaken, endedWell)
+		"a timeout, b hedge overtaken, c hedge", wasTooSlow, wasOvertaken, endedWell)
 	if rec.Connect < 2*after || rec.Attempts[1].Took < after {
 		t.Errorf("record %+v", rec)
 	}

@@ -2,6 +2,7 @@ package splicetest
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 
@@ -13,6 +14,7 @@ import (
 func holdHandOverScenarios() []scenario {
 	return []scenario{
 		{name: "HeldHandOver", run: heldHandOver, needs: Handover},
+		{name: "HeldHandOverOfRequest", run: heldHandOverOfRequest, needs: Handover},
 		{name: "HeldUDPHandOver", run: heldUDPHandOver, needs: Handover},
 	}
 }
@@ -79,6 +81,45 @@ func heldHandOver(t *trial) {
 			}
 		}
 		s.givenBack()
+	})
+}
+
+// heldHandOverOfRequest: what an endpoint has lost goes along with the connection, which waits for another.
+func heldHandOverOfRequest(t *trial) {
+	eitherWay(t, func(t *trial, taken bool) {
+		const n, more = 5000, 100
+		o := replaying()
+		o.Policy.WaitForEndpoint = longest
+		s := t.succeeds(o, service.TCP, failing(t, n, splice.Reset), t.refusing())
+		s.toNext.lead()
+		ask := request(n + more)
+		c := dialTCP(t, s.front.at)
+		c.Write(ask[:n])
+		s.old.waiting(1)
+		s.front.lead() // it is not about to dial
+		c.Write(ask[n:])
+		s.takenWaiting(taken)
+		on, front := s.on(taken), s.front
+		if taken {
+			front = s.toNext
+		}
+		on.waiting(1)
+		if kept := on.Stats().ReplayBytes; kept < n {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		live, got := answering(t, n+more)
+		front.lead(live)
+		io.ReadFull(c, make([]byte, len("answer")))
+		c.CloseWrite()
+		wantRest(t, c, "")
+		wantRequest(t, ask, got)
+		rec := on.record()
+		if rec.Outcome != splice.OutcomeOK || rec.Replays != 1 || rec.BytesFromClient != n+more ||
+			rec.BytesToEndpoint != n+more || rec.Endpoint.Addr != live {
+			t.Errorf("record %+v", rec)
+		}
+		s.givenBack()
+		on.nothingKept()
 	})
 }
 

@@ -21,11 +21,12 @@ func leaseScenarios() []scenario {
 
 // The ways of a lease, as outcome says them.
 const (
-	endedWell   = "connected, ended well"
-	endedBadly  = "connected, ended badly"
-	wasRefused  = "refused"
-	wasTooSlow  = "timeout"
-	wasCanceled = "canceled"
+	endedWell    = "connected, ended well"
+	endedBadly   = "connected, ended badly"
+	wasRefused   = "refused"
+	wasTooSlow   = "timeout"
+	wasCanceled  = "canceled"
+	wasOvertaken = splice.Overtaken
 )
 
 func (l *lease) outcome() string {

@@ -18,6 +18,7 @@ func retryScenarios() []scenario {
 		{name: "NoRetries", run: noRetries},
 		{name: "DialsStallNoOther", run: dialsStallNoOther},
 		{name: "RetryBudget", run: retryBudget},
+		{name: "RetryBudgetOfRounds", run: retryBudgetOfRounds},
 		{name: "OwnEndpointTwice", run: ownEndpointTwice},
 	}
 }
@@ -120,14 +121,14 @@ func dialsStallNoOther(t *trial) {
 func retryBudget(t *trial) {
 	d := t.start(timeouts(300, 500))
 	f := d.tcp(t.refusing(), t.refusing())
-	f.ring.bounded, f.ring.budget = true, 1
+	f.ring.bound(1)
 	rec := wantDialFailed(t, d, f, 800*time.Millisecond)
 	if n := len(f.ring.given()); n != 2 || len(rec.Attempts) != 2 {
 		t.Errorf("%d dials, record %+v", n, rec)
 	}
 	live := echoServer(t)
 	f.ring.set(t.refusing(), live)
-	f.ring.budget = 1
+	f.ring.bound(1)
 	for range 4 {
 		wantEcho(t, dialTCP(t, f.at), "x")
 		if rec := d.record(); rec.Endpoint.Addr != live {
@@ -136,12 +137,24 @@ func retryBudget(t *trial) {
 	}
 }
 
+// retryBudgetOfRounds: a round that finds no endpoint to dial takes nothing of the budget.
+func retryBudgetOfRounds(t *trial) {
+	const budget = 3
+	d := t.start(timeouts(100, 100, 100, 100))
+	f := d.tcp(t.refusing())
+	f.ring.bound(budget)
+	rec := wantDialFailed(t, d, f, 400*time.Millisecond)
+	if n := len(f.ring.given()); n != 1+budget || int(rec.Attempts[0].Times) != n {
+		t.Errorf("%d dials, record %+v", n, rec)
+	}
+}
+
 // ownEndpointTwice: a client's own endpoint that refuses is dialled again a moment later, before another is.
 func ownEndpointTwice(t *trial) {
 	d := t.start(timeouts(5000, 5000, 5000))
 	own, live := t.refusing(), echoServer(t)
 	f := d.tcp(own, live)
-	f.ring.own = true
+	f.ring.keep()
 	wantEcho(t, dialTCP(t, f.at), "x")
 	rec := d.record()
 	if a := rec.Attempts; len(a) != 2 || a[0].Endpoint != own || a[0].Times != 2 || rec.Endpoint.Addr != live ||

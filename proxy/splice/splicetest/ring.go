@@ -82,6 +82,20 @@ func (r *ring) bind(affinity string) {
 	r.affinity = affinity
 }
 
+// keep has the first endpoint be the client's own.
+func (r *ring) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own = true
+}
+
+// bound gives further dials a budget.
+func (r *ring) bound(budget int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bounded, r.budget = true, budget
+}
+
 // restart has the first of the list be next.
 func (r *ring) restart() {
 	r.mu.Lock()

@@ -52,7 +52,7 @@ func slowDialOvertakesItsHedge(t *trial) {
 	}
 	t.eventually("all descriptors are given back", func() bool { return d.Stats().Descriptors == free })
 	d.stop()
-	wantLeases(t, f, endedWell, splice.Overtaken)
+	wantLeases(t, f, endedWell, wasOvertaken)
 }
 
 // slowDialOvertakesAQuestion: also while the host is still asked about the endpoint of the other.
@@ -71,7 +71,7 @@ func slowDialOvertakesAQuestion(t *trial) {
 	wantEcho(t, c, "hello")
 	wantDials(t, d.record(), endpoints, "b hedge overtaken, a")
 	d.stop()
-	wantLeases(t, f, endedWell, splice.Overtaken)
+	wantLeases(t, f, endedWell, wasOvertaken)
 }
 
 // bothDialsAnswered: an endpoint that is connected, and was not the first, sees a connection that is closed without a

@@ -105,6 +105,7 @@ func scenarios() []scenario {
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
-		hedgeScenarios(), replayScenarios(), fairScenarios(), lastingScenarios(), successorScenarios(),
+		hedgeScenarios(), replayScenarios(), fairScenarios(), lastingScenarios(), togetherScenarios(),
+		successorScenarios(),
 		systemScenarios())
 }
