@@ -260,7 +260,7 @@ func TestReportOfEngines(t *testing.T) {
 	}
 	page := merged.page()
 	for _, want := range []string{
-		"| bulk, 1 stream, Gb/s | 100.0 | – | – | – | – | – | 50.0 (2.00) |",
+		"| bulk, 1 stream, Gb/s | 100.0 | – | – | – | – | – | – | 50.0 (2.00) |",
 		"| goroutine engine, bulk, 1 stream, Gb/s | portald | ≥ 0.8 × | 0.80 × | ✓ |",
 		"| bulk, 1 stream, Gb/s | 100.0 | 80.0 (0.80, 0.70–0.90) | – |", "Measured apart from the rest",
 	} {

@@ -34,6 +34,7 @@ type competitor struct {
 	services    int    // number of additional Services of portald
 	unrecorded  bool   // portald writes no connection records
 	kept        bool   // portald has a keeper
+	retries     bool   // portald does for its connections all that a Service may ask for
 	flowRecords string // which connections of the kernel get records: a setting of kernelRecords; none: left out
 	from        string // package of program and file
 	file        string // another required file
@@ -60,6 +61,7 @@ func competitors(before string) []competitor {
 		portaldIn(userspace),
 		withoutRecords(),
 		withKeeper(),
+		withRetries(),
 		portaldIn(userspace).on("goroutine"),
 		underWine(),
 		{name: "haproxy-splice", label: "HAProxy, splicing", program: "haproxy", from: "Debian package haproxy",

@@ -36,7 +36,7 @@ func engineWorkloads() []workload {
 	return all
 }
 
-func engine(c competitor) bool { return c.records() && !c.kept && c.path == "" }
+func engine(c competitor) bool { return c.records() && !c.kept && !c.retries && c.path == "" }
 
 // origin is a run that measured a part of the report.
 type origin struct {

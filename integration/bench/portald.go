@@ -61,6 +61,21 @@ func withKeeper() competitor {
 	return c
 }
 
+// withRetries is portald with every setting of docs/retries.md that each connection takes part in, to tell what they
+// cost while nothing fails.
+func withRetries() competitor {
+	c := portaldIn(userspace)
+	c.name, c.label, c.retries = c.name+"-retries", c.label+", retries", true
+	return c
+}
+
+// retrySettings are those, with limits that no client reaches.
+func retrySettings() []string {
+	return []string{"--retry-on", "reset-before-response", "--hedge-after", "50ms", "--wait-for-endpoint", "30s",
+		"--max-age", "1h±20%", "--removed-endpoint", "close-when-idle", "--dead-peer-timeout", "1m",
+		"--max-connections-per-client", "1000000", "--connection-rate", "1000000", "--connection-rate-per-client", "1000000"}
+}
+
 // recordingFlows is portald in a kernel mode that makes records of the connections that the kernel carried.
 func recordingFlows(which string) competitor {
 	c := portaldIn("nftables")
@@ -122,6 +137,9 @@ func (b *bed) what() []string {
 	args := []string{"--hostname-override", thisNode, "--healthz-bind-address", healthAt,
 		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""),
 		"--admin-socket", b.adminSocket()}
+	if b.retries {
+		args = append(args, retrySettings()...)
+	}
 	if b.unrecorded {
 		return args
 	}

@@ -53,7 +53,7 @@ the memory figures come from a stand-in for an API server.
 `)
 	r.floors(w, userspaceOf)
 	w.WriteString("### Medians\n\nIn parentheses: portald's ratio to it.\n\n")
-	r.medians(w, userspaceOf, r.among(everyone), r.row)
+	r.medians(w, userspaceOf, r.among(withRetried), r.row)
 }
 
 // floors writes the table of the floors whose workloads belong to a part and were measured.

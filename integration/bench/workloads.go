@@ -33,10 +33,11 @@ type workload struct {
 
 func (w workload) title() string { return w.name }
 
-func everyone(c competitor) bool         { return c.mode == userspace && !c.other() }
+func everyone(c competitor) bool         { return withRetried(c) && !c.retries }
+func withRetried(c competitor) bool      { return c.mode == userspace && !c.other() }
 func withUDP(c competitor) bool          { return c.udp && everyone(c) }
 func proxies(c competitor) bool          { return c.program != "" && everyone(c) }
-func portaldAlone(c competitor) bool     { return c.records() && !c.kept && !c.other() }
+func portaldAlone(c competitor) bool     { return c.records() && !c.kept && !c.retries && !c.other() }
 func kernelModes(c competitor) bool      { return c.mode != userspace && c.flowRecords == "" }
 func recordsOfFlows(c competitor) bool   { return c.flowRecords != "" }
 func labelled(w, what string) string     { return w + ", " + what }
