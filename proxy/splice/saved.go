@@ -38,7 +38,7 @@ type SavedConn struct {
 	Up, Down               SavedFlow // client to endpoint, endpoint to client
 	ToClient, ToEndpoint   SavedSocket
 	Relays                 uint8  // as the engine counts them
-	Replays                uint8  // so far; of an established one what the client has sent stays behind, and there are no more
+	Replays                uint8  // so far; what the client of an established one has sent stays behind: no more
 	Sent                   []byte // by the client of one that waits, for the endpoint that it finds
 	Removed                *SavedRemoval
 }

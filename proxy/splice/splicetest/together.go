@@ -40,8 +40,8 @@ func together(clients int) service.Policy {
 	return p
 }
 
-// allTogether: clients that all wait at first, of a Service with every setting, whose endpoints come and go, refuse, are
-// silent, and reset or end what they have read. Each client has the answer to what it has asked, one record tells of
+// allTogether: clients that all wait at first, of a Service with every setting, whose endpoints come and go, refuse,
+// are silent, and reset or end what they have read. Each client has the answer to what it has asked, one record tells of
 // it, and nothing is left of any; nor do those before take anything of those that follow.
 func allTogether(t *trial) {
 	const clients, rounds = 150, 2
@@ -228,7 +228,8 @@ func replayOfHedgesInVain(t *trial) {
 		o.Policy.ConnectTimeouts = append(o.Policy.ConnectTimeouts, longest)
 	}
 	d := t.start(o)
-	f := d.tcp(failing(t, 0, splice.FIN), failing(t, 0, splice.Reset), echoAtEnd(t), failing(t, 1, splice.FIN), echoAtEnd(t))
+	f := d.tcp(failing(t, 0, splice.FIN), failing(t, 0, splice.Reset), echoAtEnd(t), failing(t, 1, splice.FIN),
+		echoAtEnd(t))
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
