@@ -22,6 +22,7 @@ type Conn struct {
 	holder  *holder // whose share it counts against; nil: it was refused
 	waiting bool    // for another round of dials, or for an endpoint
 	replays uint8   // of replay
+	asks    uint8   // questions to the host so far
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
@@ -148,10 +149,12 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 
 // ask puts a question to the host and goes on with the answer.
 func (c *Conn) ask(question func() bool) {
+	c.asks++
+	number := c.asks
 	c.front.core.asker.ask(func() {
 		yes := question()
 		c.post(func(now time.Duration) Step {
-			if !c.waitsForHost() { // another dial was faster
+			if !c.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
 				return Step{}
 			}
 			return c.advance(c.answered(yes, now), now)

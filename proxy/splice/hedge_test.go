@@ -123,3 +123,48 @@ func TestShortageOfAHedgeIsOver(t *testing.T) {
 		t.Errorf("the next dial at %d", c.HedgeAt())
 	}
 }
+
+// postingOwner keeps what is posted to its connection.
+type postingOwner struct {
+	idleOwner
+	posts chan func(time.Duration) Step
+}
+
+func (o postingOwner) Post(next func(time.Duration) Step) { o.posts <- next }
+
+// An answer of the host about the endpoint of a hedge that was overtaken comes when the connection has left the other
+// endpoint too, and the host is asked about a third.
+func TestAnswerOfAFormerDial(t *testing.T) {
+	o := Options{
+		Policy:       hedgedPolicy,
+		ReturnsKnown: func(_, to netip.Addr) (bool, bool) { return false, to == endpointNumber(1).Addr() },
+		Returns:      func(_, to netip.Addr) bool { return to == endpointNumber(2).Addr() },
+	}
+	o.Policy.ClientAddress, o.Policy.RetryOn = service.AddressTransparent, service.RetryConnect|service.RetryReset
+	core, err := New(o, func(*Core) (Engine, error) { return idleEngine{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort("10.96.0.10:80")
+	view := &View{Port: &service.Port{}, Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at}}}}
+	f, err := core.Open(service.PortName{Name: "cart", Protocol: service.TCP}, Pickers{new(inOrder)}, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, owner := &Conn{}, postingOwner{posts: make(chan func(time.Duration) Step, 2)}
+	c.Accept(f, owner, netip.MustParseAddrPort("10.2.0.1:1024"), 0)
+	wantDial(t, c.Admit(at, 0), 0, 1, 100)
+	if s := c.Expired(10); s.Kind != StepNone || !c.waitsForHost() {
+		t.Fatalf("step %+v", s)
+	}
+	c.Connected(0, 20)
+	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepNone || !s.Drop || !c.waitsForHost() {
+		t.Fatalf("step %+v", s)
+	}
+	if s := (<-owner.posts)(30); s.Kind != StepNone {
+		t.Errorf("by the answer about another endpoint: %+v", s)
+	}
+	if s := (<-owner.posts)(40); s.Kind != StepDial || s.As.IsValid() || s.Endpoint != endpointNumber(3) {
+		t.Errorf("step %+v", s)
+	}
+}

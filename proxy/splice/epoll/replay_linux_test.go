@@ -69,3 +69,17 @@ func TestKeptOrReplayed(t *testing.T) {
 		t.Errorf("%d bytes are kept of a connection that stays with its endpoint", n)
 	}
 }
+
+// Events that were received of an endpoint which the connection has left, and of a dial that this one had overtaken,
+// are not about the next dials. Those of the client and of others stay.
+func TestEventsOfFormerDials(t *testing.T) {
+	l, c, other := &loop{}, &conn{}, &conn{}
+	left := []readiness{{h: c, tag: tagClient}, {h: other, tag: tagDial}}
+	copy(l.batch[:], append(left, readiness{h: c, tag: tagDial}, readiness{h: c, tag: tagDial + uint8(secondOne)}))
+	l.ignoreDials(c)
+	for i, e := range l.batch[:4] {
+		if stays := e.h != handler(nobody{}); stays != (i < len(left)) {
+			t.Errorf("event %d stays: %t", i, stays)
+		}
+	}
+}

@@ -61,7 +61,12 @@ func (d *dataPath) everyWay() []way {
 	echoing := d.tcp(live).at
 	hedged := d.tcp(silent(d.t), live)
 	hedged.under(hedging(time.Millisecond, 20, 20).Policy)
+	all := d.tcp(silent(d.t), resetting, d.t.refusing(), live)
+	all.under(together(1000))
+	waits := d.tcp(d.t.refusing())
+	waits.under(service.Policy{WaitForEndpoint: 30 * time.Millisecond})
 	return []way{
+		{at: all.at, bytes: 1}, {at: all.at, bytes: 30 << 10, reset: true}, {at: waits.at, bytes: 1, seldom: true},
 		{at: echoing, bytes: 1}, {at: echoing, bytes: 1, reset: true},
 		{at: echoing, bytes: 300 << 10}, {at: echoing, bytes: 300 << 10, reset: true},
 		{at: d.tcp(d.t.refusing(), live).at, bytes: 1}, {at: d.tcp(resetting).at, bytes: 1},

@@ -41,8 +41,8 @@ func together(clients int) service.Policy {
 }
 
 // allTogether: clients that all wait at first, of a Service with every setting, whose endpoints come and go, refuse,
-// are silent, and reset or end what they have read. Each client has the answer to what it has asked, one record tells of
-// it, and nothing is left of any; nor do those before take anything of those that follow.
+// are silent, and reset or end what they have read. Each client has the answer to what it has asked, one record tells
+// of it, and nothing is left of any; nor do those before take anything of those that follow.
 func allTogether(t *trial) {
 	const clients, rounds = 150, 2
 	d := t.start(splice.Options{Policy: together(clients + clients/2)})
