@@ -127,13 +127,13 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 	}
 }
 
-// postingOwner calls posted in place of what is posted.
-type postingOwner struct {
+// noticingOwner calls posted in place of what is posted.
+type noticingOwner struct {
 	idleOwner
 	posted func()
 }
 
-func (o postingOwner) Post(func(time.Duration) Step) { o.posted() }
+func (o noticingOwner) Post(func(time.Duration) Step) { o.posted() }
 
 // An endpoint that goes while it is noted to be back is noted to be gone in the end: the other side, which may look at
 // that moment, sees that noted still.
@@ -142,7 +142,7 @@ func TestEndpointGoesWhileItIsBack(t *testing.T) {
 	remove(c, conn, true)
 	removeUnseen(conn, false)
 	posts := 0
-	conn.owner = postingOwner{posted: func() {
+	conn.owner = noticingOwner{posted: func() {
 		posts++
 		removeUnseen(conn, true)
 	}}
