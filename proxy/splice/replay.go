@@ -141,7 +141,8 @@ func (c *Conn) goesOver() bool { return c.replay != nil && c.replay.again }
 
 // startOver ends the attempt that had worked, and begins another. False: there is none left.
 func (c *Conn) startOver(why error, last ending) (Step, bool) {
-	if !c.mayStartOver() {
+	now := c.front.core.Now()
+	if !c.mayStartOver(now) {
 		return Step{}, false
 	}
 	c.replay.again, c.replay.last = true, &last
@@ -149,7 +150,6 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	c.gone.Store(false)
 	c.goneAt = 0
 	c.replays++
-	now := c.front.core.Now()
 	next := c.failed(why, Enough, now)
 	c.retry.giveBackPicked()
 	s := c.advance(next, now)
@@ -157,19 +157,19 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	return s, true
 }
 
-// mayStartOver tells whether another endpoint is left that may be dialled in this round. All together a connection is
-// sent again as often as dials may be repeated.
-func (c *Conn) mayStartOver() bool {
+// mayStartOver tells whether another endpoint is left that may be dialled in this round, or whether the connection
+// would wait for one. All together it is sent again as often as dials may be repeated.
+func (c *Conn) mayStartOver(now time.Duration) bool {
 	dials := len(c.plan.policy.ConnectTimeouts)
 	switch {
-	case c.replay == nil, c.replay.again, c.Ended():
-		return false
-	case int(c.replays)+1 >= dials, c.retry.position()+1 >= dials:
+	case c.replay == nil, c.goesOver(), c.Ended(), int(c.replays)+1 >= dials:
 		return false
 	case c.front.core.account.BuffersExhausted(): // what the next endpoint does not take at once waits in a buffer
 		return false
+	case now < c.patience():
+		return true
 	}
-	return c.othersLeft()
+	return c.retry.position()+1 < dials && c.othersLeft()
 }
 
 // othersLeft picks an endpoint that was not tried for the next dial, if there is one.

@@ -44,6 +44,9 @@ func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan lo
 	c.restart.dropped, c.restart.failure = false, nil
 	c.endpointBlocked.Restore(0, false, 0)
 	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
+	if c.Holds() {
+		c.watchClient()
+	}
 }
 
 // holdOn keeps what an endpoint was not sent, in its order: early comes at once now. mu is held.
