@@ -25,7 +25,7 @@ type Options struct {
 type Balancer struct {
 	start  func(n int) int
 	port   *port
-	hashes atomic.Bool // the policy has source hash
+	hashes atomic.Bool // a policy has had source hash since the endpoints changed
 
 	// guarded by port.mu
 	closed   bool
@@ -119,13 +119,11 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *servi
 	defer b.port.mu.Unlock()
 	b.obey(policy, len(tried) == 0)
 	client = client.Unmap()
-	m := b.probe(tried)
-	p.Probe = m != nil
-	switch {
-	case b.bindings.on():
-		m, p.Affinity, p.Again = b.pickBound(client, tried, m, policy)
-	case m == nil:
-		m = b.choose(client, tried, policy)
+	var m *member
+	if b.bindings.on() {
+		m = b.pickBound(client, tried, policy, &p)
+	} else {
+		m, p.Probe = b.pickFree(client, tried, policy)
 	}
 	if m == nil {
 		return Picked{}
@@ -139,9 +137,8 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *servi
 func (b *Balancer) obey(policy *service.Policy, first bool) {
 	b.port.obey(policy)
 	b.slowStart = policy.SlowStart
-	if hashes := policy.Algorithm == service.SourceHash; hashes != b.hashes.Load() {
-		b.hashes.Store(hashes)
-		b.table = nil
+	if policy.Algorithm == service.SourceHash && !b.hashes.Load() {
+		b.hashes.Store(true)
 	}
 	if first {
 		b.port.budget.connection(policy.RetryBudget)
@@ -168,31 +165,37 @@ func (b *Balancer) release(m *member) {
 	}
 }
 
-// pickBound returns the client's endpoint, or a probe in its place if it has none. The client is bound when it has
-// none, when that one was tried twice, or when it is left out. Again: its own was not tried yet.
-func (b *Balancer) pickBound(
-	client netip.Addr, tried []netip.AddrPort, probe *member, policy *service.Policy,
-) (m *member, affinity string, again bool) {
+// pickFree returns the endpoint for a client that is bound to none: one that is tried again (probe), or one by the
+// policy's algorithm.
+func (b *Balancer) pickFree(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (m *member, probe bool) {
+	if m = b.probe(tried); m != nil {
+		return m, true
+	}
+	return b.choose(client, tried, policy), false
+}
+
+// pickBound returns the client's endpoint. The client is bound when it has none, when that one was tried twice, or when
+// it is left out.
+func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort, policy *service.Policy, p *Picked) *member {
 	now := b.bindings.now()
 	b.bindings.expire(now, 2) // more than one bind adds, so the table shrinks to what is alive
 	bound := b.bindings.find(client, now)
-	if bound != nil && (!bound.is(out) || bound == probe) {
+	if bound != nil && !bound.is(out) {
 		if n := count(tried, bound.addrPort()); n < 2 {
 			b.bindings.bind(client, bound, now)
-			return bound, Hit, n == 0
+			p.Affinity, p.Again = Hit, n == 0
+			return bound
 		}
 	}
-	if m = probe; m == nil {
-		m = b.choose(client, tried, policy)
-	}
-	if m == nil {
-		return nil, "", false
+	var m *member
+	if m, p.Probe = b.pickFree(client, tried, policy); m == nil {
+		return nil
 	}
 	b.bindings.bind(client, m, now)
-	if bound != nil {
-		return m, Moved, false
+	if p.Affinity = Fresh; bound != nil {
+		p.Affinity = Moved
 	}
-	return m, Fresh, false
+	return m
 }
 
 func count(list []netip.AddrPort, of netip.AddrPort) (n int) {
@@ -213,7 +216,7 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	addrs = slices.Compact(addrs)
 
 	var t table
-	if b.hashes.Load() && len(addrs) > 0 {
+	if b.hashes.Swap(false) && len(addrs) > 0 {
 		t = newTable(addrs) // picks do not wait for that
 	}
 	b.port.mu.Lock()

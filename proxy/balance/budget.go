@@ -17,13 +17,18 @@ const (
 // budget is how many further dials may fail. Its zero value is that of a service port that has had no connection yet.
 // port.mu guards it.
 type budget struct {
-	shares float64 // of connections, which get less by and by
+	shares float64 // of connections until then, which get less by and by
+	fresh  float64 // of connections since
 	steady float64 // of budgetRate that were taken and have not come back
 	at     time.Time
 }
 
 // connection adds the share of a connection.
-func (b *budget) connection(percent int) { b.shares += float64(percent) / 100 }
+func (b *budget) connection(percent int) {
+	if percent > 0 {
+		b.fresh += float64(percent) / 100
+	}
+}
 
 // take takes a dial. False: there is none.
 func (b *budget) take(percent int, now time.Time) bool {
@@ -36,7 +41,7 @@ func (b *budget) take(percent int, now time.Time) bool {
 	}
 	b.at = now
 	b.steady = max(0, b.steady-passed*budgetRate)
-	b.shares = min(b.shares, math.MaxInt32) * math.Exp(-passed/budgetTime.Seconds())
+	b.age(passed / budgetTime.Seconds())
 	switch {
 	case b.shares >= 1:
 		b.shares--
@@ -46,6 +51,15 @@ func (b *budget) take(percent int, now time.Time) bool {
 		return false
 	}
 	return true
+}
+
+// age has shares get less, after so many times budgetTime in which the fresh ones came evenly.
+func (b *budget) age(times float64) {
+	left, of := math.Exp(-times), 1.0
+	if times > 0 {
+		of = (1 - left) / times
+	}
+	b.shares, b.fresh = b.shares*left+b.fresh*of, 0
 }
 
 // giveBack gives a dial back that worked.

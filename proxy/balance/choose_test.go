@@ -99,6 +99,28 @@ func TestSourceHashIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// Connections that began before the algorithm was changed may still pick by it: the table is not made anew for each.
+func TestTableIsMadeOnce(t *testing.T) {
+	a := endpoints(3)
+	b := balancer(a)
+	b.Pick(client, nil, choosing(service.SourceHash))
+	made := &b.table[0]
+	b.Pick(client, nil, byDefault)
+	b.Pick(client, nil, choosing(service.SourceHash))
+	if &b.table[0] != made {
+		t.Error("it is made anew")
+	}
+	b.SetEndpoints(a[:2])
+	if len(b.table) == 0 {
+		t.Error("the next pick has to make it")
+	}
+	b.Pick(client, nil, byDefault)
+	b.SetEndpoints(a)
+	if b.table != nil {
+		t.Error("it is kept though nobody uses it")
+	}
+}
+
 // The paper's figures, section 5.3: the table is even to within 1 % or so, and when an endpoint goes hardly any client
 // of another moves.
 func TestMaglev(t *testing.T) {

@@ -2,8 +2,12 @@ package balance
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -63,10 +67,12 @@ func (e *Endpoint) failed(f Failure, client netip.Addr) bool {
 	case h.ejected && !h.probed, !h.ejected && h.inRow[f] < most:
 		return false
 	}
+	again := h.ejected
 	h.ejected, h.why, h.probed = true, f, false
 	h.until = time.Now().Add(ban(h.times))
-	h.times++
-	e.port.eject(e)
+	if h.times++; !again {
+		e.port.eject(e)
+	}
 	return true
 }
 
@@ -107,8 +113,7 @@ func (e *Endpoint) recover() {
 func (e *Endpoint) readmit() {
 	e.health.ejected, e.health.times, e.health.probed = false, 0, false
 	p := e.port
-	delete(p.ejected, e.addr)
-	p.all.ejections.Add(-1)
+	p.forget(e)
 	p.reactivate(e.addr)
 	e.dropUnused()
 }
@@ -117,11 +122,49 @@ func (p *port) eject(e *Endpoint) {
 	if p.ejected == nil {
 		p.ejected = map[netip.AddrPort]*Endpoint{}
 	}
-	if p.ejected[e.addr] == nil {
-		p.ejected[e.addr] = e
-		p.all.ejections.Add(1)
-	}
+	p.ejected[e.addr] = e
+	p.all.ejecting.add(p)
 	p.reactivate(e.addr)
+}
+
+// forget takes an endpoint from those that are ejected.
+func (p *port) forget(e *Endpoint) {
+	delete(p.ejected, e.addr)
+	p.all.ejecting.remove(p, len(p.ejected) == 0)
+}
+
+// ejecting are the service ports of which endpoints are ejected. Its lock is taken after that of a port.
+type ejecting struct {
+	n atomic.Int64 // endpoints of all
+
+	mu    sync.Mutex
+	ports map[*port]struct{} // guarded by mu
+}
+
+func (e *ejecting) add(p *port) {
+	e.n.Add(1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ports == nil {
+		e.ports = map[*port]struct{}{}
+	}
+	e.ports[p] = struct{}{}
+}
+
+// remove is for one endpoint less, which may have been the last of its service port.
+func (e *ejecting) remove(p *port, last bool) {
+	e.n.Add(-1)
+	if last {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.ports, p)
+	}
+}
+
+func (e *ejecting) all() []*port {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.ports))
 }
 
 // reactivate has the balancers that list an endpoint choose anew whom they leave out.

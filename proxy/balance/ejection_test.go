@@ -209,7 +209,7 @@ func TestEjectionOutlivesTheList(t *testing.T) {
 	}
 	b.Close()
 	wantKept(t, all, 0, 0)
-	if n := all.ejections.Load(); n != 0 {
+	if n := all.ejecting.n.Load(); n != 0 {
 		t.Errorf("%d are ejected of no service port", n)
 	}
 }
@@ -225,8 +225,8 @@ func TestEjectedThatAreGoneAreBounded(t *testing.T) {
 			b.Pick(client, nil, byDefault).Endpoint.Dialled(errRefused, 0)
 		}
 	}
-	if n := len(b.port.endpoints); n > maxGone+2 || int(all.ejections.Load()) != len(b.port.ejected) {
-		t.Errorf("%d endpoints are kept, %d ejected of %d", n, len(b.port.ejected), all.ejections.Load())
+	if n := len(b.port.endpoints); n > maxGone+2 || int(all.ejecting.n.Load()) != len(b.port.ejected) {
+		t.Errorf("%d endpoints are kept, %d ejected of %d", n, len(b.port.ejected), all.ejecting.n.Load())
 	}
 }
 
@@ -243,7 +243,7 @@ func TestEjectionCanBeTurnedOff(t *testing.T) {
 	for range 100 {
 		b.Pick(client, nil, &never).Endpoint.Dialled(errRefused, 0)
 	}
-	if len(b.out) != 0 || b.port.all.ejections.Load() != 0 {
+	if len(b.out) != 0 || b.port.all.ejecting.n.Load() != 0 {
 		t.Error("turned off, and endpoints are ejected")
 	}
 }
@@ -287,6 +287,27 @@ func TestEjectionMovesBoundClients(t *testing.T) {
 	}
 	if again := b.Pick(address(1), nil, byDefault); again.Affinity != Hit || again.Endpoint != p.Endpoint {
 		t.Errorf("got %+v", again)
+	}
+}
+
+// A client that is bound is no probe: one that is bound to none is.
+func TestProbeIsOfAnUnboundClient(t *testing.T) { synctest.Test(t, testProbeIsOfAnUnboundClient) }
+
+func testProbeIsOfAnUnboundClient(t *testing.T) {
+	a := endpoints(4)
+	b := bound(time.Hour, a)
+	pick(t, b, address(1), nil, a[0], Fresh)
+	for range 3 {
+		b.Pick(address(2), twice(slices.Delete(slices.Clone(a), 1, 2)), byDefault).Endpoint.Dialled(errRefused, 0)
+	}
+	time.Sleep(firstBan)
+	for range 3 {
+		if p := b.Pick(address(1), nil, byDefault); p.Probe || p.Affinity != Hit {
+			t.Fatalf("a client that is bound: %+v", p)
+		}
+	}
+	if p := b.Pick(address(9), nil, byDefault); !p.Probe || p.Endpoint.Addr() != a[1] || p.Affinity != Fresh {
+		t.Errorf("a client that is bound to none: %+v", p)
 	}
 }
 
@@ -351,6 +372,15 @@ func testBudget(t *testing.T) {
 	time.Sleep(time.Hour)
 	if n := retries(); n != 100 {
 		t.Errorf("%d after an hour", n)
+	}
+	for range 100 { // evenly, up to now, without a failure: the last ten seconds count
+		time.Sleep(time.Second)
+		for range 50 {
+			b.Pick(client, nil, byDefault)
+		}
+	}
+	if n := retries(); n < 190 || n > 210 {
+		t.Errorf("%d with 50 connections a second", n)
 	}
 	unlimited := *byDefault
 	unlimited.RetryBudget = -1

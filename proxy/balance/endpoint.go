@@ -105,8 +105,7 @@ func (e *Endpoint) dropUnused() {
 		if len(p.balancers) > 0 && len(p.ejected) <= maxGone {
 			return
 		}
-		delete(p.ejected, e.addr)
-		p.all.ejections.Add(-1)
+		p.forget(e)
 	}
 	delete(p.endpoints, e.addr)
 }

@@ -15,9 +15,9 @@ type Endpoints struct {
 	mu    sync.Mutex // is taken before that of a port
 	ports map[service.PortName]*port
 
-	drains    atomic.Int64 // of all service ports, as are these
-	ejections atomic.Int64 // endpoints that are ejected
+	drains    atomic.Int64 // of all service ports
 	exhausted atomic.Uint64
+	ejecting  ejecting
 }
 
 // NewEndpoints returns an Endpoints that knows none.

@@ -84,7 +84,7 @@ func (e *Endpoint) standing() (s Standing) {
 }
 
 // Ejections is how many endpoints are ejected, of all service ports.
-func (all *Endpoints) Ejections() int { return int(all.ejections.Load()) }
+func (all *Endpoints) Ejections() int { return int(all.ejecting.n.Load()) }
 
 // BudgetExhausted is how many further dials were not made because the budget of a service port had nothing left.
 func (all *Endpoints) BudgetExhausted() uint64 { return all.exhausted.Load() }

@@ -19,10 +19,10 @@ const idleLooks = 10
 // Unreached lists the endpoints that are ejected since TCP dials of them fail, of service ports that clients use. It
 // costs nothing where none is.
 func (all *Endpoints) Unreached() (list []Unreached) {
-	if all.ejections.Load() == 0 {
-		return nil
-	}
-	for _, p := range all.of(service.TCP) {
+	for _, p := range all.ejecting.all() {
+		if p.name.Protocol != service.TCP {
+			continue
+		}
 		p.mu.Lock()
 		if p.looks++; p.looks <= idleLooks {
 			for at, e := range p.ejected {

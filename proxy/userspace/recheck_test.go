@@ -50,6 +50,7 @@ func testRecheck(t *testing.T) {
 	go c.Recheck(ctx)
 	time.Sleep(time.Second)
 	total := 0
+	mu.Lock()
 	for at, n := range dials {
 		if total += n; at.Addr().As4()[3] >= 100 {
 			t.Errorf("%s is dialled, and works", at)
@@ -58,7 +59,6 @@ func testRecheck(t *testing.T) {
 	if total != rechecksAtOnce {
 		t.Errorf("%d dials, want %d", total, rechecksAtOnce)
 	}
-	mu.Lock()
 	answers[list[7]] = true
 	mu.Unlock()
 	back := false
@@ -77,6 +77,8 @@ func testRecheck(t *testing.T) {
 	clear(dials)
 	mu.Unlock()
 	time.Sleep(20 * time.Second)
+	mu.Lock()
+	defer mu.Unlock()
 	if len(dials) != 0 {
 		t.Error("endpoints are dialled although no client uses them")
 	}
