@@ -22,6 +22,15 @@ func Settings() []Setting {
 	)
 }
 
+// SettingNames are their names in the order of the alphabet.
+func SettingNames() (names []string) {
+	for _, s := range Settings() {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 func carrySettings() []Setting {
 	return []Setting{
 		{

@@ -28,6 +28,20 @@ func expose(p *service.Port, frontend string, kind service.Kind) {
 // greeter says "hello" to each connection and closes it, until the test ends.
 func greeter(t *testing.T) (addr string) {
 	t.Helper()
+	return serve(t, func(c net.Conn) {
+		io.WriteString(c, "hello")
+		c.Close()
+	})
+}
+
+// echoServer sends back what it receives, until the test ends.
+func echoServer(t *testing.T) (addr string) {
+	t.Helper()
+	return serve(t, func(c net.Conn) { io.Copy(c, c) })
+}
+
+func serve(t *testing.T, each func(net.Conn)) (addr string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +53,7 @@ func greeter(t *testing.T) (addr string) {
 			if err != nil {
 				return
 			}
-			io.WriteString(c, "hello")
-			c.Close()
+			go each(c)
 		}
 	}()
 	return ln.Addr().String()

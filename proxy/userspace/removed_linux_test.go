@@ -74,23 +74,3 @@ func TestConnectionsOfRemovedEndpoints(t *testing.T) {
 		})
 	}
 }
-
-// echoServer sends back what it receives, until the test ends.
-func echoServer(t *testing.T) (addr string) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go io.Copy(c, c)
-		}
-	}()
-	return ln.Addr().String()
-}

@@ -29,12 +29,7 @@ func readAnnotation(name, value string, port *service.Port, opts Options) (advic
 	settings := service.Settings()
 	at := slices.IndexFunc(settings, func(s service.Setting) bool { return s.Name == name })
 	if at < 0 {
-		names := make([]string, len(settings))
-		for i, s := range settings {
-			names[i] = s.Name
-		}
-		slices.Sort(names)
-		return "is unknown and has no effect; known are " + strings.Join(names, ", ")
+		return "is unknown and has no effect; known are " + strings.Join(service.SettingNames(), ", ")
 	}
 	if opts.refuses(name) {
 		return "is refused on this node (refusedAnnotations); the daemon's setting is used"

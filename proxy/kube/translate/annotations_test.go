@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +86,7 @@ func TestAnnotations(t *testing.T) {
 		{"client-address proxy", service.Policy{},
 			`"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
 		{"client-address ", service.Policy{}, `"": must be node`},
-		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are ` + settingNames()},
+		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are ` + strings.Join(service.SettingNames(), ", ")},
 		{"mode ipvs\nretries 0", service.Policy{Dials: 1},
 			`metadata.annotations[portald.io/mode]: "ipvs": must be userspace or kernel; the daemon's setting is used`},
 		{"mode ", service.Policy{}, `metadata.annotations[portald.io/mode]: "": must be`},
@@ -282,14 +281,4 @@ func FuzzAnnotations(f *testing.F) {
 			}
 		}
 	})
-}
-
-// settingNames are all that an annotation may set, in the order of the alphabet.
-func settingNames() string {
-	var names []string
-	for _, s := range service.Settings() {
-		names = append(names, s.Name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }

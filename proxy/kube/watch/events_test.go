@@ -92,7 +92,7 @@ func testEvents(t *testing.T) {
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/modus]: InvalidSetting " +
 			"UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/modus]: "x": is unknown and has no effect; known are ` +
-			settingNames(),
+			strings.Join(service.SettingNames(), ", "),
 		"Warning Service shop/cart uid=u1 version=1 field=metadata.annotations[portald.io/retries]: InvalidSetting " +
 			"UseDefault" + by +
 			`service shop/cart: metadata.annotations[portald.io/retries]: "often": must be a number from 0 to 15; the daemon's setting is used`,
@@ -222,14 +222,4 @@ func TestEventsForbidden(t *testing.T) {
 			t.Errorf("said %q", said)
 		}
 	})
-}
-
-// settingNames are all that an annotation may set, in the order of the alphabet.
-func settingNames() string {
-	var names []string
-	for _, s := range service.Settings() {
-		names = append(names, s.Name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }
