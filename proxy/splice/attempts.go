@@ -144,6 +144,7 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 		f.attempts = slices.Clone(f.attempts)            // for those that look at won
 	case lack != Enough, err == errRemoved:
 		f.lease.dialled(context.Canceled, now-f.dialled)
+		f.payBack()
 	default:
 		ejected = f.lease.dialled(err, now-f.dialled)
 	}

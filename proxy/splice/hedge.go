@@ -108,8 +108,11 @@ func (f *life) turnTo(d Dial) {
 func (f *life) oneFailed(err error, lack Shortage, now time.Duration) step {
 	f.turnTo(f.rival.dial)
 	reported := err
-	if lack != Enough {
+	if r := f.rival; lack != Enough {
 		reported = context.Canceled
+		if r.paid {
+			f.front.pickers[f.scope].Retried()
+		}
 	}
 	if f.lone = lack == NoResources; !f.lone { // else it was not dialled, and others cannot be now
 		f.failedAt(f.rival.attempt.Endpoint, err)

@@ -11,15 +11,21 @@ import (
 )
 
 // inOrder picks one endpoint after the other, and tells no one how it went.
-type inOrder int
+type inOrder struct {
+	n    int
+	paid int // further dials that were taken out of the budget, and not given back
+}
 
-func (p *inOrder) MayRetry(*service.Policy) bool { return true }
+func (p *inOrder) MayRetry(*service.Policy) bool {
+	p.paid++
+	return true
+}
 
-func (p *inOrder) Retried() {}
+func (p *inOrder) Retried() { p.paid-- }
 
 func (p *inOrder) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) (Lease, bool) {
-	*p++
-	at := endpointNumber(int(*p))
+	p.n++
+	at := endpointNumber(p.n)
 	return Lease{Endpoint: at}, !slices.Contains(tried, at)
 }
 
@@ -67,6 +73,25 @@ func wantDial(t *testing.T, s Step, d Dial, endpoint int, until time.Duration) {
 
 // hedgedPolicy has timeouts that tell a dial's place.
 var hedgedPolicy = service.Policy{ConnectTimeouts: []time.Duration{100, 200, 300, 400}, HedgeAfter: 10}
+
+// A dial for which this host lacks something did not come to be: it costs nothing of the budget. One that fails does.
+func TestBudgetOfDialsThatWereNotMade(t *testing.T) {
+	c, _ := hedgedConn(t, hedgedPolicy)
+	budget := c.front.pickers[service.ClusterScope].(*inOrder)
+	paid := func(want int) {
+		t.Helper()
+		if budget.paid != want {
+			t.Errorf("%d dials are paid for, want %d", budget.paid, want)
+		}
+	}
+	paid(1) // the hedge
+	c.Failed(1, syscall.EADDRNOTAVAIL, NoPort, 20)
+	paid(1) // another one, in place of that
+	c.Failed(1, syscall.ECONNREFUSED, Enough, 30)
+	paid(2)
+	c.Failed(1, syscall.EADDRNOTAVAIL, NoPort, 40)
+	paid(1)
+}
 
 // Each dial has the timeout of its place in the round, and when all have failed the connection does.
 func TestTimeoutsOfHedges(t *testing.T) {
