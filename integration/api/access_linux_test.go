@@ -26,6 +26,7 @@ func TestAPIAccess(t *testing.T) {
 	topology.Require(t, "setpriv")
 	b := apibed.New(t, 2, 1, "--user=jane")
 	t.Run("in part", func(t *testing.T) { t.Parallel(); allowedInPart(b.As(t)) })
+	t.Run("compared", func(t *testing.T) { t.Parallel(); compared(b.As(t)) })
 	t.Run("as deployed", func(t *testing.T) { t.Parallel(); asDeployed(b.As(t)) })
 }
 

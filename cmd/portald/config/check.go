@@ -10,26 +10,41 @@ import (
 )
 
 // Check writes how a configuration file is understood: each field in it, its value with defaults filled in, and its
-// effect; then warnings and mistakes. An error means that the daemon would refuse the file.
-func Check(path string, out io.Writer) error { return checkFor(runtime.GOOS, path, out) }
+// effect; then warnings and mistakes. It returns what the daemon would be configured with; an error means that the
+// daemon would refuse the file.
+func Check(path string, out io.Writer) (*Config, error) { return checkFor(runtime.GOOS, path, out) }
 
 // checkFor is Check for the daemon on a system.
-func checkFor(system, path string, out io.Writer) error {
+func checkFor(system, path string, out io.Writer) (*Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("check configuration: %w", err)
+		return nil, fmt.Errorf("check configuration: %w", err)
 	}
 	d := newDraft(system)
 	d.use(load(path, text))
 	d.setDefaults()
 	d.check()
+	d.warnOfEmptyMode()
 	if err := d.report(out); err != nil {
-		return fmt.Errorf("check configuration: %w", err)
+		return nil, fmt.Errorf("check configuration: %w", err)
 	}
 	if n := len(d.errs); n > 0 {
-		return fmt.Errorf("%s is refused; mistakes in it: %d", path, n)
+		return nil, fmt.Errorf("%s is refused; mistakes in it: %d", path, n)
 	}
-	return nil
+	return d.resolve(), nil
+}
+
+// warnOfEmptyMode warns that a configuration of kube-proxy without a mode means another one here.
+func (d *draft) warnOfEmptyMode() {
+	if !d.file.has(kubeProxy) || d.kubeProxy.Mode != "" {
+		return
+	}
+	theirs, write := modeIPTables, "userspace, iptables, nftables or ipvs"
+	if d.system == windows {
+		theirs, write = modeWindows, "userspace"
+	}
+	d.warnings = append(d.warnings, fmt.Sprintf("%s: mode: is empty, which is %s here and %s in kube-proxy; write the "+
+		"one that you want: %s", d.file.where(kubeProxy), d.proxyMode(), theirs, write))
 }
 
 func (d *draft) report(out io.Writer) error {

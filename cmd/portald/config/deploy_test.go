@@ -10,7 +10,8 @@ import (
 // The configuration for nodes with Windows is checked here, since `portald config check` is for the system it runs on.
 func TestConfigurationOfDeployForWindows(t *testing.T) {
 	var out bytes.Buffer
-	check(t, checkFor(windows, "../../../deploy/windows/config.yaml", &out))
+	_, err := checkFor(windows, "../../../deploy/windows/config.yaml", &out)
+	check(t, err)
 	for line := range strings.Lines(out.String()) {
 		if strings.Contains(line, "ignored") || strings.HasPrefix(line, "warning") {
 			t.Error(line)

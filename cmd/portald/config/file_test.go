@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, path := range files {
 		var out strings.Builder
-		if err := checkFor(systemOf(path), path, &out); err != nil {
+		if _, err := checkFor(systemOf(path), path, &out); err != nil {
 			out.WriteString("error: " + err.Error() + "\n")
 		}
 		golden := strings.TrimSuffix(path, ".yaml") + ".check"

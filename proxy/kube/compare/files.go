@@ -1,0 +1,128 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// ReadFiles reads a dump of a cluster: files of objects and Lists in YAML or JSON, folders of such files (*.yaml,
+// *.yml, *.json), and - for in. Kinds that do not count are skipped.
+func ReadFiles(paths []string, in io.Reader) (*Objects, error) {
+	o := &Objects{}
+	for _, path := range paths {
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		for _, file := range files {
+			if err := o.readFile(file, in); err != nil {
+				return nil, fmt.Errorf("read manifests from %s: %w", file, err)
+			}
+		}
+	}
+	if len(o.Services) == 0 {
+		return nil, fmt.Errorf("read manifests from %q: they have no Service; dump some with kubectl get "+
+			"services,endpointslices,nodes,pods,namespaces,networkpolicies -A -o yaml", paths)
+	}
+	o.Missing = missing(o)
+	return o, nil
+}
+
+func filesOf(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var out []string
+	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+		files, err := filepath.Glob(filepath.Join(path, pattern))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, files...)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func (o *Objects) readFile(path string, in io.Reader) error {
+	if path == "-" {
+		return o.read(in)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return o.read(file)
+}
+
+func (o *Objects) read(in io.Reader) error {
+	const sniff = 4096 // bytes in which a JSON document is told from a YAML one
+	documents := yaml.NewYAMLOrJSONDecoder(in, sniff)
+	for n := 1; ; n++ {
+		var raw runtime.RawExtension
+		err := documents.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && len(raw.Raw) > 0 && string(raw.Raw) != "null" {
+			err = o.decode(raw.Raw)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", n, err)
+		}
+	}
+}
+
+func (o *Objects) decode(text []byte) error {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+	switch {
+	case runtime.IsNotRegisteredError(err):
+		return nil // of an add-on
+	case err != nil:
+		return err
+	case !meta.IsListType(object):
+		o.add(object)
+		return nil
+	}
+	items, err := meta.ExtractList(object)
+	for i, item := range items {
+		if unread, ok := item.(*runtime.Unknown); !ok {
+			o.add(item)
+		} else if err := o.decode(unread.Raw); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return err
+}
+
+// missing are kinds of which a dump has none.
+func missing(o *Objects) (out []string) {
+	for _, kind := range []struct {
+		name string
+		some bool
+		need string
+	}{
+		{"EndpointSlices", len(o.Slices) > 0, "endpoints were not compared"},
+		{"NetworkPolicies", len(o.Policies) > 0, "if the cluster has some, dump them too"},
+		{"Pods", len(o.Pods) > 0 || len(o.Policies) == 0, "NetworkPolicies were compared with the selectors of Services"},
+	} {
+		if !kind.some {
+			out = append(out, kind.name+": none in the manifests; "+kind.need)
+		}
+	}
+	return out
+}
