@@ -3,13 +3,19 @@ package translate
 import (
 	"net/netip"
 	"strings"
+
+	netutils "k8s.io/utils/net"
 )
 
 // parseAddr parses an address of an object. IPv4-mapped IPv6 becomes IPv4. Advice says why the address is refused;
-// empty if it is not.
+// empty if it is not. Leading zeros mean nothing, as for all of Kubernetes: clusters have such addresses from the time
+// when the API server took them.
 func parseAddr(text string) (parsed netip.Addr, advice string) {
-	addr, err := netip.ParseAddr(text)
+	addr, err := netip.ParseAddr(text) // of millions of endpoints; what follows allocates
 	if err != nil {
+		addr, _ = netip.AddrFromSlice(netutils.ParseIPSloppy(text))
+	}
+	if !addr.IsValid() {
 		return netip.Addr{}, "is not an IP address; write one such as 10.96.0.10 or fd00::10"
 	}
 	if addr.Zone() != "" {
@@ -37,11 +43,15 @@ func unusable(addr netip.Addr) string {
 	return ""
 }
 
-// parsePrefix parses a CIDR; spaces around it and host bits are ignored. Advice is as in parseAddr.
+// parsePrefix parses a CIDR; spaces around it, host bits and leading zeros are ignored. Advice is as in parseAddr.
 func parsePrefix(text string) (parsed netip.Prefix, advice string) {
 	const notCIDR = "is not a CIDR; write one such as 192.0.2.0/24, or 192.0.2.7/32 for one address"
-	prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
+		prefix = parseSloppy(text)
+	}
+	if !prefix.IsValid() {
 		return netip.Prefix{}, notCIDR
 	}
 	if !prefix.Addr().Is4In6() {
@@ -51,4 +61,15 @@ func parsePrefix(text string) (parsed netip.Prefix, advice string) {
 		return netip.Prefix{}, notCIDR
 	}
 	return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96).Masked(), ""
+}
+
+// parseSloppy parses a CIDR with leading zeros; invalid if it is none.
+func parseSloppy(text string) netip.Prefix {
+	_, found, err := netutils.ParseCIDRSloppy(text)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr, _ := netip.AddrFromSlice(found.IP)
+	bits, _ := found.Mask.Size()
+	return netip.PrefixFrom(addr, bits)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func sliceEndpoints(s *discoveryv1.EndpointSlice, opts Options, on objectReport)
 func endpointAddr(text string, kind discoveryv1.AddressType) (addr netip.Addr, advice string) {
 	addr, advice = parseAddr(text)
 	if advice == "" && addr.Is4() != (kind == discoveryv1.AddressTypeIPv4) {
-		if written, _ := netip.ParseAddr(text); !written.Is4In6() {
+		if !strings.Contains(text, ":") || addr.Is6() { // else it is an IPv4 address, written as one of IPv6
 			advice = fmt.Sprintf("is not of the slice's addressType %s; write it in a slice of its own family", kind)
 		}
 	}

@@ -174,6 +174,24 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			problems: []string{`loadBalancerSourceRanges[0]: "nobody"`, `has no valid range`},
 		},
 		{
+			name: "leading zeros mean nothing",
+			opts: Options{ExternalIPs: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
+			objects: fixture.Service(`
+spec:
+  type: LoadBalancer
+  clusterIP: 010.096.000.010
+  clusterIPs: [010.096.000.010]
+  externalIPs: [203.000.113.001]
+  loadBalancerSourceRanges: [' 010.000.000.000/08', 198.051.100.009/024]
+  ports: [{port: 80}]
+status: {loadBalancer: {ingress: [{ip: 198.051.100.007}]}}`) +
+				fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [010.244.000.002]}, {addresses: "+
+					"['::ffff:010.244.0.5']}]"),
+			ports: "shop/cart/tcp from [10.0.0.0/8 198.51.100.0/24]\n  ClusterIP 10.96.0.10:80/tcp\n" +
+				"  LoadBalancerIP 198.51.100.7:80/tcp\n  ExternalIP 203.0.113.1:80/tcp\n" +
+				"  -> 10.244.0.2:80 ready serving\n  -> 10.244.0.5:80 ready serving\n",
+		},
+		{
 			name: "a left-over status",
 			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\nstatus: {loadBalancer: " +
 				"{ingress: [{ip: 203.0.113.1}]}}"),
@@ -206,10 +224,10 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 		{
 			name: "addresses nobody may have",
 			objects: fixture.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, " +
-				"'::', 010.0.0.1, fe80::1%eth0, '::ffff:10.96.0.9'], ports: [{port: 80}]}"),
+				"'::', 10.0.0.1.1, fe80::1%eth0, '::ffff:10.96.0.9', 127.000.000.01], ports: [{port: 80}]}"),
 			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.9:80/tcp\n",
 			problems: []string{"unspecified address", "loopback", "link-local", "multicast", "broadcast",
-				"unspecified address", "is not an IP", "has a zone"},
+				"unspecified address", "is not an IP", "has a zone", "loopback"},
 		},
 		{
 			name: "conditions, names and places of endpoints",
