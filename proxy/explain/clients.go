@@ -37,8 +37,10 @@ func (e *explained) ranges() {
 	text := "loadBalancerSourceRanges " + strings.Join(all, ", ")
 	switch from := e.asked.From; {
 	case !from.IsValid():
-		e.add(Fact, nil, "%s: other clients are refused at the load balancer's addresses", text)
-	case service.Within(e.Port.SourceRanges, from):
+		e.add(Fact, nil, "%s: other clients of the same family are refused at the load balancer's addresses", text)
+	case len(e.Port.SourceRangesOf(service.FamilyOf(from))) == 0:
+		e.add(Good, nil, "%s: everyone is admitted by %s, which has no range", text, service.FamilyOf(from))
+	case e.Port.Admits(from):
 		e.add(Good, nil, "%s admit %s", text, from)
 	default:
 		e.add(Wrong, nil, "%s leave out %s: it is refused at the load balancer's addresses", text, from)

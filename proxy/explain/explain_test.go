@@ -188,6 +188,9 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		{"within source ranges", func(s *scene) {
 			s.from, s.Port.SourceRanges = outside.String(), []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		}, Good, "", "good loadBalancerSourceRanges 198.51.100.0/24 admit 198.51.100.4"},
+		{"source ranges of the other family", func(s *scene) {
+			s.from, s.Port.SourceRanges = outside.String(), []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
+		}, Good, "", "good loadBalancerSourceRanges 2001:db8::/32: everyone is admitted by IPv4"},
 		{"as many as it may", func(s *scene) { s.Port.Policy.MaxConnections, s.Open = 5, [2]int{5, 0} }, Wrong,
 			"as many connections as it may, 5", "wrong 5 connections of IPv4 are open"},
 		{"fewer than it may", func(s *scene) { s.Port.Policy.MaxConnections, s.Open = 5, [2]int{4, 0} }, Good, "",

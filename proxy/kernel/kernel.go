@@ -3,9 +3,6 @@
 package kernel
 
 import (
-	"net/netip"
-	"slices"
-
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
@@ -102,9 +99,10 @@ func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family
 	if p.Affinity > 0 {
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)
 	}
+	ranges := p.SourceRangesOf(family)
 	return &portal.Pool{
 		Cluster: cluster, Node: node, Affinity: p.Affinity, Algorithm: c.opts.algorithm(p),
-		SourceRanges: ranges(p.SourceRanges, family), Restricted: len(p.SourceRanges) > 0,
+		SourceRanges: ranges, Restricted: len(ranges) > 0,
 	}
 }
 
@@ -115,8 +113,4 @@ func endpoints(of []service.Endpoint) []portal.Endpoint {
 		out = append(out, portal.Endpoint{Addr: e.Addr, MayHairpin: e.Local || e.Node == ""})
 	}
 	return out
-}
-
-func ranges(all []netip.Prefix, family service.IPFamily) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return service.FamilyOf(p.Addr()) != family })
 }

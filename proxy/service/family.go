@@ -2,7 +2,7 @@ package service
 
 import (
 	"net/netip"
-	"slices"
+	"sort"
 )
 
 // IPFamily is IPv4 or IPv6. It is comparable, and small enough for an index.
@@ -51,12 +51,15 @@ func (p *Port) EndpointsOf(family IPFamily) []Endpoint {
 	return ofFamily(p.Endpoints, family, func(e Endpoint) bool { return e.Addr.Addr().Is6() })
 }
 
+// SourceRangesOf returns the source ranges of one family. As with kube-proxy, a family without ranges is open to everyone,
+// whatever the ranges of the other one.
+func (p *Port) SourceRangesOf(family IPFamily) []netip.Prefix {
+	return ofFamily(p.SourceRanges, family, func(r netip.Prefix) bool { return r.Addr().Is6() })
+}
+
 // ofFamily returns the part of one family, without a copy, of a slice that is sorted by address, IPv4 first.
 func ofFamily[T any](sorted []T, family IPFamily, is6 func(T) bool) []T {
-	first6 := slices.IndexFunc(sorted, is6)
-	if first6 < 0 {
-		first6 = len(sorted)
-	}
+	first6 := sort.Search(len(sorted), func(i int) bool { return is6(sorted[i]) })
 	if family == IPv6 {
 		return sorted[first6:]
 	}

@@ -47,3 +47,10 @@ func Within(merged []netip.Prefix, addr netip.Addr) bool {
 	}
 	return i >= 0 && merged[i].Contains(addr)
 }
+
+// Admits tells whether the source ranges allow a client to use LoadBalancerIP frontends of its family. Costs O(log n) and
+// no allocation.
+func (p *Port) Admits(client netip.Addr) bool {
+	ranges := p.SourceRangesOf(FamilyOf(client))
+	return len(ranges) == 0 || Within(ranges, client)
+}

@@ -74,3 +74,28 @@ func BenchmarkWithin(b *testing.B) {
 		})
 	}
 }
+
+// A family without ranges is open, as with kube-proxy.
+func TestAdmits(t *testing.T) {
+	for _, c := range []struct {
+		ranges []string
+		admits map[string]bool
+	}{
+		{nil, map[string]bool{"192.0.2.1": true, "fd00::1": true}},
+		{[]string{"10.0.0.0/8"}, map[string]bool{"10.1.2.3": true, "192.0.2.1": false, "fd00::1": true}},
+		{[]string{"0.0.0.0/0"}, map[string]bool{"192.0.2.1": true, "fd00::1": true}},
+		{[]string{"fd00::/16"}, map[string]bool{"192.0.2.1": true, "fd00::1": true, "fd01::1": false}},
+		{[]string{"10.0.0.0/8", "fd00::/16"}, map[string]bool{"192.0.2.1": false, "10.0.0.1": true, "fd00::1": true,
+			"fd01::1": false}},
+	} {
+		p := &Port{}
+		for _, text := range c.ranges {
+			p.SourceRanges = append(p.SourceRanges, netip.MustParsePrefix(text))
+		}
+		for client, want := range c.admits {
+			if got := p.Admits(netip.MustParseAddr(client)); got != want {
+				t.Errorf("%v admit %s: %t", c.ranges, client, got)
+			}
+		}
+	}
+}

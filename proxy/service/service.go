@@ -133,7 +133,7 @@ type Port struct {
 	Exposures       []Exposure
 	Endpoints       []Endpoint
 	Affinity        time.Duration  // ClientIP affinity, sliding; 0 = none
-	SourceRanges    []netip.Prefix // who may use the LoadBalancerIP frontends, as Merge has them; empty = everyone
+	SourceRanges    []netip.Prefix // who may use the LoadBalancerIP frontends, as Merge has them: see Admits
 	InternalLocal   bool           // internalTrafficPolicy Local: the ClusterIPs lead to endpoints of this node alone
 	ExternalLocal   bool           // externalTrafficPolicy Local: so do the other frontends, for clients from outside
 	HealthCheckPort uint16         // of the Service: load balancers ask there for endpoints of this node; 0 = none

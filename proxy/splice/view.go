@@ -27,10 +27,7 @@ func (v *View) exposure(dst netip.AddrPort) (service.Exposure, bool) {
 
 // admits reports whether the source ranges allow the client to use that kind of frontend.
 func (v *View) admits(client netip.Addr, kind service.Kind) bool {
-	if kind != service.LoadBalancerIP || len(v.Port.SourceRanges) == 0 {
-		return true
-	}
-	return service.Within(v.Port.SourceRanges, client)
+	return kind != service.LoadBalancerIP || v.Port.Admits(client)
 }
 
 // endpoint finds an endpoint by its address, nil when the view does not have it.

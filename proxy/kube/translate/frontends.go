@@ -70,46 +70,27 @@ func (f *frontends) addClusterIPs(svc *corev1.Service, opts Options, on objectRe
 	}
 }
 
-// addLoadBalancer adds the addresses that a load balancer passes on unchanged. If every source range is invalid it adds
-// none, and returns those that it refused: they must not be served as external IPs, without the ranges, either. The
-// status of a Service that is not of type LoadBalancer (any more) is outdated, and ignored.
+// addLoadBalancer adds the addresses that a load balancer passes on unchanged. It returns those that it refused because
+// of their source ranges: they must not be served as external IPs, without the ranges, either. The status of a Service
+// that is not of type LoadBalancer (any more) is outdated, and ignored.
 func (f *frontends) addLoadBalancer(svc *corev1.Service, opts Options, on objectReport) (refused []netip.Addr) {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	var open bool
-	f.sourceRanges, open = sourceRanges(svc, on)
+	ranges := rangesOf(svc, on)
+	f.sourceRanges = ranges.valid
 	for i, ingress := range svc.Status.LoadBalancer.Ingress {
 		if ingress.IP == "" || ingress.IPMode != nil && *ingress.IPMode != corev1.LoadBalancerIPModeVIP {
 			continue // a host name, or a load balancer that uses node ports
 		}
-		if open {
-			f.add(ingress.IP, fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i), service.LoadBalancerIP, opts, on)
-		} else if addr, advice := parseAddr(ingress.IP); advice == "" {
+		if addr, advice := parseAddr(ingress.IP); advice == "" && ranges.close(addr) {
 			refused = append(refused, addr)
-		}
-	}
-	return refused
-}
-
-// sourceRanges returns the valid ranges, merged, and whether the load-balancer addresses may be served: not if ranges
-// are listed and none is valid.
-func sourceRanges(svc *corev1.Service, on objectReport) (ranges []netip.Prefix, open bool) {
-	asked := svc.Spec.LoadBalancerSourceRanges
-	for i, text := range asked {
-		prefix, advice := parsePrefix(text)
-		if advice != "" {
-			on.add(fmt.Sprintf("spec.loadBalancerSourceRanges[%d]", i), text, advice)
 			continue
 		}
-		ranges = append(ranges, prefix)
+		f.add(ingress.IP, fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i), service.LoadBalancerIP, opts, on)
 	}
-	ranges = service.Merge(ranges)
-	if len(asked) > 0 && len(ranges) == 0 {
-		on.add("spec.loadBalancerSourceRanges", fmt.Sprint(asked),
-			"has no valid range, so the load-balancer addresses are not served; correct one, or remove them all")
-	}
-	return ranges, len(asked) == 0 || len(ranges) > 0
+	ranges.report(f.addrs, refused, on)
+	return refused
 }
 
 func (f *frontends) addExternalIPs(svc *corev1.Service, opts Options, refused []netip.Addr, on objectReport) {

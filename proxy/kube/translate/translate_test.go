@@ -25,6 +25,22 @@ func ports(
 	return join(trimService(svc, opts), back, opts.Zone)
 }
 
+// balancer is a Service of both families with a load balancer, and balanced what is served of it.
+func balancer(sourceRanges string) string {
+	return fixture.Service(`
+spec:
+  type: LoadBalancer
+  clusterIPs: [10.96.0.7, 'fd00::7']
+  loadBalancerSourceRanges: ` + sourceRanges + `
+  ports: [{port: 80}]
+status: {loadBalancer: {ingress: [{ip: 198.51.100.7}, {ip: 'fd01::7'}]}}`)
+}
+
+func balanced(from string) string {
+	return "shop/cart/tcp from [" + from + "]\n  ClusterIP 10.96.0.7:80/tcp\n  LoadBalancerIP 198.51.100.7:80/tcp\n" +
+		"  ClusterIP [fd00::7]:80/tcp\n  LoadBalancerIP [fd01::7]:80/tcp\n"
+}
+
 func TestTranslate(t *testing.T) {
 	allowed := Options{NodeName: "n1", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
 	for _, c := range []struct {
@@ -171,7 +187,28 @@ spec:
   ports: [{port: 80}]
 status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
-			problems: []string{`loadBalancerSourceRanges[0]: "nobody"`, `has no valid range`},
+			problems: []string{`loadBalancerSourceRanges[0]: "nobody"`, `has no valid range of IPv4`},
+		},
+		{
+			name:  "a family without source ranges is open, as with kube-proxy",
+			opts:  allowed,
+			ports: balanced("10.0.0.0/8"), objects: balancer("[10.0.0.0/8]"),
+			problems: []string{"[10.0.0.0/8]\": has no range of IPv6, so everyone may use the load-balancer addresses of IPv6"},
+		},
+		{
+			name: "everyone, said of one family", opts: allowed, ports: balanced("0.0.0.0/0"), objects: balancer("[0.0.0.0/0]"),
+		},
+		{
+			name: "source ranges of both families", opts: allowed, objects: balancer("[0.0.0.0/0, 'fd00::/8']"),
+			ports: balanced("0.0.0.0/0 fd00::/8"),
+		},
+		{
+			name: "a source range that cannot be read may be of the family that has no other",
+			opts: allowed, objects: balancer("['fdOO::/8', 10.0.0.0/8]"),
+			ports: "shop/cart/tcp from [10.0.0.0/8]\n  ClusterIP 10.96.0.7:80/tcp\n" +
+				"  LoadBalancerIP 198.51.100.7:80/tcp\n  ClusterIP [fd00::7]:80/tcp\n",
+			problems: []string{`loadBalancerSourceRanges[0]: "fdOO::/8": is not a CIDR`,
+				"has no valid range of IPv6, so the load-balancer addresses of IPv6 are not served"},
 		},
 		{
 			name: "leading zeros mean nothing",
