@@ -42,6 +42,13 @@ func LocalAddresses() ([]netip.Addr, error) {
 	return slices.Compact(out), nil
 }
 
+// localAddresses also returns those that are only an interface's of that name: none, since Services have no interface
+// of their own here.
+func localAddresses(string) (all, there []netip.Addr, err error) {
+	all, err = LocalAddresses()
+	return all, nil, err
+}
+
 // Add cannot route marked packets here.
 func (Divert) Add(service.IPFamily) error {
 	return fmt.Errorf("deliver marked packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)

@@ -3,21 +3,25 @@ package platform
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
 
 // LocalSet is the set of the host's addresses, up to date while Run runs. Safe for concurrent use.
 type LocalSet struct {
-	addrs atomic.Pointer[map[netip.Addr]struct{}]
+	addrs   atomic.Pointer[map[netip.Addr]struct{}]
+	node    atomic.Pointer[[]netip.Addr]
+	without string
+	changed chan struct{}
 }
 
 // localRetry is the time between attempts to follow changes.
 const localRetry = 5 * time.Second
 
-// NewLocalSet returns the current set.
-func NewLocalSet() (*LocalSet, error) {
-	s := &LocalSet{}
+// NewLocalSet returns the current set. Node leaves out the addresses of an interface of that name, which are Services'.
+func NewLocalSet(without string) (*LocalSet, error) {
+	s := &LocalSet{without: without, changed: make(chan struct{}, 1)}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
@@ -56,15 +60,32 @@ func again(ctx context.Context, failed func(error), follow func() error) error {
 	}
 }
 
+// Node returns the addresses by which others know this host, in order: all but those of loopback and of links, and
+// those that the set was made without. It never blocks, and the caller does not change it.
+func (s *LocalSet) Node() []netip.Addr { return *s.node.Load() }
+
+// Changed receives after a change of Node.
+func (s *LocalSet) Changed() <-chan struct{} { return s.changed }
+
 func (s *LocalSet) read() error {
-	found, err := LocalAddresses()
+	all, other, err := localAddresses(s.without)
 	if err != nil {
 		return err
 	}
-	addrs := make(map[netip.Addr]struct{}, len(found))
-	for _, a := range found {
+	addrs := make(map[netip.Addr]struct{}, len(all))
+	for _, a := range all {
 		addrs[a] = struct{}{}
 	}
 	s.addrs.Store(&addrs)
+	node := slices.DeleteFunc(all, func(a netip.Addr) bool {
+		_, is := slices.BinarySearchFunc(other, a, netip.Addr.Compare)
+		return is || !a.IsGlobalUnicast()
+	})
+	if was := s.node.Swap(&node); was != nil && !slices.Equal(*was, node) {
+		select {
+		case s.changed <- struct{}{}:
+		default: // it has not been received yet
+		}
+	}
 	return nil
 }

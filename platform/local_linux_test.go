@@ -124,6 +124,46 @@ func steps(host *netlink.Handle, s *LocalSet, a, b netlink.Link) error {
 	return nil
 }
 
+// nodeSteps change addresses and wait for changes of Node, of which there must be no other.
+func nodeSteps(host *netlink.Handle, s *LocalSet, a, services netlink.Link) error {
+	for len(s.Changed()) > 0 {
+		<-s.Changed()
+	}
+	parse := func(text string) *netlink.Addr {
+		addr, _ := netlink.ParseAddr(text)
+		return addr
+	}
+	for _, step := range []struct {
+		what func() error
+		want string // empty: no change
+	}{
+		{func() error { return host.AddrAdd(services, parse("10.96.0.1/32")) }, ""},
+		{func() error { return host.AddrAdd(a, parse("fe80::7/64")) }, ""},
+		{func() error { return host.AddrAdd(a, parse("203.0.113.7/32")) }, "[198.51.100.7 203.0.113.7]"},
+		{func() error { return host.AddrAdd(services, parse("203.0.113.7/32")) }, ""},
+		{func() error { return host.AddrDel(a, parse("203.0.113.7/32")) }, "[198.51.100.7]"},
+	} {
+		if err := step.what(); err != nil {
+			return err
+		}
+		wait := 3 * time.Second
+		if step.want == "" {
+			wait = 4 * localGather
+		}
+		select {
+		case <-s.Changed():
+			if got := fmt.Sprint(s.Node()); got != step.want {
+				return fmt.Errorf("Node is %s, want %q", got, step.want)
+			}
+		case <-time.After(wait):
+			if step.want != "" {
+				return fmt.Errorf("no change of Node: %v, want %s", s.Node(), step.want)
+			}
+		}
+	}
+	return nil
+}
+
 func TestLocalSet(t *testing.T) {
 	inNamespace(t)
 	host, err := netlink.NewHandle()
@@ -136,7 +176,8 @@ func TestLocalSet(t *testing.T) {
 	if err := host.AddrAdd(a, early); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewLocalSet()
+	services := bridge(t, "services")
+	s, err := NewLocalSet("services")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +191,7 @@ func TestLocalSet(t *testing.T) {
 	stepped := make(chan error, 1)
 	go func() {
 		defer cancel()
-		stepped <- steps(host, s, a, b)
+		stepped <- errors.Join(steps(host, s, a, b), nodeSteps(host, s, a, services))
 	}()
 	if err := s.Run(ctx, func(err error) { t.Error(err) }); err != nil {
 		t.Error(err)

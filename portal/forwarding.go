@@ -11,6 +11,7 @@ import (
 type Forwarding struct {
 	Restricted   bool           // only clients in SourceRanges are admitted; flows of others are dropped
 	SourceRanges []netip.Prefix // as service.Merge returns them
+	AdmitsNode   bool           // so are clients that dial a frontend from its own address
 
 	Pods    Translation // for clients known to be pods
 	Node    Translation // for this node's own clients; where they look like pods too, either applies
@@ -32,7 +33,8 @@ type Translation struct {
 //   - Any other kind in ClusterScope has the endpoints of the cluster for everyone, and everyone is masqueraded.
 //   - Any other kind in NodeScope keeps clients' addresses: clients outside the cluster have the endpoints of this
 //     node, pods those of the cluster. This node's own clients have those of the cluster too, masqueraded.
-//   - A LoadBalancerIP admits only the source ranges of a restricted pool.
+//   - A LoadBalancerIP admits only the source ranges of a restricted pool. A node that has the address itself dials it
+//     from there: its own clients are admitted if those ranges hold any other address of the node.
 func (s Spread) Forwarding(kind service.Kind, m Masquerade, podsKnown bool) Forwarding {
 	to := func(scope service.Scope, masquerade bool) Translation {
 		return Translation{Scope: scope, Endpoints: s.Pool.Of(scope), Masquerade: masquerade}
@@ -52,7 +54,7 @@ func (s Spread) Forwarding(kind service.Kind, m Masquerade, podsKnown bool) Forw
 		f.Outside = to(service.NodeScope, false)
 	}
 	if f.Restricted = s.Restricted(kind); f.Restricted {
-		f.SourceRanges = service.Merge(s.Pool.SourceRanges)
+		f.SourceRanges, f.AdmitsNode = service.Merge(s.Pool.SourceRanges), s.Pool.AdmitsNode
 	}
 	return f
 }

@@ -26,6 +26,7 @@ type Pool struct {
 	Algorithm    service.Algorithm // one that the Writer Offers, for clients that are not bound; or its own way
 	SourceRanges []netip.Prefix    // clients that may use LoadBalancerIPs, of this family; see Restricted
 	Restricted   bool              // no others may
+	AdmitsNode   bool              // some of SourceRanges hold this node: see Forwarding
 }
 
 // Endpoint is a possible destination of flows.
@@ -42,6 +43,7 @@ func (p *Pool) Equal(o *Pool) bool {
 		return p == o
 	}
 	return p.Affinity == o.Affinity && p.Algorithm == o.Algorithm && p.Restricted == o.Restricted &&
+		p.AdmitsNode == o.AdmitsNode &&
 		slices.Equal(p.Cluster, o.Cluster) && slices.Equal(p.Node, o.Node) && slices.Equal(p.SourceRanges, o.SourceRanges)
 }
 

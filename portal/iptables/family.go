@@ -2,7 +2,6 @@ package iptables
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -50,11 +49,6 @@ func rejected(unreachable string) map[service.Protocol]string {
 
 // owns tells whether an address is of this family.
 func (f family) owns(addr netip.Addr) bool { return service.FamilyOf(addr) == f.ip }
-
-// ofFamily returns the addresses of the family.
-func (f family) ofFamily(all []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(all), func(addr netip.Addr) bool { return !f.owns(addr) })
-}
 
 // bits writes the low 16 bits of an address as an address of the family: a value or a mask to match them by.
 func (f family) bits(low uint16) string {

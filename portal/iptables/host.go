@@ -36,7 +36,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 	}
 	r := renderer{
 		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
-		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal, here: f.ofFamily(o.NodeIPs),
+		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal,
 	}
 	h := &host{family: f, log: o.Log, held: o.Held, wrote: o.Wrote}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)

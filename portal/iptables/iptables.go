@@ -7,7 +7,6 @@ package iptables
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
@@ -28,9 +27,6 @@ type Options struct {
 	// Liberal says that conntrack never takes packets of known flows for invalid (nf_conntrack_tcp_be_liberal), so that
 	// invalid ones need not be dropped.
 	Liberal bool
-	// NodeIPs are this node's addresses. If the source ranges of a LoadBalancerIP hold one of them, this node's clients
-	// may dial it even where they dial from the LoadBalancerIP itself, because the node has that address.
-	NodeIPs []netip.Addr
 	// Extra are chains that the Writer of another facility needs.
 	Extra []writer.Chain
 	// ExtraNames is a regular expression for the names of such chains behind Prefix and a -. Chains that match, and that

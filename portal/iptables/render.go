@@ -23,11 +23,10 @@ type renderer struct {
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	pods             []clients      // matches of pods
 	masquerade       portal.Masquerade
-	dials            uint32       // the mark of the daemon's own packets to endpoints; 0 = none
-	here             []netip.Addr // this node's, of this family
-	liberal          bool         // conntrack never takes packets of known flows for invalid
-	plain            bool         // MASQUERADE has no --random-fully
-	filter           bool         // the table is filter, which refuses
+	dials            uint32 // the mark of the daemon's own packets to endpoints; 0 = none
+	liberal          bool   // conntrack never takes packets of known flows for invalid
+	plain            bool   // MASQUERADE has no --random-fully
+	filter           bool   // the table is filter, which refuses
 }
 
 // maxComment is the longest comment the kernel keeps, in bytes.

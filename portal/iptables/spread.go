@@ -3,7 +3,6 @@ package iptables
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/portald/portald/portal"
@@ -115,8 +114,7 @@ func (s *spread) external(f portal.Forwarding) {
 	s.made.add(name, atExternal, b.String())
 }
 
-// firewall is FW, for one more address. If it is this node's own, the node's clients dial from it, and are admitted
-// if one of the node's other addresses is.
+// firewall is FW, for one more address.
 func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 	name, to := s.owned(fromRanges, s.owner, ""), s.owned(fromOthers, s.owner, "")
 	var b strings.Builder
@@ -125,7 +123,7 @@ func (s *spread) firewall(addr netip.Addr, f portal.Forwarding) {
 			fmt.Fprintf(&b, "-A %s %s-j %s\n", name, within("-s", p), to)
 		}
 	}
-	if slices.ContainsFunc(s.here, f.Admits) {
+	if f.AdmitsNode {
 		fmt.Fprintf(&b, "-A %s %s-j %s\n", name, exactly("-s", addr), to)
 	}
 	s.made.add(name, atFirewall, b.String())

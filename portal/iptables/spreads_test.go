@@ -32,6 +32,8 @@ func pool(cluster, node string, shape ...func(*portal.Pool)) *portal.Pool {
 
 func affinity(p *portal.Pool) { p.Affinity = 3 * time.Hour }
 
+func admitsNode(p *portal.Pool) { p.AdmitsNode = true }
+
 func ranges(texts ...string) func(*portal.Pool) {
 	return func(p *portal.Pool) { p.Restricted, p.SourceRanges = true, prefixes(texts...) }
 }
@@ -76,10 +78,11 @@ func spreadCases() map[string][]portal.Portal {
 			spreadPortals("shop", 2, service.IPv4, pool(cluster4, ""), all, here),
 			spreadPortals("cart", 1, service.IPv6, pool(cluster6, node6), all, here)),
 		"restricted": slices.Concat(
-			spreadPortals("cart", 1, service.IPv4, pool(cluster4, "", ranges("192.0.2.0/24", "203.0.113.7/32")), all, all),
+			spreadPortals("cart", 1, service.IPv4,
+				pool(cluster4, "", ranges("192.0.2.0/24", "203.0.113.7/32"), admitsNode), all, all),
 			spreadPortals("shop", 2, service.IPv4, pool(cluster4, node4, ranges("203.0.113.7/32")), all, here),
 			spreadPortals("none", 3, service.IPv4, pool(cluster4, "", ranges()), all, all),
-			spreadPortals("cart", 1, service.IPv6, pool(cluster6, "", ranges("::/0")), all, all)),
+			spreadPortals("cart", 1, service.IPv6, pool(cluster6, "", ranges("::/0"), admitsNode), all, all)),
 	}
 	for i, a := range service.Algorithms() {
 		by := func(p *portal.Pool) { p.Algorithm = a }
@@ -109,7 +112,6 @@ func spreadOptions(run runner, variant string) Options {
 	o := testOptions(run, variant)
 	o.Prefix = "KUBE"
 	o.LocalDetector.Sources = prefixes("10.244.0.0/16", "fd00:244::/56")
-	o.NodeIPs = addresses("192.0.2.1", "fd00:2::1")
 	return o
 }
 

@@ -53,17 +53,14 @@ func (n localNode) masqueraded(p portal.Portal, f portal.Forwarding) []entry {
 }
 
 // admitted are the entries of a load balancer that only ranges of clients may use; no set can hold the range of all.
-// This node's own clients come from the frontend's address, since that is the node's: they are admitted if one of the
-// node's other addresses is.
+// This node's own clients come from the frontend's address, since that is the node's.
 func (n localNode) admitted(front service.Frontend, f portal.Forwarding) []entry {
 	out := []entry{atFrontend(restricted, front)}
 	for _, r := range f.SourceRanges {
 		out = append(out, atFrontend(sources, front).of(r))
 	}
-	for addr := range n.own {
-		if f.Admits(addr) {
-			return append(out, atFrontend(sourceHosts, front).of(single(front.Addr.Addr())))
-		}
+	if f.AdmitsNode {
+		out = append(out, atFrontend(sourceHosts, front).of(single(front.Addr.Addr())))
 	}
 	return out
 }

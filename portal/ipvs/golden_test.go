@@ -62,7 +62,7 @@ func goldenPortals() []portal.Portal {
 		Node: endpointsOf("!10.244.0.2:8080")}
 	sticky := &portal.Pool{Cluster: endpointsOf("10.244.1.3:53"), Affinity: 3 * time.Hour}
 	ranges := &portal.Pool{Cluster: endpointsOf("10.244.1.4:80"), SourceRanges: prefixes("192.0.2.0/24",
-		"203.0.113.7/32"), Restricted: true}
+		"203.0.113.7/32"), Restricted: true, AdmitsNode: true}
 	six := &portal.Pool{Cluster: endpointsOf("!10.244.0.2:8080"), Node: nil}
 	six.Cluster = endpointsOf("![fd00:244::2]:8080")
 	six.SourceRanges, six.Restricted = prefixes("2001:db8::/32"), true

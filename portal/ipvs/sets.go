@@ -77,6 +77,9 @@ func newNames(prefix string) names {
 	return names{prefix, device}
 }
 
+// Device is the name of the interface that a Writer with this prefix gives addresses of portals.
+func Device(prefix string) string { return newNames(prefix).device }
+
 // maxSetName is what the kernel takes.
 const maxSetName = 31
 

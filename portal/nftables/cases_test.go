@@ -128,7 +128,7 @@ func pools(family service.IPFamily) []*portal.Pool {
 		{Cluster: all, Node: all, Affinity: 3*time.Hour + time.Second},
 		{Cluster: all[1:], Affinity: time.Minute},
 		{},
-		{Cluster: all, Restricted: true, SourceRanges: ranges},
+		{Cluster: all, Restricted: true, SourceRanges: ranges, AdmitsNode: true},
 		{Cluster: all, Restricted: true},
 	}
 }

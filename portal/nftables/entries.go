@@ -36,7 +36,12 @@ func (s *state) entries(p portal.Portal) map[entry]value {
 func (s *state) spreadEntries(scope scope, e element, v value, p portal.Portal, to portal.Spread) map[entry]value {
 	if !s.isPlain(p, to) {
 		v.verdict = goTo(s.chainsOf(p, to)[0].name())
-		return map[entry]value{{scope.chains, e}: v}
+		out := map[entry]value{{scope.chains, e}: v}
+		if to.Restricted(p.Kind) && to.Pool.AdmitsNode {
+			e.source = e.destination
+			out[entry{s.fromNode, e}] = value{}
+		}
+		return out
 	}
 	some := to.Pool.Of(to.Scope)
 	if len(some) == 0 {

@@ -5,6 +5,7 @@ type sets struct {
 	ips, nodePorts scope
 	clusterIPs     *set
 	hairpins       *set // of an endpoint's address, twice: connections of endpoints to themselves
+	fromNode       *set // of load balancers, dialled from their own addresses, which this node has
 	proxyPorts     *set // at which the daemon listens
 }
 
@@ -26,6 +27,8 @@ func (f family) newSets() sets {
 		nodePorts:  newScope("nodeports", false, key{l4proto(), dport()}),
 		clusterIPs: &set{name: "cluster-ips", key: key{f.daddr()}},
 		hairpins:   &set{name: "hairpin-connections", key: key{f.saddr(), f.daddr()}},
+		fromNode: &set{name: "load-balancers-from-node",
+			key: key{f.saddr(), f.daddr(), l4proto(), dport()}},
 		proxyPorts: &set{name: "proxy-ports", key: key{l4proto(), dport()}},
 	}
 }
@@ -57,5 +60,5 @@ func (s sets) all() []*set {
 		}
 		all = append(all, scope.refused, scope.dropped)
 	}
-	return append(all, s.clusterIPs, s.hairpins, s.proxyPorts)
+	return append(all, s.clusterIPs, s.hairpins, s.fromNode, s.proxyPorts)
 }

@@ -84,11 +84,15 @@ func (r rules) translate(match statement, t portal.Translation, to verdict) rule
 
 // outsiders drops the flows of clients that are not admitted.
 func (r rules) outsiders(f portal.Forwarding) []rule {
-	switch {
-	case f.AdmitsAll():
+	if f.AdmitsAll() {
 		return nil
-	case len(f.SourceRanges) == 0:
-		return []rule{{drop()}}
 	}
-	return []rule{{r.fromOutside(f.SourceRanges), drop()}}
+	var out rule
+	if len(f.SourceRanges) > 0 {
+		out = append(out, r.fromOutside(f.SourceRanges))
+	}
+	if f.AdmitsNode {
+		out = append(out, lookup{key: r.fromNode.key, not: true, in: r.fromNode})
+	}
+	return []rule{append(out, drop())}
 }

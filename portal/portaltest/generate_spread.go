@@ -152,6 +152,7 @@ func Pool(random *rand.Rand, family service.IPFamily) *portal.Pool {
 	slices.SortFunc(pool.Node, byAddress)
 	if pool.Restricted = random.IntN(3) == 0; pool.Restricted {
 		pool.SourceRanges = sources(family)[:random.IntN(3)]
+		pool.AdmitsNode = len(pool.SourceRanges) > 0 && random.IntN(2) == 0
 	}
 	return pool
 }

@@ -35,6 +35,7 @@ const (
 	SourceRanges        Behaviour = "SourceRanges"        // only admitted clients use LoadBalancerIPs
 	SourceRangesMany    Behaviour = "SourceRangesMany"    // a thousand of them, overlapping or not
 	SourceRangesNode    Behaviour = "SourceRangesNode"    // admit the node, or do not
+	SourceRangesHeld    Behaviour = "SourceRangesHeld"    // admit it also at an address that it has itself
 	Hairpin             Behaviour = "Hairpin"             // an endpoint reaches itself by its Service
 	HostEndpoint        Behaviour = "HostEndpoint"        // an endpoint may be the node itself
 	NodePortAddresses   Behaviour = "NodePortAddresses"   // serve NodePorts, and others do not
@@ -86,6 +87,7 @@ func behaviours() []behaviour {
 		{name: SourceRanges, run: sourceRanges},
 		{name: SourceRangesMany, run: sourceRangesMany},
 		{name: SourceRangesNode, run: sourceRangesNode},
+		{name: SourceRangesHeld, run: sourceRangesHeld},
 		{name: Hairpin, run: hairpin},
 		{name: HostEndpoint, run: hostEndpoint},
 		{name: NodePortAddresses, run: nodePortAddresses, settings: func(s *Settings) {

@@ -3,6 +3,8 @@
 package kernel
 
 import (
+	"net/netip"
+
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
@@ -17,12 +19,15 @@ type Options struct {
 	Algorithm func() service.Algorithm
 	// Offers tells which algorithms the Writer has; nil = all. A service port that asks for another one has the daemon's.
 	Offers func(service.Algorithm) bool
+	// NodeAddresses are this node's, as of now: see Readmit. nil = they are not known.
+	NodeAddresses func() []netip.Addr
 }
 
 // Carrier implements dataplane.Carrier. One goroutine calls it. The zero value is not usable.
 type Carrier struct {
-	opts  Options
-	pools map[service.PortName]pools
+	opts   Options
+	pools  map[service.PortName]pools
+	ranged map[service.PortName]*service.Port // those with source ranges
 }
 
 // pools are the pools of a service port, by family; nil where it has none.
@@ -39,7 +44,10 @@ func New(opts Options) *Carrier {
 	if opts.Offers == nil {
 		opts.Offers = func(service.Algorithm) bool { return true }
 	}
-	return &Carrier{opts, map[service.PortName]pools{}}
+	if opts.NodeAddresses == nil {
+		opts.NodeAddresses = func() []netip.Addr { return nil }
+	}
+	return &Carrier{opts, map[service.PortName]pools{}, map[service.PortName]*service.Port{}}
 }
 
 // Serve returns the portals of a service port.
@@ -62,6 +70,9 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 		}
 	}
 	c.pools[p.Name] = now
+	if delete(c.ranged, p.Name); len(p.SourceRanges) > 0 {
+		c.ranged[p.Name] = p
+	}
 	return out, nil
 }
 
@@ -69,8 +80,24 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 func (c *Carrier) Retire(_ []service.PortName, left []service.Change) error {
 	for _, l := range left {
 		delete(c.pools, l.Name)
+		delete(c.ranged, l.Name)
 	}
 	return nil
+}
+
+// Readmit returns the service ports that would get other portals by now: their source ranges hold this node and did
+// not, or do no longer, since its addresses have changed. Costs O(service ports with source ranges).
+func (c *Carrier) Readmit() (out []service.PortName) {
+	node := c.opts.NodeAddresses()
+	for name, p := range c.ranged {
+		for family, pool := range c.pools[name] {
+			if pool != nil && pool.AdmitsNode != p.AdmitsNode(service.IPFamily(family), node) {
+				out = append(out, name)
+				break
+			}
+		}
+	}
+	return out
 }
 
 // ProxyPorts returns none: there are no listeners.
@@ -102,7 +129,7 @@ func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family
 	ranges := p.SourceRangesOf(family)
 	return &portal.Pool{
 		Cluster: cluster, Node: node, Affinity: p.Affinity, Algorithm: c.opts.algorithm(p),
-		SourceRanges: ranges, Restricted: len(ranges) > 0,
+		SourceRanges: ranges, Restricted: len(ranges) > 0, AdmitsNode: p.AdmitsNode(family, c.opts.NodeAddresses()),
 	}
 }
 

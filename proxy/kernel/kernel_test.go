@@ -3,6 +3,7 @@ package kernel
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,5 +194,59 @@ func TestAlgorithms(t *testing.T) {
 			t.Errorf("%+v: got %q, the same pool: %t", test, now.Algorithm, now == pool)
 		}
 		pool = now
+	}
+}
+
+// Only service ports are served again whose source ranges hold this node now and did not, or the other way round.
+func TestReadmit(t *testing.T) {
+	var node []netip.Addr
+	c := New(Options{NodeAddresses: func() []netip.Addr { return node }})
+	all := map[string]*service.Port{}
+	for name, ranges := range map[string][]string{
+		"open": nil, "here": {"192.0.2.0/24"}, "there": {"198.51.100.0/24"}, "both": {"192.0.2.0/24", "198.51.100.0/24"},
+		"six": {"fd00:2::/64"}, "gone": {"192.0.2.0/24"},
+	} {
+		all[name] = port(func(p *service.Port) {
+			p.Name.Name = name
+			for _, text := range ranges {
+				p.SourceRanges = append(p.SourceRanges, netip.MustParsePrefix(text))
+			}
+		})
+		if pool := poolOfFirst(t, c, all[name]); pool.AdmitsNode {
+			t.Errorf("%s: admits a node without addresses", name)
+		}
+	}
+	if err := c.Retire(nil, []service.Change{{Name: all["gone"].Name}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		addrs, want string
+	}{
+		{"192.0.2.1", "both here"},
+		{"192.0.2.1", ""},
+		{"192.0.2.2 192.0.2.3", ""},
+		{"fd00:2::1 198.51.100.1", "here six there"},
+		{"", "both six there"},
+	} {
+		node = nil
+		for text := range strings.FieldsSeq(step.addrs) {
+			node = append(node, netip.MustParseAddr(text))
+		}
+		var got []string
+		for _, name := range c.Readmit() {
+			got = append(got, name.Name)
+			if _, err := c.Serve(all[name.Name]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != step.want {
+			t.Errorf("with addresses %q: %v, want %s", step.addrs, got, step.want)
+		}
+	}
+	node = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	if !poolOfFirst(t, c, all["both"]).AdmitsNode || poolOfFirst(t, c, all["there"]).AdmitsNode ||
+		poolOfFirst(t, c, all["open"]).AdmitsNode {
+		t.Error("pools do not say whether source ranges hold this node")
 	}
 }

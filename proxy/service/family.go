@@ -51,8 +51,8 @@ func (p *Port) EndpointsOf(family IPFamily) []Endpoint {
 	return ofFamily(p.Endpoints, family, func(e Endpoint) bool { return e.Addr.Addr().Is6() })
 }
 
-// SourceRangesOf returns the source ranges of one family. As with kube-proxy, a family without ranges is open to everyone,
-// whatever the ranges of the other one.
+// SourceRangesOf returns the source ranges of one family. As with kube-proxy, a family without ranges is open to
+// everyone, whatever the ranges of the other one.
 func (p *Port) SourceRangesOf(family IPFamily) []netip.Prefix {
 	return ofFamily(p.SourceRanges, family, func(r netip.Prefix) bool { return r.Addr().Is6() })
 }

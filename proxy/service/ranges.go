@@ -48,9 +48,15 @@ func Within(merged []netip.Prefix, addr netip.Addr) bool {
 	return i >= 0 && merged[i].Contains(addr)
 }
 
-// Admits tells whether the source ranges allow a client to use LoadBalancerIP frontends of its family. Costs O(log n) and
-// no allocation.
+// Admits tells whether the source ranges allow a client to use LoadBalancerIP frontends of its family. Costs O(log n)
+// and no allocation.
 func (p *Port) Admits(client netip.Addr) bool {
 	ranges := p.SourceRangesOf(FamilyOf(client))
 	return len(ranges) == 0 || Within(ranges, client)
+}
+
+// AdmitsNode tells whether the source ranges of a family name a node, by any of its addresses.
+func (p *Port) AdmitsNode(family IPFamily, node []netip.Addr) bool {
+	ranges := p.SourceRangesOf(family)
+	return slices.ContainsFunc(node, func(a netip.Addr) bool { return Within(ranges, a) })
 }

@@ -117,3 +117,21 @@ func (s *Store) All() (ports []*Port, triggered []time.Time) {
 	slices.SortFunc(out, func(a, b *Port) int { return a.Name.Compare(b.Name) })
 	return out, triggered
 }
+
+// Touch has Take return service ports again although nothing of them changed. Those that are gone are left out.
+func (s *Store) Touch(names ...PortName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if s.ports[name] != nil {
+			s.changed[name] = struct{}{}
+		}
+	}
+	if len(s.changed) == 0 {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -116,3 +116,24 @@ func TestStoreIsLookedAt(t *testing.T) {
 		t.Errorf("then taken: %v", changes)
 	}
 }
+
+// What is touched is taken again, as it is, unless it is gone.
+func TestTouch(t *testing.T) {
+	s := NewStore()
+	s.Set(Name{"shop", "a"}, []*Port{port("a")})
+	s.Set(Name{"shop", "b"}, []*Port{port("b")})
+	s.Take()
+	<-s.Changed()
+	s.Touch()
+	s.Touch(port("gone").Name)
+	select {
+	case <-s.Changed():
+		t.Error("nothing was touched, and there is a change")
+	default:
+	}
+	s.Touch(port("b").Name, port("gone").Name)
+	<-s.Changed()
+	if got, _ := s.Take(); fmt.Sprint(names(got)) != "[b set]" {
+		t.Errorf("got %v", names(got))
+	}
+}

@@ -17,10 +17,16 @@ func (f *life) admit(dst netip.AddrPort) Outcome {
 		return OutcomeNotPortal
 	}
 	f.portal = exposed.Kind
-	if !f.plan.admits(f.clientAddr(), exposed.Kind) {
+	if client := f.clientAddr(); !f.plan.admits(client, exposed.Kind) && !f.isNode(client, dst.Addr()) {
 		return OutcomeSourceRange
 	}
 	return f.enter(f.began)
+}
+
+// isNode tells whether a client that source ranges leave out is this node, at an address that it has itself and dials
+// from, and the ranges hold another address of it.
+func (f *life) isNode(client, dst netip.Addr) bool {
+	return client == dst && f.plan.Port.AdmitsNode(service.FamilyOf(client), f.front.core.opts.NodeAddresses())
 }
 
 // uncount ends the count of a client that was admitted. It may be called more than once.

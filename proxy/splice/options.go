@@ -50,6 +50,9 @@ type Options struct {
 	// IsLocalKnown is called first, on an event loop: it must not block, nor call the kernel. Not known: IsLocal is
 	// called.
 	IsLocalKnown func(client netip.Addr, iface int) (inside, known bool)
+	// NodeAddresses returns those of this node. If source ranges hold any, its own clients may dial a load balancer's
+	// address from there, where the node has that address itself. It must not block. Default: they are not known.
+	NodeAddresses func() []netip.Addr
 	// Returns tells whether an endpoint's replies to the client's address are routed to the socket that the engine
 	// bound to it: not where the two are one, or either is this host. It is called for each dial of transparent service
 	// ports, and may block as IsLocal. Default: they are not, and endpoints see this node's address.
@@ -97,6 +100,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Listening == nil {
 		o.Listening = func(service.PortName, netip.AddrPort) {}
+	}
+	if o.NodeAddresses == nil {
+		o.NodeAddresses = func() []netip.Addr { return nil }
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}

@@ -134,7 +134,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
 		return nil, err
 	}
-	if d.host, err = newHost(cfg.DetectLocal, log); err != nil {
+	if d.host, err = newHost(cfg, log); err != nil {
 		return nil, err
 	}
 	if d.rules, err = newHostRules(cfg, &d.settings, d.host, d.telemetry.metrics, log); err != nil {

@@ -34,7 +34,7 @@ func newDataPath(
 		TCPInfo: true, WhoIs: whoIs, NeedPods: needPods, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.conntrack.OriginalDstUDP,
 		IsLocal: h.detector.isLocal, IsLocalKnown: h.detector.isIsLocalKnown,
-		Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
+		NodeAddresses: h.nodeAddresses(cfg), Returns: rules.diversion.returns, ReturnsKnown: rules.diversion.returnsKnown,
 	}, openEngine(cfg.Engine, k, log))
 	if err != nil {
 		return nil, err

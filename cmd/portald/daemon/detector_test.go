@@ -59,7 +59,7 @@ func TestDetectorModes(t *testing.T) {
 
 // Clients on this host are inside in every mode.
 func TestThisHostIsInside(t *testing.T) {
-	own, err := platform.NewLocalSet()
+	own, err := platform.NewLocalSet("")
 	if err != nil {
 		t.Fatal(err)
 	}

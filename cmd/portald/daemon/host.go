@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 )
 
@@ -20,9 +22,18 @@ type host struct {
 	detector   *localDetector
 }
 
-func newHost(local config.DetectLocal, log logrus.FieldLogger) (h *host, err error) {
+// nodeAddresses returns the addresses of this host that are its own and no Service's; none where that cannot be told:
+// without rules, Services have theirs where the host has its own.
+func (h *host) nodeAddresses(cfg *config.Config) func() []netip.Addr {
+	if writers.Direct(cfg) {
+		return nil
+	}
+	return h.addresses.Node
+}
+
+func newHost(cfg *config.Config, log logrus.FieldLogger) (h *host, err error) {
 	h = &host{conntrack: platform.NewConntrackTable()}
-	if h.addresses, err = platform.NewLocalSet(); err != nil {
+	if h.addresses, err = platform.NewLocalSet(writers.NamesOf(cfg).Device()); err != nil {
 		return nil, err
 	}
 	if h.interfaces, err = platform.NewInterfaces(); err != nil {
@@ -31,7 +42,7 @@ func newHost(local config.DetectLocal, log logrus.FieldLogger) (h *host, err err
 	if h.paths, err = platform.NewPaths(h.interfaces); err != nil {
 		return nil, err
 	}
-	h.detector = newLocalDetector(local, h)
+	h.detector = newLocalDetector(cfg.DetectLocal, h)
 	h.stage = newStage(h.follow(log)...)
 	return h, nil
 }

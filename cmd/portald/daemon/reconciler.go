@@ -27,6 +27,7 @@ type reconciler struct {
 	path      *dataPath
 	resyncs   *resyncs
 	dataplane *dataplane.Dataplane
+	kernel    *kernel.Carrier // nil: the kernel carries no Service here
 	stopwatch *proxy.Stopwatch
 	questions proxy.Questions
 	cut       <-chan struct{} // Life.Cut
@@ -49,10 +50,12 @@ func newReconciler(
 		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
-		options.Kernel = kernel.New(kernel.Options{
+		r.kernel = kernel.New(kernel.Options{
 			Node: cfg.NodeName, Bounded: report.bounded, Offers: rules.writer.Offers,
-			Algorithm: func() service.Algorithm { return r.settings.Load().Policy.Algorithm },
+			Algorithm:     func() service.Algorithm { return r.settings.Load().Policy.Algorithm },
+			NodeAddresses: h.nodeAddresses(cfg),
 		})
+		options.Kernel = r.kernel
 		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
 	}
 	r.dataplane = dataplane.New(options)
@@ -68,6 +71,7 @@ func newReconciler(
 	r.stage = newStage(
 		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, heritage.begun)) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
+		func(ctx context.Context) error { return r.followAddresses(ctx, h.addresses.Changed(), src.store) },
 	)
 	return r
 }
@@ -77,6 +81,25 @@ func newReconciler(
 func (r *reconciler) serving(p *service.Port) {
 	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
 		r.resyncs.requestIfReady()
+	}
+}
+
+// followAddresses has portals written again whose source ranges hold this node by now, or no longer, since its addresses
+// have changed. Other service ports are not touched.
+func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{}, store *service.Store) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		if r.kernel == nil {
+			continue
+		}
+		var others []service.PortName
+		if r.questions.Ask(ctx, func() { others = r.kernel.Readmit() }) == nil {
+			store.Touch(others...)
+		}
 	}
 }
 

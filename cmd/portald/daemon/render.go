@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/sirupsen/logrus"
@@ -32,7 +33,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 		return err
 	}
 	want := &desired{}
-	if err := newPlan(cfg, want, log).Resync(ctx, c.ports); err != nil {
+	if err := newPlan(cfg, want, c.node.Addresses, log).Resync(ctx, c.ports); err != nil {
 		return err
 	}
 	if only != "" {
@@ -54,12 +55,15 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 }
 
 // newPlan returns a dataplane that listens nowhere.
-func newPlan(cfg *config.Config, w portal.Writer, log logrus.FieldLogger) *dataplane.Dataplane {
+func newPlan(
+	cfg *config.Config, w portal.Writer, node []netip.Addr, log logrus.FieldLogger,
+) *dataplane.Dataplane {
 	options := dataplane.Options{
 		Writer: w, Userspace: userspace.NewPlan(cfg.ProxyPorts, cfg.Settings.Policy), Mode: cfg.Mode,
 		Kernel: kernel.New(kernel.Options{
 			Node: cfg.NodeName, Offers: writers.Offers(cfg),
-			Algorithm: func() service.Algorithm { return cfg.Settings.Policy.Algorithm },
+			Algorithm:     func() service.Algorithm { return cfg.Settings.Policy.Algorithm },
+			NodeAddresses: func() []netip.Addr { return node },
 		}),
 		Contested: func(c portal.Conflict) {
 			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -42,6 +43,9 @@ func NamesOf(cfg *config.Config) Names {
 	n.Divert.Priority += slot * platform.DivertRules
 	return n
 }
+
+// Device is the interface that has addresses of Services, where the configuration asks for IPVS.
+func (n Names) Device() string { return ipvs.Device(n.Chains) }
 
 // everyNames are the names that a portald of the same proxy name may have owned, in whatever mode.
 func everyNames(cfg *config.Config) []Names {

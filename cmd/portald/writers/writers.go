@@ -85,7 +85,7 @@ func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
 func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	return iptables.Options{
 		Options: rulesOptions(cfg, d), Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
-		NodeIPs: d.NodeAddresses, Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.Held, Wrote: d.Wrote,
+		Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.Held, Wrote: d.Wrote,
 	}
 }
 

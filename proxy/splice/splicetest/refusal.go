@@ -2,8 +2,10 @@ package splicetest
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -14,6 +16,7 @@ func refusalScenarios() []scenario {
 	return []scenario{
 		{name: "NotAPortal", run: notAPortal},
 		{name: "SourceRange", run: sourceRange},
+		{name: "SourceRangeOfNode", run: sourceRangeOfNode},
 		{name: "NoEndpoint", run: noEndpoint},
 		{name: "NodePortAtEveryAddress", run: nodePortAtEveryAddress},
 		{name: "UDPNotAPortal", run: udpNotAPortal},
@@ -38,6 +41,33 @@ func sourceRange(t *trial) {
 		port: service.Port{SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 	})
 	wantRefusal(t, d, f, splice.OutcomeSourceRange)
+}
+
+// sourceRangeOfNode: a client of this node dials a load balancer's address from there, where the node has it itself. It
+// is admitted if the ranges hold another address of the node, which may change.
+func sourceRangeOfNode(t *trial) {
+	var node atomic.Pointer[[]netip.Addr]
+	node.Store(&[]netip.Addr{netip.MustParseAddr("198.51.100.9")})
+	d := t.start(splice.Options{NodeAddresses: func() []netip.Addr { return *node.Load() }})
+	f := d.serve(serving{
+		kind: service.LoadBalancerIP, endpoints: []netip.AddrPort{echoServer(t)},
+		port: service.Port{SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+	})
+	wantRefusal(t, d, f, splice.OutcomeSourceRange)
+	node.Store(&[]netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("198.51.100.9")})
+	wantEcho(t, dialTCP(t, f.at), "")
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK {
+		t.Errorf("record %+v", rec)
+	}
+	elsewhere := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := elsewhere.DialContext(t.Context(), "tcp", f.at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if rec := d.record(); rec.Outcome != splice.OutcomeSourceRange {
+		t.Errorf("from another address than it dials: record %+v", rec)
+	}
 }
 
 func noEndpoint(t *trial) {
