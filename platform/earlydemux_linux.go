@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-
-	"golang.org/x/sys/unix"
 )
 
 // DisableTCPEarlyDemux sets net.ipv4.tcp_early_demux to 0 on kernels where early demux conflicts with NAT, and returns
@@ -13,19 +11,14 @@ import (
 // to one listener, netfilter gives the second another source port; kernels before 6.7 have found the socket of the
 // first by then, and never answer the second. Without early demux each segment for this host costs a route lookup.
 func DisableTCPEarlyDemux() (changed string, err error) {
-	return disableTCPEarlyDemux("", kernelVersion())
+	return disableTCPEarlyDemux("", Kernel())
 }
 
-// version is the major and minor version of a kernel.
-type version [2]int
-
-func (v version) before(o version) bool { return v[0] < o[0] || v[0] == o[0] && v[1] < o[1] }
-
 // fixedEarlyDemux is the first kernel with "netfilter: nf_nat: undo erroneous tcp edemux lookup after port clash".
-var fixedEarlyDemux = version{6, 7}
+var fixedEarlyDemux = KernelVersion{6, 7}
 
-func disableTCPEarlyDemux(root string, kernel version) (changed string, err error) {
-	if !kernel.before(fixedEarlyDemux) {
+func disableTCPEarlyDemux(root string, kernel KernelVersion) (changed string, err error) {
+	if !kernel.Before(fixedEarlyDemux) {
 		return "", nil
 	}
 	s := setting{file: "/proc/sys/net/ipv4/tcp_early_demux"}
@@ -37,13 +30,4 @@ func disableTCPEarlyDemux(root string, kernel version) (changed string, err erro
 		return "", err
 	}
 	return fmt.Sprintf("%s: %d, was %d", s.file, s.value, was), nil
-}
-
-// kernelVersion returns the version of the running kernel by uname, zero if it cannot be parsed.
-func kernelVersion() (v version) {
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &v[0], &v[1])
-	}
-	return v
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
@@ -22,12 +23,15 @@ type fake struct {
 	sets    map[string]map[element]bool
 	told    int
 	lacks   string // a scheduler
+	sysctls map[string]string
+	version platform.KernelVersion
 }
 
 func newFake(host ...string) *fake {
 	return &fake{
 		servers: map[service.Frontend]settings{}, ends: map[service.Frontend]map[netip.AddrPort]*destination{},
 		device: map[netip.Addr]bool{}, host: addrs(host...), sets: map[string]map[element]bool{},
+		sysctls: map[string]string{}, version: platform.KernelVersion{6, 1},
 	}
 }
 
@@ -72,7 +76,8 @@ func (k *fake) kernel() kernel {
 		addElement:    func(name string, e element) error { k.told++; k.sets[name][e] = true; return nil },
 		removeElement: func(name string, e element) error { k.told++; delete(k.sets[name], e); return nil },
 		destroySet:    func(name string) error { delete(k.sets, name); return nil },
-		sysctl:        func(string, string) error { return nil },
+		sysctl:        func(name, value string) error { k.sysctls[name] = value; return nil },
+		version:       func() platform.KernelVersion { return k.version },
 		hasScheduler:  func(name string) bool { return name != k.lacks },
 		timeouts:      func(time.Duration, time.Duration, time.Duration) error { return nil },
 	}

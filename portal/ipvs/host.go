@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -17,6 +18,27 @@ var sysctls = [][2]string{
 	{"net/ipv4/vs/expire_quiescent_template", "1"},
 }
 
+// connReuse is for kernels that have the setting and, by its default, drop the first SYN from a client's port that
+// comes again soon, which costs a second. Since Linux 5.9 they do not, and the setting is the operator's; kube-proxy
+// draws the same line.
+var (
+	connReuse      = [2]string{"net/ipv4/vs/conn_reuse_mode", "0"}
+	connReuseFirst = platform.KernelVersion{4, 1}
+	connReuseFixed = platform.KernelVersion{5, 9}
+)
+
+// sysctls are all that this host is to have.
+func (w *Writer) sysctls() [][2]string {
+	out := slices.Clone(sysctls)
+	if v := w.version(); !v.Before(connReuseFirst) && v.Before(connReuseFixed) {
+		out = append(out, connReuse)
+	}
+	if w.StrictARP {
+		out = append(out, strictARP...)
+	}
+	return out
+}
+
 var strictARP = [][2]string{
 	{"net/ipv4/conf/all/arp_ignore", "1"},
 	{"net/ipv4/conf/all/arp_announce", "2"},
@@ -26,11 +48,7 @@ var strictARP = [][2]string{
 // into.
 func (w *Writer) prepare() error {
 	var errs []error
-	settings := sysctls
-	if w.StrictARP {
-		settings = slices.Concat(sysctls, strictARP)
-	}
-	for _, s := range settings {
+	for _, s := range w.sysctls() {
 		errs = append(errs, w.sysctl(s[0], s[1]))
 	}
 	if w.TCPTimeout+w.TCPFinTimeout+w.UDPTimeout > 0 {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -25,12 +26,13 @@ type kernel struct {
 	addAddress    func(netip.Addr) error
 	removeAddress func(netip.Addr) error
 
-	makeSet       func(set) error                         // unless it is there
-	elementsOf    func(set) ([]element, bool, error)      // false: there is no such set
-	addElement    func(name string, e element) error      // unless it is there
-	removeElement func(name string, e element) error      // if it is there
-	destroySet    func(name string) error                 // if it is there
-	sysctl        func(name, value string) error          // below /proc/sys, where the kernel has it
+	makeSet       func(set) error                    // unless it is there
+	elementsOf    func(set) ([]element, bool, error) // false: there is no such set
+	addElement    func(name string, e element) error // unless it is there
+	removeElement func(name string, e element) error // if it is there
+	destroySet    func(name string) error            // if it is there
+	sysctl        func(name, value string) error     // below /proc/sys, where the kernel has it
+	version       func() platform.KernelVersion
 	timeouts      func(tcp, fin, udp time.Duration) error // 0 leaves one alone
 	speaksIPv6    func() bool
 	hasScheduler  func(name string) bool // for any goroutine; loads its module where that may be

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -48,6 +49,7 @@ func openKernel(device string) (kernel, error) {
 		addAddress: h.addAddress, removeAddress: h.removeAddress,
 		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement,
 		destroySet: h.destroySet,
+		version:    platform.Kernel,
 		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6, close: h.close,
 		hasScheduler: func(name string) bool { return scheduler(name) == nil },
 	}, nil

@@ -54,6 +54,7 @@ func TestSettings(t *testing.T) {
 		for name, want := range map[string]string{
 			"net/ipv4/conf/all/arp_ignore": "1", "net/ipv4/conf/all/arp_announce": "2", "net/ipv4/vs/conntrack": "1",
 			"net/ipv4/vs/expire_nodest_conn": "1", "net/ipv4/vs/expire_quiescent_template": "1",
+			"net/ipv4/vs/conn_reuse_mode": "1", // the kernel's
 		} {
 			got, err := os.ReadFile("/proc/sys/" + name)
 			if err != nil || strings.TrimSpace(string(got)) != want {
