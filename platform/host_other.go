@@ -49,6 +49,22 @@ func localAddresses(string) (all, there []netip.Addr, err error) {
 	return all, nil, err
 }
 
+// PrimaryAddresses returns the address of each family by which other networks know this host: the one that it would
+// send from to an address far away.
+func PrimaryAddresses(string) (out []netip.Addr, err error) {
+	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		c, err := net.Dial("udp", far) // which sends nothing
+		if err != nil {
+			continue // there is no route
+		}
+		if at, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil {
+			out = append(out, at.Addr().Unmap())
+		}
+		c.Close()
+	}
+	return out, nil
+}
+
 // Add cannot route marked packets here.
 func (Divert) Add(service.IPFamily) error {
 	return fmt.Errorf("deliver marked packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)

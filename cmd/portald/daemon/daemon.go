@@ -173,7 +173,7 @@ func (d *daemon) connect() {
 	report := &reporter{
 		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
 		flows:    d.flows.recorder,
-		problems: d.inventory.problems,
+		problems: d.inventory.problems, nodePorts: d.rules.nodePorts,
 	}
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)

@@ -90,10 +90,9 @@ func (x *explainer) connection(q explain.Question) explain.Question {
 // node is what is known whatever is asked.
 func (x *explainer) node() explain.Node {
 	cfg := x.rules.cfg
-	object, _ := x.source.cache.Node()
 	addresses, err := platform.LocalAddresses()
 	return explain.Node{
-		NodePorts:      nodePortAddresses(addresses, writers.NodePortAddresses(cfg, object.Addresses)),
+		NodePorts:      nodePortAddresses(addresses, x.rules.nodePorts.addresses()),
 		NodePortsKnown: err == nil,
 		Name:           cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
 		Scheduler: cfg.IPVS.Scheduler, Local: x.host.addresses.Contains, Inside: x.rules.detector.insideByAddress, Own: x.own,

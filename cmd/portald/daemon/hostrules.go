@@ -25,6 +25,7 @@ type hostRules struct {
 	settings  *atomic.Pointer[config.Settings]
 	log       logrus.FieldLogger
 	detector  *localDetector
+	nodePorts *nodePorts
 	writer    portal.HostWriter
 	diversion *diversion
 	heritage  *inheritance // set by connect
@@ -42,9 +43,9 @@ func newHostRules(
 	if err != nil {
 		return nil, err
 	}
-	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector}
+	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector, nodePorts: newNodePorts(cfg, h, log)}
 	err = r.open(writers.Deps{
-		NodePorts: writers.NodePortAddresses(cfg, nil), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
+		NodePorts: r.nodePorts.addresses(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
 		Failed:       func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
 		Held:         func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
 		Wrote:        func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
@@ -108,10 +109,18 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 			r.log.WithError(err).Warn("Changed pod CIDRs are not applied: who counts as inside the cluster stays as it was")
 		}
 	}
-	if r.cfg.NodePorts.Primary {
-		changed = r.writer.SetNodePortAddresses(writers.NodePortAddresses(r.cfg, n.Addresses)) || changed
+	r.nodePorts.setNode(n.Addresses)
+	return r.setNodePorts() || changed
+}
+
+// setNodePorts has the writer serve NodePorts where they are to be served now. It returns true if all rules have to be
+// written again.
+func (r *hostRules) setNodePorts() (changed bool) {
+	if !r.cfg.NodePorts.Primary || !r.writer.SetNodePortAddresses(r.nodePorts.addresses()) {
+		return false
 	}
-	return changed
+	r.nodePorts.tell(r.log)
+	return true
 }
 
 // start has nothing to start.

@@ -84,14 +84,17 @@ func (r *reconciler) serving(p *service.Port) {
 	}
 }
 
-// followAddresses has portals written again whose source ranges hold this node by now, or no longer, since its addresses
-// have changed. Other service ports are not touched.
+// followAddresses has portals written again whose source ranges hold this node by now, or no longer, since its
+// addresses have changed. Other service ports are not touched, unless NodePorts are served on the host's own address.
 func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{}, store *service.Store) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		}
+		if r.rules.setNodePorts() {
+			r.resyncs.requestIfReady()
 		}
 		if r.kernel == nil {
 			continue

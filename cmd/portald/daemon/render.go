@@ -41,6 +41,10 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 		}
 	}
+	if cfg.NodePorts.Primary && len(c.node.Addresses) == 0 && !cfg.NodeAddress.IsValid() {
+		log.Warnf("NodePorts are left out: nodePortAddresses is primary, and the manifests have no Node %q with an address",
+			cfg.NodeName)
+	}
 	detector := newLocalDetector(cfg.DetectLocal, nil)
 	detector.setPodCIDRs(c.node.PodCIDRs)
 	text, err := writers.Render(cfg, writers.Deps{

@@ -25,6 +25,8 @@ type reporter struct {
 	flows    *flows.Recorder
 	resyncs  *resyncs
 	problems *problems
+
+	nodePorts *nodePorts
 }
 
 // queued implements proxy.Watcher.Queued.
@@ -65,11 +67,21 @@ func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 		entry.Debug("Changes were applied")
 	case !r.resyncs.isReady():
 		close(r.resyncs.ready)
-		entry.Info("Ready: all service ports are served")
+		r.ready(entry)
 		r.events.Starting()
 	default:
 		entry.Info("Everything was applied again")
 	}
+}
+
+// ready says what is served.
+func (r *reporter) ready(entry *logrus.Entry) {
+	if why := r.nodePorts.none(); why != "" {
+		entry.Warn("Ready: service ports are served, but NodePorts on no address: " + why)
+		return
+	}
+	r.nodePorts.tell(r.log)
+	entry.Info("Ready: all service ports are served")
 }
 
 // contested reports a Service that lost one of its addresses to another.

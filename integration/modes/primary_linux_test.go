@@ -1,0 +1,64 @@
+package modes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/topology"
+)
+
+// From manifests without this node's Node, primary is the host's own address, in the nftables mode where it is the
+// default and elsewhere. A Node that says otherwise is followed, and the log says where NodePorts are served.
+func TestPrimaryAddressFromManifests(t *testing.T) {
+	for name, args := range map[string][]string{
+		"nftables":  {"--proxy-mode=nftables"},
+		"userspace": {"--nodeport-addresses=primary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bed.New(t)
+			b.ServePods(0)
+			b.On(b.Node, "ip", "address", "add", "203.0.113.9/32", "dev", "lo")
+			b.On(b.Client, "ip", "route", "add", "203.0.113.9", "via", b.Node.IPv4.String())
+			served := func(from *topology.Host, host string) bool {
+				a, err := bed.AskWithin(bed.AnswerTimeout/20, from, "tcp", bed.HostPort(host, bed.NodePort))
+				return err == nil && a.Pod == "pod0"
+			}
+			own4, own6 := b.Node.IPv4.String(), b.Node.IPv6.String()
+			d := b.Start(b.Cart(0), args...)
+			if !served(b.Client, own4) || !served(b.Client, own6) || served(b.Client, "203.0.113.9") {
+				t.Error("NodePorts are not served on the host's own addresses, or on another one")
+			}
+			logged := func(want string) {
+				t.Helper()
+				if got := d.Log.String(); strings.Count(got, want) != 1 {
+					t.Errorf("not logged once: %s", want)
+				}
+			}
+			logged(fmt.Sprintf(`NodePorts are served on %s, %s, this host's own: the manifests have no Node \"here\"`, own4, own6))
+			logged("Ready: all service ports are served")
+
+			node := "---\napiVersion: v1\nkind: Node\nmetadata: {name: here}\n" +
+				"status: {addresses: [{type: InternalIP, address: 203.0.113.9}]}\n"
+			d.Apply(b.Cart(0).String() + node)
+			b.Eventually("the Node's address", func() bool { return served(b.Client, "203.0.113.9") })
+			if served(b.Client, own4) {
+				t.Error("NodePorts are served on an address that the Node does not have")
+			}
+			logged(`NodePorts are served on 203.0.113.9, of the Node \"here\"`)
+		})
+	}
+}
+
+// What is not served is not said to be.
+func TestNodePortsOnNoAddress(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0), "--proxy-mode=iptables", "--nodeport-addresses=203.0.113.0/24")
+	got := d.Log.String()
+	if want := "Ready: service ports are served, but NodePorts on no address: this host has no address in " +
+		"nodePortAddresses 203.0.113.0/24"; !strings.Contains(got, want) || strings.Contains(got, "Ready: all") {
+		t.Errorf("the log does not say %q, or says more\n%s", want, got)
+	}
+}
