@@ -76,7 +76,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' -- ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' -- ./integration/modes
-	$(VMTEST) -run TestAbsence -- ./integration/modes
+	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort' -- ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
 	@.ci/need $(TEST_NEEDS)

@@ -90,6 +90,14 @@ type Checker interface {
 	Check(Portal) error
 }
 
+// Opener is a Writer that can let flows to servers of this host in.
+type Opener interface {
+	// Open says at which TCP ports the daemon answers health checks of load balancers (true), and where it does no longer.
+	// From the next Replace or Update on, in its transaction, new flows to those ports are let in, whatever the host's own
+	// rules say.
+	Open(map[uint16]bool)
+}
+
 // Capabilities are what a Writer found that this host can do. Any goroutine may ask for them.
 type Capabilities interface {
 	// IPv6 tells whether portals of IPv6 can be written. Those of IPv4 always can.

@@ -36,7 +36,8 @@ func TestPrimaryAddressFromManifests(t *testing.T) {
 					t.Errorf("not logged once: %s", want)
 				}
 			}
-			logged(fmt.Sprintf(`NodePorts are served on %s, %s, this host's own: the manifests have no Node \"here\"`, own4, own6))
+			logged(fmt.Sprintf(`NodePorts are served on %s, %s, this host's own: the manifests have no Node \"here\"`,
+				own4, own6))
 			logged("Ready: all service ports are served")
 
 			node := "---\napiVersion: v1\nkind: Node\nmetadata: {name: here}\n" +

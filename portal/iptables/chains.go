@@ -13,7 +13,7 @@ type chains struct {
 	nodes       string // NodePorts
 	addresses   string // all other portals
 	guard       string // refuses flows to proxy ports that no portal redirected
-	accept      string // accepts redirected flows to proxy ports
+	accept      string // accepts redirected flows to proxy ports, and flows to health-check ports
 	proxyPorts  string // jumps to listener for the proxy ports that are open
 	listener    string // accepts redirected flows and refuses others
 	divert      string // marks replies to clients' addresses that the daemon dials from

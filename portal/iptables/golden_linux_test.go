@@ -50,7 +50,7 @@ func TestGolden(t *testing.T) {
 func TestRenderGolden(t *testing.T) {
 	for what, portals := range spreadCases() {
 		t.Run(what, func(t *testing.T) {
-			text, err := Render(spreadOptions(nil, ""), portals, nil)
+			text, err := Render(spreadOptions(nil, ""), portals, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,6 +69,7 @@ func (t *table) ownJumps() []jump {
 	if t.spreading {
 		all = append(all, t.guardJumps()...)
 	}
+	all = append(all, t.checkJumps(t.checks)...) // behind what drops packets to loopback from elsewhere
 	return append(all, last...)
 }
 

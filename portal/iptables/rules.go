@@ -12,7 +12,9 @@ import (
 // Render returns the rules of portals as input of iptables-restore and ip6tables-restore on a host without any of
 // ours: for each family nat, filter and, if it is not empty, mangle, below a comment that names the command. It does
 // not touch the host. Portals that no rule can express are left out and named in the error.
-func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
+func Render(
+	o Options, portals []portal.Portal, open map[portal.ProxyPort]bool, checks map[uint16]bool,
+) ([]byte, error) {
 	names, err := o.complete()
 	if err != nil {
 		return nil, err
@@ -26,6 +28,7 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 		}
 		h.adopt(o.Settings)
 		h.guard(open)
+		h.open(checks)
 		h.put(valid)
 		h.spread(h.tables()...)
 		fmt.Fprintf(&b, "# %s --noflush\n", h.restore)

@@ -249,7 +249,7 @@ func TestSpreadOptions(t *testing.T) {
 	o = testOptions(newFake().run, "")
 	o.Liberal, o.Masquerade = true, portal.Masquerade{Mark: 1 << 7, All: true}
 	o.LocalDetector.Sources = prefixes("10.1.0.0/16", "10.2.0.0/16")
-	text, err := Render(o, spreadCases()["kinds"], nil)
+	text, err := Render(o, spreadCases()["kinds"], nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,8 @@ func TestUnsoundSpreads(t *testing.T) {
 		"here, of others": pool("10.244.1.1:80", "[fd00::1]:80"),
 	} {
 		portals := spreadPortals("cart", 1, service.IPv4, p, service.ClusterScope, service.ClusterScope)[:1]
-		if _, err := Render(spreadOptions(nil, ""), portals, nil); err == nil || !strings.Contains(err.Error(), "shop/cart") {
+		_, err := Render(spreadOptions(nil, ""), portals, nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "shop/cart") {
 			t.Errorf("%s: %v, want an error that names the owner", what, err)
 		}
 	}
@@ -312,7 +313,7 @@ func TestUnsoundSpreads(t *testing.T) {
 func TestRenderIsReplace(t *testing.T) {
 	for what, portals := range spreadCases() {
 		rendered, replaced := newFake(), newFake()
-		text, err := Render(spreadOptions(nil, ""), portals, nil)
+		text, err := Render(spreadOptions(nil, ""), portals, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

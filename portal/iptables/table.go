@@ -25,6 +25,7 @@ type table struct {
 	spreading bool    // there is a portal that spreads, or was one
 	extras    []writer.Chain
 	guarded   *guarded // in filter alone
+	checks    *checks  // in filter alone
 
 	written ruleset
 	groups  map[service.PortName][]string // names of the chains of an owner; of no owner, the fixed ones
@@ -37,7 +38,7 @@ func newTable(name string, r renderer) *table {
 	r.filter = name == filterTable
 	t := &table{renderer: r, name: name}
 	if r.filter {
-		t.guarded = &guarded{}
+		t.guarded, t.checks = &guarded{}, &checks{}
 	}
 	t.empty()
 	return t
@@ -157,6 +158,9 @@ func (t *table) fixed() ruleset {
 	switch {
 	case t.name == filterTable:
 		maps.Copy(all, t.guardChains(t.guarded))
+		if rules := t.checkRules(t.checks); rules != "" {
+			all.add(t.accept, atTop, rules)
+		}
 	case t.name == mangleTable && t.mark != 0:
 		all[t.divert] = chain{rules: t.divertRules()}
 	}

@@ -198,7 +198,7 @@ func FuzzEquivalence(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(5))
 	f.Add(uint64(7), uint8(40), uint8(1))
 	f.Fuzz(func(t *testing.T, seed uint64, steps, size uint8) {
-		random, open := rand.New(rand.NewPCG(seed, 0)), map[portal.ProxyPort]bool{}
+		random, open, checks := rand.New(rand.NewPCG(seed, 0)), map[portal.ProxyPort]bool{}, map[uint16]bool{}
 		updated, replaced := newFake(), newFake()
 		w := newWriter(t, testOptions(updated.run, ""))
 		if err := w.Replace(t.Context(), portaltest.Anchors()); err != nil {
@@ -207,6 +207,9 @@ func FuzzEquivalence(f *testing.F) {
 		state := portaltest.State{}
 		for range steps % 50 {
 			w.Guard(portaltest.ChangePorts(random, open, int(size%7)))
+			port := 30000 + uint16(random.IntN(40))
+			checks[port] = !checks[port]
+			w.Open(map[uint16]bool{port: checks[port]})
 			if err := w.Update(t.Context(), state.ChangeSpread(random, 1+int(size%20))); err != nil {
 				t.Fatal(err)
 			}
@@ -216,6 +219,7 @@ func FuzzEquivalence(f *testing.F) {
 		}
 		fresh := newWriter(t, testOptions(replaced.run, ""))
 		fresh.Guard(open)
+		fresh.Open(checks)
 		if err := fresh.Replace(t.Context(), append(state.Portals(), portaltest.Anchors()...)); err != nil {
 			t.Fatal(err)
 		}

@@ -120,6 +120,8 @@ type rules struct {
 	adopted []portal.Portal
 	differs error // what the host holds
 	fail    error
+	opened  string
+	updates int
 }
 
 func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
@@ -131,6 +133,7 @@ func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
 
 func (r *rules) Update(_ context.Context, changes []portal.Change) error {
 	r.got = append(r.got, changes...)
+	r.updates++
 	return r.fail
 }
 

@@ -53,7 +53,7 @@ type Writer struct {
 	draining map[service.Frontend]bool // those of servers that have endpoints that drain
 	elements writer.Refcount[entry]
 	addrs    writer.Refcount[netip.Addr] // of the device, by portals and by virtual servers
-	guard    bool                        // the Rules have changes of proxy ports that are not written yet
+	guard    bool                        // the Rules have changes of ports that are not written yet
 	swept    time.Time
 	state    writer.State
 }
@@ -107,6 +107,14 @@ func (w *Writer) reset() {
 func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
 	w.guard = w.guard || len(changes) > 0
 	w.Rules.Guard(changes)
+}
+
+// Open says at which ports health checks of load balancers are answered. Letting them in is the Rules'.
+func (w *Writer) Open(changes map[uint16]bool) {
+	if rules, ok := w.Rules.(portal.Opener); ok {
+		w.guard = w.guard || len(changes) > 0
+		rules.Open(changes)
+	}
 }
 
 // Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of

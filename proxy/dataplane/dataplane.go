@@ -59,6 +59,7 @@ type Dataplane struct {
 	table *portal.Table
 	ports map[service.PortName]*service.Port // as applied, and not yet retired
 	aside *aside
+	check checkPorts
 	left  []portal.Change // portals to listeners that Close or HandOver changed
 
 	flowsDue time.Time // when Sweep looks through UDP flows again; zero before the first Sweep
@@ -96,6 +97,7 @@ func New(opts Options) *Dataplane {
 	}
 	return &Dataplane{
 		opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside(),
+		check: newCheckPorts(),
 	}
 }
 
@@ -170,8 +172,9 @@ func (d *Dataplane) Unguard(ctx context.Context) error {
 	return nil
 }
 
-// guard passes on to the writer which proxy ports were opened and closed. False: none.
+// guard passes on to the writer which proxy ports and health-check ports were opened and closed. False: none.
 func (d *Dataplane) guard() (changed bool) {
+	changed = d.check.tell(d.opts.Writer)
 	for _, carrier := range []Carrier{d.opts.Userspace, d.opts.Kernel} {
 		if carrier == nil {
 			continue

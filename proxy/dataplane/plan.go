@@ -32,9 +32,11 @@ func (d *Dataplane) plans(changes []service.Change) []plan {
 
 func (d *Dataplane) plan(c service.Change) plan {
 	if c.Port == nil {
+		d.check.set(c.Name, 0)
 		return plan{change: c}
 	}
 	d.ports[c.Name] = c.Port
+	d.check.set(c.Name, c.Port.HealthCheckPort)
 	d.opts.Serving(c.Port)
 	portals, reason, err := d.serve(c.Port)
 	portals, invalid := d.valid(c.Name, portals)

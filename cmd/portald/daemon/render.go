@@ -50,7 +50,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	text, err := writers.Render(cfg, writers.Deps{
 		Log: log, LocalDetector: detector.rules(),
 		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
-	}, want.portals, want.open)
+	}, want.portals, want.open, want.checks)
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,12 @@ func newPlan(
 type desired struct {
 	portals []portal.Portal
 	open    map[portal.ProxyPort]bool
+	checks  map[uint16]bool
 }
 
 func (d *desired) Guard(open map[portal.ProxyPort]bool) { d.open = open }
+
+func (d *desired) Open(ports map[uint16]bool) { d.checks = ports }
 
 func (d *desired) Replace(_ context.Context, portals []portal.Portal) error {
 	d.portals = portals

@@ -13,21 +13,23 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Render returns the rules for these portals and open proxy ports as text, in the syntax of the host's own commands for
-// the writer that the configuration asks for. It touches no host.
-func Render(cfg *config.Config, d Deps, portals []portal.Portal, open map[portal.ProxyPort]bool) ([]byte, error) {
+// Render returns the rules for these portals, open proxy ports and health-check ports as text, in the syntax of the
+// host's own commands for the writer that the configuration asks for. It touches no host.
+func Render(
+	cfg *config.Config, d Deps, portals []portal.Portal, open map[portal.ProxyPort]bool, checks map[uint16]bool,
+) ([]byte, error) {
 	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:
 		return nftables.Render(nftablesOptions(cfg, names, d), portals, open)
 	case IPVS:
 		servers, err := ipvs.Render(ipvsOptions(cfg, names, d), portals)
 		others := slices.DeleteFunc(slices.Clone(portals), isSpread)
-		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, d), others, open)
+		rules, err2 := iptables.Render(rulesBesideIPVS(cfg, names, d), others, open, checks)
 		return append(servers, rules...), errors.Join(err, err2)
 	case Netsh:
 		return netsh.Render(netshOptions(cfg, d), portals)
 	default:
-		return iptables.Render(iptablesOptions(cfg, names, d), portals, open)
+		return iptables.Render(iptablesOptions(cfg, names, d), portals, open, checks)
 	}
 }
 

@@ -1,0 +1,62 @@
+package iptables
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Load balancers ask at health-check ports of Services whether this node has endpoints of them. The daemon answers
+// there itself, and no portal leads there. On hosts that drop by default their flows are let in, before the rules of
+// others as with kube-proxy: what a host refuses it often refuses by a last rule. They are in the chain that accepts
+// redirected flows, which every version knows and removes.
+
+// checks is the health-check ports that are open.
+type checks struct {
+	open  ports
+	spans []span
+}
+
+func (c *checks) set(port uint16, open bool) {
+	c.open[port/64] &^= 1 << (port % 64)
+	if open {
+		c.open[port/64] |= 1 << (port % 64)
+	}
+}
+
+// settle is for when all changes are set.
+func (c *checks) settle() { c.spans = c.open.spans(0, 1<<16) }
+
+// checkRules accept flows to the ports. Only new flows to their range walk these rules. Matches that a kernel may lack,
+// such as one of many ports, are not worth it: it would take no rules at all then.
+func (r renderer) checkRules(c *checks) string {
+	var b strings.Builder
+	for _, s := range c.spans {
+		fmt.Fprintf(&b, "-A %s -p tcp -m tcp --dport %s -j ACCEPT\n", r.accept, s)
+	}
+	return b.String()
+}
+
+// checkJumps lead new flows to the range that holds all of these ports.
+func (r renderer) checkJumps(c *checks) []jump {
+	if len(c.spans) == 0 {
+		return nil
+	}
+	all := span{c.spans[0].first, c.spans[len(c.spans)-1].last}
+	return []jump{{
+		chain: "INPUT", match: fmt.Sprintf("-p tcp -m tcp --dport %s %s", all, newFlow), to: r.accept,
+	}}
+}
+
+// Open implements portal.Opener.
+func (w *Writer) Open(changes map[uint16]bool) {
+	for _, h := range w.hosts {
+		h.open(changes)
+	}
+}
+
+func (h *host) open(changes map[uint16]bool) {
+	for port, open := range changes {
+		h.filter.checks.set(port, open)
+	}
+	h.filter.checks.settle()
+}
