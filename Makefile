@@ -28,7 +28,7 @@ FLAPS_NEEDS := $(RUN_NEEDS) nft=nftables curl=curl redis-server=redis-server red
 
 # A virtual machine whose kernel has IPVS, and what is used in it.
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod setpriv=util-linux \
-	iptables=iptables ip=iproute2 ipset=ipset ipvsadm=ipvsadm conntrack=conntrack
+	iptables=iptables nft=nftables ip=iproute2 ipset=ipset ipvsadm=ipvsadm conntrack=conntrack
 
 DEPLOY_NEEDS := shellcheck=shellcheck jq=jq promtool=prometheus
 # PowerShell's grammar, for systems without PowerShell.
@@ -75,7 +75,7 @@ test-ipvs:  ## the part of the tests that needs a kernel with IPVS, in a virtual
 	$(VMTEST) -short -- ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' -- ./integration/modes
-	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$' -- ./integration/modes
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$' -- ./integration/modes
 	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort' -- ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces

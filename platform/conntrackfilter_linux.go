@@ -28,7 +28,7 @@ const (
 const everything = 1 << 31 // of the message is accepted
 
 // flowFilter is a program that accepts events of flows whose destination was translated, or of any. If onlyFailures is
-// set, it leaves out TCP connections that both sides closed, and other flows that were answered.
+// set, it leaves out TCP connections that both sides closed, and UDP flows that were answered.
 func flowFilter(all, onlyFailures bool) []unix.SockFilter {
 	drop, accept := stop(0), stop(everything)
 	program := status()
@@ -39,7 +39,9 @@ func flowFilter(all, onlyFailures bool) []unix.SockFilter {
 		return append(program, accept)
 	}
 	program = append(program, store(0))
-	ended := append(state(), jumpIf(tcpConntrackLastACK, 1, 0), jumpIf(tcpConntrackWait, 0, 1), drop, accept)
+	closed := append(state(), jumpIf(tcpConntrackLastACK, 1, 0), jumpIf(tcpConntrackWait, 0, 1), drop)
+	ended := append(findInside(ctaProtoinfoTCP), jumpIf(0, uint8(len(closed)), 0)) // another protocol's: see accept
+	ended = append(append(ended, closed...), accept)
 	program = append(program, findAttribute(ctaProtoinfo)...)
 	program = append(program, jumpIf(0, uint8(len(ended)), 0))
 	program = append(program, ended...)
@@ -53,9 +55,9 @@ func status() []unix.SockFilter {
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_IND, K: nlaHeader})
 }
 
-// state loads the state of TCP from the attribute of the protocol's information, which begins at A.
+// state loads the state of TCP from its attribute, which begins at A.
 func state() []unix.SockFilter {
-	return append(append(findInside(ctaProtoinfoTCP), findInside(ctaProtoinfoState)...),
+	return append(findInside(ctaProtoinfoState),
 		unix.SockFilter{Code: unix.BPF_MISC | unix.BPF_TAX},
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_IND, K: nlaHeader})
 }

@@ -69,7 +69,7 @@ type Services []Service
 
 // Service is a service port.
 type Service struct {
-	Name, Protocol string // tcp or udp
+	Name, Protocol string // tcp, udp or sctp
 	Kernel         bool   // its connections are carried by the kernel
 	Problem        string // why it, or part of it, is not served
 	Frontends      []Frontend

@@ -83,8 +83,10 @@ func (all Services) frontends(most int) (some []frontend) {
 // packets are the first ones of flows to a frontend: from elsewhere, from this node, and behind portald's rules.
 func (fe frontend) packets(local func(netip.Addr) bool) []netfilter.Packet {
 	p := netfilter.Packet{Protocol: service.TCP, Destination: fe.Address, Local: local}
-	if fe.of.Protocol == service.UDP.String() {
-		p.Protocol = service.UDP
+	for _, other := range []service.Protocol{service.UDP, service.SCTP} {
+		if fe.of.Protocol == other.String() {
+			p.Protocol = other
+		}
 	}
 	in, out, behind := p, p, p
 	in.Hook, out.Hook, behind.Translated = netfilter.Prerouting, netfilter.Output, true

@@ -37,8 +37,8 @@ func (e *explained) flows() {
 
 func (e *explained) flow(f flows.Flow, stale bool) {
 	status, notes := Fact, ""
-	if f.State != flows.StateUnknown {
-		notes = " " + f.State.String()
+	if state := f.State.String() + f.SCTP.String(); state != "" {
+		notes = " " + state
 	}
 	if f.Status&flows.Answered == 0 {
 		status, notes = Doubt, notes+", no answer yet"

@@ -31,6 +31,9 @@ func ParseMode(word string) (Mode, bool) {
 	return ModeDefault, false
 }
 
+// Carries tells whether a mode, not ModeDefault, carries a protocol: listeners have TCP and UDP alone.
+func (m Mode) Carries(p Protocol) bool { return m == ModeKernel || p != SCTP }
+
 // Or is m, or the default where m leaves it open.
 func (m Mode) Or(standard Mode) Mode {
 	if m == ModeDefault {

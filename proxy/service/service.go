@@ -13,7 +13,7 @@ import (
 // Protocol is the transport protocol of a service port, numbered as in the IP header.
 type Protocol uint8
 
-// The protocols a Kubernetes Service may name. The userspace mode carries TCP and UDP.
+// The protocols a Kubernetes Service may name. Mode.Carries tells who carries them.
 const (
 	TCP  Protocol = 6
 	UDP  Protocol = 17

@@ -135,7 +135,8 @@ func (c *Carrier) openProxyPort(key frontKey, f *front) error {
 // hasLoopback tells whether a service port may have NodePorts at the loopback address, whatever its endpoints are.
 func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
 	isNodePort := func(x service.Exposure) bool { return x.Kind == service.NodePort }
-	return c.opts.Localhost && slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
+	return c.opts.Localhost && service.ModeUserspace.Carries(p.Name.Protocol) &&
+		slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
 }
 
 // loopbacks returns the NodePorts of a service port at the loopback address, while it has an endpoint or clients wait

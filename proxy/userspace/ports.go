@@ -79,6 +79,9 @@ func newProxyPorts(within PortRange) *proxyPorts {
 // had last, if it cools down, then the one that is claimed, if it is free and in the range; 0: none is.
 func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (retry bool, err error)) (uint16, error) {
 	pool := p.pools[of.name.Protocol]
+	if pool == nil {
+		return 0, fmt.Errorf("%w: no listener carries %s", errNoPort, of.name.Protocol)
+	}
 	pool.reclaim(p.now())
 	for port := range pool.candidates(p.within, of, claimed) {
 		retry, err := use(port)

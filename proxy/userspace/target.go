@@ -16,8 +16,12 @@ type led struct {
 
 // to tells whether portals of an availability do. A front has clients without an endpoint too where they wait for one.
 // Without proxy ports it has those of TCP in any case, and resets them: the firewall of Windows would let them wait,
-// and servers of the node that listen at all addresses would answer.
+// and servers of the node that listen at all addresses would answer. No front has a protocol that this mode does not
+// carry.
 func (l led) to(a service.Availability) bool {
+	if !service.ModeUserspace.Carries(l.port.Name.Protocol) {
+		return false
+	}
 	if l.holds || l.direct && l.port.Name.Protocol == service.TCP {
 		return a != service.UnavailableHere
 	}

@@ -1,11 +1,14 @@
 package userspace
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/goroutine"
 )
 
 // Where clients wait for an endpoint, portals lead to a front though there is none; clients from outside under a Local
@@ -49,6 +52,41 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// No listener carries SCTP: its clients are refused, whoever serves, and no proxy port is taken.
+func TestTargetsOfSCTP(t *testing.T) {
+	p := &service.Port{Name: service.PortName{Name: "call", Protocol: service.SCTP}, Affinity: 1,
+		Endpoints: []service.Endpoint{{Addr: netip.MustParseAddrPort("10.1.0.1:80"), Ready: true, Serving: true}}}
+	p.Exposures = []service.Exposure{
+		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: service.SCTP}},
+		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:30080"), Protocol: service.SCTP},
+			Kind: service.NodePort},
+	}
+	core, err := splice.New(splice.Options{}, goroutine.Open(goroutine.Host{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{Core: core, Localhost: true})
+	for _, carrier := range []interface {
+		Serve(*service.Port) ([]portal.Portal, error)
+		ProxyPorts() map[portal.ProxyPort]bool
+	}{NewPlan(DefaultPortRange(), service.Policy{WaitForEndpoint: 1}), c} {
+		portals, err := carrier.Serve(p)
+		reject := portal.Reject{}
+		if err != nil || len(portals) != 2 || portals[0].Target != reject || portals[1].Target != reject {
+			t.Errorf("%+v, %v, want two that reject", portals, err)
+		}
+		if open := carrier.ProxyPorts(); len(open) > 0 {
+			t.Errorf("opened %v", open)
+		}
+	}
+	if err := c.Retire(nil, []service.Change{{Name: p.Name, Port: p}}); err != nil {
+		t.Error(err) // NodePorts at loopback stay of Services that the kernel carries
+	}
+	if _, err := c.ports.take(frontKey{name: p.Name}, 0, nil); !errors.Is(err, errNoPort) {
+		t.Errorf("a proxy port: %v", err)
 	}
 }
 

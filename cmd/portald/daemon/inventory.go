@@ -64,7 +64,7 @@ func (i *inventory) service(p *service.Port, open int) *adminapi.Service {
 		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.mode).String(), ModeFrom: "annotation",
 		Frontends: []adminapi.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
 		Ended: totals.Ended, Failed: totals.Failed, BytesUp: totals.FromClient, BytesDown: totals.FromEndpoint,
-		Problem: i.problems.of(p),
+		Problem: i.problem(p),
 	}
 	if p.Mode == service.ModeDefault {
 		s.ModeFrom = "default"
@@ -74,6 +74,15 @@ func (i *inventory) service(p *service.Port, open int) *adminapi.Service {
 		s.Frontends = append(s.Frontends, i.frontend(p.Name, x))
 	}
 	return s
+}
+
+// problem is why a service port is not served as it asks to be, empty if it is.
+func (i *inventory) problem(p *service.Port) string {
+	if mode := p.Mode.Or(i.mode).Or(service.ModeUserspace); !mode.Carries(p.Name.Protocol) {
+		return fmt.Sprintf("mode: %s does not carry %s, clients are refused; annotate the Service with portald.io/mode: %s",
+			mode, p.Name.Protocol, service.ModeKernel)
+	}
+	return i.problems.of(p)
 }
 
 func (i *inventory) usable(p *service.Port) (n int) {

@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -47,19 +50,24 @@ func accountFlows(log logrus.FieldLogger) (undo func(), timed bool) {
 // flowTimeouts implements flows.Options.Timeouts.
 func flowTimeouts(log logrus.FieldLogger) (t flows.Timeouts) {
 	for kind, to := range map[string]*time.Duration{
-		"tcp_timeout_syn_sent":    &t.TCP[flows.SynSent],
-		"tcp_timeout_syn_recv":    &t.TCP[flows.SynRecv],
-		"tcp_timeout_established": &t.TCP[flows.Established],
-		"tcp_timeout_fin_wait":    &t.TCP[flows.FinWait],
-		"tcp_timeout_close_wait":  &t.TCP[flows.CloseWait],
-		"tcp_timeout_last_ack":    &t.TCP[flows.LastAck],
-		"tcp_timeout_time_wait":   &t.TCP[flows.TimeWait],
-		"tcp_timeout_close":       &t.TCP[flows.Closed],
-		"udp_timeout":             &t.UDP,
-		"udp_timeout_stream":      &t.UDPStream,
+		"tcp_timeout_syn_sent":       &t.TCP[flows.SynSent],
+		"tcp_timeout_syn_recv":       &t.TCP[flows.SynRecv],
+		"tcp_timeout_established":    &t.TCP[flows.Established],
+		"tcp_timeout_fin_wait":       &t.TCP[flows.FinWait],
+		"tcp_timeout_close_wait":     &t.TCP[flows.CloseWait],
+		"tcp_timeout_last_ack":       &t.TCP[flows.LastAck],
+		"tcp_timeout_time_wait":      &t.TCP[flows.TimeWait],
+		"tcp_timeout_close":          &t.TCP[flows.Closed],
+		"sctp_timeout_closed":        &t.SCTP[flows.SCTPClosed],
+		"sctp_timeout_cookie_wait":   &t.SCTP[flows.SCTPCookieWait],
+		"sctp_timeout_cookie_echoed": &t.SCTP[flows.SCTPCookieEchoed],
+		"sctp_timeout_established":   &t.SCTP[flows.SCTPEstablished],
+		"udp_timeout":                &t.UDP,
+		"udp_timeout_stream":         &t.UDPStream,
 	} {
 		var err error
-		if *to, err = platform.FlowTimeout(kind); err != nil {
+		*to, err = platform.FlowTimeout(kind)
+		if without := strings.HasPrefix(kind, "sctp_") && errors.Is(err, fs.ErrNotExist); err != nil && !without {
 			log.WithError(err).Warn("Connections that the kernel carries seem to last longer than they do")
 		}
 	}

@@ -62,6 +62,7 @@ func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
 }
 
 // carriedAlike tells whether clients and endpoints of a service port understand each other without the daemon between.
+// Those of a protocol that it does not carry are refused as before.
 func (r *reconciler) carriedAlike(p *service.Port) bool {
 	policy := p.Policy.Or(r.settings.Load().Policy)
 	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == service.TCP
@@ -69,7 +70,7 @@ func (r *reconciler) carriedAlike(p *service.Port) bool {
 		r.log.WithField("service", p.Name.Label()).Warn("The service port refuses its clients until the next start: its " +
 			"endpoints expect a PROXY protocol header, which the kernel does not send")
 	}
-	return !header
+	return !header && service.ModeUserspace.Carries(p.Name.Protocol)
 }
 
 // handshakeTime is how long after a hand-over connections may still arrive: a listener completes handshakes that it

@@ -18,8 +18,11 @@ type ending struct {
 // endOf tells how a flow ended. An entry that had time left was removed by somebody: by the kernel when the endpoint
 // refused a connection, or when the addresses and ports were used again; else by a program, or for want of room.
 func endOf(f *Flow) ending {
-	if f.Protocol == service.UDP {
+	switch f.Protocol {
+	case service.UDP:
 		return endOfUDP(f)
+	case service.SCTP:
+		return endOfSCTP(f)
 	}
 	answered := f.Status&Answered != 0
 	switch {
@@ -51,6 +54,22 @@ func endOfUDP(f *Flow) ending {
 	return ending{splice.OutcomeOK, splice.Timeout, 0}
 }
 
+// endOfSCTP: an association that was up is Assured. One that was shut down and one that was aborted look alike.
+func endOfSCTP(f *Flow) ending {
+	up := f.Status&Assured != 0
+	switch {
+	case f.Status&Answered == 0, f.SCTP == SCTPCookieWait, f.SCTP == SCTPCookieEchoed:
+		return ending{splice.OutcomeDialFailed, splice.Timeout, syscall.ETIMEDOUT}
+	case f.SCTP == SCTPClosed && !up:
+		return ending{splice.OutcomeDialFailed, splice.Reset, syscall.ECONNREFUSED}
+	case f.SCTP == SCTPClosed, f.SCTP == SCTPUnknown:
+		return ending{splice.OutcomeOK, "", 0}
+	case f.Timeout > 0:
+		return ending{splice.OutcomeCut, "", 0}
+	}
+	return ending{splice.OutcomeIdle, splice.Timeout, 0}
+}
+
 // onlyResets tells whether all that came back were segments without options, as a reset is: a host that accepts sends
 // its maximum segment size first. Without counters the kernel's own judgement has to do: an answer it does not count as
 // one was a reset.
@@ -68,8 +87,9 @@ func onlyResets(f *Flow) bool {
 
 // Timeouts are how long the kernel keeps an idle entry.
 type Timeouts struct {
-	TCP            [SynSent2 + 1]time.Duration // by State
-	UDP, UDPStream time.Duration               // UDPStream: of flows that are Assured
+	TCP            [SynSent2 + 1]time.Duration        // by State
+	SCTP           [SCTPEstablished + 1]time.Duration // by SCTPState
+	UDP, UDPStream time.Duration                      // UDPStream: of flows that are Assured
 }
 
 // idle is how long no packet had come before the entry was removed.
@@ -78,6 +98,11 @@ func (t *Timeouts) idle(f *Flow) time.Duration {
 	switch {
 	case f.Protocol == service.TCP && int(f.State) < len(t.TCP):
 		whole = t.TCP[f.State]
+	case f.Protocol == service.SCTP:
+		whole = 0 // not told of later states: as if the last packet came at the end
+		if int(f.SCTP) < len(t.SCTP) {
+			whole = t.SCTP[f.SCTP]
+		}
 	case f.Status&Assured != 0:
 		whole = t.UDPStream
 	}

@@ -15,7 +15,8 @@ type Flow struct {
 	Replier   netip.AddrPort // who answers
 	Answering netip.AddrPort // to whom it answers: From, or the address that masquerades it
 	Status    Status
-	State     State  // of TCP
+	State     State // of TCP
+	SCTP      SCTPState
 	Timeout   uint32 // in seconds, until the entry would have expired
 	Sent      Count  // in the direction of the first packet
 	Returned  Count
@@ -63,6 +64,28 @@ func (s State) String() string {
 	return ""
 }
 
+// SCTPState is a state of SCTP as conntrack sees it: enum sctp_conntrack of linux/netfilter/nf_conntrack_sctp.h.
+type SCTPState uint8
+
+// The states, but for later ones, which are names of their own alone.
+const (
+	SCTPUnknown SCTPState = iota // before Linux 5.11 events do not tell it
+	SCTPClosed                   // shut down, or aborted: the kernel does not tell them apart
+	SCTPCookieWait
+	SCTPCookieEchoed
+	SCTPEstablished
+)
+
+// String is the kernel's name of the state.
+func (s SCTPState) String() string {
+	names := [...]string{"", "CLOSED", "COOKIE_WAIT", "COOKIE_ECHOED", "ESTABLISHED", "SHUTDOWN_SENT", "SHUTDOWN_RECD",
+		"SHUTDOWN_ACK_SENT", "HEARTBEAT_SENT", "HEARTBEAT_ACKED"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return ""
+}
+
 // Attributes of linux/netfilter/nfnetlink_conntrack.h.
 const (
 	ctaTupleOrig     = 1
@@ -86,7 +109,8 @@ const (
 	ctaProtoDst   = 3
 
 	ctaProtoinfoTCP   = 1
-	ctaProtoinfoState = 1
+	ctaProtoinfoSCTP  = 3
+	ctaProtoinfoState = 1 // of either
 	ctaPackets        = 1
 	ctaBytes          = 2
 	ctaStart          = 1
@@ -96,14 +120,14 @@ const (
 	attributeKind   = 0x3fff // without the bits that say how the value is written
 )
 
-// Parse reads the attributes of a flow as platform.ListFlows has them. False: it is not a flow of TCP or UDP.
+// Parse reads the attributes of a flow as platform.ListFlows has them. False: it is not a flow of TCP, UDP or SCTP.
 func Parse(b []byte) (f Flow, ok bool) {
 	ok = f.parse(b)
 	return f, ok
 }
 
 // parse reads the attributes of a flow, without trust in their shape, and allocates nothing. False: it is not a flow of
-// TCP or UDP.
+// TCP, UDP or SCTP.
 func (f *Flow) parse(b []byte) bool {
 	*f = Flow{}
 	var kind uint16
@@ -121,6 +145,7 @@ func (f *Flow) parse(b []byte) bool {
 			f.Status = Status(number(value))
 		case ctaProtoinfo:
 			f.State = State(number(find(find(value, ctaProtoinfoTCP), ctaProtoinfoState)))
+			f.SCTP = SCTPState(number(find(find(value, ctaProtoinfoSCTP), ctaProtoinfoState)))
 		case ctaTimeout:
 			f.Timeout = uint32(number(value))
 		case ctaCountersOrig:
@@ -133,7 +158,8 @@ func (f *Flow) parse(b []byte) bool {
 			f.Start, f.Stop = int64(number(find(value, ctaStart))), int64(number(find(value, ctaStop)))
 		}
 	}
-	return f.To.IsValid() && f.Replier.IsValid() && (f.Protocol == service.TCP || f.Protocol == service.UDP)
+	known := f.Protocol == service.TCP || f.Protocol == service.UDP || f.Protocol == service.SCTP
+	return known && f.To.IsValid() && f.Replier.IsValid()
 }
 
 // next returns the first attribute, and what follows it; a nil value: there is none.

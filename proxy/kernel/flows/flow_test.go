@@ -7,7 +7,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -71,6 +73,40 @@ func checkEnds(t *testing.T, events map[string][]byte) {
 			f.Returned.Packets > 0 != w.answers {
 			t.Errorf("%s: %+v of %+v", to, end, f)
 		}
+	}
+}
+
+// How an association of SCTP ends is told by its state, as far as the kernel knows.
+func TestEndsOfSCTP(t *testing.T) {
+	const up = Answered | Assured
+	for _, c := range []struct {
+		state   SCTPState
+		status  Status
+		left    uint32
+		outcome splice.Outcome
+		close   splice.CloseType
+	}{
+		{SCTPCookieWait, 0, 0, splice.OutcomeDialFailed, splice.Timeout},
+		{SCTPCookieEchoed, Answered, 0, splice.OutcomeDialFailed, splice.Timeout},
+		{SCTPClosed, Answered, 0, splice.OutcomeDialFailed, splice.Reset},
+		{SCTPClosed, up, 0, splice.OutcomeOK, ""},
+		{SCTPUnknown, up, 0, splice.OutcomeOK, ""},
+		{SCTPEstablished, up, 90, splice.OutcomeCut, ""},
+		{SCTPEstablished, up, 0, splice.OutcomeIdle, splice.Timeout},
+	} {
+		f := Flow{Protocol: service.SCTP, SCTP: c.state, Status: c.status, Timeout: c.left}
+		if end := endOf(&f); end.outcome != c.outcome || end.close != c.close {
+			t.Errorf("%s, %d: %+v, want %s %s", c.state, c.status, end, c.outcome, c.close)
+		}
+	}
+	f := Flow{Protocol: service.SCTP, SCTP: SCTPClosed, Timeout: 4}
+	long := Timeouts{}
+	long.SCTP[SCTPClosed] = 10 * time.Second
+	if idle := long.idle(&f); idle != 6*time.Second {
+		t.Errorf("idle for %s, want 6s", idle)
+	}
+	if f.SCTP = 7; long.idle(&f) != 0 { // SHUTDOWN_ACK_SENT
+		t.Errorf("idle for %s in a state without a known timeout", long.idle(&f))
 	}
 }
 

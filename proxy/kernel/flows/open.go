@@ -45,7 +45,8 @@ type lister struct {
 // live returns the connection of a flow, nil if it is to be left out. It is valid until the next call.
 func (l *lister) live(attributes []byte) *splice.Live {
 	f := &l.flow
-	if !f.parse(attributes) || f.State == TimeWait || f.State == Closed || f.State == LastAck {
+	if !f.parse(attributes) || f.State == TimeWait || f.State == Closed || f.State == LastAck ||
+		f.SCTP == SCTPClosed {
 		return nil
 	}
 	k, kind, endpoint := l.carried(f)
@@ -70,6 +71,8 @@ func (f *Flow) state() splice.ConnState {
 	switch {
 	case f.Protocol == service.TCP:
 		return splice.ConnState(f.State.String())
+	case f.Protocol == service.SCTP && f.SCTP != SCTPUnknown:
+		return splice.ConnState(f.SCTP.String())
 	case f.Status&Answered == 0:
 		return "unanswered"
 	}

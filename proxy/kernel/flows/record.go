@@ -58,7 +58,7 @@ func (r *Recorder) carried(f *Flow) (*known, service.Kind, service.Endpoint) {
 // whyCut is the outcome of a flow that was removed before its time: the dataplane removes those of UDP that lead
 // to endpoints that are gone.
 func (k *known) whyCut(f *Flow) splice.Outcome {
-	if f.Protocol == service.TCP {
+	if f.Protocol != service.UDP {
 		return splice.OutcomeCut
 	}
 	if k.isGone() {

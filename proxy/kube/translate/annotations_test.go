@@ -196,6 +196,41 @@ func TestAnnotationsWithoutRules(t *testing.T) {
 	}
 }
 
+// Listeners do not carry SCTP: each port of that protocol is reported in mode userspace, with what to do, and the
+// others are served. The kernel carries it.
+func TestSCTP(t *testing.T) {
+	const field = `service shop/cart: spec.ports[1].protocol: "SCTP": `
+	refused := field + "is not carried in mode userspace, clients of this port are refused; annotate the Service with " +
+		"portald.io/mode: kernel, or set the daemon's mode to iptables, nftables or ipvs"
+	kernel, userspace := Options{Mode: service.ModeKernel}, Options{Mode: service.ModeUserspace}
+	for _, c := range []struct {
+		name, annotations string
+		opts              Options
+		want              []string
+		has               bool
+	}{
+		{"by the daemon's mode", "", kernel, nil, true},
+		{"by annotation", "portald.io/mode: kernel", userspace, nil, true},
+		{"not by the daemon's mode", "", userspace, []string{refused}, true},
+		{"not by annotation", "portald.io/mode: userspace", kernel, []string{refused}, true},
+		{"annotation refused", "", Options{RefusedAnnotations: []string{"mode"}}, []string{field + "is not carried in " +
+			"mode userspace, clients of this port are refused; set the daemon's mode to iptables, nftables or ipvs: this " +
+			"node"}, true},
+		{"not Linux", "", Options{NoRules: true, Mode: service.ModeUserspace}, []string{field + "takes the kernel of " +
+			"Linux, this port is not served on this node; write TCP or UDP"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, "+
+				"ports: [{name: http, port: 80}, {name: sig, port: 80, protocol: SCTP}]}"),
+				"namespace: shop", "namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
+			wantProblems(t, c.want, problems)
+			if !strings.Contains(got, "shop/cart:http/tcp") || strings.Contains(got, "shop/cart:sig/sctp") != c.has {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 // What the kernel cannot do for a Service that it carries is reported, with what it can, and the daemon's is used. A
 // Service that the daemon carries has it.
 func TestAlgorithmsInKernelMode(t *testing.T) {

@@ -73,7 +73,7 @@ func checkPort(t *testing.T, p *service.Port) {
 		!p.ExternalLocal {
 		t.Errorf("%+v", p)
 	}
-	if p.Name.Protocol == service.SCTP || len(p.Exposures) == 0 || p.Affinity < 0 || p.Affinity.Seconds() > math.MaxInt32 {
+	if len(p.Exposures) == 0 || p.Affinity < 0 || p.Affinity.Seconds() > math.MaxInt32 {
 		t.Errorf("%+v", p)
 	}
 	for i, e := range p.Exposures {

@@ -22,7 +22,10 @@ func inKernel(port *service.Port, opts Options, on objectReport) {
 	}
 }
 
-const toUserspace = annotationPrefix + "mode: userspace"
+const (
+	toUserspace = annotationPrefix + "mode: userspace"
+	toKernel    = annotationPrefix + "mode: kernel"
+)
 
 // alternatives are what the kernel has in place of another algorithm.
 func alternatives(offers func(service.Algorithm) bool) string {

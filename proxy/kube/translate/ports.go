@@ -18,8 +18,9 @@ type servicePort struct {
 	nodePort uint16 // 0 = none
 }
 
-// servicePorts returns the ports that can be served. Their names are unique, and so are number and protocol together.
-func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
+// servicePorts returns the ports that can be served, or whose clients are refused since the mode does not carry the
+// protocol. Their names are unique, and so are number and protocol together.
+func servicePorts(svc *corev1.Service, mode service.Mode, opts Options, on objectReport) []servicePort {
 	out := make([]servicePort, 0, len(svc.Spec.Ports))
 	for i, p := range svc.Spec.Ports {
 		field := fmt.Sprintf("spec.ports[%d]", i)
@@ -46,6 +47,12 @@ func servicePorts(svc *corev1.Service, on objectReport) []servicePort {
 			on.add(field, p.Name, fmt.Sprintf("has the name, or the number and protocol, of port %q; the first is served",
 				out[taken].name.Port))
 			continue
+		}
+		if !mode.Carries(protocol) {
+			on.add(field+".protocol", string(p.Protocol), adviceOnProtocol(opts))
+			if opts.NoRules {
+				continue // nor can it be refused
+			}
 		}
 		sp.nodePort = nodePortOf(svc, p.NodePort, field, on)
 		out = append(out, sp)
@@ -83,9 +90,22 @@ func protocolOf(p corev1.Protocol) (protocol service.Protocol, advice string) {
 	case corev1.ProtocolUDP:
 		return service.UDP, ""
 	case corev1.ProtocolSCTP:
-		return service.SCTP, "is not supported, this port is not served; write TCP or UDP"
+		return service.SCTP, ""
 	}
-	return 0, "is not a protocol of a Service; write TCP or UDP"
+	return 0, "is not a protocol of a Service; write TCP, UDP or SCTP"
+}
+
+// adviceOnProtocol is for a port whose protocol the mode of its Service does not carry.
+func adviceOnProtocol(opts Options) string {
+	switch {
+	case opts.NoRules:
+		return "takes the kernel of Linux, this port is not served on this node; write TCP or UDP"
+	case opts.refuses("mode"):
+		return "is not carried in mode userspace, clients of this port are refused; set the daemon's mode to iptables, " +
+			"nftables or ipvs: this node refuses the annotation " + annotationPrefix + "mode (refusedAnnotations)"
+	}
+	return "is not carried in mode userspace, clients of this port are refused; annotate the Service with " + toKernel +
+		", or set the daemon's mode to iptables, nftables or ipvs"
 }
 
 // affinityOf is how long a client keeps its endpoint, 0 without affinity. The bounds are the API server's.

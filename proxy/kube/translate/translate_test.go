@@ -124,9 +124,9 @@ spec:
   - {name: good, port: 83, nodePort: 30083}
   - {name: good, port: 84}
   - {name: again, port: 83}`),
-			ports: "shop/cart:good/tcp\n  ClusterIP 10.96.0.7:83/tcp\n",
+			ports: "shop/cart:good/tcp\n  ClusterIP 10.96.0.7:83/tcp\nshop/cart:s/sctp\n  ClusterIP 10.96.0.7:80/sctp\n",
 			problems: []string{
-				`spec.ports[0].protocol: "SCTP": is not supported, this port is not served`,
+				`spec.ports[0].protocol: "SCTP": is not carried in mode userspace, clients of this port are refused; annotate`,
 				`spec.ports[1].protocol: "ICMP": is not a protocol`,
 				`spec.ports[2].port: 70000: must be 1 to 65535`,
 				`spec.ports[3].name: "Bad_Name": is not a port name`,

@@ -87,10 +87,11 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 	if opts.NoRules {
 		withoutRules(&common, on)
 	}
-	if common.Mode.Or(opts.Mode) == service.ModeKernel {
+	mode := common.Mode.Or(opts.Mode).Or(service.ModeUserspace)
+	if mode == service.ModeKernel {
 		inKernel(&common, opts, on)
 	}
-	for _, sp := range servicePorts(svc, on) {
+	for _, sp := range servicePorts(svc, mode, opts, on) {
 		port := common
 		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, common.Policy, on)
 		if len(port.Exposures) > 0 {
