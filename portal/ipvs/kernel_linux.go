@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/moby/ipvs"
@@ -340,18 +339,6 @@ func (h *host) destroySet(name string) error {
 }
 
 // sysctl writes what differs: where /proc/sys is read-only, what is set already will do.
-func sysctl(name, value string) error {
-	path := "/proc/sys/" + name
-	if was, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(was)) == value {
-		return nil
-	}
-	err := os.WriteFile(path, []byte(value), 0)
-	if errors.Is(err, syscall.EROFS) {
-		err = fmt.Errorf("%w: set it on the host, or mount it writable", err)
-	}
-	return failed(err, "set %s to %s", path, value)
-}
-
 func speaksIPv6() bool {
 	off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6")
 	return err == nil && strings.TrimSpace(string(off)) == "0"

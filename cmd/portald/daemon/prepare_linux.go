@@ -6,6 +6,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
@@ -13,7 +14,16 @@ import (
 
 // Prepare sets the kernel's settings that need all of root's rights: all that --init-only does.
 func Prepare(cfg *config.Config, log logrus.FieldLogger) error {
-	return errors.Join(setConntrack(cfg, log), disableEarlyDemux(log), prepareRecords(cfg, log))
+	return errors.Join(setConntrack(cfg, log), disableEarlyDemux(log), prepareRecords(cfg, log), prepareWriter(cfg, log))
+}
+
+// prepareWriter writes what the writer of rules needs: the daemon's own refuses to work without.
+func prepareWriter(cfg *config.Config, log logrus.FieldLogger) error {
+	changed, err := writers.Prepare(cfg)
+	for _, what := range changed {
+		log.Infof("Set %s", what)
+	}
+	return err
 }
 
 // prepareRecords has the kernel account flows where records of them are asked for, for good: the daemon may lack the

@@ -64,6 +64,15 @@ func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
 	return w, nil
 }
 
+// Prepare writes the kernel's settings that the writer needs and a daemon with few rights may not write, and returns
+// which it changed. Those of IPVS are the only ones.
+func Prepare(cfg *config.Config) (changed []string, err error) {
+	if cfg.Writer != IPVS {
+		return nil, nil
+	}
+	return ipvs.Prepare(ipvs.Options{StrictARP: cfg.IPVS.StrictARP})
+}
+
 // newIPVS returns an IPVS writer with an iptables writer for what IPVS cannot hold.
 func newIPVS(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error) {
 	o := ipvsOptions(cfg, names, d)
