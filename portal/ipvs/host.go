@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -39,6 +40,24 @@ func (w *Writer) sysctls() [][2]string {
 	return out
 }
 
+// eachOf sets them by set, and returns the errors.
+func eachOf(all [][2]string, set func(name, value string) error) error {
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, set(s[0], s[1]))
+	}
+	return errors.Join(errs...)
+}
+
+// advised adds to an error of sysctls what to do.
+func advised(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; write them on the node (sysctl -w NAME=VALUE), or have an init container with all rights run "+
+		"portald --init-only", err)
+}
+
 var strictARP = [][2]string{
 	{"net/ipv4/conf/all/arp_ignore", "1"},
 	{"net/ipv4/conf/all/arp_announce", "2"},
@@ -48,9 +67,7 @@ var strictARP = [][2]string{
 // into.
 func (w *Writer) prepare() error {
 	var errs []error
-	for _, s := range w.sysctls() {
-		errs = append(errs, w.sysctl(s[0], s[1]))
-	}
+	errs = append(errs, advised(eachOf(w.sysctls(), w.sysctl)))
 	if w.TCPTimeout+w.TCPFinTimeout+w.UDPTimeout > 0 {
 		errs = append(errs, w.timeouts(w.TCPTimeout, w.TCPFinTimeout, w.UDPTimeout))
 	}

@@ -10,23 +10,25 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// Prepare writes the kernel's settings that a Writer with these Options needs, as New's does, for a process that may not
-// write them, and returns which it changed. The settings are there once the kernel has IPVS, which it loads where it may.
+// Prepare writes the kernel's settings that a Writer with these Options needs, for one whose process may not write
+// them, and returns which it changed. They are there once the kernel has IPVS, which is loaded where that may be.
 func Prepare(o Options) (changed []string, err error) {
 	if err := family(); err != nil {
 		return nil, err
 	}
-	var errs []error
 	w := &Writer{Options: o, kernel: kernel{version: platform.Kernel}}
-	for _, s := range w.sysctls() {
-		was, err := setSysctl(s[0], s[1])
-		if err == nil && was != s[1] {
-			changed = append(changed, fmt.Sprintf("%s: %s, was %s", s[0], s[1], was))
+	err = eachOf(w.sysctls(), func(name, value string) error {
+		was, err := setSysctl(name, value)
+		if err == nil && was != value {
+			changed = append(changed, fmt.Sprintf("%s: %s, was %s", dotted(name), value, was))
 		}
-		errs = append(errs, err)
-	}
-	return changed, errors.Join(errs...)
+		return err
+	})
+	return changed, advised(err)
 }
+
+// dotted is a sysctl's name as the command sysctl has it.
+func dotted(name string) string { return strings.ReplaceAll(name, "/", ".") }
 
 func sysctl(name, value string) error {
 	_, err := setSysctl(name, value)
@@ -50,11 +52,9 @@ func setSysctl(name, value string) (was string, err error) {
 	if errors.As(err, &at) {
 		err = at.Err // it names the file again
 	}
-	dotted := strings.ReplaceAll(name, "/", ".")
 	if errors.Is(err, fs.ErrNotExist) {
-		return was, fmt.Errorf("set %s to %s: %w: the kernel has no such setting; load its module (modprobe ip_vs)",
-			dotted, value, err)
+		return was, fmt.Errorf("set %s to %s: %w: the module ip_vs is not loaded, or the kernel is too old", dotted(name),
+			value, err)
 	}
-	return was, fmt.Errorf("set %s to %s, which is %s: %w: write it on the node (sysctl -w %[1]s=%[2]s), or run portald "+
-		"--init-only with the rights to do so, as an init container", dotted, value, was, err)
+	return was, fmt.Errorf("set %s to %s, which is %s: %w", dotted(name), value, was, err)
 }
