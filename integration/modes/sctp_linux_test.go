@@ -40,6 +40,28 @@ func TestSCTP(t *testing.T) {
 	}
 }
 
+// On a node whose kernel may have no SCTP, a port of it does no harm to others: they are served in every mode.
+func TestSCTPBesideOthers(t *testing.T) {
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		b.Serve(b.Net.Pod(0), bed.PodPort, bed.NamesItself("tcp0"))
+		call := calls(b, 0)
+		d := b.Start(call.String()+callsBound(b).String()+callsFenced(b), m.Args...)
+		for _, to := range []string{bed.HostPort(bed.IP4, signal), bed.HostPort(b.Node.IPv4.String(), signalNode)} {
+			if a, err := bed.Ask(b.Client, "tcp", to); err != nil || a.Pod != "tcp0" {
+				b.Errorf("TCP to %s: %v, %v", to, a, err)
+			}
+		}
+		list := b.On(b.Node, bed.Portald, "services", "--socket", d.Socket)
+		if refused := strings.Contains(list, "userspace does not carry sctp"); refused == m.Kernel {
+			b.Errorf("portald services says\n%s", list)
+		}
+		said := b.On(b.Node, bed.Portald, "explain", "shop/call:sig", "--socket", d.Socket)
+		if refused := strings.Contains(said, "portald does not carry sctp, and refuses"); refused == m.Kernel {
+			b.Errorf("portald explain says\n%s", said)
+		}
+	})
+}
+
 func sctp(b *bed.Bed, m bed.Mode) {
 	for i := range 2 {
 		b.ServeSCTP(b.Net.Pod(i), signal, bed.PodName(i))

@@ -190,8 +190,11 @@ func (e *explained) mode() {
 		mode, why = e.Port.Mode, "the annotation portald.io/mode of the Service"
 	}
 	how := "portald accepts connections and dials endpoints"
-	if mode == service.ModeKernel {
+	switch mode = mode.Or(service.ModeUserspace); {
+	case mode == service.ModeKernel:
 		how = "the kernel translates packets, and portald sees no connection"
+	case !mode.Carries(e.Port.Name.Protocol):
+		how = "portald does not carry " + e.Port.Name.Protocol.String() + ", and refuses clients"
 	}
 	e.add(Fact, nil, "%s, by %s: %s", mode, why, how)
 	if e.Applied != nil && e.Applied.Mode != mode {
