@@ -24,7 +24,7 @@ func Usable(o Options) error {
 	n := newNames(o.Prefix)
 	for _, probe := range []func() error{
 		family, func() error { return scheduler(o.Scheduler) }, func() error { return dummy(n.device) },
-		func() error { return sets(n.prefix + "-PROBE") }, setMatch,
+		func() error { return sets(n.prefix + "-PROBE") }, setMatch, setSocket,
 	} {
 		if err := probe(); err != nil {
 			return err
@@ -124,4 +124,14 @@ func setMatch() error {
 		return lacks("iptables match set", "xt_set", err)
 	}
 	return nil
+}
+
+// setSocket opens a socket as iptables does to ask for a set.
+func setSocket() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return fmt.Errorf("open a raw socket, by which iptables looks into sets of addresses: %w: portald needs the "+
+			"capability NET_RAW with IPVS (deploy/kustomize/ipvs), or set ipvs.fallback: iptables", err)
+	}
+	return unix.Close(fd)
 }

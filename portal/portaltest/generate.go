@@ -108,11 +108,14 @@ func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[p
 // one returns any portal that does not spread; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
 	p := portal.Portal{Kind: service.Kind(random.IntN(4))}
-	p.Target = portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}
-	if random.IntN(2) == 0 {
-		p.Target = targets(p)[random.IntN(4)]
+	proto := []service.Protocol{service.TCP, service.UDP, service.SCTP}[random.IntN(3)]
+	p.Frontend.Protocol = proto
+	all := targets(p)
+	p.Target = all[random.IntN(len(all))]
+	if redirect := (portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}); proto != service.SCTP &&
+		random.IntN(2) == 0 {
+		p.Target = redirect
 	}
-	proto := []service.Protocol{service.TCP, service.UDP}[random.IntN(2)]
 	addr, port := address(random, spread), uint16(80+random.IntN(3))
 	if p.Kind == service.NodePort {
 		port = 30000 + uint16(random.IntN(2000))
@@ -133,6 +136,9 @@ func targets(p portal.Portal) []portal.Target {
 	port := uint16(FirstPort)
 	if redirect, ok := p.Target.(portal.Redirect); ok {
 		port = redirect.Port
+	}
+	if p.Frontend.Protocol == service.SCTP { // no listener carries it
+		return []portal.Target{portal.Drop{}, portal.Reject{}}
 	}
 	return []portal.Target{
 		portal.Redirect{Port: port}, portal.Redirect{Port: port, Inside: true}, portal.Drop{}, portal.Reject{},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/portald/portald/portal"
@@ -203,7 +204,8 @@ func thousandPortals(t *trial) {
 	t.must(w.Replace(t.Context(), portals))
 	t.must(t.audit(w))
 	before := t.dump()
-	changed := portals[500]
+	redirects := func(p portal.Portal) bool { return p.Frontend.Protocol != service.SCTP }
+	changed := portals[500+slices.IndexFunc(portals[500:], redirects)]
 	changed.Target = portal.Redirect{Port: LastPort}
 	t.must(w.Update(t.Context(), []portal.Change{{Frontend: changed.Frontend, Portal: &changed}}))
 	t.must(t.audit(w))
