@@ -106,16 +106,34 @@ func (b *Bed) ServeSCTP(h *topology.Host, port int, name string) (stop func()) {
 	return stop
 }
 
+// read is one that signals to this process do not end: the kernel does not go on by itself where there is a time limit.
+func (s SCTP) read(buf []byte) (n int, err error) {
+	for {
+		if n, err = unix.Read(s.fd, buf); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// write is the same for what is sent.
+func (s SCTP) write(text []byte) (err error) {
+	for {
+		if err = unix.Sendto(s.fd, text, 0, nil); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 func (s SCTP) serve(name string, peer unix.Sockaddr, ended *atomic.Bool) {
 	defer s.Close()
 	said := fmt.Appendf(nil, "%s %s", name, addrPort(peer))
 	buf := make([]byte, 1<<10)
 	for !ended.Load() {
-		if len(said) > 0 && unix.Sendto(s.fd, said, 0, nil) != nil {
+		if len(said) > 0 && s.write(said) != nil {
 			return
 		}
-		n, err := unix.Read(s.fd, buf) // with the time limit of the listening socket, which it has inherited
-		if n == 0 || err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+		n, err := s.read(buf) // with the time limit of the listening socket, which it has inherited
+		if n == 0 || err != nil && !errors.Is(err, unix.EAGAIN) {
 			return
 		}
 		said = buf[:max(n, 0)]
@@ -141,7 +159,7 @@ func DialSCTP(limit time.Duration, from *topology.Host, to netip.AddrPort) (s SC
 		return s, a, fmt.Errorf("connect: %w", err)
 	}
 	buf := make([]byte, 1<<10)
-	n, err := unix.Read(s.fd, buf)
+	n, err := s.read(buf)
 	if err != nil {
 		s.Close()
 		return s, a, fmt.Errorf("read the pod's name: %w", err)
@@ -183,10 +201,10 @@ func (s SCTP) connect(to netip.AddrPort, limit time.Duration) error {
 func (s SCTP) Echoes() error {
 	const text = "hello"
 	buf := make([]byte, 1<<10)
-	if err := unix.Sendto(s.fd, []byte(text), 0, nil); err != nil {
+	if err := s.write([]byte(text)); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
-	n, err := unix.Read(s.fd, buf)
+	n, err := s.read(buf)
 	if err != nil || string(buf[:n]) != text {
 		return fmt.Errorf("echoed %q: %w", buf[:max(n, 0)], err)
 	}
