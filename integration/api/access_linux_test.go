@@ -111,6 +111,10 @@ func asDeployed(b *apibed.Bed) {
 		kubectl(b, "apply", "--dry-run=server", "--validate=strict", "-k", folder)
 	}
 	kubectl(b, "apply", "-k", replaceFolder)
+	if can := kubectl(b, "auth", "can-i", "watch", "servicecidrs.networking.k8s.io", // in mode nftables
+		"--as=system:serviceaccount:"+replaceIn+":portald"); strings.TrimSpace(can) != "yes" {
+		b.Errorf("portald may watch ServiceCIDRs: %s", can)
+	}
 	inPod(b, kubectl(b, "create", "token", "portald", "--namespace="+replaceIn))
 
 	s := b.Sites[0]

@@ -9,7 +9,7 @@ import (
 // TestAPI runs all parts with one control plane, which takes seconds to start. portald serves nodes a and b throughout;
 // the other nodes are for parts that run portald with other flags.
 func TestAPI(t *testing.T) {
-	b := apibed.New(t, 10, 3)
+	b := apibed.New(t, 11, 3)
 	b.ServeAll(b.Sites[:2], "--external-ip-cidrs=203.0.113.192/26")
 	b.Part("by hand", byHand)
 	b.Part("named ports", namedPorts)
@@ -42,5 +42,6 @@ func TestAPI(t *testing.T) {
 	b.Part("pages", pages)
 	b.Part("proxy name", proxyName)
 	b.Part("kernel modes", kernelModes)
+	b.Part("service cidrs", serviceCIDRs)
 	b.Part("going back", goingBack)
 }

@@ -84,7 +84,7 @@ func FuzzEquivalence(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.adopt(o.Settings)
+			r.adopt(o.Settings, o.ServiceCIDRs)
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
 			held, all := build(r, nil, nil)

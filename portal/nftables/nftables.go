@@ -34,7 +34,7 @@ type Options struct {
 	// Table is the name of the tables, of families ip and ip6, that are ours alone. Empty is DefaultTable.
 	Table string
 	// ServiceCIDRs are the ranges of ClusterIPs, of either family. Packets for an address of these that no Service has
-	// are dropped.
+	// are dropped. SetServiceCIDRs changes them later.
 	ServiceCIDRs []netip.Prefix
 	// Run runs the command nft, which Show alone uses; default platform.Run.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
@@ -49,6 +49,7 @@ type Writer struct {
 	opts   Options // complete
 	conn   *nfnl.Conn
 	tables []*table // one for each family served
+	ranges *ranges
 	offers map[service.Algorithm]func() bool
 }
 
@@ -70,7 +71,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	w := &Writer{opts: o, conn: conn}
+	w := &Writer{opts: o, conn: conn, ranges: newRanges(o.ServiceCIDRs)}
 	w.families, err = writer.Open(o.Options, conn, func(ip service.IPFamily) (writer.Family, error) {
 		r, err := o.rules(familyOf(ip))
 		if err != nil {
@@ -81,7 +82,7 @@ func New(o Options) (*Writer, error) {
 			return writer.Family{}, err
 		}
 		w.tables = append(w.tables, t)
-		return t.steps(), nil
+		return t.steps(w.ranges), nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.Close())
@@ -106,10 +107,8 @@ func (o *Options) complete() error {
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)
 	}
-	for _, cidr := range o.ServiceCIDRs {
-		if !cidr.IsValid() || cidr.Addr().Is4In6() || cidr.Bits() == 0 {
-			return fmt.Errorf("service CIDR %s: want an IPv4 or IPv6 prefix", cidr)
-		}
+	if err := checkRanges(o.ServiceCIDRs); err != nil {
+		return err
 	}
 	return o.Options.Complete()
 }
@@ -121,16 +120,12 @@ func (o *Options) rules(f family) (r rules, err error) {
 	if r.proxyAddress, err = o.ProxyAddress(f.ip); err != nil {
 		return rules{}, err
 	}
-	for _, cidr := range o.ServiceCIDRs {
-		if f.owns(cidr.Addr()) {
-			r.serviceCIDRs = append(r.serviceCIDRs, cidr.Masked())
-		}
-	}
 	return r, nil
 }
 
-// adopt has Settings take effect.
-func (r *rules) adopt(s writer.Settings) {
+// adopt has Settings and ranges of ClusterIPs take effect.
+func (r *rules) adopt(s writer.Settings, serviceCIDRs []netip.Prefix) {
+	r.serviceCIDRs = r.rangesOf(serviceCIDRs)
 	r.inside, r.mark = s.LocalDetector, s.Mark
 	r.podsKnown = len(r.pods(false)) > 0
 	r.allNodeAddresses = len(s.NodePortAddresses) == 0
@@ -138,15 +133,15 @@ func (r *rules) adopt(s writer.Settings) {
 }
 
 // steps are the table's part in what a Writer does.
-func (t *table) steps() writer.Family {
+func (t *table) steps(now *ranges) writer.Family {
 	return writer.Family{
 		IP: t.ip, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,
 		Replace: func(ctx context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.adopt(s)
+			t.adopt(s, now.all())
 			return t.replace(ctx, portals)
 		},
 		Adopt: func(_ context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.adopt(s)
+			t.adopt(s, now.all())
 			return t.takeOver(portals)
 		},
 		Forget: t.forget,

@@ -23,7 +23,7 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 		if err != nil {
 			return nil, err
 		}
-		r.adopt(o.Settings)
+		r.adopt(o.Settings, o.ServiceCIDRs)
 		_, c := build(r, valid, open)
 		fmt.Fprintf(&b, "# %s\n", f.ip)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)

@@ -28,7 +28,7 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 		if err != nil {
 			return shown, err
 		}
-		r.adopt(w.Settings())
+		r.adopt(w.Settings(), w.ranges.all())
 		s, changes := build(r, valid, nil)
 		if len(s.portals) == 0 {
 			continue

@@ -72,6 +72,37 @@ func TestUndefinedPorts(t *testing.T) {
 	}
 }
 
+// Service CIDRs change while portals stand, and count from the next Replace on. What is in none of them is left alone.
+func TestServiceCIDRsChange(t *testing.T) {
+	s := newSite(t, testOptions())
+	s.Client.Must(func() error {
+		return errors.Join(addAddress("lo", "10.96.0.2/32"), portaltest.Echo(t, "10.96.0.2", 99))
+	})
+	w := s.Writer.(*Writer)
+	for _, step := range []struct {
+		cidrs   []netip.Prefix
+		changed bool
+		want    string
+	}{
+		{nil, false, portaltest.Answered},
+		{prefixes("10.96.0.0/16", "fd00:96::/112"), true, portaltest.Silence},
+		{prefixes("10.96.0.0/16", "fd00:96::/112"), false, portaltest.Silence},
+		{prefixes("10.97.0.0/16"), true, portaltest.Answered},
+	} {
+		changed, err := w.SetServiceCIDRs(step.cidrs)
+		if err != nil || changed != step.changed {
+			t.Errorf("%v: changed %v, %v", step.cidrs, changed, err)
+		}
+		s.Write(portaltest.SitePortals())
+		s.Expect(s.Node, "the node", "tcp", "10.96.0.2:99", step.want)
+		s.Expect(s.Client, "the client", "udp", "10.96.0.1:99", portaltest.Refused)
+		s.Node.Must(func() error { return w.Audit(t.Context()) })
+	}
+	if _, err := w.SetServiceCIDRs(prefixes("0.0.0.0/0")); err == nil || len(w.ranges.all()) != 1 {
+		t.Errorf("a range of all addresses: %v, %v", err, w.ranges.all())
+	}
+}
+
 func addAddress(device, text string) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {

@@ -27,7 +27,7 @@ func modeSettings() []setting {
 		{kubeProxy, "nftables.masqueradeAll", "", atStart, nil, all + nft},
 		{portald, "serviceCIDRs", "service-cidrs", atStart, cidr,
 			"`CIDRS` of the cluster's Service addresses: connections to those that no Service has are dropped" +
-				nft + ". Default: none"},
+				nft + ". Default: those of the cluster's ServiceCIDR objects, with serviceProxyName none"},
 		{kubeProxy, "ipvs.scheduler", "ipvs-scheduler", atStart, scheduler(),
 			"`NAME` of the scheduler: rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh" + ipvs},
 		{kubeProxy, "ipvs.excludeCIDRs", "ipvs-exclude-cidrs", atStart, cidr,

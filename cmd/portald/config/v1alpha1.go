@@ -74,7 +74,7 @@ type PortaldConfiguration struct {
 	// ipvs is for that writer.
 	IPVS IPVSConfiguration `json:"ipvs,omitzero"`
 	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, nobody answers at those
-	// of them that no Service has.
+	// of them that no Service has. Empty: those of the ServiceCIDR objects.
 	ServiceCIDRs []string `json:"serviceCIDRs,omitempty"`
 	// iptablesVariant is nft or legacy. Empty: what the host calls iptables.
 	IPTablesVariant string `json:"iptablesVariant,omitempty"`

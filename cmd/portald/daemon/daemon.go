@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -181,6 +182,9 @@ func (d *daemon) connect() {
 	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver), newStage(d.announce)
 	d.keep = newStage(d.keepAll)
 	d.source.cache.WatchNode(d.nodeChanged)
+	if d.source.cache.Options().ServiceCIDRs {
+		d.source.cache.WatchServiceCIDRs(d.serviceCIDRsChanged)
+	}
 	if d.rules.fellBack != nil {
 		events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
 	}
@@ -203,6 +207,13 @@ func (d *daemon) nodeChanged(n translate.Node, known bool) {
 	}
 	d.servers.health.SetEligible(n.Eligible)
 	if d.rules.setNode(n) {
+		d.reconciler.resyncs.requestIfReady()
+	}
+}
+
+// serviceCIDRsChanged applies the ranges that the cluster gives Services.
+func (d *daemon) serviceCIDRsChanged(all []netip.Prefix) {
+	if d.rules.setServiceCIDRs(all) {
 		d.reconciler.resyncs.requestIfReady()
 	}
 }

@@ -123,6 +123,20 @@ func (r *hostRules) setNodePorts() (changed bool) {
 	return true
 }
 
+// setServiceCIDRs applies the ranges that the cluster gives Services. It returns true if all rules have to be written
+// again.
+func (r *hostRules) setServiceCIDRs(all []netip.Prefix) bool {
+	w, ok := r.writer.(writers.DropsUnused)
+	if !ok {
+		return false
+	}
+	changed, err := w.SetServiceCIDRs(all)
+	if err != nil {
+		r.log.WithError(err).Warn("Changed ServiceCIDRs are not applied: which addresses are dropped stays as it was")
+	}
+	return changed
+}
+
 // start has nothing to start.
 func (r *hostRules) start(context.CancelCauseFunc) {}
 

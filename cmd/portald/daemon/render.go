@@ -50,6 +50,7 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	text, err := writers.Render(cfg, writers.Deps{
 		Log: log, LocalDetector: detector.rules(),
 		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
+		ServiceCIDRs: c.serviceCIDRs,
 	}, want.portals, want.open, want.checks)
 	if err != nil {
 		return err
@@ -114,10 +115,11 @@ func (d *desired) keep(name string) {
 	maps.DeleteFunc(d.open, func(p portal.ProxyPort, _ bool) bool { return !used[p] })
 }
 
-// cluster is what manifests describe: service ports, and the node if they have it.
+// cluster is what manifests describe: service ports, the node if they have it, and ranges of ClusterIPs.
 type cluster struct {
-	ports []*service.Port
-	node  translate.Node
+	ports        []*service.Port
+	node         translate.Node
+	serviceCIDRs []netip.Prefix // if the writer's are those of the cluster
 }
 
 // readManifests reads all manifests once.
@@ -131,6 +133,9 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 			c.node = n
 		}
 	})
+	if cache.Options().ServiceCIDRs {
+		cache.WatchServiceCIDRs(func(all []netip.Prefix) { c.serviceCIDRs = all })
+	}
 	from, ended := manifests.New(cfg.Manifests, cache, log), make(chan error, 1)
 	go func() { ended <- from.Run(ctx) }()
 	select {

@@ -77,5 +77,6 @@ func translateOptions(cfg *config.Config, ipv6 bool, offers func(service.Algorit
 		NodeName: cfg.NodeName, ServiceProxyName: cfg.ServiceProxyName, ExternalIPs: cfg.ExternalIPs,
 		NoIPv6: !ipv6, NoRules: writers.Direct(cfg), ClientPods: cfg.ClientPods,
 		RefusedAnnotations: cfg.RefusedAnnotations, Mode: cfg.Mode, KernelAlgorithm: offers,
+		ServiceCIDRs: writers.TakesServiceCIDRs(cfg),
 	}
 }

@@ -5,6 +5,7 @@ package writers
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/sirupsen/logrus"
 
@@ -31,6 +32,7 @@ type Deps struct {
 	NodePorts     []netip.Prefix // addresses that NodePorts are served on; empty means all
 	NodeAddresses []netip.Addr   // the host's addresses
 	LocalDetector portal.LocalDetector
+	ServiceCIDRs  []netip.Prefix // ranges of ClusterIPs, beside those of the configuration
 	Log           logrus.FieldLogger
 	Listeners     netsh.Listeners // for portals that are listeners at frontends' own addresses
 
@@ -107,9 +109,23 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	}
 }
 
+// DropsUnused is a writer that drops packets for addresses that the cluster gives Services and that no Service has.
+type DropsUnused interface {
+	// SetServiceCIDRs sets from which ranges the cluster gives addresses, from the next Replace on; false: as before.
+	SetServiceCIDRs([]netip.Prefix) (changed bool, err error)
+}
+
+var _ DropsUnused = (*nftables.Writer)(nil)
+
+// TakesServiceCIDRs tells whether the ranges are those of the cluster's ServiceCIDRs: no setting says which they are,
+// and no other proxy has Services in them.
+func TakesServiceCIDRs(cfg *config.Config) bool {
+	return cfg.Writer == NFTables && len(cfg.ServiceCIDRs) == 0 && cfg.ServiceProxyName == ""
+}
+
 func nftablesOptions(cfg *config.Config, names Names, d Deps) nftables.Options {
 	return nftables.Options{
-		Options: rulesOptions(cfg, d), Table: names.Table, ServiceCIDRs: cfg.ServiceCIDRs,
+		Options: rulesOptions(cfg, d), Table: names.Table, ServiceCIDRs: slices.Concat(cfg.ServiceCIDRs, d.ServiceCIDRs),
 	}
 }
 

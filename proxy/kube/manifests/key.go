@@ -13,7 +13,7 @@ import (
 // keyOf checks names as the API server does, and sets a missing namespace as kubectl does.
 func keyOf(kind translate.Kind, head header) (translate.Key, error) {
 	key := translate.Key{Kind: kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
-	if kind == translate.KindNode {
+	if !kind.Namespaced() {
 		key.Namespace = ""
 	} else if key.Namespace == "" {
 		key.Namespace = metav1.NamespaceDefault
@@ -28,7 +28,7 @@ func keyOf(kind translate.Kind, head header) (translate.Key, error) {
 	if wrong := check(key.Name); len(wrong) > 0 {
 		return translate.Key{}, fmt.Errorf("metadata.name: %q of a %s: %s", key.Name, kind, wrong[0])
 	}
-	if wrong := validation.IsDNS1123Label(key.Namespace); kind != translate.KindNode && len(wrong) > 0 {
+	if wrong := validation.IsDNS1123Label(key.Namespace); kind.Namespaced() && len(wrong) > 0 {
 		return translate.Key{}, fmt.Errorf("metadata.namespace: %q of %s %s: %s", key.Namespace, kind, key.Name, wrong[0])
 	}
 	return key, nil

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -55,6 +56,8 @@ func versionRead(kind schema.GroupKind, pods bool) (apiVersion string, read bool
 		(kind.Kind == string(translate.KindService) || kind.Kind == string(translate.KindNode) ||
 			pods && kind.Kind == string(translate.KindPod)):
 		return corev1.SchemeGroupVersion.String(), true
+	case kind.Group == networkingv1.GroupName && kind.Kind == string(translate.KindServiceCIDR):
+		return networkingv1.SchemeGroupVersion.String(), true
 	case kind.Group == discoveryv1.GroupName && kind.Kind == string(translate.KindEndpointSlice):
 		return discoveryv1.SchemeGroupVersion.String(), true
 	}
@@ -71,7 +74,8 @@ func misspelt(kind schema.GroupVersionKind) bool {
 	case scheme.Scheme.IsGroupRegistered(kind.Group):
 		return len(scheme.Scheme.VersionsForGroupKind(kind.GroupKind())) == 0
 	case strings.HasSuffix(kind.Group, ".k8s.io"):
-		read := []translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode}
+		read := []translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode,
+			translate.KindServiceCIDR}
 		return slices.Contains(read, translate.Kind(kind.Kind))
 	}
 	return false

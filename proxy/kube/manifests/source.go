@@ -1,5 +1,5 @@
-// Package manifests reads Services, EndpointSlices and Nodes from files into translate.Cache, and again when the files
-// change. It does not know what the objects mean.
+// Package manifests reads Services, EndpointSlices, Nodes and ServiceCIDRs from files into translate.Cache, and again
+// when the files change. It does not know what the objects mean.
 package manifests
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Cache keeps what translations need of the newest Services, EndpointSlices and this node's Node, whatever source they
-// come from, and writes the resulting service ports to a Store. A change costs O(the Service it concerns); a change of
+// Cache keeps what is needed of the newest Services, EndpointSlices, ServiceCIDRs and this node's Node, whatever source
+// they come from, and writes the resulting service ports to a Store. A change costs O(the Service it concerns); one of
 // this node's zone costs O(all Services). Safe for concurrent use.
 type Cache struct {
 	// Report, unless nil, is called with each problem that is logged. It must not block. Set it before the first change.
@@ -32,11 +32,13 @@ type Cache struct {
 	clients       *clients
 	node          *trimmedNode
 	zone          string // this node's
-	held          names  // Services to translate at Release; nil: changes are translated at once
+	ranges        map[Key]*trimmedServiceCIDR
+	held          names // Services to translate at Release; nil: changes are translated at once
 	serviceEvents uint64
 	sliceEvents   uint64
 
-	watchers nodeWatchers
+	watchers      nodeWatchers
+	rangeWatchers rangeWatchers
 }
 
 // entry is a Service and the slices that name it; either may be known without the other.
@@ -61,6 +63,7 @@ func NewCache(store *service.Store, opts Options, log logrus.FieldLogger) *Cache
 	return &Cache{
 		store: store, opts: opts, log: log, started: time.Now(), zone: opts.Zone,
 		entries: map[service.Name]*entry{}, slices: map[Key]*trimmedSlice{}, conflicts: newConflicts(), clients: newClients(),
+		ranges: map[Key]*trimmedServiceCIDR{},
 	}
 }
 
@@ -71,8 +74,8 @@ func (c *Cache) SetNodeAddresses(contains func(netip.Addr) bool) { c.conflicts.o
 // Options are those of the translation.
 func (c *Cache) Options() Options { return c.opts }
 
-// Set stores the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Node and *corev1.Pod;
-// others are ignored. Nothing of the objects themselves is kept.
+// Set stores the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Node,
+// *networkingv1.ServiceCIDR and *corev1.Pod; others are ignored. Nothing of the objects themselves is kept.
 func (c *Cache) Set(objects ...metav1.Object) {
 	var set []Object
 	for _, o := range objects {

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Key names an object. A Node has no namespace.
+// Key names an object. One that is in no namespace has none here.
 type Key struct {
 	Kind            Kind
 	Namespace, Name string

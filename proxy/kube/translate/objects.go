@@ -21,6 +21,8 @@ func (c *Cache) put(object Object, changed names) {
 			c.node = o
 			c.setZone(o.node.Zone, changed)
 		}
+	case *trimmedServiceCIDR:
+		c.ranges[o.id] = o
 	case *trimmedPod:
 		if c.opts.ClientPods {
 			c.clients.put(o)
@@ -95,6 +97,8 @@ func (c *Cache) remove(key Key, changed names) {
 		if key.Name == c.opts.NodeName {
 			c.node = nil // the zone is kept: the host has not moved
 		}
+	case KindServiceCIDR:
+		delete(c.ranges, key)
 	case KindPod:
 		c.clients.remove(key)
 	}
@@ -144,6 +148,10 @@ func (c *Cache) version(key Key) string {
 		if c.node != nil && c.node.id == key {
 			return c.node.resourceVersion
 		}
+	case KindServiceCIDR:
+		if r := c.ranges[key]; r != nil {
+			return r.resourceVersion
+		}
 	case KindPod:
 		if p := c.clients.pods[key]; p != nil {
 			return p.resourceVersion
@@ -168,6 +176,10 @@ func (c *Cache) keys(kind Kind) (out []Key) {
 	case KindNode:
 		if c.node != nil {
 			out = append(out, c.node.id)
+		}
+	case KindServiceCIDR:
+		for key := range c.ranges {
+			out = append(out, key)
 		}
 	case KindPod:
 		for key := range c.clients.pods {

@@ -43,6 +43,8 @@ type Options struct {
 	// RefusedAnnotations are names of service.Settings that Services may not set, or service.AllSettings. One that does is
 	// reported, and has what the daemon has.
 	RefusedAnnotations []string
+	// ServiceCIDRs has ServiceCIDRs watched: Cache.WatchServiceCIDRs tells of them.
+	ServiceCIDRs bool
 	// ClientPods has pods read too: Cache.Workload tells which pod is a client.
 	ClientPods bool
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,8 +21,8 @@ type Object interface {
 	version() string
 }
 
-// Trim returns what is stored of a Service, EndpointSlice, Node or Pod; nil for other kinds. An Object is returned as
-// it is.
+// Trim returns what is stored of a Service, EndpointSlice, Node, ServiceCIDR or Pod; nil for other kinds. An Object is
+// returned as it is.
 func Trim(object any, opts Options) Object {
 	switch o := object.(type) {
 	case Object:
@@ -32,6 +33,8 @@ func Trim(object any, opts Options) Object {
 		return trimSlice(o, opts)
 	case *corev1.Node:
 		return &trimmedNode{identityOf(KindNode, o), nodeOf(o)}
+	case *networkingv1.ServiceCIDR:
+		return trimServiceCIDR(o)
 	case *corev1.Pod:
 		return trimPod(o)
 	}

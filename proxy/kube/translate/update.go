@@ -22,6 +22,7 @@ func (c *Cache) change(alter func(changed names)) {
 		}
 	}
 	c.notifyNode()
+	c.notifyServiceCIDRs()
 }
 
 // update makes the change, translates the Services that it concerns, and returns their new problems.

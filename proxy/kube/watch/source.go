@@ -19,8 +19,8 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// Source fills a Cache from an API server: Services, EndpointSlices and this node's Node, and with
-// Options.ClientPods the pods of the cluster. It stores no objects itself.
+// Source fills a Cache from an API server: Services, EndpointSlices and this node's Node, and as the Cache's options
+// say ServiceCIDRs and the pods of the cluster. It stores no objects itself.
 type Source struct {
 	client   *Client
 	cache    *translate.Cache
@@ -28,6 +28,7 @@ type Source struct {
 	status   *status
 	synced   chan struct{}
 	unlisted atomic.Int32 // kinds that are not listed yet
+	ranges   *ranges      // nil: ServiceCIDRs are not watched
 }
 
 // New prepares to watch. The node and the Services to watch are those of the cache's options.
@@ -50,6 +51,9 @@ func (s *Source) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, st := range stores {
 		running.Go(func() { st.run(ctx) })
+	}
+	if s.ranges != nil {
+		running.Go(func() { s.ranges.run(ctx) })
 	}
 	running.Wait()
 	return nil
@@ -82,6 +86,9 @@ func (s *Source) stores() []*store {
 	if s.cache.Options().ClientPods {
 		stores = append(stores, s.pods())
 	}
+	if s.cache.Options().ServiceCIDRs {
+		s.ranges = s.newRanges()
+	}
 	return stores
 }
 
@@ -109,6 +116,7 @@ func (s *Source) listed() {
 	}
 	s.cache.Release()
 	s.status.complete()
+	s.ranges.wait()
 	close(s.synced)
 	services, endpointSlices := s.cache.Changes()
 	s.log.Infof("API server %s: %d Services and %d EndpointSlices listed", s.client.Server, services, endpointSlices)

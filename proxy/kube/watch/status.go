@@ -69,6 +69,7 @@ func (s *status) result(r request, err error) {
 		s.succeeded(r)
 	case errors.Is(err, context.Canceled), apierrors.IsResourceExpired(err), apierrors.IsGone(err),
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge): // normal: the reflector lists again
+	case apierrors.IsNotFound(err) && r.kind == translate.KindServiceCIDR: // an older server, in place of a newer one
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		s.refused(r, err)
 	default:
@@ -153,6 +154,8 @@ func resourceOf(kind translate.Kind) string {
 		return "endpointslices.discovery.k8s.io"
 	case translate.KindNode:
 		return "nodes"
+	case translate.KindServiceCIDR:
+		return "servicecidrs.networking.k8s.io"
 	}
 	return string(kind)
 }

@@ -1,0 +1,77 @@
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/kube/translate"
+)
+
+const (
+	// rangesGrace is how long the first state waits for ServiceCIDRs once all else was listed: rules that are written
+	// without them are written again.
+	rangesGrace = 500 * time.Millisecond
+	rangesAgain = 2 * time.Second // after an error
+	// rangesRetry is when a server that does not know ServiceCIDRs is asked again: it may have been upgraded.
+	rangesRetry = 10 * time.Minute
+)
+
+// ranges watches ServiceCIDRs, which a server before Kubernetes 1.33 does not know. Services are served without them.
+type ranges struct {
+	*store
+	requests *requests
+	probe    func(context.Context, metav1.ListOptions) (*networkingv1.ServiceCIDRList, error)
+	asked    chan struct{} // closed once the server has answered, with ServiceCIDRs or without
+	once     sync.Once
+}
+
+func (s *Source) newRanges() *ranges {
+	r := &ranges{
+		requests: &requests{kind: translate.KindServiceCIDR, status: s.status}, asked: make(chan struct{}),
+	}
+	api := s.client.NetworkingV1().ServiceCIDRs()
+	r.probe = api.List
+	r.store = s.store(r.requests, &networkingv1.ServiceCIDR{}, listWatch(r.requests, api))
+	r.listed = r.answered
+	return r
+}
+
+func (r *ranges) answered() { r.once.Do(func() { close(r.asked) }) }
+
+// wait waits until the server has answered, for a moment.
+func (r *ranges) wait() {
+	if r == nil {
+		return
+	}
+	select {
+	case <-r.asked:
+	case <-time.After(rangesGrace):
+	}
+}
+
+// run watches until ctx ends. A server without ServiceCIDRs is asked now and then whether it has them.
+func (r *ranges) run(ctx context.Context) {
+	status := r.requests.status
+	for told := false; ctx.Err() == nil; {
+		_, err := r.probe(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case err == nil, apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			r.store.run(ctx) // which logs a refusal that lasts
+			return
+		case !apierrors.IsNotFound(err): // so it is for all kinds, which is logged
+			sleep(ctx, jitter(rangesAgain))
+			continue
+		case !told:
+			status.log.Infof("API server %s has no ServiceCIDRs, which are in Kubernetes from 1.33 on: only those of the "+
+				"setting serviceCIDRs count", status.server)
+		}
+		told = true
+		r.answered()
+		sleep(ctx, jitter(rangesRetry))
+	}
+}
