@@ -21,6 +21,7 @@ type host struct {
 	held, wrote         func(family service.IPFamily, table string, rules int)
 
 	diverts     atomic.Bool // mangle is written, and marks replies
+	forwards    atomic.Bool // filter has the rules for flows of portals that spread
 	mangleInUse bool        // it is written, and holds rules of ours
 	reported    bool        // that mangle could not be written
 	whole       time.Time   // when all rules were last known to be as written

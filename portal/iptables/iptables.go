@@ -137,6 +137,7 @@ func (h *host) report(err error) error {
 	if err != nil {
 		return err
 	}
+	h.forwards.Store(h.filter.spreading && !h.filter.liberal)
 	for _, t := range h.written() {
 		h.held(h.ip, t.name, t.rules)
 		h.wrote(h.ip, t.name, t.sent)

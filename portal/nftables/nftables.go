@@ -36,6 +36,8 @@ type Options struct {
 	// ServiceCIDRs are the ranges of ClusterIPs, of either family. Packets for an address of these that no Service has
 	// are dropped. SetServiceCIDRs changes them later.
 	ServiceCIDRs []netip.Prefix
+	// CleanupFailed is called when the kernel refuses a transaction that deletes what a change has left. Default: nothing.
+	CleanupFailed func(service.IPFamily)
 	// Run runs the command nft, which Show alone uses; default platform.Run.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
 }
@@ -103,6 +105,9 @@ func (o *Options) complete() error {
 	}
 	if o.Run == nil {
 		o.Run = platform.Run
+	}
+	if o.CleanupFailed == nil {
+		o.CleanupFailed = func(service.IPFamily) {}
 	}
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)

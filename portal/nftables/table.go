@@ -11,6 +11,7 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/proxy/service"
 )
 
 // table is the table of one family, and what was written to it.
@@ -26,13 +27,15 @@ type table struct {
 	compared time.Time               // when all elements were last known to be right
 
 	log      func(format string, args ...any)
-	reported bool // to log that replies cannot be diverted
+	stuck    func(service.IPFamily) // Options.CleanupFailed
+	reported bool                   // to log that replies cannot be diverted
 	diverts  atomic.Bool
 }
 
 // open checks that the kernel has what the family's rules use.
 func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
-	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log}
+	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log,
+		stuck: o.CleanupFailed}
 	if _, _, err := t.exists(); err != nil {
 		return nil, fmt.Errorf("list tables of %s: %w", r.ip, err)
 	}
@@ -80,10 +83,11 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 	if err != nil {
 		return err
 	}
-	for _, steps := range [][]nfnl.Step{steps, t.retireSteps(c)} {
-		if err := t.conn.Commit(ctx, steps); err != nil {
-			return err
-		}
+	if err := t.conn.Commit(ctx, steps); err != nil {
+		return err
+	}
+	if err := t.retire(ctx, c); err != nil {
+		return err
 	}
 	t.diverts.Store(t.mark != 0)
 	t.compared = time.Now()
@@ -103,15 +107,27 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	// Within a hook a packet sees the rules of one generation, but elements as they are at the time of each lookup. So
 	// chains come a transaction before elements that lead there, for which they would be empty otherwise; and elements
 	// that later hooks look up go a transaction after those that lead packets there.
-	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c), t.retireSteps(c)} {
+	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c)} {
 		if err := t.conn.Commit(ctx, steps); err != nil {
 			return err
 		}
+	}
+	if err := t.retire(ctx, c); err != nil {
+		return err
 	}
 	if err := t.unbind(ctx, c.unbind); err != nil {
 		return err
 	}
 	return t.relist(c)
+}
+
+// retire deletes what nothing leads packets to any more.
+func (t *table) retire(ctx context.Context, c *changeset) error {
+	err := t.conn.Commit(ctx, t.retireSteps(c))
+	if err != nil {
+		t.stuck(t.ip)
+	}
+	return err
 }
 
 // unbind deletes clients of endpoints that are gone: an endpoint that comes back does not get them back. Elements that

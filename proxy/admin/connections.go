@@ -3,6 +3,7 @@ package admin
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
@@ -17,6 +18,7 @@ type connMetrics struct {
 	bounds bounds
 	late   late
 
+	localhost  atomic.Uint64 // connections and sessions at NodePorts of loopback addresses
 	mu         sync.Mutex
 	ports      map[service.PortName]*portCounts // what follows is guarded by mu, and so are the places of these
 	listed     map[service.PortName][]service.Endpoint
@@ -94,6 +96,9 @@ func (m *Metrics) Observer(name service.PortName, next splice.Observer) splice.O
 func (p *portCounts) Observe(r *splice.Record) {
 	if p.next != nil {
 		p.next.Observe(r)
+	}
+	if r.Portal == service.NodePort && r.OriginalDst.Addr().IsLoopback() && r.Outcome != splice.OutcomeNotPortal {
+		p.all.localhost.Add(1)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -67,7 +67,8 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
 	m.registry.MustRegister(m.flows.all()...)
-	m.registry.MustRegister(&m.conns)
+	m.registry.MustRegister(&m.conns, counterFunc("kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+		"Connections and UDP sessions at NodePorts of loopback addresses.", m.conns.localhost.Load))
 	m.sync.zero(families)
 	m.flows.zero(families)
 	return m

@@ -55,6 +55,8 @@ func exercised(t *testing.T) *Metrics {
 	m.Synced(true, time.Unix(1000, 0), time.Unix(1000, 0).Add(30*time.Millisecond))
 	m.Synced(false, time.Unix(2000, 0), time.Unix(2000, 0).Add(2*time.Millisecond))
 	m.NFTablesFailed("IPv4")
+	m.NFTablesCleanupFailed("IPv6")
+	m.WatchInvalidDropped(func() (uint64, bool) { return 6, true })
 	m.RestoreFailed("IPv6", true)
 	m.Rules("IPv4", "nat", 12)
 	m.RulesLast("IPv4", "nat", 3)

@@ -15,7 +15,7 @@ type syncMetrics struct {
 	programming                     *prometheus.HistogramVec
 	last, queued, rules, rulesLast  *prometheus.GaugeVec
 	restoreFailures, partialFailure *prometheus.CounterVec
-	nftFailures                     *prometheus.CounterVec
+	nftFailures, nftCleanupFailures *prometheus.CounterVec
 }
 
 func (s *syncMetrics) init() {
@@ -42,11 +42,13 @@ func (s *syncMetrics) init() {
 	s.partialFailure = counters(syncPrefix+"iptables_partial_restore_failures_total",
 		"Failed iptables-restore calls that were to write what changed.", "ip_family")
 	s.nftFailures = counters(syncPrefix+"nftables_sync_failures_total", "Failed transactions of nftables.", "ip_family")
+	s.nftCleanupFailures = counters(syncPrefix+"nftables_cleanup_failures_total",
+		"Failed transactions of nftables that were to delete what is no longer used.", "ip_family")
 }
 
 func (s *syncMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{s.duration, s.full, s.partial, s.programming, s.last, s.queued, s.rules, s.rulesLast,
-		s.restoreFailures, s.partialFailure, s.nftFailures}
+		s.restoreFailures, s.partialFailure, s.nftFailures, s.nftCleanupFailures}
 }
 
 // programmingBuckets are kube-proxy's, in seconds: every second of the first minute, every five of the second, and
@@ -62,6 +64,7 @@ func (s *syncMetrics) zero(families []string) {
 		s.restoreFailures.WithLabelValues(f)
 		s.partialFailure.WithLabelValues(f)
 		s.nftFailures.WithLabelValues(f)
+		s.nftCleanupFailures.WithLabelValues(f)
 	}
 }
 
@@ -109,6 +112,32 @@ func (m *Metrics) RestoreFailed(family string, partial bool) {
 
 // NFTablesFailed counts a sync that nftables refused in one address family.
 func (m *Metrics) NFTablesFailed(family string) { m.sync.nftFailures.WithLabelValues(family).Inc() }
+
+// NFTablesCleanupFailed counts a transaction that was to delete what is no longer used; NFTablesFailed counts it too.
+func (m *Metrics) NFTablesCleanupFailed(family string) {
+	m.sync.nftCleanupFailures.WithLabelValues(family).Inc()
+}
+
+// WatchInvalidDropped exports how many packets rules of iptables have dropped since conntrack found them invalid, which
+// it reads at each scrape; false: that is not known. It may be called once.
+func (m *Metrics) WatchInvalidDropped(dropped func() (packets uint64, known bool)) {
+	m.registry.MustRegister(invalidCollector{dropped, prometheus.NewDesc(
+		"kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+		"Packets that rules of iptables dropped, since conntrack found them invalid.", nil, nil)})
+}
+
+type invalidCollector struct {
+	dropped func() (uint64, bool)
+	desc    *prometheus.Desc
+}
+
+func (c invalidCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+func (c invalidCollector) Collect(to chan<- prometheus.Metric) {
+	if n, known := c.dropped(); known {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(n))
+	}
+}
 
 // Rules sets how many rules of ours one table of iptables holds.
 func (m *Metrics) Rules(family, table string, n int) {

@@ -46,15 +46,19 @@ func newHostRules(
 	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector, nodePorts: newNodePorts(cfg, h, log)}
 	err = r.open(writers.Deps{
 		NodePorts: r.nodePorts.addresses(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
-		Failed:       func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
-		Held:         func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
-		Wrote:        func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
-		Listeners:    r,
-		FailedPortal: func(p portal.Portal, err error) { r.failedPortal(p, err) },
-		Carried:      func() map[netip.Addr]struct{} { return r.listeners.Carried() },
+		Failed:        func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
+		CleanupFailed: func(f service.IPFamily) { metrics.NFTablesCleanupFailed(f.String()) },
+		Held:          func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
+		Wrote:         func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
+		Listeners:     r,
+		FailedPortal:  func(p portal.Portal, err error) { r.failedPortal(p, err) },
+		Carried:       func() map[netip.Addr]struct{} { return r.listeners.Carried() },
 	})
 	if err != nil {
 		return nil, err
+	}
+	if w, ok := r.writer.(writers.CountsInvalid); ok {
+		metrics.WatchInvalidDropped((&invalidDrops{read: w.InvalidDropped, log: log}).dropped)
 	}
 	r.diversion = &diversion{divert: writers.NamesOf(r.cfg).Divert, writer: r.writer, paths: h.paths, log: log}
 	return r, nil

@@ -3,6 +3,7 @@
 package writers
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -36,9 +37,11 @@ type Deps struct {
 	Log           logrus.FieldLogger
 	Listeners     netsh.Listeners // for portals that are listeners at frontends' own addresses
 
-	Failed func(family service.IPFamily, partial bool)            // the kernel refused a transaction, or a part of it
-	Held   func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
-	Wrote  func(family service.IPFamily, table string, rules int) // rules of the last transaction
+	Failed func(family service.IPFamily, partial bool) // the kernel refused a transaction, or a part of it
+	// CleanupFailed is nftables.Options.CleanupFailed.
+	CleanupFailed func(family service.IPFamily)
+	Held          func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
+	Wrote         func(family service.IPFamily, table string, rules int) // rules of the last transaction
 
 	// FailedPortal and Carried are netsh.Options.Failed and Carried.
 	FailedPortal func(portal.Portal, error)
@@ -109,6 +112,15 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	}
 }
 
+// CountsInvalid is a writer whose rules drop packets that conntrack finds invalid.
+type CountsInvalid interface {
+	// InvalidDropped is how many, since the rules were written last; false where no rule does. It takes milliseconds, and
+	// any goroutine may call it.
+	InvalidDropped(context.Context) (packets uint64, drops bool, err error)
+}
+
+var _ CountsInvalid = (*iptables.Writer)(nil)
+
 // DropsUnused is a writer that drops packets for addresses that the cluster gives Services and that no Service has.
 type DropsUnused interface {
 	// SetServiceCIDRs sets from which ranges the cluster gives addresses, from the next Replace on; false: as before.
@@ -126,6 +138,7 @@ func TakesServiceCIDRs(cfg *config.Config) bool {
 func nftablesOptions(cfg *config.Config, names Names, d Deps) nftables.Options {
 	return nftables.Options{
 		Options: rulesOptions(cfg, d), Table: names.Table, ServiceCIDRs: slices.Concat(cfg.ServiceCIDRs, d.ServiceCIDRs),
+		CleanupFailed: d.CleanupFailed,
 	}
 }
 
