@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
@@ -16,13 +17,33 @@ type Pages struct {
 	Config       func() map[string]any // at /configz as JSON: configurations by API group; nil = not found
 	Profiling    bool                  // serve /debug/pprof/ and /debug/flags/v
 	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
+	Flags        map[string]string     // at /flagz: flags and their values, without secrets; nil = not found
 	View         http.Handler          // under /v1/: what is open now; nil = not found
 }
 
 // NewMetricsServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis, the pages, and
 // /healthz, which says, as kube-proxy's does here, only that the process answers.
-func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server {
-	mux := http.NewServeMux()
+func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server { return newServer(o, m.pages(p)) }
+
+// recorder is a mux that knows its paths.
+type recorder struct {
+	*http.ServeMux
+	paths []string
+}
+
+// Handle adds a handler; the pattern may begin with a method.
+func (r *recorder) Handle(pattern string, h http.Handler) {
+	r.paths = append(r.paths, pattern[strings.Index(pattern, "/"):])
+	r.ServeMux.Handle(pattern, h)
+}
+
+// HandleFunc is the same for a function.
+func (r *recorder) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	r.Handle(pattern, http.HandlerFunc(h))
+}
+
+func (m *Metrics) pages(p Pages) *recorder {
+	mux := &recorder{ServeMux: http.NewServeMux()}
 	mux.Handle("GET /metrics", m.Handler())
 	slis.SLIMetricsWithReset{}.Install(mux)
 	mux.HandleFunc("GET /healthz", ping)
@@ -39,10 +60,14 @@ func NewMetricsServer(o ServerOptions, m *Metrics, p Pages) *Server {
 	if p.Profiling && p.SetVerbosity != nil {
 		mux.HandleFunc("PUT /debug/flags/v", func(w http.ResponseWriter, r *http.Request) { verbosity(w, r, p.SetVerbosity) })
 	}
-	return newServer(o, mux)
+	if p.Flags != nil {
+		mux.HandleFunc("GET /flagz", flagz(p.Flags))
+	}
+	mux.HandleFunc("GET /statusz", statusz(m.began, append(mux.paths, "/statusz")))
+	return mux
 }
 
-func profiling(mux *http.ServeMux) {
+func profiling(mux *recorder) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"runtime"
 	"slices"
@@ -87,6 +88,24 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 
 // Sections are all flags, in the order of help.
 func (f *Flags) Sections() []Section { return f.sections }
+
+// Values are the values of all flags, as they were given or by default, for others to see: passwords in URLs are left
+// out.
+func (f *Flags) Values() map[string]string {
+	out := map[string]string{}
+	for _, s := range f.sections {
+		s.Flags.VisitAll(func(flag *pflag.Flag) { out[flag.Name] = withoutPassword(flag.Value.String()) })
+	}
+	return out
+}
+
+// withoutPassword is a value without the password that it has if it is a URL with one.
+func withoutPassword(value string) string {
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return value
+}
 
 // HostSections are the flags for cleanup: those of the host, and the one that selects the names of chains.
 func (f *Flags) HostSections() []Section {

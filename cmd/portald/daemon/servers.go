@@ -30,7 +30,7 @@ type servers struct {
 
 func newServers(
 	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account,
-	api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
+	flags map[string]string, api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
 ) *servers {
 	sockets := newServerSockets(heritage)
 	health := admin.NewHealth(cfg.SyncPeriod, metrics)
@@ -45,7 +45,7 @@ func newServers(
 	pages := admin.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
-		View:         api.View(),
+		View:         api.View(), Flags: flags,
 	}
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The release before is that of the libraries of Kubernetes that this program has.
+func TestPreviousRelease(t *testing.T) {
+	text, err := os.ReadFile("../../../go.mod")
+	check(t, err)
+	found := regexp.MustCompile(`k8s\.io/kube-proxy v0\.(\d+)\.`).FindStringSubmatch(string(text))
+	if found == nil {
+		t.Fatal("go.mod has no k8s.io/kube-proxy")
+	}
+	minor, err := strconv.Atoi(found[1])
+	check(t, err)
+	if want := "1." + strconv.Itoa(minor-1); previousRelease != want {
+		t.Errorf("%s, and go.mod says %s", previousRelease, want)
+	}
+}
+
+func TestShowHiddenMetrics(t *testing.T) {
+	for value, accepted := range map[string]bool{"": true, "1.35": true, "1.34": false, "1.36": false, "v1.35": false} {
+		flags := NewFlags()
+		for _, s := range flags.Sections() {
+			if f := s.Flags.Lookup("show-hidden-metrics-for-version"); f != nil {
+				check(t, s.Flags.Set(f.Name, value))
+			}
+		}
+		_, _, err := flags.Complete()
+		if refused := err != nil && strings.Contains(err.Error(), "must be 1.35, or be omitted"); refused == accepted {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
+// Passwords in URLs are not shown.
+func TestValuesWithoutPasswords(t *testing.T) {
+	flags := NewFlags()
+	for _, s := range flags.Sections() {
+		if s.Flags.Lookup("master") != nil {
+			check(t, s.Flags.Set("master", "https://jane:secret@api:6443"))
+		}
+	}
+	values := flags.Values()
+	if values["master"] != "https://jane:xxxxx@api:6443" || values["metrics-bind-address"] != "127.0.0.1:10249" ||
+		values["proxy-mode"] != "" {
+		t.Errorf("%v", values)
+	}
+	for name, value := range values {
+		if strings.Contains(value, "secret") {
+			t.Errorf("--%s shows %s", name, value)
+		}
+	}
+}
