@@ -111,6 +111,14 @@ func pages(b *apibed.Bed, _ *cluster.Namespace) {
 	if got := configs["kubeproxy.config.k8s.io"]["clusterCIDR"]; got != "10.244.0.0/16,fd00:10:244::/56" {
 		b.Errorf("clusterCIDR is %v in /configz: %s", got, body)
 	}
+	for path, has := range map[string]string{
+		"/flagz": "\ncluster-cidr=10.244.0.0/16,fd00:10:244::/56\n", "/statusz": "Emulation version: 1.",
+		"/metrics": `kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""} 1`,
+	} {
+		if code, body, err := s.Get("127.0.0.1:10249", path); code != http.StatusOK || !strings.Contains(body, has) {
+			b.Errorf("%s has no %q: %d, %v\n%s", path, has, code, err, body)
+		}
+	}
 	if code, _, err := s.Get("127.0.0.1:10249", "/debug/pprof/cmdline"); code != http.StatusNotFound {
 		b.Errorf("profiles are served without --profiling: %d, %v", code, err)
 	}

@@ -103,7 +103,7 @@ func usedTopics() []topic {
 func sourceSettings() []setting {
 	return []setting{
 		{portald, "manifests", "manifests", atStart, notBlank,
-			"`PATH` of Service, EndpointSlice and Node manifests to use instead of the API server: a file, a " +
+			"`PATH` of Service, EndpointSlice, Node and ServiceCIDR manifests to use instead of the API server: a file, a " +
 				"directory, or - for standard input; repeatable. Changes of files are followed"},
 		{kubeProxy, "clientConnection.kubeconfig", "kubeconfig", atStart, nil,
 			"`FILE` with the address and credentials of the API server; default: those of the pod"},
