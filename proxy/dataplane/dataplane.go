@@ -55,12 +55,13 @@ type Options struct {
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
 type Dataplane struct {
-	opts  Options
-	table *portal.Table
-	ports map[service.PortName]*service.Port // as applied, and not yet retired
-	aside *aside
-	check checkPorts
-	left  []portal.Change // portals to listeners that Close or HandOver changed
+	opts   Options
+	table  *portal.Table
+	ports  map[service.PortName]*service.Port // as applied, and not yet retired
+	aside  *aside
+	check  checkPorts
+	left   []portal.Change // portals to listeners that Close or HandOver changed; of Close, as they were
+	closed bool            // by Close
 
 	flowsDue time.Time // when Sweep looks through UDP flows again; zero before the first Sweep
 

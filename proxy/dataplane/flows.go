@@ -13,6 +13,22 @@ import (
 // more: a client that keeps sending would keep such a flow alive. Flows that were never translated, for want of a
 // portal, go too.
 func (d *Dataplane) deleteStale(ctx context.Context, changed []portal.Change) error {
+	return d.deleteFlows(ctx, changed, func(_, replier netip.AddrPort, may repliers) bool { return !may.include(replier) })
+}
+
+// deleteAbandoned deletes the UDP flows to listeners of these portals that were removed, and those that nobody has
+// translated since. Others go on: another service proxy may have come, and have the same endpoints.
+func (d *Dataplane) deleteAbandoned(ctx context.Context, removed []portal.Change) error {
+	return d.deleteFlows(ctx, removed, func(dst, replier netip.AddrPort, were repliers) bool {
+		return replier == dst || were.include(replier)
+	})
+}
+
+// deleteFlows deletes the UDP flows of these frontends that bad names, by the address that the client wrote to, the one
+// that replies, and who may.
+func (d *Dataplane) deleteFlows(
+	ctx context.Context, changed []portal.Change, bad func(dst, replier netip.AddrPort, may repliers) bool,
+) error {
 	fixed, nodePorts := map[netip.AddrPort]repliers{}, map[uint16]repliers{}
 	for _, c := range changed {
 		switch {
@@ -32,7 +48,7 @@ func (d *Dataplane) deleteStale(ctx context.Context, changed []portal.Change) er
 		if !ok && !dst.Addr().IsLoopback() && d.opts.Own(dst.Addr()) { // the daemon itself listens at loopback
 			may, ok = nodePorts[dst.Port()]
 		}
-		return ok && !may.include(replier)
+		return ok && bad(dst, replier, may)
 	})
 	return err
 }

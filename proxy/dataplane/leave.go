@@ -13,8 +13,13 @@ import (
 // need it: the kernel translates none, open or not, once no rule asks for connection tracking.
 func (d *Dataplane) Close(ctx context.Context) error {
 	for _, p := range d.table.Portals() {
-		d.left = append(d.left, portal.Change{Frontend: p.Frontend})
+		c := portal.Change{Frontend: p.Frontend}
+		if _, ok := p.Target.(portal.Redirect); ok {
+			c.Portal = &p
+		}
+		d.left = append(d.left, c)
 	}
+	d.closed = true
 	return d.opts.Writer.Replace(ctx, nil)
 }
 
@@ -48,4 +53,9 @@ func withMode(p *service.Port, m service.Mode) *service.Port {
 }
 
 // DeleteFlows deletes the UDP flows to listeners that are about to close.
-func (d *Dataplane) DeleteFlows(ctx context.Context) error { return d.deleteStale(ctx, d.left) }
+func (d *Dataplane) DeleteFlows(ctx context.Context) error {
+	if d.closed {
+		return d.deleteAbandoned(ctx, d.left)
+	}
+	return d.deleteStale(ctx, d.left)
+}
