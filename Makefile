@@ -37,7 +37,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes fuzz restarts clean
+.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -137,6 +137,11 @@ crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times 
 	@.ci/may-make-namespaces
 	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
 	$(GO) test -count=1 -v -timeout 15m -run TestCrashes ./integration/handover -kills 200
+
+migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and back, under load
+	@.ci/need $(RUN_NEEDS) nft=nftables
+	@.ci/may-make-namespaces
+	KUBETEST=$(abspath $(BIN)/kubetest) $(GO) test -count=1 -v -timeout 10m -run 'TestThereAndBack$$' ./integration/migrate -full
 
 fuzz:  ## each fuzz test for FUZZTIME (10s)
 	@grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file name; do \

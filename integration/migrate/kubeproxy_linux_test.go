@@ -3,6 +3,7 @@ package migrate
 import (
 	"net/http"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/portald/portald/integration/bed"
@@ -19,16 +20,17 @@ type kubeProxy struct {
 
 // kubeProxyProgram is the command line of kube-proxy, without flags.
 func kubeProxyProgram() []string {
+	program := os.Getenv("KUBETEST")
 	if bed.InVM {
-		return []string{"testdata/guest/kube-proxy"}
+		program = "testdata/guest/kubetest"
 	}
-	return []string{os.Getenv("KUBETEST"), "kube-proxy"}
+	return []string{program, "kube-proxy"}
 }
 
 // start runs it with the flags that a container of it has, but for the limit of conntrack, which is the whole host's.
 func (k *kubeProxy) start() {
 	k.b.Helper()
-	k.runs = k.b.Exec(append(k.program, "--kubeconfig="+k.kubeconfig, "--hostname-override=a", bed.PodRanges,
+	k.runs = k.b.Exec(append(slices.Clone(k.program), "--kubeconfig="+k.kubeconfig, "--hostname-override=a", bed.PodRanges,
 		"--proxy-mode="+k.mode, "--conntrack-max-per-core=0")...)
 	k.b.Cleanup(k.stop) // before its bed looks how it has ended
 }
@@ -53,5 +55,9 @@ func (k *kubeProxy) healthy() bool {
 // cleanUp has it remove its rules, of every mode.
 func (k *kubeProxy) cleanUp() {
 	k.b.Helper()
-	k.b.On(k.b.Node, k.program[0], append(k.program[1:], "--cleanup")...)
+	run := k.b.Exec(append(slices.Clone(k.program), "--cleanup")...)
+	<-run.Ended
+	if code := run.Exit(); code != 0 {
+		k.b.Fatalf("kube-proxy --cleanup ended with code %d\n%s", code, run.Log)
+	}
 }
