@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -80,7 +79,7 @@ func (m *migration) thereAndBack(w way) {
 		userspace = open(m.Bed, "by portald in userspace", m.addresses...)
 	}
 	m.proxy.start()
-	if !bed.Within(10*time.Second, func() bool { return m.sees(m.ruleset()) }) {
+	if !bed.Within(bed.VMTimeout(20*time.Second), func() bool { return m.sees(m.ruleset()) }) {
 		m.Fatalf("kube-proxy does not write its rules:\n%s", m.ruleset())
 	}
 	m.load.at("back: kube-proxy serves beside portald")
@@ -102,7 +101,8 @@ func (m *migration) thereAndBack(w way) {
 	m.load.at("back: kube-proxy has started again")
 	goOn(m.Bed, "without portald", kernel...)
 	want := m.want()
-	if !bed.Within(10*time.Second, func() bool { return strings.Join(state(m.Bed), "\n") == strings.Join(want, "\n") }) {
+	isSame := func() bool { return slices.Equal(state(m.Bed), want) }
+	if !bed.Within(bed.VMTimeout(5*time.Second), isSame) {
 		same(m.Bed, w.name, want, state(m.Bed))
 	}
 	if m.Failed() {
@@ -117,7 +117,7 @@ var kubeNames = regexp.MustCompile(`KUBE-(SVC|SERVICES|NODEPORTS|POSTROUTING)|ta
 // served waits until every address answers.
 func (m *migration) served() {
 	m.Helper()
-	m.Eventually("kube-proxy to serve", func() bool {
+	ok := bed.Within(bed.VMTimeout(30*time.Second), func() bool {
 		for _, to := range m.addresses {
 			for _, network := range []string{"tcp", "udp"} {
 				if _, err := bed.AskWithin(bed.AnswerTimeout/10, m.Client, network, to); err != nil {
@@ -127,6 +127,9 @@ func (m *migration) served() {
 		}
 		return true
 	})
+	if !ok {
+		m.Fatalf("kube-proxy does not serve:\n%s", m.ruleset())
+	}
 }
 
 // healthCheck is a healthCheckNodePort.

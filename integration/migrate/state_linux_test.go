@@ -128,10 +128,10 @@ func plain(v any) {
 	}
 }
 
-// moving are sysctls that tell of what happens, those of a host's own, and the one that portald leaves on kernels before
-// 6.7 (docs/limits.md).
-var moving = regexp.MustCompile(`tcp_early_demux|conntrack_count|/neigh/|stable_secret|use_tempaddr|/dev_|fib_notify|tcp_fastopen_key` +
-	`|ping_group|conf/control/|conf/lo/|events_retry|ip_set|/flush$`)
+// moving are sysctls that tell of what happens, those of a host's own, and the one that portald leaves on kernels
+// before 6.7 (docs/limits.md).
+var moving = regexp.MustCompile(`tcp_early_demux|conntrack_count|/neigh/|stable_secret|use_tempaddr|/dev_|fib_notify` +
+	`|tcp_fastopen_key|ping_group|conf/control/|conf/lo/|events_retry|ip_set|/flush$`)
 
 // sysctls are the settings of the network, each a line.
 func sysctls(b *bed.Bed) (lines []string) {
