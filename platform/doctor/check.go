@@ -66,6 +66,6 @@ func few[T any](list []T) string {
 
 // Checks lists every check of every system, in the order of the manual.
 func Checks() []Check {
-	return slices.Concat(daemonChecks(), foreignChecks(), ruleChecks(), kernelChecks(), conntrackChecks(),
+	return slices.Concat(daemonChecks(), foreignChecks(), ruleChecks(), variantChecks(), kernelChecks(), conntrackChecks(),
 		routeChecks(), mtuChecks(), portChecks(), limitChecks(), windowsChecks())
 }

@@ -114,6 +114,8 @@ func faults() []fault {
 		{"leftovers", Warning, "both variants", func(f *Facts) {
 			f.Rules.Value.Tables[1].Program = netfilter.IPTablesLegacy
 		}},
+		{"iptables-variant", Warning, "KUBE-KUBELET-CANARY (iptables-legacy table ip mangle)",
+			chains(netfilter.IPTablesLegacy, "ip", "mangle", "KUBE-KUBELET-CANARY")},
 		{"ipvs-leftovers", Warning, "TCP 10.96.0.1:443", func(f *Facts) {
 			f.IPVS.Value.Servers = []string{"TCP " +
 				"10.96.0.1:443"}

@@ -59,7 +59,7 @@ type Config struct {
 	MinSync    time.Duration // minimum between two syncs
 
 	ProxyPorts      userspace.PortRange
-	IPTablesVariant string // nft, legacy, or empty: what the host has
+	IPTablesVariant string // nft, legacy, or empty: not chosen yet, or the plain commands
 	OOMScoreAdj     int
 	Conntrack       Conntrack
 

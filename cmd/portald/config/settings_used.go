@@ -76,8 +76,8 @@ func usedTopics() []topic {
 					"one up, and as source ports of TCP connections to endpoints, in rotation"},
 			{kubeProxy, "portRange", "", atStart, optionalPortRange, "the same as proxyPortRange, if that is not set"},
 			{portald, "iptablesVariant", "iptables-variant", atStart, optional(oneOf("nft", "legacy")),
-				"`VARIANT` of iptables: nft or legacy; default: that of the host's command iptables, for cleanup " +
-					"both"},
+				"`VARIANT` of iptables: nft or legacy; default: the one that kubelet uses on this host, else as " +
+					"docs/install.md says; cleanup cleans both"},
 		}},
 		{"The kernel, written at start", kernelSettings()},
 		{"The process", []setting{

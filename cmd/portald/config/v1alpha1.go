@@ -76,7 +76,7 @@ type PortaldConfiguration struct {
 	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, nobody answers at those
 	// of them that no Service has. Empty: those of the ServiceCIDR objects.
 	ServiceCIDRs []string `json:"serviceCIDRs,omitempty"`
-	// iptablesVariant is nft or legacy. Empty: what the host calls iptables.
+	// iptablesVariant is nft or legacy. Empty: the one that this host uses, which is found at start.
 	IPTablesVariant string `json:"iptablesVariant,omitempty"`
 }
 

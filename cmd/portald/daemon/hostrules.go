@@ -76,6 +76,7 @@ func (r *hostRules) Unlisten(owner service.PortName, at netip.AddrPort) {
 
 // open opens the writer that the configuration asks for, or the fallback for a kernel without IPVS.
 func (r *hostRules) open(deps writers.Deps) (err error) {
+	r.cfg = writers.ChooseVariant(context.Background(), r.cfg, r.log)
 	r.writer, err = writers.New(r.cfg, deps)
 	if fallback := r.cfg.IPVS.Fallback; err != nil && r.cfg.Writer == writers.IPVS && fallback != "" {
 		r.fellBack = fmt.Errorf("%s is used instead of IPVS: %w", fallback, err)

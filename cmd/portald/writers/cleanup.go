@@ -12,16 +12,13 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// Cleanup removes the rules that any run of portald left on the host, in whatever mode.
+// Cleanup removes the rules that any run of portald left on the host, in whatever mode and in both variants of
+// iptables.
 func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error {
 	if Direct(cfg) {
 		return netsh.Remove(ctx, netshOptions(cfg, Deps{Log: log}))
 	}
-	commands := commandVariants()
-	if cfg.IPTablesVariant != "" {
-		commands = []string{cfg.IPTablesVariant}
-	}
-	found := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commands...))
+	found := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...))
 	if len(found) == 0 {
 		_, err := New(cfg, Deps{Log: log}) // its error says why there is nothing that could be looked at
 		return err

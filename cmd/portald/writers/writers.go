@@ -4,8 +4,10 @@ package writers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"slices"
 
 	"github.com/sirupsen/logrus"
@@ -63,7 +65,11 @@ func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
 		return netsh.New(netshOptions(cfg, d))
 	}
 	w, err := iptables.New(iptablesOptions(cfg, NamesOf(cfg), d))
-	if err != nil {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%w: install the package iptables (of Red Hat: iptables-nft), or set writer: nftables, "+
+			"in a kernel mode mode: nftables, which needs no command", err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
 	}
 	return w, nil
