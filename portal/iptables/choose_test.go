@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/portald/portald/portal/portaltest"
 )
 
 // mixed is a host with some commands of both variants; plain is the kind of the commands without one in their names.
@@ -114,48 +112,4 @@ func TestChoose(t *testing.T) {
 	if _, err := Choose(t.Context(), testOptions(none.run, "")); err == nil {
 		t.Error("no error without commands")
 	}
-}
-
-// By the real commands: the choice follows kubelet's chain, stays where a Writer wrote, and makes no tables.
-func TestChooseOnTheKernel(t *testing.T) {
-	lockFile(t)
-	variants(t, func(variant string) {
-		t.Run(variant, func(t *testing.T) {
-			portaltest.Enter(t)
-			run := func(name string, args ...string) string {
-				t.Helper()
-				out, err := exec.CommandContext(t.Context(), name, args...).Output()
-				if err != nil {
-					t.Fatal(name, args, err)
-				}
-				return string(out)
-			}
-			choice := func() Choice {
-				t.Helper()
-				c, err := Choose(t.Context(), testOptions(nil, ""))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return c
-			}
-			choice()
-			for _, kind := range []string{"nft", "legacy"} {
-				if held := run("iptables-" + kind + "-save"); strings.Contains(held, "*") {
-					t.Errorf("a look made tables:\n%s", held)
-				}
-			}
-			w := newWriter(t, testOptions(nil, variant))
-			if err := w.Replace(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			if c := choice(); c.Variant != variant || !strings.Contains(c.Why, "earlier run") {
-				t.Errorf("with rules of ours: %+v", c)
-			}
-			other := map[string]string{"nft": "legacy", "legacy": "nft"}[variant]
-			run("iptables-"+other, "-t", "mangle", "-N", "KUBE-KUBELET-CANARY")
-			if c := choice(); c.Variant != other {
-				t.Errorf("kubelet uses %s: %+v", other, c)
-			}
-		})
-	})
 }
