@@ -37,7 +37,8 @@ func root() *cobra.Command {
 		sub.SetHelpFunc(help(nil))
 		cmd.AddCommand(sub)
 	}
-	own := []*cobra.Command{renderCommand(), cleanupCommand(), configCommand(), serviceCommand()}
+	own := []*cobra.Command{renderCommand(), cleanupCommand(), configCommand(), serviceCommand(),
+		versionCommand()}
 	for _, sub := range append(own, keepCommands()...) {
 		sub.GroupID = inspect.GroupRun
 		cmd.AddCommand(sub)
