@@ -112,16 +112,16 @@ func sysEpollCtl(ep, op, fd int, ev *unix.EpollEvent) syscall.Errno {
 }
 
 // sysEpollWait waits for up to ms milliseconds (-1: for ever). The scheduler knows: after some 20 µs it gives the P to
-// another goroutine.
+// another goroutine. Not all architectures have epoll_wait; without a mask of signals epoll_pwait is the same.
 func sysEpollWait(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
-	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
+	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
 		uintptr(len(events)), uintptr(ms), 0, 0)
 	return int(n), e
 }
 
 // sysEpollPoll is sysEpollWait without telling the scheduler.
 func sysEpollPoll(ep int, events []unix.EpollEvent, ms int) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&events[0])),
 		uintptr(len(events)), uintptr(ms), 0, 0)
 	return int(n), e
 }
