@@ -3,6 +3,7 @@ GO       ?= go
 BIN      := bin
 FUZZTIME ?= 10s
 RESTARTS ?= 200
+TO       ?= dist
 # An ordinary user's PATH on Debian leaves the last two out.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -15,13 +16,21 @@ TAGS := grpcnotrace
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
 HELM_VERSION := v3.22.0
+# Of nfpm, what is newer asks for modules that the proxy of modules does not have.
+NFPM        := nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+CYCLONEDX   := cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+CLASSIFIER  := identify_license github.com/google/licenseclassifier/v2/tools/identify_license@v2.0.0
+GOVULNCHECK := govulncheck golang.org/x/vuln/cmd/govulncheck@v1.9.0
+INDEXDB     := indexdb golang.org/x/vulndb/cmd/indexdb@v0.0.0-20261105234957-e22db6528018
+# What a release is made by: the Go that go.mod names, whichever is installed.
+EXACTLY = GOTOOLCHAIN=go$(shell sed -n 's/^go //p' go.mod) GOFLAGS=
 
 # What targets need, as COMMAND=PACKAGE or FILE=PACKAGE.
 RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
-	curl=curl dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
+	curl=curl git=git dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
 
 FLAPS_NEEDS := $(RUN_NEEDS) nft=nftables curl=curl redis-server=redis-server redis-benchmark=redis-tools \
 	setpriv=util-linux /usr/lib/postgresql/15/bin/initdb=postgresql-15
@@ -37,7 +46,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
+.PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -47,6 +56,25 @@ build:  ## bin/portald, static
 
 man: build  ## bin/man, a man page for each command
 	$(BIN)/portald man --dir $(BIN)/man
+
+notice:  ## NOTICE, of the modules that are built in; CHECK=1: say whether it is of those
+	@made=$$(GO=$(GO) .ci/tool $(CLASSIFIER)) && \
+		$(EXACTLY) $(GO) run -buildvcs=false ./integration/release notice -classifier "$$made" $(if $(CHECK),-check)
+
+release:  ## dist/: archives, .deb and .rpm of the commit that is checked out, bills of materials, SHA256SUMS
+	@.ci/need git=git
+	@nfpm=$$(GO=$(GO) .ci/tool $(NFPM)) && cyclonedx=$$(GO=$(GO) .ci/tool $(CYCLONEDX)) && \
+		$(EXACTLY) $(GO) run -buildvcs=false ./integration/release pack -nfpm "$$nfpm" -cyclonedx "$$cyclonedx" -to $(TO)
+
+check-release: release  ## make notice CHECK=1, and the .deb installed, upgraded, removed and purged on an overlay of this host
+	@.ci/need git=git rpm=rpm curl=curl ip=iproute2 iptables=iptables
+	@$(MAKE) --no-print-directory notice CHECK=1
+	.ci/check-packages $(TO)
+
+vulnerabilities:  ## what the Go vulnerability database knows of what portald calls; REQUIRE_VULNDB=1: it must be reached
+	@.ci/need curl=curl
+	@check=$$(GO=$(GO) .ci/tool $(GOVULNCHECK)) && index=$$(GO=$(GO) .ci/tool $(INDEXDB)) && \
+		GO=$(GO) .ci/vulnerabilities "$$check" "$$index"
 
 demo: build  ## see it work: under a minute, in network namespaces of its own
 	@.ci/need $(RUN_NEEDS)

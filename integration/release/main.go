@@ -1,0 +1,67 @@
+// Command release makes what people install: archives and packages of each system, and NOTICE, which tells what is
+// built in. The same commit gives the same files, byte for byte, in any folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// target is a system that there is a release for.
+type target struct{ os, arch string }
+
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}}
+
+func (t target) String() string { return t.os + "/" + t.arch }
+
+// environment is that of the go command. What a shell sets must not change what is made.
+func (t target) environment() []string {
+	return append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
+		"GOEXPERIMENT=",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off")
+}
+
+// tags are those of the Makefile.
+const tags = "grpcnotrace"
+
+const usage = "release notice -classifier PROGRAM [-check], or " +
+	"release pack -nfpm PROGRAM -cyclonedx PROGRAM [-to FOLDER]"
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	switch args[0] {
+	case "notice":
+		classifier := flags.String("classifier", "", "identify_license")
+		check := flags.Bool("check", false, "say whether NOTICE is as it would be written")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return writeNotice(ctx, *classifier, *check)
+	case "pack":
+		p := &packer{}
+		flags.StringVar(&p.nfpm, "nfpm", "", "nfpm")
+		flags.StringVar(&p.cyclonedx, "cyclonedx", "", "cyclonedx-gomod")
+		flags.StringVar(&p.to, "to", "dist", "the folder, which is made anew")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return p.run(ctx)
+	}
+	return errors.New(usage)
+}
