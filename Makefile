@@ -46,7 +46,8 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows check-deploy check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
+.PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows test-arm64 check-deploy \
+	check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -117,6 +118,9 @@ test-windows: kubetest  ## the tests of the Windows build: of all packages by Wi
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) KUBETEST=$(abspath $(BIN)/kubetest) .ci/test-windows
+
+test-arm64:  ## the arm64 build: vet of all, and by qemu the tests of what is pure
+	@GO=$(GO) .ci/test-arm64
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@.ci/need $(DEPLOY_NEEDS)
