@@ -47,7 +47,7 @@ func (e *encoder) record() (out log.Record) {
 	e.text = records.AppendText(e.text[:0], &e.line)
 	out.SetTimestamp(e.line.End())
 	out.SetEventName("portald.connection." + string(e.line.Event))
-	out.SetBody(log.StringValue(string(bytes.TrimSuffix(e.text, []byte{'\n'}))))
+	out.SetBody(attribute.StringValue(string(bytes.TrimSuffix(e.text, []byte{'\n'}))))
 	out.SetSeverity(log.SeverityInfo)
 	out.SetSeverityText("INFO")
 	if e.line.Failed() {
@@ -76,34 +76,34 @@ func (e *encoder) Shutdown(context.Context) error { return nil }
 func (e *encoder) ForceFlush(context.Context) error { return nil }
 
 // attributes are fields as attributes. What is empty, null or [] is left out.
-type attributes []log.KeyValue
+type attributes []attribute.KeyValue
 
 // Field implements records.FieldWriter.
 func (a *attributes) Field(name string, v slog.Value) {
 	if value, known := valueOf(v); known {
-		*a = append(*a, log.KeyValue{Key: name, Value: value})
+		*a = append(*a, attribute.KeyValue{Key: attribute.Key(name), Value: value})
 	}
 }
 
-func valueOf(v slog.Value) (out log.Value, known bool) {
+func valueOf(v slog.Value) (out attribute.Value, known bool) {
 	switch v.Kind() {
 	case slog.KindString:
-		return log.StringValue(v.String()), v.String() != ""
+		return attribute.StringValue(v.String()), v.String() != ""
 	case slog.KindInt64:
-		return log.Int64Value(v.Int64()), true
+		return attribute.Int64Value(v.Int64()), true
 	case slog.KindUint64:
-		return log.Int64Value(int64(v.Uint64())), true
+		return attribute.Int64Value(int64(v.Uint64())), true
 	case slog.KindFloat64:
-		return log.Float64Value(v.Float64()), true
+		return attribute.Float64Value(v.Float64()), true
 	case slog.KindBool:
-		return log.BoolValue(v.Bool()), true
+		return attribute.BoolValue(v.Bool()), true
 	}
 	switch v := v.Any().(type) {
 	case *records.Time:
 		text, err := v.AppendText(nil)
-		return log.StringValue(string(text)), err == nil
+		return attribute.StringValue(string(text)), err == nil
 	case *netip.AddrPort:
-		return log.StringValue(v.String()), v.IsValid()
+		return attribute.StringValue(v.String()), v.IsValid()
 	case *[]records.Attempt:
 		return attempts(*v), len(*v) > 0
 	case records.Object:
@@ -112,16 +112,16 @@ func valueOf(v slog.Value) (out log.Value, known bool) {
 	return out, false
 }
 
-func attempts(all []records.Attempt) log.Value {
-	out := make([]log.Value, len(all))
+func attempts(all []records.Attempt) attribute.Value {
+	out := make([]attribute.Value, len(all))
 	for i := range all {
 		out[i] = object(&all[i])
 	}
-	return log.SliceValue(out...)
+	return attribute.SliceValue(out...)
 }
 
-func object(o records.Object) log.Value {
+func object(o records.Object) attribute.Value {
 	var fields attributes
 	o.Fields(&fields)
-	return log.MapValue(fields...)
+	return attribute.MapValue(fields...)
 }
