@@ -85,6 +85,24 @@ func (t *Table) Claims(owner service.PortName) (created time.Time, portals []Por
 	return created, portals
 }
 
+// Keeps tells whether Set would change nothing. Costs O(portals of the owner).
+func (t *Table) Keeps(owner service.PortName, created time.Time, portals []Portal) bool {
+	wanted := byFrontend(owner, portals)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(wanted) != len(t.owned[owner]) {
+		return false
+	}
+	for _, p := range wanted {
+		if !slices.ContainsFunc(t.claims[p.Frontend], func(c claim) bool {
+			return c.portal == p && c.created.Equal(created)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // Held returns the portal of a frontend, nil when it is not claimed.
 func (t *Table) Held(f service.Frontend) *Portal {
 	t.mu.RLock()

@@ -19,6 +19,8 @@ type Dataplane interface {
 	// Sync applies changes, at a cost that does not grow with the number of service ports. Failures of single service
 	// ports are not returned as errors. After an error only Resync may follow.
 	Sync(ctx context.Context, changes []service.Change) error
+	// WritesNoRule tells whether a Sync of a change would leave the host's rules as they are. It changes nothing.
+	WritesNoRule(service.Change) bool
 	// Resync applies the whole state, whatever was applied before.
 	Resync(ctx context.Context, ports []*service.Port) error
 	// Audit returns an error if the host no longer holds what was applied. It changes nothing.
@@ -55,7 +57,7 @@ type Loop struct {
 	Log         logrus.FieldLogger
 	Watcher     Watcher
 	Again       <-chan struct{} // requests a Resync, as when settings changed; nil = never
-	MinSync     time.Duration   // at least this between two syncs
+	MinSync     time.Duration   // at least this between two syncs that write rules
 	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
 	Questions   Questions       // are answered between two rounds; nil = none
 	AuditPeriod time.Duration   // 0 = no audits
@@ -80,15 +82,20 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 	defer stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
+	var rest <-chan time.Time // ends MinSync after rules were written; nil = it has
 	for ctx.Err() == nil {
 		l.sweep(ctx, due)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.Store.Changed():
-			if changes, triggered := l.Store.Take(); len(changes) > 0 { // or a resync took them along
-				l.sync(ctx, changes, triggered)
-				pause(ctx, l.MinSync)
+			l.syncIfAny(ctx, l.takeRuleless)
+			if rest == nil && l.syncIfAny(ctx, l.Store.Take) {
+				rest = time.After(l.MinSync)
+			}
+		case <-rest:
+			if rest = nil; l.syncIfAny(ctx, l.Store.Take) {
+				rest = time.After(l.MinSync)
 			}
 		case <-l.Due:
 			changes, triggered := l.Store.Take()
@@ -113,6 +120,21 @@ func (l *Loop) setDefaults() {
 	if w.Synced == nil {
 		w.Synced = func(Sync) {}
 	}
+}
+
+// takeRuleless takes the changes that need not wait until rules may be written again.
+func (l *Loop) takeRuleless() ([]service.Change, []time.Time) {
+	return l.Store.TakeIf(l.Dataplane.WritesNoRule)
+}
+
+// syncIfAny applies the changes that are taken, and tells whether there were any: a resync may have taken them along.
+func (l *Loop) syncIfAny(ctx context.Context, take func() ([]service.Change, []time.Time)) bool {
+	changes, triggered := take()
+	if len(changes) == 0 {
+		return false
+	}
+	l.sync(ctx, changes, triggered)
+	return true
 }
 
 // sync applies what changed. After a failure it resyncs.

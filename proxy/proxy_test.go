@@ -45,6 +45,9 @@ func (p *plane) note(call string) error {
 func (p *plane) Sync(_ context.Context, c []service.Change) error {
 	return p.note(fmt.Sprint("sync ", len(c)))
 }
+func (p *plane) WritesNoRule(c service.Change) bool {
+	return c.Port != nil && len(c.Port.Endpoints) > 0 && c.Port.Endpoints[0].Addr.Port() == ruleless
+}
 func (p *plane) Resync(_ context.Context, all []*service.Port) error {
 	return p.note(fmt.Sprint("resync ", len(all)))
 }
@@ -287,5 +290,33 @@ func TestLoopTellsThatSomethingWaits(t *testing.T) {
 				t.Errorf("%s: all was applied, and yet something waits", what)
 			}
 		}
+	})
+}
+
+// ruleless is the port of endpoints whose changes write no rule.
+const ruleless = 7
+
+// A change that writes no rule is applied at once, while others wait until rules may be written again; and it does not
+// make those wait longer.
+func TestRulelessChangesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := service.NewStore(), &plane{}
+		running(t, p, store)
+		p.expect(t, "resync 0")
+		set(store, "a", "10.0.0.1:7")
+		p.expect(t, "sync 1")
+		set(store, "b", "10.0.0.1:80") // the ruleless one before it has begun no pause
+		p.expect(t, "sync 1")
+		set(store, "b", "10.0.0.2:80")
+		p.expect(t)
+		set(store, "a", "10.0.0.2:7")
+		p.expect(t, "sync 1")
+		set(store, "c", "10.0.0.1:80")
+		set(store, "b", "10.0.0.3:7") // newer, and ruleless: the older one is not applied later
+		p.expect(t, "sync 1")
+		time.Sleep(time.Second)
+		p.expect(t, "sync 1") // c
+		time.Sleep(time.Second)
+		p.expect(t)
 	})
 }

@@ -20,6 +20,7 @@ func (p slow) do() error {
 	return nil
 }
 
+func (p slow) WritesNoRule(service.Change) bool              { return true }
 func (p slow) Sync(context.Context, []service.Change) error  { return p.do() }
 func (p slow) Resync(context.Context, []*service.Port) error { return p.do() }
 func (p slow) Audit(context.Context) error                   { return p.do() }

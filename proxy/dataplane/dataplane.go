@@ -26,6 +26,12 @@ type Carrier interface {
 	ProxyPorts() map[portal.ProxyPort]bool
 }
 
+// Foreteller is a Carrier that may serve a changed service port as its portals are.
+type Foreteller interface {
+	// Foretell returns the portals that Serve would, and changes nothing. False: it would open or close a proxy port.
+	Foretell(p *service.Port) ([]portal.Portal, bool)
+}
+
 // Options of a Dataplane.
 type Options struct {
 	Writer            portal.Writer
@@ -118,6 +124,25 @@ func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
 	changes = d.aside.filter(changes)
 	changed, err := d.program(ctx, d.plans(changes), false)
 	return d.finish(ctx, changes, changed, err)
+}
+
+// WritesNoRule tells whether a Sync of a change would write nothing: that of endpoints alone in userspace, as long as
+// some are left. It costs O(the service port).
+func (d *Dataplane) WritesNoRule(c service.Change) bool {
+	was := d.ports[c.Name]
+	if c.Port == nil || was == nil || d.aside.ports[c.Name] != nil {
+		return false
+	}
+	by, _ := d.carriers(c.Port)
+	if before, _ := d.carriers(was); by != before {
+		return false
+	}
+	carrier, ok := by.(Foreteller)
+	if !ok {
+		return false
+	}
+	portals, ok := carrier.Foretell(c.Port)
+	return ok && d.table.Keeps(c.Name, c.Port.Created, portals)
 }
 
 // Resync applies the whole state. What is set aside stays so until it is due.

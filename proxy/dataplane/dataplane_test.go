@@ -117,6 +117,13 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	return out, l.fail
 }
 
+// Foretell implements Foreteller for a proxy port that is open.
+func (l *listeners) Foretell(p *service.Port) ([]portal.Portal, bool) {
+	quiet := listeners{diary: &diary{}}
+	portals, err := quiet.Serve(p)
+	return portals, err == nil && l.opens == nil
+}
+
 func (l *listeners) Retire(served []service.PortName, left []service.Change) error {
 	l.ports, l.closes = l.closes, nil
 	for _, name := range served {

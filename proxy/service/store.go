@@ -19,8 +19,8 @@ type Store struct {
 	mu      sync.Mutex
 	ports   map[PortName]*Port
 	owned   map[Name][]PortName
-	changed map[PortName]struct{}
-	dated   []time.Time // when the changes were made at their origin
+	changed map[PortName][]time.Time // and when the changes were made at their origin
+	unseen  map[PortName]struct{}    // those of them that no TakeIf has left
 	wake    chan struct{}
 }
 
@@ -29,7 +29,8 @@ func NewStore() *Store {
 	return &Store{
 		ports:   map[PortName]*Port{},
 		owned:   map[Name][]PortName{},
-		changed: map[PortName]struct{}{},
+		changed: map[PortName][]time.Time{},
+		unseen:  map[PortName]struct{}{},
 		wake:    make(chan struct{}, 1),
 	}
 }
@@ -41,20 +42,23 @@ func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := false
+	change := func(name PortName) {
+		s.changed[name] = append(s.changed[name], triggered...)
+		s.unseen[name] = struct{}{}
+		changed, triggered = true, nil // each time comes out once
+	}
 	names := make([]PortName, 0, len(ports))
 	for _, p := range ports {
 		names = append(names, p.Name)
 		if old := s.ports[p.Name]; old == nil || !old.Equal(p) {
 			s.ports[p.Name] = p
-			s.changed[p.Name] = struct{}{}
-			changed = true
+			change(p.Name)
 		}
 	}
 	for _, name := range s.owned[svc] {
 		if !slices.Contains(names, name) {
 			delete(s.ports, name)
-			s.changed[name] = struct{}{}
-			changed = true
+			change(name)
 		}
 	}
 	if len(names) == 0 {
@@ -63,7 +67,6 @@ func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 		s.owned[svc] = names
 	}
 	if changed {
-		s.dated = append(s.dated, triggered...)
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -92,29 +95,47 @@ func (s *Store) Ports() []*Port {
 func (s *Store) Take() (changes []Change, triggered []time.Time) {
 	s.mu.Lock()
 	changed := s.changed
-	s.changed = map[PortName]struct{}{} // a cleared map keeps its size, and clearing it costs that
-	triggered, s.dated = s.dated, nil
+	s.clear()
 	out := make([]Change, 0, len(changed))
-	for name := range changed {
+	for name, dates := range changed {
 		out = append(out, Change{name, s.ports[name]})
+		triggered = append(triggered, dates...)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(out, func(a, b Change) int { return a.Name.Compare(b.Name) })
-	return out, triggered
+	return inOrder(out, triggered)
+}
+
+// TakeIf is Take for the changes that are wanted; the others are left to Take. It asks once about each state of a
+// service port, so that what is left costs nothing at the next one. Wanted must not call the Store, which waits for it.
+func (s *Store) TakeIf(wanted func(Change) bool) (changes []Change, triggered []time.Time) {
+	s.mu.Lock()
+	for name := range s.unseen {
+		c := Change{name, s.ports[name]}
+		if wanted(c) {
+			changes, triggered = append(changes, c), append(triggered, s.changed[name]...)
+			delete(s.changed, name)
+		}
+	}
+	s.unseen = map[PortName]struct{}{}
+	s.mu.Unlock()
+	return inOrder(changes, triggered)
 }
 
 // All returns every service port, ordered by name, with the times that Take would return, and clears what Take would
 // return: a resync begins with it.
 func (s *Store) All() (ports []*Port, triggered []time.Time) {
 	s.mu.Lock()
-	s.changed = map[PortName]struct{}{}
-	triggered, s.dated = s.dated, nil
+	for _, dates := range s.changed {
+		triggered = append(triggered, dates...)
+	}
+	s.clear()
 	out := make([]*Port, 0, len(s.ports))
 	for _, p := range s.ports {
 		out = append(out, p)
 	}
 	s.mu.Unlock()
 	slices.SortFunc(out, func(a, b *Port) int { return a.Name.Compare(b.Name) })
+	slices.SortFunc(triggered, time.Time.Compare)
 	return out, triggered
 }
 
@@ -123,8 +144,8 @@ func (s *Store) Touch(names ...PortName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
-		if s.ports[name] != nil {
-			s.changed[name] = struct{}{}
+		if _, has := s.changed[name]; !has && s.ports[name] != nil {
+			s.changed[name] = nil // not unseen: it is the rules that are wanted anew
 		}
 	}
 	if len(s.changed) == 0 {
@@ -134,4 +155,15 @@ func (s *Store) Touch(names ...PortName) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// clear forgets what changed. A cleared map would keep its size, and clearing it again cost that.
+func (s *Store) clear() {
+	s.changed, s.unseen = map[PortName][]time.Time{}, map[PortName]struct{}{}
+}
+
+func inOrder(changes []Change, triggered []time.Time) ([]Change, []time.Time) {
+	slices.SortFunc(changes, func(a, b Change) int { return a.Name.Compare(b.Name) })
+	slices.SortFunc(triggered, time.Time.Compare)
+	return changes, triggered
 }

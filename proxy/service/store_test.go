@@ -136,4 +136,31 @@ func TestTouch(t *testing.T) {
 	if got, _ := s.Take(); fmt.Sprint(names(got)) != "[b set]" {
 		t.Errorf("got %v", names(got))
 	}
+	s.Touch(port("b").Name)
+	if got, _ := s.TakeIf(func(Change) bool { return true }); len(got) != 0 {
+		t.Errorf("what was touched writes rules, and was taken as %v", names(got))
+	}
+}
+
+// TakeIf asks once about each state, leaves the rest to Take, and each time comes out with its change.
+func TestStoreTakeIf(t *testing.T) {
+	s := NewStore()
+	at, asked := time.Unix(7, 0), 0
+	light := func(c Change) bool { asked++; return c.Port != nil && len(c.Port.Endpoints) > 0 }
+	s.Set(Name{"shop", "a"}, []*Port{port("a")}, at)
+	s.Set(Name{"shop", "b"}, []*Port{port("b", "10.0.0.1:80")}, at.Add(1))
+	got, dates := s.TakeIf(light)
+	if fmt.Sprint(names(got), dates) != fmt.Sprint("[b set] ", []time.Time{at.Add(1)}) || s.Pending() != 1 {
+		t.Errorf("got %v at %v, %d pending", names(got), dates, s.Pending())
+	}
+	if again, _ := s.TakeIf(light); len(again) != 0 || asked != 2 {
+		t.Errorf("got %v, asked %d times", names(again), asked)
+	}
+	s.Set(Name{"shop", "a"}, []*Port{port("a", "10.0.0.1:80")}, at.Add(2))
+	if got, dates = s.TakeIf(light); len(got) != 1 || len(dates) != 2 {
+		t.Errorf("the newer state: got %v at %v", names(got), dates)
+	}
+	if rest, _ := s.Take(); len(rest) != 0 {
+		t.Errorf("taken twice: %v", names(rest))
+	}
 }

@@ -56,6 +56,24 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	return portals, errors.Join(errs...)
 }
 
+// Foretell implements dataplane.Foreteller.
+func (c *Carrier) Foretell(p *service.Port) ([]portal.Portal, bool) {
+	portals := make([]portal.Portal, 0, len(p.Exposures))
+	for _, key := range keys(p.Name) {
+		usable := p.UsableEndpoints(key.family)
+		f := c.fronts[key]
+		if f != nil && (!f.inUse || f.port == 0 && !c.opts.Direct) || c.led(p).wanted(usable, key.family) != (f != nil) {
+			return nil, false
+		}
+		var to *portal.Redirect
+		if f != nil {
+			to = &portal.Redirect{Port: f.port}
+		}
+		portals = append(portals, c.led(p).portals(key.family, usable, to)...)
+	}
+	return portals, true
+}
+
 func (c *Carrier) led(p *service.Port) led { return led{p, c.opts.Direct, c.opts.Core.Holds(p)} }
 
 // front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to

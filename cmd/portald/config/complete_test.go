@@ -100,6 +100,7 @@ func noShares() service.Shares {
 func nftables(c *Config) {
 	c.Mode, c.ProxyMode, c.Writer = service.ModeKernel, "nftables", "nftables"
 	c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true}, false
+	c.MinSync = 5 * time.Millisecond
 }
 
 func TestComplete(t *testing.T) {

@@ -30,6 +30,9 @@ const (
 // defaultMinSync differs from kube-proxy's 1 s, since a sync takes portald milliseconds.
 const defaultMinSync = 100 * time.Millisecond
 
+// defaultMinSyncNFTables is less: what it writes for one change does not grow with the number of Services.
+const defaultMinSyncNFTables = 5 * time.Millisecond
+
 // defaultMasqueradeBit is kube-proxy's.
 const defaultMasqueradeBit = 14
 
@@ -116,9 +119,10 @@ func (k *kubeProxyDocument) setDefaults() {
 	for _, period := range []*metav1.Duration{&k.IPTables.SyncPeriod, &k.IPVS.SyncPeriod, &k.NFTables.SyncPeriod} {
 		fillTime(period, 30*time.Second)
 	}
-	for _, least := range []*metav1.Duration{&k.IPTables.MinSyncPeriod, &k.IPVS.MinSyncPeriod, &k.NFTables.MinSyncPeriod} {
+	for _, least := range []*metav1.Duration{&k.IPTables.MinSyncPeriod, &k.IPVS.MinSyncPeriod} {
 		fillTime(least, defaultMinSync)
 	}
+	fillTime(&k.NFTables.MinSyncPeriod, defaultMinSyncNFTables)
 	fillOptional(&k.IPTables.MasqueradeBit, defaultMasqueradeBit)
 	fillOptional(&k.NFTables.MasqueradeBit, defaultMasqueradeBit)
 	fillOptional(&k.IPTables.LocalhostNodePorts, true)

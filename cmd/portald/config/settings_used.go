@@ -153,7 +153,7 @@ func connectionSettings() []setting {
 func periodSettings() []setting {
 	const (
 		look  = "`TIME` between checks of the host's rules for changes by other programs"
-		least = "minimum `TIME` between two syncs (kube-proxy: 1s); changes in between are applied together"
+		least = "minimum `TIME` between two writes of rules (kube-proxy: 1s); changes in between are applied together"
 		ipvs  = "; in mode ipvs"
 		nft   = "; in mode nftables"
 	)
