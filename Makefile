@@ -47,7 +47,7 @@ PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
 .PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows test-arm64 check-deploy \
-	check-pipeline lint bench flaps handover crashes migrate fuzz restarts clean
+	check-pipeline lint bench bench-scale flaps handover crashes migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -158,6 +158,11 @@ flaps: build kubetest  ## real clients by portald and kube-proxy while endpoints
 	@.ci/need $(FLAPS_NEEDS)
 	@$(GO) build -buildvcs=false -o $(BIN)/flaps ./integration/flaps
 	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/flaps -portald $(BIN)/portald $(FLAPS)
+
+bench-scale: build kubetest  ## beside kube-proxy with 1,000 to 30,000 Services: docs/scale.md, half an hour; QUICK=1: two minutes
+	@.ci/need $(RUN_NEEDS) nft=nftables
+	@$(GO) build -buildvcs=false -o $(BIN)/scale ./integration/scale
+	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/scale -portald $(BIN)/portald $(SCALE)
 
 handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one after the other
 	@.ci/need $(RUN_NEEDS)

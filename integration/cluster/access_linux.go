@@ -71,3 +71,11 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(Admin), "HOME="+filepath.Join(c.dir, "home"))
 	return cmd
 }
+
+// KubeProxy is the command line of kube-proxy for a node, in a mode, with kube-proxy's defaults. It leaves alone what a
+// network namespace may not set.
+func (c *Cluster) KubeProxy(node, mode, clusterCIDR string) []string {
+	return []string{os.Getenv(binaryKey), "kube-proxy", "--kubeconfig", c.Kubeconfig(Proxy), "--hostname-override", node,
+		"--cluster-cidr", clusterCIDR, "--proxy-mode", mode, "--conntrack-max-per-core", "0",
+		"--conntrack-tcp-timeout-established", "0s", "--conntrack-tcp-timeout-close-wait", "0s"}
+}

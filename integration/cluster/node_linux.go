@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"net/netip"
 	"testing"
 
@@ -12,24 +13,29 @@ import (
 
 // Node creates a ready Node object for the node of a network, with its addresses and pod CIDRs. Labels may be nil; the
 // zone is the label corev1.LabelTopologyZone.
-func (c *Cluster) Node(t testing.TB, name string, n *topology.Net, labels map[string]string) *corev1.Node {
+func (c *Cluster) Node(t testing.TB, name string, n *topology.Net, labels map[string]string) {
 	t.Helper()
+	if err := c.CreateNode(t.Context(), name, n, labels); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CreateNode is Node outside a test.
+func (c *Cluster) CreateNode(ctx context.Context, name string, n *topology.Net, labels map[string]string) error {
 	nodes := c.Admin.CoreV1().Nodes()
-	node, err := nodes.Create(t.Context(), &corev1.Node{
+	node, err := nodes.Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       corev1.NodeSpec{PodCIDRs: podRanges(n), PodCIDR: podRanges(n)[0]},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	node.Status = corev1.NodeStatus{
 		Addresses:  nodeAddresses(name, n.Node),
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}
-	if node, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return node
+	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	return err
 }
 
 func podRanges(n *topology.Net) []string {

@@ -96,7 +96,7 @@ func (b *bed) open(ctx context.Context) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
 	}
-	if err := b.createNode(ctx, b.net); err != nil {
+	if err := b.api.CreateNode(ctx, b.node, b.net, nil); err != nil {
 		return err
 	}
 	for _, p := range b.pods {

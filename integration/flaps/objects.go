@@ -12,8 +12,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/portald/portald/integration/topology"
 )
 
 const (
@@ -21,23 +19,6 @@ const (
 	namespace   = metav1.NamespaceDefault
 	portName    = "it"
 )
-
-// createNode creates the Node of a network.
-func (b *bed) createNode(ctx context.Context, n *topology.Net) error {
-	pods, _ := n.PodRange()
-	nodes := b.api.Admin.CoreV1().Nodes()
-	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.node},
-		Spec: corev1.NodeSpec{PodCIDR: pods.String(), PodCIDRs: []string{pods.String()}}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	node.Status = corev1.NodeStatus{
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.Node.IPv4.String()}},
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-	}
-	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
-	return err
-}
 
 // createService creates the Service of a client, with all endpoints ready.
 func (b *bed) createService(ctx context.Context, c client) error {

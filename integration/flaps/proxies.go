@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/portald/portald/integration/cluster"
@@ -55,12 +54,10 @@ func portald(b *bed) []string {
 
 func kubeProxy(mode string) proxy {
 	return proxy{name: "kube-proxy-" + mode, line: func(b *bed) []string {
-		line := []string{os.Getenv("KUBETEST"), "kube-proxy"}
+		line := b.api.KubeProxy(b.node, mode, clusterCIDR)
 		if b.set.kubeproxy != "" {
-			line = []string{b.set.kubeproxy}
+			line = append([]string{b.set.kubeproxy}, line[2:]...)
 		}
-		return append(line, "--kubeconfig", b.api.Kubeconfig(cluster.Proxy), "--hostname-override", b.node,
-			"--cluster-cidr", clusterCIDR, "--proxy-mode", mode, "--conntrack-max-per-core", "0",
-			"--conntrack-tcp-timeout-established", "0s", "--conntrack-tcp-timeout-close-wait", "0s")
+		return line
 	}}
 }

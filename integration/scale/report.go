@@ -1,0 +1,146 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// report is a finished run.
+type report struct {
+	Date      string
+	Kernel    string
+	Cores     int
+	Endpoints int     // of each Service
+	Load      float64 // of the machine at the start
+	Took      string
+	Lines     []line
+	began     time.Time
+}
+
+// line is one proxy in one mode at one size.
+type line struct {
+	Proxy, Mode string
+	Services    int
+	Reached     float64   // seconds after its start
+	NotWithin   float64   `json:",omitempty"` // seconds; else it was reached
+	StartCPU    float64   // seconds, until it is calm
+	StartBytes  uint64    // from the API server until then, with the headers of packets
+	Quiet, Busy latencies // of changes, without and beside others
+	Rate        float64   // of the others, a second
+	BusyCPU     float64   // cores
+	BusyBytes   float64   // from the API server for a change
+	Memory      int       // kB at the end
+	MostMemory  int       // kB
+
+	start       totals
+	quiet, busy []time.Duration
+}
+
+// latencies are in milliseconds.
+type latencies struct {
+	Changes       int
+	P50, P99, Max float64
+}
+
+func summarize(all []time.Duration) latencies {
+	sorted := slices.Sorted(slices.Values(all))
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return latencies{len(all), ms(quantile(sorted, 0.5)), ms(quantile(sorted, 0.99)), ms(quantile(sorted, 1))}
+}
+
+// quantile is the least value that a share q of all is at most.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+func newReport(s *settings) *report {
+	r := &report{began: time.Now(), Cores: runtime.NumCPU(), Endpoints: s.endpoints}
+	r.Date = r.began.UTC().Format(time.DateOnly)
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		r.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &r.Load) // 0 if it has no number
+	}
+	return r
+}
+
+const head = `| Services | proxy | mode | first reached | change seen p50 / p99 | beside others p50 / p99 | CPU to start | CPU beside others | memory, most | from API server: start | per change |
+|---|---|---|---|---|---|---|---|---|---|---|
+`
+
+func (r *report) table() string {
+	var out strings.Builder
+	out.WriteString(head)
+	for _, one := range r.Lines {
+		fmt.Fprintf(&out, "| %s | %s | %s ", thousands(one.Services), one.Proxy, one.Mode)
+		if one.NotWithin > 0 {
+			fmt.Fprintf(&out, "| > %.0f s | – | – | – | – | %d MB | – | – |\n", one.NotWithin, one.MostMemory>>10)
+			continue
+		}
+		fmt.Fprintf(&out, "| %.1f s | %s | %s | %.1f s | %.0f %% | %d MB | %.1f MB | %.1f kB |\n", one.Reached, one.Quiet,
+			one.Busy, one.StartCPU, 100*one.BusyCPU, one.MostMemory>>10, float64(one.StartBytes)/1e6, one.BusyBytes/1e3)
+	}
+	return out.String()
+}
+
+func (l latencies) String() string { return short(l.P50) + " / " + short(l.P99) + " ms" }
+
+func short(ms float64) string {
+	if ms < 10 {
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return thousands(int(math.Round(ms)))
+}
+
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+func (l line) short() string {
+	if l.NotWithin > 0 {
+		return fmt.Sprintf("%s-%s, %d: not reached within %.0f s", l.Proxy, l.Mode, l.Services, l.NotWithin)
+	}
+	return fmt.Sprintf("%s-%s, %d: reached after %.1f s; changes %s, beside %.0f a second %s; CPU %.1f s, %.0f %%; %d MB",
+		l.Proxy, l.Mode, l.Services, l.Reached, l.Quiet, l.Rate, l.Busy, l.StartCPU, 100*l.BusyCPU, l.MostMemory>>10)
+}
+
+func (r *report) text() string {
+	return fmt.Sprintf(`# At scale, beside kube-proxy
+
+By `+"`make bench-scale`"+`, %s, in %s, on a machine of %d cores (Linux %s, load average at the start %.1f), which API server,
+clients and proxy share. Each Service has %d endpoints; all proxies have their default settings, and are measured one after the other.
+
+%s
+- **First reached**: from the start of the proxy until a client gets an answer by the ClusterIP.
+- **Change seen**: a Service goes from one pod to another; from the API server's answer that this is stored until a client that
+  dials each millisecond gets the other pod's answer. **Beside others**: while a hundred Services a second change all their endpoints.
+- **CPU**: of the proxy and the commands that it runs, until it is calm after its start, and beside others (100 %% is one core).
+- **From the API server**: all bytes, with the headers of TLS, TCP and IP.
+- A change of endpoints in userspace writes no rule, and does not wait for minSyncPeriod.
+`, r.Date, r.Took, r.Cores, r.Kernel, r.Load, r.Endpoints, r.table())
+}
+
+func (r *report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	return errors.Join(err, os.WriteFile(path+".json", append(text, '\n'), 0o644),
+		os.WriteFile(path+".md", []byte(r.text()), 0o644))
+}
