@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"sync"
@@ -54,6 +55,12 @@ type names map[service.Name]struct{}
 
 func (n names) add(services ...service.Name) {
 	for _, name := range services {
+		n[name] = struct{}{}
+	}
+}
+
+func (n names) addAll(services iter.Seq[service.Name]) {
+	for name := range services {
 		n[name] = struct{}{}
 	}
 }

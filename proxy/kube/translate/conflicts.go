@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
-	"slices"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -16,14 +15,14 @@ import (
 // endpoint that may be one: by its address and port, and by its port alone in case that is a node port.
 type conflicts struct {
 	onNode    func(netip.Addr) bool // whether this node has an address, on which node ports are served
-	frontends map[service.Frontend][]service.Name
-	endpoints map[service.Frontend][]service.Name // a Service once for each of its endpoints
+	frontends owners
+	endpoints owners // a Service once for each of its endpoints
 }
 
 func newConflicts() conflicts {
 	return conflicts{
 		onNode:    func(netip.Addr) bool { return false },
-		frontends: map[service.Frontend][]service.Name{}, endpoints: map[service.Frontend][]service.Name{},
+		frontends: owners{}, endpoints: owners{},
 	}
 }
 
@@ -31,31 +30,22 @@ func newConflicts() conflicts {
 // one of its frontends.
 func (c *conflicts) setService(name service.Name, before, next *trimmedService, changed names) {
 	for f := range before.frontends() {
-		removeFirst(c.frontends, f, name)
-		changed.add(c.endpoints[f]...)
+		c.frontends.remove(f, name)
+		changed.addAll(c.endpoints.of(f))
 	}
 	for f := range next.frontends() {
-		c.frontends[f] = append(c.frontends[f], name)
-		changed.add(c.endpoints[f]...)
+		c.frontends.add(f, name)
+		changed.addAll(c.endpoints.of(f))
 	}
 }
 
 // setSlice replaces a state of a slice by the next, nil being none.
 func (c *conflicts) setSlice(before, next *trimmedSlice) {
 	for f := range before.possibleFrontends() {
-		removeFirst(c.endpoints, f, before.owner)
+		c.endpoints.remove(f, before.owner)
 	}
 	for f := range next.possibleFrontends() {
-		c.endpoints[f] = append(c.endpoints[f], next.owner)
-	}
-}
-
-func removeFirst(from map[service.Frontend][]service.Name, f service.Frontend, name service.Name) {
-	if i := slices.Index(from[f], name); i >= 0 {
-		from[f] = slices.Delete(from[f], i, i+1)
-	}
-	if len(from[f]) == 0 {
-		delete(from, f)
+		c.endpoints.add(f, next.owner)
 	}
 }
 
@@ -110,13 +100,13 @@ func (c *conflicts) problems(back []*trimmedSlice) (out []Problem) {
 	for _, s := range back {
 		var r report
 		for f, endpoint := range s.possibleFrontends() {
-			owners := c.frontends[f]
-			if len(owners) == 0 || f.Addr.Addr().IsUnspecified() && !c.onNode(endpoint.Addr()) {
+			owner, found := c.frontends.first(f)
+			if !found || f.Addr.Addr().IsUnspecified() && !c.onNode(endpoint.Addr()) {
 				continue
 			}
 			r.on(s.id).add("endpoints", endpoint.String(), fmt.Sprintf("is an address of the Service %s itself: connections "+
 				"to an endpoint are not redirected to a Service, so they would fail; list that Service's endpoints instead",
-				slices.MinFunc(owners, compareNames)))
+				owner))
 			break
 		}
 		out = append(out, r.problems...)
