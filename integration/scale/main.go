@@ -1,10 +1,10 @@
 //go:build linux
 
 // Scale measures portald and kube-proxy beside an API server with many Services: how long each takes from its start
-// until a Service is reached, and from a change of endpoints until a client sees it, with nothing else to do and while a
-// hundred others change each second; and the CPU time, memory and bytes that this takes. API server and kube-proxy are
-// those of integration/kubetest, and each proxy has a node of its own, in network namespaces. Proxies are measured one
-// after the other, all with their default settings. Scale needs root, or user namespaces, and leaves nothing behind.
+// until a Service is reached, and from a change of endpoints until a client sees it, alone and beside a hundred other
+// changes a second; and the CPU time, memory and bytes that this takes. API server and kube-proxy are those of
+// integration/kubetest, and each proxy has a node of its own, in network namespaces. Proxies are measured one after
+// the other, all with their default settings. Scale needs root, or user namespaces, and leaves nothing behind.
 //
 //	go run ./integration/scale -portald bin/portald                     1,000, 10,000 and 30,000 Services
 //	go run ./integration/scale -portald bin/portald -sizes 1000         QUICK=1 does the same: no report is written

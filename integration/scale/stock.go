@@ -139,8 +139,12 @@ func slice(name string, at []netip.Addr) *discoveryv1.EndpointSlice {
 			Port: new(int32(podPort))}},
 	}
 	for _, a := range at {
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a.String()}, NodeName: new("elsewhere"),
-			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true)}})
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{a.String()}, NodeName: new("elsewhere"),
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "pod-" + a.String(),
+				UID: "b2ea7767-2a5e-4a0c-ba6e-000000000000"},
+		})
 	}
 	return s
 }
