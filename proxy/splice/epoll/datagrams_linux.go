@@ -104,7 +104,7 @@ func (d *datagrams) reply(s *session) (n int, size int64, errno syscall.Errno) {
 		v.names[i] = s.name
 		h := &v.msgs[i].hdr
 		h.Namelen = s.name.size
-		h.SetControllen(putPktinfo(v.control[i][:], s.local))
+		h.SetControllen(putPktinfo(v.control[i][:], s.local, s.iface))
 	}
 	d.wait += n
 	return n, size, 0

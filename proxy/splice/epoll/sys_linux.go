@@ -189,7 +189,9 @@ const (
 	pktinfo6Space = unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo + 4
 )
 
-func putPktinfo(b []byte, local netip.Addr) int {
+// putPktinfo writes the address that a reply is to leave from. A link-local one, to which a portal leads if the interface
+// of the client has no other, is an address only together with the interface.
+func putPktinfo(b []byte, local netip.Addr, iface uint32) int {
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	data := b[unix.SizeofCmsghdr:]
 	if local.Is4() {
@@ -200,7 +202,10 @@ func putPktinfo(b []byte, local netip.Addr) int {
 	}
 	hdr.Level, hdr.Type, hdr.Len = unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, unix.SizeofCmsghdr+unix.SizeofInet6Pktinfo
 	*(*[16]byte)(data) = local.As16()
-	binary.NativeEndian.PutUint32(data[16:], 0)
+	if !local.IsLinkLocalUnicast() {
+		iface = 0
+	}
+	binary.NativeEndian.PutUint32(data[16:], iface)
 	return pktinfo6Space
 }
 

@@ -75,7 +75,7 @@ func (s *session) answered(udp *net.UDPConn, data []byte, err error) bool {
 	case s.Over() || s.udp != udp || errors.Is(err, net.ErrClosed):
 		return false
 	case err == nil:
-		if s.u.reply(data, s.key) != nil {
+		if s.u.reply(data, s) != nil {
 			s.Dropped()
 		}
 		s.Replied(int64(len(data)), s.u.e.core.Now())

@@ -207,16 +207,20 @@ func (u *udpSocket) Deliver(data []byte, of splice.SessionConn) {
 	u.deliver(data, s.key, s.iface)
 }
 
-// reply sends a datagram to a client, from the address that it wrote to.
-func (u *udpSocket) reply(data []byte, key splice.SessionKey) error {
+// reply sends a datagram to a client, from the address that it wrote to. A link-local one, to which a portal leads if the
+// interface of the client has no other, is an address only together with the interface.
+func (u *udpSocket) reply(data []byte, s *session) error {
 	var oob []byte
+	local := s.key.Local
 	switch {
-	case key.Local == u.bound.Addr():
+	case local == u.bound.Addr():
+	case local.Is6() && local.IsLinkLocalUnicast():
+		oob = (&ipv6.ControlMessage{Src: local.AsSlice(), IfIndex: s.iface}).Marshal()
 	case u.family == service.IPv6:
-		oob = (&ipv6.ControlMessage{Src: key.Local.AsSlice()}).Marshal()
+		oob = (&ipv6.ControlMessage{Src: local.AsSlice()}).Marshal()
 	default:
-		oob = (&ipv4.ControlMessage{Src: key.Local.AsSlice()}).Marshal()
+		oob = (&ipv4.ControlMessage{Src: local.AsSlice()}).Marshal()
 	}
-	_, _, err := u.udp.WriteMsgUDPAddrPort(data, oob, key.Client)
+	_, _, err := u.udp.WriteMsgUDPAddrPort(data, oob, s.key.Client)
 	return err
 }
