@@ -75,7 +75,7 @@ func setVerbosity(log *logrus.Logger, text string) error {
 
 // healthCheckAddresses returns where the health-check ports of Services are served: at the addresses of NodePorts, as
 // far as they are known at start; empty means all.
-func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) (out []netip.Addr) {
+func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) []netip.Addr {
 	if cfg.NodePorts.All || cfg.NodePorts.Primary {
 		return nil
 	}
@@ -84,9 +84,21 @@ func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) (out []net
 		log.WithError(err).Warn("Health checks of Services are served at every address")
 		return nil
 	}
+	return bindable(addrs, cfg.NodePorts.CIDRs)
+}
+
+// bindable returns the addresses in some ranges that a server can be bound to; empty means all. A range of everything
+// also has the addresses that come later. A link-local address of IPv6 takes its interface to be bound, which its clients,
+// the load balancers, have no part in.
+func bindable(addrs []netip.Addr, ranges []netip.Prefix) (out []netip.Addr) {
 	for _, a := range addrs {
-		if slices.ContainsFunc(cfg.NodePorts.CIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			out = append(out, a)
+		for _, r := range ranges {
+			if r.Bits() == 0 {
+				return nil
+			}
+			if r.Contains(a) && !(a.Is6() && a.IsLinkLocalUnicast()) && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
 		}
 	}
 	return out
