@@ -71,16 +71,20 @@ func TestUDPSessionMovesFromARemovedEndpoint(t *testing.T) {
 
 // The pod's port is closed while its slice still lists it: the session moves to another pod on the ICMP error.
 func TestUDPSessionMovesFromADeadEndpoint(t *testing.T) {
-	b := bed.New(t)
-	stop := b.ServePods(0, 1)
-	b.Start(b.Cart(0, 1))
-	c := steadyClient(b, bed.HostPort(bed.IP4, 80))
-	first := c.ask()
-	if first == "" {
-		t.Fatal("no answer at first")
+	for _, addr := range []string{bed.IP4, bed.IP6} {
+		t.Run(addr, func(t *testing.T) {
+			b := bed.New(t)
+			stop := b.ServePods(0, 1)
+			b.Start(b.Cart(0, 1))
+			c := steadyClient(b, bed.HostPort(addr, 80))
+			first := c.ask()
+			if first == "" {
+				t.Fatal("no answer at first")
+			}
+			stop[first[3]-'0']()
+			b.Eventually("the other pod to answer", func() bool { got := c.ask(); return got != "" && got != first })
+		})
 	}
-	stop[first[3]-'0']()
-	b.Eventually("the other pod to answer", func() bool { got := c.ask(); return got != "" && got != first })
 }
 
 func TestUDPClientOutlastsALackOfEndpoints(t *testing.T) {
