@@ -94,8 +94,8 @@ func contested(asked Question, subjects []Subject) (rest []Subject, younger map[
 	younger = map[service.PortName][]string{}
 	for _, s := range subjects {
 		holder := s.Port.Name
-		if asked.Frontend != nil && s.Applied != nil {
-			if other, held := s.Applied.Holders[*asked.Frontend]; held {
+		if f, ok := asked.Frontends[holder]; ok && s.Applied != nil {
+			if other, held := s.Applied.Holders[f]; held {
 				holder = other
 			}
 		}

@@ -398,3 +398,29 @@ func TestContestedAddress(t *testing.T) {
 		t.Errorf("%+v\n%s", r.Verdict, text(r))
 	}
 }
+
+// An address that a Service has for TCP and for UDP, as that of DNS, is explained for both.
+func TestAnAddressOfTwoProtocols(t *testing.T) {
+	tcp, udp := newScene(), newScene()
+	udp.Port.Name.Port, udp.Port.Name.Protocol = "udp", service.UDP
+	for i := range udp.Port.Exposures {
+		udp.Port.Exposures[i].Frontend.Protocol = service.UDP
+	}
+	udp.apply(portal.Redirect{Port: 11001})
+	for _, ask := range []netip.AddrPort{clusterIP, netip.AddrPortFrom(here, nodePort.Port())} {
+		q, err := Parse(ask.String(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, found := Find(q, []*service.Port{udp.Port, tcp.Port}, tcp.node.Local)
+		if len(found) != 2 {
+			t.Fatalf("%s: found %v", ask, found)
+		}
+		r := Explain(q, tcp.node, []Subject{tcp.Subject, udp.Subject}, now)
+		for _, want := range []string{"listener at port 11000", "listener at port 11001"} {
+			if !strings.Contains(text(r), want) || r.Verdict.Status != Good {
+				t.Errorf("%s: without %q: %+v\n%s", ask, want, r.Verdict, text(r))
+			}
+		}
+	}
+}

@@ -60,9 +60,16 @@ func (q *Question) match(ports []*service.Port, local func(netip.Addr) bool) (fo
 func (q *Question) dialledAt(p *service.Port) {
 	for _, x := range p.Exposures {
 		if x.Frontend == q.dialled {
-			q.Frontend = &x.Frontend
+			q.found(p, x.Frontend)
 		}
 	}
+}
+
+func (q *Question) found(p *service.Port, f service.Frontend) {
+	if q.Frontends == nil {
+		q.Frontends = map[service.PortName]service.Frontend{}
+	}
+	q.Frontends[p.Name] = f
 }
 
 // number tells whether the port was asked for by a port number of the Service.
@@ -82,7 +89,7 @@ func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
 			continue
 		}
 		if q.Address.Port() != 0 {
-			q.Frontend = &f
+			q.found(p, f)
 		}
 		return true
 	}

@@ -135,7 +135,7 @@ func TestConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		q, found := Find(q.Of(c), []*service.Port{s.Port}, s.node.Local)
-		if len(found) != 1 || q.From != pod || q.Frontend == nil || q.Frontend.Addr != clusterIP {
+		if len(found) != 1 || q.From != pod || q.Frontends[s.Port.Name].Addr != clusterIP {
 			t.Fatalf("found %v, asked %+v", found, q)
 		}
 		r := Explain(q, s.node, []Subject{s.Subject}, now)

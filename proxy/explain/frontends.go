@@ -14,13 +14,13 @@ import (
 
 // exposures are the frontends that are explained, ClusterIPs first.
 func (e *explained) exposures() []service.Exposure {
-	if e.asked.Frontend == nil {
+	if len(e.asked.Frontends) == 0 {
 		return slices.SortedStableFunc(slices.Values(e.Port.Exposures), func(a, b service.Exposure) int {
 			return cmp.Compare(a.Kind, b.Kind)
 		})
 	}
 	for _, x := range e.Port.Exposures {
-		if x.Frontend == *e.asked.Frontend {
+		if x.Frontend == e.asked.Frontends[e.Port.Name] {
 			return []service.Exposure{x}
 		}
 	}
@@ -111,7 +111,7 @@ func (e *explained) nodePort(x service.Exposure) {
 	case !slices.ContainsFunc(e.node.NodePorts, mine):
 		e.add(Doubt, nil, "no address of %s of this host serves NodePorts: see nodePortAddresses", family)
 		e.find(Doubt, "portald config", "NodePort %s of %s is served at no address of this host.", frontendText(x), e.label())
-	case e.asked.Frontend != nil && asked.IsValid() && !slices.Contains(e.node.NodePorts, asked):
+	case len(e.asked.Frontends) > 0 && asked.IsValid() && !slices.Contains(e.node.NodePorts, asked):
 		e.add(Wrong, nil, "%s does not serve NodePorts: see nodePortAddresses", asked)
 		e.find(Wrong, "portald config", "%s is an address of this host that does not serve NodePorts.", asked)
 	}

@@ -26,9 +26,9 @@ type Question struct {
 	dialled service.Frontend // by it
 
 	// What the answer found out.
-	Pod        string         // namespace/name: the endpoint asked for
-	Endpoint   netip.AddrPort // the same by address
-	Frontend   *service.Frontend
+	Pod        string                                // namespace/name: the endpoint asked for
+	Endpoint   netip.AddrPort                        // the same by address
+	Frontends  map[service.PortName]service.Frontend // the one asked for, of each service port that has it
 	Connection *Connection
 }
 
