@@ -88,8 +88,8 @@ func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) []netip.Ad
 }
 
 // bindable returns the addresses in some ranges that a server can be bound to; empty means all. A range of everything
-// also has the addresses that come later. A link-local address of IPv6 takes its interface to be bound, which its clients,
-// the load balancers, have no part in.
+// also has the addresses that come later. A link-local address of IPv6 cannot be bound without its interface, and load
+// balancers do not ask there.
 func bindable(addrs []netip.Addr, ranges []netip.Prefix) (out []netip.Addr) {
 	for _, a := range addrs {
 		for _, r := range ranges {

@@ -189,8 +189,8 @@ const (
 	pktinfo6Space = unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo + 4
 )
 
-// putPktinfo writes the address that a reply is to leave from. A link-local one, to which a portal leads if the interface
-// of the client has no other, is an address only together with the interface.
+// putPktinfo writes the address that a reply is to leave from. A link-local one, to which a portal leads if the
+// interface of the client has no other, is an address only together with the interface.
 func putPktinfo(b []byte, local netip.Addr, iface uint32) int {
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	data := b[unix.SizeofCmsghdr:]

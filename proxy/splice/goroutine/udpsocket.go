@@ -207,8 +207,8 @@ func (u *udpSocket) Deliver(data []byte, of splice.SessionConn) {
 	u.deliver(data, s.key, s.iface)
 }
 
-// reply sends a datagram to a client, from the address that it wrote to. A link-local one, to which a portal leads if the
-// interface of the client has no other, is an address only together with the interface.
+// reply sends a datagram to a client, from the address that it wrote to. A link-local one, to which a portal leads if
+// the interface of the client has no other, is an address only together with the interface.
 func (u *udpSocket) reply(data []byte, s *session) error {
 	var oob []byte
 	local := s.key.Local
