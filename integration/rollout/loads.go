@@ -33,7 +33,9 @@ func loads(protocol string) []load {
 		}
 	case "dns":
 		return []load{
-			{"answers, a socket each", 1, func(a string, c *count, stop <-chan struct{}) { askOnce(a, nameOf, c, stop) }},
+			{"answers, a socket each", 1, func(a string, c *count, stop <-chan struct{}) {
+				askOnce(a, func() question { return nameOf(addressOf(a)) }, c, stop)
+			}},
 		}
 	}
 	return []load{
@@ -196,15 +198,30 @@ func echoOf() question {
 	}}
 }
 
+// The types of the records of addresses.
+const (
+	ipv4Address = 1
+	ipv6Address = 28
+)
+
+// addressOf is the type of address that the Service kubernetes has in a cluster whose DNS server is at an address: both
+// Services have one of the cluster's first family.
+func addressOf(server string) byte {
+	if strings.HasPrefix(server, "[") {
+		return ipv6Address
+	}
+	return ipv4Address
+}
+
 // nameOf asks for the address of the Service kubernetes.
-func nameOf() question {
+func nameOf(record byte) question {
 	id := uint16(rand.Uint32())
 	data := binary.BigEndian.AppendUint16(nil, id)
 	data = append(data, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)
 	for label := range strings.SplitSeq("kubernetes.default.svc.cluster.local", ".") {
 		data = append(append(data, byte(len(label))), label...)
 	}
-	data = append(data, 0, 0, 1, 0, 1)
+	data = append(data, 0, 0, record, 0, 1)
 	return question{data, 0, func(answer []byte) error {
 		if len(answer) < 12 || binary.BigEndian.Uint16(answer) != id || answer[3]&15 != 0 || answer[7] != 1 {
 			return fmt.Errorf("%w: % x", errWrong, answer)

@@ -68,3 +68,37 @@ func TestLoadsCount(t *testing.T) {
 		}
 	}
 }
+
+// A server of IPv6 is asked for an address of IPv6: in a cluster of IPv6 alone there is no other.
+func TestNamesAreAskedForInTheFamilyOfTheServer(t *testing.T) {
+	for _, test := range []struct {
+		address string
+		record  byte
+	}{{"127.0.0.1:0", ipv4Address}, {"[::1]:0", ipv6Address}} {
+		l, err := net.ListenPacket("udp", test.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for data := make([]byte, 512); ; {
+				n, from, err := l.ReadFrom(data)
+				if err != nil {
+					return
+				}
+				if data[n-3] == test.record {
+					data[7] = 1 // answers
+				}
+				_, _ = l.WriteTo(data[:n], from)
+			}
+		}()
+		for _, load := range loads("dns") {
+			c, stop := &count{}, make(chan struct{})
+			time.AfterFunc(200*time.Millisecond, func() { close(stop) })
+			load.run(l.LocalAddr().String(), c, stop)
+			if got := (counted{"", load.title, c}); c.done == 0 || got.failed() > 0 {
+				t.Errorf("%s: %s", test.address, got)
+			}
+		}
+		_ = l.Close()
+	}
+}
