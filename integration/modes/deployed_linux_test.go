@@ -174,6 +174,7 @@ func readPod(b *bed.Bed, manifests, settings string) *pod {
 	spec := set.Spec.Template.Spec
 	folder := filepath.Join(b.Dir, "config")
 	for name, text := range config.Data {
+		text = strings.Replace(text, "mode: userspace\n", "", 1)
 		text = strings.Replace(text, "kind: KubeProxyConfiguration\n", "kind: KubeProxyConfiguration\n"+settings+"\n", 1)
 		b.WriteFile(filepath.Join(folder, name), text)
 	}

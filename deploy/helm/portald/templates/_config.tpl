@@ -41,6 +41,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and (eq .Values.role "replace") (not .Values.apiServer.host) (not $kubeconfig) -}}
 {{- fail "apiServer.host: is needed to replace kube-proxy: an address of the API server that works without a service proxy" -}}
 {{- end -}}
+{{- if not (dig "mode" "" $s.config) -}}
+{{- fail "config.mode: is needed to replace kube-proxy: userspace, iptables, nftables or ipvs" -}}
+{{- end -}}
 {{- $surge := not (has (toString .Values.maxSurge) (list "0" "0%")) -}}
 {{- if eq $surge (not (has (toString .Values.maxUnavailable) (list "0" "0%"))) -}}
 {{- fail "maxSurge, maxUnavailable: one of them has to be 0: the new pod of a node starts beside the old one, or after it" -}}
