@@ -56,7 +56,7 @@ type Config struct {
 	Engine        string // one of the engines below
 
 	SyncPeriod time.Duration // between checks of the host's rules
-	MinSync    time.Duration // minimum between two syncs
+	MinSync    time.Duration // minimum between two writes of rules
 
 	ProxyPorts      userspace.PortRange
 	IPTablesVariant string // nft, legacy, or empty: not chosen yet, or the plain commands
