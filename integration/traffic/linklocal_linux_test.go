@@ -55,3 +55,30 @@ func onlyLinkLocal(b *bed.Bed, link string) netip.Addr {
 	b.Fatalf("%s has no link-local address", link)
 	return netip.Addr{}
 }
+
+// With addresses of the node to lead to, the interface of a pod needs none of either family.
+func TestAPodBehindAGatewayWithoutAddresses(t *testing.T) {
+	for _, writer := range []string{"iptables", "nftables"} {
+		t.Run(writer, func(t *testing.T) {
+			b := bed.New(t)
+			client := b.Net.Pod(1)
+			gateway := onlyLinkLocal(b, "pod1")
+			b.On(b.Node, "ip", "-4", "addr", "flush", "dev", "pod1")
+			b.Must(b.Node.Sysctl("ipv4/conf/pod1/proxy_arp", "1"))
+			b.On(b.Node, "ip", "route", "replace", client.IPv4.String(), "dev", "pod1")
+			b.On(client, "ip", "-6", "route", "replace", "default", "via", gateway.String(), "dev", "eth0")
+			b.On(client, "ip", "route", "replace", "169.254.1.1", "dev", "eth0", "scope", "link")
+			b.On(client, "ip", "route", "replace", "default", "via", "169.254.1.1", "dev", "eth0")
+			b.ServePods(0)
+			b.Start(b.Cart(0), "--writer="+writer, "--node-ip="+b.Node.IPv4.String()+","+b.Node.IPv6.String())
+			for _, network := range []string{"tcp", "udp"} {
+				for _, ip := range []string{bed.IP4, bed.IP6} {
+					answer, err := bed.Ask(client, network, bed.HostPort(ip, 80))
+					if err != nil || answer.Pod != "pod0" {
+						t.Errorf("%s to %s: answered by %q, want pod0: %v", network, ip, answer.Pod, err)
+					}
+				}
+			}
+		})
+	}
+}
