@@ -22,8 +22,9 @@ CYCLONEDX   := cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cycloned
 CLASSIFIER  := identify_license github.com/google/licenseclassifier/v2/tools/identify_license@v2.0.0
 GOVULNCHECK := govulncheck golang.org/x/vuln/cmd/govulncheck@v1.9.0
 INDEXDB     := indexdb golang.org/x/vulndb/cmd/indexdb@v0.0.0-20261105234957-e22db6528018
-# What a release is made by: the Go that go.mod names, whichever is installed.
-EXACTLY = GOTOOLCHAIN=go$(shell sed -n 's/^go //p' go.mod) GOFLAGS=
+# What a release is made by, whichever Go is installed: one without known vulnerabilities.
+RELEASE_GO := go1.26.11
+EXACTLY    := GOTOOLCHAIN=$(RELEASE_GO) GOFLAGS=
 
 # What targets need, as COMMAND=PACKAGE or FILE=PACKAGE.
 RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
@@ -72,10 +73,10 @@ check-release: release  ## make notice CHECK=1, and the .deb installed, upgraded
 	@$(MAKE) --no-print-directory notice CHECK=1
 	.ci/check-packages $(TO)
 
-vulnerabilities:  ## what the Go vulnerability database knows of what portald calls; REQUIRE_VULNDB=1: it must be reached
+vulnerabilities:  ## what the Go vulnerability database knows of what a release calls; REQUIRE_VULNDB=1: it must be reached
 	@.ci/need curl=curl
 	@check=$$(GO=$(GO) .ci/tool $(GOVULNCHECK)) && index=$$(GO=$(GO) .ci/tool $(INDEXDB)) && \
-		GO=$(GO) .ci/vulnerabilities "$$check" "$$index"
+		$(EXACTLY) GO=$(GO) .ci/vulnerabilities "$$check" "$$index"
 
 demo: build  ## see it work: under a minute, in network namespaces of its own
 	@.ci/need $(RUN_NEEDS)
