@@ -63,10 +63,10 @@ notice:  ## NOTICE, of the modules that are built in; CHECK=1: say whether it is
 	@made=$$(GO=$(GO) .ci/tool $(CLASSIFIER)) && \
 		$(EXACTLY) $(GO) run -buildvcs=false ./integration/release notice -classifier "$$made" $(if $(CHECK),-check)
 
-release:  ## dist/: archives, .deb and .rpm of the commit that is checked out, bills of materials, SHA256SUMS
+release:  ## dist/: archives, .deb and .rpm of the commit that is checked out, bills of materials, SHA256SUMS; HERE=1: of this system
 	@.ci/need git=git
 	@nfpm=$$(GO=$(GO) .ci/tool $(NFPM)) && cyclonedx=$$(GO=$(GO) .ci/tool $(CYCLONEDX)) && \
-		$(EXACTLY) $(GO) run -buildvcs=false ./integration/release pack -nfpm "$$nfpm" -cyclonedx "$$cyclonedx" -to $(TO)
+		$(EXACTLY) $(GO) run -buildvcs=false ./integration/release pack -nfpm "$$nfpm" -cyclonedx "$$cyclonedx" -to $(TO) $(if $(HERE),-here)
 
 check-release: release  ## make notice CHECK=1, and the .deb installed, upgraded, removed and purged on an overlay of this host
 	@.ci/need git=git rpm=rpm curl=curl ip=iproute2 iptables=iptables
@@ -120,7 +120,7 @@ test-windows: kubetest  ## the tests of the Windows build: of all packages by Wi
 	@.ci/may-make-namespaces
 	@GO=$(GO) KUBETEST=$(abspath $(BIN)/kubetest) .ci/test-windows
 
-test-arm64:  ## the arm64 build: vet of all, and by qemu the tests of what is pure
+test-arm64:  ## the arm64 build, and by qemu the tests of what is pure
 	@GO=$(GO) .ci/test-arm64
 
 check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 )
 
 func main() {
@@ -38,7 +39,7 @@ func (t target) environment() []string {
 const tags = "grpcnotrace"
 
 const usage = "release notice -classifier PROGRAM [-check], or " +
-	"release pack -nfpm PROGRAM -cyclonedx PROGRAM [-to FOLDER]"
+	"release pack -nfpm PROGRAM -cyclonedx PROGRAM [-to FOLDER] [-here]"
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -54,12 +55,16 @@ func run(ctx context.Context, args []string) error {
 		}
 		return writeNotice(ctx, *classifier, *check)
 	case "pack":
-		p := &packer{}
+		p := &packer{targets: targets}
+		here := flags.Bool("here", false, "only for the system that this runs on, as a check of the rest")
 		flags.StringVar(&p.nfpm, "nfpm", "", "nfpm")
 		flags.StringVar(&p.cyclonedx, "cyclonedx", "", "cyclonedx-gomod")
 		flags.StringVar(&p.to, "to", "dist", "the folder, which is made anew")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
+		}
+		if *here {
+			p.targets = []target{{runtime.GOOS, runtime.GOARCH}}
 		}
 		return p.run(ctx)
 	}

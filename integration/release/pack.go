@@ -20,6 +20,7 @@ import (
 type packer struct {
 	nfpm, cyclonedx string // programs
 	to              string // the folder
+	targets         []target
 
 	sources string // a clone of the commit and of nothing else
 	work    string
@@ -49,7 +50,7 @@ func (p *packer) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(p.to, 0o755); err != nil {
 		return err
 	}
-	for _, t := range targets {
+	for _, t := range p.targets {
 		if err := p.build(ctx, t); err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func (p *packer) run(ctx context.Context) (err error) {
 	if err := p.describe(ctx); err != nil {
 		return err
 	}
-	for _, t := range targets {
+	for _, t := range p.targets {
 		if err := p.pack(ctx, t); err != nil {
 			return fmt.Errorf("%s: %w", t, err)
 		}
