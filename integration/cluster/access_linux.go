@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -29,16 +30,32 @@ func (c *Cluster) read(file string) error {
 	var ready struct {
 		CA          string            `json:"ca"`
 		Kubeconfigs map[string]string `json:"kubeconfigs"`
+		PIDs        map[Program]int   `json:"pids"`
 	}
 	if err := json.Unmarshal(text, &ready); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	c.CA, c.users = ready.CA, ready.Kubeconfigs
+	c.CA, c.users, c.pids = ready.CA, ready.Kubeconfigs, ready.PIDs
 	return nil
 }
 
 // URL is the URL of the API server.
 func (c *Cluster) URL() string { return "https://" + c.Host.IPv4.String() + ":" + port }
+
+// EtcdURL is the URL of etcd, which only the control plane's host reaches. It has to be asked for before etcd ends for
+// the first time, and stays when etcd is started again.
+func (c *Cluster) EtcdURL() (string, error) {
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.pids[Etcd]))
+	if err != nil {
+		return "", fmt.Errorf("read the arguments of etcd: %w", err)
+	}
+	for arg := range strings.SplitSeq(string(args), "\x00") {
+		if url, ok := strings.CutPrefix(arg, "--listen-client-urls="); ok {
+			return url, nil
+		}
+	}
+	return "", fmt.Errorf("process %d, etcd, has no argument --listen-client-urls", c.pids[Etcd])
+}
 
 // Kubeconfig is the path of a user's kubeconfig, empty for an unknown user, for hosts that can reach the control plane.
 func (c *Cluster) Kubeconfig(user string) string { return c.users[user] }

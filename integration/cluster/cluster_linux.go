@@ -36,6 +36,7 @@ type Cluster struct {
 	CA    string               // path of the CA certificate of the API server
 	dir   string
 	users map[string]string // their kubeconfigs
+	pids  map[Program]int   // of the first processes
 
 	cancel context.CancelFunc
 	cmd    *exec.Cmd

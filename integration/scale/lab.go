@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/portald/portald/integration/cluster"
 	"github.com/portald/portald/integration/topology"
@@ -48,8 +49,24 @@ func (l *lab) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.stock = newStock(l.api.Admin, l.set.endpoints)
+	url, err := l.api.EtcdURL()
+	if err != nil {
+		return err
+	}
+	l.stock = newStock(l.api, url, l.set.endpoints)
 	return l.stock.open(ctx)
+}
+
+// restAfterFill is for the API server and controllers to read what is new, so that the first proxy waits for none.
+const restAfterFill = 10 * time.Second
+
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 func (l *lab) runAll(ctx context.Context, r *report) error {
@@ -59,6 +76,9 @@ func (l *lab) runAll(ctx context.Context, r *report) error {
 			return err
 		}
 		progress("%d Services with %d endpoints each, made in %.0f s", size, l.set.endpoints, took.Seconds())
+		if err := rest(ctx, restAfterFill); err != nil {
+			return err
+		}
 		for _, p := range l.set.proxies {
 			one, err := l.measure(ctx, p, size)
 			if err != nil {

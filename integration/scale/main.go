@@ -3,8 +3,10 @@
 // Scale measures portald and kube-proxy beside an API server with many Services: how long each takes from its start
 // until a Service is reached, and from a change of endpoints until a client sees it, alone and beside a hundred other
 // changes a second; and the CPU time, memory and bytes that this takes. API server and kube-proxy are those of
-// integration/kubetest, and each proxy has a node of its own, in network namespaces. Proxies are measured one after
-// the other, all with their default settings. Scale needs root, or user namespaces, and leaves nothing behind.
+// integration/kubetest, and each proxy has a node of its own, in network namespaces. All Services but the measured one
+// are written straight to etcd, as the API server stores them, within seconds: it makes them ever more slowly. Proxies
+// are measured one after the other, all with their default settings. Scale needs root, or user namespaces, and leaves
+// nothing behind.
 //
 //	go run ./integration/scale -portald bin/portald                     1,000, 10,000 and 30,000 Services
 //	go run ./integration/scale -portald bin/portald -sizes 1000         QUICK=1 does the same: no report is written

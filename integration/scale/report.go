@@ -127,7 +127,8 @@ func (r *report) text() string {
 	return fmt.Sprintf(`# At scale, beside kube-proxy
 
 By `+"`make bench-scale`"+`, %s, in %s, on a machine of %d cores (Linux %s, load average at the start %.1f), which API server,
-clients and proxy share. Each Service has %d endpoints; all proxies have their default settings, and are measured one after the other.
+clients and proxy share. Each Service has %d endpoints; all but the measured one are written to etcd, as the API server stores them. All
+proxies have their default settings, and are measured one after the other.
 
 %s
 - **First reached**: from the start of the proxy until a client gets an answer by the ClusterIP.

@@ -69,7 +69,7 @@ func TestChoices(t *testing.T) {
 
 // Endpoints of one Service differ from each other, and from those it has in the turn before.
 func TestAddresses(t *testing.T) {
-	s := newStock(nil, 10)
+	s := &stock{endpoints: 10}
 	for _, i := range []int{0, 1, 29_999} {
 		before, after := s.addresses(i, 0), s.addresses(i, 1)
 		seen := map[string]bool{}

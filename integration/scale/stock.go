@@ -5,41 +5,49 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/portald/portald/integration/cluster"
 )
 
 const (
 	namespace = "scale"
 	liveName  = "live" // of the Service whose endpoints are real
 	podPort   = 7001
-	fillers   = 24
 	changers  = 4 // that share the rate of changes
 )
 
 // stock is the Services of the API server, without selectors: their slices are ours.
 type stock struct {
-	api       kubernetes.Interface
+	plane     *cluster.Cluster
+	store     *etcd
 	endpoints int
+	sample    *sample
+	drawn     map[netip.Addr]bool // ClusterIPs
 	size      int
 	live      netip.AddrPort // where clients dial
 	turns     int            // changes so far: an update that says what is there already reaches nobody
 }
 
-func newStock(api kubernetes.Interface, endpoints int) *stock {
-	return &stock{api: api, endpoints: endpoints}
+// newStock makes one for a control plane whose etcd is at a URL.
+func newStock(plane *cluster.Cluster, etcdURL string, endpoints int) *stock {
+	client := &http.Client{Transport: &http.Transport{DialContext: plane.Host.Dial}}
+	return &stock{plane: plane, store: &etcd{etcdURL, client}, endpoints: endpoints, drawn: map[netip.Addr]bool{}}
 }
 
-// open makes the namespace and the Service that clients use.
+// open makes the namespace and the Service that clients use, of which all others are copies.
 func (s *stock) open(ctx context.Context) error {
-	_, err := s.api.CoreV1().Namespaces().Create(ctx,
+	_, err := s.plane.Admin.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -49,28 +57,31 @@ func (s *stock) open(ctx context.Context) error {
 		return err
 	}
 	ip, err := netip.ParseAddr(made.Spec.ClusterIP)
-	s.live = netip.AddrPortFrom(ip, 80)
-	return err
+	if err != nil {
+		return err
+	}
+	s.live, s.drawn[ip] = netip.AddrPortFrom(ip, 80), true
+	if s.sample, err = readSample(ctx, s.store, liveName, ip); err != nil {
+		return err
+	}
+	return s.awaitControllers(ctx)
 }
 
-// fill adds Services up to a number.
-func (s *stock) fill(ctx context.Context, size int) (time.Duration, error) {
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(fillers)
-	for i := s.size; i < size && ctx.Err() == nil; i++ {
-		group.Go(func() error {
-			_, err := s.create(ctx, name(i), s.addresses(i, 0))
-			return err
-		})
-	}
-	err := group.Wait()
-	s.size = size
-	return time.Since(began), err
+// awaitControllers waits for the work of one of them, which shows that all run: then they bear that the API server is
+// away, and before, they end.
+func (s *stock) awaitControllers(ctx context.Context) error {
+	const pause, within = 20 * time.Millisecond, time.Minute
+	return wait.PollUntilContextTimeout(ctx, pause, within, true, func(ctx context.Context) (bool, error) {
+		_, err := s.plane.Admin.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 func (s *stock) create(ctx context.Context, name string, at []netip.Addr) (*corev1.Service, error) {
-	made, err := s.api.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
+	made, err := s.plane.Admin.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80,
 			TargetPort: intstr.FromInt32(podPort)}}},
@@ -78,13 +89,13 @@ func (s *stock) create(ctx context.Context, name string, at []netip.Addr) (*core
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.api.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice(name, at), metav1.CreateOptions{})
+	_, err = s.plane.Admin.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice(name, at), metav1.CreateOptions{})
 	return made, err
 }
 
 // set replaces the endpoints of a Service.
 func (s *stock) set(ctx context.Context, name string, at ...netip.Addr) error {
-	_, err := s.api.DiscoveryV1().EndpointSlices(namespace).Update(ctx, slice(name, at), metav1.UpdateOptions{})
+	_, err := s.plane.Admin.DiscoveryV1().EndpointSlices(namespace).Update(ctx, slice(name, at), metav1.UpdateOptions{})
 	return err
 }
 
