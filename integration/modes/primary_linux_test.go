@@ -32,9 +32,7 @@ func TestPrimaryAddressFromManifests(t *testing.T) {
 			}
 			logged := func(want string) {
 				t.Helper()
-				if got := d.Log.String(); strings.Count(got, want) != 1 {
-					t.Errorf("not logged once: %s", want)
-				}
+				b.Eventually("in the log, once: "+want, func() bool { return strings.Count(d.Log.String(), want) == 1 })
 			}
 			logged(fmt.Sprintf(`NodePorts are served on %s, %s, this host's own: the manifests have no Node \"here\"`,
 				own4, own6))

@@ -13,21 +13,31 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
+// restores are the names by which the daemon may call iptables-restore.
+var restores = []string{"iptables-restore", "iptables-nft-restore"}
+
 // fakeRestore returns a command wrapper that gives the daemon a fake iptables-restore. The fake fails if its input
 // matches a pattern, and always while the file "fail" exists.
 func fakeRestore(b *bed.Bed, pattern string) (wrapper []string, fail string) {
 	b.Helper()
-	real := b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")
 	dir := filepath.Join(b.Dir, "bin")
 	fail = filepath.Join(dir, "fail")
-	b.WriteFile(filepath.Join(dir, "iptables-restore"), fmt.Sprintf(`#!/bin/sh
+	for _, name := range restores {
+		b.WriteFile(filepath.Join(dir, name), fmt.Sprintf(`#!/bin/sh
 script=$(mktemp %[1]s/script.XXXXXX); cat > $script
 if [ -e %[2]s ] || grep -q '%[3]s' $script; then echo "iptables-restore: line 3 failed" >&2; rm $script; exit 1; fi
 %[4]s "$@" < $script; code=$?
 rm $script; exit $code
-`, dir, fail, pattern, real))
-	b.Must(os.Chmod(filepath.Join(dir, "iptables-restore"), 0o700))
+`, dir, fail, pattern, realCommand(b, name)))
+		b.Must(os.Chmod(filepath.Join(dir, name), 0o700))
+	}
 	return []string{"env", "PATH=" + dir + ":" + os.Getenv("PATH")}, fail
+}
+
+// realCommand is the path of a command of this host.
+func realCommand(b *bed.Bed, name string) string {
+	b.Helper()
+	return b.On(b.Node, "sh", "-c", "printf %s $(command -v "+name+")")
 }
 
 func healthy(d *bed.Daemon, path string, code int) {
@@ -82,8 +92,9 @@ func TestOneServiceIsRefused(t *testing.T) {
 	if now := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`); now != full {
 		t.Errorf("%v more full syncs, want none", now-full)
 	}
-	b.WriteFile(filepath.Join(b.Dir, "bin", "iptables-restore"), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n",
-		b.On(b.Node, "sh", "-c", "printf %s $(command -v iptables-restore)")))
+	for _, name := range restores {
+		b.WriteFile(filepath.Join(b.Dir, "bin", name), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", realCommand(b, name)))
+	}
 	servedAgain(b, d, evil, "pod0")
 	if n := d.Metric(setAside); n != 0 {
 		t.Errorf("%s is %v although every Service is served", setAside, n)

@@ -100,12 +100,14 @@ func TestNoServiceCIDRs(t *testing.T) {
 		}
 		s.refuseWith(nil)
 		time.Sleep(2 * rangesRetry)
+		synctest.Wait()
 		if *ranges != "[10.96.0.0/16]" {
 			t.Errorf("after the upgrade: %q", *ranges)
 		}
 		s.refuseWith(refusing(gone)) // and back
 		s.said()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if lines := s.said(); len(lines) > 0 || *ranges != "[10.96.0.0/16]" {
 			t.Errorf("after the downgrade: %q, ranges %s", lines, *ranges)
 		}
