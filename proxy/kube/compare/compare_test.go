@@ -178,7 +178,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		return path
 	}
 	for _, c := range []struct{ path, want string }{
-		{filepath.Join(dir, "none"), "no such file"},
+		{filepath.Join(dir, "none"), "read manifests: "},
 		{write("bad.txt", "a: b\n---\n{"), "document 1"},
 		{write("empty.txt", "---\n"), "they have no Service"},
 		{write("field.txt", "apiVersion: v1\nkind: Service\nspec: {ports: x}\n"), "document 1"},
