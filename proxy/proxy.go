@@ -47,6 +47,7 @@ type Sync struct {
 	Ports      []*service.Port  // all there are, when Full
 	Changes    []service.Change // else what changed
 	Triggered  []time.Time      // when it changed at its origin, as far as is known
+	Waiting    int              // service ports that changed and were not taken: for the next write of rules, or later
 }
 
 // Loop is the reconcile loop. Its fields are set before Run.
@@ -146,7 +147,9 @@ func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []t
 		l.resync(ctx, triggered...)
 		return
 	}
-	l.Watcher.Synced(Sync{Start: start, End: time.Now(), Changes: changes, Triggered: triggered})
+	l.Watcher.Synced(Sync{
+		Start: start, End: time.Now(), Changes: changes, Triggered: triggered, Waiting: l.Store.Pending(),
+	})
 }
 
 // resync applies everything, and retries until it succeeds. Triggered are the times of changes that could not be

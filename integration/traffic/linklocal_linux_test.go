@@ -11,6 +11,7 @@ import (
 // Some network plugins (Calico, Cilium) give the node's ends of pods' links no address: with IPv6 they then have a
 // link-local one alone, and portals lead there.
 func TestAPodBehindALinkLocalGateway(t *testing.T) {
+	bed.NeedsLinux(t, "the writers and the engines are of Linux")
 	for name, args := range map[string][]string{
 		"epoll": nil, "goroutine": {"--engine=goroutine"}, "transparent": {"--client-address=transparent"},
 		"nftables": {"--writer=nftables"},
@@ -58,6 +59,7 @@ func onlyLinkLocal(b *bed.Bed, link string) netip.Addr {
 
 // With addresses of the node to lead to, the interface of a pod needs none of either family.
 func TestAPodBehindAGatewayWithoutAddresses(t *testing.T) {
+	bed.NeedsLinux(t, "the writers are of Linux")
 	for _, writer := range []string{"iptables", "nftables"} {
 		t.Run(writer, func(t *testing.T) {
 			b := bed.New(t)

@@ -63,6 +63,8 @@ func (r *reporter) synced(s proxy.Sync) {
 
 func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 	switch {
+	case !s.Full && s.Waiting > 0:
+		entry.WithField("waiting", s.Waiting).Debug("Changes were applied")
 	case !s.Full:
 		entry.Debug("Changes were applied")
 	case !r.resyncs.isReady():
