@@ -25,8 +25,9 @@ type Choice struct {
 // Choose finds the variant of iptables that the host uses, or returns the one that o.Variant names. The order is:
 // where kubelet has its chains, where a Writer of an earlier run left rules, where others have more rules, and the
 // one that the host calls iptables. So it comes out the same at each start until kubelet or the host's owner changes
-// variants: rules of service proxies, our own above all, never count. It runs each variant's save commands once,
-// which creates no tables. It is an error if the host has no commands of iptables, or not those of o.Variant.
+// variants: rules of service proxies, our own above all, never count. It runs save commands, which create no tables;
+// all rules of the chosen variant, which after a restart are those of all Services, are saved only if nothing else
+// tells. It is an error if the host has no commands of iptables, or not those of o.Variant.
 func Choose(ctx context.Context, o Options) (Choice, error) {
 	if o.Run == nil {
 		o.Run = platform.Run
@@ -35,15 +36,17 @@ func Choose(ctx context.Context, o Options) (Choice, error) {
 	if err != nil {
 		return Choice{}, err
 	}
-	for _, v := range all {
-		v.inspect(ctx, o)
+	chosen, why := settled(ctx, o, all)
+	if chosen == nil && o.Variant != "" {
+		return Choice{}, fmt.Errorf("no commands of iptables-%s", o.Variant)
 	}
-	chosen, why := choose(all)
-	if o.Variant != "" {
-		chosen, why = find(all, func(v *found) bool { return v.kind == o.Variant }), "as iptablesVariant says"
+	for _, v := range all {
+		if v != chosen {
+			v.inspect(ctx, o)
+		}
 	}
 	if chosen == nil {
-		return Choice{}, fmt.Errorf("no commands of iptables-%s", o.Variant)
+		chosen, why = choose(all)
 	}
 	out := Choice{Variant: chosen.variant, Kind: chosen.kind, Why: why}
 	for _, v := range all {
@@ -96,13 +99,27 @@ func find(all []*found, is func(*found) bool) *found {
 	return nil
 }
 
-// choose returns the variant and why, by what they hold.
-func choose(all []*found) (*found, string) {
-	if len(all) == 1 {
+// settled returns the variant if it can be told without all of its rules, nil otherwise, and why.
+func settled(ctx context.Context, o Options, all []*found) (*found, string) {
+	switch {
+	case o.Variant != "":
+		return find(all, func(v *found) bool { return v.kind == o.Variant }), "as iptablesVariant says"
+	case len(all) == 1:
 		return all[0], "the only variant that this host has"
 	}
+	v := find(all, func(v *found) bool { return v.kind == "nft" })
+	if v.inspect(ctx, o, "-t", mangleTable); v.kubelet != "" {
+		return v, kubeletsChain(v)
+	}
+	return nil, ""
+}
+
+func kubeletsChain(v *found) string { return fmt.Sprintf("kubelet's chain %s is there", v.kubelet) }
+
+// choose returns one of two variants and why, by what they hold.
+func choose(all []*found) (*found, string) {
 	if v := find(all, func(v *found) bool { return v.kubelet != "" }); v != nil { // nft comes first
-		return v, fmt.Sprintf("kubelet's chain %s is there", v.kubelet)
+		return v, kubeletsChain(v)
 	}
 	a, b := all[0], all[1]
 	switch {
@@ -121,11 +138,13 @@ func choose(all []*found) (*found, string) {
 	return a, "the host calls it iptables, and nothing else tells"
 }
 
-// inspect looks what the variant holds. A family that cannot be read, as IPv6 on a host without it, holds nothing.
-func (v *found) inspect(ctx context.Context, o Options) {
+// inspect looks what the variant holds, or a part of it by arguments of the save command. A family that cannot be read,
+// as IPv6 on a host without it, holds nothing.
+func (v *found) inspect(ctx context.Context, o Options, args ...string) {
+	*v = found{variant: v.variant, kind: v.kind, plain: v.plain}
 	o.Variant = v.variant
 	for _, f := range []family{ipv4(), ipv6()} {
-		text, err := o.Run(ctx, f.commandName(v.variant, "save"), nil, nil)
+		text, err := o.Run(ctx, f.commandName(v.variant, "save"), args, nil)
 		if err != nil {
 			if f.ip == service.IPv4 {
 				v.unread = err

@@ -113,3 +113,28 @@ func TestChoose(t *testing.T) {
 		t.Error("no error without commands")
 	}
 }
+
+// Where kubelet's chain, or the setting, tells, not all rules of that variant are saved: they may be of many Services.
+func TestChooseSavesNoMoreThanItMust(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  string
+		host mixed
+	}{
+		"hint": {host: mixed{plain: "nft", saved: map[string]string{
+			"iptables-nft-save": "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n"}}},
+		"set":      {set: "nft", host: mixed{plain: "nft"}},
+		"only one": {host: mixed{plain: "nft", lacks: []string{"iptables-legacy"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(ctx context.Context, name string, args []string, in []byte) ([]byte, error) {
+				if strings.HasSuffix(name, "-nft-save") && !slices.Equal(args, []string{"-t", "mangle"}) {
+					t.Errorf("saves all rules by %s", name)
+				}
+				return c.host.run(ctx, name, args, in)
+			}
+			if got, err := Choose(t.Context(), testOptions(run, c.set)); err != nil || got.Kind != "nft" {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}

@@ -338,7 +338,6 @@ func (h *host) destroySet(name string) error {
 	return failed(err, "destroy set %s", name)
 }
 
-// sysctl writes what differs: where /proc/sys is read-only, what is set already will do.
 func speaksIPv6() bool {
 	off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6")
 	return err == nil && strings.TrimSpace(string(off)) == "0"
