@@ -1,7 +1,7 @@
 package dataplane
 
 import (
-	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 
@@ -48,9 +48,12 @@ const newsPeriod = 30 * time.Minute
 // cost, and all other changes wait.
 const retryShare = 10
 
-// aside holds the service ports that are set aside, so that all others need not wait for them.
+// aside holds the service ports that are set aside, so that all others need not wait for them. They may be thousands,
+// if all proxy ports are taken: a round costs what it tries, not what is held.
 type aside struct {
 	ports     map[service.PortName]*setAside
+	waits     waits                // those that will be tried again
+	refused   int                  // those with a reason
 	suspects  map[string]time.Time // namespaces, until when
 	throttled time.Time            // no try before
 	wake      chan struct{}
@@ -65,6 +68,7 @@ type setAside struct {
 	reported time.Time
 	wait     time.Duration
 	next     time.Time // when it is tried again; zero: not before it changes
+	place    int       // in waits, if next is set
 }
 
 func newAside() *aside {
@@ -92,9 +96,10 @@ func (a *aside) filter(changes []service.Change) []service.Change {
 		case held == nil && !now.Before(a.suspects[c.Name.Namespace]), c.Port == nil:
 			return false
 		case held == nil:
-			a.ports[c.Name] = &setAside{change: c, next: now}
+			a.hold(c, now)
 		default:
-			held.change, held.next = c, now
+			held.change = c
+			a.postpone(held, now)
 		}
 		return true
 	})
@@ -102,21 +107,24 @@ func (a *aside) filter(changes []service.Change) []service.Change {
 
 // put sets a service port aside, or notes that another try failed. True: that is to be reported.
 func (a *aside) put(c service.Change, reason Reason, err error) (news bool) {
+	now := time.Now()
 	held := a.ports[c.Name]
 	if held == nil {
-		held = &setAside{}
-		a.ports[c.Name] = held
+		held = a.hold(c, now)
 	}
-	now := time.Now()
+	if held.reason == "" {
+		a.refused++
+	}
 	news = held.reason != reason || held.change.Port != c.Port || now.Sub(held.reported) >= newsPeriod
 	if news {
 		held.reported = now
 	}
 	held.change, held.reason, held.err = c, reason, err
 	held.wait = min(max(2*held.wait, firstRetry), lastRetry)
-	held.next = now.Add(held.wait)
 	if reason == ByMode || reason == ByPortal {
-		held.next = time.Time{}
+		a.postpone(held, time.Time{})
+	} else {
+		a.postpone(held, now.Add(held.wait))
 	}
 	if reason == ByRules {
 		a.suspects[c.Name.Namespace] = now.Add(suspectTime)
@@ -127,15 +135,45 @@ func (a *aside) put(c service.Change, reason Reason, err error) (news bool) {
 // queue has a service port tried by itself in the next round.
 func (a *aside) queue(c service.Change) {
 	if a.ports[c.Name] == nil {
-		a.ports[c.Name] = &setAside{change: c, next: time.Now()}
+		a.hold(c, time.Now())
 	}
 }
 
 // drop ends setting a service port aside. True: it had been refused.
 func (a *aside) drop(name service.PortName) (refused bool) {
 	held := a.ports[name]
+	if held == nil {
+		return false
+	}
 	delete(a.ports, name)
-	return held != nil && held.reason != ""
+	a.postpone(held, time.Time{})
+	if held.reason == "" {
+		return false
+	}
+	a.refused--
+	return true
+}
+
+// hold keeps a service port until it is tried.
+func (a *aside) hold(c service.Change, until time.Time) *setAside {
+	held := &setAside{change: c}
+	a.ports[c.Name] = held
+	a.postpone(held, until)
+	return held
+}
+
+// postpone sets when a service port is tried again; zero: never.
+func (a *aside) postpone(held *setAside, until time.Time) {
+	waited := !held.next.IsZero()
+	held.next = until
+	switch waits := !until.IsZero(); {
+	case waited && waits:
+		heap.Fix(&a.waits, held.place)
+	case waits:
+		heap.Push(&a.waits, held)
+	case waited:
+		heap.Remove(&a.waits, held.place)
+	}
 }
 
 // throttle bounds the time that goes into tries, after one that was refused.
@@ -147,26 +185,12 @@ func (a *aside) keepsPortals(c service.Change) bool {
 	return c.Port == nil && held != nil && held.reason == ByRules && held.change.Port == nil
 }
 
-// due returns the changes to try now, those that have waited longest first.
-func (a *aside) due() []service.Change {
-	now := time.Now()
-	if now.Before(a.throttled) {
-		return nil
+// due returns the change to try at a time, of those whose time has come the one that has waited longest; false: none.
+func (a *aside) due(now time.Time) (c service.Change, ok bool) {
+	if now.Before(a.throttled) || len(a.waits) == 0 || now.Before(a.waits[0].next) {
+		return service.Change{}, false
 	}
-	var all []*setAside
-	for _, held := range a.ports {
-		if !held.next.IsZero() && !now.Before(held.next) {
-			all = append(all, held)
-		}
-	}
-	slices.SortFunc(all, func(x, y *setAside) int {
-		return cmp.Or(x.next.Compare(y.next), x.change.Name.Compare(y.change.Name))
-	})
-	var out []service.Change
-	for _, held := range all {
-		out = append(out, held.change)
-	}
-	return out
+	return a.waits[0].change, true
 }
 
 // schedule sets the timer for the next service port that is due.
@@ -177,16 +201,11 @@ func (a *aside) schedule() {
 			delete(a.suspects, namespace)
 		}
 	}
-	var next time.Time
-	for _, held := range a.ports {
-		if !held.next.IsZero() && (next.IsZero() || held.next.Before(next)) {
-			next = held.next
-		}
-	}
 	a.timer.Stop()
-	if next.IsZero() {
+	if len(a.waits) == 0 {
 		return
 	}
+	next := a.waits[0].next
 	if next.Before(a.throttled) {
 		next = a.throttled
 	}
@@ -198,17 +217,38 @@ func (a *aside) reset() {
 	a.suspects, a.throttled = map[string]time.Time{}, time.Time{}
 	for name, held := range a.ports {
 		if held.reason == "" || held.reason == ByRules {
-			delete(a.ports, name)
+			a.drop(name)
 		}
 	}
 }
 
-// refused returns how many are set aside.
-func (a *aside) refused() (n int) {
-	for _, held := range a.ports {
-		if held.reason != "" {
-			n++
-		}
+// waits are the service ports that wait to be tried again, as a heap: the one whose turn is next comes first.
+type waits []*setAside
+
+func (w waits) Len() int { return len(w) }
+
+func (w waits) Less(i, j int) bool {
+	if d := w[i].next.Compare(w[j].next); d != 0 {
+		return d < 0
 	}
-	return n
+	return w[i].change.Name.Compare(w[j].change.Name) < 0
+}
+
+func (w waits) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].place, w[j].place = i, j
+}
+
+func (w *waits) Push(x any) {
+	held := x.(*setAside)
+	held.place = len(*w)
+	*w = append(*w, held)
+}
+
+func (w *waits) Pop() any {
+	last := len(*w) - 1
+	held := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	return held
 }

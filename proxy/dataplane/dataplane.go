@@ -176,7 +176,7 @@ func (d *Dataplane) finish(ctx context.Context, changes []service.Change, change
 func (d *Dataplane) endRound() {
 	d.conflicts = nil
 	d.aside.schedule()
-	d.opts.Counted(d.aside.refused())
+	d.opts.Counted(d.aside.refused)
 }
 
 // Audit asks the writer whether the host holds what was written, and changes nothing.

@@ -150,7 +150,8 @@ func (d *Dataplane) refuse(ctx context.Context, p plan, refused error) ([]portal
 // retry tries the service ports that were set aside and are due, one by one until the writer refuses one again, and
 // returns which it tried and the portals that changed.
 func (d *Dataplane) retry(ctx context.Context) (tried []service.Change, changed []portal.Change, err error) {
-	for _, c := range d.aside.due() {
+	now := time.Now() // what is set aside from here on has its turn in a later round
+	for c, ok := d.aside.due(now); ok; c, ok = d.aside.due(now) {
 		began, refusals := time.Now(), d.refusals
 		more, err := d.try(ctx, []plan{d.plan(c)})
 		tried, changed = append(tried, c), append(changed, more...)

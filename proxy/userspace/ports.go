@@ -83,6 +83,9 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 		return 0, fmt.Errorf("%w: no listener carries %s", errNoPort, of.name.Protocol)
 	}
 	pool.reclaim(p.now())
+	if len(pool.taken) >= p.within.Size() && pool.cooling.Len() == 0 { // if for one, then for thousands
+		return 0, pool.full(p.within)
+	}
 	for port := range pool.candidates(p.within, of, claimed) {
 		retry, err := use(port)
 		if retry {
@@ -95,7 +98,12 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 		}
 		return port, err
 	}
-	return 0, fmt.Errorf("%w: %d in use in the range %s", errNoPort, len(pool.taken), p.within)
+	return 0, pool.full(p.within)
+}
+
+func (pool *portPool) full(within PortRange) error {
+	return fmt.Errorf("%w: %d in use in the range %s (proxyPortRange); carry Services by the kernel: %s", errNoPort,
+		len(pool.taken), within, "portald.io/mode: kernel, or mode: nftables")
 }
 
 // release returns a port whose listener was closed.

@@ -1,0 +1,75 @@
+package dataplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+func changeOf(n int) service.Change {
+	name := service.PortName{Namespace: "shop", Name: fmt.Sprint("s", n)}
+	return service.Change{Name: name, Port: &service.Port{Name: name}}
+}
+
+// Whatever is set aside, changed and taken back: what is due is what has waited longest, and refusals are counted.
+func TestWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, r := newAside(), rand.New(rand.NewPCG(1, 2))
+		defer a.timer.Stop()
+		for range 2000 {
+			c := changeOf(r.IntN(40))
+			switch r.IntN(5) {
+			case 0:
+				a.put(c, Reasons()[r.IntN(4)], errRefused)
+			case 1:
+				a.drop(c.Name)
+			case 2:
+				a.queue(c)
+			case 3:
+				a.filter([]service.Change{c})
+			case 4:
+				time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+			}
+			now, refused := time.Now(), 0
+			var first *setAside
+			for _, held := range a.ports {
+				if held.reason != "" {
+					refused++
+				}
+				if !held.next.IsZero() && !now.Before(held.next) && (first == nil || held.next.Before(first.next)) {
+					first = held
+				}
+			}
+			got, ok := a.due(now)
+			if ok != (first != nil) || ok && !a.ports[got.Name].next.Equal(first.next) || a.refused != refused {
+				t.Fatalf("due: %v, %v, want %+v; %d refused, want %d", got.Name, ok, first, a.refused, refused)
+			}
+		}
+	})
+}
+
+// BenchmarkSetAside is a round while many are set aside: one is tried, and refused again.
+func BenchmarkSetAside(b *testing.B) {
+	for _, n := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			a := newAside()
+			defer a.timer.Stop()
+			for i := range n {
+				a.queue(changeOf(i))
+			}
+			refused := errRefused
+			now := time.Now()
+			for b.Loop() {
+				now = now.Add(time.Hour)
+				if c, ok := a.due(now); ok {
+					a.put(c, ByListener, refused)
+				}
+				a.schedule()
+			}
+		})
+	}
+}
