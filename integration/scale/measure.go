@@ -116,6 +116,9 @@ func (r *run) phases(ctx context.Context, one *line) error {
 	if one.start, err = r.totals(); err != nil {
 		return err
 	}
+	if one.Refused, err = refused(ctx, r.node); err != nil {
+		return err
+	}
 	one.StartCPU, one.StartBytes = one.start.cpu.Seconds(), one.start.bytes
 	if one.quiet, err = r.changes(ctx, r.set.quiet, time.Now().Add(phaseWithin)); err != nil {
 		return err

@@ -34,6 +34,7 @@ type line struct {
 	Services    int
 	Reached     float64   // seconds after its start
 	NotWithin   float64   `json:",omitempty"` // seconds; else it was reached
+	Refused     int       `json:",omitempty"` // service ports whose clients it refuses, for want of proxy ports
 	StartCPU    float64   // seconds, until it is calm
 	StartBytes  uint64    // from the API server until then, with the headers of packets
 	Quiet, Busy latencies // of changes, without and beside others
@@ -95,6 +96,12 @@ func (r *report) table() string {
 		}
 		fmt.Fprintf(&out, "| %.1f s | %s | %s | %.1f s | %.0f %% | %d MB | %.1f MB | %.1f kB |\n", one.Reached, one.Quiet,
 			one.Busy, one.StartCPU, 100*one.BusyCPU, one.MostMemory>>10, float64(one.StartBytes)/1e6, one.BusyBytes/1e3)
+	}
+	for _, one := range r.Lines {
+		if one.Refused > 0 {
+			fmt.Fprintf(&out, "\n%s %s with %s Services refuses the clients of %s of them: it has no more proxy ports.\n", one.Proxy,
+				one.Mode, thousands(one.Services), thousands(one.Refused))
+		}
 	}
 	return out.String()
 }
