@@ -90,6 +90,7 @@ func clientLeavesBetweenDials(t *trial) {
 	f := d.tcp(t.refusing())
 	c := dialTCP(t, f.at)
 	t.eventually("the connection waits for another round", func() bool { return f.ring.rounds() > 0 })
+	awaitReader()
 	reset(c)
 	if rec := d.record(); rec.Outcome != splice.OutcomeClientReset || rec.ClosedBy != splice.Client {
 		t.Errorf("record %+v", rec)
