@@ -3,6 +3,7 @@ package migrate
 import (
 	"net/http"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/portald/portald/integration/bed"
@@ -11,20 +12,25 @@ import (
 // kubeProxy is the kube-proxy of a node.
 type kubeProxy struct {
 	b          *bed.Bed
+	program    []string
 	mode       string
 	kubeconfig string
 	runs       *bed.Daemon
 }
 
-// kubeProxyLine is a command line of kube-proxy.
-func kubeProxyLine(flags ...string) []string {
-	return append([]string{os.Getenv("KUBETEST"), "kube-proxy"}, flags...)
+// kubeProxyProgram is the command line of kube-proxy, without flags.
+func kubeProxyProgram() []string {
+	program := os.Getenv("KUBETEST")
+	if bed.InVM {
+		program = "testdata/guest/kubetest"
+	}
+	return []string{program, "kube-proxy"}
 }
 
 // start runs it with the flags that a container of it has, but for the limit of conntrack, which is the whole host's.
 func (k *kubeProxy) start() {
 	k.b.Helper()
-	k.runs = k.b.Exec(kubeProxyLine("--kubeconfig="+k.kubeconfig, "--hostname-override=a", bed.PodRanges,
+	k.runs = k.b.Exec(append(slices.Clone(k.program), "--kubeconfig="+k.kubeconfig, "--hostname-override=a", bed.PodRanges,
 		"--proxy-mode="+k.mode, "--conntrack-max-per-core=0")...)
 	k.b.Cleanup(k.stop) // before its bed looks how it has ended
 }
@@ -49,7 +55,7 @@ func (k *kubeProxy) healthy() bool {
 // cleanUp has it remove its rules, of every mode.
 func (k *kubeProxy) cleanUp() {
 	k.b.Helper()
-	run := k.b.Exec(kubeProxyLine("--cleanup")...)
+	run := k.b.Exec(append(slices.Clone(k.program), "--cleanup")...)
 	<-run.Ended
 	if code := run.Exit(); code != 0 {
 		k.b.Fatalf("kube-proxy --cleanup ended with code %d\n%s", code, run.Log)

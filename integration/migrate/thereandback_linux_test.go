@@ -25,9 +25,11 @@ func TestThereAndBack(t *testing.T) {
 	}
 	for _, mode := range []string{"iptables", "nftables"} {
 		proxy := func(on *bed.Bed) *kubeProxy {
-			return &kubeProxy{b: on, mode: mode, kubeconfig: b.API.Kubeconfig(cluster.Proxy)}
+			return &kubeProxy{b: on, program: kubeProxyProgram(), mode: mode,
+				kubeconfig: b.API.Kubeconfig(cluster.Proxy)}
 		}
-		m := &migration{Bed: s.Bed, proxy: proxy(s.Bed), addresses: addresses(s.Bed), changed: marks[mode]}
+		m := &migration{Bed: s.Bed, proxy: proxy(s.Bed), addresses: addresses(s.Bed), changed: marks[mode],
+			checks: true}
 		m.before = func() {
 			remove(n, "late")
 			n.Service("gone", alike("cart", 30082, "10.96.0.12", "fd00:10:96::12"))

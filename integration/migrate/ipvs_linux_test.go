@@ -1,0 +1,58 @@
+package migrate
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/topology"
+)
+
+// The same with kube-proxy in IPVS mode, by the kernel of a virtual machine.
+func TestThereAndBackWithIPVS(t *testing.T) {
+	switch {
+	case bed.InVM:
+	case os.Getenv("IPVS_IN_VM") == "1":
+		t.Skip("runs in a virtual machine next, by make test-ipvs")
+	default:
+		topology.Lack(t, "needs a virtual machine (make test-ipvs)")
+	}
+	b := bed.New(t)
+	b.ServePods(0, 1, 2)
+	lan, err := topology.New(t.Context(), topology.Options{Clients: 2, Pods: 3, IPv6: true, Name: fmt.Sprintf("n%d-twin-",
+		bed.Networks.Add(1))})
+	b.Must(err)
+	t.Cleanup(func() { b.Must(lan.Close()) })
+	twin := &bed.Bed{T: t, Net: lan, Node: lan.Node, Client: lan.Client(0), Dir: t.TempDir()}
+	twin.RouteOut()
+	proxy := func(on *bed.Bed) *kubeProxy {
+		return &kubeProxy{b: on, program: kubeProxyProgram(), mode: "ipvs", kubeconfig: serveAPI(on, objects(on))}
+	}
+	nothing := func() {}
+	m := &migration{Bed: b, proxy: proxy(b), addresses: addresses(b)[:2], before: nothing, meanwhile: nothing,
+		changed: []*regexp.Regexp{
+			regexp.MustCompile(`-a -t 10.96.0.10:80 -r 10.244.0.3:8080`),
+			regexp.MustCompile(`-a -t .fd00:10:96::10.:80 -r .fd00:10:244::3.:8080`),
+		}}
+	var want []string
+	m.want = func() []string {
+		if want == nil {
+			want = m.stateOf(proxy(twin))
+		}
+		return want
+	}
+	m.proxy.start()
+	m.served()
+	m.load = newLoad(b, m.addresses...)
+	for _, w := range []way{
+		{name: "IPVS", args: []string{"--proxy-mode=ipvs"}, often: true},
+		{name: "userspace by iptables", userspace: true},
+	} {
+		if w.often || *full {
+			m.thereAndBack(w)
+		}
+	}
+	m.load.finish()
+}
