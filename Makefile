@@ -102,12 +102,15 @@ test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be
 	@$(MAKE) --no-print-directory test-windows
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
-VMTEST = CGO_ENABLED=0 VM_MEM=1024M VM_TIMEOUT=900 GO=$(GO) .ci/go-test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
+VMTEST = CGO_ENABLED=0 VM_MEM=1536M VM_TIMEOUT=900 GO=$(GO) .ci/go-test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
 test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
 	@ln -sfn kubetest $(BIN)/kubectl && mkdir -p integration/modes/testdata/guest/deploy
 	PATH=$(abspath $(BIN)):$$PATH deploy/render replace ipvs >integration/modes/testdata/guest/deploy/replace-ipvs.yaml
+	@mkdir -p integration/migrate/testdata/guest
+	cp integration/modes/testdata/guest/portald integration/migrate/testdata/guest && cp -L $(BIN)/kubetest integration/migrate/testdata/guest
+	$(VMTEST) -run TestThereAndBackWithIPVS -- ./integration/migrate
 	$(VMTEST) -run TestRender -- ./cmd/portald
 	$(VMTEST) -short -- ./portal/ipvs
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants

@@ -10,7 +10,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// The same with kube-proxy in IPVS mode, by the kernel of a virtual machine.
+// The same with kube-proxy in IPVS mode, by the kernel of a virtual machine. To portald in userspace mode the way is not
+// open there: kube-proxy --cleanup, which it takes, fails after IPVS with iptables 1.8.9.
 func TestThereAndBackWithIPVS(t *testing.T) {
 	switch {
 	case bed.InVM:
@@ -35,6 +36,8 @@ func TestThereAndBackWithIPVS(t *testing.T) {
 		changed: []*regexp.Regexp{
 			regexp.MustCompile(`-a -t 10.96.0.10:80 -r 10.244.0.3:8080`),
 			regexp.MustCompile(`-a -t .fd00:10:96::10.:80 -r .fd00:10:244::3.:8080`),
+			regexp.MustCompile(`-A KUBE-SERVICES .*--match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`),
+			regexp.MustCompile(`-A KUBE-SERVICES .*--match-set KUBE-6-CLUSTER-IP dst,dst -j ACCEPT`),
 		}}
 	var want []string
 	m.want = func() []string {
@@ -46,13 +49,6 @@ func TestThereAndBackWithIPVS(t *testing.T) {
 	m.proxy.start()
 	m.served()
 	m.load = newLoad(b, m.addresses...)
-	for _, w := range []way{
-		{name: "IPVS", args: []string{"--proxy-mode=ipvs"}, often: true},
-		{name: "userspace by iptables", userspace: true},
-	} {
-		if w.often || *full {
-			m.thereAndBack(w)
-		}
-	}
+	m.thereAndBack(way{name: "IPVS", args: []string{"--proxy-mode=ipvs"}, ends: true})
 	m.load.finish()
 }

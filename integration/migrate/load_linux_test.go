@@ -40,7 +40,7 @@ func (a *asker) String() string { return fmt.Sprintf("%s from %s to %s", a.netwo
 // pause is the time between two questions of an asker.
 func pause() time.Duration {
 	if bed.InVM {
-		return 5 * time.Second
+		return 2 * time.Second
 	}
 	return 15 * time.Millisecond
 }
@@ -65,7 +65,9 @@ func newLoad(b *bed.Bed, addresses ...string) *load {
 				l.askers = append(l.askers, a)
 				l.wg.Go(func() { l.ask(ctx, a) })
 			}
-			l.wg.Go(func() { l.goOn(ctx, from, to) })
+			if !bed.InVM || from != b.Node { // whose socket has the ClusterIP's address, which goes with IPVS
+				l.wg.Go(func() { l.goOn(ctx, from, to) })
+			}
 		}
 	}
 	return l

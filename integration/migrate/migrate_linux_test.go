@@ -16,14 +16,15 @@ type way struct {
 	userspace bool
 	args      []string
 	often     bool // it is tried without -full too
+	ends      bool // what the kernel carries ends on the way back, when the virtual servers of IPVS are removed
 }
 
 func ways() []way {
 	return []way{
-		{"userspace by iptables", true, nil, true},
-		{"iptables", false, []string{"--proxy-mode=iptables"}, false},
-		{"userspace by nftables", true, []string{"--writer=nftables"}, false},
-		{"nftables", false, []string{"--proxy-mode=nftables"}, true},
+		{name: "userspace by iptables", userspace: true, often: true},
+		{name: "iptables", args: []string{"--proxy-mode=iptables"}},
+		{name: "userspace by nftables", userspace: true, args: []string{"--writer=nftables"}},
+		{name: "nftables", args: []string{"--proxy-mode=nftables"}, often: true},
 	}
 }
 
@@ -75,6 +76,9 @@ func (m *migration) thereAndBack(w way) {
 	if !w.userspace {
 		d = m.next(d, "--proxy-mode=userspace")
 		m.Eventually("names of kube-proxy to be gone", func() bool { return !kubeNames.MatchString(m.ruleset()) })
+		if w.ends {
+			kernel = nil
+		}
 		m.load.at("back: portald is in userspace mode")
 		userspace = open(m.Bed, "by portald in userspace", m.addresses...)
 	}
