@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// The same with kube-proxy in IPVS mode, by the kernel of a virtual machine. To portald in userspace mode the way is not
-// open there: kube-proxy --cleanup, which it takes, fails after IPVS with iptables 1.8.9.
+// The same with kube-proxy in IPVS mode, by the kernel of a virtual machine. To portald in userspace mode the way is
+// not open there: kube-proxy --cleanup, which it takes, fails after IPVS with iptables 1.8.9.
 func TestThereAndBackWithIPVS(t *testing.T) {
 	switch {
 	case bed.InVM:

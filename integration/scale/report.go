@@ -99,8 +99,8 @@ func (r *report) table() string {
 	}
 	for _, one := range r.Lines {
 		if one.Refused > 0 {
-			fmt.Fprintf(&out, "\n%s %s with %s Services refuses the clients of %s of them: it has no more proxy ports.\n", one.Proxy,
-				one.Mode, thousands(one.Services), thousands(one.Refused))
+			fmt.Fprintf(&out, "\n%s %s with %s Services refuses the clients of %s of them: it has no more proxy ports.\n",
+				one.Proxy, one.Mode, thousands(one.Services), thousands(one.Refused))
 		}
 	}
 	return out.String()

@@ -133,6 +133,7 @@ func (d *daemon) rest(told context.Context, err error) {
 func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
 	d = &daemon{log: log, version: version, heritage: newInheritance()}
 	d.settings.Store(&cfg.Settings)
+	quietLibraries(log)
 	limit := raiseNoFile(log, version)
 	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
 		return nil, err

@@ -1,0 +1,23 @@
+package daemon
+
+import (
+	stdlog "log"
+	"os"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+)
+
+// What a library says is a line of portald's log, and none of its own form.
+func TestLibraries(t *testing.T) {
+	defer stdlog.SetOutput(os.Stderr)
+	defer stdlog.SetFlags(stdlog.LstdFlags)
+	log, hook := logtest.NewNullLogger()
+	log.SetLevel(logrus.DebugLevel)
+	quietLibraries(log)
+	stdlog.Printf("unknown attribute %d", 21)
+	if e := hook.LastEntry(); e == nil || e.Level != logrus.DebugLevel || e.Message != "library: unknown attribute 21" {
+		t.Errorf("logged %+v", e)
+	}
+}
