@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/portald/portald/platform"
 )
 
 // report is a finished run.
@@ -45,11 +45,7 @@ func newReport(ctx context.Context, s settings, r *results, began time.Time) rep
 }
 
 func thisMachine(ctx context.Context, s settings) machine {
-	m := machine{CPU: cpuModel(), Cores: runtime.NumCPU()}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		m.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
+	m := machine{Kernel: platform.Kernel().String(), CPU: cpuModel(), Cores: runtime.NumCPU()}
 	for _, v := range [][]string{{s.portald, "--version"}, {"haproxy", "-v"}, {"nginx", "-v"}, {"iptables", "-V"},
 		{"nft", "-v"}} {
 		out, err := exec.CommandContext(ctx, v[0], v[1:]...).CombinedOutput()

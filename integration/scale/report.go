@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/portald/portald/platform"
 )
 
 // report is a finished run.
@@ -71,10 +71,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 func newReport(s *settings) *report {
 	r := &report{began: time.Now(), Cores: runtime.NumCPU(), Endpoints: s.endpoints}
 	r.Date = r.began.UTC().Format(time.DateOnly)
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		r.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
+	r.Kernel = platform.Kernel().String()
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		_, _ = fmt.Sscan(string(text), &r.Load) // 0 if it has no number
 	}
