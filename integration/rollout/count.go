@@ -12,10 +12,12 @@ import (
 
 // count is what one load has counted. It is safe for concurrent use.
 type count struct {
+	resends bool // a datagram without an answer is sent once more
 	mu      sync.Mutex
 	done    int
 	bytes   int
 	slowest time.Duration
+	resent  int
 	bad     map[string]int
 	first   string
 }
@@ -27,6 +29,13 @@ func (c *count) ok(took time.Duration, bytes int) {
 	c.done++
 	c.bytes += bytes
 	c.slowest = max(c.slowest, took)
+}
+
+// again counts a datagram that is sent once more.
+func (c *count) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resent++
 }
 
 // failure counts what did not, by kind, and keeps the first.
@@ -77,6 +86,9 @@ func (c counted) String() string {
 		text += "           "
 	}
 	text += fmt.Sprintf("  slowest %6.0f ms  failed %d", float64(c.slowest.Microseconds())/1e3, c.failed())
+	if c.resent > 0 {
+		text += fmt.Sprintf(", sent once more %d", c.resent)
+	}
 	for kind, n := range c.bad {
 		text += fmt.Sprintf(", %s %d", kind, n)
 	}

@@ -8,12 +8,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"time"
 )
 
-// answerTime is how long an answer may take before it is lost.
-const answerTime = 10 * time.Second
+// answerTime is how long an answer may take before it is lost; resendTime, before a datagram is sent once more.
+const (
+	answerTime = 10 * time.Second
+	resendTime = 2 * time.Second
+)
 
 var errWrong = errors.New("other bytes came than were sent")
 
@@ -24,7 +28,8 @@ type load struct {
 	run   func(address string, c *count, stop <-chan struct{})
 }
 
-func loads(protocol string) []load {
+// loads are those of a protocol; life is how long a connection is held, 0: until the load is stopped.
+func loads(protocol string, life time.Duration) []load {
 	switch protocol {
 	case "udp":
 		return []load{
@@ -39,7 +44,7 @@ func loads(protocol string) []load {
 		}
 	}
 	return []load{
-		{"exchanges, open connections", 10, hold},
+		{"exchanges, open connections", 10, func(a string, c *count, stop <-chan struct{}) { hold(a, life, c, stop) }},
 		{"new connections", 2, connectAgain},
 	}
 }
@@ -59,26 +64,25 @@ func every(pause time.Duration, stop <-chan struct{}, one func()) {
 }
 
 // hold keeps a connection open: it sends pieces of a stream that does not repeat, without waiting for their echoes, and
-// checks each byte of those. After a failure it goes on with another connection.
-func hold(address string, c *count, stop <-chan struct{}) {
-	for ended := false; !ended; {
-		var err error
-		if ended, err = holdOne(address, c, stop); err != nil {
+// checks each byte of those. After a failure, or when the connection's life is over, it goes on with another one.
+func hold(address string, life time.Duration, c *count, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		if err := holdOne(address, life, c, stop); err != nil {
 			c.failure(err)
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
 }
 
-func holdOne(address string, c *count, stop <-chan struct{}) (ended bool, err error) {
-	select {
-	case <-stop:
-		return true, nil
-	default:
-	}
+func holdOne(address string, life time.Duration, c *count, stop <-chan struct{}) error {
 	conn, err := net.DialTimeout("tcp", address, answerTime)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer conn.Close()
 	type piece struct {
@@ -103,25 +107,32 @@ func holdOne(address string, c *count, stop <-chan struct{}) (ended bool, err er
 			c.ok(time.Since(p.sent), len(got))
 		}
 	}()
+	var over <-chan time.Time
+	if life > 0 {
+		over = time.After(life)
+	}
 	stream := rand.NewChaCha8([32]byte{byte(rand.Uint32())})
 	for {
 		data := make([]byte, 1+rand.IntN(8000))
 		_, _ = stream.Read(data) // it cannot fail
 		select {
 		case err := <-failed:
-			return false, err
+			return err
 		case pieces <- piece{data, time.Now()}:
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(2 * answerTime))
 		if _, err := conn.Write(data); err != nil {
-			return false, err
+			return err
 		}
 		select {
 		case <-stop:
 			close(pieces)
-			return true, <-failed
+			return <-failed
+		case <-over:
+			close(pieces)
+			return <-failed
 		case err := <-failed:
-			return false, err
+			return err
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -137,7 +148,7 @@ func connectAgain(address string, c *count, stop <-chan struct{}) {
 			return
 		}
 		defer conn.Close()
-		if err := exchange(conn, echoOf()); err != nil {
+		if err := exchange(conn, echoOf(), answerTime); err != nil {
 			c.failure(err)
 			return
 		}
@@ -151,7 +162,7 @@ func askOnce(address string, make func() question, c *count, stop <-chan struct{
 		began := time.Now()
 		conn, err := net.Dial("udp", address)
 		if err == nil {
-			err = exchange(conn, make())
+			err = ask(conn, make(), c)
 			_ = conn.Close()
 		}
 		if err != nil {
@@ -172,7 +183,7 @@ func askAgain(address string, make func() question, c *count, stop <-chan struct
 	defer conn.Close()
 	every(20*time.Millisecond, stop, func() {
 		began := time.Now()
-		if err := exchange(conn, make()); err != nil {
+		if err := ask(conn, make(), c); err != nil {
 			c.failure(err)
 			return
 		}
@@ -230,9 +241,20 @@ func nameOf(record byte) question {
 	}}
 }
 
+// ask exchanges a datagram, by two if one may be sent once more.
+func ask(conn net.Conn, q question, c *count) error {
+	if c.resends {
+		if err := exchange(conn, q, resendTime); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		c.again()
+	}
+	return exchange(conn, q, answerTime)
+}
+
 // exchange asks, and waits for the answer.
-func exchange(conn net.Conn, q question) error {
-	_ = conn.SetDeadline(time.Now().Add(answerTime))
+func exchange(conn net.Conn, q question, wait time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(wait))
 	if _, err := conn.Write(q.data); err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -50,7 +52,7 @@ func TestLoadsCount(t *testing.T) {
 		"hangs up":    {func([]byte) []byte { return nil }, "ended"},
 	} {
 		at := answering(t, test.change)
-		for _, load := range loads("tcp") {
+		for _, load := range loads("tcp", 0) {
 			c, stop := &count{}, make(chan struct{})
 			ended := make(chan struct{})
 			go func() {
@@ -66,6 +68,65 @@ func TestLoadsCount(t *testing.T) {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
+	}
+}
+
+// Connections whose life is short end well, and others follow until the load is stopped.
+func TestHeldConnectionsEnd(t *testing.T) {
+	var opened atomic.Int32
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			opened.Add(1)
+			go func() {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}()
+		}
+	}()
+	c, stop := &count{}, make(chan struct{})
+	time.AfterFunc(time.Second, func() { close(stop) })
+	hold(l.Addr().String(), 100*time.Millisecond, c, stop)
+	if got := (counted{"", "", c}); c.done == 0 || got.failed() > 0 || opened.Load() < 2 {
+		t.Errorf("%d connections: %s", opened.Load(), got)
+	}
+}
+
+// A datagram without an answer is sent once more if the load is to do that.
+func TestDatagramsAreSentOnceMore(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		data := make([]byte, 512)
+		for i := 0; ; i++ {
+			n, from, err := l.ReadFrom(data)
+			if err != nil {
+				return
+			}
+			if i > 0 { // the first one is lost
+				_, _ = l.WriteTo(data[:n], from)
+			}
+		}
+	}()
+	conn, err := net.Dial("udp", l.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &count{resends: true}
+	if err := ask(conn, echoOf(), c); err != nil || c.resent != 1 {
+		t.Errorf("%v, sent once more %d times", err, c.resent)
 	}
 }
 
@@ -91,7 +152,7 @@ func TestNamesAreAskedForInTheFamilyOfTheServer(t *testing.T) {
 				_, _ = l.WriteTo(data[:n], from)
 			}
 		}()
-		for _, load := range loads("dns") {
+		for _, load := range loads("dns", 0) {
 			c, stop := &count{}, make(chan struct{})
 			time.AfterFunc(200*time.Millisecond, func() { close(stop) })
 			load.run(l.LocalAddr().String(), c, stop)
