@@ -31,14 +31,17 @@ func TestThereAndBackWithIPVS(t *testing.T) {
 	proxy := func(on *bed.Bed) *kubeProxy {
 		return &kubeProxy{b: on, program: kubeProxyProgram(), mode: "ipvs", kubeconfig: serveAPI(on, objects(on))}
 	}
-	nothing := func() {}
-	m := &migration{Bed: b, proxy: proxy(b), addresses: addresses(b)[:2], before: nothing, meanwhile: nothing,
+	m := &migration{Bed: b, proxy: proxy(b), addresses: addresses(b)[:2], meanwhile: func() {},
 		changed: []*regexp.Regexp{
 			regexp.MustCompile(`-a -t 10.96.0.10:80 -r 10.244.0.3:8080`),
 			regexp.MustCompile(`-a -t .fd00:10:96::10.:80 -r .fd00:10:244::3.:8080`),
 			regexp.MustCompile(`-A KUBE-SERVICES .*--match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`),
 			regexp.MustCompile(`-A KUBE-SERVICES .*--match-set KUBE-6-CLUSTER-IP dst,dst -j ACCEPT`),
 		}}
+	// Virtual servers answer before the rules of IPv6 are there, without which flows are not tracked.
+	m.before = func() {
+		b.Eventually("kube-proxy to write its rules", func() bool { return m.sees(m.ruleset()) })
+	}
 	var want []string
 	m.want = func() []string {
 		if want == nil {
