@@ -18,8 +18,8 @@ workload() { # NAME [FIELDS of its pods] [FIELDS of its container]
 		  selector: {matchLabels: {app: $1}}
 		  template:
 		    metadata: {labels: {app: $1}}
-		    spec: {terminationGracePeriodSeconds: 1, tolerations: [{operator: Exists}], ${2:+$2, }containers: [{name: $1, image: "$IMAGE",
-		      imagePullPolicy: IfNotPresent, command: [sleep, "1000000"]${3:+, $3}}]}
+		    spec: {terminationGracePeriodSeconds: 1, tolerations: [{operator: Exists}], ${2:+$2, }containers: [{name: $1,
+		      image: "$IMAGE", imagePullPolicy: IfNotPresent, command: [sleep, "1000000"]${3:+, $3}}]}
 	Y
 }
 

@@ -1,5 +1,6 @@
-// Command rollout is the traffic of the script run beside it: a server of echoes, and a client that counts what goes
-// wrong while the DaemonSet of portald is rolled out. It depends on nothing, and can be copied into any Linux pod.
+// Command rollout is the traffic of the script run beside it, and of ../migrate/run: a server of echoes, and a client
+// that counts what goes wrong while portald's DaemonSet is rolled out, or takes kube-proxy's place. It depends on
+// nothing, and can be copied into any Linux pod.
 //
 //	rollout serve PORT                     echoes at this TCP and UDP port
 //	rollout load [OPTIONS] NAME=TARGET...  runs until its standard input ends, then prints what it has counted
