@@ -27,15 +27,19 @@ func TestConnectionsAreListedAndCut(t *testing.T) {
 	if info.Node != "here" || info.PID == 0 || !info.Ready || info.Mode != "userspace" || info.LogLevel != "debug" {
 		t.Errorf("%+v", info)
 	}
-	mine, err := client.Connections(t.Context(), adminapi.ConnectionQuery{Ports: []uint16{bed.LocalAddr(c).Port()}})
-	b.Must(err)
-	if len(mine) != 1 {
-		t.Fatalf("listed: %+v", mine)
-	}
-	one := mine[0]
+	var one adminapi.Connection
+	b.Eventually("the pod's bytes to be counted", func() bool { // a moment after they are sent
+		mine, err := client.Connections(t.Context(), adminapi.ConnectionQuery{Ports: []uint16{bed.LocalAddr(c).Port()}})
+		b.Must(err)
+		if len(mine) != 1 {
+			t.Fatalf("listed: %+v", mine)
+		}
+		one = mine[0]
+		return one.BytesFromEndpoint > 0
+	})
 	if one.Service != "shop/cart:http" || one.Protocol != "tcp" || one.CarriedBy != "userspace" ||
 		one.Client != bed.LocalAddr(c) || one.OriginalDst.String() != bed.HostPort(bed.IP4, 80) ||
-		one.Portal != "ClusterIP" || !strings.HasSuffix(one.Pod, a.Pod) || one.BytesFromEndpoint == 0 {
+		one.Portal != "ClusterIP" || !strings.HasSuffix(one.Pod, a.Pod) {
 		t.Errorf("listed as %+v", one)
 	}
 	cut, err := client.Cut(t.Context(), one.ID, 1<<60)
