@@ -191,7 +191,7 @@ func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, err
 func (c *Conn) await(s step, now time.Duration) Step {
 	c.waiting = true
 	if s.kind == stepHold || c.isQueued() {
-		c.queue(c, now)
+		c.queue(c, c.holder, now)
 	} else {
 		c.stage.enter(waiting)
 		c.front.await(c)

@@ -12,7 +12,7 @@ func (s *Session) awaits() bool { return s.wait != nil && s.wait.asleep }
 // lost is held again.
 func (s *Session) await(until time.Duration) {
 	now := s.table.core().Now()
-	s.queue(s, now)
+	s.queue(s, s.client.holder, now)
 	s.wait.asleep = true
 	if s.connect >= 0 {
 		s.connect = -1

@@ -92,6 +92,7 @@ type holder struct {
 	addr   netip.Addr
 	held   [resources]atomic.Int64
 	users  int // guarded by the shard's mu
+	waits  int // in the Service's queue, guarded by that one's mu
 }
 
 type clientKey struct {

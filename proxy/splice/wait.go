@@ -15,9 +15,10 @@ const needEvery = 5 * time.Second
 
 // wait is the place of a connection or session in the queue of its Service.
 type wait struct {
-	of    waiter // nil: a predecessor had it, and it is not in the queue here
-	front *Front
-	since time.Duration // on the core's clock
+	of     waiter // nil: a predecessor had it, and it is not in the queue here
+	client *holder
+	front  *Front
+	since  time.Duration // on the core's clock
 
 	// Of its owner.
 	took   time.Duration // until an endpoint was reached, or it ended; 0: neither is so
@@ -42,10 +43,26 @@ type waitQueue struct {
 	needed      bool // need is when Options.NeedPods was called
 }
 
-// enter adds one at its place, and returns the one that has waited the longest if there are more than most now.
+// enter adds one at its place, and returns the one that is removed if there are more than most now: that which has waited
+// the longest, of the client that has the most.
 func (q *waitQueue) enter(w *wait, most int) (crowdedOut *wait) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.insert(w)
+	if q.n <= most {
+		return nil
+	}
+	crowdedOut = q.first
+	for w := q.first; w != nil; w = w.next {
+		if w.client.waits > crowdedOut.client.waits {
+			crowdedOut = w
+		}
+	}
+	q.remove(crowdedOut)
+	return crowdedOut
+}
+
+func (q *waitQueue) insert(w *wait) {
 	w.queued, w.prev = true, q.last
 	for w.prev != nil && w.prev.since > w.since { // a predecessor's
 		w.prev = w.prev.prev
@@ -60,11 +77,8 @@ func (q *waitQueue) enter(w *wait, most int) (crowdedOut *wait) {
 	} else {
 		w.next.prev = w
 	}
-	if q.n++; q.n > most {
-		crowdedOut = q.first
-		q.remove(crowdedOut)
-	}
-	return crowdedOut
+	q.n++
+	w.client.waits++
 }
 
 // leave removes one. It may be called more than once.
@@ -90,6 +104,7 @@ func (q *waitQueue) remove(w *wait) {
 	}
 	w.prev, w.next, w.queued = nil, nil, false
 	q.n--
+	w.client.waits--
 	if q.turn == w {
 		q.nextTurn()
 	}
@@ -168,10 +183,10 @@ func (f *life) holdOut(allTried bool, until, now time.Duration) step {
 }
 
 // queue begins to wait for an endpoint, or goes on with that.
-func (f *life) queue(of waiter, now time.Duration) {
+func (f *life) queue(of waiter, client *holder, now time.Duration) {
 	f.stage.enter(waiting)
 	if old := f.wait; old == nil || old.took > 0 || old.of == nil {
-		w := &wait{of: of, front: f.front, since: now - f.waited()}
+		w := &wait{of: of, client: client, front: f.front, since: now - f.waited()}
 		if old != nil && old.took == 0 {
 			w.since = old.since
 		}

@@ -23,7 +23,7 @@ func TestTurnsOfThoseThatWait(t *testing.T) {
 	mine, others := &Front{}, &Front{}
 	all := map[string]*wait{}
 	enter := func(name string, since time.Duration, f *Front) (crowdedOut *wait) {
-		w := &wait{of: queuer{name, &turns}, front: f, since: since}
+		w := &wait{of: queuer{name, &turns}, client: &holder{}, front: f, since: since}
 		all[name] = w
 		return q.enter(w, 5)
 	}
@@ -59,7 +59,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	var turns []string
 	f := &Front{}
 	for i := range 4 {
-		w := &wait{of: queuer{string(rune('a' + i)), &turns}, front: f, since: time.Duration(i)}
+		w := &wait{of: queuer{string(rune('a' + i)), &turns}, client: &holder{}, front: f, since: time.Duration(i)}
 		switch out := q.enter(w, 3); {
 		case i < 3 && out != nil:
 			t.Errorf("%v was crowded out", out.of)
@@ -68,6 +68,32 @@ func TestTheOldestMakesRoom(t *testing.T) {
 		}
 	}
 	if q.len() != 3 {
+		t.Errorf("%d wait", q.len())
+	}
+}
+
+// The client with the most makes room, and others keep their places.
+func TestGreedyClientMakesRoom(t *testing.T) {
+	const most = 90
+	var q waitQueue
+	f, greedy := &Front{}, &holder{}
+	enter := func(client *holder, since int) (crowdedOut *wait) {
+		return q.enter(&wait{of: queuer{}, client: client, front: f, since: time.Duration(since)}, most)
+	}
+	for i := range most / 2 {
+		enter(&holder{}, i)
+	}
+	for i := range 10 * most {
+		if out := enter(greedy, most+i); out != nil && out.client != greedy {
+			t.Fatalf("client %d of others was crowded out", out.since)
+		}
+	}
+	for i := range most / 4 {
+		if out := enter(&holder{}, 11*most+i); out == nil || out.client != greedy {
+			t.Fatalf("%+v makes room", out)
+		}
+	}
+	if q.len() != most {
 		t.Errorf("%d wait", q.len())
 	}
 }
