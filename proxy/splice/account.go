@@ -3,6 +3,7 @@ package splice
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,18 +32,18 @@ const replayPart = 4
 
 // What the account refuses.
 var (
-	ErrDescriptors = fmt.Errorf("the share of descriptors is used up: %w", syscall.EMFILE)
-	ErrSessions    = errors.New("the share of UDP sessions is used up")
+	ErrDescriptors = fmt.Errorf("descriptors are scarce: %w", syscall.EMFILE)
+	ErrSessions    = errors.New("UDP sessions are scarce")
 )
 
 // Account counts who holds how much of a Budget, and decides who may have more. Nothing of the data path is taken
 // outside it. Safe for concurrent use.
 //
-// A Service may hold at most `share` times what is free, and each of its clients the same of what its Service may still
-// take. One Service that takes all it can get has eight ninths, two have eight seventeenths each: some is left for
-// those with little, and the limits need no count of Services or clients. (Choudhury and Hahne, Dynamic Queue Length
-// Thresholds, 1998.) Open connections are never ended for others. Sessions are evicted from the Service that has the
-// most of them.
+// A namespace may hold at most `namespaceShare` times what is free; so may a Service of what its namespace may still take,
+// and each of its clients of what the Service may. A client address is bounded over all Services as well. Who takes all
+// it can get leaves some for those with little, and the limits need no count of them. (Choudhury and Hahne, Dynamic
+// Queue Length Thresholds, 1998.) Open connections are never ended for others. Sessions are evicted from the Service
+// that has the most of them.
 type Account struct {
 	most    [resources]int64
 	budget  Budget
@@ -53,20 +54,20 @@ type Account struct {
 	pages atomic.Int64
 	pipes atomic.Int64
 
-	mu      sync.Mutex
-	tenants map[service.Name]*tenant // guarded by mu
-	largest atomic.Pointer[tenant]   // of those that were asked for, or nil
-	clients [clientShards]clientShard
+	mu         sync.Mutex
+	tenants    map[service.Name]*tenant // guarded by mu
+	namespaces map[string]*namespace    // guarded by mu
+	largest    atomic.Pointer[tenant]   // of those that were asked for, or nil
+	clients    [clientShards]clientShard
+	networks   networks
 }
-
-// share is the limit of one Service or client, in multiples of what is free.
-const share = 8
 
 // resource is a kind of what the account counts.
 type resource uint8
 
 const (
 	descriptors resource = iota
+	listeners            // which take descriptors, too
 	sessions
 	places   // with who keeps connections
 	replayed // bytes of clients that are kept to be sent again
@@ -81,12 +82,13 @@ func NewAccount(b Budget) *Account {
 	if b.Buffers == 0 {
 		b.Buffers = DefaultBuffers
 	}
-	a := &Account{budget: b, tenants: map[service.Name]*tenant{}}
+	a := &Account{budget: b, tenants: map[service.Name]*tenant{}, namespaces: map[string]*namespace{}}
 	a.most[descriptors], a.most[sessions], a.most[places] = int64(b.Descriptors), int64(b.Sessions), int64(b.Kept)
 	a.most[replayed] = int64(b.Buffers) * maxReplay / replayPart
 	for i := range a.clients {
-		a.clients[i].held = map[clientKey]*holder{}
+		a.clients[i].held, a.clients[i].all = map[clientKey]*holder{}, map[netip.Addr]*client{}
 	}
+	a.networks.held = map[netip.Prefix]*network{}
 	return a
 }
 
@@ -103,20 +105,44 @@ func (a *Account) Open(n int) error {
 // Close gives back what Open took.
 func (a *Account) Close(n int) { a.used[descriptors].Add(-int64(n)) }
 
-// takeConnection takes what a TCP connection needs.
-func (a *Account) takeConnection(h *holder) bool { return a.take(descriptors, h, 2) }
+// openListener takes a descriptor for a listener of a Service. It may be one of those that connections leave free.
+func (a *Account) openListener(t *tenant) error {
+	if err := a.Open(1); err != nil {
+		return err
+	}
+	t.charge(listeners, 1)
+	all := a.most[descriptors]
+	if n := t.of.held[listeners].Load(); all > 0 && t.of.left(listeners, float64(all-a.used[descriptors].Load())) < 0 {
+		a.closeListener(t)
+		return &ShareError{ErrDescriptors, "the listeners of namespace " + t.name.Namespace, n - 1, all}
+	}
+	return nil
+}
+
+func (a *Account) closeListener(t *tenant) {
+	t.charge(listeners, -1)
+	a.Close(1)
+}
+
+// takeConnection takes what a TCP connection needs, or returns an error that wraps ErrDescriptors.
+func (a *Account) takeConnection(h *holder) error {
+	if !a.take(descriptors, h, 2) {
+		return a.refusal(ErrDescriptors, descriptors, h, 2)
+	}
+	return nil
+}
 
 func (a *Account) giveConnection(h *holder) { a.give(descriptors, h, 2) }
 
-// takeSession takes what a UDP session needs, ErrSessions or ErrDescriptors if that is not left. The socket that it is
-// for has so many sessions already.
+// takeSession takes what a UDP session needs, or returns an error that wraps ErrSessions or ErrDescriptors. The socket
+// that it is for has so many sessions already.
 func (a *Account) takeSession(h *holder, has int) error {
 	if !a.take(sessions, h, 1) && !a.takeReserved(h, has) {
-		return ErrSessions
+		return a.refusal(ErrSessions, sessions, h, 1)
 	}
 	if !a.take(descriptors, h, 1) {
 		a.give(sessions, h, 1)
-		return ErrDescriptors
+		return a.refusal(ErrDescriptors, descriptors, h, 1)
 	}
 	return nil
 }
@@ -126,26 +152,40 @@ func (a *Account) giveSession(h *holder) {
 	a.give(sessions, h, 1)
 }
 
-// take takes n for a client unless it, or its Service, would hold more than its share.
+// take takes n for a client unless somebody would hold more than its share.
 func (a *Account) take(r resource, h *holder, n int64) bool {
-	used, service, client := a.used[r].Add(n), h.tenant.held[r].Add(n), h.held[r].Add(n)
-	most := a.most[r]
-	if most == 0 {
+	used := a.keep(r, h, n)
+	if a.most[r] == 0 {
 		return true
 	}
-	rest := share*(most-used) - service // share+1 times what the Service may still take
-	if used <= most && (share+1)*client <= share*rest {
+	if free := a.free(r, used); used <= a.most[r] && h.left(r, free) >= 0 && h.client.left(r, free) >= 0 {
 		return true
 	}
 	a.give(r, h, n)
 	return false
 }
 
-func (a *Account) give(r resource, h *holder, n int64) {
-	h.held[r].Add(-n)
-	h.tenant.held[r].Add(-n)
-	a.used[r].Add(-n)
+// free is how much clients may still take of a resource of which so much is used.
+func (a *Account) free(r resource, used int64) float64 {
+	free := a.most[r] - used
+	if r == descriptors {
+		free -= a.most[r] / forListeners
+	}
+	return float64(free)
 }
+
+// forListeners is which part of the descriptors connections leave free, for the listeners of new Services.
+const forListeners = 16
+
+// keep takes n although it may be more than a share: what is open is not ended for others. It returns how much is used
+// then.
+func (a *Account) keep(r resource, h *holder, n int64) (used int64) {
+	h.charge(r, n)
+	h.client.charge(r, n)
+	return a.used[r].Add(n)
+}
+
+func (a *Account) give(r resource, h *holder, n int64) { a.keep(r, h, -n) }
 
 // takeReserved takes a session from what the shares keep free, and has the Service with the most sessions evict some,
 // so that there is always something left. That is for Services with few sessions, and for a socket with few sessions of
@@ -160,8 +200,8 @@ func (a *Account) takeReserved(h *holder, has int) bool {
 		a.used[sessions].Add(-1)
 		return false
 	}
-	h.tenant.held[sessions].Add(1)
-	h.held[sessions].Add(1)
+	h.charge(sessions, 1)
+	h.client.charge(sessions, 1)
 	return true
 }
 

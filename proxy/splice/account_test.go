@@ -1,8 +1,10 @@
 package splice
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,9 +15,14 @@ func address(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
+// addressV6 is an address of a /64.
+func addressV6(network, host int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 7: byte(network), 14: byte(host >> 8), 15: byte(host)})
+}
+
 // fill has a client take connections until it gets no more, and returns how many.
 func fill(a *Account, h *holder) (n int) {
-	for a.takeConnection(h) {
+	for a.takeConnection(h) == nil {
 		n++
 	}
 	return n
@@ -28,25 +35,26 @@ func TestAccountShares(t *testing.T) {
 	two := a.tenant(service.Name{Namespace: "shop", Name: "two"})
 	first, second := a.holder(one, address(1)), a.holder(one, address(2))
 	greedy := fill(a, first)
-	if greedy < 7500 || greedy > 8500 {
+	if greedy < 6500 || greedy > 7500 {
 		t.Errorf("a lone client got %d of 10000", greedy)
 	}
 	if n := fill(a, second); n < 700 {
 		t.Errorf("the next client of the Service got %d", n)
 	}
-	if n := fill(a, a.holder(two, address(1))); n < 700 {
+	third := a.holder(two, address(3))
+	if n := fill(a, third); n < 250 {
 		t.Errorf("the next Service got %d", n)
 	}
 	for i := range 50 { // and whoever comes still gets in
 		s := a.tenant(service.Name{Namespace: "late", Name: fmt.Sprint(i)})
-		if !a.takeConnection(a.holder(s, address(1))) {
-			t.Fatalf("Service %d was refused", i)
+		if err := a.takeConnection(a.holder(s, address(4))); err != nil {
+			t.Fatalf("Service %d was refused: %v", i, err)
 		}
 	}
 	for range greedy { // connections end, and those who want more come to hold the same
 		a.giveConnection(first)
 		fill(a, second)
-		fill(a, a.holder(two, address(1)))
+		fill(a, third)
 	}
 	fill(a, first)
 	x, y := one.held[descriptors].Load(), two.held[descriptors].Load()
@@ -55,6 +63,125 @@ func TestAccountShares(t *testing.T) {
 	}
 	if b, c := first.held[descriptors].Load(), second.held[descriptors].Load(); c < 1000 || b < 100 {
 		t.Errorf("clients of one Service that both want all hold %d and %d", b, c)
+	}
+}
+
+// Whatever wants everything, through many Services or from many addresses, leaves a fifth to others or a seventeenth to
+// other namespaces, and the refusal names it.
+func TestAccountBounds(t *testing.T) {
+	const all, many = 7616, 60
+	named := func(namespace string, i int) service.Name {
+		return service.Name{Namespace: namespace, Name: fmt.Sprint("service-", i)}
+	}
+	for _, c := range []struct {
+		name  string
+		holds func(a *Account) (n int, last *holder)
+		part  float64
+		who   string
+	}{
+		{"a client of one Service", func(a *Account) (int, *holder) {
+			h := a.holder(a.tenant(named("shop", 0)), address(1))
+			return fill(a, h), h
+		}, 0.75, "client 10.0.0.1 of Service shop/service-0"},
+		{"a Service with many clients", func(a *Account) (n int, h *holder) {
+			for i := range many {
+				h = a.holder(a.tenant(named("shop", 0)), address(i))
+				n += fill(a, h)
+			}
+			return n, h
+		}, 0.85, "Service shop/service-0"},
+		{"a client of many Services", func(a *Account) (n int, h *holder) {
+			for i := range many {
+				h = a.holder(a.tenant(named(fmt.Sprint("shop-", i), i)), address(1))
+				n += fill(a, h)
+			}
+			return n, h
+		}, 0.8, "client 10.0.0.1"},
+		{"a network", func(a *Account) (n int, h *holder) {
+			for i := range many {
+				h = a.holder(a.tenant(named(fmt.Sprint("shop-", i), i)), addressV6(1, i))
+				n += fill(a, h)
+			}
+			return n, h
+		}, 0.8, "the clients of network fd00:0:0:1::/64"},
+		{"a namespace", func(a *Account) (n int, h *holder) {
+			for i := range many {
+				for k := range many {
+					h = a.holder(a.tenant(named("shop", k)), address(i))
+					n += fill(a, h)
+				}
+			}
+			return n, h
+		}, 0.945, "namespace shop"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := NewAccount(Budget{Descriptors: all})
+			n, last := c.holds(a)
+			if got := float64(2*n) / all; got > c.part || got < c.part-0.15 {
+				t.Errorf("%.3f of all, expected up to %.3f", got, c.part)
+			}
+			var refused *ShareError
+			if err := a.takeConnection(last); !errors.As(err, &refused) || refused.Who != c.who || refused.All != all {
+				t.Errorf("refused by %v, expected %q", err, c.who)
+			}
+			for i := range 20 { // others get in, through Services and from addresses of their own
+				other := a.holder(a.tenant(named("other", i)), address(1000+i))
+				if err := a.takeConnection(other); err != nil {
+					t.Fatalf("another client, %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// An IPv6 host with all addresses of its /64 leaves room to the neighbours in it, and to other clients of the Service.
+func TestAccountNeighbours(t *testing.T) {
+	a := NewAccount(Budget{Descriptors: 20000})
+	s := a.tenant(service.Name{Namespace: "shop", Name: "cart"})
+	fill(a, a.holder(s, addressV6(1, 1)))
+	for i := range 50 {
+		if err := a.takeConnection(a.holder(s, addressV6(1, 100+i))); err != nil {
+			t.Fatalf("neighbour %d: %v", i, err)
+		}
+	}
+	for i := range 2000 {
+		fill(a, a.holder(s, addressV6(1, 1000+i)))
+	}
+	for i := range 50 {
+		if err := a.takeConnection(a.holder(s, address(i))); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+	}
+}
+
+// Connections leave descriptors to the listeners of new Services, and no namespace takes all of those.
+func TestAccountListeners(t *testing.T) {
+	a := NewAccount(Budget{Descriptors: 1600})
+	for i := range 100 { // everybody wants everything
+		s := a.tenant(service.Name{Namespace: fmt.Sprint(i), Name: "cart"})
+		fill(a, a.holder(s, address(i)))
+	}
+	greedy := a.tenant(service.Name{Namespace: "greedy", Name: "cart"})
+	n := 0
+	for ; a.openListener(greedy) == nil; n++ {
+	}
+	if n < 1600/forListeners*8/10 {
+		t.Errorf("%d listeners", n)
+	}
+	var refused *ShareError
+	if err := a.openListener(greedy); !errors.As(err, &refused) || !strings.Contains(refused.Who, "namespace greedy") {
+		t.Errorf("refused by %v", err)
+	}
+	other := a.tenant(service.Name{Namespace: "other", Name: "cart"})
+	if err := a.openListener(other); err != nil {
+		t.Errorf("another namespace: %v", err)
+	}
+	a.closeListener(other)
+	for range n {
+		a.closeListener(greedy)
+	}
+	if held := greedy.of.held[listeners].Load(); held != 0 {
+		t.Errorf("%d are still held", held)
 	}
 }
 
@@ -67,8 +194,12 @@ func TestAccountGivesBack(t *testing.T) {
 			s := a.tenant(service.Name{Namespace: "shop", Name: fmt.Sprint(g % 2)})
 			defer a.leaveTenant(s)
 			for i := range 2000 {
-				h := a.holder(s, address(i%100))
-				if a.takeConnection(h) {
+				addr := address(i % 100)
+				if i%2 == 0 {
+					addr = addressV6(i%7, i%100)
+				}
+				h := a.holder(s, addr)
+				if a.takeConnection(h) == nil {
 					a.giveConnection(h)
 				}
 				if a.takeSession(h, 0) == nil {
@@ -87,13 +218,16 @@ func TestAccountGivesBack(t *testing.T) {
 			t.Errorf("%d of resource %d are still taken", n, r)
 		}
 	}
-	if len(a.tenants) != 0 || a.pages.Load() != 0 || a.pipes.Load() != 0 {
+	if len(a.tenants) != 0 || len(a.namespaces) != 0 || a.pages.Load() != 0 || a.pipes.Load() != 0 {
 		t.Errorf("%d Services, %d pages, %d pipes are still known", len(a.tenants), a.pages.Load(), a.pipes.Load())
 	}
 	for i := range a.clients {
-		if n := len(a.clients[i].held); n != 0 {
-			t.Errorf("%d clients are still known", n)
+		if n, all := len(a.clients[i].held), len(a.clients[i].all); n != 0 || all != 0 {
+			t.Errorf("%d clients of Services are still known, %d clients", n, all)
 		}
+	}
+	if n := len(a.networks.held); n != 0 {
+		t.Errorf("%d networks are still known", n)
 	}
 }
 
@@ -116,7 +250,9 @@ func TestAccountPipes(t *testing.T) {
 		t.Errorf("%d pipes of %d pages", pipes, sum)
 	}
 	scarce := NewAccount(Budget{Descriptors: 100})
-	fill(scarce, scarce.holder(scarce.tenant(service.Name{}), address(1)))
+	for i := range 10 {
+		fill(scarce, scarce.holder(scarce.tenant(service.Name{}), address(i)))
+	}
 	if _, ok := scarce.TakePipe(); ok {
 		t.Error("a pipe was granted while descriptors were short")
 	}

@@ -121,9 +121,9 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 func (c *Conn) take() Outcome {
 	core := c.front.core
 	h := core.account.holder(c.front.tenant, c.clientAddr())
-	if !core.account.takeConnection(h) {
+	if err := core.account.takeConnection(h); err != nil {
 		core.account.leaveHolder(h)
-		core.opts.Warn(ErrDescriptors)
+		core.opts.Warn(err)
 		return OutcomeResources
 	}
 	c.holder = h

@@ -60,14 +60,13 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 
 // Listen adds a listening socket.
 func (f *Front) Listen(at netip.AddrPort) error {
-	account := f.core.account
-	err := account.Open(1)
+	err := f.core.account.openListener(f.tenant)
 	if err != nil {
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
 	s, err := f.core.engine.Listen(f, at)
 	if err != nil {
-		account.Close(1)
+		f.ListenerClosed()
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
 	f.core.listening.Store(service.Frontend{Addr: at, Protocol: f.name.Protocol}, f)
@@ -77,6 +76,9 @@ func (f *Front) Listen(at netip.AddrPort) error {
 	f.core.opts.Listening(f.name, at)
 	return nil
 }
+
+// ListenerClosed gives back what Listen took. The engine calls it once for each of its sockets, when that is closed.
+func (f *Front) ListenerClosed() { f.core.account.closeListener(f.tenant) }
 
 // Unlisten closes the socket that Listen opened at that address.
 func (f *Front) Unlisten(at netip.AddrPort) {

@@ -170,13 +170,6 @@ func (c *Conn) restoreRemoval(s *SavedConn) {
 	c.gone.Store(true)
 }
 
-// keep takes n although it may be more than a share: what is open is not ended for others.
-func (a *Account) keep(r resource, h *holder, n int64) {
-	a.used[r].Add(n)
-	h.tenant.held[r].Add(n)
-	h.held[r].Add(n)
-}
-
 // MovingSocket is a Socket of which a successor can have a duplicate. Its methods return at once.
 type MovingSocket interface {
 	Socket

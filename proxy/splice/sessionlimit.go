@@ -24,7 +24,7 @@ func (t *Sessions) client(addr netip.Addr) *sessionClient {
 func (t *Sessions) releaseClient(c *sessionClient) {
 	t.n.Add(-1)
 	if c.n--; c.n == 0 {
-		delete(t.clients, c.holder.addr)
+		delete(t.clients, c.holder.client.addr)
 		t.core().account.leaveHolder(c.holder)
 	}
 }
@@ -70,7 +70,7 @@ func (t *Sessions) yield() {
 // has its share of what the socket may have, as Services have of the Account.
 func (t *Sessions) full(c *sessionClient) bool {
 	rest := t.core().opts.UDPSessions - int(t.n.Load())
-	return rest < 0 || c.n > share*(rest+1)
+	return rest < 0 || c.n > clientShare*(rest+1)
 }
 
 // heavyClient is the part of a socket's sessions from which on a client makes room for its next one by its own: one in

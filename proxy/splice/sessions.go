@@ -51,6 +51,9 @@ func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
 	return t
 }
 
+// Front is the one of the socket.
+func (t *Sessions) Front() *Front { return t.front }
+
 func (t *Sessions) core() *Core { return t.front.core }
 
 // Find returns the session that takes a client's datagrams, as it was opened; nil: none does.

@@ -1,8 +1,6 @@
 package splice
 
 import (
-	"encoding/binary"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,10 +8,16 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
+// namespace is what the Services of one hold together.
+type namespace struct {
+	share
+	users int // Services, guarded by the account's mu
+}
+
 // tenant is a Service and what it holds.
 type tenant struct {
+	share
 	name  service.Name
-	held  [resources]atomic.Int64
 	users atomic.Int64 // fronts and clients
 	found atomic.Int64 // sessions that it had when heaviest found it
 	waits waitQueue
@@ -61,7 +65,7 @@ func (a *Account) tenant(name service.Name) *tenant {
 	defer a.mu.Unlock()
 	t := a.tenants[name]
 	if t == nil {
-		t = &tenant{name: name}
+		t = &tenant{name: name, share: share{of: a.enterNamespace(name.Namespace), times: serviceShare}}
 		a.tenants[name] = t
 	}
 	t.users.Add(1)
@@ -83,62 +87,24 @@ func (a *Account) leaveTenant(t *tenant) {
 	defer a.mu.Unlock()
 	if t.users.Load() == 0 && a.tenants[t.name] == t {
 		delete(a.tenants, t.name)
+		a.leaveNamespace(t.name.Namespace)
 	}
 }
 
-// holder is a client address of a Service and what it holds.
-type holder struct {
-	tenant *tenant
-	addr   netip.Addr
-	held   [resources]atomic.Int64
-	users  int // guarded by the shard's mu
-	waits  int // in the Service's queue, guarded by that one's mu
-}
-
-type clientKey struct {
-	tenant *tenant
-	addr   netip.Addr
-}
-
-// clientShards spread the clients over locks, so that event loops seldom wait for each other.
-const clientShards = 64
-
-type clientShard struct {
-	mu   sync.Mutex
-	held map[clientKey]*holder // guarded by mu
-}
-
-func (a *Account) shard(addr netip.Addr) *clientShard {
-	b := addr.As16()
-	const golden = 0x9e3779b97f4a7c15 // Knuth's multiplicative hash
-	return &a.clients[binary.BigEndian.Uint64(b[8:])*golden>>58]
-}
-
-// holder finds a client of a Service, for a connection of it, until leaveHolder.
-func (a *Account) holder(t *tenant, addr netip.Addr) *holder {
-	s, key := a.shard(addr), clientKey{t, addr}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.held[key]
-	if h == nil {
-		h = &holder{tenant: t, addr: addr}
-		s.held[key] = h
-		t.users.Add(1)
+// enterNamespace finds a namespace, for a Service of it, until leaveNamespace.
+func (a *Account) enterNamespace(name string) *share {
+	n := a.namespaces[name]
+	if n == nil {
+		n = &namespace{share: share{times: namespaceShare}}
+		a.namespaces[name] = n
 	}
-	h.users++
-	return h
+	n.users++
+	return &n.share
 }
 
-func (a *Account) leaveHolder(h *holder) {
-	s := a.shard(h.addr)
-	s.mu.Lock()
-	h.users--
-	last := h.users == 0
-	if last {
-		delete(s.held, clientKey{h.tenant, h.addr})
-	}
-	s.mu.Unlock()
-	if last {
-		a.leaveTenant(h.tenant)
+func (a *Account) leaveNamespace(name string) {
+	n := a.namespaces[name]
+	if n.users--; n.users == 0 {
+		delete(a.namespaces, name)
 	}
 }

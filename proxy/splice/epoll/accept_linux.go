@@ -65,7 +65,7 @@ func (n *listener) Close() {
 			} else {
 				sysClose(n.fd)
 			}
-			n.engine.account.Close(1)
+			a.front.ListenerClosed()
 		})
 	}
 	next(0)

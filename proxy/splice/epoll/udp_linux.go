@@ -65,7 +65,7 @@ func (u *udpSocket) shut() {
 		u.l.unwatch(u.fd, u.id)
 	}
 	sysClose(u.fd)
-	u.l.engine.account.Close(1)
+	u.sessions.Front().ListenerClosed()
 }
 
 // File implements splice.MovingSocket.

@@ -83,7 +83,7 @@ func (n *listener) end() { _ = n.tcp.SetDeadline(time.Now().Add(lastAccepts)) }
 func (n *listener) close() {
 	n.tcp.Close()
 	n.e.remove(n)
-	n.e.core.Options().Account.Close(1)
+	n.front.ListenerClosed()
 }
 
 // run accepts until the listener ends.

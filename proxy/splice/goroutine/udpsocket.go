@@ -88,7 +88,7 @@ func (u *udpSocket) shut() {
 	u.sessions.Close()
 	u.closed = true
 	u.udp.Close()
-	u.e.core.Options().Account.Close(1)
+	u.sessions.Front().ListenerClosed()
 	u.e.remove(u)
 }
 

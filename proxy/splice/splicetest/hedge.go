@@ -150,7 +150,7 @@ func hedgeWithoutDescriptor(t *trial) {
 	for _, c := range []struct {
 		left int64
 		want string
-	}{{1, "a timeout, b"}, {2, "a overtaken, b hedge"}} {
+	}{{1, "a timeout, b"}, {3, "a overtaken, b hedge"}} {
 		o := hedging(100*time.Millisecond, 400, 20_000)
 		o.Account = splice.NewAccount(splice.Budget{Descriptors: int(own + engineAside + c.left)})
 		d := t.start(o)

@@ -2,6 +2,7 @@ package splicetest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 func shareScenarios() []scenario {
 	return []scenario{
 		{name: "GreedyClient", run: greedyClient},
+		{name: "GreedyClientOfMany", run: greedyClientOfMany},
 		{name: "GreedyUDPClient", run: greedyUDPClient},
 		{name: "SessionsOfAll", run: sessionsOfAll},
 		{name: "ListenerWithoutDescriptor", run: listenerWithoutDescriptor},
@@ -64,7 +66,7 @@ func greedyClient(t *trial) {
 	const refusals = 100
 	var reports atomic.Int64
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Descriptors: 600}), Warn: counting(splice.ErrDescriptors, &reports),
+		Account: splice.NewAccount(splice.Budget{Descriptors: 1200}), Warn: counting(splice.ErrDescriptors, &reports),
 	})
 	pod := echoServer(t)
 	a, b := d.serveAs("a", service.TCP, pod), d.serveAs("b", service.TCP, pod)
@@ -76,7 +78,7 @@ func greedyClient(t *trial) {
 			refused++
 		}
 	}
-	if served < 200 {
+	if served < 400 {
 		t.Errorf("%d connections were served before one was refused", served)
 	}
 	if rec := d.record(); rec.Outcome != splice.OutcomeResources || rec.Client.Addr().String() != greedy {
@@ -88,6 +90,37 @@ func greedyClient(t *trial) {
 	for i := range 10 {
 		if !t.served(modest, a) || !t.served(modest, b) || !t.served(greedy, b) {
 			t.Fatalf("another was refused, at its connection %d", i)
+		}
+	}
+}
+
+// greedyClientOfMany: one client takes all the connections that it can get of many Services. Others are served there, and
+// so is a new Service.
+func greedyClientOfMany(t *trial) {
+	const services = 30
+	var last atomic.Pointer[splice.ShareError]
+	d := t.start(splice.Options{
+		Account: splice.NewAccount(splice.Budget{Descriptors: 1200}),
+		Warn: func(err error) {
+			if refused := (*splice.ShareError)(nil); errors.As(err, &refused) {
+				last.Store(refused)
+			}
+		},
+	})
+	pod := echoServer(t)
+	var all []netip.AddrPort
+	for i := range services {
+		all = append(all, d.serveAs(fmt.Sprint("service-", i), service.TCP, pod))
+		for t.served(greedy, all[i]) {
+		}
+	}
+	if refused := last.Load(); refused == nil || refused.Who != "client "+greedy {
+		t.Errorf("refused by %v", refused)
+	}
+	all = append(all, d.serveAs("new", service.TCP, pod))
+	for i, at := range all {
+		if !t.served(modest, at) {
+			t.Fatalf("another client is refused at Service %d", i)
 		}
 	}
 }
@@ -156,8 +189,8 @@ func answersWithin(c *net.UDPConn, d time.Duration) bool {
 // listenerWithoutDescriptor: a listener for which there is no descriptor is an error that says so, and all is given
 // back in the end.
 func listenerWithoutDescriptor(t *trial) {
-	own := t.start(splice.Options{}).Stats().Descriptors // of the engine itself
-	account := splice.NewAccount(splice.Budget{Descriptors: int(own) + 1})
+	own := t.start(splice.Options{}).Stats().Descriptors                   // of the engine itself
+	account := splice.NewAccount(splice.Budget{Descriptors: int(own) + 2}) // a namespace never has all of them
 	d := t.start(splice.Options{Account: account})
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
 		f := d.open(protocol, loopback)
