@@ -53,7 +53,8 @@ type portPool struct {
 	cooling *list.List                 // of coolingPort, the oldest first
 	former  map[frontKey]*list.Element // the last of these that a front had
 
-	listening atomic.Int64 // taken, and not cooling; any goroutine may read it
+	listening  atomic.Int64   // taken, and not cooling; any goroutine may read it
+	namespaces map[string]int // of those, how many each has
 }
 
 // coolingPort is a port that was released.
@@ -70,6 +71,7 @@ func newProxyPorts(within PortRange) *proxyPorts {
 	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
 		p.pools[protocol] = &portPool{
 			taken: map[uint16]struct{}{}, lowest: int(within.First), cooling: list.New(), former: map[frontKey]*list.Element{},
+			namespaces: map[string]int{},
 		}
 	}
 	return p
@@ -86,6 +88,9 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 	if len(pool.taken) >= p.within.Size() && pool.cooling.Len() == 0 { // if for one, then for thousands
 		return 0, pool.full(p.within)
 	}
+	if err := pool.share(p.within, of.name.Namespace); err != nil {
+		return 0, err
+	}
 	for port := range pool.candidates(p.within, of, claimed) {
 		retry, err := use(port)
 		if retry {
@@ -94,11 +99,25 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 		if err == nil {
 			pool.taken[port] = struct{}{}
 			pool.listening.Add(1)
+			pool.namespaces[of.name.Namespace]++
 			p.changed[of.proxyPort(port)] = true
 		}
 		return port, err
 	}
 	return 0, pool.full(p.within)
+}
+
+// namespaceShare is how many times the ports that are free one namespace may have: the bound that splice.Account has.
+const namespaceShare = 16
+
+// share is an error if a namespace has as many ports as it may, so that others find some.
+func (pool *portPool) share(within PortRange, namespace string) error {
+	has, free := pool.namespaces[namespace], within.Size()-int(pool.listening.Load())
+	if has < namespaceShare*free {
+		return nil
+	}
+	return fmt.Errorf("%w: namespace %s has %d of %d in the range %s (proxyPortRange), and the rest is for others; carry "+
+		"Services by the kernel: portald.io/mode: kernel, or mode: nftables", errNoPort, namespace, has, within.Size(), within)
 }
 
 func (pool *portPool) full(within PortRange) error {
@@ -110,6 +129,9 @@ func (pool *portPool) full(within PortRange) error {
 func (p *proxyPorts) release(of frontKey, port uint16) {
 	pool := p.pools[of.name.Protocol]
 	pool.listening.Add(-1)
+	if pool.namespaces[of.name.Namespace]--; pool.namespaces[of.name.Namespace] == 0 {
+		delete(pool.namespaces, of.name.Namespace)
+	}
 	pool.former[of] = pool.cooling.PushBack(coolingPort{port, of, p.now().Add(coolDown)})
 	p.changed[of.proxyPort(port)] = false
 }

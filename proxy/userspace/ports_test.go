@@ -2,12 +2,45 @@ package userspace
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
+
+// A namespace that wants all ports leaves some to others, as many as it wants to some.
+func TestProxyPortsOfNamespaces(t *testing.T) {
+	p := newProxyPorts(PortRange{1000, 1999})
+	fill := func(namespace string) (ports []uint16, err error) {
+		for {
+			name := service.PortName{Namespace: namespace, Name: strconv.Itoa(len(ports)), Protocol: service.TCP}
+			port, err := p.take(frontKey{name, service.IPv4}, 0, func(uint16) (bool, error) { return false, nil })
+			if err != nil {
+				return ports, err
+			}
+			ports = append(ports, port)
+		}
+	}
+	greedy, err := fill("greedy")
+	if n := len(greedy); n < 930 || n > 950 || !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "greedy has") {
+		t.Errorf("one namespace has %d, then %v", n, err)
+	}
+	if others, err := fill("shop"); len(others) < 50 {
+		t.Errorf("another has %d, then %v", len(others), err)
+	}
+	if others, err := fill("late"); len(others) == 0 {
+		t.Errorf("a third has none: %v", err)
+	}
+	for i, port := range greedy {
+		p.release(frontKey{service.PortName{Namespace: "greedy", Name: strconv.Itoa(i), Protocol: service.TCP}, service.IPv4}, port)
+	}
+	if n := len(p.pools[service.TCP].namespaces); n != 2 {
+		t.Errorf("%d namespaces are known", n)
+	}
+}
 
 func TestProxyPorts(t *testing.T) {
 	now := time.Unix(0, 0)
