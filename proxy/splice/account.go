@@ -3,6 +3,7 @@ package splice
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,7 @@ type Account struct {
 	mu         sync.Mutex
 	tenants    map[service.Name]*tenant // guarded by mu
 	namespaces map[string]*namespace    // guarded by mu
-	largest    atomic.Pointer[tenant]   // of those that were asked for, or nil
+	largest    largest[tenant]
 	clients    [clientShards]clientShard
 	networks   networks
 }
@@ -70,7 +71,7 @@ const (
 	listeners            // which take descriptors, too
 	sessions
 	places   // with who keeps connections
-	replayed // bytes of clients that are kept to be sent again
+	replayed // bytes of clients that are kept to be sent later, or again
 	resources
 )
 
@@ -187,43 +188,88 @@ func (a *Account) keep(r resource, h *holder, n int64) (used int64) {
 
 func (a *Account) give(r resource, h *holder, n int64) { a.keep(r, h, -n) }
 
-// takeReserved takes a session from what the shares keep free, and has the Service with the most sessions evict some,
-// so that there is always something left. That is for Services with few sessions, and for a socket with few sessions of
-// any Service.
+// takeReserved takes a session from what the shares keep free, and has whoever has the most sessions evict some, so that
+// there is always something left. That is for Services with few sessions, and for a socket with few sessions of any
+// Service. A client with a large part of all sessions gives up its own.
 func (a *Account) takeReserved(h *holder, has int) bool {
-	from := a.heaviest()
-	if from == nil || has >= fewSessions && from.held[sessions].Load() <= 2*h.tenant.held[sessions].Load() {
+	if a.isHeavy(h.client) {
+		from := a.largestHolder(h.client)
+		if has >= fewSessions && from.held[sessions].Load() <= 2*h.held[sessions].Load() {
+			return false
+		}
+		from.tenant.yieldOf(h.client.addr)
+	} else {
+		from := a.largestTenant()
+		if from == nil || has >= fewSessions && from.held[sessions].Load() <= 2*h.tenant.held[sessions].Load() {
+			return false
+		}
+		from.yield()
+	}
+	if a.keep(sessions, h, 1) > a.most[sessions] {
+		a.give(sessions, h, 1)
 		return false
 	}
-	from.yield()
-	if a.used[sessions].Add(1) > a.most[sessions] {
-		a.used[sessions].Add(-1)
-		return false
-	}
-	h.charge(sessions, 1)
-	h.client.charge(sessions, 1)
 	return true
 }
 
-// heaviest is the Service with the most sessions, or one with half as many; nil if none has many. The search is
-// O(Services), so it is repeated only once the Service that was found has lost half of its sessions.
-func (a *Account) heaviest() *tenant {
-	if t := a.largest.Load(); t != nil && t.held[sessions].Load() > t.found.Load()/2 {
-		return t
+// heavyClient is the part of the sessions of a socket, or of all, from which on a client makes room for its next one by
+// its own: one in so many.
+const heavyClient = 16
+
+// isHeavy tells whether a client address has a large part of all sessions.
+func (a *Account) isHeavy(c *client) bool {
+	return c.held[sessions].Load() >= max(fewSessions, a.most[sessions]/heavyClient)
+}
+
+// largestTenant is the Service with the most sessions, nil if none has many.
+func (a *Account) largestTenant() *tenant {
+	return a.largest.find(func(t *tenant) int64 { return t.held[sessions].Load() }, func(yield func(*tenant) bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, t := range a.tenants {
+			if t.held[sessions].Load() > fewSessions && !yield(t) {
+				return
+			}
+		}
+	})
+}
+
+// largestHolder is the Service of which a client has the most sessions.
+func (a *Account) largestHolder(c *client) *holder {
+	return c.largest.find(func(h *holder) int64 { return h.held[sessions].Load() }, func(yield func(*holder) bool) {
+		s := a.shard(c.addr)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, h := range c.holders {
+			if !yield(h) {
+				return
+			}
+		}
+	})
+}
+
+// largest is the one of many that has the most, or one with half as many: a search takes time, so it is repeated only
+// once what was found has lost half of what it had. Safe for concurrent use.
+type largest[T any] struct {
+	at  atomic.Pointer[T]
+	had atomic.Int64
+}
+
+// find returns it, nil if there is none.
+func (l *largest[T]) find(has func(*T) int64, all iter.Seq[*T]) *T {
+	if of := l.at.Load(); of != nil && has(of) > l.had.Load()/2 {
+		return of
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var most *tenant
-	n := int64(fewSessions)
-	for _, t := range a.tenants {
-		if m := t.held[sessions].Load(); m > n {
-			most, n = t, m
+	var most *T
+	for of := range all {
+		if most == nil || has(of) > has(most) {
+			most = of
 		}
 	}
 	if most != nil {
-		most.found.Store(n)
+		l.had.Store(has(most))
 	}
-	a.largest.Store(most)
+	l.at.Store(most)
 	return most
 }
 

@@ -11,6 +11,7 @@ type holder struct {
 	share
 	tenant *tenant
 	client *client
+	index  int // of client.holders
 	users  int // guarded by the shard's mu
 	waits  int // in the Service's queue, guarded by that one's mu
 }
@@ -18,8 +19,9 @@ type holder struct {
 // client is a client address and what it holds of all Services.
 type client struct {
 	share
-	addr  netip.Addr
-	users int // holders, guarded by the shard's mu
+	addr    netip.Addr
+	holders []*holder // guarded by the shard's mu
+	largest largest[holder]
 }
 
 // clientShards spread the clients over locks, so that event loops seldom wait for each other.
@@ -50,6 +52,7 @@ func (a *Account) holder(t *tenant, addr netip.Addr) *holder {
 	h := s.held[key]
 	if h == nil {
 		h = &holder{share: share{of: &t.share, times: clientShare}, tenant: t, client: a.enterClient(s, addr)}
+		h.index, h.client.holders = len(h.client.holders), append(h.client.holders, h)
 		s.held[key] = h
 		t.users.Add(1)
 	}
@@ -64,7 +67,7 @@ func (a *Account) leaveHolder(h *holder) {
 	last := h.users == 0
 	if last {
 		delete(s.held, clientKey{h.tenant, h.client.addr})
-		a.leaveClient(s, h.client)
+		a.leaveClient(s, h)
 	}
 	s.mu.Unlock()
 	if last {
@@ -81,12 +84,16 @@ func (a *Account) enterClient(s *clientShard, addr netip.Addr) *client {
 		}
 		s.all[addr] = c
 	}
-	c.users++
 	return c
 }
 
-func (a *Account) leaveClient(s *clientShard, c *client) {
-	if c.users--; c.users > 0 {
+// leaveClient removes a holder from its client, and the client with the last of them.
+func (a *Account) leaveClient(s *clientShard, h *holder) {
+	c := h.client
+	last := len(c.holders) - 1
+	c.holders[h.index], c.holders[last].index = c.holders[last], h.index
+	c.holders[last] = nil
+	if c.holders = c.holders[:last]; last > 0 {
 		return
 	}
 	delete(s.all, c.addr)

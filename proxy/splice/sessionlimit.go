@@ -33,18 +33,19 @@ func (t *Sessions) releaseClient(c *sessionClient) {
 // less since it took its own shrinks to it.
 const maxEvicted = 2
 
-// makeRoom takes what a session of a client needs from the account, and evicts others where there is too little. False:
-// there still is.
+// makeRoom takes what a session of a client needs from the account, and evicts others where there is too little: its own,
+// where the client has as many as it may. False: there still is too little.
 func (t *Sessions) makeRoom(c *sessionClient) bool {
 	for evicted := 0; ; evicted++ {
-		if !t.full(c) {
+		full := t.full(c)
+		if !full {
 			err := t.core().account.takeSession(c.holder, int(t.n.Load())-1)
 			if err == nil {
 				return true
 			}
 			t.core().opts.Warn(err)
 		}
-		s := t.victim(c)
+		s := t.victim(c, !full && t.core().account.isHeavy(c.holder.client))
 		if s == nil || evicted == maxEvicted {
 			return false
 		}
@@ -59,7 +60,22 @@ func (t *Sessions) live() int64 { return t.n.Load() }
 func (t *Sessions) yield() {
 	t.socket.Do(func() {
 		for range maxEvicted {
-			if s := t.victim(nil); s != nil {
+			if s := t.victim(nil, false); s != nil {
+				s.end(Proxy, Timeout, OutcomeLimit)
+			}
+		}
+	})
+}
+
+// yieldOf implements yielder.
+func (t *Sessions) yieldOf(client netip.Addr) {
+	t.socket.Do(func() {
+		c := t.clients[client]
+		for range maxEvicted {
+			if c == nil {
+				return
+			}
+			if s := c.lists.victim(t.core().Now()); s != nil {
 				s.end(Proxy, Timeout, OutcomeLimit)
 			}
 		}
@@ -73,14 +89,13 @@ func (t *Sessions) full(c *sessionClient) bool {
 	return rest < 0 || c.n > clientShare*(rest+1)
 }
 
-// heavyClient is the part of a socket's sessions from which on a client makes room for its next one by its own: one in
-// so many.
-const heavyClient = 16
-
-// victim is the session to evict for a client's next, nil if there is none: one of its own where it has many, else the
-// least useful of the socket, as for nil.
-func (t *Sessions) victim(c *sessionClient) *Session {
+// victim is the session to evict for a client's next, nil if there is none: one of its own where it has many of this
+// socket, or where that is asked for, else the least useful of the socket, as for nil.
+func (t *Sessions) victim(c *sessionClient, own bool) *Session {
 	now := t.core().Now()
+	if own {
+		return c.lists.victim(now)
+	}
 	if c != nil && (c.n-1)*heavyClient >= int(t.n.Load()) {
 		if s := c.lists.victim(now); s != nil {
 			return s

@@ -122,7 +122,7 @@ func TestEvictionForOthers(t *testing.T) {
 		other := account.tenant(service.Name{Namespace: "shop", Name: "other"})
 		h := account.holder(other, netip.MustParseAddr("192.0.2.99"))
 		var taken int
-		for range 4 {
+		for range 6 {
 			if account.takeSession(h, taken) == nil {
 				taken++
 			}

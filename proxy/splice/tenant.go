@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,17 +20,17 @@ type tenant struct {
 	share
 	name  service.Name
 	users atomic.Int64 // fronts and clients
-	found atomic.Int64 // sessions that it had when heaviest found it
 	waits waitQueue
 
 	mu     sync.Mutex
 	tables []yielder // guarded by mu: its UDP sockets
 }
 
-// yielder is a UDP socket with sessions. yield has it evict some of them, soon.
+// yielder is a UDP socket with sessions. yield has it evict some of them, soon, yieldOf some of one client.
 type yielder interface {
 	live() int64
 	yield()
+	yieldOf(client netip.Addr)
 }
 
 func (t *tenant) add(y yielder) {
@@ -56,6 +57,15 @@ func (t *tenant) yield() {
 	}
 	if most != nil {
 		most.yield()
+	}
+}
+
+// yieldOf has each socket evict some sessions of a client.
+func (t *tenant) yieldOf(client netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, y := range t.tables {
+		y.yieldOf(client)
 	}
 }
 

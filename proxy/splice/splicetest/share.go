@@ -18,6 +18,7 @@ func shareScenarios() []scenario {
 		{name: "GreedyClient", run: greedyClient},
 		{name: "GreedyClientOfMany", run: greedyClientOfMany},
 		{name: "GreedyUDPClient", run: greedyUDPClient},
+		{name: "GreedyUDPClientOfMany", run: greedyUDPClientOfMany},
 		{name: "SessionsOfAll", run: sessionsOfAll},
 		{name: "ListenerWithoutDescriptor", run: listenerWithoutDescriptor},
 	}
@@ -152,6 +153,37 @@ func greedyUDPClient(t *trial) {
 	}
 	if n := d.Stats().Sessions; n > 300 {
 		t.Errorf("%d sessions", n)
+	}
+}
+
+// greedyUDPClientOfMany: one UDP client opens sessions with many Services. Others keep theirs, and get new ones.
+func greedyUDPClientOfMany(t *trial) {
+	needSource(t, greedy)
+	const services, each = 30, 40
+	d := t.start(splice.Options{UDPSessions: 200, Account: splice.NewAccount(splice.Budget{Sessions: 300})})
+	pod := named(t, "pod")
+	var all []netip.AddrPort
+	var patient []*net.UDPConn
+	for i := range services {
+		all = append(all, d.serveAs(fmt.Sprint("service-", i), service.UDP, pod))
+		patient = append(patient, dialUDPFrom(t, modest, all[i]))
+		ask(t, patient[i], "before")
+	}
+	for i := range each * services {
+		c := dialUDPFrom(t, greedy, all[i%services])
+		c.Write([]byte("x")) // which may be dropped
+		answersWithin(c, 0)
+		c.Close()
+	}
+	for i := range services {
+		ask(t, patient[i], "after")
+		ask(t, dialUDPFrom(t, modest, all[i]), "new")
+	}
+	d.stop()
+	for len(d.records) > 0 {
+		if rec := d.record(); rec.Outcome == splice.OutcomeLimit && rec.Client.Addr().String() == modest {
+			t.Errorf("a session of another client was evicted: %+v", rec)
+		}
 	}
 }
 
