@@ -131,9 +131,7 @@ func (s *Session) forwardHeld() {
 	if s.awaits() {
 		return
 	}
-	held := s.held
-	s.held = nil
-	for _, data := range held {
+	for _, data := range s.releaseHeld() {
 		if s.over {
 			s.table.socket.Deliver(data, s.conn)
 		} else {
@@ -169,12 +167,29 @@ func (s *Session) Hold(data []byte) bool {
 		s.holdLast(data)
 	case !s.waitsForHost():
 		return false
-	case len(s.held) == maxHeld:
+	case len(s.held) == maxHeld || !s.hold(bytes.Clone(data)):
 		s.Dropped()
-	default:
-		s.held = append(s.held, bytes.Clone(data))
 	}
 	return true
+}
+
+// hold keeps a datagram, which is in the account. False: nothing is left for it.
+func (s *Session) hold(data []byte) bool {
+	if !s.table.core().account.take(replayed, s.client.holder, int64(len(data))) {
+		return false
+	}
+	s.held = append(s.held, data)
+	return true
+}
+
+// releaseHeld returns what is held, which is held no more.
+func (s *Session) releaseHeld() [][]byte {
+	held := s.held
+	s.held = nil
+	for _, data := range held {
+		s.table.core().account.give(replayed, s.client.holder, int64(len(data)))
+	}
+	return held
 }
 
 // Sent counts a datagram of so many bytes that the kernel took for the endpoint.
@@ -299,6 +314,7 @@ func (s *Session) remove() {
 		s.depart()
 	}
 	t := s.table
+	s.releaseHeld()
 	t.core().account.giveSession(s.client.holder)
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)

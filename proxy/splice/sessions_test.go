@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -282,6 +283,33 @@ func TestHeldWhileHostIsAsked(t *testing.T) {
 		answer(false)
 		b.wantSent(want...)
 		b.wantOutcomes("192.0.2.1 service_removed", "192.0.2.2 service_removed")
+		if n := b.core.Stats().ReplayBytes; n != 0 {
+			t.Errorf("%d bytes are still in the account", n)
+		}
+	})
+}
+
+// However many clients send while the host is asked, what is held of them has a bound.
+func TestHeldBytesWhileHostIsAsked(t *testing.T) {
+	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
+		large := strings.Repeat("x", 60_000)
+		for i := range 200 {
+			for range maxHeld {
+				b.say(i, large)
+			}
+		}
+		s := b.core.Stats()
+		if s.ReplayBytes > s.Limits.ReplayBytes || s.ReplayBytes < s.Limits.ReplayBytes/2 || s.UDPDropped == 0 {
+			t.Errorf("%d bytes are held, of at most %d; %d were dropped", s.ReplayBytes, s.Limits.ReplayBytes, s.UDPDropped)
+		}
+		b.front.Close()
+		b.run()
+		for range 200 {
+			answer(false)
+		}
+		if n := b.core.Stats().ReplayBytes; n != 0 {
+			t.Errorf("%d bytes are still in the account", n)
+		}
 	})
 }
 

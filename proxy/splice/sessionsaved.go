@@ -147,7 +147,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	now := core.Now()
 	if saved.Waits {
 		if saved.Unanswered != nil {
-			s.held = append(s.held, saved.Unanswered)
+			s.hold(saved.Unanswered)
 		}
 		s.goOn(now)
 	} else if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {

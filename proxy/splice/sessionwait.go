@@ -17,7 +17,7 @@ func (s *Session) await(until time.Duration) {
 	if s.connect >= 0 {
 		s.connect = -1
 		if s.unanswered != nil && len(s.held) == 0 {
-			s.held = append(s.held, s.unanswered)
+			s.hold(s.unanswered)
 		}
 	}
 	if s.refreshed() {
@@ -71,11 +71,13 @@ func (s *Session) holdLast(data []byte) {
 		s.Dropped()
 		return
 	}
-	for range s.held {
+	for range s.releaseHeld() {
 		s.Dropped()
 	}
 	last := bytes.Clone(data)
-	s.held = append(s.held[:0], last)
+	if !s.hold(last) {
+		s.Dropped()
+	}
 	if s.unanswered != nil {
 		s.unanswered = last
 	}
