@@ -23,10 +23,10 @@ annotation portald.io/mode of a Service, userspace or kernel, overrides it for t
 breaking its connections.
 
 It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
-iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. On SIGTERM in userspace mode portals are
-removed, open connections may end within the drain timeout, and the rest is cut; in a kernel mode the rules stay, and
-the kernel forwards all traffic until the next start. After a crash the next start removes what was left behind;
-"portald cleanup" does so without a start.
+iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. On SIGTERM the
+kernel carries all Services until the next start, open connections may end within the drain timeout, and the rest is
+cut. After Ctrl-C with manifests in userspace mode the rules are removed; --on-exit changes both. After a crash the next
+start removes what was left behind; "portald cleanup" does so without a start.
 
 On Windows portald serves Services in userspace mode: it gives their addresses to an interface of the node, with netsh.
 It needs the rights of an administrator there, and "portald service install" makes it a service.`

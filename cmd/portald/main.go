@@ -12,17 +12,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/cmd/portald/inspect"
 	"github.com/portald/portald/cmd/portald/inspect/top"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	if err := root().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "portald:", err)
 		os.Exit(exitCode(err))
 	}
+}
+
+// untilSignal returns a context that ends at SIGINT, with the cause daemon.ErrInterrupted, or at SIGTERM.
+func untilSignal() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if <-signals == os.Interrupt {
+			cancel(daemon.ErrInterrupted)
+		} else {
+			cancel(nil)
+		}
+	}()
+	return ctx, func() { signal.Stop(signals) }
 }
 
 // root is the command without a name, which runs the daemon, with all others.

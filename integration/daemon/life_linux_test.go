@@ -14,40 +14,44 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// After SIGTERM portald removes its portals, serves open connections to their end, and exits. No other rules on the
-// node use conntrack: the open connection depends on portald's rules until it ends.
-func TestTermDrains(t *testing.T) {
-	b := bed.New(t)
+// After Ctrl-C, or SIGTERM with onExit: remove, portald removes its portals, serves open connections to their end, and
+// exits. No other rules on the node use conntrack: the open connection depends on portald's rules until it ends.
+func TestEndDrains(t *testing.T) {
+	t.Run("Ctrl-C", func(t *testing.T) { endDrains(bed.New(t), syscall.SIGINT) })
+	t.Run("SIGTERM", func(t *testing.T) { endDrains(bed.New(t), syscall.SIGTERM, "--on-exit=remove") })
+}
+
+func endDrains(b *bed.Bed, by syscall.Signal, args ...string) {
 	b.ServePods(0)
 	before := b.Rules()
-	d := b.Start(b.Cart(0), "--drain-timeout=20s")
+	d := b.Start(b.Cart(0), append(args, "--drain-timeout=20s")...)
 	c, r, a := b.Open(bed.HostPort(bed.IP4, 80))
-	d.Signal(syscall.SIGTERM)
+	d.Signal(by)
 	b.Eventually("portals to go", func() bool { return !strings.Contains(b.Rules(), "--to-ports") })
 	if code, body, _ := d.Get("127.0.0.1:10256", "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, `"nodeEligible":false`) {
-		t.Errorf("/healthz returns %d %s while draining", code, body)
+		b.Errorf("/healthz returns %d %s while draining", code, body)
 	}
 	if code, _, _ := d.Get("127.0.0.1:10256", "/livez"); code != http.StatusOK {
-		t.Errorf("/livez returns %d while draining", code)
+		b.Errorf("/livez returns %d while draining", code)
 	}
 	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err == nil {
-		t.Errorf("a new connection was served by %s while draining", a.Pod)
+		b.Errorf("a new connection was served by %s while draining", a.Pod)
 	}
 	time.Sleep(300 * time.Millisecond)
 	if err := bed.Echoes(c, r); err != nil {
-		t.Errorf("the open connection: %v", err)
+		b.Errorf("the open connection: %v", err)
 	}
 	_ = c.CloseWrite()
 	ended := time.Now()
 	if code := d.Exit(); code != 0 || time.Since(ended) > 5*time.Second {
-		t.Errorf("code %d, %v after the last connection ended", code, time.Since(ended))
+		b.Errorf("code %d, %v after the last connection ended", code, time.Since(ended))
 	}
 	if after := b.Rules(); after != before {
-		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		b.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 	if r := d.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
-		t.Errorf("recorded as %s", r)
+		b.Errorf("recorded as %s", r)
 	}
 	leftNothing(b)
 }

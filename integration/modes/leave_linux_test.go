@@ -26,9 +26,10 @@ func restarts() int {
 	return 50
 }
 
-// seamless returns the flags for a restart without interruption: the kernel takes over between the two daemons.
+// seamless returns the flags for restarts of which the test does not wait for drains and writes. That the kernel takes
+// over between the two daemons is the default.
 func seamless() []string {
-	return []string{"--on-exit=kernel", "--drain-timeout=" + bed.VMTimeout(250*time.Millisecond).String(),
+	return []string{"--drain-timeout=" + bed.VMTimeout(250*time.Millisecond).String(),
 		"--iptables-min-sync-period=0s"}
 }
 

@@ -137,7 +137,7 @@ func TestUDPClientOutlastsPortald(t *testing.T) {
 // tried, since Wine 8.0 keeps a UDP socket of every fifth program that is killed, and may keep this one.
 func udpClientOutlastsPortald(b *bed.Bed, ip string, end syscall.Signal, mayKeep bool) bool {
 	talk := bed.Service{Name: "talk", IPs: []string{ip}, Ports: b.Cart().Ports[1:], Pods: b.Endpoints(0)}
-	d := b.Start(talk)
+	d := b.Start(talk, "--on-exit=remove")
 	at := bed.HostPort(ip, 80)
 	c := steadyClient(b, at)
 	b.Eventually("an answer", func() bool { return c.ask() == "pod0" })

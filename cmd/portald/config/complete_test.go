@@ -76,7 +76,7 @@ func defaultConfig() *Config {
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
-			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, KernelOnExit: true,
+			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, OnExit: onExitKernel,
 			Events: records.EventSettings{Events: []records.Event{records.End}, Period: 5 * time.Minute},
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
@@ -152,7 +152,8 @@ func TestComplete(t *testing.T) {
 					MaxAge:        service.Age{Time: service.Never},
 					KernelRecords: service.RecordsFailures, RetryOn: service.RetryConnect,
 					WaitForEndpoint: 30 * time.Second,
-				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute}}
+				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute},
+					OnExit: onExitCtrlC}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}
 				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12099}
@@ -349,15 +350,25 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-// What the end leaves, unless that is said: nothing where manifests are served by listeners, as on a workstation.
+// What the end leaves, unless that is said: nothing after Ctrl-C where manifests are served by listeners, as on a
+// workstation; else rules of the kernel.
 func TestOnExit(t *testing.T) {
-	for args, handOver := range map[string]bool{
-		"--kubeconfig=k": true, "--kubeconfig=k --proxy-mode=iptables": true, "--kubeconfig=k --on-exit=remove": false,
-		"--manifests=x": false, "--manifests=x --proxy-mode=userspace": false, "--manifests=x --proxy-mode=nftables": true,
-		"--manifests=x --on-exit=kernel": true, "--manifests=x --proxy-mode=ipvs --on-exit=remove": false,
+	for args, want := range map[string]OnExit{
+		"--kubeconfig=k": onExitKernel, "--kubeconfig=k --proxy-mode=iptables": onExitKernel,
+		"--kubeconfig=k --on-exit=remove": onExitRemove,
+		"--manifests=x":                   onExitCtrlC, "--manifests=x --proxy-mode=userspace": onExitCtrlC,
+		"--manifests=x --proxy-mode=nftables": onExitKernel, "--manifests=x --on-exit=kernel": onExitKernel,
+		"--manifests=x --proxy-mode=ipvs --on-exit=remove": onExitRemove,
 	} {
-		if c, _, err := complete(t, strings.Fields(args)...); err != nil || c.Settings.KernelOnExit != handOver {
+		if c, _, err := complete(t, strings.Fields(args)...); err != nil || c.Settings.OnExit != want {
 			t.Errorf("%s: %v, %v", args, c, err)
+		}
+	}
+	for o, want := range map[OnExit][2]bool{
+		onExitKernel: {true, true}, onExitRemove: {false, false}, onExitCtrlC: {true, false},
+	} {
+		if got := [2]bool{o.ToKernel(false), o.ToKernel(true)}; got != want {
+			t.Errorf("%s: to the kernel %v, want %v", o, got, want)
 		}
 	}
 }

@@ -71,11 +71,19 @@ type Config struct {
 
 // Settings are the part of a configuration that a reload can change.
 type Settings struct {
-	LogLevel     logrus.Level
-	Policy       service.Policy // every field is set: Never, or a negative number, if there is no limit
-	Events       records.EventSettings
-	Drain        time.Duration // for open connections after SIGTERM
-	KernelOnExit bool          // on exit rules of the kernel serve all Services; else none is left
+	LogLevel logrus.Level
+	Policy   service.Policy // every field is set: Never, or a negative number, if there is no limit
+	Events   records.EventSettings
+	Drain    time.Duration // for open connections after SIGTERM
+	OnExit   OnExit
+}
+
+// OnExit is what the end of the daemon leaves on the host: a value of the setting.
+type OnExit string
+
+// ToKernel tells whether the kernel is to carry all Services on, after SIGINT or without; else no rule is left.
+func (o OnExit) ToKernel(interrupted bool) bool {
+	return o == onExitKernel || o == onExitCtrlC && !interrupted
 }
 
 // API is how to reach the API server. Without kubeconfig and master: that of the pod's cluster.

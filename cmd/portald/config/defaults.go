@@ -39,10 +39,12 @@ const defaultMasqueradeBit = 14
 // interfaceVariable is the environment variable of kube-proxy's userspace mode of Windows.
 const interfaceVariable = "INTERFACE_TO_ADD_SERVICE_IP"
 
-// The values of onExit.
+// The values of onExit. The last is for those who try portald in a terminal: Ctrl-C leaves nothing, and where a script
+// or a unit restarts it, the kernel carries on in between.
 const (
 	onExitKernel = "kernel"
 	onExitRemove = "remove"
+	onExitCtrlC  = "remove-on-interrupt"
 )
 
 // setDefaults sets fields that are not set.
@@ -153,12 +155,15 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) 
 	p.setServiceDefaults()
 	fillOptional(&p.UDPMaxSessions, splice.DefaultUDPSessions)
 	fillOptional(&p.DrainTimeout, metav1.Duration{Duration: 30 * time.Second})
-	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
+	if system == windows {
 		fill(&p.OnExit, onExitRemove)
 	}
 	if p.Writer == writerNetsh {
 		fill(&p.OnExit, onExitRemove)
 		fill(&p.InterfaceName, cmp.Or(os.Getenv(interfaceVariable), netsh.DefaultInterface))
+	}
+	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
+		fill(&p.OnExit, onExitCtrlC)
 	}
 	fill(&p.OnExit, onExitKernel)
 	if !anyPort(k.PortRange) {

@@ -62,7 +62,7 @@ func (d *draft) live() Settings {
 	p := &d.portald
 	return Settings{
 		LogLevel: d.logLevel(), Policy: p.policy(), Events: p.ConnectionLog.events(),
-		Drain: p.DrainTimeout.Duration, KernelOnExit: p.OnExit == onExitKernel,
+		Drain: p.DrainTimeout.Duration, OnExit: OnExit(p.OnExit),
 	}
 }
 

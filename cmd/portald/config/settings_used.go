@@ -143,10 +143,10 @@ func connectionSettings() []setting {
 		{portald, "drainTimeout", "drain-timeout", live, notNegative,
 			"`TIME` after SIGTERM in which open connections may end by themselves; a second signal closes them at " +
 				"once"},
-		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove),
+		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove, onExitCtrlC),
 			"`WHAT` the daemon leaves on the host when it exits: kernel (rules with which the kernel serves all " +
-				"Services until the next start) or remove (nothing). Default: kernel; with manifests in mode " +
-				"userspace, and on Windows, remove"},
+				"Services until the next start), remove (nothing), or remove-on-interrupt (nothing after Ctrl-C, else as " +
+				"kernel). Default: kernel; with manifests in mode userspace remove-on-interrupt, and on Windows remove"},
 	}...)
 }
 

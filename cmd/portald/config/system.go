@@ -50,7 +50,7 @@ func adviceOnWriter(system, writer string) string {
 }
 
 func adviceOnExit(system, what string) string {
-	if system == windows && what == onExitKernel {
+	if system == windows && what != onExitRemove {
 		return "needs a mode of the kernel, which portald does not have on Windows; write remove"
 	}
 	return ""

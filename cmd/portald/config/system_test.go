@@ -12,8 +12,8 @@ func TestDefaultsOnWindows(t *testing.T) {
 		{"--kubeconfig=x", "--writer=netsh", "--on-exit=remove"}} {
 		c, warnings, err := completeOn(t, "windows", args...)
 		check(t, err)
-		if c.Mode != service.ModeUserspace || c.Writer != "netsh" || c.Settings.KernelOnExit || len(warnings) > 0 {
-			t.Errorf("%q: %v %v %v, %q", args, c.Mode, c.Writer, c.Settings.KernelOnExit, warnings)
+		if c.Mode != service.ModeUserspace || c.Writer != "netsh" || c.Settings.OnExit != onExitRemove || len(warnings) > 0 {
+			t.Errorf("%q: %v %v %v, %q", args, c.Mode, c.Writer, c.Settings.OnExit, warnings)
 		}
 	}
 }

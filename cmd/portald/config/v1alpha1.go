@@ -56,7 +56,8 @@ type PortaldConfiguration struct {
 	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until
-	// the next start) or remove (nothing). Left out: kernel, but remove with manifests in mode userspace.
+	// the next start), remove (nothing), or remove-on-interrupt (nothing after SIGINT, else as kernel). Left out: kernel,
+	// but remove-on-interrupt with manifests in mode userspace.
 	OnExit string `json:"onExit,omitempty"`
 
 	// externalIPCIDRs are what spec.externalIPs may claim addresses of. Empty: external IPs are off.

@@ -86,6 +86,7 @@ func Run(
 
 // toldToEnd ends the daemon, once what it carries is left to the next one if that is about to start.
 func (d *daemon) toldToEnd(cause error) {
+	d.rules.interrupted.Store(errors.Is(cause, ErrInterrupted))
 	if d.leave(context.Background()) {
 		cause = errHandedOver
 	}
@@ -98,6 +99,9 @@ func (d *daemon) stopping() {
 		d.servers.health.Draining()
 	}
 }
+
+// ErrInterrupted is the cause of Run's ctx where somebody at a terminal ends the daemon: see config.OnExit.
+var ErrInterrupted = errors.New("interrupted")
 
 // errHandedOver is why a daemon ends that a successor has taken the place of.
 var errHandedOver = errors.New("a successor serves this node")

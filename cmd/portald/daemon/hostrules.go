@@ -31,6 +31,8 @@ type hostRules struct {
 	heritage  *inheritance // set by connect
 	fellBack  error        // why the writer is not the one asked for
 
+	interrupted atomic.Bool // the daemon ends by SIGINT
+
 	// What a writer of listeners calls, set by connect: these parts are made after the writer.
 	listeners    *userspace.Carrier
 	failedPortal func(portal.Portal, error)
@@ -142,13 +144,16 @@ func (r *hostRules) setServiceCIDRs(all []netip.Prefix) bool {
 	return changed
 }
 
+// toKernel tells whether the kernel is to carry all Services on when this daemon ends.
+func (r *hostRules) toKernel() bool { return r.settings.Load().OnExit.ToKernel(r.interrupted.Load()) }
+
 // start has nothing to start.
 func (r *hostRules) start(context.CancelCauseFunc) {}
 
 // stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them,
 // or another daemon does, which may have started while this one drained: then they are that one's.
 func (r *hostRules) stop() error {
-	if r.settings.Load().KernelOnExit || r.heritage.other.Load() {
+	if r.toKernel() || r.heritage.other.Load() {
 		return nil
 	}
 	if othersServe(r.cfg) {

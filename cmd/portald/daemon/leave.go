@@ -41,7 +41,7 @@ func (r *reconciler) stop() error {
 
 // withdraw keeps new connections from arriving here, and returns how many service ports it handed over to the kernel.
 func (r *reconciler) withdraw(ctx context.Context) (moved int, err error) {
-	if r.settings.Load().KernelOnExit {
+	if r.rules.toKernel() {
 		return r.handOver(ctx)
 	}
 	err = r.dataplane.Close(ctx)
@@ -55,7 +55,7 @@ func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
 	r.path.listeners.Withdraw()
 	err = errors.Join(err, r.dataplane.Unguard(ctx))
 	if moved > 0 {
-		r.log.Infof("The kernel carries %d service ports until the next start (onExit: kernel)", moved)
+		r.log.Infof("The kernel carries %d service ports until the next start or portald cleanup (onExit)", moved)
 		checkForwarding(r.log)
 	}
 	return moved, err
