@@ -36,7 +36,7 @@ func TestPortalsComeBackAndLeaveNoTrace(t *testing.T) {
 			foreign(b, v6)
 			before := b.Rules(variant)
 			d := b.Start(b.Cart(0).String()+b.Simple("empty", "10.96.7.7", 0).Service(), "--iptables-variant", variant,
-				"--iptables-sync-period=1s")
+				"--iptables-sync-period=1s", "--on-exit=remove")
 			complete := b.Rules(variant)
 			if !b.Served() {
 				t.Error("not served at first")
@@ -144,7 +144,8 @@ func TestManyWritersOfRules(t *testing.T) {
 			b := bed.New(t, "iptables-"+variant)
 			b.ServePods(0, 1)
 			before := b.Rules(variant)
-			d := b.Start(b.Cart(0), "--iptables-variant", variant, "--iptables-min-sync-period=0s")
+			d := b.Start(b.Cart(0), "--iptables-variant", variant, "--iptables-min-sync-period=0s",
+				"--on-exit=remove")
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() {
