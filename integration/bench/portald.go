@@ -135,7 +135,7 @@ func asDeployed() []string {
 // what returns portald's flags.
 func (b *bed) what() []string {
 	args := []string{"--hostname-override", thisNode, "--healthz-bind-address", healthAt,
-		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""),
+		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""), "--on-exit", "remove",
 		"--admin-socket", b.adminSocket()}
 	if b.retries {
 		args = append(args, retrySettings()...)

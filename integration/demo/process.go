@@ -58,6 +58,12 @@ func (p *process) stop() error {
 	return p.exit()
 }
 
+// interrupt is stop by SIGINT, as Ctrl-C sends it.
+func (p *process) interrupt() error {
+	_ = p.cmd.Process.Signal(unix.SIGINT) // it may have ended
+	return p.exit()
+}
+
 // exit waits for the end of the process, and returns an error unless it exits with code 0 in time.
 func (p *process) exit() error {
 	select {

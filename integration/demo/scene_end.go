@@ -12,7 +12,7 @@ import (
 func endings() []scene {
 	return []scene{{
 		title: "Shutdown removes all rules of portald",
-		about: "portald gets SIGTERM. It removes its own iptables rules and no others.",
+		about: "portald gets Ctrl-C. It removes its own iptables rules and no others.",
 		play:  leave,
 	}}
 }
@@ -22,7 +22,7 @@ func leave(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	if err := s.daemon.stop(); err != nil {
+	if err := s.daemon.interrupt(); err != nil {
 		return err
 	}
 	after, err := s.rules(ctx)
@@ -31,7 +31,7 @@ func leave(ctx context.Context, s *show) error {
 	}
 	ours := len(before) - len(after)
 	s.line("%s iptables-save   %d rules while portald ran", s.ink.dim("node$"), len(before))
-	s.line("%s kill -TERM portald   exit code 0", s.ink.dim("node$"))
+	s.line("%s kill -INT portald   exit code 0", s.ink.dim("node$"))
 	s.line("%s iptables-save", s.ink.dim("node$"))
 	for _, r := range after {
 		s.line("  %s", r)
