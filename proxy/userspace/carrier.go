@@ -43,6 +43,7 @@ type Carrier struct {
 	endpoints *balance.Endpoints
 	ports     *proxyPorts
 	lingering map[frontKey]time.Time         // fronts whose proxy port closes at that time
+	refused   map[frontKey]time.Time         // fronts with a loopback address that is tried again at that time
 	closing   map[service.Frontend]time.Time // where nothing listens any more, until the engine has closed that
 
 	mu     sync.Mutex // for Active, which any goroutine may call
@@ -66,7 +67,7 @@ func New(opts Options) *Carrier {
 	}
 	return &Carrier{
 		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},
-		lingering: map[frontKey]time.Time{}, closing: map[service.Frontend]time.Time{},
+		lingering: map[frontKey]time.Time{}, refused: map[frontKey]time.Time{}, closing: map[service.Frontend]time.Time{},
 	}
 }
 
@@ -131,7 +132,8 @@ func (c *Carrier) serveRest(key frontKey, f *front, p *service.Port) error {
 	return nil
 }
 
-// Sweep closes the proxy ports that have lingered long enough, and returns when the next will have.
+// Sweep closes the proxy ports that have lingered long enough, tries loopback addresses again that were taken, and
+// returns when the next is due.
 func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	now := time.Now()
 	maps.DeleteFunc(c.closing, func(_ service.Frontend, until time.Time) bool { return now.After(until) })
@@ -140,6 +142,15 @@ func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 			c.closeProxyPort(key, c.fronts[key])
 		} else if next.IsZero() || until.Before(next) {
 			next = until
+		}
+	}
+	for key, at := range c.refused {
+		if !now.Before(at) {
+			c.retryLoopback(key)
+			at = c.refused[key]
+		}
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
 	return next, nil
@@ -153,7 +164,7 @@ func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.ports.change
 // proxy ports as closed: rules that guard them must not outlive the listeners.
 func (c *Carrier) Withdraw() {
 	for key, f := range c.fronts {
-		c.serveLoopback(f, nil)
+		c.serveLoopback(key, f, nil)
 		if f.port != 0 {
 			c.ports.changed[key.proxyPort(f.port)] = false
 			f.SetGuarded(false)
@@ -211,6 +222,7 @@ func (c *Carrier) drop(key frontKey, f *front) {
 
 func (c *Carrier) forget(key frontKey, f *front) {
 	delete(c.lingering, key)
+	delete(c.refused, key)
 	if f.port != 0 {
 		c.release(key, f)
 	}

@@ -340,6 +340,40 @@ func TestLoopbackNodePort(t *testing.T) {
 	}
 }
 
+// A NodePort at the loopback address that another program has is served once that has ended, without a change.
+func TestLoopbackNodePortIsTaken(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:31080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, PortRange{31081, 31089})
+	p := portOf("cart", "10.96.0.10:80", greeter(t))
+	expose(p, "0.0.0.0:31080", service.NodePort)
+	r.sync(t, p)
+	next, err := r.Sweep(t.Context())
+	if wait := time.Until(next); err != nil || wait <= 0 || wait > listenAgain {
+		t.Fatalf("the next sweep is in %s, %v", wait, err)
+	}
+	other.Close()
+	key := frontKey{p.Name, service.IPv4}
+	r.refused[key] = time.Now()
+	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
+		t.Errorf("the next sweep is at %s, %v", next, err)
+	}
+	c, err := net.Dial("tcp", "127.0.0.1:31080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	r.drop(key, r.fronts[key])
+	if len(r.refused) > 0 {
+		t.Errorf("still tried again: %v", r.refused)
+	}
+}
+
 // A listener that no portal redirects to any more closes in time, without a change or an audit.
 func TestLingeringEndsByItself(t *testing.T) {
 	r := newRig(t, PortRange{31170, 31179})

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/balance"
@@ -132,7 +133,7 @@ func (c *Carrier) refresh(key frontKey, f *front, p *service.Port, usable servic
 		}
 		c.keep(key, f)
 	}
-	c.serveLoopback(f, c.loopbacks(p, usable, key.family))
+	c.serveLoopback(key, f, c.loopbacks(p, usable, key.family))
 	return nil
 }
 
@@ -175,8 +176,9 @@ func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints,
 	return out
 }
 
-// serveLoopback has a front listen at these loopback addresses and no others.
-func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
+// serveLoopback has a front listen at these loopback addresses and no others. One that another program has is tried
+// again later.
+func (c *Carrier) serveLoopback(key frontKey, f *front, wanted map[netip.AddrPort]bool) {
 	for at, open := range f.loopback {
 		if !wanted[at] {
 			if open {
@@ -185,11 +187,13 @@ func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 			delete(f.loopback, at)
 		}
 	}
+	delete(c.refused, key)
 	for at := range wanted {
 		if open, reported := f.loopback[at]; open {
 			continue
 		} else if err := f.Listen(at); err != nil {
 			f.loopback[at] = false
+			c.refused[key] = time.Now().Add(listenAgain)
 			if !reported {
 				log := c.opts.Log.WithError(err).WithField("service", f.Name().Label())
 				log.Warn("NodePort is not served at the loopback address")
@@ -197,6 +201,21 @@ func (c *Carrier) serveLoopback(f *front, wanted map[netip.AddrPort]bool) {
 		} else {
 			f.loopback[at] = true
 		}
+	}
+}
+
+// listenAgain is how long a loopback address that another program has is left alone, as health-check ports are.
+const listenAgain = 5 * time.Second
+
+// retryLoopback tries those addresses of a front again that another program had.
+func (c *Carrier) retryLoopback(key frontKey) {
+	f := c.fronts[key]
+	wanted := map[netip.AddrPort]bool{}
+	for at := range f.loopback {
+		wanted[at] = true
+	}
+	if c.serveLoopback(key, f, wanted); c.refused[key].IsZero() {
+		c.opts.Log.WithField("service", f.Name().Label()).Info("NodePort is served at the loopback address now")
 	}
 }
 
