@@ -60,7 +60,7 @@ func newServer(o ServerOptions, h http.Handler) *Server {
 	return &Server{o: o, handler: h, conns: &connLimit{max: maxServerConns}}
 }
 
-// Run serves until ctx ends, gives requests under way a second, and returns nil. An address that cannot be bound is
+// Run serves until ctx ends, gives requests under way a second, and returns nil. It also ends when its listener is closed. An address that cannot be bound is
 // tried again every 5 s, unless HardFail.
 func (s *Server) Run(ctx context.Context) error {
 	if s.o.Address == "" {
@@ -133,7 +133,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	err := server.Serve(l)
 	close(ended)
 	wg.Wait()
-	if errors.Is(err, http.ErrServerClosed) {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve %s: %w", s.o.Name, err)

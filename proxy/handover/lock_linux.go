@@ -3,6 +3,7 @@ package handover
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,13 +22,31 @@ func TryLock(path string) (*os.File, error) {
 	}
 	// Unlike that of fcntl, this lock goes with the descriptor to another process.
 	err = control(file, func(fd int) error { return syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) })
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && Ousted(path, file) { // between open and lock
 		err = ErrHeld
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file.Name(), errors.Join(err, file.Close()))
 	}
 	return file, nil
+}
+
+// Oust takes the lock of the node from a daemon that has it and does not answer: see Ousted.
+func Oust(path string) (*os.File, error) {
+	if err := os.Remove(path + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("take the lock of the node from another daemon: %w", err)
+	}
+	return TryLock(path)
+}
+
+// Ousted tells whether another daemon has taken the lock from the one that has this file. It costs one system call.
+func Ousted(path string, lock *os.File) bool {
+	there, err := os.Lstat(path + ".lock")
+	if err != nil {
+		return false // somebody has removed it: nobody else has it
+	}
+	ours, err := lock.Stat()
+	return err == nil && !os.SameFile(there, ours)
 }
 
 // Lock passes on the lock. It stays this process's too until that closes the file, or ends.

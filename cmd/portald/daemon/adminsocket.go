@@ -27,6 +27,7 @@ type adminSocket struct {
 
 // replaceable is a listener whose place another daemon takes: on Unix alone.
 type replaceable interface {
+	net.Listener
 	Leave()
 	Replaced() bool
 }
@@ -70,6 +71,15 @@ func (s *adminSocket) awaitReplaced(ctx context.Context) {
 	at.Leave()
 	for until := time.Now().Add(replaceTime); !at.Replaced() && time.Now().Before(until) && ctx.Err() == nil; {
 		pause(ctx, time.Millisecond)
+	}
+}
+
+// close stops listening.
+func (s *adminSocket) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at != nil {
+		_ = s.at.Close() // it is open, or was closed just now
 	}
 }
 

@@ -75,7 +75,7 @@ func TestAdminSocketIsBounded(t *testing.T) {
 
 // alone is the inheritance of a daemon without a predecessor.
 func alone() *inheritance {
-	i := newInheritance()
+	i := newInheritance("")
 	i.begin()
 	return i
 }

@@ -135,7 +135,7 @@ func (d *daemon) rest(told context.Context, err error) {
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
 func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
-	d = &daemon{log: log, version: version, heritage: newInheritance()}
+	d = &daemon{log: log, version: version, heritage: newInheritance(cfg.HandOverSocket)}
 	d.settings.Store(&cfg.Settings)
 	quietLibraries(log)
 	limit := raiseNoFile(log, version)
@@ -187,7 +187,8 @@ func (d *daemon) connect() {
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)
 	d.rules.heritage = d.heritage
-	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver), newStage(d.announce)
+	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver, d.yieldIfOusted),
+		newStage(d.announce)
 	d.keep = newStage(d.keepAll)
 	d.source.cache.WatchNode(d.nodeChanged)
 	if d.source.cache.Options().ServiceCIDRs {

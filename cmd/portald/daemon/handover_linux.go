@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -46,6 +47,9 @@ func (d *daemon) handOver(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ousted tells whether another daemon has taken the lock of the node from this one, which has this file.
+func ousted(socket string, lock *os.File) bool { return handover.Ousted(socket, lock) }
 
 // othersServe tells whether another daemon serves this node. This one does not listen for successors any more.
 func othersServe(cfg *config.Config) bool {

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"net/netip"
+	"os"
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/service"
@@ -29,6 +30,9 @@ func (d *daemon) keepAll(context.Context) error { return nil }
 
 // handOver hands over to nobody.
 func (d *daemon) handOver(context.Context) error { return nil }
+
+// ousted is false: there is no lock of the node.
+func ousted(string, *os.File) bool { return false }
 
 // othersServe is false: a daemon that ends cannot tell.
 func othersServe(*config.Config) bool { return false }

@@ -26,7 +26,7 @@ func TestRulesOfAnotherStay(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	r := &hostRules{
-		cfg: &config.Config{HandOverSocket: path}, settings: &settings, log: log, heritage: newInheritance(),
+		cfg: &config.Config{HandOverSocket: path}, settings: &settings, log: log, heritage: newInheritance(path),
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)

@@ -20,6 +20,7 @@ import (
 // inheritance is what a predecessor has passed on, until the parts of this daemon take it, and who serves the node: a
 // predecessor, this daemon, or a successor. Safe for concurrent use.
 type inheritance struct {
+	socket string        // of the hand-over; empty: there is none
 	begun  chan struct{} // closed: rules may be written
 	serves chan struct{} // closed: this daemon serves the node, alone
 	other  atomic.Bool   // another daemon does, or may: rules are not this one's to remove
@@ -52,9 +53,10 @@ type frontName struct {
 	family service.IPFamily
 }
 
-func newInheritance() *inheritance {
+func newInheritance(socket string) *inheritance {
 	i := &inheritance{
-		begun: make(chan struct{}), serves: make(chan struct{}), files: map[service.Frontend]*heirloom{},
+		socket: socket,
+		begun:  make(chan struct{}), serves: make(chan struct{}), files: map[service.Frontend]*heirloom{},
 		servers: map[string]*os.File{}, turns: map[frontName]*userspace.Inherited{},
 		handing: make(chan struct{}, 1),
 	}
@@ -179,6 +181,12 @@ func (i *inheritance) release() {
 	defer i.mu.Unlock()
 	_ = i.lock.Close() // it is open, or nil
 	i.lock = nil
+}
+
+// isOusted tells whether another daemon has begun to serve the node while this one stood still. It costs a system call.
+func (i *inheritance) isOusted() bool {
+	lock := i.nodeLock()
+	return lock != nil && ousted(i.socket, lock)
 }
 
 // nodeLock returns the lock of the node, nil for none.

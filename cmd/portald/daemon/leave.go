@@ -18,6 +18,9 @@ func (r *reconciler) stop() error {
 	r.cancel()
 	close(r.ending)
 	errs := []error{r.stage.stop()}
+	if r.heritage.isOusted() {
+		r.heritage.other.Store(true)
+	}
 	moved, others := 0, r.heritage.other.Load()
 	if others {
 		r.path.listeners.Pause(nil) // the other daemon accepts

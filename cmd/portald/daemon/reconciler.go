@@ -29,6 +29,7 @@ type reconciler struct {
 	dataplane *dataplane.Dataplane
 	kernel    *kernel.Carrier // nil: the kernel carries no Service here
 	stopwatch *proxy.Stopwatch
+	owned     *ownership
 	questions proxy.Questions
 	cut       <-chan struct{} // Life.Cut
 	heritage  *inheritance
@@ -62,8 +63,9 @@ func newReconciler(
 	r.checkAlgorithm()
 	r.stopwatch = &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
 	report.servers.health.Watch((&liveness{core: path.core, stopwatch: r.stopwatch, log: rules.log}).check)
+	r.owned = newOwnership(r.stopwatch, heritage)
 	loop := &proxy.Loop{
-		Store: src.store, Dataplane: r.stopwatch, Sweeper: r.stopwatch, Log: rules.log,
+		Store: src.store, Dataplane: r.owned, Sweeper: r.owned, Log: rules.log,
 		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
 		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Questions: r.questions,
 		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,

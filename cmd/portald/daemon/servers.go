@@ -63,6 +63,12 @@ func newServers(
 	return &servers{newStage(runs...), health, services, sockets, socket}
 }
 
+// yield stops listening, so that another daemon can. Requests under way are answered.
+func (s *servers) yield() {
+	s.sockets.closeAll()
+	s.socket.close()
+}
+
 // setVerbosity sets the log level by a number as --v takes.
 func setVerbosity(log *logrus.Logger, text string) error {
 	n, err := strconv.Atoi(text)

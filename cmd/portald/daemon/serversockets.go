@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -12,6 +14,7 @@ type serverSockets struct {
 
 	mu   sync.Mutex
 	open map[string]*serverSocket // guarded by mu, by the address that was asked for
+	shut bool                     // guarded by mu: another daemon listens
 }
 
 // serverSocket is one of them, until it is closed.
@@ -27,6 +30,10 @@ func newServerSockets(from *inheritance) *serverSockets {
 
 // listen takes over the listener of a predecessor, or makes one.
 func (s *serverSockets) listen(ctx context.Context, network, address string) (net.Listener, error) {
+	if s.isShut() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	l, err := s.from.server(address)
 	if l == nil && err == nil {
 		l, err = (&net.ListenConfig{}).Listen(ctx, network, address)
@@ -51,6 +58,23 @@ func (s *serverSockets) listenLate(ctx context.Context, network, address string)
 		return nil, context.Cause(ctx)
 	}
 	return s.listen(ctx, network, address)
+}
+
+// closeAll stops listening, so that another daemon can.
+func (s *serverSockets) closeAll() {
+	s.mu.Lock()
+	open := slices.Collect(maps.Values(s.open))
+	s.shut = true
+	s.mu.Unlock()
+	for _, l := range open {
+		_ = l.Close() // it is open, or was closed just now
+	}
+}
+
+func (s *serverSockets) isShut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shut
 }
 
 // Close implements net.Listener.

@@ -71,6 +71,11 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 		return false, cause
 	case ctx.Err() != nil:
 		return false, nil
+	case errors.Is(cause, os.ErrDeadlineExceeded):
+		d.log.WithError(cause).Warn("The portald that runs on this node stands still: this one takes its place")
+		d.oust(path)
+		d.heritage.begin()
+		return true, nil
 	case !errors.Is(cause, handover.ErrNone):
 		d.log.WithError(cause).Warn("The portald that runs on this node does not hand over: this one begins beside it")
 		d.heritage.begin()
@@ -86,10 +91,21 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 		pause(ctx, lookAgain)
 		return false, nil
 	default:
-		d.log.Warnf("A portald that runs on this node has not answered for %s: this one begins beside it", silenceTime)
+		d.log.Warnf("A portald that runs on this node has not answered for %s: this one takes its place", silenceTime)
+		d.oust(path)
 	}
 	d.goOn(ctx)
 	return true, nil
+}
+
+// oust takes the lock of the node from a daemon that stands still, which leaves the node to this one when it goes on.
+func (d *daemon) oust(path string) {
+	lock, err := handover.Oust(path)
+	if err != nil {
+		d.log.WithError(err).Warn("The other portald is not told that this one takes its place")
+		return
+	}
+	d.heritage.locked(lock)
 }
 
 // silenceTime is how long another daemon may have the lock of the node and not answer: it is starting, or cleans up at
