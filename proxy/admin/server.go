@@ -60,8 +60,8 @@ func newServer(o ServerOptions, h http.Handler) *Server {
 	return &Server{o: o, handler: h, conns: &connLimit{max: maxServerConns}}
 }
 
-// Run serves until ctx ends, gives requests under way a second, and returns nil. It also ends when its listener is closed. An address that cannot be bound is
-// tried again every 5 s, unless HardFail.
+// Run serves until ctx ends or the listener is closed, gives requests under way a second, and returns nil. An address
+// that cannot be bound is tried again every 5 s, unless HardFail.
 func (s *Server) Run(ctx context.Context) error {
 	if s.o.Address == "" {
 		return nil

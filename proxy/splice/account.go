@@ -40,11 +40,10 @@ var (
 // Account counts who holds how much of a Budget, and decides who may have more. Nothing of the data path is taken
 // outside it. Safe for concurrent use.
 //
-// A namespace may hold at most `namespaceShare` times what is free; so may a Service of what its namespace may still take,
-// and each of its clients of what the Service may. A client address is bounded over all Services as well. Who takes all
-// it can get leaves some for those with little, and the limits need no count of them. (Choudhury and Hahne, Dynamic
-// Queue Length Thresholds, 1998.) Open connections are never ended for others. Sessions are evicted from the Service
-// that has the most of them.
+// A namespace may hold at most `namespaceShare` times what is free, a Service `serviceShare` times what its namespace may
+// still take, and so on: see share. Whoever takes all it can get leaves some for those with little, and the limits need
+// no count of them. (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998.) Open connections are never ended for
+// others. Sessions are evicted from whoever has the most of them.
 type Account struct {
 	most    [resources]int64
 	budget  Budget
@@ -188,8 +187,8 @@ func (a *Account) keep(r resource, h *holder, n int64) (used int64) {
 
 func (a *Account) give(r resource, h *holder, n int64) { a.keep(r, h, -n) }
 
-// takeReserved takes a session from what the shares keep free, and has whoever has the most sessions evict some, so that
-// there is always something left. That is for Services with few sessions, and for a socket with few sessions of any
+// takeReserved takes a session from what the shares keep free, and has whoever has the most sessions evict some, so
+// that there is always something left. That is for Services with few sessions, and for a socket with few sessions of any
 // Service. A client with a large part of all sessions gives up its own.
 func (a *Account) takeReserved(h *holder, has int) bool {
 	if a.isHeavy(h.client) {

@@ -33,8 +33,8 @@ func (t *Sessions) releaseClient(c *sessionClient) {
 // less since it took its own shrinks to it.
 const maxEvicted = 2
 
-// makeRoom takes what a session of a client needs from the account, and evicts others where there is too little: its own,
-// where the client has as many as it may. False: there still is too little.
+// makeRoom takes what a session of a client needs from the account, and evicts others where there is too little: its
+// own, where the client has as many as it may. False: there still is too little.
 func (t *Sessions) makeRoom(c *sessionClient) bool {
 	for evicted := 0; ; evicted++ {
 		full := t.full(c)

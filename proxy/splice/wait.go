@@ -43,8 +43,8 @@ type waitQueue struct {
 	needed      bool // need is when Options.NeedPods was called
 }
 
-// enter adds one at its place, and returns the one that is removed if there are more than most now: that which has waited
-// the longest, of the client that has the most.
+// enter adds one at its place, and returns the one that is removed if there are more than most now: that which has
+// waited the longest, of the client that has the most.
 func (q *waitQueue) enter(w *wait, most int) (crowdedOut *wait) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -116,8 +116,9 @@ func (pool *portPool) share(within PortRange, namespace string) error {
 	if has < namespaceShare*free {
 		return nil
 	}
-	return fmt.Errorf("%w: namespace %s has %d of %d in the range %s (proxyPortRange), and the rest is for others; carry "+
-		"Services by the kernel: portald.io/mode: kernel, or mode: nftables", errNoPort, namespace, has, within.Size(), within)
+	return fmt.Errorf("%w: namespace %s has %d of %d in the range %s (proxyPortRange), and the rest is for others; "+
+		"carry Services by the kernel: portald.io/mode: kernel, or mode: nftables", errNoPort, namespace, has,
+		within.Size(), within)
 }
 
 func (pool *portPool) full(within PortRange) error {

@@ -35,7 +35,8 @@ func TestProxyPortsOfNamespaces(t *testing.T) {
 		t.Errorf("a third has none: %v", err)
 	}
 	for i, port := range greedy {
-		p.release(frontKey{service.PortName{Namespace: "greedy", Name: strconv.Itoa(i), Protocol: service.TCP}, service.IPv4}, port)
+		name := service.PortName{Namespace: "greedy", Name: strconv.Itoa(i), Protocol: service.TCP}
+		p.release(frontKey{name, service.IPv4}, port)
 	}
 	if n := len(p.pools[service.TCP].namespaces); n != 2 {
 		t.Errorf("%d namespaces are known", n)

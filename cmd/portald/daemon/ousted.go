@@ -60,8 +60,8 @@ func (o *ownership) Sweep(ctx context.Context) (next time.Time, err error) {
 // oustedEvery is how often a daemon looks whether another one has taken its place, when it writes nothing.
 const oustedEvery = time.Second
 
-// yieldIfOusted waits until another daemon has taken the place of this one, which stood still. Then this one serves what
-// is open until it has ended, or until it is told to end, and leaves everything else to the other.
+// yieldIfOusted waits until another daemon has taken the place of this one, which stood still. Then this one serves
+// what is open until it has ended, or until it is told to end, and leaves everything else to the other.
 func (d *daemon) yieldIfOusted(ctx context.Context) error {
 	if !d.heritage.whenServing(ctx) {
 		return nil

@@ -95,8 +95,8 @@ func greedyClient(t *trial) {
 	}
 }
 
-// greedyClientOfMany: one client takes all the connections that it can get of many Services. Others are served there, and
-// so is a new Service.
+// greedyClientOfMany: one client takes all the connections that it can get of many Services. Others are served there,
+// and so is a new Service.
 func greedyClientOfMany(t *trial) {
 	const services = 30
 	var last atomic.Pointer[splice.ShareError]
