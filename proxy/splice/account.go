@@ -40,7 +40,7 @@ var (
 // Account counts who holds how much of a Budget, and decides who may have more. Nothing of the data path is taken
 // outside it. Safe for concurrent use.
 //
-// A namespace may hold at most `namespaceShare` times what is free, a Service `serviceShare` times what its namespace may
+// A namespace may hold at most namespaceShare times what is free, a Service serviceShare times what its namespace may
 // still take, and so on: see share. Whoever takes all it can get leaves some for those with little, and the limits need
 // no count of them. (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998.) Open connections are never ended for
 // others. Sessions are evicted from whoever has the most of them.
@@ -158,7 +158,8 @@ func (a *Account) take(r resource, h *holder, n int64) bool {
 	if a.most[r] == 0 {
 		return true
 	}
-	if free := a.free(r, used); used <= a.most[r] && h.left(r, free) >= 0 && h.client.left(r, free) >= 0 {
+	free := a.free(r, used)
+	if used <= a.most[r] && h.left(r, free) >= 0 && h.client.left(r, free) >= 0 {
 		return true
 	}
 	a.give(r, h, n)
@@ -188,8 +189,8 @@ func (a *Account) keep(r resource, h *holder, n int64) (used int64) {
 func (a *Account) give(r resource, h *holder, n int64) { a.keep(r, h, -n) }
 
 // takeReserved takes a session from what the shares keep free, and has whoever has the most sessions evict some, so
-// that there is always something left. That is for Services with few sessions, and for a socket with few sessions of any
-// Service. A client with a large part of all sessions gives up its own.
+// that there is always something left. That is for Services with few sessions, and for a socket with few sessions of
+// any Service. A client with a large part of all sessions gives up its own.
 func (a *Account) takeReserved(h *holder, has int) bool {
 	if a.isHeavy(h.client) {
 		from := a.largestHolder(h.client)
