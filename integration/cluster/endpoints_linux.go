@@ -8,6 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// EndpointSlice creates a slice of a Service without a selector.
+func (n *Namespace) EndpointSlice(s *discoveryv1.EndpointSlice) {
+	n.Helper()
+	_, err := n.cluster.Admin.DiscoveryV1().EndpointSlices(n.name).Create(n.Context(), s, metav1.CreateOptions{})
+	n.must(err)
+}
+
 // Endpoints are those of all EndpointSlices of a Service, sorted, each with its state: "10.244.0.2 ready", "… unready",
 // "… serving" (it terminates, but serves) or "… terminating".
 func (n *Namespace) Endpoints(service string) ([]string, error) {

@@ -65,16 +65,24 @@ func (s *trimmedService) frontends() iter.Seq[service.Frontend] {
 	}
 }
 
+// mostPossible is how many endpoints of a slice are looked through for frontends, each with each port: a slice may have
+// a thousand with twenty thousand ports. What is not found here fails when it is dialled.
+const mostPossible = 1 << 14
+
 // possibleFrontends are the frontends that endpoints of a slice may be, each with the endpoint.
 func (s *trimmedSlice) possibleFrontends() iter.Seq2[service.Frontend, netip.AddrPort] {
 	return func(yield func(service.Frontend, netip.AddrPort) bool) {
 		if s == nil {
 			return
 		}
+		left := mostPossible
 		for _, p := range s.ports {
 			for _, e := range s.endpoints {
 				if e.pod != "" {
 					continue
+				}
+				if left--; left < 0 {
+					return
 				}
 				at := netip.AddrPortFrom(e.addr, p.number)
 				for _, addr := range []netip.Addr{e.addr, unspecified(e.addr)} { // the second: a node port
@@ -95,21 +103,26 @@ func unspecified(of netip.Addr) netip.Addr {
 	return netip.IPv6Unspecified()
 }
 
-// problems are at most one for each slice: its first endpoint that is a frontend.
+// problems are at most one for each slice: its first endpoint that is a frontend. Of a Service with very many endpoints
+// not all are looked at.
 func (c *conflicts) problems(back []*trimmedSlice) (out []Problem) {
+	left := mostEndpoints
 	for _, s := range back {
-		var r report
+		r := (&report{}).on(s.id)
 		for f, endpoint := range s.possibleFrontends() {
+			if left--; left < 0 {
+				return out
+			}
 			owner, found := c.frontends.first(f)
 			if !found || f.Addr.Addr().IsUnspecified() && !c.onNode(endpoint.Addr()) {
 				continue
 			}
-			r.on(s.id).add("endpoints", endpoint.String(), fmt.Sprintf("is an address of the Service %s itself: connections "+
+			r.add("endpoints", endpoint.String(), fmt.Sprintf("is an address of the Service %s itself: connections "+
 				"to an endpoint are not redirected to a Service, so they would fail; list that Service's endpoints instead",
 				owner))
 			break
 		}
-		out = append(out, r.problems...)
+		out = append(out, r.all()...)
 	}
 	return out
 }

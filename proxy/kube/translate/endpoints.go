@@ -1,10 +1,8 @@
 package translate
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"unique"
 
@@ -38,46 +36,56 @@ type traits struct {
 
 // slicePorts returns the ports of a slice. A port without a number means "all ports", which a service proxy ignores.
 func slicePorts(s *discoveryv1.EndpointSlice, on objectReport) []slicePort {
-	var out []slicePort
+	out, seen := make([]slicePort, 0, len(s.Ports)), make(map[slicePort]struct{}, len(s.Ports)) // 20,000 at the most
 	for i, p := range s.Ports {
 		if p.Port == nil || *p.Port == 0 {
 			continue
 		}
-		field := fmt.Sprintf("ports[%d]", i)
 		if !isPort(*p.Port) {
-			on.add(field+".port", *p.Port, "must be 1 to 65535")
+			on.add(portField(i, "port"), *p.Port, "must be 1 to 65535")
 			continue
 		}
 		protocol, advice := protocolOf(valueOr(p.Protocol, corev1.ProtocolTCP))
 		if protocol == 0 {
-			on.add(field+".protocol", string(*p.Protocol), advice)
+			on.add(portField(i, "protocol"), string(*p.Protocol), advice)
 			continue
 		}
 		// A missing name is the empty one, as the API server fills it in.
 		port := slicePort{name: valueOr(p.Name, ""), protocol: protocol, number: uint16(*p.Port)}
-		if !slices.Contains(out, port) {
+		if !portName.fits(port.name) {
+			on.add(portField(i, "name"), port.name, portName.refuse("and no Service has a port of that name"))
+			continue
+		}
+		if _, has := seen[port]; !has {
+			seen[port] = struct{}{}
 			out = append(out, port)
 		}
 	}
 	return out
 }
 
+func portField(i int, name string) string { return fmt.Sprintf("ports[%d].%s", i, name) }
+
+func endpointField(i int, name string) string { return fmt.Sprintf("endpoints[%d].%s", i, name) }
+
 func sliceEndpoints(s *discoveryv1.EndpointSlice, opts Options, on objectReport) []sliceEndpoint {
 	out := make([]sliceEndpoint, 0, len(s.Endpoints))
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		if len(e.Addresses) == 0 {
-			on.add(fmt.Sprintf("endpoints[%d].addresses", i), "", "is empty; write one address")
+			on.add(endpointField(i, "addresses"), "", "is empty; write one address")
 			continue
 		}
 		// All addresses of an endpoint are the same endpoint; the API asks consumers to use the first.
 		addr, advice := endpointAddr(e.Addresses[0], s.AddressType)
 		if advice != "" {
-			on.add(fmt.Sprintf("endpoints[%d].addresses[0]", i), e.Addresses[0], advice)
+			on.add(endpointField(i, "addresses[0]"), e.Addresses[0], advice)
 			continue
 		}
 		if opts.supports(addr) {
-			out = append(out, sliceEndpoint{addr, podOf(e.TargetRef, s.Namespace), unique.Make(traitsOf(e, opts.NodeName))})
+			on := endpointReport{on, i}
+			out = append(out, sliceEndpoint{addr, podOf(e.TargetRef, s.Namespace, on),
+				unique.Make(traitsOf(e, opts.NodeName, on))})
 		}
 	}
 	return out
@@ -94,26 +102,52 @@ func endpointAddr(text string, kind discoveryv1.AddressType) (addr netip.Addr, a
 	return addr, advice
 }
 
+// endpointReport is the report on a slice, about one endpoint.
+type endpointReport struct {
+	on objectReport
+	i  int
+}
+
+// text returns a text of that form, and reports any other: then nothing is in its place.
+func (r endpointReport) text(field, text string, f *form, then string) string {
+	if f.fits(text) {
+		return text
+	}
+	r.on.add(endpointField(r.i, field), text, f.refuse(then))
+	return ""
+}
+
 // traitsOf returns the traits of an endpoint. Conditions that are not set mean ready, serving and not terminating.
-func traitsOf(e *discoveryv1.Endpoint, nodeName string) traits {
+func traitsOf(e *discoveryv1.Endpoint, nodeName string, on endpointReport) traits {
 	node := valueOr(e.NodeName, "")
 	return traits{
 		ready:       valueOr(e.Conditions.Ready, true),
 		serving:     valueOr(e.Conditions.Serving, true),
 		terminating: valueOr(e.Conditions.Terminating, false),
 		local:       nodeName != "" && node == nodeName,
-		node:        node,
-		zone:        valueOr(e.Zone, ""),
-		hints:       hintsOf(e.Hints, nodeName),
+		node:        on.text("nodeName", node, &objectName, "and records do not have it"),
+		zone:        on.text("zone", valueOr(e.Zone, ""), &zoneName, "and records do not have it"),
+		hints:       hintsOf(e.Hints, nodeName, on),
 	}
 }
 
-// podOf is the pod of an endpoint, as "namespace/name"; empty when it is not a pod.
-func podOf(ref *corev1.ObjectReference, namespace string) string {
+// podOf is the pod of an endpoint, as "namespace/name"; empty when it is not a pod. Who writes a slice is the tenant of
+// one namespace: pods of others are not theirs to name.
+func podOf(ref *corev1.ObjectReference, namespace string, on endpointReport) string {
+	const then = "and records name no pod"
 	if ref == nil || ref.Kind != "Pod" || ref.Name == "" {
 		return ""
 	}
-	return cmp.Or(ref.Namespace, namespace) + "/" + ref.Name
+	if ref.Namespace != "" && ref.Namespace != namespace {
+		on.on.add(endpointField(on.i, "targetRef.namespace"), ref.Namespace, "is not the namespace of the slice, "+then+
+			"; write "+namespace)
+		return ""
+	}
+	name := on.text("targetRef.name", ref.Name, &objectName, then)
+	if name == "" {
+		return ""
+	}
+	return namespace + "/" + name
 }
 
 // valueOr is what p points to, or fallback when it is nil.

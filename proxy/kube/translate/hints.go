@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,9 +17,17 @@ type hints struct {
 	zones    string // those that are named, a line each
 }
 
+// mostHints is how many zones the API server takes as hints of an endpoint.
+const mostHints = 8
+
 // hintsOf reads hints; nil is none.
-func hintsOf(h *discoveryv1.EndpointHints, nodeName string) (out hints) {
+func hintsOf(h *discoveryv1.EndpointHints, nodeName string, on endpointReport) (out hints) {
 	if h == nil {
+		return out
+	}
+	if n := len(h.ForZones); n > mostHints {
+		on.on.add(endpointField(on.i, "hints.forZones"), n, fmt.Sprintf("zones are too many, and ignored; write at most %d",
+			mostHints))
 		return out
 	}
 	for _, node := range h.ForNodes {
@@ -26,8 +35,10 @@ func hintsOf(h *discoveryv1.EndpointHints, nodeName string) (out hints) {
 		out.thisNode = out.thisNode || nodeName != "" && node.Name == nodeName
 	}
 	names := make([]string, 0, len(h.ForZones))
-	for _, zone := range h.ForZones {
-		names = append(names, zone.Name)
+	for i := range h.ForZones {
+		if zone := on.text("hints.forZones", h.ForZones[i].Name, &zoneName, "and ignored"); zone != "" {
+			names = append(names, zone)
+		}
 	}
 	out.zones = strings.Join(names, "\n")
 	return out

@@ -1,11 +1,16 @@
 package translate
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/portald/portald/proxy/service"
 )
+
+// mostEndpoints is how many endpoints a Service may have, each counted with each port: a tenant may write a Service and
+// a slice that have thousands of ports and a thousand endpoints.
+const mostEndpoints = 1 << 18
 
 // join returns the ports of a Service with the endpoints of its slices, which are ordered by name, and the problems of
 // all.
@@ -13,16 +18,62 @@ func join(svc *trimmedService, back []*trimmedSlice, zone string) (ports []*serv
 	if !svc.served {
 		return nil, nil
 	}
+	r := (&report{}).on(svc.id)
+	all, left, without := backsOf(back), mostEndpoints, 0
 	for _, p := range svc.ports {
 		whole := *p
-		whole.Endpoints = endpointsOf(p.Name, back, zone)
+		of := all[backName{p.Name.Port, p.Name.Protocol}]
+		if left -= count(of); left >= 0 {
+			whole.Endpoints = endpointsOf(of, zone)
+		} else {
+			without++
+		}
 		ports = append(ports, &whole)
 	}
-	problems = svc.problems[:len(svc.problems):len(svc.problems)]
+	if without > 0 {
+		r.add("spec.ports", len(svc.ports), fmt.Sprintf("ports have more than %d endpoints, each counted with each port: "+
+			"%d ports are served without any; make more Services of it", mostEndpoints, without))
+	}
+	problems = append(r.all(), svc.problems...)
 	for _, s := range back {
-		problems = append(problems, s.problems...)
+		if len(problems) < mostOfService {
+			problems = append(problems, s.problems...)
+		}
 	}
 	return ports, problems
+}
+
+// backName is by what a port of a slice belongs to one of the Service: target ports, named ones too, are already
+// resolved in slices.
+type backName struct {
+	port     string
+	protocol service.Protocol
+}
+
+// back is a port of a slice, with its endpoints.
+type back struct {
+	slice *trimmedSlice
+	port  uint16
+}
+
+// backsOf finds what is behind each port, in the order of the slices.
+func backsOf(slices []*trimmedSlice) map[backName][]back {
+	all := make(map[backName][]back, 1)
+	for _, s := range slices {
+		for _, p := range s.ports {
+			name := backName{p.name, p.protocol}
+			all[name] = append(all[name], back{s, p.number})
+		}
+	}
+	return all
+}
+
+// count is how many endpoints these are, of which some may be the same.
+func count(all []back) (n int) {
+	for _, b := range all {
+		n += len(b.slice.endpoints)
+	}
+	return n
 }
 
 // candidate is an endpoint of a service port, with the topology hints of its slice.
@@ -31,9 +82,9 @@ type candidate struct {
 	hints hints
 }
 
-// endpointsOf returns the endpoints of one service port, ordered by address, from slices ordered by name.
-func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []service.Endpoint {
-	all := candidates(name, back)
+// endpointsOf returns the endpoints of one service port, ordered by address.
+func endpointsOf(of []back, zone string) []service.Endpoint {
+	all := candidates(of)
 	if len(all) == 0 {
 		return nil
 	}
@@ -45,19 +96,12 @@ func endpointsOf(name service.PortName, back []*trimmedSlice, zone string) []ser
 	return out
 }
 
-// candidates are the endpoints in slices. The name and protocol of a slice's port select the service port: target
-// ports, named ones too, are already resolved in slices.
-func candidates(name service.PortName, back []*trimmedSlice) []candidate {
-	var out []candidate
-	for _, s := range back {
-		for _, p := range s.ports {
-			if p.name != name.Port || p.protocol != name.Protocol {
-				continue
-			}
-			out = slices.Grow(out, len(s.endpoints))
-			for _, e := range s.endpoints {
-				out = append(out, e.at(p.number))
-			}
+// candidates are the endpoints behind one service port, ordered by address.
+func candidates(of []back) []candidate {
+	out := make([]candidate, 0, count(of))
+	for _, b := range of {
+		for i := range b.slice.endpoints {
+			out = append(out, b.slice.endpoints[i].at(b.port))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b candidate) int { return a.Addr.Compare(b.Addr) })

@@ -60,9 +60,7 @@ func (c *Cache) putSlice(o *trimmedSlice, changed names) {
 		e.slices = slices.Insert(e.slices, at, o)
 	}
 	c.conflicts.setSlice(before, o)
-	if c.opts.ClientPods {
-		c.clients.learn(o.endpoints)
-	}
+	c.learnZones(before, o)
 	c.slices[o.id] = o
 	changed.add(o.owner)
 	// Changes from before the start do not measure how fast this daemon is; nor does a time that was counted already.
@@ -116,7 +114,23 @@ func (c *Cache) removeService(key Key, changed names) bool {
 	return true
 }
 
+// learnZones is called with two states of a slice, of which one may be nil.
+func (c *Cache) learnZones(before, next *trimmedSlice) {
+	if !c.opts.ClientPods {
+		return
+	}
+	var old, now []sliceEndpoint
+	if before != nil {
+		old = before.endpoints
+	}
+	if next != nil {
+		now = next.endpoints
+	}
+	c.clients.learn(old, now)
+}
+
 func (c *Cache) removeSlice(o *trimmedSlice, changed names) {
+	c.learnZones(o, nil)
 	c.conflicts.setSlice(o, nil)
 	delete(c.slices, o.id)
 	e := c.entries[o.owner]

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"unique"
 
@@ -44,7 +45,13 @@ type clients struct {
 	shards [64]clientShard
 
 	mu    sync.RWMutex
-	zones map[string]string // by node, as EndpointSlices tell them; guarded by mu
+	zones map[string][]zoneCount // by node, as EndpointSlices tell them; guarded by mu
+}
+
+// zoneCount is how many endpoints of slices say that their node is in a zone.
+type zoneCount struct {
+	zone      string
+	endpoints int
 }
 
 type clientShard struct {
@@ -59,11 +66,8 @@ type client struct {
 	pods int
 }
 
-// maxZones bounds the nodes whose zone is remembered. When there are more, all are learnt again.
-const maxZones = 1 << 15
-
 func newClients() *clients {
-	return &clients{pods: map[Key]*trimmedPod{}, zones: map[string]string{}}
+	return &clients{pods: map[Key]*trimmedPod{}, zones: map[string][]zoneCount{}}
 }
 
 // Workload returns the pod that has an address, or only the node where pods share it with the node; false: it is not
@@ -79,9 +83,7 @@ func (c *Cache) Workload(addr netip.Addr) (service.Workload, bool) {
 	if !known {
 		return service.Workload{}, false
 	}
-	c.clients.mu.RLock()
-	defer c.clients.mu.RUnlock()
-	return service.Workload{Pod: who.pod, Node: who.node, Zone: c.clients.zones[who.node]}, true
+	return service.Workload{Pod: who.pod, Node: who.node, Zone: c.clients.zoneOf(who.node)}, true
 }
 
 func (c *clients) shard(addr netip.Addr) *clientShard {
@@ -134,18 +136,45 @@ func (s *clientShard) remove(addr netip.Addr, p *trimmedPod) {
 	}
 }
 
-// learn notes the zones of the nodes of endpoints.
-func (c *clients) learn(endpoints []sliceEndpoint) {
+// zoneOf is the zone of a node; empty if it is not known.
+func (c *clients) zoneOf(node string) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if said := c.zones[node]; len(said) == 1 {
+		return said[0].zone
+	}
+	return ""
+}
+
+// learn notes what the endpoints of a slice say of the zones of nodes, in place of those that it had before.
+func (c *clients) learn(before, next []sliceEndpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range endpoints {
-		t := e.traits.Value()
-		if t.node == "" || t.zone == "" || c.zones[t.node] == t.zone {
-			continue
-		}
-		if len(c.zones) >= maxZones {
-			clear(c.zones)
-		}
-		c.zones[t.node] = t.zone
+	for _, e := range next {
+		c.say(e.traits.Value(), 1)
+	}
+	for _, e := range before {
+		c.say(e.traits.Value(), -1)
+	}
+}
+
+// say is called with mu held.
+func (c *clients) say(t traits, endpoints int) {
+	if t.node == "" || t.zone == "" {
+		return
+	}
+	said := c.zones[t.node]
+	at := slices.IndexFunc(said, func(s zoneCount) bool { return s.zone == t.zone })
+	if at < 0 {
+		c.zones[t.node] = append(said, zoneCount{t.zone, endpoints})
+		return
+	}
+	if said[at].endpoints += endpoints; said[at].endpoints > 0 {
+		return
+	}
+	if said = slices.Delete(said, at, at+1); len(said) > 0 {
+		c.zones[t.node] = said
+	} else {
+		delete(c.zones, t.node)
 	}
 }

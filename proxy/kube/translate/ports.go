@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,7 @@ type servicePort struct {
 // servicePorts returns the ports that can be served, or whose clients are refused since the mode does not carry the
 // protocol. Their names are unique, and so are number and protocol together.
 func servicePorts(svc *corev1.Service, mode service.Mode, opts Options, on objectReport) []servicePort {
-	out := make([]servicePort, 0, len(svc.Spec.Ports))
+	out, taken := make([]servicePort, 0, len(svc.Spec.Ports)), takenPorts{}
 	for i, p := range svc.Spec.Ports {
 		field := fmt.Sprintf("spec.ports[%d]", i)
 		protocol, advice := protocolOf(p.Protocol)
@@ -43,9 +42,9 @@ func servicePorts(svc *corev1.Service, mode service.Mode, opts Options, on objec
 			name:   service.PortName{Namespace: svc.Namespace, Name: svc.Name, Port: p.Name, Protocol: protocol},
 			number: uint16(p.Port),
 		}
-		if taken := slices.IndexFunc(out, sp.collides); taken >= 0 {
+		if first, collides := taken.by(sp); collides {
 			on.add(field, p.Name, fmt.Sprintf("has the name, or the number and protocol, of port %q; the first is served",
-				out[taken].name.Port))
+				first))
 			continue
 		}
 		if !mode.Carries(protocol) {
@@ -60,9 +59,24 @@ func servicePorts(svc *corev1.Service, mode service.Mode, opts Options, on objec
 	return out
 }
 
-// collides tells whether a Service cannot have both ports.
-func (p servicePort) collides(o servicePort) bool {
-	return p.name.Port == o.name.Port || p.number == o.number && p.name.Protocol == o.name.Protocol
+// takenPorts has the names of ports, each under its name and under its number and protocol: a Service cannot have two
+// of either.
+type takenPorts map[any]string
+
+// by takes a port. Collides: it is taken already, by the port of that name.
+func (t takenPorts) by(p servicePort) (first string, collides bool) {
+	type address struct {
+		number   uint16
+		protocol service.Protocol
+	}
+	at := address{p.number, p.name.Protocol}
+	for _, key := range []any{p.name.Port, at} {
+		if first, collides = t[key]; collides {
+			return first, true
+		}
+	}
+	t[p.name.Port], t[at] = p.name.Port, p.name.Port
+	return "", false
 }
 
 func nodePortOf(svc *corev1.Service, port int32, field string, on objectReport) uint16 {

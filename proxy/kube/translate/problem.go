@@ -18,7 +18,17 @@ func (p Problem) Error() string {
 }
 
 // report collects the problems of one translation.
-type report struct{ problems []Problem }
+type report struct {
+	problems []Problem
+	left     int // how many more there are
+}
+
+// mostProblems is how many problems of one object are told, and mostOfService how many of a Service and its slices: a
+// slice may have a thousand endpoints, and a Service thousands of annotations.
+const (
+	mostProblems  = 16
+	mostOfService = 64
+)
 
 // objectReport is a report on one object.
 type objectReport struct {
@@ -29,17 +39,32 @@ type objectReport struct {
 func (r *report) on(object Key) objectReport { return objectReport{r, object.String()} }
 
 func (o objectReport) add(field string, value any, advice string) {
+	if len(o.problems) == mostProblems {
+		o.left++
+		return
+	}
 	text := fmt.Sprint(value)
 	if s, ok := value.(string); ok {
 		text = quoted(s)
 	}
-	o.problems = append(o.problems, Problem{o.object, field, text, advice})
+	o.problems = append(o.problems, Problem{o.object, Truncate(field, mostText), text, advice})
 }
+
+// all are the problems of the object, the last of which may stand for others.
+func (o objectReport) all() []Problem {
+	if o.left == 0 {
+		return o.problems
+	}
+	return append(o.problems, Problem{o.object, "others", fmt.Sprint(o.left),
+		"more values are wrong too; correct those above first"})
+}
+
+// mostText is how much of a text of an object logs and events show, in bytes.
+const mostText = 120
 
 // quoted is text of an object, short enough for logs and events.
 func quoted(text string) string {
-	const most = 120
-	return fmt.Sprintf("%q", Truncate(text, most))
+	return fmt.Sprintf("%q", Truncate(text, mostText))
 }
 
 // Truncate shortens text to at most so many bytes.

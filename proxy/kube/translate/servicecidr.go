@@ -30,7 +30,7 @@ func trimServiceCIDR(o *networkingv1.ServiceCIDR) *trimmedServiceCIDR {
 		}
 		out.ranges = append(out.ranges, prefix)
 	}
-	out.problems = r.problems
+	out.problems = on.all()
 	return out
 }
 

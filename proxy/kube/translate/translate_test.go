@@ -274,12 +274,12 @@ ports: [{name: http, port: 8080, protocol: TCP}, {name: http, port: 8081, protoc
 endpoints:
 - {addresses: [10.244.0.9, 10.244.0.10]}
 - {addresses: [10.244.0.2], nodeName: n1, zone: z1, conditions: {ready: false, serving: true, terminating: true}, targetRef: {kind: Pod, name: p}}
-- {addresses: [10.244.0.3], nodeName: n2, conditions: {ready: false, serving: false}, targetRef: {kind: Pod, name: q, namespace: prod}}
+- {addresses: [10.244.0.3], nodeName: n2, conditions: {ready: false, serving: false}, targetRef: {kind: Pod, name: q, namespace: shop}}
 - {addresses: [10.244.0.4], targetRef: {kind: Node, name: q}}`),
 			ports: `shop/cart:http/tcp
   ClusterIP 10.96.0.7:80/tcp
   -> 10.244.0.2:8080 local serving terminating shop/p n1 z1
-  -> 10.244.0.3:8080 prod/q n2
+  -> 10.244.0.3:8080 shop/q n2
   -> 10.244.0.4:8080 ready serving
   -> 10.244.0.9:8080 ready serving
 `,

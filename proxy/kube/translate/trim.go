@@ -105,7 +105,7 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 		on.add("spec.clusterIP", "", "is missing, and there is no other address; write the one that clients connect to")
 	}
 	slices.SortFunc(out.ports, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
-	out.problems = r.problems
+	out.problems = on.all()
 	return out
 }
 
@@ -147,7 +147,7 @@ func trimSlice(s *discoveryv1.EndpointSlice, opts Options) *trimmedSlice {
 	} else {
 		on.add("addressType", string(s.AddressType), "must be IPv4 or IPv6; the slice is ignored")
 	}
-	out.problems = r.problems
+	out.problems = on.all()
 	return out
 }
 

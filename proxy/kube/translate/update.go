@@ -57,7 +57,10 @@ func (c *Cache) translate(name service.Name) (fresh []Problem) {
 		return nil
 	}
 	ports, problems := join(e.svc, e.slices, c.zone)
-	problems = append(problems, c.conflicts.problems(e.slices)...)
+	if len(problems) < mostOfService {
+		problems = append(problems, c.conflicts.problems(e.slices)...)
+	}
+	problems = problems[:min(len(problems), mostOfService)]
 	c.store.Set(name, ports, triggered...)
 	return e.report(problems)
 }
