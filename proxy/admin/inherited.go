@@ -29,8 +29,11 @@ func (m *Metrics) Recovered(live, ended, reset int) {
 	}
 }
 
-// WatchKeeper exports whether a keeper holds what is open, which it reads at each scrape. It may be called once.
-func (m *Metrics) WatchKeeper(connected func() bool) {
+// WatchKeeper exports whether a keeper holds what is open, and how many connections were too large for it, which it
+// reads at each scrape. It may be called once.
+func (m *Metrics) WatchKeeper(connected func() bool, large func() uint64) {
+	m.registry.MustRegister(counterFunc("portald_unkept_connections_total",
+		"Connections that the keeper did not get, since what is known of one does not fit into a message.", large))
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portald_keeper_connected",
 		Help: "Whether a keeper holds what is open in case this portald crashes. No series: none was there at its start.",

@@ -37,7 +37,7 @@ func exercised(t *testing.T) *Metrics {
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
 	m.WatchDataPath(busy())
 	m.WatchDrains(func() int { return 2 })
-	m.WatchKeeper(func() bool { return true })
+	m.WatchKeeper(func() bool { return true }, func() uint64 { return 5 })
 	m.TookOver(20, 1)
 	m.Recovered(7, 2, 1)
 	m.WatchChanges(func() Changes { return Changes{Services: 5, Endpoints: 7, EndpointsPending: 2} })

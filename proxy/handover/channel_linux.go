@@ -15,6 +15,7 @@ import (
 // channel passes messages and descriptors between two processes of one user. One goroutine sends, and one receives.
 type channel struct {
 	unix   *net.UnixConn
+	most   int           // bytes of a message: what the kernel has room for
 	step   time.Duration // bounds each answer: see there
 	in     []byte
 	oob    []byte
@@ -26,15 +27,54 @@ func newChannel(c *net.UnixConn) (*channel, error) {
 	if err == nil && uid != os.Geteuid() {
 		err = fmt.Errorf("%w: uid %d", ErrPeer, uid)
 	}
+	most := 0
 	if err == nil {
-		err = c.SetWriteBuffer(2 * maxMessage)
+		most, err = sendBuffer(c)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return &channel{
-		unix: c, step: step, in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
+		unix: c, most: most, step: step, in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
 	}, nil
+}
+
+// sendBuffer makes the send buffer as large as it may be, and returns how many bytes one message may have: where the
+// host bounds the buffer (net.core.wmem_max), that is less than maxMessage.
+func sendBuffer(c *net.UnixConn) (most int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		const own = 32 // of the buffer, the kernel's: see net/unix/af_unix.c
+		if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUFFORCE, 2*maxMessage) != nil {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 2*maxMessage)
+		}
+		if err == nil {
+			most, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF)
+			most = min(maxMessage, most-own)
+		}
+	})
+	return most, errors.Join(err, failed)
+}
+
+// inMessages calls send with as many items as one message has room for, in order, and without with the place of each
+// that has no room in any.
+func (c *channel) inMessages(all []item, send func(some []item) error, without func(at int)) error {
+	for at := 0; at < len(all); {
+		n := firstOf(all[at:], c.most)
+		if n == 0 {
+			without(at)
+			at++
+			continue
+		}
+		if err := send(all[at : at+n]); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
 }
 
 // send sends a message with descriptors, which stay open here.
@@ -46,7 +86,7 @@ func (c *channel) send(k kind, body any, files ...int) error {
 	if err != nil {
 		return err
 	}
-	if len(message) > maxMessage || len(files) > maxFiles {
+	if len(message) > c.most || len(files) > maxFiles {
 		return fmt.Errorf("send %s of %d bytes with %d descriptors: %w", k, len(message), len(files), ErrTruncated)
 	}
 	var rights []byte

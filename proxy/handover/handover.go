@@ -110,8 +110,11 @@ type Turn struct {
 	State  balance.Saved
 }
 
-// Turns are some of all.
-type Turns struct{ Turns []Turn }
+// Turns are some of all, and some of Begun.Drained.
+type Turns struct {
+	Turns   []Turn
+	Drained []Drained
+}
 
 // Drained is an endpoint that gets no new connections.
 type Drained struct {

@@ -120,7 +120,7 @@ func (k *Keeper) grant() {
 	var g *guest
 	if n := len(k.served); n > 0 {
 		g = k.served[n-1]
-		others := k.held - len(g.files())
+		others := k.held - g.size()
 		more = k.Limit - others - g.granted
 		g.granted += max(0, more)
 	}
@@ -274,53 +274,10 @@ func (k *Keeper) pass(c *channel) error {
 		return c.send(done, Done{})
 	}
 	defer k.drop(s)
-	if s.memory >= 0 {
-		if err := c.send(keeps, Kept{Memory: true}, s.memory); err != nil {
-			return err
-		}
-	}
-	const most = 64
-	p := parts{c: c}
-	for at, fd := range s.sockets {
-		p.kept.Sockets = append(p.kept.Sockets, at)
-		p.add(most, fd)
-	}
-	p.flush()
-	for id, pair := range s.pipes {
-		p.kept.Pipes = append(p.kept.Pipes, id)
-		p.add(most, pair[:]...)
-	}
-	p.flush()
-	for slot, conn := range s.conns {
-		p.kept.Slots, p.kept.States = append(p.kept.Slots, slot), append(p.kept.States, conn.state)
-		p.add(most, conn.files[:]...)
-	}
-	p.flush()
-	if p.err != nil {
-		return p.err
+	kept, files := s.kept()
+	send := func(some Kept, files []int) error { return c.send(keeps, some, files...) }
+	if err := kept.inMessages(files, c.most, send, func(uint32) {}); err != nil { // nothing is larger than when it came
+		return err
 	}
 	return c.send(done, Done{Left: int64(len(s.conns))})
-}
-
-// parts sends Kept in messages of a size.
-type parts struct {
-	c     *channel
-	kept  Kept
-	files []int
-	n     int
-	err   error
-}
-
-func (p *parts) add(most int, files ...int) {
-	p.files = append(p.files, files...)
-	if p.n++; p.n == most {
-		p.flush()
-	}
-}
-
-func (p *parts) flush() {
-	if p.n > 0 && p.err == nil {
-		p.err = p.c.send(keeps, p.kept, p.files...)
-	}
-	p.kept, p.files, p.n = Kept{}, nil, 0
 }

@@ -98,6 +98,14 @@ func keptConnection(slot uint32, files []int) *splice.Kept {
 	}}}
 }
 
+func gives(k *Keeping, all []*splice.Kept) error {
+	large, err := k.KeepConns(all)
+	if large > 0 {
+		err = errors.Join(err, ErrTruncated)
+	}
+	return err
+}
+
 // What a daemon had when it died is claimed by the next one, once, but for what it had dropped.
 func TestKeeperPassesOn(t *testing.T) {
 	_, path := keeperAt(t, time.Minute, 1000)
@@ -118,8 +126,8 @@ func TestKeeperPassesOn(t *testing.T) {
 	must(first.Keep(Kept{Memory: true}, memory))
 	must(first.Keep(Kept{Sockets: []Socket{cart}}, files[0]))
 	must(first.Keep(Kept{Pipes: []uint32{5, 6}}, files[0], files[1], files[0], files[1]))
-	must(first.KeepConns([]*splice.Kept{keptConnection(1, files), keptConnection(2, files), keptConnection(3, files)}))
-	must(first.KeepConns([]*splice.Kept{keptConnection(3, files)})) // again
+	must(gives(first, []*splice.Kept{keptConnection(1, files), keptConnection(2, files), keptConnection(3, files)}))
+	must(gives(first, []*splice.Kept{keptConnection(3, files)})) // again
 	must(first.Drop(Dropped{Slots: []uint32{2, 77}, Pipes: []uint32{5}}))
 	first.Close()
 
@@ -155,7 +163,7 @@ func TestKeeperForgets(t *testing.T) {
 	k, path := keeperAt(t, time.Minute, 1000)
 	d := daemonOf(t, path)
 	_, files := pair(t)
-	if err := d.KeepConns([]*splice.Kept{keptConnection(1, files)}); err != nil {
+	if err := gives(d, []*splice.Kept{keptConnection(1, files)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Bye(); err != nil {
@@ -176,7 +184,7 @@ func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	_, path := keeperAt(t, 50*time.Millisecond, 1000)
 	d := daemonOf(t, path)
 	peer, files := pair(t)
-	if err := d.KeepConns([]*splice.Kept{keptConnection(1, files)}); err != nil {
+	if err := gives(d, []*splice.Kept{keptConnection(1, files)}); err != nil {
 		t.Fatal(err)
 	}
 	d.Close()
@@ -206,8 +214,8 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	peer, files := pair(t)
 	alone, ofAlone := pair(t)
 	err := errors.Join(
-		old.KeepConns([]*splice.Kept{keptConnection(1, files), keptConnection(2, ofAlone)}),
-		next.KeepConns([]*splice.Kept{keptConnection(1, files)}),
+		gives(old, []*splice.Kept{keptConnection(1, files), keptConnection(2, ofAlone)}),
+		gives(next, []*splice.Kept{keptConnection(1, files)}),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +243,7 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 	_, files := pair(t)
 	give := func(k *Keeping, slot uint32) {
 		t.Helper()
-		if err := k.KeepConns([]*splice.Kept{keptConnection(slot, files)}); err != nil {
+		if err := gives(k, []*splice.Kept{keptConnection(slot, files)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,7 +313,7 @@ func TestKeeperIsFull(t *testing.T) {
 	_, path := keeperAt(t, time.Minute, 5)
 	d := daemonOf(t, path)
 	_, files := pair(t)
-	give := func(slot uint32) error { return d.KeepConns([]*splice.Kept{keptConnection(slot, files)}) }
+	give := func(slot uint32) error { return gives(d, []*splice.Kept{keptConnection(slot, files)}) }
 	if err := errors.Join(give(1), give(2)); err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,66 @@ func (k *Kept) files() int {
 	return n
 }
 
+// idSize is what the id of a slot or pipe takes in a message, in bytes, at the most.
+const idSize = 5
+
+// inMessages calls send with parts that one message of so many bytes each has room for, and without with the slot of a
+// connection that has no room in any.
+func (k *Kept) inMessages(files []int, most int, send func(Kept, []int) error, without func(slot uint32)) error {
+	var next Kept
+	size, n := fieldsSize, 0 // of next, and its descriptors
+	flush := func() error {
+		if n == 0 {
+			return nil
+		}
+		err := send(next, files[:n])
+		next, files, size, n = Kept{}, files[n:], fieldsSize, 0
+		return err
+	}
+	add := func(bytes, its int, put func()) error {
+		var err error
+		if size+bytes > most || n+its > maxFiles || n > 0 && size+bytes > bytesAtOnce {
+			err = flush()
+		}
+		put()
+		size, n = size+bytes, n+its
+		return err
+	}
+	if k.Memory {
+		next.Memory, n = true, 1
+	}
+	for _, at := range k.Sockets {
+		i, err := pack(&at)
+		if err == nil {
+			err = add(len(i.body), 1, func() { next.Sockets = append(next.Sockets, at) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, id := range k.Pipes {
+		if err := add(idSize, 2, func() { next.Pipes = append(next.Pipes, id) }); err != nil {
+			return err
+		}
+	}
+	for i, slot := range k.Slots {
+		state := k.States[i]
+		if fieldsSize+len(state)+idSize > most {
+			if err := flush(); err != nil {
+				return err
+			}
+			files = files[2:]
+			without(slot)
+			continue
+		}
+		put := func() { next.Slots, next.States = append(next.Slots, slot), append(next.States, state) }
+		if err := add(len(state)+idSize, 2, put); err != nil {
+			return err
+		}
+	}
+	return flush()
+}
+
 func (k *Kept) check(files int) error {
 	if len(k.States) != len(k.Slots) || k.files() != files {
 		return fmt.Errorf("%w: %d descriptors and %d states for %d connections", errBatch, files, len(k.States),

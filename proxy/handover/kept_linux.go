@@ -83,43 +83,75 @@ func (k *Keeping) Room() int { return int(max(0, k.room.Load())) }
 
 // Keep gives the keeper duplicates of descriptors, which stay open here. ErrFull: it may not open so many.
 func (k *Keeping) Keep(kept Kept, files ...int) error {
-	if k.room.Add(-int64(len(files))) < 0 {
-		k.room.Add(int64(len(files)))
-		return ErrFull
-	}
-	k.room.Add(forget(k.sockets, kept.Sockets)) // those in whose place these come
-	for _, at := range kept.Sockets {
-		k.sockets[at] = true
-	}
-	for _, id := range kept.Pipes {
-		k.pipes[id] = true
-	}
-	for _, slot := range kept.Slots {
-		k.slots[slot] = true
-	}
-	return k.c.send(keeps, kept, files...)
+	_, err := k.keep(kept, files)
+	return err
 }
 
-// KeepConns gives it connections, at most 64 of them.
-func (k *Keeping) KeepConns(all []*splice.Kept) error {
+// KeepConns gives it connections, but for so many that no message has room for.
+func (k *Keeping) KeepConns(all []*splice.Kept) (large int, err error) {
 	var kept Kept
 	var files []int
 	for _, c := range all {
 		state, err := encoding.Marshal(c.State)
 		if err != nil {
-			return fmt.Errorf("encode a connection: %w", err)
+			return 0, fmt.Errorf("encode a connection: %w", err)
 		}
 		kept.Slots, kept.States = append(kept.Slots, c.Slot), append(kept.States, state)
 		files = append(files, c.Files...)
 	}
-	return k.Keep(kept, files...)
+	return k.keep(kept, files)
+}
+
+func (k *Keeping) keep(kept Kept, files []int) (large int, err error) {
+	if k.room.Add(-int64(len(files))) < 0 {
+		k.room.Add(int64(len(files)))
+		return 0, ErrFull
+	}
+	err = kept.inMessages(files, k.c.most, func(some Kept, files []int) error {
+		k.room.Add(forget(k.sockets, some.Sockets)) // those in whose place these come
+		for _, at := range some.Sockets {
+			k.sockets[at] = true
+		}
+		for _, id := range some.Pipes {
+			k.pipes[id] = true
+		}
+		for _, slot := range some.Slots {
+			k.slots[slot] = true
+		}
+		return k.c.send(keeps, some, files...)
+	}, func(uint32) {
+		large++
+		k.room.Add(2)
+	})
+	return large, err
 }
 
 // Drop tells what the keeper need not hold any more.
 func (k *Keeping) Drop(d Dropped) error {
 	k.room.Add(forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots))
-	return k.c.send(drops, d)
+	names := func(ids []uint32) (first, rest []uint32) {
+		n := min(len(ids), namesAtOnce, (k.c.most-fieldsSize)/(2*idSize))
+		return ids[:n], ids[n:]
+	}
+	for len(d.Slots)+len(d.Pipes) > 0 {
+		var next Dropped
+		next.Slots, d.Slots = names(d.Slots)
+		next.Pipes, d.Pipes = names(d.Pipes)
+		if err := k.c.send(drops, next); err != nil {
+			return err
+		}
+	}
+	items, err := packAll(d.Sockets)
+	if err != nil {
+		return err
+	}
+	return k.c.inMessages(items, func(some []item) error {
+		return k.c.send(drops, packedSockets{bodiesOf(some)})
+	}, func(int) {})
 }
+
+// namesAtOnce is how many slots and pipes that are not held any more one message names at the most.
+const namesAtOnce = 4096
 
 // forget deletes names, and returns how many of them were held.
 func forget[name comparable](held map[name]bool, names []name) (n int64) {

@@ -116,9 +116,11 @@ func (e *Estate) add(message []byte) (end bool, err error) {
 	case turns:
 		var t Turns
 		err = decode(message, &t)
-		e.Turns = append(e.Turns, t.Turns...)
+		e.Turns, e.Drained = append(e.Turns, t.Turns...), append(e.Drained, t.Drained...)
 	case begun:
-		end, err = true, decode(message, &e.Begun)
+		var b Begun
+		end, err = true, decode(message, &b)
+		e.Begun = Begun{b.LastID, append(b.Drained, e.Drained...)}
 	case refusal:
 		var r Refusal
 		if err = decode(message, &r); err == nil {

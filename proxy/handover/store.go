@@ -71,19 +71,34 @@ func (s *store) remove(d *Dropped) (old []int) {
 	return old
 }
 
-// files are all descriptors that are held.
-func (s *store) files() (all []int) {
+// kept is all that is held, with its descriptors.
+func (s *store) kept() (k Kept, files []int) {
 	if s.memory >= 0 {
-		all = append(all, s.memory)
+		k.Memory, files = true, append(files, s.memory)
 	}
-	for _, fd := range s.sockets {
-		all = append(all, fd)
+	for at, fd := range s.sockets {
+		k.Sockets, files = append(k.Sockets, at), append(files, fd)
 	}
-	for _, pair := range s.pipes {
-		all = append(all, pair[:]...)
+	for id, pair := range s.pipes {
+		k.Pipes, files = append(k.Pipes, id), append(files, pair[:]...)
 	}
-	for _, c := range s.conns {
-		all = append(all, c.files[:]...)
+	for slot, c := range s.conns {
+		k.Slots, k.States, files = append(k.Slots, slot), append(k.States, c.state), append(files, c.files[:]...)
 	}
-	return all
+	return k, files
+}
+
+// files are all descriptors that are held.
+func (s *store) files() []int {
+	_, files := s.kept()
+	return files
+}
+
+// size is how many these are.
+func (s *store) size() int {
+	n := len(s.sockets) + 2*len(s.pipes) + 2*len(s.conns)
+	if s.memory >= 0 {
+		n++
+	}
+	return n
 }

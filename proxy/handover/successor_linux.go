@@ -123,58 +123,79 @@ func (s *Successor) AwaitBegin(ctx context.Context) error {
 
 // Sockets passes on sockets, which stay open here.
 func (s *Successor) Sockets(all []Socket, files []int) error {
-	const most = 200
-	for len(all) > 0 {
-		n := min(most, len(all))
-		if s.room -= n; s.room < 0 {
+	items, err := packSockets(all, files)
+	if err != nil {
+		return err
+	}
+	var lost error // what it listens at is told by place: none may be missing
+	err = s.c.inMessages(items, func(some []item) error {
+		if s.room -= len(some); s.room < 0 {
 			return fmt.Errorf("portald %s may not open enough descriptors: raise its limit", s.Version)
 		}
-		if err := s.c.send(sockets, Sockets{all[:n]}, files[:n]...); err != nil {
-			return err
+		s.given += len(some)
+		return s.c.send(sockets, packedSockets{bodiesOf(some)}, filesOf(some)...)
+	}, func(at int) { lost = fmt.Errorf("pass on the socket of %s: %w", all[at].Name, ErrTruncated) })
+	return errors.Join(err, lost)
+}
+
+func packSockets(all []Socket, files []int) (items []item, err error) {
+	items = make([]item, len(all))
+	for i := range all {
+		if items[i], err = pack(&all[i], files[i]); err != nil {
+			return nil, err
 		}
-		all, files = all[n:], files[n:]
-		s.given += n
 	}
-	return nil
+	return items, nil
 }
 
 // Turns passes on the state of balancers.
 func (s *Successor) Turns(all []Turn) error {
-	return inParts(all, func(some []Turn) error { return s.c.send(turns, Turns{some}) })
+	return s.inParts(all, func(some []item) error { return s.c.send(turns, packedTurns{Turns: bodiesOf(some)}) })
 }
 
-// bindingsAtOnce is how many clients that are bound one message has, about.
-const bindingsAtOnce = 1000
-
-// inParts calls send with parts of a size for one message.
-func inParts(all []Turn, send func([]Turn) error) error {
-	var some []Turn
-	size := 0
+// inParts calls send with as many parts of the state of balancers as one message has room for.
+func (s *Successor) inParts(all []Turn, send func([]item) error) error {
+	var parts []Turn
 	for _, t := range all {
-		for first := true; first || len(t.State.Bindings) > 0; first = false {
-			n := min(bindingsAtOnce, len(t.State.Bindings))
-			part := t
-			part.State.Bindings, t.State.Bindings = t.State.Bindings[:n], t.State.Bindings[n:]
-			some, size = append(some, part), size+n+2
-			if size < bindingsAtOnce {
-				continue
-			}
-			if err := send(some); err != nil {
-				return err
-			}
-			some, size = nil, 0
-		}
+		parts = t.parts(parts)
 	}
-	if len(some) == 0 {
-		return nil
+	items, err := packAll(parts)
+	if err != nil {
+		return err
 	}
-	return send(some)
+	return s.c.inMessages(items, send, func(int) {}) // it is better known anew than not at all
+}
+
+// ofPart is how many clients that are bound, and endpoints that are ejected, one part of a Turn has.
+const ofPart = 50
+
+// parts adds parts that are small enough for any message.
+func (t Turn) parts(to []Turn) []Turn {
+	bound, ejected := t.State.Bindings, t.State.Ejected
+	for first := true; first || len(bound)+len(ejected) > 0; first = false {
+		n, m := min(ofPart, len(bound)), min(ofPart, len(ejected))
+		t.State.Bindings, t.State.Ejected = bound[:n], ejected[:m]
+		bound, ejected = bound[n:], ejected[m:]
+		to = append(to, t)
+	}
+	return to
 }
 
 // Begun ends the answer to Begin, and waits until the successor serves. It listens at those of the sockets, in their
 // order, that are true.
 func (s *Successor) Begun(b Begun, within time.Duration) (taken []bool, err error) {
-	if err := s.c.send(begun, b); err != nil {
+	items, err := packAll(b.Drained)
+	if err != nil {
+		return nil, err
+	}
+	n := firstOf(items, s.c.most) // an older one knows of these alone
+	err = s.c.inMessages(items[n:], func(some []item) error {
+		return s.c.send(turns, packedTurns{Drained: bodiesOf(some)})
+	}, func(int) {})
+	if err == nil {
+		err = s.c.send(begun, packedBegun{b.LastID, bodiesOf(items[:n])})
+	}
+	if err != nil {
 		return nil, err
 	}
 	if s.later {
@@ -187,7 +208,7 @@ func (s *Successor) Begun(b Begun, within time.Duration) (taken []bool, err erro
 
 // pass sends a batch, and returns when the successor has it. After an error it does not, and knows that: even if this
 // process dies before Close.
-func (s *Successor) pass(b *Batch, files []int) error {
+func (s *Successor) pass(b *packedBatch, files []int) error {
 	if s.room -= len(files); s.room < 0 {
 		return fmt.Errorf("%w: portald %s", ErrTruncated, s.Version)
 	}
@@ -220,26 +241,44 @@ func isShortage(err error) bool {
 	return errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
-// bytesAtOnce is how much the state of the connections of one batch holds, about, in bytes.
-const bytesAtOnce = maxMessage / 3
-
 // Give is a splice.Give of connections, and of the sessions of one UDP socket.
 func (s *Successor) Give(at netip.AddrPort) splice.Give {
 	return func(all []*splice.Departure) (taken int, err error) {
 		began := time.Now()
-		for taken < len(all) {
-			b := &Batch{At: at}
-			files, n := b.fill(all[taken:])
-			if err := s.pass(b, files); err != nil {
-				return taken, err
+		items := make([]item, len(all))
+		for i, d := range all {
+			if items[i], err = packDeparture(d); err != nil {
+				return 0, err
 			}
-			taken += n
 		}
-		if !at.IsValid() { // sessions stand still until the last one is passed on
+		err = s.c.inMessages(items, func(some []item) error {
+			b := &packedBatch{At: at}
+			if all[taken].Conn != nil {
+				b.Conns = bodiesOf(some)
+			} else {
+				b.Sessions = bodiesOf(some)
+			}
+			if err := s.pass(b, filesOf(some)); err != nil {
+				return err
+			}
+			taken += len(some)
+			return nil
+		}, func(at int) {
+			all[at].Stays = true
+			taken++
+		})
+		if err == nil && !at.IsValid() { // sessions stand still until the last one is passed on
 			s.rest(began)
 		}
-		return taken, nil
+		return taken, err
 	}
+}
+
+func packDeparture(d *splice.Departure) (item, error) {
+	if d.Conn != nil {
+		return pack(d.Conn, d.Files...)
+	}
+	return pack(d.Session, d.Files...)
 }
 
 // rest leaves the CPUs to what is carried for as long as was taken of them: a hand-over as fast as can be has a busy
@@ -250,64 +289,39 @@ func (s *Successor) rest(began time.Time) {
 	}
 }
 
-// fill adds as many as one message has room for, at least one.
-func (b *Batch) fill(all []*splice.Departure) (files []int, n int) {
-	size := 0
-	for _, d := range all {
-		size += sizeOf(d)
-		if n > 0 && (size > bytesAtOnce || len(files)+len(d.Files) > maxFiles) {
-			break
-		}
-		if d.Conn != nil {
-			b.Conns = append(b.Conns, d.Conn)
-		} else {
-			b.Sessions = append(b.Sessions, d.Session)
-		}
-		files = append(files, d.Files...)
-		n++
-	}
-	return files, n
-}
-
-// sizeOf is about how many bytes of a message the state of a connection or session takes.
-func sizeOf(d *splice.Departure) int {
-	if c := d.Conn; c != nil {
-		return stateSize + len(c.Attempts)*attemptSize + len(c.Up.Rest) + len(c.Down.Rest) + len(c.Sent)
-	}
-	return stateSize + len(d.Session.Attempts)*attemptSize + len(d.Session.Unanswered)
-}
-
-// About the sizes, in bytes, of the state of a connection and of a record, both without attempts, and of an attempt.
-const (
-	stateSize   = 900
-	recordSize  = 1400
-	attemptSize = 150
-)
-
 // Resume tells that all sessions of a UDP socket were passed on.
-func (s *Successor) Resume(socket Socket) error { return s.pass(&Batch{Resume: &socket}, nil) }
+func (s *Successor) Resume(socket Socket) error { return s.pass(&packedBatch{Resume: &socket}, nil) }
 
 // Changed passes on what has changed of balancers.
 func (s *Successor) Changed(all []Turn) error {
-	return inParts(all, func(some []Turn) error { return s.pass(&Batch{Turns: some}, nil) })
+	return s.inParts(all, func(some []item) error { return s.pass(&packedBatch{Turns: bodiesOf(some)}, nil) })
 }
 
-// Records passes on records.
+// Records passes on records, but for those that no message has room for.
 func (s *Successor) Records(all []*splice.Record) error {
-	for len(all) > 0 {
-		n, size := 0, 0
-		for ; n < len(all) && size < bytesAtOnce; n++ {
-			size += recordSize + len(all[n].Attempts)*attemptSize
+	for some := range slices.Chunk(all, recordsAtOnce) {
+		passed := make([]passedRecord, len(some))
+		for i, r := range some {
+			passed[i] = passedRecordOf(r)
 		}
-		began := time.Now()
-		if err := s.pass(&Batch{Records: all[:n]}, nil); err != nil {
+		items, err := packAll(passed)
+		if err != nil {
 			return err
 		}
-		all = all[n:]
-		s.rest(began)
+		err = s.c.inMessages(items, func(some []item) error {
+			began := time.Now()
+			defer s.rest(began)
+			return s.pass(&packedBatch{Records: bodiesOf(some)}, nil)
+		}, func(int) {})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// recordsAtOnce is how many records are encoded before they are sent.
+const recordsAtOnce = 256
 
 // Done tells that all was passed on, but for so many connections that are served here until they end.
 func (s *Successor) Done(left int64) error {

@@ -3,6 +3,7 @@ package handover
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"github.com/fxamacker/cbor/v2"
@@ -44,7 +45,8 @@ func (k kind) String() string {
 	return fmt.Sprintf("message %d", byte(k))
 }
 
-// maxMessage is the size of a message, in bytes; two flows of a connection may hold 64 KiB each.
+// maxMessage is the size of a message, in bytes; two flows of a connection may hold 64 KiB each. What is sent may have
+// to be smaller: see channel.most.
 const maxMessage = 192 << 10
 
 // maxFiles is how many descriptors the kernel passes with one message (SCM_MAX_FD of include/net/scm.h).
@@ -102,17 +104,100 @@ func decode(message []byte, body any) error {
 	return nil
 }
 
+// item is one of a list, as a message has it, with its descriptors.
+type item struct {
+	body  cbor.RawMessage
+	files []int
+}
+
+func pack(body any, files ...int) (item, error) {
+	b, err := encoding.Marshal(body)
+	if err != nil {
+		return item{}, fmt.Errorf("encode %T: %w", body, err)
+	}
+	return item{b, files}, nil
+}
+
+// packAll packs a list whose items have no descriptors.
+func packAll[of any](all []of) ([]item, error) {
+	items := make([]item, len(all))
+	for i := range all {
+		var err error
+		if items[i], err = pack(all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+func bodiesOf(all []item) []cbor.RawMessage {
+	bodies := make([]cbor.RawMessage, len(all))
+	for i := range all {
+		bodies[i] = all[i].body
+	}
+	return bodies
+}
+
+func filesOf(all []item) (files []int) {
+	for i := range all {
+		files = append(files, all[i].files...)
+	}
+	return files
+}
+
+// fieldsSize is more than a message has beside the items of its lists, in bytes, and bytesAtOnce what these have where
+// they are several.
+const (
+	fieldsSize  = 512
+	bytesAtOnce = maxMessage / 3
+)
+
+// firstOf is how many of the first items one message of so many bytes has room for; 0: the first has none in any.
+func firstOf(all []item, most int) int {
+	size, files := fieldsSize, 0
+	for n := range all {
+		size, files = size+len(all[n].body), files+len(all[n].files)
+		if size > most || files > maxFiles || n > 0 && size > bytesAtOnce {
+			return n
+		}
+	}
+	return len(all)
+}
+
+// The messages that have lists of items: as Sockets, Turns, Begun, Batch and Kept are.
+type (
+	packedSockets struct{ Sockets []cbor.RawMessage }
+	packedTurns   struct {
+		Turns   []cbor.RawMessage
+		Drained []cbor.RawMessage `cbor:",omitempty"`
+	}
+	packedBegun struct {
+		LastID  uint64
+		Drained []cbor.RawMessage
+	}
+	packedBatch struct {
+		Conns    []cbor.RawMessage `cbor:",omitempty"`
+		Sessions []cbor.RawMessage `cbor:",omitempty"`
+		At       netip.AddrPort
+		Records  []cbor.RawMessage `cbor:",omitempty"`
+		Turns    []cbor.RawMessage `cbor:",omitempty"`
+		Resume   *Socket
+	}
+)
+
 // passedRecord is a Record as messages have it: they have no uintptr, which an Errno is.
 type passedRecord struct {
 	splice.Record
 	Errno uint32
 }
 
+func passedRecordOf(r *splice.Record) passedRecord { return passedRecord{*r, uint32(r.Errno)} }
+
 // MarshalCBOR implements cbor.Marshaler.
 func (all Records) MarshalCBOR() ([]byte, error) {
 	passed := make([]passedRecord, len(all))
 	for i, r := range all {
-		passed[i] = passedRecord{*r, uint32(r.Errno)}
+		passed[i] = passedRecordOf(r)
 	}
 	return encoding.Marshal(passed)
 }

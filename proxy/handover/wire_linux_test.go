@@ -32,7 +32,7 @@ func FuzzMessages(f *testing.F) {
 	}
 	for k, body := range map[kind]any{
 		hello: Hello{Identity{"this", "1", 2}, 1, 1, true}, refusal: Refusal{"no"}, begin: Begin{5},
-		sockets: Sockets{[]Socket{*full.Resume}}, turns: Turns{full.Turns}, begun: Begun{5, []Drained{{Endpoint: at}}},
+		sockets: Sockets{[]Socket{*full.Resume}}, turns: Turns{Turns: full.Turns}, begun: Begun{5, []Drained{{Endpoint: at}}},
 		serving: Serving{[]bool{true, false}}, batch: full, done: Done{4}, taken: nil, kind(99): nil,
 	} {
 		message, err := encode(k, body)

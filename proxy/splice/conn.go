@@ -27,6 +27,7 @@ type Conn struct {
 	clientEOF, endpointEOF bool // that side's stream ended first
 
 	kept   atomic.Bool   // somebody keeps it
+	stays  atomic.Bool   // the hand-over under way cannot pass it on
 	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
 	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
 	replay *replay       // nil: the connection ends with its endpoint

@@ -12,8 +12,9 @@ type Departure struct {
 	Conn    *SavedConn    // or nil
 	Session *SavedSession // or nil
 	Files   []int
+	Stays   bool // set by Give: it cannot be passed on, though others can
 
-	resume, leave func()
+	resume, leave, stay func()
 }
 
 // Resume has the engine go on with it: it stays here.
@@ -25,12 +26,13 @@ func (d *Departure) Leave() { d.leave() }
 // departing is how many connections stand still together while they are handed over.
 const departing = 64
 
-// Give passes some connections or sessions to a successor, and returns when that has them. With an error it has the
-// first so many, and the others stay.
+// Give passes some connections or sessions to a successor, and returns when that has them, but for those that Stay.
+// With an error it has the first so many, and the others stay.
 type Give func([]*Departure) (taken int, err error)
 
 // HandOver takes the established TCP connections from the engine, some at a time, and passes them to give. Those that
-// are not established yet stay, and after an error all that were not taken. It returns how many connections are left.
+// are not established yet stay, and after an error all that were not taken. It returns how many connections are left
+// that may still be handed over.
 func (c *Core) HandOver(ctx context.Context, give Give) (left int64, err error) {
 	return c.handOver(ctx, give, false)
 }
@@ -43,18 +45,35 @@ func (c *Core) HandOverWaiting(ctx context.Context, give Give) (left int64, err 
 func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
 	conns := slices.DeleteFunc(c.openConns(), func(conn *Conn) bool {
 		state, _ := conn.stage.load()
-		return (state == StateWaiting) != waiting
+		return (state == StateWaiting) != waiting || conn.stays.Load()
 	})
 	for some := range slices.Chunk(conns, departing) {
 		if err := passOn(c.detach(some, waiting), give); err != nil {
-			return c.conns.Load(), err
+			return c.movable(), err
 		}
 		if ctx.Err() != nil {
-			return c.conns.Load(), context.Cause(ctx)
+			return c.movable(), context.Cause(ctx)
 		}
 	}
 	c.settle()
-	return c.conns.Load(), nil
+	return c.movable(), nil
+}
+
+// movable is how many connections are open, but for those that stay.
+func (c *Core) movable() (n int64) {
+	for _, conn := range c.openConns() {
+		if !conn.stays.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// Remain forgets which connections could not be passed on: the hand-over has failed, and there may be another.
+func (c *Core) Remain() {
+	for _, conn := range c.openConns() {
+		conn.stays.Store(false)
+	}
 }
 
 func passOn(some []*Departure, give Give) error {
@@ -63,9 +82,13 @@ func passOn(some []*Departure, give Give) error {
 	}
 	taken, err := give(some)
 	for i, d := range some {
-		if i < taken {
+		switch {
+		case d.Stays:
+			d.stay()
+			d.Resume()
+		case i < taken:
 			d.Leave()
-		} else {
+		default:
 			d.Resume()
 		}
 	}
@@ -114,7 +137,8 @@ func (c *Conn) Holds() bool { return c.waiting && c.isQueued() }
 // Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The
 // rest of what is saved is the engine's: it sets that, and what Resume and Leave call.
 func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
-	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave}
+	stay := func() { c.stays.Store(true) }
+	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave, stay: stay}
 }
 
 // Saves returns what is known of the connection but by the engine. It is called by the owner.

@@ -34,6 +34,7 @@ type Session struct {
 	waiting    bool          // its last datagram was the client's
 	detached   bool          // its client's next datagram is another session's
 	departing  bool          // it is being handed over
+	stays      bool          // the hand-over under way cannot pass it on
 	until      time.Duration // when a detached session ends
 	links      [2]sessionLinks
 	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it

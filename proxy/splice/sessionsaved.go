@@ -53,8 +53,15 @@ func (t *Sessions) handOver(ctx context.Context, give Give, waiting bool) error 
 	}
 }
 
-// Resume has the socket receive again.
-func (t *Sessions) Resume() { t.do(func() { t.socket.(SessionMover).Resume() }) }
+// Resume has the socket receive again. All sessions may be handed over later.
+func (t *Sessions) Resume() {
+	t.do(func() {
+		t.socket.(SessionMover).Resume()
+		for _, s := range t.attached {
+			s.stays = false
+		}
+	})
+}
 
 // pause stops receiving, and takes at most n sessions from the engine. Asking: some wait for the host.
 func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
@@ -67,7 +74,7 @@ func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
 		for _, list := range []*sessionList{&all.waiting, &all.answered, &all.detachedWaiting, &all.detached} {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
-				case s.departing, s.awaits() && !waiting:
+				case s.departing, s.stays, s.awaits() && !waiting:
 				case s.waitsForHost():
 					asking = true
 				default:
@@ -111,6 +118,7 @@ func (s *Session) departs() *Departure {
 			})
 		},
 		leave: func() { s.table.socket.Do(s.left) },
+		stay:  func() { s.table.socket.Do(func() { s.stays = true }) },
 	}
 }
 

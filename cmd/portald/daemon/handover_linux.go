@@ -119,6 +119,7 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 	defer func() {
 		if err != nil {
 			d.path.listeners.Resume()
+			d.path.core.Remain()
 			thaw()
 			d.reconciler.resyncs.request() // the successor may have written rules
 		}

@@ -22,6 +22,7 @@ type keeping struct {
 	found  *handover.Keeping // at the start
 	due    chan struct{}     // holds one while there is something to tell
 	full   int               // looks in a row that found no room at the keeper
+	large  atomic.Uint64     // connections that were too large for it
 	holds  atomic.Bool       // a keeper is there, and got all that was open
 
 	mu   sync.Mutex
@@ -48,7 +49,7 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 		return nil
 	}
 	k := &keeping{memory: memory, found: found, due: make(chan struct{}, 1), news: newNews()}
-	d.telemetry.metrics.WatchKeeper(k.holds.Load)
+	d.telemetry.metrics.WatchKeeper(k.holds.Load, k.large.Load)
 	return k
 }
 
@@ -124,7 +125,7 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 		}
 		d.path.core.Keep(keptAge, again, d.roomFor(k, keeper), func(some []*splice.Kept) {
 			if err == nil {
-				err = keeper.KeepConns(some)
+				err = d.keepConns(k, keeper, some)
 			}
 			for _, c := range some {
 				closeBoth([2]int(c.Files))
@@ -144,6 +145,16 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 				err = d.flush(k, keeper)
 			}
 		}
+	}
+	return err
+}
+
+// keepConns gives the keeper connections. It logs, once, that there are some that it cannot get.
+func (d *daemon) keepConns(k *keeping, keeper *handover.Keeping, all []*splice.Kept) error {
+	large, err := keeper.KeepConns(all)
+	if large > 0 && k.large.Add(uint64(large)) == uint64(large) {
+		d.log.Warnf("What is known of %d connections does not fit into a message to the keeper (net.core.wmem_max bounds "+
+			"it): a crash ends them; portald_unkept_connections_total counts such connections", large)
 	}
 	return err
 }

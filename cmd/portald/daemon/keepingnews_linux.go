@@ -111,13 +111,9 @@ func (k *keeping) take() news {
 }
 
 // drop tells the keeper what it need not hold any more.
-func (k *keeping) drop(keeper *handover.Keeping, gone handover.Dropped) (err error) {
-	for len(gone.Slots)+len(gone.Pipes) > 0 && err == nil {
-		slots, ids := gone.Slots[:min(len(gone.Slots), namesAtOnce)], gone.Pipes[:min(len(gone.Pipes), namesAtOnce)]
-		err = keeper.Drop(handover.Dropped{Slots: slots, Pipes: ids})
-		k.memory.GiveSlots(slots)
-		gone.Slots, gone.Pipes = gone.Slots[len(slots):], gone.Pipes[len(ids):]
-	}
+func (k *keeping) drop(keeper *handover.Keeping, gone handover.Dropped) error {
+	err := keeper.Drop(gone)
+	k.memory.GiveSlots(gone.Slots)
 	return err
 }
 
@@ -130,11 +126,8 @@ func (k *keeping) forget() {
 	}
 }
 
-// How many pairs of descriptors, or sockets, and names of what has gone, one message has.
-const (
-	pairsAtOnce = 64
-	namesAtOnce = 4096
-)
+// pairsAtOnce is how many pairs of descriptors, or sockets, are duplicated at a time.
+const pairsAtOnce = 64
 
 // keepSockets gives the keeper those of these sockets that are open, and takes back the others.
 func (d *daemon) keepSockets(keeper *handover.Keeping, changed []handover.Socket) error {

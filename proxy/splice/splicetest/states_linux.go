@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ func handOverScenarios() []scenario {
 	return []scenario{
 		{name: "HandOverStates", run: handOverStates, needs: Handover},
 		{name: "HandOverOfWhatIsSaved", run: handOverOfWhatIsSaved, needs: Handover | UrgentData},
+		{name: "HandOverOfSome", run: handOverOfSome, needs: Handover},
 		{name: "HandOverPlaces", run: handOverPlaces, needs: Handover},
 		{name: "HandOverReset", run: handOverReset, needs: Handover},
 		{name: "HandOverWaiting", run: handOverWaiting, needs: Handover},
@@ -195,6 +197,53 @@ func handOverOfWhatIsSaved(t *trial) {
 	urgent.ends()
 	if rec := s.next.record(); rec.BytesFromClient != 1002 || rec.BytesToEndpoint != 1002 {
 		t.Errorf("record %+v", rec)
+	}
+	s.givenBack()
+}
+
+// handOverOfSome: one that no message has room for goes on where it is, and the hand-over of the others does not wait
+// for it. After a hand-over that failed it may be passed on.
+func handOverOfSome(t *trial) {
+	at, accepted := wires(t)
+	s := t.succeeds(splice.Options{}, service.TCP, at)
+	all := []*wire{connect(t, s.front, accepted), connect(t, s.front, accepted), connect(t, s.front, accepted)}
+	for _, w := range all {
+		w.exchange()
+	}
+	large := addrOf(all[1].client.LocalAddr())
+	asked := 0
+	look := func(some []*splice.Departure) {
+		for _, d := range some {
+			if d.Conn.Client == large {
+				d.Conn.Endpoint.Pod = strings.Repeat("x", 1<<20)
+				asked++
+			}
+		}
+	}
+	s.kept(func(some []*splice.Departure) {
+		for _, d := range some {
+			d.Stays = d.Conn.Client == large
+		}
+	})
+	s.old.Remain()
+	for range 2 { // the second time only those are asked that may go
+		if left := s.taken(look); left != 0 {
+			t.Errorf("%d connections may still be handed over", left)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the large one was to be passed on %d times", asked)
+	}
+	for i, w := range all {
+		w.exchange()
+		w.ends()
+		of := s.next
+		if i == 1 {
+			of = s.old
+		}
+		if rec := of.record(); rec.Outcome != splice.OutcomeOK {
+			t.Errorf("record %+v", rec)
+		}
 	}
 	s.givenBack()
 }
