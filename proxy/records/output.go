@@ -30,10 +30,16 @@ func openOutput(path string, r Rotation) (*output, error) {
 		return &output{file: standardError{}}, nil
 	}
 	followed, err := openFollowed(path)
-	if err != nil || !r.rotates() {
+	if err != nil || !r.rotates() || !isFile(path) {
 		return &output{file: followed}, err
 	}
 	return &output{file: newRotated(path, r)}, followed.Close()
+}
+
+// isFile tells whether a path is that of a file itself: a device, a pipe and a link are not to be renamed.
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // add appends a line to those that are not written yet.

@@ -186,3 +186,31 @@ func TestRotationThatFails(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
+
+// A link, to a device or to a file elsewhere, is written through, and not renamed.
+func TestLinkIsNotRotated(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("makes links")
+	}
+	for _, target := range []string{os.DevNull, filepath.Join(t.TempDir(), "target")} {
+		path := filepath.Join(t.TempDir(), "records.json")
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		o, err := openOutput(path, Rotation{Size: mebibyte, Files: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, o, 40_000, strings.Repeat("x", 99)+"\n")
+		if err := o.close(); err != nil {
+			t.Error(err)
+		}
+		names, err := os.ReadDir(filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(path); err != nil || to != target || len(names) != 1 {
+			t.Errorf("%v, %v, %v", names, to, err)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func defaultConfig() *Config {
 		AdminSocket: "/run/portald/admin.sock", HandOverSocket: "/run/portald/admin-handover.sock",
 		KeepSocket: "/run/portald/admin-keep.sock",
 		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
-		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Files: 5}},
+		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Size: 100 << 20, Files: 5}},
 		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
@@ -410,7 +410,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	for _, want := range []string{
 		"--manifests is missing", "--connection-log-format xml: must be json, text, logfmt or columns",
 		"--connection-log-events begin: must be start, attempt, periodic or end", "--connection-log-period 0s: must be 1s",
-		"--connection-log-max-size 1k: must be a size of 1Mi or more, such as 100Mi, or be omitted",
+		"--connection-log-max-size 1k: must be a size of 1Mi or more, such as 100Mi, or 0 for none, or be omitted",
 		"--connection-log-otlp-endpoint collector:4318: must be a URL", "--connection-log-otlp-headers secret: must be NAME",
 		"--nodeport-addresses here: must be a CIDR",
 		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be above 0",

@@ -36,7 +36,7 @@ type ConnectionLogConfiguration struct {
 	Events []string `json:"events,omitempty"`
 	// period is the time between two records of a connection that is open for long, with the event periodic.
 	Period *metav1.Duration `json:"period,omitempty"`
-	// maxSize is the size at which the file is renamed and a new one begun, such as 100Mi. Empty: at none.
+	// maxSize is the size at which the file is renamed and a new one begun, such as 100Mi, the default. 0: at none.
 	MaxSize string `json:"maxSize,omitempty"`
 	// maxAge is the age at which the file is. 0: at none.
 	MaxAge metav1.Duration `json:"maxAge,omitzero"`
@@ -63,8 +63,12 @@ type OTLPConfiguration struct {
 	KeyFile string `json:"keyFile,omitempty"`
 }
 
-// defaultFiles is how many renamed files are kept by default.
-const defaultFiles = 5
+// The log takes no more of the disk than these by default: at which size a file is renamed, and how many renamed ones
+// are kept.
+const (
+	defaultSize  = "100Mi"
+	defaultFiles = 5
+)
 
 func (c *ConnectionLogConfiguration) setDefaults() {
 	fill(&c.Format, "text")
@@ -72,6 +76,7 @@ func (c *ConnectionLogConfiguration) setDefaults() {
 		c.Events = []string{string(records.End)}
 	}
 	fillOptional(&c.Period, metav1.Duration{Duration: records.DefaultPeriod})
+	fill(&c.MaxSize, defaultSize)
 	fillOptional(&c.MaxFiles, defaultFiles)
 }
 
@@ -107,7 +112,7 @@ func connectionLogSettings() []setting {
 		{portald, "connectionLog.period", "connection-log-period", live, atLeast(time.Second),
 			"`TIME` between two records of a connection that is open for long, with the event periodic"},
 		{portald, "connectionLog.maxSize", "connection-log-max-size", atStart, optional(size),
-			"`SIZE` at which the file is renamed and a new one begun, such as 100Mi; default: none, others may rename it"},
+			"`SIZE` at which the file is renamed and a new one begun, such as 100Mi; 0: none, others may rename it"},
 		{portald, "connectionLog.maxAge", "connection-log-max-age", atStart, notNegative,
 			"`TIME` after which the file is renamed and a new one begun; 0: never"},
 		{portald, "connectionLog.maxFiles", "connection-log-max-files", atStart, notNegative,
@@ -136,8 +141,8 @@ func eventNames() (out []string) {
 
 // size is the rule of sizes.
 func size(value any) string {
-	if sizeOf(text(value)) < 1<<20 {
-		return "must be a size of 1Mi or more, such as 100Mi"
+	if text(value) != "0" && sizeOf(text(value)) < 1<<20 {
+		return "must be a size of 1Mi or more, such as 100Mi, or 0 for none"
 	}
 	return ""
 }
