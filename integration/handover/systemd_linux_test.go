@@ -149,7 +149,7 @@ func (m *manager) install() {
 	m.WriteFile(filepath.Join(units, unit), string(text))
 	m.WriteFile(filepath.Join(units, "bed.target"), "[Unit]\nDefaultDependencies=no\n")
 	m.WriteFile(filepath.Join(units, "network-online.target"), "[Unit]\nDefaultDependencies=no\n")
-	args := "--manifests=/usr/local/services.yaml --log-level=debug --hostname-override=here " +
+	args := "--manifests=/usr/local/services.yaml --log-level=debug --hostname-override=here --on-exit=remove " +
 		"--connection-log=/var/log/portald/records --connection-log-format=json"
 	m.WriteFile(filepath.Join(units, unit+".d", "test.conf"), fmt.Sprintf("[Unit]\nDefaultDependencies=no\n[Service]\n"+
 		"EnvironmentFile=\nEnvironment=GORACE=atexit_sleep_ms=0 \"PORTALD_ARGS=%s\"\n"+
