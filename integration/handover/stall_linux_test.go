@@ -1,14 +1,17 @@
 package handover
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/proxy/handover"
 )
 
 // A portald that stands still, as while somebody has stopped it, is replaced by the next one to start. When it goes on
@@ -74,6 +77,51 @@ func stalled(b *bed.Bed, m bed.Mode, toldToEnd bool) {
 		a, err := bed.Ask(b.Node, "tcp", bed.HostPort("127.0.0.1", bed.NodePort))
 		return err == nil && a.Pod == bed.PodName(0)
 	})
+}
+
+// A successor that stands still once it has begun holds up the changes of the node for seconds.
+func TestSuccessorStalls(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	d := b.Start(b.Cart(0), "--iptables-min-sync-period=0s")
+	p := begun(b, d)
+	defer p.Close()
+
+	began := time.Now()
+	b.WriteManifest(bed.Manifest, b.Cart(1))
+	b.Eventually("a change to be applied", func() bool {
+		a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+		return err == nil && a.Pod == bed.PodName(1)
+	})
+	t.Logf("after %s", time.Since(began).Round(time.Millisecond))
+	if log := d.Log.String(); !strings.Contains(log, "The successor did not take over") {
+		t.Errorf("the first says:\n%s", log)
+	}
+	next := d.Succeed()
+	d.Exit()
+	next.WaitReady()
+	b.ServedBy(bed.IP4, bed.PodName(1))
+}
+
+// begun is the daemon as a successor sees it that has begun to take over.
+func begun(b *bed.Bed, d *bed.Daemon) *handover.Predecessor {
+	b.Helper()
+	path := strings.TrimSuffix(d.Socket, ".sock") + "-handover.sock"
+	own := handover.Identity{Version: "v1"}
+	_, err := handover.Dial(b.Context(), path, own)
+	_, quoted, _ := strings.Cut(fmt.Sprint(err), "this is ")
+	quoted, _, _ = strings.Cut(quoted, ", not ")
+	if own.Installation, err = strconv.Unquote(quoted); err != nil {
+		b.Fatalf("the installation in %q: %v", quoted, err)
+	}
+	p, err := handover.Dial(b.Context(), path, own)
+	b.Must(err)
+	estate, err := p.Begin(1000)
+	b.Must(err)
+	for _, fd := range estate.Files {
+		b.Must(syscall.Close(fd))
+	}
+	return p
 }
 
 // rulesOf are those of iptables and nftables, without their counters.

@@ -162,6 +162,11 @@ func (c *channel) expect(k kind, body any, within time.Duration) error {
 		return fmt.Errorf("wait for %s: %w", k, err)
 	}
 	closeAll(files)
+	return understand(message, k, body)
+}
+
+// understand decodes a message of the kind that is expected.
+func understand(message []byte, k kind, body any) (err error) {
 	switch {
 	case kind(message[0]) == refusal:
 		var r Refusal

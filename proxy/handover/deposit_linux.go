@@ -35,14 +35,15 @@ func (d *Deposit) Successor(own Identity) (*Successor, error) {
 	}
 	to := &Successor{
 		// Who takes it may be older than Hello.Waits.
-		Hello: Hello{Identity{Installation: own.Installation}, Protocol, State, false}, c: c, room: depositFiles, later: true,
+		Hello: Hello{Identity: Identity{Installation: own.Installation}, Protocol: Protocol, State: State},
+		c:     c, room: depositFiles, later: true,
 	}
 	// All has to have room in the queue: what any user may set is not enough for a hundred connections.
 	err = control(d.In, func(fd int) error {
 		return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUFFORCE, depositSize)
 	})
 	if err == nil {
-		err = c.send(welcome, Welcome{own, Protocol, State})
+		err = c.send(welcome, Welcome{Identity: own, Protocol: Protocol, State: State})
 	}
 	if err != nil {
 		c.close()

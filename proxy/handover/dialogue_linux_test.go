@@ -172,9 +172,10 @@ func TestGreeting(t *testing.T) {
 		hello Hello
 		why   string // empty: it is greeted
 	}{
-		"protocol":     {Hello{own, Protocol + 1, State, true}, "version"},
-		"installation": {Hello{Identity{Installation: "that one"}, Protocol, State, true}, `"this one", not "that one"`},
-		"state":        {Hello{own, Protocol, State + 1, true}, ""},
+		"protocol":     {Hello{Identity: own, Protocol: Protocol + 1, State: State}, "version"},
+		"installation": {Hello{Identity: Identity{Installation: "that one"}, Protocol: Protocol, State: State},
+			`"this one", not "that one"`},
+		"state":        {Hello{Identity: own, Protocol: Protocol, State: State + 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, path := listen(t)
@@ -197,6 +198,88 @@ func TestGreeting(t *testing.T) {
 			if answer != nil || s.TakesState() {
 				t.Errorf("told %v, and takes the state: %t", answer, s.TakesState())
 			}
+		})
+	}
+}
+
+// Callers that say nothing hold up none that says who it is.
+func TestSilentCallers(t *testing.T) {
+	l, path := listen(t)
+	for range maxGreeted - 1 {
+		conn, err := dialRaw(path)
+		must(t, err)
+		defer conn.Close()
+	}
+	began := time.Now()
+	p, err := Dial(t.Context(), path, own)
+	must(t, err)
+	defer p.Close()
+	s, err := l.Accept()
+	must(t, err)
+	defer s.c.close()
+	if took := time.Since(began); took > step/2 {
+		t.Errorf("it was greeted after %s", took)
+	}
+}
+
+// A successor that works may take its time. One that says nothing for a while has stood still: the predecessor goes on,
+// tells it so, and hears of its end.
+func TestSuccessorWorks(t *testing.T) {
+	noLeak(t)
+	for _, c := range []struct {
+		name  string
+		hello Hello
+		works func(p *Predecessor) (stop func())
+		takes time.Duration // until the successor serves
+		ok    bool
+	}{
+		{"works", Hello{Works: true}, (*Predecessor).Working, 3 * workingEvery / 2, true},
+		{"stands still", Hello{Works: true}, func(*Predecessor) func() { return func() {} }, silence + workingEvery, false},
+		{"does not know Working", Hello{}, func(*Predecessor) func() { return func() {} }, workingEvery / 2, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, s := meet(t)
+			if !p.Works {
+				t.Fatal("the predecessor does not say that it knows Working")
+			}
+			s.Works = c.hello.Works
+			begun := make(chan error, 1)
+			go func() {
+				err := s.AwaitBegin(t.Context())
+				if err == nil {
+					_, err = s.Begun(Begun{}, longest)
+				}
+				begun <- err
+			}()
+			_, err := p.Begin(10)
+			must(t, err)
+			stop := c.works(p)
+			time.Sleep(c.takes)
+			stop()
+			sent := p.c.send(serving, Serving{})
+			if err := <-begun; (err == nil) != c.ok {
+				t.Fatalf("the predecessor: %v", err)
+			} else if c.ok {
+				must(t, sent)
+				s.c.close()
+				return
+			}
+			ended := make(chan struct{})
+			go func() {
+				s.AwaitEnd(t.Context())
+				close(ended)
+			}()
+			if err := p.c.expect(batch, nil, longest); !errors.Is(err, ErrAborted) {
+				t.Errorf("the successor is told %v", err)
+			}
+			select {
+			case <-ended:
+				t.Error("the predecessor does not wait for its end")
+			default:
+			}
+			p.Close()
+			<-ended
+			s.c.close()
 		})
 	}
 }

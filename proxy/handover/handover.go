@@ -9,6 +9,7 @@
 //	  (makes itself ready)
 //	Begin            ──────▶      changes nothing from now on
 //	                 ◀──────      Sockets, Turns …, Begun
+//	Working …        ──────▶      each second
 //	  (listens there too)
 //	Serving          ──────▶      accepts nothing from now on
 //	                 ◀──────      a batch: Conns, Sessions, Records
@@ -38,6 +39,13 @@ const (
 	State    = 1
 )
 
+// A successor that writes its rules says each workingEvery that it is at it. The predecessor, which changes nothing
+// meanwhile, goes on by itself after silence.
+const (
+	workingEvery = time.Second
+	silence      = 5 * time.Second
+)
+
 // step bounds each answer of the other side, but for those that it may take its time for.
 const step = 10 * time.Second
 
@@ -65,12 +73,14 @@ type Hello struct {
 	Identity
 	Protocol, State int
 	Waits           bool // it takes what waits for an endpoint too
+	Works           bool // it says so each second until it serves, if the predecessor knows what that means
 }
 
 // Welcome is the answer to Hello.
 type Welcome struct {
 	Identity
 	Protocol, State int
+	Works           bool // it knows what Working means
 }
 
 // Refusal ends it: the predecessor goes on.

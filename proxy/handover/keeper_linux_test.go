@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -299,7 +300,10 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 
 // One that listens and says nothing holds up a start no longer than the daemon waits.
 func TestKeeperIsSilent(t *testing.T) {
-	_, path := listen(t)
+	path := socketPath(t)
+	l, err := platform.ListenPrivate(platform.PacketSocket, path)
+	must(t, err)
+	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -50,7 +51,7 @@ func greet(ctx context.Context, path string, own Identity, answer any) (*channel
 	if until, bounded := ctx.Deadline(); bounded {
 		within = max(time.Millisecond, min(within, time.Until(until)))
 	}
-	if err = c.send(hello, Hello{own, Protocol, State, true}); err == nil {
+	if err = c.send(hello, Hello{Identity: own, Protocol: Protocol, State: State, Waits: true, Works: true}); err == nil {
 		err = c.expect(welcome, answer, within)
 	}
 	if err != nil {
@@ -135,6 +136,31 @@ func (e *Estate) add(message []byte) (end bool, err error) {
 		err = fmt.Errorf("%w: %d descriptors for %d sockets", errBatch, len(e.Files), len(e.Sockets))
 	}
 	return end, err
+}
+
+// Working tells the predecessor each second that this daemon is about to serve, until stop.
+func (p *Predecessor) Working() (stop func()) {
+	if !p.Works {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var said sync.WaitGroup
+	said.Go(func() {
+		tick := time.NewTicker(workingEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				_ = p.c.send(working, nil) // Serving finds out what is wrong
+			}
+		}
+	})
+	return func() {
+		close(end)
+		said.Wait()
+	}
 }
 
 // Taker goes on with what a batch brings: each call owns the descriptors.

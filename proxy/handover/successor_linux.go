@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,38 +19,91 @@ import (
 
 // Listener is where successors find this daemon.
 type Listener struct {
-	l   *platform.PrivateListener
-	own Identity
+	l       *platform.PrivateListener
+	own     Identity
+	greeted chan greeting
+	room    chan struct{} // holds one for each caller that is being greeted
+	closed  chan struct{}
+	close   func()
 }
+
+// greeting is a successor that has said who it is, or what went wrong.
+type greeting struct {
+	s   *Successor
+	err error
+}
+
+// maxGreeted is how many callers are greeted at a time: one that says nothing holds up no other.
+const maxGreeted = 32
 
 // Listen listens at a Unix socket that this user alone can open, in place of a predecessor that listens there.
 func Listen(path string, own Identity) (*Listener, error) {
-	l, err := platform.ListenPrivate(platform.PacketSocket, path)
+	at, err := platform.ListenPrivate(platform.PacketSocket, path)
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{l, own}, nil
+	l := &Listener{l: at, own: own, greeted: make(chan greeting), room: make(chan struct{}, maxGreeted),
+		closed: make(chan struct{})}
+	l.close = sync.OnceFunc(func() { close(l.closed) })
+	go l.run()
+	return l, nil
 }
 
 // Accept waits for a successor. An error that is not net.ErrClosed is about that one alone. Who hangs up without a word
 // has only looked whether a daemon is here.
 func (l *Listener) Accept() (*Successor, error) {
+	select {
+	case g := <-l.greeted:
+		return g.s, g.err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// run greets all callers, until Close.
+func (l *Listener) run() {
 	for {
+		l.room <- struct{}{}
 		conn, err := l.l.AcceptUnix()
-		if err != nil {
-			return nil, err
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			l.pass(nil, err)
+			<-l.room
+			continue
 		}
-		c, err := newChannel(conn)
-		if err != nil {
-			return nil, err
-		}
-		s := &Successor{c: c}
-		if err = s.greet(l.own); err == nil {
-			return s, nil
-		}
-		c.close()
-		if !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("greet a successor: %w", err)
+		go func() {
+			l.greet(conn)
+			<-l.room
+		}()
+	}
+}
+
+func (l *Listener) greet(conn *net.UnixConn) {
+	c, err := newChannel(conn)
+	if err != nil {
+		l.pass(nil, err)
+		return
+	}
+	s := &Successor{c: c}
+	if err = s.greet(l.own); err == nil {
+		l.pass(s, nil)
+		return
+	}
+	c.close()
+	if !errors.Is(err, io.EOF) {
+		l.pass(nil, fmt.Errorf("greet a successor: %w", err))
+	}
+}
+
+// pass gives Accept what it returns.
+func (l *Listener) pass(s *Successor, err error) {
+	select {
+	case l.greeted <- greeting{s, err}:
+	case <-l.closed:
+		if s != nil {
+			s.c.close()
 		}
 	}
 }
@@ -57,7 +112,10 @@ func (l *Listener) Accept() (*Successor, error) {
 func (l *Listener) Leave() { l.l.Leave() }
 
 // Close stops listening. The socket stays if a successor's has taken its place.
-func (l *Listener) Close() { _ = l.l.Close() }
+func (l *Listener) Close() {
+	l.close()
+	_ = l.l.Close() // it is open, or was closed already
+}
 
 // Successor is the daemon that takes over, as its predecessor sees it. One goroutine uses it.
 type Successor struct {
@@ -80,7 +138,7 @@ func (s *Successor) greet(own Identity) error {
 	case s.Installation != own.Installation:
 		why = fmt.Sprintf("this is %q, not %q", own.Installation, s.Installation)
 	default:
-		return s.c.send(welcome, Welcome{own, Protocol, State})
+		return s.c.send(welcome, Welcome{own, Protocol, State, true})
 	}
 	return errors.Join(s.Refuse(why), errors.New(why))
 }
@@ -201,9 +259,44 @@ func (s *Successor) Begun(b Begun, within time.Duration) (taken []bool, err erro
 	if s.later {
 		return slices.Repeat([]bool{true}, s.given), nil
 	}
-	var next Serving
-	err = s.c.expect(serving, &next, within)
-	return next.Taken, err
+	return s.awaitServing(within)
+}
+
+// awaitServing waits for so long, and no longer than the successor says that it works.
+func (s *Successor) awaitServing(within time.Duration) (taken []bool, err error) {
+	for until := time.Now().Add(within); ; {
+		wait := max(time.Millisecond, time.Until(until))
+		if s.Works {
+			wait = min(wait, silence)
+		}
+		message, files, err := s.c.receive(wait)
+		if err != nil {
+			return nil, fmt.Errorf("wait for %s: %w", serving, err)
+		}
+		closeAll(files)
+		if kind(message[0]) == working {
+			continue
+		}
+		var next Serving
+		err = understand(message, serving, &next)
+		return next.Taken, err
+	}
+}
+
+// AwaitEnd tells a successor that did not take over that this daemon goes on, and waits until that one has ended, or
+// ctx ends: it may have stood still, and do what it was about to.
+func (s *Successor) AwaitEnd(ctx context.Context) {
+	s.abort()
+	_ = s.c.unix.SetReadDeadline(time.Time{}) // this and the next cannot fail on a socket that is open
+	stop := context.AfterFunc(ctx, func() { _ = s.c.unix.SetReadDeadline(time.Now()) })
+	defer stop()
+	for {
+		_, files, err := s.c.receive(asBefore)
+		if err != nil && !errors.Is(err, ErrTruncated) {
+			return
+		}
+		closeAll(files)
+	}
 }
 
 // pass sends a batch, and returns when the successor has it. After an error it does not, and knows that: even if this

@@ -33,12 +33,14 @@ const (
 	drops
 	claim
 	bye
+
+	working // of a successor, between Begun and Serving
 )
 
 func (k kind) String() string {
 	names := [...]string{hello: "Hello", welcome: "Welcome", refusal: "Refusal", begin: "Begin", sockets: "Sockets",
 		turns: "Turns", begun: "Begun", serving: "Serving", batch: "Batch", taken: "Taken", goAhead: "Go",
-		abort: "Abort", done: "Done", keeps: "Kept", drops: "Dropped", claim: "Claim", bye: "Bye"}
+		abort: "Abort", done: "Done", keeps: "Kept", drops: "Dropped", claim: "Claim", bye: "Bye", working: "Working"}
 	if int(k) < len(names) && names[k] != "" {
 		return names[k]
 	}

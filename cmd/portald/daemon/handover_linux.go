@@ -70,11 +70,21 @@ func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *hando
 		_ = s.Refuse("another portald is taking over, or this one is about to end") // or it is dead
 		return
 	}
-	defer d.heritage.endTurn()
 	if d.heritage.other.Load() {
+		d.heritage.endTurn()
 		_ = s.Refuse("another portald has taken over just now") // or it is dead
 		return
 	}
+	done := d.tryHandOver(ctx, at, s)
+	d.heritage.endTurn()
+	if !done { // it may stand still, and write the rules that it was about to
+		s.AwaitEnd(ctx)
+		d.reconciler.resyncs.request()
+	}
+}
+
+// tryHandOver hands over, and then has this daemon end. False: it goes on.
+func (d *daemon) tryHandOver(ctx context.Context, at *handover.Listener, s *handover.Successor) bool {
 	began := time.Now()
 	// A daemon that is told to end now hands over first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverTime)
@@ -87,7 +97,7 @@ func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *hando
 	if err != nil {
 		d.log.WithError(err).Warn("The successor did not take over: this portald goes on")
 		d.status(fmt.Sprintf("Serves the node; portald %s did not take over: %v", s.Version, err))
-		return
+		return false
 	}
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
 		Infof("portald %s serves this node now; %d connections are left here", s.Version, left)
@@ -97,13 +107,15 @@ func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *hando
 	d.passOn(s)
 	d.servers.socket.awaitReplaced(ctx)
 	d.end(errHandedOver)
+	return true
 }
 
 // handOverTime bounds a hand-over: after that this daemon goes on.
 const handOverTime = 3 * time.Minute
 
-// firstSyncTime is how long a successor may take to write its rules.
-const firstSyncTime = 2 * time.Minute
+// firstSyncTime is how long a successor may take to write its rules, which are no others mostly. No change is applied
+// meanwhile. One that stands still is not waited for: see handover.Working.
+const firstSyncTime = time.Minute
 
 // giveTo hands over all that this daemon serves. After an error it goes on with what was not acknowledged.
 func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64, err error) {
@@ -124,6 +136,7 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 			d.reconciler.resyncs.request() // the successor may have written rules
 		}
 	}()
+	d.servers.health.QueuedUpdate() // whatever changes from now on waits
 	sockets, others, err := d.giveSockets(s)
 	if err != nil {
 		return 0, err

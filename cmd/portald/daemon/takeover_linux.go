@@ -128,11 +128,14 @@ func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (aga
 	}
 	d.heritage.add(estate)
 	d.path.core.SkipIDs(estate.LastID + idGap)
+	stop := p.Working()
 	close(d.heritage.begun)
 	select {
 	case <-ctx.Done():
-		return false, nil
 	case <-d.reconciler.resyncs.ready:
+	}
+	if stop(); ctx.Err() != nil {
+		return false, nil
 	}
 	d.drainAgain(estate.Drained)
 	return false, d.takeConnections(p, began)
