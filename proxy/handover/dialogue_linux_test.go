@@ -172,10 +172,10 @@ func TestGreeting(t *testing.T) {
 		hello Hello
 		why   string // empty: it is greeted
 	}{
-		"protocol":     {Hello{Identity: own, Protocol: Protocol + 1, State: State}, "version"},
+		"protocol": {Hello{Identity: own, Protocol: Protocol + 1, State: State}, "version"},
 		"installation": {Hello{Identity: Identity{Installation: "that one"}, Protocol: Protocol, State: State},
 			`"this one", not "that one"`},
-		"state":        {Hello{Identity: own, Protocol: Protocol, State: State + 1}, ""},
+		"state": {Hello{Identity: own, Protocol: Protocol, State: State + 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, path := listen(t)
