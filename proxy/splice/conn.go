@@ -103,6 +103,9 @@ func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Dur
 // Admit lets the connection in, or refuses it, by what its client has dialled.
 func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	o := c.admit(dst)
+	if o == OutcomeNotPortal && c.changeFront(dst) {
+		o = c.admit(dst)
+	}
 	if o == "" {
 		o = c.take()
 	}
@@ -116,6 +119,17 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	c.front.core.registry.add(c)
 	c.started()
 	return c.advance(c.start(iface, now), now)
+}
+
+// changeFront makes it a connection of the front that it should have reached. False: there is none.
+func (c *Conn) changeFront(dst netip.AddrPort) bool {
+	f := c.front.core.exposed.by(dst, c.front.name.Protocol)
+	if f == nil {
+		return false
+	}
+	c.front, c.plan = f, f.present()
+	c.seen = c.plan
+	return true
 }
 
 // take takes what a connection needs from the account. The outcome is empty if it could.

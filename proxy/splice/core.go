@@ -26,6 +26,7 @@ type Core struct {
 	asking      chan struct{} // holds one while AskTCPInfo runs
 	removals    removals
 	listening   sync.Map // by service.Frontend: the Front that listens there
+	exposed     exposed
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
@@ -43,6 +44,7 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
 	c := &Core{opts: opts, account: opts.Account, start: opts.Start, fronts: map[*Front]struct{}{},
 		asking: make(chan struct{}, 1)}
+	c.exposed.fronts = map[service.Frontend][]*Front{}
 	c.removals.begin()
 	c.storePolicy(opts.Policy)
 	e, err := open(c)

@@ -47,6 +47,7 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 		sockets: map[netip.AddrPort]Socket{}, waiting: map[waiter]struct{}{},
 	}
 	f.plan.Store(newPlan(view, c.policy.Load()))
+	c.exposed.change(f, nil, view.Exposures)
 	c.addFront(f)
 	c.removals.succeeded(f)
 	for _, addr := range at {
@@ -125,6 +126,7 @@ func (f *Front) Active() int64 { return f.active.Load() }
 func (f *Front) Retarget(view *View) {
 	next := newPlan(view, f.core.policy.Load())
 	before := f.plan.Swap(next)
+	f.core.exposed.change(f, before.Exposures, view.Exposures)
 	if before.policy.Shares.MaxConnectionsPerClient <= 0 && next.policy.Shares.MaxConnectionsPerClient > 0 {
 		f.core.countClients()
 	}
@@ -188,6 +190,7 @@ func (f *Front) Close() {
 	}
 	f.closed.Store(true)
 	f.wake()
+	f.core.exposed.change(f, f.present().Exposures, nil)
 	f.core.removeFront(f)
 	f.core.removals.left(f)
 	f.core.account.leaveTenant(f.tenant)

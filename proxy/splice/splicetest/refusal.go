@@ -20,6 +20,7 @@ func refusalScenarios() []scenario {
 		{name: "NoEndpoint", run: noEndpoint},
 		{name: "NodePortAtEveryAddress", run: nodePortAtEveryAddress},
 		{name: "UDPNotAPortal", run: udpNotAPortal},
+		{name: "AnothersListener", run: anothersListener},
 		{name: "UDPUnguarded", run: udpUnguarded},
 		{name: "Loop", run: loop},
 		{name: "UDPLoop", run: udpLoop},
@@ -32,6 +33,36 @@ func notAPortal(t *trial) {
 	f := d.tcp(echoServer(t))
 	f.moveFrontend("10.96.0.10:80")
 	wantRefusal(t, d, f, splice.OutcomeNotPortal)
+}
+
+// anothersListener: a connection that rules of before lead to the listener of another service port is served by its own,
+// unless several claim what was dialled.
+func anothersListener(t *trial) {
+	d := t.start(splice.Options{})
+	other := d.serve(serving{name: "other", endpoints: []netip.AddrPort{echoServer(t)}})
+	at := other.at
+	other.moveFrontend("10.96.0.11:80")
+	own := d.serve(serving{name: "own", endpoints: []netip.AddrPort{echoServer(t)}})
+	own.moveFrontend(at.String())
+	wantEcho(t, dialTCP(t, at), "")
+	if rec := d.record(); rec.Outcome != splice.OutcomeOK || rec.Service != own.Name() || rec.OriginalDst != at {
+		t.Errorf("record %+v", rec)
+	}
+	third := d.serve(serving{name: "third", endpoints: []netip.AddrPort{echoServer(t)}})
+	third.moveFrontend(at.String())
+	wantRefusal(t, d, other, splice.OutcomeNotPortal)
+	third.Close()
+	wantEcho(t, dialTCP(t, at), "")
+	if rec := d.record(); rec.Service != own.Name() {
+		t.Errorf("record %+v", rec)
+	}
+	own.change(func(v *splice.View) {
+		v.Port = &service.Port{SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+		v.Exposures = []service.Exposure{{Frontend: v.Exposures[0].Frontend, Kind: service.LoadBalancerIP}}
+	})
+	wantRefusal(t, d, other, splice.OutcomeSourceRange)
+	own.Close()
+	wantRefusal(t, d, other, splice.OutcomeNotPortal)
 }
 
 func sourceRange(t *trial) {

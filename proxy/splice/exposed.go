@@ -1,0 +1,53 @@
+package splice
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/portald/portald/proxy/service"
+)
+
+// exposed finds a front by what clients dial. It is for connections that reach the listener of another service port: a
+// rule of before may lead them there, such as that of a daemon that was killed, whose proxy ports are given out anew.
+// Safe for concurrent use.
+type exposed struct {
+	mu     sync.RWMutex
+	fronts map[service.Frontend][]*Front // guarded by mu
+}
+
+// change notes what a front exposes, and did before.
+func (e *exposed) change(f *Front, before, next []service.Exposure) {
+	if slices.Equal(before, next) { // as at each change of endpoints
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range before {
+		left := slices.DeleteFunc(e.fronts[x.Frontend], func(other *Front) bool { return other == f })
+		if len(left) == 0 {
+			delete(e.fronts, x.Frontend)
+		} else {
+			e.fronts[x.Frontend] = left
+		}
+	}
+	for _, x := range next {
+		e.fronts[x.Frontend] = append(e.fronts[x.Frontend], f)
+	}
+}
+
+// by is the front that alone exposes what a client dialled; nil: none does, or several claim it, of which rules lead to
+// one.
+func (e *exposed) by(dst netip.AddrPort, protocol service.Protocol) *Front {
+	nodePort := netip.AddrPortFrom(service.FamilyOf(dst.Addr()).Unspecified(), dst.Port())
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, at := range []netip.AddrPort{dst, nodePort} {
+		if all := e.fronts[service.Frontend{Addr: at, Protocol: protocol}]; len(all) == 1 {
+			return all[0]
+		} else if len(all) > 1 {
+			return nil
+		}
+	}
+	return nil
+}
