@@ -35,8 +35,8 @@ func notAPortal(t *trial) {
 	wantRefusal(t, d, f, splice.OutcomeNotPortal)
 }
 
-// anothersListener: a connection that rules of before lead to the listener of another service port is served by its own,
-// unless several claim what was dialled.
+// anothersListener: a connection that rules of before lead to the listener of another service port is served by its
+// own, unless several claim what was dialled.
 func anothersListener(t *trial) {
 	d := t.start(splice.Options{})
 	other := d.serve(serving{name: "other", endpoints: []netip.AddrPort{echoServer(t)}})
