@@ -190,9 +190,12 @@ func (a *Account) give(r resource, h *holder, n int64) { a.keep(r, h, -n) }
 
 // takeReserved takes a session from what the shares keep free, and has whoever has the most sessions evict some, so
 // that there is always something left. That is for Services with few sessions, and for a socket with few sessions of
-// any Service. A client with a large part of all sessions gives up its own.
+// any Service. A client with a large part of all sessions gives up its own, and leaves the last ones to others: what is
+// given up comes a moment later.
 func (a *Account) takeReserved(h *holder, has int) bool {
+	most := a.most[sessions]
 	if a.isHeavy(h.client) {
+		most -= most / heavyClient
 		from := a.largestHolder(h.client)
 		if has >= fewSessions && from.held[sessions].Load() <= 2*h.held[sessions].Load() {
 			return false
@@ -205,7 +208,7 @@ func (a *Account) takeReserved(h *holder, has int) bool {
 		}
 		from.yield()
 	}
-	if a.keep(sessions, h, 1) > a.most[sessions] {
+	if a.keep(sessions, h, 1) > most {
 		a.give(sessions, h, 1)
 		return false
 	}

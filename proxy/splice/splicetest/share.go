@@ -176,13 +176,17 @@ func greedyUDPClientOfMany(t *trial) {
 		c.Close()
 	}
 	for i := range services {
-		ask(t, patient[i], "after")
-		ask(t, dialUDPFrom(t, modest, all[i]), "new")
+		for _, c := range []*net.UDPConn{patient[i], dialUDPFrom(t, modest, all[i])} {
+			// The pod, which has many questions to answer, may lose one.
+			t.eventually("another client is served", func() bool { return answersWithin(c, time.Second) })
+		}
 	}
 	d.stop()
 	for len(d.records) > 0 {
-		if rec := d.record(); rec.Outcome == splice.OutcomeLimit && rec.Client.Addr().String() == modest {
-			t.Errorf("a session of another client was evicted: %+v", rec)
+		rec := d.record()
+		lost := rec.Outcome == splice.OutcomeLimit || rec.Outcome == splice.OutcomeResources
+		if lost && rec.Client.Addr().String() == modest {
+			t.Errorf("a session of another client was evicted, or refused: %+v", rec)
 		}
 	}
 }
