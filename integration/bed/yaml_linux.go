@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -38,6 +39,7 @@ type Endpoint struct {
 	Pod        string
 	V4, V6     netip.Addr
 	Conditions string // default ready: true
+	Node       string // default "here", the node of Launch
 }
 
 func (s Service) String() string {
@@ -118,7 +120,8 @@ func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 		if conditions == "" {
 			conditions = "ready: true"
 		}
-		fmt.Fprintf(&endpoints, "- addresses: [%q]\n  conditions: {%s}\n  nodeName: here\n", addr(e), conditions)
+		fmt.Fprintf(&endpoints, "- addresses: [%q]\n  conditions: {%s}\n  nodeName: %s\n", addr(e), conditions,
+			cmp.Or(e.Node, "here"))
 		if e.Pod != "" {
 			fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: shop, name: %s}\n", e.Pod)
 		}

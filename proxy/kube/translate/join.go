@@ -123,30 +123,33 @@ func (e *sliceEndpoint) at(port uint16) candidate {
 	}, t.hints}
 }
 
-// mergeDuplicates merges candidates with the same address: an endpoint that moves between slices is in both for a
-// while.
+// mergeDuplicates keeps one of the candidates with the same address: an endpoint that moves between slices is in both
+// for a while, and of a pod that is gone, whose address another pod has by now, something may be left. It keeps all of
+// that one: a state put together out of two, such as the node of the one that is gone and the readiness of the other,
+// is nobody's.
 func mergeDuplicates(sorted []candidate) []candidate {
 	out := sorted[:0]
 	for _, c := range sorted {
-		if last := len(out) - 1; last >= 0 && out[last].Addr == c.Addr {
-			out[last] = merge(out[last], c)
-		} else {
+		last := len(out) - 1
+		switch {
+		case last < 0 || out[last].Addr != c.Addr:
 			out = append(out, c)
+		case c.livelier(&out[last]):
+			out[last] = c
 		}
 	}
 	return out
 }
 
-// merge joins two candidates with the same address: ready if either is, local if either is. Names and hints come from
-// the one that is ready, else from the one that is local, else from a.
-func merge(a, b candidate) candidate {
-	out := a
-	if b.Ready && !a.Ready || b.Ready == a.Ready && b.Local && !a.Local {
-		out = b
+// livelier tells whether c rather than other, which was found first, is who has the address: one that does not
+// terminate, as kube-proxy decides, then one that is ready, one that serves, one of this node.
+func (c *candidate) livelier(other *candidate) bool {
+	for _, differ := range [][2]bool{
+		{!c.Terminating, !other.Terminating}, {c.Ready, other.Ready}, {c.Serving, other.Serving}, {c.Local, other.Local},
+	} {
+		if differ[0] != differ[1] {
+			return differ[0]
+		}
 	}
-	out.Local = a.Local || b.Local
-	out.Ready = a.Ready || b.Ready
-	out.Serving = a.Serving || b.Serving
-	out.Terminating = a.Terminating && b.Terminating
-	return out
+	return false
 }
