@@ -17,6 +17,7 @@ type trimmedPod struct {
 	name  string // "namespace/name"
 	node  unique.Handle[string]
 	host  bool // its addresses are its node's
+	ends  bool // it terminates: another may have its addresses before it is gone
 	addrs []netip.Addr
 }
 
@@ -24,7 +25,7 @@ type trimmedPod struct {
 func trimPod(p *corev1.Pod) *trimmedPod {
 	out := &trimmedPod{
 		identity: identityOf(KindPod, p), name: p.Namespace + "/" + p.Name,
-		node: unique.Make(p.Spec.NodeName), host: p.Spec.HostNetwork,
+		node: unique.Make(p.Spec.NodeName), host: p.Spec.HostNetwork, ends: p.DeletionTimestamp != nil,
 	}
 	out.id.Namespace, out.id.Name = out.name[:len(p.Namespace)], out.name[len(p.Namespace)+1:] // of the same memory
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
@@ -56,7 +57,8 @@ type zoneCount struct {
 
 type clientShard struct {
 	mu     sync.RWMutex
-	byAddr map[netip.Addr]client // guarded by mu
+	byAddr map[netip.Addr]client   // guarded by mu
+	others map[netip.Addr][]client // guarded by mu; pods with an address that another one has, the latest last
 }
 
 // client is who has an address: one pod, or a node with so many pods.
@@ -64,6 +66,7 @@ type client struct {
 	pod  string // "namespace/name"; empty: a node
 	node string
 	pods int
+	ends bool
 }
 
 func newClients() *clients {
@@ -110,29 +113,56 @@ func (c *clients) remove(key Key) {
 	}
 }
 
+// put has a pod have an address, unless one has it that lives while this one ends.
 func (s *clientShard) put(addr netip.Addr, p *trimmedPod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byAddr == nil {
-		s.byAddr = map[netip.Addr]client{}
+		s.byAddr, s.others = map[netip.Addr]client{}, map[netip.Addr][]client{}
 	}
-	is := client{pod: p.name, node: p.node.Value()}
+	is, was := client{pod: p.name, node: p.node.Value(), ends: p.ends}, s.byAddr[addr]
 	if p.host {
-		is.pod, is.pods = "", s.byAddr[addr].pods+1
+		is.pod, is.pods, is.ends = "", was.pods+1, false
+	} else if was.pod != "" {
+		if is.ends && !was.ends {
+			is, was = was, is
+		}
+		s.others[addr] = append(s.others[addr], was)
 	}
 	s.byAddr[addr] = is
 }
 
-// remove forgets that a pod has an address, unless another pod has it by now.
+// remove forgets that a pod has an address. Another pod that has it too is who has it then.
 func (s *clientShard) remove(addr netip.Addr, p *trimmedPod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := s.byAddr[addr]
-	if p.host && is.pods > 1 {
+	is, others := s.byAddr[addr], s.others[addr]
+	switch {
+	case p.host && is.pods > 1:
 		is.pods--
 		s.byAddr[addr] = is
-	} else if p.host == (is.pod == "") && (p.host || is.pod == p.name) {
+	case p.host != (is.pod == ""):
+	case p.host || is.pod == p.name && len(others) == 0:
 		delete(s.byAddr, addr)
+	case is.pod == p.name:
+		next := len(others) - 1
+		for i, o := range others {
+			if !o.ends {
+				next = i
+			}
+		}
+		s.byAddr[addr] = others[next]
+		s.setOthers(addr, slices.Delete(others, next, next+1))
+	default:
+		s.setOthers(addr, slices.DeleteFunc(others, func(o client) bool { return o.pod == p.name }))
+	}
+}
+
+func (s *clientShard) setOthers(addr netip.Addr, others []client) {
+	if len(others) == 0 {
+		delete(s.others, addr)
+	} else {
+		s.others[addr] = others
 	}
 }
 

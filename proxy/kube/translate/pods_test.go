@@ -88,6 +88,46 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// Of two pods with one address the one that lives has it, in whatever order they are told of; once that is gone, the
+// other one has.
+func TestWorkloadsOfOneAddress(t *testing.T) {
+	const addr = "10.1.0.1"
+	ends := func(p *corev1.Pod) *corev1.Pod {
+		p.DeletionTimestamp = new(metav1.Now())
+		return p
+	}
+	gone, live := pod("gone", "n1", addr), pod("live", "n2", addr)
+	for name, order := range map[string][]*corev1.Pod{
+		"the one that ends first": {ends(gone), live}, "the one that lives first": {live, ends(gone)},
+		"an end that is told late": {gone, live, ends(gone)}, "a change of the one that ends": {ends(gone), live, ends(gone)},
+		"three": {ends(gone), ends(pod("before", "n3", addr)), live, ends(gone)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewCache(service.NewStore(), Options{ClientPods: true}, quiet())
+			for _, p := range order {
+				c.Set(p)
+			}
+			wantWorkloads(t, c, map[string]string{addr: "shop/live n2 "})
+			c.Delete(podKey("gone"))
+			wantWorkloads(t, c, map[string]string{addr: "shop/live n2 "})
+			c.Set(ends(gone))
+			c.Delete(podKey("live"))
+			wantWorkloads(t, c, map[string]string{addr: "shop/gone n1 "})
+			c.Set(live)
+			wantWorkloads(t, c, map[string]string{addr: "shop/live n2 "})
+			for _, name := range []string{"before", "live", "gone"} {
+				c.Delete(podKey(name))
+			}
+			wantWorkloads(t, c, map[string]string{addr: ""})
+			for i := range c.clients.shards {
+				if s := &c.clients.shards[i]; len(s.byAddr)+len(s.others) != 0 {
+					t.Errorf("left: %v, %v", s.byAddr, s.others)
+				}
+			}
+		})
+	}
+}
+
 // Pods are not stored where nobody asks for them.
 func TestNoWorkloads(t *testing.T) {
 	c := NewCache(service.NewStore(), Options{}, quiet())
