@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included. IPv6
@@ -15,33 +16,37 @@ func LocalAddresses() ([]netip.Addr, error) {
 	return all, err
 }
 
-// localAddresses also returns, of these, those that only the interface of that name has.
-func localAddresses(only string) (all, there []netip.Addr, err error) {
+// localAddresses also returns, of these, those by which others know this host, as LocalSet.Node has them.
+func localAddresses(without string) (all, node []netip.Addr, err error) {
 	found, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list local addresses: %w", err)
 	}
 	index := 0
-	if only != "" {
-		if link, err := netlink.LinkByName(only); err == nil { // else it has none
+	if without != "" {
+		if link, err := netlink.LinkByName(without); err == nil { // else it has none
 			index = link.Attrs().Index
 		}
 	}
-	elsewhere := map[netip.Addr]struct{}{}
 	for _, a := range found {
 		addr, ok := netip.AddrFromSlice(a.IP)
 		if addr = addr.Unmap(); !ok {
 			continue
 		}
-		if all = append(all, addr); a.LinkIndex == index {
-			there = append(there, addr)
-		} else if index != 0 {
-			elsewhere[addr] = struct{}{}
+		all = append(all, addr)
+		if addr.IsGlobalUnicast() && usable(a.Flags) && (index == 0 || a.LinkIndex != index) {
+			node = append(node, addr)
 		}
 	}
-	there = slices.DeleteFunc(there, func(a netip.Addr) bool { _, is := elsewhere[a]; return is })
-	for _, addrs := range [][]netip.Addr{all, there} {
+	for _, addrs := range [][]netip.Addr{all, node} {
 		slices.SortFunc(addrs, netip.Addr.Compare)
 	}
-	return slices.Compact(all), there, nil
+	return slices.Compact(all), slices.Compact(node), nil
+}
+
+// usable tells whether sockets can be bound to an address with these flags: not while other hosts are asked whether
+// they have it, nor if one does. The kernel tells when that is known.
+func usable(flags int) bool {
+	asking := flags&unix.IFA_F_TENTATIVE != 0 && flags&unix.IFA_F_OPTIMISTIC == 0
+	return !asking && flags&unix.IFA_F_DADFAILED == 0
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -28,25 +29,66 @@ func DeleteUDP(context.Context, func(dst, replySrc netip.AddrPort) bool) (delete
 
 // LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included.
 func LocalAddresses() ([]netip.Addr, error) {
-	found, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("list local addresses: %w", err)
-	}
-	var out []netip.Addr
-	for _, a := range found {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			out = append(out, prefix.Addr().Unmap())
-		}
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out), nil
+	all, _, err := localAddresses("")
+	return all, err
 }
 
-// localAddresses also returns those that are only an interface's of that name: none, since Services have no interface
-// of their own here.
-func localAddresses(string) (all, there []netip.Addr, err error) {
-	all, err = LocalAddresses()
-	return all, nil, err
+// localAddresses also returns, of these, those by which others know this host, as LocalSet.Node has them. On the
+// interface of that name addresses without a network are Services'.
+func localAddresses(without string) (all, node []netip.Addr, err error) {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list local addresses: %w", err)
+	}
+	services, err := servicesOn(without)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, prefix := range prefixesOf(found) {
+		addr := prefix.Addr().Unmap()
+		all = append(all, addr)
+		if _, is := services[addr]; !is && addr.IsGlobalUnicast() {
+			node = append(node, addr)
+		}
+	}
+	for _, addrs := range [][]netip.Addr{all, node} {
+		slices.SortFunc(addrs, netip.Addr.Compare)
+	}
+	return slices.Compact(all), slices.Compact(node), nil
+}
+
+// servicesOn returns the addresses without a network of the interface of that name, in which capital letters do not
+// count.
+func servicesOn(name string) (map[netip.Addr]struct{}, error) {
+	out := map[netip.Addr]struct{}{}
+	interfaces, err := net.Interfaces()
+	if err != nil || name == "" {
+		return nil, err
+	}
+	for _, i := range interfaces {
+		if !strings.EqualFold(i.Name, name) {
+			continue
+		}
+		found, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of %s: %w", i.Name, err)
+		}
+		for _, prefix := range prefixesOf(found) {
+			if prefix.IsSingleIP() {
+				out[prefix.Addr().Unmap()] = struct{}{}
+			}
+		}
+	}
+	return out, nil
+}
+
+func prefixesOf(found []net.Addr) (out []netip.Prefix) {
+	for _, a := range found {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			out = append(out, prefix)
+		}
+	}
+	return out
 }
 
 // PrimaryAddresses returns the address of each family by which other networks know this host: the one that it would

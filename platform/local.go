@@ -19,7 +19,8 @@ type LocalSet struct {
 // localRetry is the time between attempts to follow changes.
 const localRetry = 5 * time.Second
 
-// NewLocalSet returns the current set. Node leaves out the addresses of an interface of that name, which are Services'.
+// NewLocalSet returns the current set. Node leaves out what portald gives an interface of that name: addresses of
+// Services.
 func NewLocalSet(without string) (*LocalSet, error) {
 	s := &LocalSet{without: without, changed: make(chan struct{}, 1)}
 	if err := s.read(); err != nil {
@@ -60,15 +61,16 @@ func again(ctx context.Context, failed func(error), follow func() error) error {
 	}
 }
 
-// Node returns the addresses by which others know this host, in order: all but those of loopback and of links, and
-// those that the set was made without. It never blocks, and the caller does not change it.
+// Node returns the addresses by which others know this host, in order, to which sockets can be bound: all but those of
+// loopback and of links, those that the set was made without, and those of which the host does not know yet whether
+// another has them. It never blocks, and the caller does not change it.
 func (s *LocalSet) Node() []netip.Addr { return *s.node.Load() }
 
 // Changed receives after a change of Node.
 func (s *LocalSet) Changed() <-chan struct{} { return s.changed }
 
 func (s *LocalSet) read() error {
-	all, other, err := localAddresses(s.without)
+	all, node, err := localAddresses(s.without)
 	if err != nil {
 		return err
 	}
@@ -77,10 +79,6 @@ func (s *LocalSet) read() error {
 		addrs[a] = struct{}{}
 	}
 	s.addrs.Store(&addrs)
-	node := slices.DeleteFunc(all, func(a netip.Addr) bool {
-		_, is := slices.BinarySearchFunc(other, a, netip.Addr.Compare)
-		return is || !a.IsGlobalUnicast()
-	})
 	if was := s.node.Swap(&node); was != nil && !slices.Equal(*was, node) {
 		select {
 		case s.changed <- struct{}{}:

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // bridge makes an interface that leads nowhere.
@@ -199,4 +201,52 @@ func TestLocalSet(t *testing.T) {
 	if err := <-stepped; err != nil {
 		t.Error(err)
 	}
+}
+
+// An IPv6 address is the node's once the host knows that no other has it: no socket can be bound to it before.
+func TestLocalSetWaitsForOtherHosts(t *testing.T) {
+	inNamespace(t)
+	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "here"}, PeerName: "there"}
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"here", "there"} {
+		end, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkSetUp(end)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := NewLocalSet("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := netip.MustParseAddr("fd00::7")
+	beside(t, s.Run, func(host *netlink.Handle) error {
+		asking := func() (bool, error) {
+			all, err := host.AddrList(link, netlink.FAMILY_V6)
+			for _, a := range all {
+				if a.IP.String() == own.String() {
+					return a.Flags&unix.IFA_F_TENTATIVE != 0, nil
+				}
+			}
+			return false, errors.Join(err, errors.New("the address is not there"))
+		}
+		addr, _ := netlink.ParseAddr(own.String() + "/64")
+		if err := host.AddrAdd(link, addr); err != nil {
+			return err
+		}
+		if is, err := asking(); err != nil || !is {
+			return fmt.Errorf("the kernel does not ask other hosts: %v", err)
+		}
+		if err := until(func() bool { return slices.Contains(s.Node(), own) }); err != nil {
+			return err
+		}
+		if is, err := asking(); err != nil || is {
+			return fmt.Errorf("Node has the address while other hosts are asked: %v, %v", is, err)
+		}
+		return nil
+	})
 }

@@ -87,10 +87,9 @@ func run(t *testing.T, s *ServiceHealth) {
 func TestServiceHealthServes(t *testing.T) {
 	daemon, _ := test.NewNullLogger()
 	s := NewServiceHealth(ServiceHealthOptions{
-		Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")},
-		Log:       daemon,
-		Failed:    func(svc service.Name, err error) { t.Errorf("%s: %v", svc, err) },
+		Log: daemon, Failed: func(svc service.Name, err error) { t.Errorf("%s: %v", svc, err) },
 	}, healthy())
+	s.SetAddresses(addrs("127.0.0.1", "127.0.0.2"))
 	ports := freePorts(t, 2)
 	cart := checkedPort("cart", "http", ports[0], at("10.1.1.1:80", "ready", "local"))
 	other := checkedPort("other", "http", ports[1])
@@ -123,7 +122,150 @@ func TestServiceHealthServes(t *testing.T) {
 	eventually(t, url("127.0.0.1", ports[0]), 0, "")
 }
 
-// Without addresses it is all of them, of both families.
+func addrs(texts ...string) (out []netip.Addr) {
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+// Servers follow the addresses: nowhere without any, and those that stay are not touched.
+func TestServiceHealthFollowsAddresses(t *testing.T) {
+	daemon, _ := test.NewNullLogger()
+	var mu sync.Mutex
+	bound := map[string]int{}
+	s := NewServiceHealth(ServiceHealthOptions{
+		Log: daemon, Failed: func(svc service.Name, err error) { t.Errorf("%s: %v", svc, err) },
+		Listen: func(ctx context.Context, network, address string) (net.Listener, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			bound[network+" "+address]++
+			return (&net.ListenConfig{}).Listen(ctx, network, address)
+		},
+	}, healthy())
+	ports := freePorts(t, 2)
+	run(t, s)
+	url := func(host string, port uint16) string { return fmt.Sprintf("http://%s:%d/", host, port) }
+	old := checkedPort("old", "http", ports[0], at("10.1.1.1:80", "ready", "local"))
+	s.Replace([]*service.Port{old})
+	eventually(t, url("127.0.0.1", ports[0]), 0, "")
+	s.SetAddresses(addrs("127.0.0.1", "127.0.0.2"))
+	eventually(t, url("127.0.0.1", ports[0]), 200, `"name":"old"`)
+	eventually(t, url("127.0.0.2", ports[0]), 200, `"name":"old"`)
+	s.SetAddresses(addrs("127.0.0.2", "127.0.0.3"))
+	s.Update([]service.Change{{Name: service.PortName{Namespace: "shop", Name: "new", Port: "http",
+		Protocol: service.TCP}, Port: checkedPort("new", "http", ports[1])}})
+	eventually(t, url("127.0.0.1", ports[0]), 0, "")
+	for _, host := range []string{"127.0.0.2", "127.0.0.3"} {
+		eventually(t, url(host, ports[0]), 200, `"name":"old"`)
+		eventually(t, url(host, ports[1]), 503, `"name":"new"`)
+	}
+	s.SetAddresses(addrs("0.0.0.0", "::1"))
+	eventually(t, url("127.0.0.9", ports[0]), 200, `"name":"old"`)
+	eventually(t, url("[::1]", ports[1]), 503, `"name":"new"`)
+	s.SetAddresses(nil)
+	eventually(t, url("127.0.0.9", ports[0]), 0, "")
+	eventually(t, url("[::1]", ports[1]), 0, "")
+	mu.Lock()
+	defer mu.Unlock()
+	for _, port := range ports {
+		for _, at := range []string{"tcp4 127.0.0.2:%d", "tcp4 0.0.0.0:%d", "tcp6 [::1]:%d"} {
+			if at = fmt.Sprintf(at, port); bound[at] != 1 {
+				t.Errorf("%s was bound %d times, want once: %v", at, bound[at], bound)
+			}
+		}
+	}
+}
+
+// An address that is gone is not tried any more, also for a Service that comes later.
+func TestServiceHealthLeavesAddressesThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		daemon, _ := test.NewNullLogger()
+		var mu sync.Mutex
+		tries := map[string]int{}
+		s := NewServiceHealth(ServiceHealthOptions{Log: daemon,
+			Listen: func(_ context.Context, _, address string) (net.Listener, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				tries[address]++
+				return nil, errors.New("cannot assign requested address")
+			}}, healthy())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		s.SetAddresses(addrs("192.0.2.1"))
+		s.Replace([]*service.Port{checkedPort("cart", "http", 30100)})
+		time.Sleep(3*rebindEvery + time.Second)
+		s.SetAddresses(addrs("192.0.2.2"))
+		synctest.Wait()
+		mu.Lock()
+		before := tries["192.0.2.1:30100"]
+		mu.Unlock()
+		s.Update([]service.Change{{Name: checkedPort("late", "http", 0).Name, Port: checkedPort("late", "http", 30101)}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		if before != 4 || tries["192.0.2.1:30100"] != before || tries["192.0.2.1:30101"] != 0 {
+			t.Errorf("the address that is gone was tried %v, %d times while it was there", tries, before)
+		}
+		if tries["192.0.2.2:30100"] < 10 || tries["192.0.2.2:30101"] < 10 {
+			t.Errorf("the new address was tried %v", tries)
+		}
+		mu.Unlock()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// It is told once when all was tried that the first Replace asks for, also if that is nothing.
+func TestServiceHealthTellsThatAllWasTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for services := range 3 {
+			daemon, _ := test.NewNullLogger()
+			var mu sync.Mutex
+			tries, told := 0, []int{}
+			s := NewServiceHealth(ServiceHealthOptions{Log: daemon,
+				Listen: func(context.Context, string, string) (net.Listener, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					tries++
+					return nil, errors.New("in use")
+				},
+				Tried: func() {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, tries)
+				},
+			}, healthy())
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			s.SetAddresses(addrs("192.0.2.1", "192.0.2.2"))
+			synctest.Wait()
+			var ports []*service.Port
+			for i := range services {
+				ports = append(ports, checkedPort(fmt.Sprint(i), "http", uint16(30100+i)))
+			}
+			s.Replace(ports)
+			synctest.Wait()
+			s.Replace(nil)
+			synctest.Wait()
+			mu.Lock()
+			if len(told) != 1 || told[0] != 2*services {
+				t.Errorf("%d Services: told after %v tries, want once after %d", services, told, 2*services)
+			}
+			mu.Unlock()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// An unspecified address is all of its family, and both are all of both.
 func TestServiceHealthServesEverywhere(t *testing.T) {
 	s := services(healthy())
 	port := freePorts(t, 1)[0]
@@ -141,8 +283,7 @@ func TestServiceHealthTriesToBindAgain(t *testing.T) {
 		tries, failures := map[string]int{}, []string{}
 		bound := make(chan string, 2)
 		s := NewServiceHealth(ServiceHealthOptions{
-			Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")},
-			Log:       daemon,
+			Log: daemon,
 			Failed: func(svc service.Name, err error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -158,6 +299,7 @@ func TestServiceHealthTriesToBindAgain(t *testing.T) {
 				return (&net.ListenConfig{}).Listen(ctx, network, "127.0.0.1:0")
 			},
 		}, healthy())
+		s.SetAddresses(addrs("127.0.0.1", "127.0.0.2"))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
@@ -191,6 +333,7 @@ func TestServiceHealthGivesUp(t *testing.T) {
 				tried <- struct{}{}
 				return nil, errors.New("in use")
 			}}, healthy())
+		s.SetAddresses(everywhere())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -14,17 +15,19 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// ServiceHealthOptions say where the health-check ports of Services are served.
+// ServiceHealthOptions say how the health-check ports of Services are served.
 type ServiceHealthOptions struct {
-	Addresses []netip.Addr // of this node, where node ports are served; none = all there are
-	Log       logrus.FieldLogger
+	Log logrus.FieldLogger
 
 	// Failed is called once if the port of a Service cannot be bound at one of the addresses, which is tried again every 5
 	// s. It may be called from several goroutines. nil = none.
 	Failed func(svc service.Name, err error)
 
-	// Listen binds an address; nil = net.ListenConfig.
+	// Listen binds an address; nil = net.ListenConfig. Its network is tcp, or of one family: tcp4, tcp6.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+
+	// Tried is called once: when all that the first Replace asks for was bound, or could not be. nil = none.
+	Tried func()
 }
 
 // ServiceHealth serves the health-check ports of Services, where load balancers ask whether this node has endpoints of
@@ -37,6 +40,10 @@ type ServiceHealth struct {
 	mu       sync.Mutex
 	services map[service.Name]*checked // guarded by mu
 	changed  map[service.Name]struct{} // guarded by mu; whose port has changed since Run last took it
+	hosts    []string                  // guarded by mu; where the ports are served, as net.Listen takes it
+	moved    bool                      // guarded by mu; the hosts have changed since then
+	replaced bool                      // guarded by mu; there was a Replace
+	taken    bool                      // guarded by mu; and Run has taken it
 	wake     chan struct{}
 }
 
@@ -47,16 +54,34 @@ type checked struct {
 	local int // ready endpoints on this node
 }
 
-// NewServiceHealth returns a ServiceHealth without Services. While health is not serving, all answers are 503.
+// NewServiceHealth returns a ServiceHealth without Services and addresses. While health is not serving, all answers are
+// 503.
 func NewServiceHealth(o ServiceHealthOptions, health *Health) *ServiceHealth {
 	if o.Failed == nil {
 		o.Failed = func(service.Name, error) {}
+	}
+	if o.Listen == nil {
+		o.Listen = (&net.ListenConfig{}).Listen
 	}
 	return &ServiceHealth{
 		o: o, health: health, conns: &connLimit{max: maxCheckConns}, services: map[service.Name]*checked{},
 		changed: map[service.Name]struct{}{},
 		wake:    make(chan struct{}, 1),
 	}
+}
+
+// SetAddresses sets the addresses of this node where ports are served; an unspecified one stands for all of its family.
+// None: nowhere. What listens at others ends, and an address that cannot be bound is not tried any more once it is not
+// among them.
+func (s *ServiceHealth) SetAddresses(addrs []netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hosts := hostsOf(addrs)
+	if slices.Equal(hosts, s.hosts) {
+		return
+	}
+	s.hosts, s.moved = hosts, true
+	s.wakeUp()
 }
 
 // Replace sets all service ports.
@@ -79,6 +104,10 @@ func (s *ServiceHealth) Replace(ports []*service.Port) {
 		}
 	}
 	s.recount(before)
+	if !s.replaced {
+		s.replaced = true
+		s.wakeUp()
+	}
 }
 
 // Update applies changes of service ports. Costs O(their Services).
@@ -131,9 +160,13 @@ func (s *ServiceHealth) recount(before map[service.Name]uint16) {
 			s.changed[svc] = struct{}{}
 		}
 	}
-	if len(s.changed) == 0 {
-		return
+	if len(s.changed) > 0 {
+		s.wakeUp()
 	}
+}
+
+// wakeUp has Run look at what is wanted.
+func (s *ServiceHealth) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is awake already

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"github.com/sirupsen/logrus/hooks/test"
@@ -24,8 +25,13 @@ func healthy() *Health {
 // services is what load balancers may ask for, on loopback addresses.
 func services(h *Health) *ServiceHealth {
 	daemon, _ := test.NewNullLogger()
-	return NewServiceHealth(ServiceHealthOptions{Log: daemon}, h)
+	s := NewServiceHealth(ServiceHealthOptions{Log: daemon}, h)
+	s.SetAddresses(everywhere())
+	return s
 }
+
+// everywhere is all addresses of both families.
+func everywhere() []netip.Addr { return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} }
 
 // checkedPort is a service port whose Service has a health-check port.
 func checkedPort(svc, port string, check uint16, endpoints ...service.Endpoint) *service.Port {
@@ -179,7 +185,7 @@ func TestServiceHealthByUpdates(t *testing.T) {
 		if got, want := s.state(), whole.state(); got != want {
 			t.Fatalf("after %v: %s, want %s", changes, got, want)
 		}
-		for name, port := range s.take() {
+		for name, port := range s.take().ports {
 			if name.Name != svc || served[name] == port {
 				t.Fatalf("%s moves from %d to %d with a change of %s", name, served[name], port, svc)
 			}

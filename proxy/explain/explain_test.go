@@ -50,7 +50,7 @@ func newScene() *scene {
 	s.Shown.Add("iptables -t nat", "-A PREROUTING -j PORTALD-SERVICES")
 	s.node = Node{
 		Name: "node-1", Mode: service.ModeUserspace, Writer: "iptables", Policy: service.DefaultPolicy(),
-		NodePorts: []netip.Addr{here}, NodePortsKnown: true, Rules: &netfilter.Ruleset{},
+		NodePorts: []netip.Addr{here}, Rules: &netfilter.Ruleset{},
 		Local:  func(a netip.Addr) bool { return a == here },
 		Inside: func(a netip.Addr) (bool, bool) { return a == pod || a == here, true },
 		Own:    func(_ *netfilter.Table, chain string) bool { return strings.HasPrefix(chain, "PORTALD-") },

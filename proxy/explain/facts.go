@@ -24,8 +24,7 @@ type Node struct {
 
 	Busy error // why the reconcile loop could not be asked; nil: it was
 
-	NodePorts      []netip.Addr // addresses of this host that rules serve NodePorts on
-	NodePortsKnown bool
+	NodePorts []netip.Addr // addresses of this host that NodePorts are on, without loopback
 
 	// Local tells whether an address is this host's. Inside tells whether a client is inside the cluster, as far as its
 	// address says so.

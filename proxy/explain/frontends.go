@@ -107,7 +107,7 @@ func (e *explained) nodePort(x service.Exposure) {
 	mine := func(a netip.Addr) bool { return service.FamilyOf(a) == family }
 	asked := e.asked.Address.Addr()
 	switch {
-	case !e.node.NodePortsKnown || asked.IsLoopback():
+	case asked.IsLoopback():
 	case !slices.ContainsFunc(e.node.NodePorts, mine):
 		e.add(Doubt, nil, "no address of %s of this host serves NodePorts: see nodePortAddresses", family)
 		e.find(Doubt, "portald config", "NodePort %s of %s is served at no address of this host.", frontendText(x), e.label())

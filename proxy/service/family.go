@@ -41,6 +41,14 @@ func (f IPFamily) Unspecified() netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
+// Loopback is the loopback address that every host has.
+func (f IPFamily) Loopback() netip.Addr {
+	if f == IPv6 {
+		return netip.IPv6Loopback()
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
 // ExposuresOf returns the frontends of one family.
 func (p *Port) ExposuresOf(family IPFamily) []Exposure {
 	return ofFamily(p.Exposures, family, func(x Exposure) bool { return x.Frontend.Addr.Addr().Is6() })

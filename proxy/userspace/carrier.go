@@ -24,7 +24,7 @@ type Options struct {
 	Core      *splice.Core
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
-	Localhost bool          // serve NodePorts at the loopback addresses too
+	Localhost [2]bool       // serve NodePorts at the loopback address too, by service.IPFamily
 	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
 	// Reaches connects to an endpoint and closes the connection, for Recheck. Default: ejected endpoints are not dialled.

@@ -95,7 +95,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	log, hook := test.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
 	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
-	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: true, Linger: linger})
+	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: [2]bool{true, true}, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
 		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Aside: func(n dataplane.News) { r.news = append(r.news, n) },

@@ -154,7 +154,7 @@ func (c *Carrier) openProxyPort(key frontKey, f *front) error {
 // hasLoopback tells whether a service port may have NodePorts at the loopback address, whatever its endpoints are.
 func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
 	isNodePort := func(x service.Exposure) bool { return x.Kind == service.NodePort }
-	return c.opts.Localhost && service.ModeUserspace.Carries(p.Name.Protocol) &&
+	return c.opts.Localhost[family] && service.ModeUserspace.Carries(p.Name.Protocol) &&
 		slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
 }
 
@@ -170,7 +170,7 @@ func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints,
 	}
 	for _, x := range p.ExposuresOf(family) {
 		if x.Kind == service.NodePort {
-			out[netip.AddrPortFrom(loopback(family), x.Frontend.Addr.Port())] = true
+			out[netip.AddrPortFrom(family.Loopback(), x.Frontend.Addr.Port())] = true
 		}
 	}
 	return out
@@ -217,13 +217,6 @@ func (c *Carrier) retryLoopback(key frontKey) {
 	if c.serveLoopback(key, f, wanted); c.refused[key].IsZero() {
 		c.opts.Log.WithField("service", f.Name().Label()).Info("NodePort is served at the loopback address now")
 	}
-}
-
-func loopback(family service.IPFamily) netip.Addr {
-	if family == service.IPv6 {
-		return netip.IPv6Loopback()
-	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 func addresses(endpoints []service.Endpoint) []netip.AddrPort {

@@ -68,7 +68,7 @@ func TestTargetsOfSCTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(Options{Core: core, Localhost: true})
+	c := New(Options{Core: core, Localhost: [2]bool{true, true}})
 	for _, carrier := range []interface {
 		Serve(*service.Port) ([]portal.Portal, error)
 		ProxyPorts() map[portal.ProxyPort]bool

@@ -69,7 +69,8 @@ func defaultConfig() *Config {
 		HealthAddress: "0.0.0.0:10256", MetricsAddress: "127.0.0.1:10249",
 		AdminSocket: "/run/portald/admin.sock", HandOverSocket: "/run/portald/admin-handover.sock",
 		KeepSocket: "/run/portald/admin-keep.sock",
-		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: true, DetectLocal: DetectLocal{Mode: ByClusterCIDR},
+		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: [2]bool{true, true},
+		DetectLocal:   DetectLocal{Mode: ByClusterCIDR},
 		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Size: 100 << 20, Files: 5}},
 		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
@@ -99,7 +100,7 @@ func noShares() service.Shares {
 // nftables is what a mode of that name has by itself.
 func nftables(c *Config) {
 	c.Mode, c.ProxyMode, c.Writer = service.ModeKernel, "nftables", "nftables"
-	c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true}, false
+	c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true}, [2]bool{}
 	c.MinSync = 5 * time.Millisecond
 }
 
@@ -173,7 +174,7 @@ func TestComplete(t *testing.T) {
 				c.API = API{"/k", "https://192.0.2.1", "application/json", "", 50, 100}
 				c.NodeAddress, c.Profiling, c.BindAddressHardFail = addr("192.0.2.7"), true, true
 				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}},
-					false
+					[2]bool{}
 				c.SyncPeriod, c.MinSync, c.OOMScoreAdj = time.Minute, 0, 0
 				c.Conntrack = Conntrack{0, 1, 0, time.Second, 2 * time.Second, 3 * time.Second, true}
 				c.DetectLocal = DetectLocal{Mode: ByInterfacePrefix, Interface: "veth"}
@@ -224,7 +225,10 @@ func TestComplete(t *testing.T) {
 		{
 			name: "localhost by a prefix",
 			args: "--nodeport-addresses=::1/128",
-			want: func(c *Config) { c.NodePorts = NodePortAddresses{CIDRs: []netip.Prefix{cidr("::1/128")}} },
+			want: func(c *Config) {
+				c.NodePorts = NodePortAddresses{CIDRs: []netip.Prefix{cidr("::1/128")}}
+				c.LocalhostNodePorts = [2]bool{service.IPv6: true}
+			},
 		},
 		{
 			name: "a file of kube-proxy, as it is",

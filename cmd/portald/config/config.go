@@ -43,7 +43,7 @@ type Config struct {
 	Profiling           bool // /debug/pprof on the metrics server
 
 	NodePorts          NodePortAddresses
-	LocalhostNodePorts bool           // serve NodePorts at 127.0.0.1 and ::1
+	LocalhostNodePorts [2]bool        // serve NodePorts at 127.0.0.1, at ::1: by service.IPFamily
 	ExternalIPs        []netip.Prefix // from which Services may claim external IPs
 	NodeIPs            []netip.Addr   // to which connections are redirected, at most one of a family
 	DetectLocal        DetectLocal

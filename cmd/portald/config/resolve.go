@@ -8,6 +8,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/service"
 )
 
 // resolve makes a Config from documents that were checked.
@@ -32,7 +34,9 @@ func (d *draft) resolve() *Config {
 		Settings: d.live(), documents: d.documents,
 	}
 	c.ProxyPorts, _ = parsePortRange(p.ProxyPortRange) // checked
-	c.LocalhostNodePorts = *k.IPTables.LocalhostNodePorts && c.NodePorts.loopback()
+	for _, family := range service.IPFamilies() {
+		c.LocalhostNodePorts[family] = *k.IPTables.LocalhostNodePorts && c.NodePorts.loopback(family)
+	}
 	if d.file != nil {
 		c.text = d.file.text
 	}
@@ -143,10 +147,10 @@ func nodePorts(from []string) NodePortAddresses {
 	}
 }
 
-// loopback tells whether they include 127.0.0.1 or ::1.
-func (n NodePortAddresses) loopback() bool {
+// loopback tells whether they include the loopback address of a family.
+func (n NodePortAddresses) loopback(family service.IPFamily) bool {
 	return n.All || n.Localhost || slices.ContainsFunc(n.CIDRs, func(p netip.Prefix) bool {
-		return p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || p.Contains(netip.IPv6Loopback())
+		return p.Contains(family.Loopback())
 	})
 }
 

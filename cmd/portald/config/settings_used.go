@@ -40,8 +40,8 @@ func usedTopics() []topic {
 		}},
 		{"Frontends", []setting{
 			{kubeProxy, "nodePortAddresses", "nodeport-addresses", atStart, nodePortAddress,
-				"`CIDRS` of the node addresses on which NodePorts are served, or primary, localhost or all; " +
-					"primary: those of the Node object, or the host's own if manifests have none. Default: all, in mode " +
+				"`CIDRS` of the node addresses on which NodePorts and health check ports are served, or primary, localhost " +
+					"or all; primary: those of the Node object, or the host's own if manifests have none. Default: all, in mode " +
 					"nftables primary"},
 			{kubeProxy, "iptables.localhostNodePorts", "iptables-localhost-nodeports", atStart, nil,
 				"serve NodePorts on 127.0.0.1 and ::1 too, if the addresses for NodePorts include them"},

@@ -155,7 +155,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 		d.keeping, log); err != nil {
 		return nil, err
 	}
-	if d.source, err = newSource(cfg, d.rules.writer, d.host.addresses.Contains, log); err != nil {
+	if d.source, err = newSource(cfg, d.rules.writer, d.rules.nodePorts.on, log); err != nil {
 		return nil, err
 	}
 	d.waker = d.newWaker()
@@ -187,6 +187,7 @@ func (d *daemon) connect() {
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)
 	d.rules.heritage = d.heritage
+	d.rules.nodePorts.follow(d.servers.services.SetAddresses)
 	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver, d.yieldIfOusted),
 		newStage(d.announce)
 	d.keep = newStage(d.keepAll)

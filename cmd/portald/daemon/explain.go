@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/writers"
-	"github.com/portald/portald/platform"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/dataplane"
@@ -90,21 +89,11 @@ func (x *explainer) connection(q explain.Question) explain.Question {
 // node is what is known whatever is asked.
 func (x *explainer) node() explain.Node {
 	cfg := x.rules.cfg
-	addresses, err := platform.LocalAddresses()
 	return explain.Node{
-		NodePorts:      nodePortAddresses(addresses, x.rules.nodePorts.addresses()),
-		NodePortsKnown: err == nil,
-		Name:           cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
+		NodePorts: x.rules.nodePorts.here(),
+		Name:      cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
 		Scheduler: cfg.IPVS.Scheduler, Local: x.host.addresses.Contains, Inside: x.rules.detector.insideByAddress, Own: x.own,
 	}
-}
-
-// nodePortAddresses are those of this host that rules serve NodePorts on; within is empty for all.
-func nodePortAddresses(own []netip.Addr, within []netip.Prefix) []netip.Addr {
-	return slices.DeleteFunc(own, func(a netip.Addr) bool {
-		holds := func(p netip.Prefix) bool { return p.Contains(a) }
-		return a.IsLoopback() || a.IsLinkLocalUnicast() || len(within) > 0 && !slices.ContainsFunc(within, holds)
-	})
 }
 
 // own tells which rules are portald's. Kubelet has chains with the prefix of kube-proxy's.

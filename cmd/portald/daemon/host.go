@@ -33,7 +33,7 @@ func (h *host) nodeAddresses(cfg *config.Config) func() []netip.Addr {
 
 func newHost(cfg *config.Config, log logrus.FieldLogger) (h *host, err error) {
 	h = &host{conntrack: platform.NewConntrackTable()}
-	if h.addresses, err = platform.NewLocalSet(writers.NamesOf(cfg).Device()); err != nil {
+	if h.addresses, err = platform.NewLocalSet(writers.ServiceInterface(cfg)); err != nil {
 		return nil, err
 	}
 	if h.interfaces, err = platform.NewInterfaces(); err != nil {

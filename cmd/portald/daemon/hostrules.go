@@ -47,7 +47,7 @@ func newHostRules(
 	}
 	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector, nodePorts: newNodePorts(cfg, h, log)}
 	err = r.open(writers.Deps{
-		NodePorts: r.nodePorts.addresses(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
+		NodePorts: r.nodePorts.within(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
 		Failed:        func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
 		CleanupFailed: func(f service.IPFamily) { metrics.NFTablesCleanupFailed(f.String()) },
 		Held:          func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
@@ -116,18 +116,16 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 			r.log.WithError(err).Warn("Changed pod CIDRs are not applied: who counts as inside the cluster stays as it was")
 		}
 	}
-	r.nodePorts.setNode(n.Addresses)
-	return r.setNodePorts() || changed
+	return r.setNodePorts(r.nodePorts.setNode(n.Addresses)) || changed
 }
 
-// setNodePorts has the writer serve NodePorts where they are to be served now. It returns true if all rules have to be
-// written again.
-func (r *hostRules) setNodePorts() (changed bool) {
-	if !r.cfg.NodePorts.Primary || !r.writer.SetNodePortAddresses(r.nodePorts.addresses()) {
-		return false
-	}
-	r.nodePorts.tell(r.log)
-	return true
+// addressesChanged applies the addresses of this host. It returns true if all rules have to be written again.
+func (r *hostRules) addressesChanged() bool { return r.setNodePorts(r.nodePorts.refresh()) }
+
+// setNodePorts has the writer serve NodePorts where they are to be served now, if that has changed. It returns true if
+// all rules have to be written again: a range has the addresses that come later, where the kernel looks for them.
+func (r *hostRules) setNodePorts(changed bool) (again bool) {
+	return r.writer.SetNodePortAddresses(r.nodePorts.within()) || changed && writers.ListsNodeAddresses(r.cfg)
 }
 
 // setServiceCIDRs applies the ranges that the cluster gives Services. It returns true if all rules have to be written

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -229,6 +230,19 @@ func (i *inheritance) afterTakeover(run func(context.Context) error) func(contex
 			return nil
 		}
 		return run(ctx)
+	}
+}
+
+// closeServers closes the listeners of the predecessor's servers that nobody has taken, but for those at these
+// addresses, which are taken later: they would wait for nobody, and keep others from the port.
+func (i *inheritance) closeServers(except ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for address, file := range i.servers {
+		if !slices.Contains(except, address) {
+			_ = file.Close() // nothing is lost with it
+			delete(i.servers, address)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -12,76 +13,190 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/service"
 )
 
-// nodePorts knows the addresses that NodePorts are served on. Safe for concurrent use.
+// nodePorts knows the addresses that NodePorts are on. Rules, health checks of Services and reports have them from here
+// alone. Safe for concurrent use.
 type nodePorts struct {
 	cfg  *config.Config
-	host func() []netip.Addr // this host's
+	log  logrus.FieldLogger
+	host func() []netip.Addr // this host's, without loopback
 	own  func() []netip.Addr // its primary ones
-	node atomic.Pointer[[]netip.Addr]
-	told atomic.Pointer[string] // by tell
+
+	mu     sync.Mutex
+	node   []netip.Addr       // guarded by mu: those of the Node object
+	listen func([]netip.Addr) // guarded by mu: see follow
+	told   string             // guarded by mu: by tell
+	ready  bool               // guarded by mu: what changes is told from then on
+
+	now atomic.Pointer[nodePortState]
+}
+
+// nodePortState is what follows from the configuration, the Node and the host's addresses. It is immutable.
+type nodePortState struct {
+	within []netip.Prefix // the ranges of addresses, for the writer of portals; empty: all
+	here   []netip.Addr   // those that this host has, in order, without loopback
+	isOwn  bool           // the host itself says what is primary, since manifests need not have a Node object
+	noNode bool           // the addresses of the Node object are not known
 }
 
 func newNodePorts(cfg *config.Config, h *host, log logrus.FieldLogger) *nodePorts {
-	n := &nodePorts{cfg: cfg, host: h.addresses.Node, own: func() []netip.Addr {
-		found, err := platform.PrimaryAddresses(writers.NamesOf(cfg).Device())
+	n := &nodePorts{cfg: cfg, log: log, host: h.addresses.Node, own: func() []netip.Addr {
+		found, err := platform.PrimaryAddresses(writers.ServiceInterface(cfg))
 		if err != nil {
 			log.WithError(err).Warn("This host's own primary addresses are not known")
 		}
 		return found
 	}}
-	n.setNode(nil)
+	n.refresh()
 	return n
 }
 
-// setNode stores the addresses of the Node object.
-func (n *nodePorts) setNode(addrs []netip.Addr) { n.node.Store(&addrs) }
+// follow calls listen with the addresses that servers are to be bound to, now and whenever they change. An unspecified
+// one stands for all of its family.
+func (n *nodePorts) follow(listen func([]netip.Addr)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listen = listen
+	listen(n.bindable(n.now.Load()))
+}
 
-// addresses are those of the configuration; empty means all.
-func (n *nodePorts) addresses() []netip.Prefix {
-	if n.isOwn() {
-		return writers.NodePortAddresses(n.cfg, n.own())
+// setNode stores the addresses of the Node object, as refresh does those of the host.
+func (n *nodePorts) setNode(addrs []netip.Addr) (changed bool) {
+	n.mu.Lock()
+	n.node = addrs
+	n.mu.Unlock()
+	return n.refresh()
+}
+
+// refresh looks at the host's addresses, and tells of a change.
+func (n *nodePorts) refresh() (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was, is := n.now.Load(), n.state()
+	n.now.Store(is)
+	if was != nil && slices.Equal(was.within, is.within) && slices.Equal(was.here, is.here) {
+		return false
 	}
-	return writers.NodePortAddresses(n.cfg, *n.node.Load())
+	if n.listen != nil {
+		n.listen(n.bindable(is))
+	}
+	if n.ready {
+		n.tell()
+	}
+	return true
 }
 
-// isOwn tells whether the host itself says what is its primary address, since manifests need not have a Node object.
-func (n *nodePorts) isOwn() bool {
-	return n.cfg.NodePorts.Primary && len(n.cfg.Manifests) > 0 && len(*n.node.Load()) == 0
+func (n *nodePorts) state() *nodePortState {
+	node := n.node
+	s := &nodePortState{noNode: len(node) == 0}
+	if s.isOwn = n.cfg.NodePorts.Primary && len(n.cfg.Manifests) > 0 && s.noNode; s.isOwn {
+		node = n.own()
+	}
+	s.within = writers.NodePortAddresses(n.cfg, node)
+	for _, a := range n.host() {
+		if len(s.within) == 0 || slices.ContainsFunc(s.within, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			s.here = append(s.here, a)
+		}
+	}
+	return s
 }
 
-// none says why NodePorts are not served; empty if they are.
+// bindable returns where servers listen that are on the addresses of NodePorts. All addresses of a family are its
+// unspecified one, which has those that come later too.
+func (n *nodePorts) bindable(s *nodePortState) (out []netip.Addr) {
+	for _, family := range service.IPFamilies() {
+		of := func(a netip.Addr) bool { return service.FamilyOf(a) == family }
+		all := func(p netip.Prefix) bool { return of(p.Addr()) && isAll(p) }
+		switch {
+		case len(s.within) == 0, slices.ContainsFunc(s.within, all):
+			out = append(out, family.Unspecified())
+			continue
+		case n.cfg.LocalhostNodePorts[family]:
+			out = append(out, family.Loopback())
+		}
+		for _, a := range s.here {
+			if of(a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// isAll tells whether a range is a whole family.
+func isAll(p netip.Prefix) bool { return p.Bits() == 0 }
+
+// within returns the ranges of the addresses, for the writer of portals; empty means all.
+func (n *nodePorts) within() []netip.Prefix { return n.now.Load().within }
+
+// here returns the addresses that this host has, in order, without loopback. The caller does not change it.
+func (n *nodePorts) here() []netip.Addr { return n.now.Load().here }
+
+// on tells whether NodePorts are on an address of this host other than loopback.
+func (n *nodePorts) on(a netip.Addr) bool { return slices.Contains(n.here(), a) }
+
+// none says why NodePorts are served on no address; empty if they are.
 func (n *nodePorts) none() string {
-	within := n.addresses()
-	here := func(a netip.Addr) bool {
-		return slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
+	s, local := n.now.Load(), n.cfg.LocalhostNodePorts
 	switch {
-	case len(within) == 0, n.cfg.LocalhostNodePorts, slices.ContainsFunc(n.host(), here):
+	case len(s.within) == 0, len(s.here) > 0, local[service.IPv4], local[service.IPv6]:
 		return ""
-	case n.isOwn():
+	case s.isOwn:
 		return "nodePortAddresses is primary, and this host has no address that others can reach"
-	case n.cfg.NodePorts.Primary && len(*n.node.Load()) == 0:
+	case n.cfg.NodePorts.Primary && s.noNode:
 		return fmt.Sprintf("nodePortAddresses is primary, and no Node %q with an address is known; --hostname-override "+
 			"names another, and --nodeport-addresses addresses", n.cfg.NodeName)
 	}
-	return "this host has no address in nodePortAddresses " + prefixList(within)
+	return "this host has no address in nodePortAddresses " + prefixList(s.within)
+}
+
+// announce says where NodePorts are served, and from then on whenever that changes. Why not, which it returns, is for
+// the caller to say the first time.
+func (n *nodePorts) announce() (none string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ready = true
+	if none = n.none(); none != "" {
+		n.told = none
+		return none
+	}
+	n.tell()
+	return ""
 }
 
 // tell logs where NodePorts are served, if the configuration alone does not say it, and once.
-func (n *nodePorts) tell(log logrus.FieldLogger) {
-	if !n.cfg.NodePorts.Primary || n.none() != "" { // of which another line tells
+func (n *nodePorts) tell() {
+	s := n.now.Load()
+	text, log := n.none(), n.log.Warn
+	switch {
+	case text == "" && len(s.here) == 0, len(s.within) == 0, slices.ContainsFunc(s.within, isAll):
 		return
+	case text != "":
+		text = "NodePorts are served on no address any more: " + text
+	default:
+		text, log = "NodePorts are served on "+addressList(s.here), n.log.Info
+		switch {
+		case len(n.cfg.NodePorts.CIDRs) > 0:
+		case s.isOwn:
+			text += fmt.Sprintf(", this host's own: the manifests have no Node %q with an address", n.cfg.NodeName)
+		default:
+			text += fmt.Sprintf(", of the Node %q", n.cfg.NodeName)
+		}
 	}
-	text := fmt.Sprintf("NodePorts are served on %s, of the Node %q", prefixList(n.addresses()), n.cfg.NodeName)
-	if n.isOwn() {
-		text = fmt.Sprintf("NodePorts are served on %s, this host's own: the manifests have no Node %q with an address",
-			prefixList(n.addresses()), n.cfg.NodeName)
+	if n.told != text {
+		n.told = text
+		log(text)
 	}
-	if was := n.told.Swap(&text); was == nil || *was != text {
-		log.Info(text)
+}
+
+func addressList(all []netip.Addr) string {
+	var out []string
+	for _, a := range all {
+		out = append(out, a.String())
 	}
+	return strings.Join(out, ", ")
 }
 
 // prefixList lists prefixes, single addresses without their length.

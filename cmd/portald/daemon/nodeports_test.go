@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,14 +12,33 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 )
 
+func addrsOf(text string) (out []netip.Addr) {
+	for a := range strings.FieldsSeq(text) {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out
+}
+
+func ranges(text string) (out config.NodePortAddresses) {
+	for r := range strings.FieldsSeq(text) {
+		out.CIDRs = append(out.CIDRs, netip.MustParsePrefix(r))
+	}
+	return out
+}
+
+// nodePortsOf are those of a host with addresses, of which some are its own primary ones.
+func nodePortsOf(cfg *config.Config, host, own *string) (n *nodePorts, log *bytes.Buffer) {
+	log = &bytes.Buffer{}
+	to := logrus.New()
+	to.SetOutput(log)
+	n = &nodePorts{cfg: cfg, log: to, host: func() []netip.Addr { return addrsOf(*host) },
+		own: func() []netip.Addr { return addrsOf(*own) }}
+	n.refresh()
+	return n, log
+}
+
 // Where NodePorts are served, and why they are not.
 func TestNodePorts(t *testing.T) {
-	addrs := func(text string) (out []netip.Addr) {
-		for a := range strings.FieldsSeq(text) {
-			out = append(out, netip.MustParseAddr(a))
-		}
-		return out
-	}
 	primary := config.NodePortAddresses{Primary: true}
 	manifests := []string{"cluster.yaml"}
 	for _, c := range []struct {
@@ -41,27 +61,94 @@ func TestNodePorts(t *testing.T) {
 			host: "192.0.2.1 192.0.2.2", own: "192.0.2.1", node: "192.0.2.2", told: "on 192.0.2.2, of the Node"},
 		{name: "a host without addresses", cfg: config.Config{NodePorts: primary, Manifests: manifests},
 			none: "this host has no address that others can reach"},
-		{name: "loopback alone, as asked", cfg: config.Config{LocalhostNodePorts: true,
-			NodePorts: config.NodePortAddresses{CIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
-			host: "192.0.2.1"},
+		{name: "CIDRs", cfg: config.Config{NodePorts: ranges("192.0.2.0/24 fd00::/8")},
+			host: "192.0.2.1 192.0.2.2 203.0.113.1 fd00::1", told: `on 192.0.2.1, 192.0.2.2, fd00::1"`},
+		{name: "CIDRs of others", cfg: config.Config{NodePorts: ranges("203.0.113.0/24")}, host: "192.0.2.1",
+			none: "this host has no address in nodePortAddresses 203.0.113.0/24"},
+		{name: "loopback alone, as asked", cfg: config.Config{LocalhostNodePorts: [2]bool{true, false},
+			NodePorts: ranges("127.0.0.0/8")}, host: "192.0.2.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.NodeName = "n1"
-			n := &nodePorts{
-				cfg: &c.cfg, host: func() []netip.Addr { return addrs(c.host) }, own: func() []netip.Addr { return addrs(c.own) },
+			n, log := nodePortsOf(&c.cfg, &c.host, &c.own)
+			n.setNode(addrsOf(c.node))
+			for range 2 {
+				if got := n.announce(); (got == "") != (c.none == "") || !strings.Contains(got, c.none) {
+					t.Errorf("none: %q, want %q", got, c.none)
+				}
 			}
-			n.setNode(addrs(c.node))
-			if got := n.none(); (got == "") != (c.none == "") || !strings.Contains(got, c.none) {
-				t.Errorf("none: %q, want %q", got, c.none)
-			}
-			var text bytes.Buffer
-			log := logrus.New()
-			log.SetOutput(&text)
-			n.tell(log)
-			n.tell(log)
-			if got := text.String(); strings.Count(got, "\n") != min(1, len(c.told)) || !strings.Contains(got, c.told) {
+			if got := log.String(); strings.Count(got, "\n") != min(1, len(c.told)) || !strings.Contains(got, c.told) {
 				t.Errorf("told %q, want %q once", got, c.told)
 			}
 		})
+	}
+}
+
+// Servers are bound to the addresses of NodePorts that the host has: nowhere if it has none, everywhere if all are.
+func TestWhereNodePortsAreBound(t *testing.T) {
+	const host = "192.0.2.7 198.51.100.7 fd00:9::7"
+	for _, c := range []struct {
+		cfg  config.Config
+		want string
+	}{
+		{config.Config{NodePorts: config.NodePortAddresses{All: true}}, "0.0.0.0 ::"},
+		{config.Config{NodePorts: ranges("192.0.2.0/24 192.0.0.0/8")}, "192.0.2.7"},
+		{config.Config{NodePorts: ranges("192.0.2.0/24 fd00::/8")}, "192.0.2.7 fd00:9::7"},
+		{config.Config{NodePorts: ranges("203.0.113.0/24 fe80::/10")}, ""},
+		{config.Config{NodePorts: ranges("0.0.0.0/0 ::/0"), LocalhostNodePorts: [2]bool{true, true}}, "0.0.0.0 ::"},
+		{config.Config{NodePorts: ranges("192.0.2.0/24 ::/0"), LocalhostNodePorts: [2]bool{false, true}}, "192.0.2.7 ::"},
+		{config.Config{NodePorts: ranges("127.0.0.0/8"), LocalhostNodePorts: [2]bool{true, false}}, "127.0.0.1"},
+		{config.Config{NodePorts: config.NodePortAddresses{Localhost: true}, LocalhostNodePorts: [2]bool{true, true}},
+			"127.0.0.1 ::1"},
+		{config.Config{NodePorts: config.NodePortAddresses{Localhost: true}}, ""}, // not there by localhostNodePorts
+		{config.Config{NodePorts: config.NodePortAddresses{Primary: true}}, "198.51.100.7"},
+		{config.Config{NodePorts: config.NodePortAddresses{Primary: true, CIDRs: ranges("fd00::/8").CIDRs},
+			NodeAddress: netip.MustParseAddr("192.0.2.7")}, "192.0.2.7 fd00:9::7"},
+	} {
+		addrs := host
+		n, _ := nodePortsOf(&c.cfg, &addrs, new(string))
+		n.setNode(addrsOf("198.51.100.7 198.51.100.8"))
+		var got string
+		n.follow(func(at []netip.Addr) { got = fmt.Sprint(at) })
+		if got != "["+c.want+"]" {
+			t.Errorf("%+v: at %s, want %q", c.cfg.NodePorts, got, c.want)
+		}
+	}
+}
+
+// What changes is told to who follows, and said, and nothing else is.
+func TestNodePortsFollow(t *testing.T) {
+	host, own := "", ""
+	n, log := nodePortsOf(&config.Config{NodePorts: ranges("203.0.113.0/24 fd00::/8")}, &host, &own)
+	var at []string
+	n.follow(func(addrs []netip.Addr) { at = append(at, fmt.Sprint(addrs)) })
+	if n.announce() == "" {
+		t.Error("NodePorts are on no address, and nothing says so")
+	}
+	for _, step := range []struct {
+		host, want, said string
+	}{
+		{"192.0.2.1", "", ""},
+		{"192.0.2.1 203.0.113.9", "[203.0.113.9]", "NodePorts are served on 203.0.113.9"},
+		{"192.0.2.2 203.0.113.9", "", ""},
+		{"203.0.113.10 fd00::9", "[203.0.113.10 fd00::9]", "NodePorts are served on 203.0.113.10, fd00::9"},
+		{"192.0.2.2", "[]", "NodePorts are served on no address any more: this host has no address in nodePortAddresses"},
+	} {
+		at = nil
+		log.Reset()
+		host = step.host
+		changed := n.refresh()
+		if got := strings.Join(at, ", then "); got != step.want || changed != (step.want != "") {
+			t.Errorf("%q: changed %v, at %q, want %q", step.host, changed, got, step.want)
+		}
+		if got := log.String(); strings.Count(got, "\n") != min(1, len(step.said)) || !strings.Contains(got, step.said) {
+			t.Errorf("%q: said %q, want %q", step.host, got, step.said)
+		}
+		for _, a := range addrsOf(step.host) {
+			if want := strings.HasPrefix(step.want, "[") && strings.Contains(step.want, a.String()); step.want != "" &&
+				n.on(a) != want {
+				t.Errorf("%q: on %s: %v", step.host, a, n.on(a))
+			}
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (r *reconciler) serving(p *service.Port) {
 }
 
 // followAddresses has portals written again whose source ranges hold this node by now, or no longer, since its
-// addresses have changed. Other service ports are not touched, unless NodePorts are served on the host's own address.
+// addresses have changed. Other service ports are not touched, unless rules list the addresses of NodePorts.
 func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{}, store *service.Store) error {
 	for {
 		select {
@@ -95,7 +95,7 @@ func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{
 			return nil
 		case <-changed:
 		}
-		if r.rules.setNodePorts() {
+		if r.rules.addressesChanged() {
 			r.resyncs.requestIfReady()
 		}
 		if r.kernel == nil {

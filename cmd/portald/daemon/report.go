@@ -78,11 +78,10 @@ func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 
 // ready says what is served.
 func (r *reporter) ready(entry *logrus.Entry) {
-	if why := r.nodePorts.none(); why != "" {
+	if why := r.nodePorts.announce(); why != "" {
 		entry.Warn("Ready: service ports are served, but NodePorts on no address: " + why)
 		return
 	}
-	r.nodePorts.tell(r.log)
 	entry.Info("Ready: all service ports are served")
 }
 

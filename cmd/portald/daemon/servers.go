@@ -3,14 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"slices"
 	"strconv"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/adminapi"
 	"github.com/portald/portald/proxy/kube/watch"
@@ -50,7 +47,8 @@ func newServers(
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
 	services := admin.NewServiceHealth(admin.ServiceHealthOptions{
-		Addresses: healthCheckAddresses(cfg, log), Log: log, Listen: listenWithin(account, sockets.listen),
+		Log: log, Listen: listenWithin(account, sockets.listen),
+		Tried: func() { heritage.closeServers(cfg.HealthAddress, cfg.MetricsAddress) },
 		Failed: func(svc service.Name, err error) {
 			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},
@@ -77,35 +75,4 @@ func setVerbosity(log *logrus.Logger, text string) error {
 	}
 	log.SetLevel(config.LevelOf(n))
 	return nil
-}
-
-// healthCheckAddresses returns where the health-check ports of Services are served: at the addresses of NodePorts, as
-// far as they are known at start; empty means all.
-func healthCheckAddresses(cfg *config.Config, log logrus.FieldLogger) []netip.Addr {
-	if cfg.NodePorts.All || cfg.NodePorts.Primary {
-		return nil
-	}
-	addrs, err := platform.LocalAddresses()
-	if err != nil {
-		log.WithError(err).Warn("Health checks of Services are served at every address")
-		return nil
-	}
-	return bindable(addrs, cfg.NodePorts.CIDRs)
-}
-
-// bindable returns the addresses in some ranges that a server can be bound to; empty means all. A range of everything
-// also has the addresses that come later. A link-local address of IPv6 cannot be bound without its interface, and load
-// balancers do not ask there.
-func bindable(addrs []netip.Addr, ranges []netip.Prefix) (out []netip.Addr) {
-	for _, a := range addrs {
-		for _, r := range ranges {
-			if r.Bits() == 0 {
-				return nil
-			}
-			if r.Contains(a) && !(a.Is6() && a.IsLinkLocalUnicast()) && !slices.Contains(out, a) {
-				out = append(out, a)
-			}
-		}
-	}
-	return out
 }

@@ -32,13 +32,13 @@ type feed interface {
 	Synced() <-chan struct{}
 }
 
-// newSource returns a source of what the writer can serve; own tells the addresses of this host.
+// newSource returns a source of what the writer can serve; nodePorts tells the addresses that NodePorts are on.
 func newSource(
-	cfg *config.Config, writer portal.Capabilities, own func(netip.Addr) bool, log *logrus.Logger,
+	cfg *config.Config, writer portal.Capabilities, nodePorts func(netip.Addr) bool, log *logrus.Logger,
 ) (*source, error) {
 	s := &source{store: service.NewStore()}
 	s.cache = translate.NewCache(s.store, translateOptions(cfg, writer.IPv6(), writer.Offers), log)
-	s.cache.SetNodeAddresses(own)
+	s.cache.SetNodeAddresses(nodePorts)
 	from, err := s.open(cfg, log)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package writers
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +13,15 @@ import (
 // Direct tells whether the portals of a configuration are listeners at frontends' own addresses: there are no rules,
 // no proxy ports and no kernel modes.
 func Direct(cfg *config.Config) bool { return cfg.Writer == Netsh }
+
+// ServiceInterface is the interface that has addresses of Services: all that it has, and with Direct those without a
+// network. There need not be one.
+func ServiceInterface(cfg *config.Config) string {
+	if Direct(cfg) {
+		return cmp.Or(cfg.Interface, netsh.DefaultInterface)
+	}
+	return NamesOf(cfg).Device()
+}
 
 func netshOptions(cfg *config.Config, d Deps) netsh.Options {
 	return netsh.Options{

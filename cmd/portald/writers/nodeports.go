@@ -25,10 +25,14 @@ func NodePortAddresses(cfg *config.Config, node []netip.Addr) []netip.Prefix {
 		}
 	}
 	if len(out) == 0 { // none is known yet, or loopback alone, which no rule leads from
-		out = append(out, netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 32))
+		out = append(out, netip.PrefixFrom(service.IPv4.Loopback(), 32))
 	}
 	return out
 }
+
+// ListsNodeAddresses tells whether the writer writes NodePorts for each address that the host has: one that comes later
+// takes a Replace.
+func ListsNodeAddresses(cfg *config.Config) bool { return cfg.Writer == IPVS }
 
 // firstOfEachFamily returns the first IPv4 and the first IPv6 address.
 func firstOfEachFamily(addrs []netip.Addr) (out []netip.Addr) {
