@@ -86,8 +86,3 @@ func (f Forwarding) Drops() bool {
 func (f Forwarding) AdmitsAll() bool {
 	return !f.Restricted || len(f.SourceRanges) > 0 && f.SourceRanges[0].Bits() == 0
 }
-
-// Admits tells whether a client is admitted.
-func (f Forwarding) Admits(client netip.Addr) bool {
-	return !f.Restricted || service.Within(f.SourceRanges, client)
-}

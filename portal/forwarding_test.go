@@ -93,8 +93,9 @@ func TestForwardingAdmits(t *testing.T) {
 			pool.SourceRanges = append(pool.SourceRanges, netip.MustParsePrefix(text))
 		}
 		f := Spread{Pool: pool}.Forwarding(c.kind, Masquerade{}, true)
-		if f.Admits(inside) != c.inside || f.Admits(outside) != c.outside || f.AdmitsAll() != c.all {
-			t.Errorf("%s: admits %t, %t, all %t", c.name, f.Admits(inside), f.Admits(outside), f.AdmitsAll())
+		admits := func(a netip.Addr) bool { return !f.Restricted || service.Within(f.SourceRanges, a) }
+		if admits(inside) != c.inside || admits(outside) != c.outside || f.AdmitsAll() != c.all {
+			t.Errorf("%s: admits %t, %t, all %t", c.name, admits(inside), admits(outside), f.AdmitsAll())
 		}
 		if restricted := c.restricted && c.kind == service.LoadBalancerIP; f.Restricted != restricted ||
 			f.Drops() != restricted {

@@ -62,7 +62,7 @@ func healthy() *Facts {
 func iptablesOf(program netfilter.Program) *netfilter.Ruleset {
 	out := &netfilter.Ruleset{}
 	for _, family := range []string{"ip", "ip6"} {
-		t := &netfilter.Table{Program: program, Family: family, Name: "nat", Read: true}
+		t := &netfilter.Table{Program: program, Family: family, Name: "nat"}
 		jump := &netfilter.Rule{Text: "-j PORTALD-SERVICES",
 			Actions: []netfilter.Action{{Kind: netfilter.Jump, Chain: "PORTALD-SERVICES"}}}
 		for name, hook := range map[string]netfilter.Hook{"PREROUTING": netfilter.Prerouting, "OUTPUT": netfilter.Output} {

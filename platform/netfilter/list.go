@@ -10,15 +10,12 @@ import (
 // listing is what nft prints with --json: objects, each with one field that names its kind.
 type listing struct {
 	Objects []struct {
-		Table *listedTable `json:"table"`
 		Chain *listedChain `json:"chain"`
 		Rule  *listedRule  `json:"rule"`
 		Set   *listedSet   `json:"set"`
 		Map   *listedSet   `json:"map"`
 	} `json:"nftables"`
 }
-
-type listedTable struct{ Family, Name string }
 
 type listedChain struct {
 	Name, Type, Hook, Policy string
@@ -47,19 +44,9 @@ func parseListing(text []byte) (listing, error) {
 	return l, nil
 }
 
-// tables are those of "list tables", not read yet.
-func (l listing) tables() (out []*Table) {
-	for _, o := range l.Objects {
-		if o.Table != nil {
-			out = append(out, &Table{Program: NFTables, Family: o.Table.Family, Name: o.Table.Name})
-		}
-	}
-	return out
-}
-
 // fill adds the chains of "list table". Text is the same as text, by handles.
 func (t *Table) fill(l listing, text map[uint64]string) {
-	t.Read, t.sets = true, map[string]elements{}
+	t.sets = map[string]elements{}
 	for _, o := range l.Objects {
 		if o.Chain != nil {
 			t.Chains = append(t.Chains, o.Chain.chain(t))

@@ -135,19 +135,13 @@ func fw(t *testing.T) *Ruleset {
 		}
 		return text
 	}
-	list, err := parseListing(read("tables.json"))
+	list, err := parseListing(read("fw.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := list.tables()
-	if len(tables) != 1 || tables[0].String() != "nftables table inet fw" {
-		t.Fatalf("tables %v", tables)
-	}
-	if list, err = parseListing(read("fw.json")); err != nil {
-		t.Fatal(err)
-	}
-	tables[0].fill(list, parseText(string(read("fw.txt"))))
-	return &Ruleset{Tables: tables}
+	table := &Table{Program: NFTables, Family: "inet", Name: "fw"}
+	table.fill(list, parseText(string(read("fw.txt"))))
+	return &Ruleset{Tables: []*Table{table}}
 }
 
 // Each packet meets the rule that is made for it, among rules of all forms that are not.

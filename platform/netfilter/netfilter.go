@@ -38,7 +38,6 @@ const (
 	priorityRaw      = -300
 	priorityMangle   = -150
 	PriorityNAT      = -100 // of the destination
-	priorityFilter   = 0
 	prioritySecurity = 50
 	prioritySource   = 100 // NAT of the source
 )
@@ -54,8 +53,7 @@ type Table struct {
 	Program Program
 	Family  string // ip, ip6, inet, netdev
 	Name    string
-	Chains  []*Chain // in the order of the listing
-	Read    bool     // false: it was left out as the reader was told, and has no chains here
+	Chains  []*Chain // in the order of the listing; none of a table that the reader was told to leave out
 
 	sets map[string]elements // the named sets and maps of nftables
 }

@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 	run(t, "iptables-nft", "-t", "raw", "-A", "PREROUTING", "-d", "10.96.0.1/32", "-p", "tcp", "-j", "DROP")
 	run(t, "iptables-legacy", "-t", "mangle", "-A", "PREROUTING", "-p", "udp", "-j", "DROP")
 	run(t, "nft", "-f", "testdata/fw.nft")
-	run(t, "nft", "add table ip mine")
+	run(t, "nft", "add table ip mine; add chain ip mine there")
 	skipped := func(family, table string) bool { return family == "ip" && table == "mine" }
 	r := Reader{SkipTable: skipped}.Read(t.Context())
 	if len(r.Unread) != 0 {
@@ -42,8 +42,8 @@ func TestRead(t *testing.T) {
 	var names []string
 	for _, table := range r.Tables {
 		names = append(names, table.String())
-		if table.Read == skipped(table.Family, table.Name) {
-			t.Errorf("%s: read is %t", table, table.Read)
+		if (len(table.Chains) == 0) != skipped(table.Family, table.Name) {
+			t.Errorf("%s: chains %v", table, table.Chains)
 		}
 	}
 	if n := strings.Count(strings.Join(names, "\n"), "table ip raw"); n != 1 {

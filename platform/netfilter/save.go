@@ -56,7 +56,7 @@ func ParseSaved(text string, program Program, family string) []*Table {
 		case strings.HasPrefix(line, "*"):
 			finish()
 			chains = map[string]*Chain{}
-			tables = append(tables, &Table{Program: program, Family: family, Name: line[1:], Read: true})
+			tables = append(tables, &Table{Program: program, Family: family, Name: line[1:]})
 		case strings.HasPrefix(line, ":") && len(tables) > 0:
 			c := declared(tables[len(tables)-1], strings.Fields(line[1:]))
 			chains[c.Name] = c

@@ -63,7 +63,7 @@ func TestAuditComparesElements(t *testing.T) {
 	if err := w.Replace(t.Context(), append(redirects(), allSpreads()...)); err != nil {
 		t.Fatal(err)
 	}
-	w.conn.Verified(0)
+	w.tables[0].conn.Verified(0)
 	for _, table := range w.tables {
 		table.compared = time.Time{}
 	}

@@ -36,7 +36,7 @@ func TestFeatureTrial(t *testing.T) {
 		if err := table.try(strange); err == nil {
 			t.Error("a kind of chain that no kernel has is taken")
 		}
-		if _, err := w.conn.Generation(); err != nil {
+		if _, err := w.tables[0].conn.Generation(); err != nil {
 			t.Errorf("the next question: %v", err)
 		}
 	}

@@ -127,7 +127,7 @@ func generation() (int, error) {
 
 func TestKernel(t *testing.T) {
 	needNFT(t)
-	small := func(w *Writer) { w.conn.MaxBatch = 8 << 10 } // as where the host allows only small buffers
+	small := func(w *Writer) { w.tables[0].conn.MaxBatch = 8 << 10 } // as where the host allows only small buffers
 	for _, test := range []struct {
 		name    string
 		options Options

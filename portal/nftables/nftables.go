@@ -48,8 +48,7 @@ type families = writer.Families
 // of service ports with affinity, a Local policy or source ranges, also has the kernel validate all such chains.
 type Writer struct {
 	*families
-	opts   Options // complete
-	conn   *nfnl.Conn
+	opts   Options  // complete
 	tables []*table // one for each family served
 	ranges *ranges
 	offers map[service.Algorithm]func() bool
@@ -73,7 +72,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	w := &Writer{opts: o, conn: conn, ranges: newRanges(o.ServiceCIDRs)}
+	w := &Writer{opts: o, ranges: newRanges(o.ServiceCIDRs)}
 	w.families, err = writer.Open(o.Options, conn, func(ip service.IPFamily) (writer.Family, error) {
 		r, err := o.rules(familyOf(ip))
 		if err != nil {

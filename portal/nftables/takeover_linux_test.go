@@ -104,7 +104,7 @@ func TestAdoptKeepsClients(t *testing.T) {
 	}{{endpointID(endpoint), false}, {endpointID(endpoint) + 1, true}} {
 		e := element{source: netip.MustParseAddr("192.0.2.2"), slot: test.slot}
 		add := w.tables[0].addElements(clients, []setElement{{entry: entry{clients, e}}})
-		if err := w.conn.Commit(t.Context(), oneByOne(add)); err != nil {
+		if err := w.tables[0].conn.Commit(t.Context(), oneByOne(add)); err != nil {
 			t.Fatal(err)
 		}
 		next := newWriter(t, testOptions())

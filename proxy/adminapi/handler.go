@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/portald/portald/proxy/explain"
 	"github.com/portald/portald/proxy/records"
@@ -196,11 +195,8 @@ func (h *Handler) setLogLevel(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(Loglevel{h.daemon.Info().LogLevel})
 }
 
-// maxBody bounds what a request may bring, and readTime how long it may take to bring it.
-const (
-	maxBody  = 1 << 20
-	readTime = 10 * time.Second
-)
+// maxBody bounds what a request may bring. The server bounds how long it may take to bring it.
+const maxBody = 1 << 20
 
 // read reads the JSON of a request.
 func read(r *http.Request, into any) error {

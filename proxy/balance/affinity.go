@@ -45,7 +45,6 @@ func (t *bindings) init(max int) {
 }
 
 func (t *bindings) on() bool           { return t.timeout > 0 }
-func (t *bindings) size() int          { return len(t.byClient) }
 func (t *bindings) live() int          { return len(t.byClient) - t.stale }
 func (t *bindings) now() time.Duration { return time.Since(t.epoch) }
 

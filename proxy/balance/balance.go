@@ -307,14 +307,6 @@ func (b *Balancer) SetAffinity(timeout time.Duration) {
 	}
 }
 
-// Bindings returns how many clients are bound. It costs O(those that expired since the last call).
-func (b *Balancer) Bindings() int {
-	b.port.mu.Lock()
-	defer b.port.mu.Unlock()
-	b.bindings.expire(b.bindings.now(), b.bindings.size())
-	return b.bindings.live()
-}
-
 // Join returns an endpoint that was picked before the balancer was made, as if that had been by Pick: a lease.
 func (b *Balancer) Join(at netip.AddrPort) *Endpoint {
 	b.port.mu.Lock()

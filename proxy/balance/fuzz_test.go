@@ -61,7 +61,7 @@ func (m *model) step(t *testing.T, op, arg byte) {
 	case 4:
 		time.Sleep(time.Duration(arg%16) * time.Second)
 	}
-	if got := m.b.Bindings(); got > 5 || op != 4 && m.timeout == 0 && got != 0 {
+	if got := bindingsOf(m.b); got > 5 || op != 4 && m.timeout == 0 && got != 0 {
 		t.Fatalf("%d bindings", got)
 	}
 }

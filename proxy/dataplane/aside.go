@@ -19,9 +19,6 @@ const (
 	ByPortal   Reason = "portal"   // rules cannot express some of its portals: those are left out
 )
 
-// Reasons returns all of them.
-func Reasons() []Reason { return []Reason{ByRules, ByListener, ByMode, ByPortal} }
-
 // News is reported of a service port when it is set aside, when it is still set aside after a change or after
 // newsPeriod, and when that ends: Err is nil then.
 type News struct {

@@ -281,10 +281,11 @@ func TestContestedWhileRefused(t *testing.T) {
 	younger := portOf("younger", vip, 0, "10.1.0.1:53")
 	older.Exposures, younger.Exposures, younger.Created = older.Exposures[:1], younger.Exposures[:1], time.Unix(2, 0)
 	r.sync(t, older, younger)
-	if s, ok := r.Standing(younger.Name); !ok || len(s.Held()) != 1 || s.Reason != "" {
+	at := younger.Exposures[0].Frontend
+	if s, ok := r.Standing(younger.Name); !ok || len(s.Claims) != 1 || s.Holders[at] != younger.Name || s.Reason != "" {
 		t.Errorf("it stands as %+v", s)
 	}
-	if r.scribe.leads[younger.Exposures[0].Frontend].Owner != younger.Name || len(r.contested) != 0 {
+	if r.scribe.leads[at].Owner != younger.Name || len(r.contested) != 0 {
 		t.Errorf("leads to %v, told of %v", r.scribe.leads, r.contested)
 	}
 }

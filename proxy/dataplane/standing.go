@@ -19,16 +19,6 @@ type Standing struct {
 	Next   time.Time // when it is tried again; zero: when it changes
 }
 
-// Held are the portals that the host is to have for it.
-func (s Standing) Held() (out []portal.Portal) {
-	for _, p := range s.Claims {
-		if s.Holders[p.Frontend] == s.Port.Name {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 // Standing returns that of a service port; false: nothing of it was applied.
 func (d *Dataplane) Standing(name service.PortName) (Standing, bool) {
 	p := d.ports[name]

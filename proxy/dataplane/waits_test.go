@@ -24,7 +24,7 @@ func TestWhatIsDue(t *testing.T) {
 			c := changeOf(r.IntN(40))
 			switch r.IntN(5) {
 			case 0:
-				a.put(c, Reasons()[r.IntN(4)], errRefused)
+				a.put(c, []Reason{ByRules, ByListener, ByMode, ByPortal}[r.IntN(4)], errRefused)
 			case 1:
 				a.drop(c.Name)
 			case 2:

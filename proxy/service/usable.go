@@ -63,14 +63,3 @@ func (p *Port) Availability(u UsableEndpoints, k Kind) Availability {
 	}
 	return AvailableInside
 }
-
-// ReadyHere returns how many addresses of this node have a ready endpoint, which is what load balancers ask for.
-func (p *Port) ReadyHere() int {
-	n := 0
-	for i, e := range p.Endpoints { // sorted by address: the ports of one address are adjacent
-		if e.Local && e.Ready && (i == 0 || p.Endpoints[i-1].Addr.Addr() != e.Addr.Addr()) {
-			n++
-		}
-	}
-	return n
-}

@@ -65,13 +65,3 @@ func TestScope(t *testing.T) {
 		}
 	}
 }
-
-func TestReadyHere(t *testing.T) {
-	p := &Port{Endpoints: []Endpoint{
-		endpoint("10.0.0.1:80", "RSL"), endpoint("10.0.0.1:81", "RSL"), endpoint("10.0.0.2:80", "RSL"),
-		endpoint("10.0.0.3:80", "STL"), endpoint("10.0.0.4:80", "RS"),
-	}}
-	if got := p.ReadyHere(); got != 2 {
-		t.Errorf("got %d, want the two addresses of this node that are ready", got)
-	}
-}

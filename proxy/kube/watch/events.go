@@ -35,7 +35,6 @@ const (
 // Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server does
 // not answer events are lost. A nil Recorder records nothing. Safe for concurrent use.
 type Recorder struct {
-	client *Client
 	cache  *translate.Cache
 	log    logrus.FieldLogger
 	sink   *eventSink
@@ -56,7 +55,7 @@ func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger)
 	sink := &eventSink{
 		EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log,
 	}
-	return &Recorder{client: client, cache: cache, log: log, sink: sink,
+	return &Recorder{cache: cache, log: log, sink: sink,
 		queue: make(chan event, eventQueue), common: make(chan event, eventQueue), needs: make(chan event, eventQueue)}
 }
 
