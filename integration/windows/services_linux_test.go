@@ -2,6 +2,7 @@ package windows
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -117,6 +118,43 @@ func TestAddressesThatChange(t *testing.T) {
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(b.Node.IPv4.String(), bed.NodePort)); a.Pod != "pod0" {
 		t.Errorf("the NodePort at the other address: %v", err)
 	}
+}
+
+// NodePorts and health checks are at the node's own addresses within nodePortAddresses, as they come: not at a
+// Service's, though it is within them, and the node has it by portald.
+func TestNodePortAddresses(t *testing.T) {
+	const own, port = "203.0.113.9", 32123
+	b := bed.New(t)
+	b.ServePods(0)
+	b.On(b.Client, "ip", "route", "add", own, "via", b.Node.IPv4.String())
+	cart := b.Cart(0)
+	cart.Kind, cart.Balancer = "LoadBalancer", []string{bed.Balancer4}
+	b.Start(strings.Replace(cart.String(), "spec:\n", fmt.Sprintf(
+		"spec:\n  externalTrafficPolicy: Local\n  healthCheckNodePort: %d\n", port), 1),
+		"--nodeport-addresses=10.96.0.0/16,203.0.113.0/24")
+	b.ServedBy(bed.IP4, "pod0")
+	checked := func(host string) (int, error) {
+		code, _, err := bed.Fetch(b.Client, bed.HostPort(host, port), "/")
+		return code, err
+	}
+	if _, err := checked(b.Node.IPv4.String()); err == nil {
+		t.Error("the health check is at an address outside of nodePortAddresses")
+	}
+	b.On(b.Node, "ip", "address", "add", own+"/32", "dev", "client0")
+	b.Eventually("the NodePort and the health check at the new address", func() bool {
+		code, _ := checked(own)
+		a, _ := bed.Ask(b.Client, "tcp", bed.HostPort(own, bed.NodePort))
+		return code == http.StatusOK && a.Pod == "pod0"
+	})
+	if _, err := checked(bed.IP4); err == nil { // the addresses were read since it came
+		t.Error("the health check is at an address of a Service")
+	}
+	b.On(b.Node, "ip", "address", "del", own+"/32", "dev", "client0")
+	b.On(b.Node, "ip", "address", "add", own+"/32", "dev", "client0")
+	b.Eventually("the health check at the address that comes back", func() bool {
+		code, _ := checked(own)
+		return code == http.StatusOK
+	})
 }
 
 // What a crash left is taken over where it is still wanted, and removed where not.
