@@ -44,6 +44,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 // root is the command without a name, which runs the daemon, with all others.
 func root() *cobra.Command {
 	cmd := runCommand()
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.FlagError(err) })
 	cmd.AddGroup(
 		&cobra.Group{ID: inspect.GroupLook, Title: "Look into the portald that runs on this node"},
 		&cobra.Group{ID: inspect.GroupChange, Title: "Change what it does"},

@@ -139,7 +139,7 @@ func (s *service) status() error {
 	}
 	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "NAME\tSTATE\tPID\tEXIT CODE\tSTART\tCOMMAND\n%s\t%s\t%d\t%d\t%s\t%s\n", winservice.Name, now.State,
-		now.PID, now.ExitCode(), now.Start, strings.Join(append([]string{now.Program}, now.Args...), " "))
+		now.PID, now.ExitCode(), now.Start, strings.Join(append([]string{now.Program}, config.ShownLine(now.Args)...), " "))
 	if err := table.Flush(); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type Pages struct {
 	Mode         string                // at /proxyMode
 	Config       func() map[string]any // at /configz as JSON: configurations by API group; nil = not found
 	Profiling    bool                  // serve /debug/pprof/ and /debug/flags/v
+	CommandLine  []string              // at /debug/pprof/cmdline: without secrets
 	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
 	Flags        map[string]string     // at /flagz: flags and their values, without secrets; nil = not found
 	View         http.Handler          // under /v1/: what is open now; nil = not found
@@ -55,7 +56,7 @@ func (m *Metrics) pages(p Pages) *recorder {
 		mux.Handle("GET /v1/", p.View)
 	}
 	if p.Profiling {
-		profiling(mux)
+		profiling(mux, p.CommandLine)
 	}
 	if p.Profiling && p.SetVerbosity != nil {
 		mux.HandleFunc("PUT /debug/flags/v", func(w http.ResponseWriter, r *http.Request) { verbosity(w, r, p.SetVerbosity) })
@@ -67,9 +68,11 @@ func (m *Metrics) pages(p Pages) *recorder {
 	return mux
 }
 
-func profiling(mux *recorder) {
+func profiling(mux *recorder, line []string) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
+		plain(w, http.StatusOK, strings.Join(line, "\x00"))
+	})
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

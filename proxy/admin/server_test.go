@@ -115,6 +115,7 @@ func TestPages(t *testing.T) {
 		Config: func() map[string]any {
 			return map[string]any{"kubeproxy.config.k8s.io": map[string]any{"mode": "userspace"}}
 		},
+		CommandLine: []string{"admin.test", "--secret=REDACTED"},
 		SetVerbosity: func(v string) error {
 			if v == "many" {
 				return errors.New("not a number")
@@ -128,7 +129,7 @@ func TestPages(t *testing.T) {
 		"/configz":              `{"kubeproxy.config.k8s.io":{"mode":"userspace"}}`,
 		"/debug/pprof/":         "goroutine",
 		"/debug/pprof/heap":     "",
-		"/debug/pprof/cmdline":  "admin.test",
+		"/debug/pprof/cmdline":  "admin.test\x00--secret=REDACTED",
 		"/debug/pprof/symbol?0": "num_symbols",
 	} {
 		w := httptest.NewRecorder()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -137,7 +138,7 @@ func TestComplete(t *testing.T) {
 				c.Manifests = []string{"/a,b", "-"}
 				c.ConnectionLog = ConnectionLog{"-", "json", records.Rotation{
 					Size: 100 << 20, Age: 24 * time.Hour, Files: 3, Compress: true,
-				}, OTLP{"https://collector:4318", []string{"a=b"}, "/ca", "/cert", "/key"}}
+				}, OTLP{secret.NewURL("https://collector:4318"), []secret.Header{secret.NewHeader("a=b")}, "/ca", "/cert", "/key"}}
 				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
 				c.NodeIPs = []netip.Addr{addr("192.0.2.7"), addr("2001:db8::7")}
 				c.Settings = Settings{LogLevel: logrus.WarnLevel, Policy: service.Policy{
@@ -171,7 +172,7 @@ func TestComplete(t *testing.T) {
 				"--conntrack-udp-timeout=2s --conntrack-udp-timeout-stream=3s --detect-local-mode=InterfaceNamePrefix " +
 				"--pod-interface-name-prefix=veth --healthz-bind-address= --metrics-bind-address=0.0.0.0 --logging-format=json -v5",
 			want: func(c *Config) {
-				c.API = API{"/k", "https://192.0.2.1", "application/json", "", 50, 100}
+				c.API = API{"/k", secret.NewURL("https://192.0.2.1"), "application/json", "", 50, 100}
 				c.NodeAddress, c.Profiling, c.BindAddressHardFail = addr("192.0.2.7"), true, true
 				c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true, CIDRs: []netip.Prefix{cidr("192.0.2.0/24")}},
 					[2]bool{}
@@ -415,7 +416,8 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		"--manifests is missing", "--connection-log-format xml: must be json, text, logfmt or columns",
 		"--connection-log-events begin: must be start, attempt, periodic or end", "--connection-log-period 0s: must be 1s",
 		"--connection-log-max-size 1k: must be a size of 1Mi or more, such as 100Mi, or 0 for none, or be omitted",
-		"--connection-log-otlp-endpoint collector:4318: must be a URL", "--connection-log-otlp-headers secret: must be NAME",
+		"--connection-log-otlp-endpoint collector:4318: must be a URL",
+		"--connection-log-otlp-headers REDACTED: must be NAME",
 		"--nodeport-addresses here: must be a CIDR",
 		"--nodeport-addresses there", "--external-ip-cidrs 10.0.0.0/99", "--half-close-timeout 0s: must be above 0",
 		"--connect-timeouts 0s", "--proxy-port-range 9-8: must be FIRST-LAST",

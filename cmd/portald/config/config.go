@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -88,7 +89,8 @@ func (o OnExit) ToKernel(interrupted bool) bool {
 
 // API is how to reach the API server. Without kubeconfig and master: that of the pod's cluster.
 type API struct {
-	Kubeconfig, Master              string
+	Kubeconfig                      string
+	Master                          secret.URL
 	ContentType, AcceptContentTypes string
 	QPS                             float32
 	Burst                           int

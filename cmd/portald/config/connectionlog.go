@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/secret"
 )
 
 // ConnectionLog is where records are written. Path: empty for none, "-" for standard error. Format: of
@@ -21,8 +22,8 @@ type ConnectionLog struct {
 
 // OTLP is the collector that records are exported to; what is empty is as OTEL_EXPORTER_OTLP_* say.
 type OTLP struct {
-	Endpoint                  string
-	Headers                   []string // each NAME=VALUE
+	Endpoint                  secret.URL
+	Headers                   []secret.Header
 	CAFile, CertFile, KeyFile string
 }
 
@@ -52,9 +53,9 @@ type ConnectionLogConfiguration struct {
 // OTEL_EXPORTER_OTLP_* say.
 type OTLPConfiguration struct {
 	// endpoint is the URL of the collector for OTLP over HTTP, such as https://collector:4318.
-	Endpoint string `json:"endpoint,omitempty"`
+	Endpoint secret.URL `json:"endpoint,omitzero"`
 	// headers of requests, each NAME=VALUE.
-	Headers []string `json:"headers,omitempty"`
+	Headers []secret.Header `json:"headers,omitempty"`
 	// caFile has the certificates that sign the collector's.
 	CAFile string `json:"caFile,omitempty"`
 	// certFile has the certificate that portald shows.
@@ -149,8 +150,11 @@ func size(value any) string {
 
 func httpURL(value any) string {
 	u, err := url.Parse(text(value))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return "must be a URL, as in https://collector:4318"
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return "must be a URL without user and query, which are not sent: write a header, such as Authorization=Basic ..."
 	}
 	return ""
 }

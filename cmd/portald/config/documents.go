@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -78,5 +79,7 @@ func fieldOf(v reflect.Value, name string) reflect.Value {
 
 // isGroup tells whether a field is a mapping of fields, and not a value.
 func isGroup(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+	pointer := reflect.PointerTo(t)
+	return t.Kind() == reflect.Struct && !pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) &&
+		!pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }

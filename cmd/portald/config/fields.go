@@ -14,6 +14,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -60,7 +61,7 @@ func takesOff(path string) bool {
 func (r *fieldReader) readGroup(at string, value any, into reflect.Value) {
 	fields, ok := value.(map[string]any)
 	if !ok && value != nil {
-		r.fail(at, value, "must be a mapping of fields")
+		r.fail(at, value, into, "must be a mapping of fields")
 		return
 	}
 	r.read(at, fields, into)
@@ -76,13 +77,13 @@ func (r *fieldReader) readValue(at string, value any, into reflect.Value) {
 	}
 	encoded, err := json.Marshal(value)
 	if err != nil {
-		r.fail(at, value, err.Error())
+		r.fail(at, value, into, err.Error())
 		return
 	}
 	fresh := reflect.New(into.Type())
 	strict, err := kjson.UnmarshalStrict(encoded, fresh.Interface())
 	if err != nil {
-		r.fail(at, value, "must be "+wanted(into.Type()))
+		r.fail(at, value, into, "must be "+wanted(into.Type()))
 		return
 	}
 	for _, s := range strict {
@@ -101,13 +102,21 @@ func (r *fieldReader) readList(at string, list []any, into reflect.Value) {
 	}
 }
 
-func (r *fieldReader) fail(at string, value any, advice string) {
-	r.wrong = append(r.wrong, fmt.Sprintf("%s: %s: %s", at, shown(value), advice))
+// fail refuses the value that is written for a field.
+func (r *fieldReader) fail(at string, value any, into reflect.Value, advice string) {
+	text := shown(value)
+	if holdsSecret(into.Type()) {
+		text = secret.Hidden // a secret may be written where it does not belong
+	}
+	r.wrong = append(r.wrong, fmt.Sprintf("%s: %s: %s", at, text, advice))
 	delete(r.written, at)
 }
 
 // wanted is what to write for a type.
 func wanted(t reflect.Type) string {
+	if t.Implements(reflect.TypeFor[secret.Secret]()) {
+		return "a text; put it into quotes"
+	}
 	switch t {
 	case reflect.TypeFor[metav1.Duration](), reflect.TypeFor[logsapi.TimeOrMetaDuration]():
 		return "a time with its unit, as in 30s or 5m"
@@ -133,6 +142,9 @@ func wanted(t reflect.Type) string {
 
 // shown is a value in messages: about as it would be written.
 func shown(value any) string {
+	if s, ok := value.(secret.Secret); ok {
+		return shownText(s.String())
+	}
 	v := reflect.ValueOf(value)
 	switch {
 	case !v.IsValid(), slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, v.Kind()) &&

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"reflect"
 	"runtime"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/portald/portald/proxy/secret"
 )
 
 // Flags are the command line: defined by NewFlags, parsed by the command, and completed to a Config.
@@ -89,22 +90,13 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 // Sections are all flags, in the order of help.
 func (f *Flags) Sections() []Section { return f.sections }
 
-// Values are the values of all flags, as they were given or by default, for others to see: passwords in URLs are left
-// out.
+// Values are the values of all flags, as they were given or by default, without secrets.
 func (f *Flags) Values() map[string]string {
 	out := map[string]string{}
 	for _, s := range f.sections {
-		s.Flags.VisitAll(func(flag *pflag.Flag) { out[flag.Name] = withoutPassword(flag.Value.String()) })
+		s.Flags.VisitAll(func(flag *pflag.Flag) { out[flag.Name] = flag.Value.String() })
 	}
 	return out
-}
-
-// withoutPassword is a value without the password that it has if it is a URL with one.
-func withoutPassword(value string) string {
-	if u, err := url.Parse(value); err == nil && u.User != nil {
-		return u.Redacted()
-	}
-	return value
 }
 
 // HostSections are the flags for cleanup: those of the host, and the one that selects the names of chains.
@@ -154,6 +146,8 @@ func define(set *pflag.FlagSet, s setting, field reflect.Value) {
 		set.Var(&durations{values: p}, s.flag, s.text)
 	case *[]string:
 		defineList(set, s, p)
+	case *[]secret.Header:
+		set.Var(&headers{values: p}, s.flag, s.text)
 	case *map[string]bool:
 		set.Var(cliflag.NewMapStringBool(p), s.flag, s.text)
 	case *logsapi.VModuleConfiguration:

@@ -37,23 +37,3 @@ func TestShowHiddenMetrics(t *testing.T) {
 		}
 	}
 }
-
-// Passwords in URLs are not shown.
-func TestValuesWithoutPasswords(t *testing.T) {
-	flags := NewFlags()
-	for _, s := range flags.Sections() {
-		if s.Flags.Lookup("master") != nil {
-			check(t, s.Flags.Set("master", "https://jane:secret@api:6443"))
-		}
-	}
-	values := flags.Values()
-	if values["master"] != "https://jane:xxxxx@api:6443" || values["metrics-bind-address"] != "127.0.0.1:10249" ||
-		values["proxy-mode"] != "" {
-		t.Errorf("%v", values)
-	}
-	for name, value := range values {
-		if strings.Contains(value, "secret") {
-			t.Errorf("--%s shows %s", name, value)
-		}
-	}
-}

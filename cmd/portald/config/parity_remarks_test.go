@@ -95,12 +95,13 @@ func remarks() map[string]remark {
 			"the same JSON; [more reasons for 503](../deploy/README.md#watching-it)"},
 		"path healthzBindAddress /livez": {differs,
 			"the same JSON; [more reasons for 503](../deploy/README.md#watching-it)"},
-		"path metricsBindAddress /healthz":       {differs, "no `?verbose`, and no path for each check"},
-		"path metricsBindAddress /configz":       {differs, "both documents, by their API groups"},
+		"path metricsBindAddress /healthz": {differs, "no `?verbose`, and no path for each check"},
+		"path metricsBindAddress /configz": {differs,
+			"both documents, by their API groups; secrets are `REDACTED`"},
 		"path metricsBindAddress /debug/flags/v": {differs, "sets the level of the log as --v does"},
 		"path metricsBindAddress /flagz": {differs,
 			"the text has another form; objects of config.k8s.io as JSON, which is YAML too, v1beta1 and v1alpha1; " +
-				"passwords in URLs are left out"},
+				"secrets are `REDACTED`"},
 		"path metricsBindAddress /statusz": {differs,
 			"as /flagz; the binary's version is portald's, the emulated one that of Kubernetes' libraries"},
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Changes are the differences of a newer configuration from the running one.
 type Changes struct {
@@ -18,10 +21,13 @@ func (c *Config) Reload(next *Config) Changes {
 			continue
 		}
 		from, to := shown(was.Interface()), shown(is.Interface())
-		if from == to {
-			continue
-		}
 		change := fmt.Sprintf("%s changed from %s to %s", s.path, from, to)
+		if from == to {
+			if slices.Equal(revealed(was), revealed(is)) {
+				continue
+			}
+			change = s.path + " changed"
+		}
 		if s.effect == live {
 			out.Applied = append(out.Applied, change)
 		} else {

@@ -14,6 +14,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -48,8 +49,13 @@ func optional(must rule) rule {
 	}
 }
 
-// text is a value whose type is a kind of string.
-func text(v any) string { return reflect.ValueOf(v).String() }
+// text is a value whose type is a kind of string, or a secret.
+func text(v any) string {
+	if s, ok := v.(secret.Secret); ok {
+		return s.Reveal()
+	}
+	return reflect.ValueOf(v).String()
+}
 
 // amount is a value whose type is a kind of number or time.
 func amount(v any) float64 {

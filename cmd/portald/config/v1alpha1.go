@@ -4,6 +4,8 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/secret"
 )
 
 // PortaldConfiguration is what kube-proxy never had: the second document of a configuration file, apiVersion
@@ -15,7 +17,7 @@ type PortaldConfiguration struct {
 	// of the API server.
 	Manifests []string `json:"manifests,omitempty"`
 	// master is the URL of the API server, in place of the one that the kubeconfig names.
-	Master string `json:"master,omitempty"`
+	Master secret.URL `json:"master,omitzero"`
 	// serviceProxyName has only Services served whose label service.kubernetes.io/service-proxy-name has this value.
 	// Empty: those without the label.
 	ServiceProxyName string `json:"serviceProxyName,omitempty"`

@@ -100,7 +100,7 @@ func (d *draft) contradict(path, other, format string, values ...any) {
 }
 
 func (d *draft) hasSource() bool {
-	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || d.portald.Master != ""
+	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || !d.portald.Master.IsZero()
 }
 
 // checkSource: Services come from one source.
@@ -109,7 +109,7 @@ func (d *draft) checkSource() {
 		return
 	}
 	for _, server := range []struct{ path, value string }{
-		{"clientConnection.kubeconfig", d.kubeProxy.ClientConnection.Kubeconfig}, {"master", d.portald.Master},
+		{"clientConnection.kubeconfig", d.kubeProxy.ClientConnection.Kubeconfig}, {"master", d.portald.Master.Reveal()},
 	} {
 		if server.value != "" {
 			d.contradict("manifests", server.path,

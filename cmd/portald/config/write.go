@@ -10,19 +10,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Write writes the configuration to a file for --config: both documents, with all defaults.
+// Write writes the configuration to a file for --config: both documents, with all defaults. A file that it makes is for
+// its user alone, since secrets may be in it.
 func (c *Config) Write(path string) error {
 	text, err := c.documents.encode()
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil
 }
 
-// Documents are the documents that Write writes, by API group, to be encoded as JSON.
+// Documents are the documents that Write writes, by API group, to be encoded as JSON. Secrets are not shown.
 func (c *Config) Documents() map[string]any {
 	d := c.documents
 	d.writeZeros()
@@ -31,6 +32,7 @@ func (c *Config) Documents() map[string]any {
 
 func (d documents) encode() ([]byte, error) {
 	d.writeZeros()
+	d.openSecrets()
 	first, err := yaml.Marshal(d.kubeProxy)
 	if err != nil {
 		return nil, err

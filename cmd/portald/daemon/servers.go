@@ -42,7 +42,7 @@ func newServers(
 	pages := admin.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
-		View:         api.View(), Flags: flags,
+		View:         api.View(), Flags: flags, CommandLine: config.CommandLine(),
 	}
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)

@@ -64,7 +64,7 @@ func (t *telemetry) openLog(cfg *config.Config, log *logrus.Logger) error {
 func (t *telemetry) openExport(cfg *config.Config, log *logrus.Logger, version string) error {
 	to := cfg.ConnectionLog.OTLP
 	o := otlp.Options{
-		Endpoint: to.Endpoint, Headers: to.Headers, CAFile: to.CAFile, CertFile: to.CertFile, KeyFile: to.KeyFile,
+		Endpoint: to.Endpoint.Reveal(), Headers: to.Headers, CAFile: to.CAFile, CertFile: to.CertFile, KeyFile: to.KeyFile,
 		Node: cfg.NodeName, Version: version, Log: log,
 	}
 	if !o.Configured() {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/portald/portald/proxy/secret"
 )
 
 // kubeconfig writes a kubeconfig for a server.
@@ -41,7 +44,7 @@ func TestNewClientRefuses(t *testing.T) {
 		{"broken", ClientOptions{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
 		{"empty", ClientOptions{Kubeconfig: empty},
 			[]string{"read kubeconfig " + empty + ": it names no cluster; write one"}},
-		{"no URL", ClientOptions{Master: "http://a b"}, []string{"API server http://a b: "}},
+		{"no URL", ClientOptions{Master: secret.NewURL("http://a b")}, []string{"API server http://a b: "}},
 	} {
 		_, err := NewClient(c.opts)
 		for _, part := range c.want {
@@ -53,7 +56,7 @@ func TestNewClientRefuses(t *testing.T) {
 }
 
 func TestNewClientAsks(t *testing.T) {
-	if client, err := NewClient(ClientOptions{Master: "http://localhost:8080"}); err != nil ||
+	if client, err := NewClient(ClientOptions{Master: secret.NewURL("http://localhost:8080")}); err != nil ||
 		client.Server != "http://localhost:8080" {
 		t.Errorf("by URL alone: %v %v", client, err)
 	}
@@ -69,7 +72,7 @@ func TestNewClientAsks(t *testing.T) {
 			"Accept": "application/vnd.kubernetes.protobuf, */*", "Authorization": "Bearer secret",
 		}},
 		{
-			"as told", ClientOptions{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: server.URL,
+			"as told", ClientOptions{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: secret.NewURL(server.URL),
 				ContentType: "application/json", UserAgent: "portald/1"},
 			map[string]string{"Accept": "application/json, */*", "User-Agent": "portald/1"},
 		},
@@ -84,6 +87,45 @@ func TestNewClientAsks(t *testing.T) {
 			if got.Get(name) != want {
 				t.Errorf("%s: %s is %q, want %q", c.name, name, got.Get(name), want)
 			}
+		}
+	}
+}
+
+// The user of a URL is sent, from wherever it comes, and is in no message.
+func TestUserOfTheURL(t *testing.T) {
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	host := strings.TrimPrefix(server.URL, "http://")
+	urls := []string{"http://jane:hu%40sh@" + host, "http://hush@" + host, "jane:hush@" + host}
+	messages := ""
+	for _, u := range urls {
+		for _, o := range []ClientOptions{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
+			client, err := NewClient(o)
+			check(t, err)
+			_, _ = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}) // the answer is none
+			if !strings.HasPrefix(got.Get("Authorization"), "Basic ") {
+				t.Errorf("%s: %q is sent", u, got.Get("Authorization"))
+			}
+			messages += client.Server
+		}
+	}
+	server.Close()
+	for _, u := range append(urls, "http://jane:hu sh@"+host, "http://jane:hush@"+host+":x", "http://jane:hush@",
+		"http://jane:hush%zz@a", "http://jane:hush@a b", "http://a b/jane:hush@") {
+		for _, o := range []ClientOptions{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
+			client, err := NewClient(o)
+			if err == nil {
+				_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			}
+			if err == nil {
+				t.Errorf("%s: no error", u)
+			}
+			messages += fmt.Sprint(err, "\n")
+		}
+	}
+	for _, hush := range []string{"hush", "hu sh", "hu%40sh", "jane"} {
+		if strings.Contains(messages, hush) {
+			t.Errorf("%s is in\n%s", hush, messages)
 		}
 	}
 }

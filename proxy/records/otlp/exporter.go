@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 
 	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/secret"
 )
 
 const (
@@ -30,10 +31,10 @@ const (
 // Options of an Exporter. What they leave open is as the environment variables OTEL_EXPORTER_OTLP_* say, which
 // OpenTelemetry's specification names.
 type Options struct {
-	Endpoint string   // URL of the collector, such as https://collector:4318; empty: by the environment
-	Headers  []string // of requests, each NAME=VALUE
-	CAFile   string   // PEM certificates that sign the collector's; empty: those of the system
-	CertFile string   // PEM, of this client, with KeyFile
+	Endpoint string          // URL of the collector, such as https://collector:4318; empty: by the environment
+	Headers  []secret.Header // of requests
+	CAFile   string          // PEM certificates that sign the collector's; empty: those of the system
+	CertFile string          // PEM, of this client, with KeyFile
 	KeyFile  string
 
 	Node, Version string             // what sends the records: this node, this portald
@@ -65,9 +66,15 @@ func New(o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export connection records: %w", err)
 	}
+	unread := 0
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { unread++ }))
 	to, err := otlploghttp.New(context.Background(), options...)
 	if err != nil {
 		return nil, fmt.Errorf("export connection records: %w", err)
+	}
+	if unread > 0 { // the error shows the value
+		o.Log.Warn("An environment variable OTEL_EXPORTER_OTLP_* has no effect, since it cannot be read: its value is not " +
+			"shown here, as it may be secret; headers are NAME=VALUE with commas between")
 	}
 	if o.Buffer <= 0 {
 		o.Buffer = defaultBuffer
@@ -88,7 +95,7 @@ func (o *Options) transport() (out []otlploghttp.Option, err error) {
 	if len(o.Headers) > 0 {
 		headers := map[string]string{}
 		for _, h := range o.Headers {
-			name, value, _ := strings.Cut(h, "=")
+			name, value, _ := strings.Cut(h.Reveal(), "=")
 			headers[name] = value
 		}
 		out = append(out, otlploghttp.WithHeaders(headers))

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -137,7 +138,9 @@ func TestExport(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
 	defer server.Close()
-	e, told, stop := exporting(t, Options{Endpoint: server.URL, Headers: []string{"X-Tenant=shop=1"}})
+	e, told, stop := exporting(t, Options{
+		Endpoint: server.URL, Headers: []secret.Header{secret.NewHeader("X-Tenant=shop=1")},
+	})
 	defer stop()
 	const all = 1500
 	for id := range uint64(all) {
@@ -195,6 +198,35 @@ func TestEnvironment(t *testing.T) {
 	stop()
 	if len(r.records()) != 1 || r.header.Get("X-Tenant") != "cart" || r.header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("%d records, header %v", len(r.records()), r.header)
+	}
+}
+
+// A variable that cannot be read is told without its value, and in our log: not by the library to standard error.
+func TestUnreadableEnvironment(t *testing.T) {
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_HEADERS": "Bearer hush", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://jane:hu sh@a b:x",
+		"OTEL_EXPORTER_OTLP_TIMEOUT": "hush",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			stderr, told := os.Stderr, ""
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			os.Stderr = write
+			log, hook := test.NewNullLogger()
+			_, err = New(Options{Log: log})
+			os.Stderr = stderr
+			_ = write.Close()
+			raw, _ := io.ReadAll(read)
+			for _, entry := range hook.AllEntries() {
+				told += entry.Message
+			}
+			if err != nil || !strings.Contains(told, "OTEL_EXPORTER_OTLP_*") || strings.Contains(told, "hu") || len(raw) > 0 {
+				t.Errorf("%v, told %q, and to standard error %q", err, told, raw)
+			}
+		})
 	}
 }
 
