@@ -108,11 +108,18 @@ func TestAdminSocketOfAnother(t *testing.T) {
 	}
 }
 
-// The metrics address shows what is open, and changes nothing.
-func TestViewAtMetricsAddress(t *testing.T) {
+// The metrics address shows what is open where that is configured, to this node alone, and changes nothing.
+func TestReadOnlyAPI(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	d := b.Start(b.Cart(0), "--metrics-bind-address=0.0.0.0:10249")
+	d := b.Start(b.Cart(0))
+	for _, path := range []string{"/v1/", "/v1/info", "/v1/connections", "/v1/records", "/v1/services", "/v1/endpoints"} {
+		if code, body, err := d.Get("127.0.0.1:10249", path); err != nil || code != http.StatusNotFound {
+			t.Errorf("%s by default: %d %s %v", path, code, body, err)
+		}
+	}
+	d.Stop()
+	d = b.Start(b.Cart(0), "--metrics-bind-address=0.0.0.0:10249", "--read-only-api")
 	b.Open(bed.HostPort(bed.IP4, 80))
 	code, body, err := d.Get("127.0.0.1:10249", "/v1/connections?service=cart")
 	if err != nil || code != http.StatusOK || !strings.Contains(body, `"service":"shop/cart:http"`) {

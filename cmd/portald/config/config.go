@@ -42,6 +42,7 @@ type Config struct {
 	KeepSocket          string // of a keeper; empty: none is looked for
 	BindAddressHardFail bool
 	Profiling           bool // /debug/pprof on the metrics server
+	ReadOnlyAPI         bool // the reading part of the admin API on the metrics server, for clients of this node
 
 	NodePorts          NodePortAddresses
 	LocalhostNodePorts [2]bool        // serve NodePorts at 127.0.0.1, at ::1: by service.IPFamily

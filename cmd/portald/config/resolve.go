@@ -24,7 +24,7 @@ func (d *draft) resolve() *Config {
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
 		AdminSocket: *p.AdminSocket, HandOverSocket: *p.HandOverSocket, KeepSocket: *p.KeepSocket,
-		Profiling: k.EnableProfiling,
+		Profiling: k.EnableProfiling, ReadOnlyAPI: p.ReadOnlyAPI,
 		NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
 		NodeIPs: addresses(p.NodeIPs), DetectLocal: d.detectLocal(),
 		ConnectionLog: p.ConnectionLog.connectionLog(), LogPath: p.Log.Path,

@@ -36,6 +36,9 @@ func usedTopics() []topic {
 					"/run/portald/admin-keep.sock. Empty: none"},
 			{kubeProxy, "bindAddressHardFail", "bind-address-hard-fail", atStart, nil,
 				"exit if one of these addresses cannot be bound, instead of retrying"},
+			{portald, "readOnlyAPI", "read-only-api", atStart, nil,
+				"serve /v1/connections, /v1/records, /v1/services and /v1/endpoints on the metrics server, to every user and " +
+					"every host-network pod of this node; default: they are at the admin socket alone, for root"},
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},
 		}},
 		{"Frontends", []setting{

@@ -45,6 +45,10 @@ type PortaldConfiguration struct {
 	// as /run/portald/admin-keep.sock. Empty, without an adminSocket, and on Windows: it does not look for one.
 	KeepSocket *string `json:"keepSocket,omitempty"`
 
+	// readOnlyAPI has the metrics server show what is open, the last records, Services and endpoints under /v1/, to all
+	// users and host-network pods of the node. Left out: only root sees them, at the adminSocket.
+	ReadOnlyAPI bool `json:"readOnlyAPI,omitempty"`
+
 	// settings are the fields that service.Settings declares, by name: the daemon's values of what a Service may override.
 	settings map[string]reflect.Value
 

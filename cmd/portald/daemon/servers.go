@@ -42,7 +42,10 @@ func newServers(
 	pages := admin.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
-		View:         api.View(), Flags: flags, CommandLine: config.CommandLine(),
+		Flags:        flags, CommandLine: config.CommandLine(),
+	}
+	if cfg.ReadOnlyAPI {
+		pages.View = api.View()
 	}
 	metricsz := admin.NewMetricsServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
