@@ -13,9 +13,12 @@ import (
 	"syscall"
 )
 
+// ErrPeer is the error of CheckPeer.
+var ErrPeer = errors.New("the other end of the socket is a process of another user")
+
 // ListenPrivate listens at a Unix socket that this user alone can open, in place of any socket that is there. A folder
 // that is missing is made, for this user alone too. When the listener is closed its socket is removed, unless another
-// has taken its place.
+// has taken its place. Whoever accepts asks CheckPeer: somebody may have changed the mode of the socket.
 func ListenPrivate(network, path string) (*PrivateListener, error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -78,6 +81,20 @@ func (l *PrivateListener) Leave() { l.left.Store(true) }
 func (l *PrivateListener) Replaced() bool {
 	there, err := os.Lstat(l.path)
 	return err == nil && !os.SameFile(there, l.made)
+}
+
+// Accept implements net.Listener. It closes connections of other users.
+func (l *PrivateListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if CheckPeer(c) == nil {
+			return c, nil
+		}
+		_ = c.Close()
+	}
 }
 
 // Close implements net.Listener.

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -263,6 +264,9 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: only root may ask portald at %s: run this as root, or in portald's pod", ErrPermission,
 			c.socket)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET): // it closes those of other users at once
+		return fmt.Errorf("%w at %s (%w): it ends, or this user is neither root nor the one that it runs as",
+			ErrNotReachable, c.socket, why)
 	}
 	return fmt.Errorf("%w at %s (%w): it does not run on this node, or listens elsewhere (--admin-socket of the daemon, "+
 		"--socket of this command)", ErrNotReachable, c.socket, why)

@@ -5,6 +5,7 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -111,11 +112,12 @@ func asNobody(t *testing.T, path string) string {
 	return string(out)
 }
 
-// Another user cannot ask, even where the folder is open to all; and is told to be root.
+// Another user cannot ask, even where the folder is open to all, nor where the socket is; and is told to be root.
 func TestOtherUsersAreRefused(t *testing.T) {
 	if path := os.Getenv("ADMIN_SOCKET"); path != "" {
 		_, err := NewClient(path).Info(t.Context())
-		t.Logf("permission: %t, says root: %t", errors.Is(err, ErrPermission), strings.Contains(err.Error(), "as root"))
+		t.Logf("permission: %t, closed: %t, says root: %t: %v", errors.Is(err, ErrPermission), errors.Is(err, ErrNotReachable),
+			strings.Contains(fmt.Sprint(err), "root"), err)
 		return
 	}
 	folder, err := os.MkdirTemp("", "open")
@@ -131,9 +133,20 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	if out := asNobody(t, path); !strings.Contains(out, "permission: true, says root: true") {
+	server := &http.Server{Handler: NewHandler((&fake{}).daemon())}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	if out := asNobody(t, path); !strings.Contains(out, "permission: true, closed: false, says root: true") {
 		t.Error(out)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out := asNobody(t, path); !strings.Contains(out, "permission: false, closed: true, says root: true") {
+		t.Error(out)
+	}
+	if _, err := NewClient(path).Info(t.Context()); err != nil {
+		t.Error("root, after that:", err)
 	}
 }
 

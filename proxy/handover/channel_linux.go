@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -23,10 +22,7 @@ type channel struct {
 }
 
 func newChannel(c *net.UnixConn) (*channel, error) {
-	uid, err := platform.PeerUser(c)
-	if err == nil && uid != os.Geteuid() {
-		err = fmt.Errorf("%w: uid %d", ErrPeer, uid)
-	}
+	err := platform.CheckPeer(c)
 	most := 0
 	if err == nil {
 		most, err = sendBuffer(c)

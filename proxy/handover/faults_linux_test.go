@@ -325,7 +325,7 @@ func TestPeerOfAnotherUser(t *testing.T) {
 		l, err = platform.ListenPrivate(platform.PacketSocket, path)
 		return err
 	})
-	if _, err := Dial(t.Context(), path, own); !errors.Is(err, ErrPeer) {
+	if _, err := Dial(t.Context(), path, own); !errors.Is(err, platform.ErrPeer) {
 		t.Errorf("a predecessor of another user: %v", err)
 	}
 	must(t, l.Close())
@@ -341,7 +341,7 @@ func TestPeerOfAnotherUser(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := mine.Accept(); !errors.Is(err, ErrPeer) {
+	if _, err := mine.Accept(); !errors.Is(err, platform.ErrPeer) {
 		t.Errorf("a successor of another user: %v", err)
 	}
 }

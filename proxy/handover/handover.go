@@ -53,7 +53,6 @@ const step = 10 * time.Second
 var (
 	ErrNone       = errors.New("no daemon hands over here")
 	ErrHeld       = errors.New("another daemon has the lock of the node")
-	ErrPeer       = errors.New("the other end of the socket is a process of another user")
 	ErrAborted    = errors.New("the predecessor goes on")
 	ErrDied       = errors.New("the predecessor has ended")
 	ErrFull       = errors.New("the keeper may not open more descriptors")
