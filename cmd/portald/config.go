@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
@@ -49,8 +48,7 @@ than kube-proxy, and what to do about each. It changes nothing.`,
 			}
 			fmt.Fprintln(cmd.OutOrStdout())
 			cluster.Stdin = cmd.InOrStdin()
-			log := logrus.New()
-			log.SetOutput(cmd.ErrOrStderr())
+			log := cfg.NewLogger(cmd.ErrOrStderr())
 			return daemon.Compare(cmd.Context(), cfg, cluster, log, cmd.OutOrStdout())
 		},
 	}

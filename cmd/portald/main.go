@@ -15,13 +15,14 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/cmd/portald/inspect"
 	"github.com/portald/portald/cmd/portald/inspect/top"
+	"github.com/portald/portald/proxy/printable"
 )
 
 func main() {
 	ctx, stop := untilSignal()
 	defer stop()
 	if err := root().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "portald:", err)
+		fmt.Fprintln(os.Stderr, "portald:", printable.Lines(err.Error()))
 		os.Exit(exitCode(err))
 	}
 }

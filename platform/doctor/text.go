@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // Style is how a report is printed.
@@ -21,9 +22,9 @@ func (r *Report) Text(w io.Writer, s Style) error {
 		if f.Severity == OK && !s.Verbose {
 			continue
 		}
-		fmt.Fprintf(&out, "%s %s: %s\n", s.sign(f.Severity), f.Check, printable(f.Seen))
+		fmt.Fprintf(&out, "%s %s: %s\n", s.sign(f.Severity), f.Check, printable.Text(f.Seen))
 		if f.Severity != OK {
-			fmt.Fprintf(&out, "    why: %s\n    do:  %s\n", f.Why, printable(f.Do))
+			fmt.Fprintf(&out, "    why: %s\n    do:  %s\n", f.Why, printable.Text(f.Do))
 		}
 	}
 	r.notChecked(&out, s)
@@ -43,7 +44,7 @@ func (r *Report) notChecked(out *strings.Builder, s Style) {
 		checks[n.Why] = append(checks[n.Why], n.Check)
 	}
 	for _, why := range reasons {
-		fmt.Fprintf(out, "%s not checked, because %s: %s\n", s.sign(""), printable(why), strings.Join(checks[why], ", "))
+		fmt.Fprintf(out, "%s not checked, because %s: %s\n", s.sign(""), printable.Text(why), strings.Join(checks[why], ", "))
 	}
 }
 
@@ -54,7 +55,7 @@ func (r *Report) summary() string {
 		text += fmt.Sprintf(", %d not checked", n)
 	}
 	if r.Daemon != "" {
-		text += "; " + printable(r.Daemon)
+		text += "; " + printable.Text(r.Daemon)
 	}
 	if r.System != linux {
 		text += "; only some checks exist for " + r.System
@@ -84,17 +85,4 @@ func (s Style) sign(of Severity) string {
 		return m.color + sign + plain
 	}
 	return sign
-}
-
-// printable replaces what a terminal would take for a command: names of processes, and errors, come from others.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
 }

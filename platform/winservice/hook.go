@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // Levels implements logrus.Hook.
@@ -35,9 +37,9 @@ func severityAt(level logrus.Level) Severity {
 // textOf is a line with its fields, each on a line of its own.
 func textOf(line *logrus.Entry) string {
 	var out strings.Builder
-	out.WriteString(line.Message)
+	out.WriteString(printable.Text(line.Message))
 	for _, name := range slices.Sorted(maps.Keys(line.Data)) {
-		fmt.Fprintf(&out, "\n%s: %v", name, line.Data[name])
+		fmt.Fprintf(&out, "\n%s: %s", name, printable.Text(fmt.Sprint(line.Data[name])))
 	}
 	return out.String()
 }

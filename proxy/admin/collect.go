@@ -3,10 +3,10 @@ package admin
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -146,10 +146,10 @@ func podAt(listed []service.Endpoint, at netip.AddrPort) (pod string, there bool
 }
 
 // podLabel takes what somebody wrote into an EndpointSlice, where nothing checks it: Prometheus takes no broken UTF-8,
-// and should not get more than names of Kubernetes are long.
+// its graphs go to browsers and terminals, and it should not get more than names of Kubernetes are long.
 func podLabel(pod string) string {
 	const longest = 63 + len("/") + 253
-	return strings.ToValidUTF8(pod[:min(len(pod), longest)], "?")
+	return printable.Text(pod[:min(len(pod), longest)])
 }
 
 // keep adds histograms: to those that are shown together, or to those that have been shown by themselves.

@@ -264,7 +264,8 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: only root may ask portald at %s: run this as root, or in portald's pod", ErrPermission,
 			c.socket)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET): // it closes those of other users at once
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		// So does it with other users, at once.
 		return fmt.Errorf("%w at %s (%w): it ends, or this user is neither root nor the one that it runs as",
 			ErrNotReachable, c.socket, why)
 	}

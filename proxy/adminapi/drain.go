@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,5 +43,5 @@ func (h *Handler) changeDrains(w http.ResponseWriter, r *http.Request, change fu
 	if len(answer.Done)+len(answer.Refused) == 0 {
 		return notFound("no Service of this node has an endpoint %s", asked.Endpoint)
 	}
-	return json.NewEncoder(w).Encode(answer)
+	return writeJSON(w, answer)
 }

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -28,5 +27,5 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("explain %w", err)
 	}
-	return json.NewEncoder(w).Encode(report)
+	return writeJSON(w, report)
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/portald/portald/proxy/explain"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/records"
 )
 
@@ -112,9 +113,19 @@ func answering(serve func(http.ResponseWriter, *http.Request) error) http.Handle
 			panic(http.ErrAbortHandler)
 		default:
 			w.WriteHeader(statusOf(err))
-			_ = json.NewEncoder(w).Encode(Failure{err.Error()}) // it fails only for a client that left
+			_ = writeJSON(w, Failure{err.Error()}) // it fails only for a client that left
 		}
 	})
+}
+
+// writeJSON answers with a value. Texts of others are in it, and it may be read without one of our commands.
+func writeJSON(w io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(printable.JSON(text), '\n'))
+	return err
 }
 
 // answer knows whether anything of it was written.
@@ -156,7 +167,7 @@ func (h *Handler) info(w http.ResponseWriter, r *http.Request) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
-	return json.NewEncoder(w).Encode(h.daemon.Info())
+	return writeJSON(w, h.daemon.Info())
 }
 
 // index lists the paths, for a person.
@@ -165,7 +176,7 @@ func (h *Handler) index(w http.ResponseWriter, _ *http.Request) error {
 	for _, v := range h.views {
 		paths[v.path] = v.about
 	}
-	return json.NewEncoder(w).Encode(paths)
+	return writeJSON(w, paths)
 }
 
 func (h *Handler) cut(w http.ResponseWriter, r *http.Request) error {
@@ -181,7 +192,7 @@ func (h *Handler) cut(w http.ResponseWriter, r *http.Request) error {
 			answer.Missing = append(answer.Missing, id)
 		}
 	}
-	return json.NewEncoder(w).Encode(answer)
+	return writeJSON(w, answer)
 }
 
 func (h *Handler) setLogLevel(w http.ResponseWriter, r *http.Request) error {
@@ -192,7 +203,7 @@ func (h *Handler) setLogLevel(w http.ResponseWriter, r *http.Request) error {
 	if err := h.daemon.SetLogLevel(asked.Level); err != nil {
 		return badRequest("level %q: %w", asked.Level, err)
 	}
-	return json.NewEncoder(w).Encode(Loglevel{h.daemon.Info().LogLevel})
+	return writeJSON(w, Loglevel{h.daemon.Info().LogLevel})
 }
 
 // maxBody bounds what a request may bring. The server bounds how long it may take to bring it.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/records"
 )
 
@@ -103,5 +104,5 @@ func (h *Handler) chosenEndpoints(r *http.Request, query *EndpointQuery) iter.Se
 
 func appendJSON[T any](b []byte, one *T) ([]byte, error) {
 	text, err := json.Marshal(one)
-	return append(b, text...), err
+	return append(b, printable.JSON(text)...), err
 }

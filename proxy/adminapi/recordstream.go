@@ -3,7 +3,6 @@ package adminapi
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -108,13 +107,12 @@ type recordWriter struct {
 	connection *http.ResponseController
 	filter     *records.Filter
 	buffer     *bufio.Writer
-	encoder    *json.Encoder
+	line       []byte // to be reused
 }
 
 func newRecordWriter(w http.ResponseWriter, filter *records.Filter) *recordWriter {
 	out := &recordWriter{connection: http.NewResponseController(w), filter: filter}
 	out.buffer = bufio.NewWriterSize(patient{w, out.connection}, chunk)
-	out.encoder = json.NewEncoder(out.buffer)
 	return out
 }
 
@@ -138,7 +136,11 @@ func (w *recordWriter) wants(r *splice.Record) bool {
 	return w.filter.Empty() || w.filter.Match(records.From(r))
 }
 
-func (w *recordWriter) record(r *splice.Record) error { return w.encoder.Encode(records.From(r)) }
+func (w *recordWriter) record(r *splice.Record) error {
+	w.line = records.AppendJSON(w.line[:0], records.From(r))
+	_, err := w.buffer.Write(w.line)
+	return err
+}
 
 // flush sends what was written.
 func (w *recordWriter) flush() error {
@@ -164,7 +166,7 @@ func (w *recordWriter) follow(ctx context.Context, follower *records.Follower) e
 	for waiting := ctx; ; {
 		record, missed, err := follower.Next(waiting)
 		if missed > 0 {
-			if err := w.encoder.Encode(Gap{missed}); err != nil {
+			if err := writeJSON(w.buffer, Gap{missed}); err != nil {
 				return err
 			}
 		}

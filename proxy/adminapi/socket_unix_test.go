@@ -116,8 +116,8 @@ func asNobody(t *testing.T, path string) string {
 func TestOtherUsersAreRefused(t *testing.T) {
 	if path := os.Getenv("ADMIN_SOCKET"); path != "" {
 		_, err := NewClient(path).Info(t.Context())
-		t.Logf("permission: %t, closed: %t, says root: %t: %v", errors.Is(err, ErrPermission), errors.Is(err, ErrNotReachable),
-			strings.Contains(fmt.Sprint(err), "root"), err)
+		t.Logf("permission: %t, closed: %t, says root: %t: %v", errors.Is(err, ErrPermission),
+			errors.Is(err, ErrNotReachable), strings.Contains(fmt.Sprint(err), "root"), err)
 		return
 	}
 	folder, err := os.MkdirTemp("", "open")

@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // AppendJSON appends a line as one line of JSON. It writes what encoding/json does, many times as fast. Where each
@@ -180,12 +182,12 @@ var plain = func() (all [256]bool) {
 	return all
 }()
 
-// AppendJSONText appends a JSON text. What has to be escaped is left to encoding/json.
+// AppendJSONText appends a JSON text, in which what is not printable is escaped.
 func AppendJSONText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if !plain[s[i]] {
 			escaped, _ := json.Marshal(s) // texts have no errors
-			return append(b, escaped...)
+			return append(b, printable.JSON(escaped)...)
 		}
 	}
 	return append(append(append(b, '"'), s...), '"')

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/splicetest"
@@ -275,11 +276,12 @@ func FuzzLine(f *testing.F) {
 		for _, name := range FormatNames() {
 			text := format(name, r)
 			if !utf8.ValidString(text) || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") ||
-				name != "json" && strings.ContainsFunc(text[:len(text)-1], unicode.IsControl) {
+				strings.ContainsFunc(text[:len(text)-1], func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Fatalf("%s: %q", name, text)
 			}
 		}
-		if direct, err := json.Marshal(From(r)); err != nil || string(direct)+"\n" != format("json", r) {
+		direct, err := json.Marshal(From(r))
+		if err != nil || string(printable.JSON(direct))+"\n" != format("json", r) {
 			t.Fatalf("%s, encoding/json writes %s, %v", format("json", r), direct, err)
 		}
 		text := format("text", r)

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // Check writes how a configuration file is understood: each field in it, its value with defaults filled in, and its
@@ -48,7 +50,8 @@ func (d *draft) warnOfEmptyMode() {
 }
 
 func (d *draft) report(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	var text strings.Builder // which may have anything that is in the file
+	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	for _, which := range []doc{kubeProxy, portald} {
 		if d.file.has(which) {
 			fmt.Fprintf(table, "%s\n\nFIELD\tVALUE\tEFFECT\n", d.file.where(which))
@@ -62,7 +65,11 @@ func (d *draft) report(out io.Writer) error {
 	for _, err := range d.errs {
 		fmt.Fprintf(table, "refused: %s\n", strings.TrimPrefix(err.Error(), d.file.path+": "))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, printable.Lines(text.String()))
+	return err
 }
 
 // reportFields writes a line for each field of a document that is in the file.

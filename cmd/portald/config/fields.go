@@ -14,6 +14,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/secret"
 	"github.com/portald/portald/proxy/service"
 )
@@ -175,7 +176,7 @@ func shown(value any) string {
 }
 
 func shownText(s string) string {
-	if s == "" || s != strings.TrimSpace(s) {
+	if s == "" || s != strings.TrimSpace(s) || printable.Text(s) != s {
 		return strconv.Quote(s)
 	}
 	return s

@@ -4,61 +4,21 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // none stands for what there is not.
 const none = "-"
 
-// appendText writes text that anybody may have written, so that it does nothing to a terminal: what is not printable is
-// escaped.
+// appendText writes text that anybody may have written, so that it does nothing to a terminal.
 func appendText(b []byte, s string) []byte {
 	if s == "" {
 		return append(b, none...)
 	}
-	if isASCII(s) {
-		return append(b, s...)
-	}
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !isEncoded(s[i:]):
-			b = append(b, `\x`...)
-			b = append(b, "0123456789abcdef"[s[i]>>4], "0123456789abcdef"[s[i]&15])
-		case unicode.IsPrint(r):
-			b = utf8.AppendRune(b, r)
-		default:
-			quoted := strconv.QuoteRune(r)
-			b = append(b, quoted[1:len(quoted)-1]...)
-		}
-	}
-	return b
-}
-
-// isASCII tells whether s has printable characters of ASCII alone, as almost all texts.
-func isASCII[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// printable is text as appendText writes it.
-func printable(s string) string {
-	if s == "" {
-		return ""
-	}
-	return string(appendText(nil, s))
-}
-
-// isEncoded tells whether s begins with a rune, and not with a byte that is none.
-func isEncoded(s string) bool {
-	_, size := utf8.DecodeRuneInString(s)
-	return size > 1
+	return printable.Append(b, s)
 }
 
 func appendAddress(b []byte, a netip.AddrPort) []byte {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -53,7 +54,7 @@ func completeOne(of candidates) cobra.CompletionFunc {
 func matching(words []string, before, typed string) []cobra.Completion {
 	out := []cobra.Completion{}
 	for _, word := range words {
-		if word = before + word; word != "" && strings.HasPrefix(word, typed) && printable(word) == word {
+		if word = before + word; word != "" && strings.HasPrefix(word, typed) && printable.Text(word) == word {
 			out = append(out, word)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portald/portald/platform/doctor"
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 )
 
 func doctorCommand() *cobra.Command {
@@ -57,9 +58,13 @@ const outputText = "text"
 func printReport(w io.Writer, r *doctor.Report, output string, style doctor.Style) error {
 	print := func() error { return r.Text(w, style) }
 	if output == outputJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		print = func() error { return encoder.Encode(r) }
+		print = func() error {
+			text, err := json.MarshalIndent(r, "", "  ")
+			if err == nil {
+				_, err = fmt.Fprintf(w, "%s\n", printable.JSON(text))
+			}
+			return err
+		}
 	}
 	if err := print(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 )
 
 func drainCommand() *cobra.Command {
@@ -59,14 +60,14 @@ has the endpoint. Exit code 1: it is refused for a Service.`,
 // printDrained says what became of the endpoint in each service port; the error says in which it was refused.
 func printDrained(out io.Writer, answer adminapi.DrainAnswer, done string) error {
 	for _, e := range answer.Done {
-		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable(e.Service), e.Protocol, e.Address, done,
+		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable.Text(e.Service), e.Protocol, e.Address, done,
 			counted(e.Open, "connection"))
 	}
 	for i, e := range answer.Refused {
 		if i == len(answer.Refused)-1 {
-			return fmt.Errorf("drain %s %s %s: %s", printable(e.Service), e.Protocol, e.Address, printable(e.Why))
+			return fmt.Errorf("drain %s %s %s: %s", printable.Text(e.Service), e.Protocol, e.Address, printable.Text(e.Why))
 		}
-		fmt.Fprintf(out, "%s %s %s: refused: %s\n", printable(e.Service), e.Protocol, e.Address, printable(e.Why))
+		fmt.Fprintf(out, "%s %s %s: refused: %s\n", printable.Text(e.Service), e.Protocol, e.Address, printable.Text(e.Why))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portald/portald/proxy/adminapi"
 	"github.com/portald/portald/proxy/explain"
+	"github.com/portald/portald/proxy/printable"
 )
 
 func explainCommand() *cobra.Command {
@@ -64,13 +65,13 @@ func printExplained(cmd *cobra.Command, client *adminapi.Client, what, from stri
 	if asJSON {
 		var text []byte
 		if text, err = json.MarshalIndent(report, "", "  "); err == nil {
-			_, err = fmt.Fprintf(out, "%s\n", printableJSON(text))
+			_, err = fmt.Fprintf(out, "%s\n", printable.JSON(text))
 		}
 	} else {
 		_, err = out.Write(newSheet(out).report(&report))
 	}
 	if err == nil && !report.Known() {
-		return nothing("explain: nothing on this node is known by %s", printable(what))
+		return nothing("explain: nothing on this node is known by %s", printable.Text(what))
 	}
 	return err
 }
@@ -93,14 +94,14 @@ func newSheet(out io.Writer) sheet {
 }
 
 func (s sheet) report(r *explain.Report) (b []byte) {
-	heading := printable(r.What)
+	heading := printable.Text(r.What)
 	if r.From != "" {
-		heading += " for " + printable(r.From)
+		heading += " for " + printable.Text(r.From)
 	}
-	b = append(b, heading+" on "+printable(r.Node)+"\n"...)
+	b = append(b, heading+" on "+printable.Text(r.Node)+"\n"...)
 	for _, section := range r.Sections {
 		b = append(b, '\n')
-		b = append(b, printable(section.Title)+"\n"...)
+		b = append(b, printable.Text(section.Title)+"\n"...)
 		for _, line := range section.Lines {
 			b = s.line(b, line)
 		}
@@ -108,10 +109,10 @@ func (s sheet) report(r *explain.Report) (b []byte) {
 	b = append(b, '\n')
 	b = s.line(b, r.Verdict)
 	if len(r.Nearest) > 0 {
-		b = append(b, "  Did you mean: "+printable(strings.Join(r.Nearest, ", "))+"\n"...)
+		b = append(b, "  Did you mean: "+printable.Text(strings.Join(r.Nearest, ", "))+"\n"...)
 	}
 	if r.Next != "" {
-		b = append(b, "  Next: "+printable(r.Next)+"\n"...)
+		b = append(b, "  Next: "+printable.Text(r.Next)+"\n"...)
 	}
 	return b
 }
@@ -124,9 +125,9 @@ func (s sheet) line(b []byte, l explain.Line) []byte {
 		b = append(b, mark...)
 	}
 	b = append(b, ' ')
-	b = append(b, printable(l.Text)+"\n"...)
+	b = append(b, printable.Text(l.Text)+"\n"...)
 	for _, d := range l.Details {
-		b = append(b, "    "+printable(d)+"\n"...)
+		b = append(b, "    "+printable.Text(d)+"\n"...)
 	}
 	return b
 }

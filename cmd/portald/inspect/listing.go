@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/portald/portald/proxy/printable"
 )
 
 // listing is how a command prints a table.
@@ -132,7 +134,7 @@ func (j *jsonList) add(row []byte) error {
 	}
 	j.begun = true
 	j.out.WriteString(before) // the next write fails too
-	_, err := j.out.Write(printableJSON(row))
+	_, err := j.out.Write(printable.JSON(row))
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/records"
 )
 
@@ -90,5 +91,5 @@ func appendJSON(b []byte, l *records.Line) []byte {
 	if err != nil {
 		panic(err) // a Line is made of texts and finite numbers
 	}
-	return append(append(b, printableJSON(text)...), '\n')
+	return append(append(b, printable.JSON(text)...), '\n')
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -122,7 +123,7 @@ func (s *scope) text() string {
 	for _, namespace := range s.namespaces() {
 		text += " in namespace " + namespace
 	}
-	return printable(text)
+	return printable.Text(text)
 }
 
 // each is the value of a flag that may be given several times, or with commas.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/records"
 )
 
@@ -102,7 +103,7 @@ func (t *tail) empty() string {
 	if t.filter.Empty() {
 		return "No records."
 	}
-	return "No records match " + printable(t.filter.String()) + "."
+	return "No records match " + printable.Text(t.filter.String()) + "."
 }
 
 // everything is a number of records that no daemon keeps.

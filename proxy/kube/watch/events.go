@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/printable"
 	"github.com/portald/portald/proxy/service"
 )
 
@@ -127,6 +128,7 @@ func (r *Recorder) node(severity, reason, action, note string) {
 }
 
 func (r *Recorder) add(to chan<- event, e event) {
+	e.note = printable.Text(e.note) // it may have values that tenants wrote
 	select {
 	case to <- e:
 	default: // the queue is full; the event is in the log

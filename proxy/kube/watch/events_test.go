@@ -83,6 +83,7 @@ func testEvents(t *testing.T) {
 	s.cache.Set(svc)
 	r.ServiceWarning(service.Name{Namespace: "shop", Name: "unknown"}, "FailedToStartServiceHealthcheck", "Listen",
 		strings.Repeat("é", 2000))
+	r.ServiceWarning(service.Name{Namespace: "shop", Name: "unwell"}, "Hostile", "Listen", "a\x1b[2J\n\u202eb\x9b")
 	r.NodeWarning("ReadOnlyConntrack", "WriteConntrack", "100% sure")
 	const by = " by portald at n1: "
 	want := []string{
@@ -101,6 +102,7 @@ func testEvents(t *testing.T) {
 			"spec.externalTrafficPolicy Local; write them, or remove the port",
 		"Warning Service shop/unknown uid= version= field=: FailedToStartServiceHealthcheck Listen" + by +
 			strings.Repeat("é", 510) + "…",
+		"Warning Service shop/unwell uid= version= field=: Hostile Listen" + by + `a\x1b[2J\n\u202eb\x9b`,
 	}
 	time.Sleep(time.Minute)
 	if diff := cmp.Diff(want, s.events()); diff != "" {
