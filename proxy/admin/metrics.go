@@ -77,8 +77,8 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 // Handler serves the metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	all := prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}
-	return promhttp.HandlerFor(all,
-		promhttp.HandlerOpts{Registry: m.registry, CoalesceGather: true, EnableOpenMetrics: true})
+	return newLargePage(promhttp.HandlerFor(all,
+		promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true}))
 }
 
 // AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/portald/portald/proxy/explain"
 	"github.com/portald/portald/proxy/printable"
@@ -52,7 +51,9 @@ type Handler struct {
 	all    *http.ServeMux // what changes something too
 	look   *http.ServeMux
 
-	followers atomic.Int32 // clients that follow records
+	followers followers
+	lists     chan struct{} // each that is under way takes a place
+	tcpLists  chan struct{} // and one here too, if its client is one of TCP
 }
 
 // view is a path that changes nothing.
@@ -63,13 +64,14 @@ type view struct {
 
 // NewHandler returns a handler of all paths.
 func NewHandler(d Daemon) *Handler {
-	h := &Handler{daemon: d, all: http.NewServeMux(), look: http.NewServeMux()}
+	h := &Handler{daemon: d, all: http.NewServeMux(), look: http.NewServeMux(),
+		lists: make(chan struct{}, maxLists), tcpLists: make(chan struct{}, maxLists/2)}
 	h.views = []view{
 		{"/v1/info", "the daemon itself", h.info},
-		{"/v1/connections", "open connections and UDP sessions", h.connections},
+		{"/v1/connections", "open connections and UDP sessions", h.inTurn(h.connections)},
 		{"/v1/records", "the last records, and with follow=1 those to come", h.records},
-		{"/v1/services", "the service ports of this node", h.services},
-		{"/v1/endpoints", "their endpoints", h.endpoints},
+		{"/v1/services", "the service ports of this node", h.inTurn(h.services)},
+		{"/v1/endpoints", "their endpoints", h.inTurn(h.endpoints)},
 	}
 	for _, mux := range []*http.ServeMux{h.all, h.look} {
 		for _, v := range h.views {

@@ -3,9 +3,7 @@ package adminapi
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -65,17 +63,17 @@ func (h *Handler) records(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	to := newStream(w, r)
 	if query.Follow {
-		if h.followers.Add(1) > followersOf(r) {
-			h.followers.Add(-1)
-			return statusError{errTooMany, http.StatusServiceUnavailable}
+		if err := h.followers.enter(to); err != nil {
+			return err
 		}
-		defer h.followers.Add(-1)
+		defer h.followers.leave(to)
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	follower := h.daemon.Records.Follow(0)
 	defer follower.Close()
-	out := newRecordWriter(w, &query.Filter)
+	out := newRecordWriter(to, &query.Filter)
 	for _, record := range follower.Last(query.Last, out.wants) {
 		if err := out.record(record); err != nil {
 			return err
@@ -87,49 +85,16 @@ func (h *Handler) records(w http.ResponseWriter, r *http.Request) error {
 	return out.flush()
 }
 
-// maxFollowers bounds how many clients follow records at a time: each has the CPU write every record that it wants.
-const maxFollowers = 16
-
-var errTooMany = fmt.Errorf("%d clients follow the records already, or half as many at the address of the metrics: "+
-	"end one of them", maxFollowers)
-
-// followersOf is how many there may be with one more of this kind. Clients by TCP may be anybody on the host: half of
-// the places are left to those of the socket.
-func followersOf(r *http.Request) int32 {
-	if _, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		return maxFollowers / 2
-	}
-	return maxFollowers
-}
-
 // recordWriter writes records to one client.
 type recordWriter struct {
-	connection *http.ResponseController
-	filter     *records.Filter
-	buffer     *bufio.Writer
-	line       []byte // to be reused
+	to     *stream
+	filter *records.Filter
+	buffer *bufio.Writer
+	line   []byte // to be reused
 }
 
-func newRecordWriter(w http.ResponseWriter, filter *records.Filter) *recordWriter {
-	out := &recordWriter{connection: http.NewResponseController(w), filter: filter}
-	out.buffer = bufio.NewWriterSize(patient{w, out.connection}, chunk)
-	return out
-}
-
-// slowest is how long a client of a stream may leave it unread: a terminal may be stopped for a while.
-const slowest = time.Hour
-
-// patient gives up a client that does not read for slowest.
-type patient struct {
-	http.ResponseWriter
-	connection *http.ResponseController
-}
-
-func (p patient) Write(text []byte) (int, error) {
-	if err := p.connection.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
-		return 0, err
-	}
-	return p.ResponseWriter.Write(text)
+func newRecordWriter(to *stream, filter *records.Filter) *recordWriter {
+	return &recordWriter{to: to, filter: filter, buffer: bufio.NewWriterSize(to, chunk)}
 }
 
 func (w *recordWriter) wants(r *splice.Record) bool {
@@ -144,18 +109,15 @@ func (w *recordWriter) record(r *splice.Record) error {
 
 // flush sends what was written.
 func (w *recordWriter) flush() error {
-	if err := w.connection.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
-		return err
-	}
 	if err := w.buffer.Flush(); err != nil {
 		return err
 	}
-	return w.connection.Flush()
+	return w.to.flush()
 }
 
 // follow writes records until ctx ends, which is the end of the client or of the daemon. What is there is sent at once.
 func (w *recordWriter) follow(ctx context.Context, follower *records.Follower) error {
-	if err := w.connection.SetReadDeadline(time.Time{}); err != nil { // it would end the stream
+	if err := w.to.connection.SetReadDeadline(time.Time{}); err != nil { // it would end the stream
 		return err
 	}
 	if err := w.flush(); err != nil {

@@ -3,10 +3,13 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +73,13 @@ func TestFollowersByTheViewAreFewer(t *testing.T) {
 	d := (&fake{}).daemon()
 	d.Records = records.NewStream(8)
 	h := NewHandler(d)
-	h.followers.Store(maxFollowers / 2)
+	for range maxFollowers / 2 {
+		stuck := &stream{connection: http.NewResponseController(httptest.NewRecorder())}
+		stuck.waits.Store(1) // for ages
+		if err := h.followers.enter(stuck); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := httptest.NewRequest("GET", "/v1/records?follow=1", nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:5000", "localhost"
 	w := httptest.NewRecorder()
@@ -117,5 +126,53 @@ func TestFollowersAreBounded(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("after one left: %v", err)
 		}
+	}
+}
+
+// One that has not read for a while makes room for one more, the longest first, and for none while it reads.
+func TestStuckFollowersMakeRoom(t *testing.T) {
+	d := (&fake{}).daemon()
+	d.Records = records.NewStream(1024)
+	h := NewHandler(d)
+	c := serve(t, h)
+	follow := func() (io.ReadCloser, error) {
+		return c.open(t.Context(), "GET", "/v1/records?follow=1", nil)
+	}
+	var all []io.ReadCloser
+	for range maxFollowers {
+		one, err := follow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		all = append(all, one)
+	}
+	reads := all[0]
+	go func() { _, _ = io.Copy(io.Discard, reads) }()
+	waiting := func() (out []*stream) {
+		h.followers.mu.Lock()
+		defer h.followers.mu.Unlock()
+		return slices.DeleteFunc(slices.Clone(h.followers.all[1:]), func(s *stream) bool { return s.waits.Load() == 0 })
+	}
+	for id := uint64(0); len(waiting()) < maxFollowers-1; id++ {
+		d.Records.Observe(ended(id))
+		runtime.Gosched()
+	}
+	if _, err := follow(); err == nil {
+		t.Error("one more, a moment after they stopped to read")
+	}
+	stuck := waiting()
+	for i, s := range stuck[:len(stuck)-1] {
+		s.waits.Add(-int64(stuckAfter) - int64(i))
+	}
+	for range len(stuck) - 1 {
+		one, err := follow()
+		if err != nil {
+			t.Fatalf("one more: %v", err)
+		}
+		defer one.Close()
+	}
+	if !stuck[len(stuck)-2].isCut.Load() || stuck[len(stuck)-1].isCut.Load() {
+		t.Error("another was cut")
 	}
 }

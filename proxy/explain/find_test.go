@@ -58,6 +58,18 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
+	// A name that none can be is compared with none: that would take seconds.
+	for _, long := range []string{
+		strings.Repeat("n", 64) + "/cart", "shop/" + strings.Repeat("c", 254), "shop/cart:" + strings.Repeat("p", 64),
+		"pod/" + strings.Repeat("n", 16<<10) + "/a",
+	} {
+		if _, err := Parse(long, ""); err == nil || !strings.Contains(err.Error(), "is longer than names") {
+			t.Errorf("%.20s...: %v", long, err)
+		}
+	}
+	if _, err := Parse(strings.Repeat("n", 63)+"/"+strings.Repeat("c", 253), ""); err != nil {
+		t.Error(err)
+	}
 	if _, err := Parse("shop/cart", "here"); err == nil || !strings.Contains(err.Error(), "address of a client") {
 		t.Errorf("from here: %v", err)
 	}

@@ -80,6 +80,10 @@ func (q Question) named(text string) (Question, error) {
 		return q, fmt.Errorf("%q: must be NAMESPACE/NAME[:PORT] of a Service, pod/NAMESPACE/NAME, an address with or "+
 			"without a port, or the id of a connection", q.What)
 	}
+	const longest, longestName = 63, 253 // what Kubernetes allows: names that are not known are compared with all
+	if len(namespace) > longest || len(q.Port) > longest || len(name) > longestName {
+		return q, fmt.Errorf("%.40q...: is longer than names of Kubernetes", q.What)
+	}
 	q.Service = service.Name{Namespace: namespace, Name: name}
 	return q, nil
 }
