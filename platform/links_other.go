@@ -48,10 +48,10 @@ func (*Paths) Run(ctx context.Context, _ func(error)) error {
 }
 
 // Returns is false: no answer to a client's own address can be led back here.
-func (*Paths) Returns(_, _ netip.Addr) bool { return false }
+func (*Paths) Returns(_, _ netip.Addr, _ int) bool { return false }
 
 // ReturnsKnown is Returns.
-func (*Paths) ReturnsKnown(_, _ netip.Addr) (yes, known bool) { return false, true }
+func (*Paths) ReturnsKnown(_, _ netip.Addr, _ int) (yes, known bool) { return false, true }
 
 // Remote is false: no address is known to be another host's.
 func (*Paths) Remote(netip.Addr) bool { return false }

@@ -104,14 +104,15 @@ func (p *Paths) invalidate(syscall.NetlinkMessage) {
 // Returns tells whether packets from endpoint to client pass this host, so that it can intercept them. They do if
 // either is a pod of this host and both are behind different devices: two pods on one bridge bypass the host. Neither
 // may be the host itself, whose own packets are routed differently, nor may both be the same, since a host drops
-// packets from its own address. In doubt it returns false. It may ask the kernel, and block; its answers may be 0.1 s
-// old.
-func (p *Paths) Returns(client, endpoint netip.Addr) bool {
-	return mayReturn(client, endpoint) && returns(p.way(client), p.way(endpoint))
+// packets from its own address. Unless iface is 0, packets to the client have to leave by that interface: it came in
+// there, and may have lied about its address. In doubt it returns false. It may ask the kernel, and block; its answers
+// may be 0.1 s old.
+func (p *Paths) Returns(client, endpoint netip.Addr, iface int) bool {
+	return mayReturn(client, endpoint) && returns(p.way(client), p.way(endpoint), iface)
 }
 
 // ReturnsKnown is Returns without asking the kernel: it never blocks, and the answer may not be known.
-func (p *Paths) ReturnsKnown(client, endpoint netip.Addr) (yes, known bool) {
+func (p *Paths) ReturnsKnown(client, endpoint netip.Addr, iface int) (yes, known bool) {
 	if !mayReturn(client, endpoint) {
 		return false, true
 	}
@@ -120,15 +121,16 @@ func (p *Paths) ReturnsKnown(client, endpoint netip.Addr) (yes, known bool) {
 		return false, false
 	}
 	back, known := p.cached(endpoint)
-	return known && returns(there, back), known
+	return known && returns(there, back, iface), known
 }
 
 func mayReturn(client, endpoint netip.Addr) bool {
-	return client != endpoint && client.Is6() == endpoint.Is6()
+	return client != endpoint && client.Is6() == endpoint.Is6() && client.IsGlobalUnicast() && !client.Is4In6()
 }
 
-func returns(there, back way) bool {
-	return there.device != 0 && back.device != 0 && there.device != back.device && (there.pod || back.pod)
+func returns(there, back way, iface int) bool {
+	return there.device != 0 && back.device != 0 && there.device != back.device && (there.pod || back.pod) &&
+		(iface == 0 || iface == there.device)
 }
 
 // Remote tells whether an address is on another host, or of a pod there: packets to it leave by an uplink or a

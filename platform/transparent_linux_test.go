@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,9 +181,36 @@ func TestPaths(t *testing.T) {
 		{"a pod and the node, IPv6", "fd00:1::1", "fd00:9::1", false},
 		{"a link-local neighbour and a pod", "fe80::7", "fd00:1::1", false},
 		{"two families", "10.1.0.1", "fd00:1::2", false},
+		{"nobody and a pod", "0.0.0.0", "10.1.0.1", false},
+		{"nobody and a pod, IPv6", "::", "fd00:1::1", false},
+		{"loopback and a pod, IPv6", "::1", "fd00:1::1", false},
+		{"the broadcast address and a pod", "255.255.255.255", "10.1.0.1", false},
+		{"the broadcast address of a network and a pod", "192.0.2.255", "10.1.0.1", false},
+		{"a group and a pod", "224.0.0.1", "10.1.0.1", false},
+		{"a group and a pod, IPv6", "ff0e::1", "fd00:1::1", false},
+		{"IPv4 in IPv6 and a pod", "::ffff:203.0.113.7", "fd00:1::1", false},
+		{"a link-local stranger and a pod", "169.254.7.7", "10.1.0.1", false},
 	} {
-		if got := paths.Returns(netip.MustParseAddr(c.client), netip.MustParseAddr(c.endpoint)); got != c.want {
+		if got := paths.Returns(netip.MustParseAddr(c.client), netip.MustParseAddr(c.endpoint), 0); got != c.want {
 			t.Errorf("%s: %t, want %t", c.what, got, c.want)
+		}
+	}
+	// Who sends datagrams may write any address: it has to be behind the interface that they came in by.
+	for _, c := range []struct {
+		client string
+		by     int
+		want   bool
+	}{
+		{"203.0.113.7", uplink, true}, {"10.1.0.2", uplink, false}, {"fd00:1::2", uplink, false}, {"10.1.0.2", 0, true},
+		{"10.2.0.5", uplink, false}, {"203.0.113.7", uplink + 1000, false},
+	} {
+		endpoint := "10.1.0.1"
+		if strings.Contains(c.client, ":") {
+			endpoint = "fd00:1::1"
+		}
+		got := paths.Returns(netip.MustParseAddr(c.client), netip.MustParseAddr(endpoint), c.by)
+		if got != c.want {
+			t.Errorf("%s by interface %d: %t, want %t", c.client, c.by, got, c.want)
 		}
 	}
 	for addr, want := range map[string]bool{
@@ -224,13 +252,13 @@ func TestPathsFollow(t *testing.T) {
 	paths := newPaths(t)
 	a, b := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("10.1.0.2")
 	a6, b6 := netip.MustParseAddr("fd00:1::1"), netip.MustParseAddr("fd00:1::2")
-	if _, known := paths.ReturnsKnown(a, b); known || !paths.Returns(a, b) {
+	if _, known := paths.ReturnsKnown(a, b, 0); known || !paths.Returns(a, b, 0) {
 		t.Error("known before anybody asked, or no way")
 	}
-	if _, known := paths.ReturnsKnown(a, b); known {
+	if _, known := paths.ReturnsKnown(a, b, 0); known {
 		t.Error("known although nothing is followed")
 	}
-	if yes, known := paths.ReturnsKnown(a, b6); yes || !known {
+	if yes, known := paths.ReturnsKnown(a, b6, 0); yes || !known {
 		t.Error("of two families nothing has to be asked")
 	}
 	far, _ := netlink.ParseIPNet("203.0.113.0/24")
@@ -268,10 +296,10 @@ func TestPathsFollow(t *testing.T) {
 			want[step.v6] = step.is
 			for v6, c := range map[bool][2]netip.Addr{false: {a, b}, true: {a6, b6}} {
 				err := until(func() bool {
-					if got := paths.Returns(c[0], c[1]); got != want[v6] {
+					if got := paths.Returns(c[0], c[1], 0); got != want[v6] {
 						return false
 					}
-					got, known := paths.ReturnsKnown(c[0], c[1])
+					got, known := paths.ReturnsKnown(c[0], c[1], 0)
 					return known && got == want[v6]
 				})
 				if err != nil {
@@ -281,7 +309,7 @@ func TestPathsFollow(t *testing.T) {
 		}
 		return nil
 	})
-	if _, known := paths.ReturnsKnown(a, b); known {
+	if _, known := paths.ReturnsKnown(a, b, 0); known {
 		t.Error("known although nothing is followed any more")
 	}
 }
@@ -290,6 +318,6 @@ func BenchmarkPaths(b *testing.B) {
 	paths := newPaths(b)
 	client, endpoint := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8")
 	for b.Loop() {
-		paths.Returns(client, endpoint)
+		paths.Returns(client, endpoint, 0)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/adminapi"
@@ -68,7 +66,6 @@ func descriptors(d *bed.Daemon) int {
 // much, or read nothing, take a bounded number of descriptors and little memory. Meanwhile Services are served, new
 // ones too, and who asks from another address, or at the socket, is answered.
 func TestHostileClientsOfServers(t *testing.T) {
-	raiseLimit(t)
 	b := bed.New(t)
 	b.ServePods(0)
 	const allowed = 1000
@@ -150,18 +147,5 @@ func TestHostileClientsOfServers(t *testing.T) {
 	list, err := d.Admin().Connections(t.Context(), adminapi.ConnectionQuery{})
 	if err != nil {
 		t.Errorf("%v, %v after %v", list, err, time.Since(begin))
-	}
-}
-
-// raiseLimit lets this process have as many descriptors as it may.
-func raiseLimit(t *testing.T) {
-	t.Helper()
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	limit.Cur = limit.Max
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -73,7 +73,7 @@ func TestTransparent(t *testing.T) {
 				}
 				defer paths.Close()
 				for _, way := range ways {
-					if !paths.Returns(netip.MustParseAddr(way.client), netip.MustParseAddr(way.endpoint)) {
+					if !paths.Returns(netip.MustParseAddr(way.client), netip.MustParseAddr(way.endpoint), 0) {
 						err = errors.Join(err, fmt.Errorf("answers of %s to %s are said to go elsewhere", way.endpoint, way.client))
 					}
 				}

@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -27,6 +28,23 @@ func (f *life) admit(dst netip.AddrPort) Outcome {
 // from, and the ranges hold another address of it.
 func (f *life) isNode(client, dst netip.Addr) bool {
 	return client == dst && f.plan.Port.AdmitsNode(service.FamilyOf(client), f.front.core.opts.NodeAddresses())
+}
+
+// isOwn tells whether a client claims an address at which the daemon itself receives: a frontend of the service port,
+// or a proxy port. Anybody may write that into a datagram, and the answer would come back as the next question, without
+// end.
+func (f *life) isOwn(client netip.AddrPort) bool {
+	core := f.front.core
+	x, frontend := f.plan.exposure(client)
+	if frontend && x.Frontend.Addr == client || core.listensAt(client, f.front.name.Protocol) {
+		return true
+	}
+	everywhere := netip.AddrPortFrom(netip.IPv4Unspecified(), client.Port())
+	if client.Addr().Is6() {
+		everywhere = netip.AddrPortFrom(netip.IPv6Unspecified(), client.Port())
+	}
+	return (frontend || core.listensAt(everywhere, f.front.name.Protocol)) && (client.Addr().IsLoopback() ||
+		slices.Contains(core.opts.NodeAddresses(), client.Addr()))
 }
 
 // uncount ends the count of a client that was admitted. It may be called more than once.

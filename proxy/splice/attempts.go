@@ -64,9 +64,10 @@ func (f *life) try(now time.Duration) step {
 	if f.plan.policy.ClientAddress != service.AddressTransparent {
 		return f.dialStep(false)
 	}
-	asClient, known := o.ReturnsKnown(client, to)
+	by := int(f.cameBy)
+	asClient, known := o.ReturnsKnown(client, to, by)
 	if !known {
-		return f.ask(returns, func() bool { return o.Returns(client, to) })
+		return f.ask(returns, func() bool { return o.Returns(client, to, by) })
 	}
 	return f.dialStep(asClient)
 }

@@ -162,8 +162,8 @@ func (o postingOwner) Post(next func(time.Duration) Step) { o.posts <- next }
 func TestAnswerOfAFormerDial(t *testing.T) {
 	o := Options{
 		Policy:       hedgedPolicy,
-		ReturnsKnown: func(_, to netip.Addr) (bool, bool) { return false, to == endpointNumber(1).Addr() },
-		Returns:      func(_, to netip.Addr) bool { return to == endpointNumber(2).Addr() },
+		ReturnsKnown: func(_, to netip.Addr, _ int) (bool, bool) { return false, to == endpointNumber(1).Addr() },
+		Returns:      func(_, to netip.Addr, _ int) bool { return to == endpointNumber(2).Addr() },
 	}
 	o.Policy.ClientAddress, o.Policy.RetryOn = service.AddressTransparent, service.RetryConnect|service.RetryReset
 	core, err := New(o, func(*Core) (Engine, error) { return idleEngine{}, nil })

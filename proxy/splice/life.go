@@ -40,6 +40,7 @@ type life struct {
 	began   time.Duration
 	dialled time.Duration // when the current attempt began
 	index   uint32        // in its shard of the registry, guarded by that
+	cameBy  uint32        // of a session: the index of the interface that its client's datagram came in by; 0: not known
 
 	// What Live shows of it: its owner writes that, and any goroutine reads it.
 	stage   stage

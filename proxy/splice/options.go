@@ -54,11 +54,13 @@ type Options struct {
 	// address from there, where the node has that address itself. It must not block. Default: they are not known.
 	NodeAddresses func() []netip.Addr
 	// Returns tells whether an endpoint's replies to the client's address are routed to the socket that the engine
-	// bound to it: not where the two are one, or either is this host. It is called for each dial of transparent service
-	// ports, and may block as IsLocal. Default: they are not, and endpoints see this node's address.
-	Returns func(client, endpoint netip.Addr) bool
+	// bound to it: not where the two are one, or either is this host. With the index of the interface that the client
+	// came in by, not 0, it also tells whether that address is behind it: who sends datagrams may write any. It is called
+	// for each dial of transparent service ports, and may block as IsLocal. Default: they are not, and endpoints see this
+	// node's address.
+	Returns func(client, endpoint netip.Addr, iface int) bool
 	// ReturnsKnown is to Returns what IsLocalKnown is to IsLocal.
-	ReturnsKnown func(client, endpoint netip.Addr) (returns, known bool)
+	ReturnsKnown func(client, endpoint netip.Addr, iface int) (returns, known bool)
 }
 
 // Inherited is a socket that was open before.
@@ -111,6 +113,6 @@ func (o *Options) setDefaults() {
 		o.IsLocalKnown = func(netip.Addr, int) (inside, known bool) { return false, noDetector }
 	}
 	if noReturns := o.Returns == nil; o.ReturnsKnown == nil {
-		o.ReturnsKnown = func(_, _ netip.Addr) (returns, known bool) { return false, noReturns }
+		o.ReturnsKnown = func(_, _ netip.Addr, _ int) (returns, known bool) { return false, noReturns }
 	}
 }

@@ -57,9 +57,15 @@ func (s *Session) Over() bool { return s.over }
 // the host is asked.
 func (s *Session) admit(iface int) Outcome {
 	t := s.table
-	if o := s.life.admit(t.originalDst(s.key, s.plan)); o != "" {
+	dst := t.originalDst(s.key, s.plan)
+	if s.isOwn(s.key.Client) {
+		s.dst = dst
+		return OutcomeNotPortal
+	}
+	if o := s.life.admit(dst); o != "" {
 		return o
 	}
+	s.cameBy = uint32(iface)
 	o := OutcomeResources
 	s.client = t.client(s.clientAddr())
 	if t.makeRoom(s.client) {

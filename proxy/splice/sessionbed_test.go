@@ -79,7 +79,7 @@ func inHostBed(t *testing.T, port *service.Port, endpoints int, test func(b *udp
 	var answers chan bool
 	opts := Options{
 		IsLocal: func(netip.Addr, int) bool { return <-answers },
-		Returns: func(_, _ netip.Addr) bool { return <-answers },
+		Returns: func(_, _ netip.Addr, _ int) bool { return <-answers },
 	}
 	inUDPBed(t, opts, port, endpoints, func(b *udpBed) {
 		answers = make(chan bool)

@@ -64,6 +64,41 @@ func TestSessionsRefused(t *testing.T) {
 	})
 }
 
+// A client that claims an address of ours is refused, since the answer would come back as a question; one that has but
+// the port is none.
+func TestSessionsFromOwnAddresses(t *testing.T) {
+	node := netip.MustParseAddr("192.0.2.77")
+	opts := Options{NodeAddresses: func() []netip.Addr { return []netip.Addr{node} }}
+	inUDPBed(t, opts, &service.Port{}, 1, func(b *udpBed) {
+		proxyPort := netip.AddrPortFrom(netip.IPv4Unspecified(), 11001)
+		b.core.listening.Store(service.Frontend{Addr: proxyPort, Protocol: service.UDP}, b.front)
+		defer b.core.listening.Delete(service.Frontend{Addr: proxyPort, Protocol: service.UDP})
+		plan := b.front.present().View
+		nodePort := netip.AddrPortFrom(netip.IPv4Unspecified(), 30053)
+		plan.Exposures = append(plan.Exposures, service.Exposure{Kind: service.NodePort,
+			Frontend: service.Frontend{Addr: nodePort, Protocol: service.UDP}})
+		b.front.Retarget(&plan)
+		b.run()
+		for client, served := range map[string]bool{
+			"10.96.0.10:53": false, "192.0.2.77:11001": false, "127.0.0.1:11001": false, "127.3.2.1:30053": false,
+			"192.0.2.77:30053": false,
+			"10.96.0.10:54":    true, "192.0.2.77:11002": true, "192.0.2.1:11001": true, "192.0.2.1:30053": true,
+			"192.0.2.1:53": true, "192.0.2.77:53": true,
+		} {
+			before := len(b.records)
+			b.deliver(SessionKey{Client: netip.MustParseAddrPort(client), Local: localAddr4}, client)
+			b.run()
+			switch {
+			case served && len(b.records) > before:
+				t.Errorf("%s is refused: %s", client, b.records[before].Outcome)
+			case !served && (len(b.records) != before+1 || b.records[before].Outcome != OutcomeNotPortal ||
+				b.records[before].OriginalDst != netip.AddrPortFrom(localAddr4, frontPort)):
+				t.Errorf("%s is not refused: %v", client, b.records[before:])
+			}
+		}
+	})
+}
+
 // The session that makes room: one with its answer before one that waits for it, a detached one before an attached one,
 // and the least recently used of each kind.
 func TestEvictionOrder(t *testing.T) {
@@ -421,8 +456,8 @@ func TestSessionsAnyOrder(t *testing.T) {
 		var asked atomic.Uint64 // by another goroutine
 		yes := func() bool { return asked.Add(1)%2 == 0 }
 		opts.IsLocal = func(netip.Addr, int) bool { return yes() }
-		opts.ReturnsKnown = func(_, _ netip.Addr) (bool, bool) { return false, random.IntN(3) > 0 }
-		opts.Returns = func(_, _ netip.Addr) bool { return yes() }
+		opts.ReturnsKnown = func(_, _ netip.Addr, _ int) (bool, bool) { return false, random.IntN(3) > 0 }
+		opts.Returns = func(_, _ netip.Addr, _ int) bool { return yes() }
 		inUDPBed(t, opts, &service.Port{ExternalLocal: true}, 4, func(b *udpBed) {
 			for range 400 {
 				b.anything(random)

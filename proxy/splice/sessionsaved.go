@@ -139,6 +139,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.table, s.conn, s.key = t, conn, SessionKey{Client: saved.Client, Local: saved.Local}
 	s.waiting, s.detached, s.until, s.unanswered = saved.Waiting, saved.Detached, saved.Until, saved.Unanswered
 	s.restore(t.front, &saved.SavedLife)
+	s.cameBy = saved.Interface
 	s.traffic.restore(saved.Carried)
 	s.client = t.client(s.clientAddr())
 	core := t.core()

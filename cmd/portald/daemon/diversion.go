@@ -46,14 +46,14 @@ func (d *diversion) add() error {
 }
 
 // returns implements splice.Options.Returns: replies do not come back before they are diverted.
-func (d *diversion) returns(client, endpoint netip.Addr) bool {
-	return d.writer.Diverts(service.FamilyOf(client)) && d.paths.Returns(client, endpoint)
+func (d *diversion) returns(client, endpoint netip.Addr, iface int) bool {
+	return d.writer.Diverts(service.FamilyOf(client)) && d.paths.Returns(client, endpoint, iface)
 }
 
 // returnsKnown implements splice.Options.ReturnsKnown.
-func (d *diversion) returnsKnown(client, endpoint netip.Addr) (returns, known bool) {
+func (d *diversion) returnsKnown(client, endpoint netip.Addr, iface int) (returns, known bool) {
 	if !d.writer.Diverts(service.FamilyOf(client)) {
 		return false, true
 	}
-	return d.paths.ReturnsKnown(client, endpoint)
+	return d.paths.ReturnsKnown(client, endpoint, iface)
 }

@@ -212,7 +212,7 @@ func askedOfTheSecond(o *splice.Options) (let chan struct{}) {
 	let = make(chan struct{})
 	var asked atomic.Int32
 	o.Policy.ClientAddress = service.AddressTransparent
-	o.Returns = func(_, _ netip.Addr) bool {
+	o.Returns = func(_, _ netip.Addr, _ int) bool {
 		if asked.Add(1) == 2 {
 			<-let
 		}

@@ -41,7 +41,7 @@ func (t *trial) startSlow() (*dataPath, *slowHost) {
 	h := &slowHost{t: t, let: make(chan struct{})}
 	return t.start(splice.Options{
 		IsLocal: func(netip.Addr, int) bool { return h.wait() },
-		Returns: func(_, _ netip.Addr) bool { return h.wait() },
+		Returns: func(_, _ netip.Addr, _ int) bool { return h.wait() },
 	}), h
 }
 

@@ -27,7 +27,7 @@ func (c *cluster) routeReplies() {
 }
 
 // returns is Options.Returns of a cluster with such rules: they do not concern what the node itself sends.
-func returns(client, endpoint netip.Addr) bool {
+func returns(client, endpoint netip.Addr, _ int) bool {
 	return client != endpoint && !isNode(client) && !isNode(endpoint)
 }
 
