@@ -53,7 +53,7 @@ func as4(addr netip.Addr) [4]byte {
 
 // Receive reads from a TCP socket without blocking. The urgent byte of a sender is read by itself: urgent. drained: all
 // that there was has been read, and whatever comes next is an event of its own. 0 bytes without an error are the end of
-// the stream.
+// the stream; drained then: the connection is no more, by a reset, or closed both ways.
 func Receive(fd uintptr, buf []byte) (n int, urgent, drained bool, err error) {
 	ready := events(fd)
 	if ready == 0 {
@@ -63,6 +63,9 @@ func Receive(fd uintptr, buf []byte) (n int, urgent, drained bool, err error) {
 		buf, urgent = buf[:1], true
 	}
 	n, err = transfer(unix.SYS_RECVFROM, fd, buf, unix.MSG_DONTWAIT)
+	if n == 0 && err == nil {
+		return 0, false, ready&unix.POLLHUP != 0, nil
+	}
 	return n, urgent && n == 1, ready == unix.POLLIN && n < len(buf), err
 }
 

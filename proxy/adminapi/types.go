@@ -20,7 +20,7 @@ type Connection struct {
 	CarriedBy   string         `json:"carried_by"`
 	Service     string         `json:"service"` // namespace/name:port
 	Protocol    string         `json:"protocol"`
-	State       string         `json:"state"` // dialing, waiting, open, half_closed; of the kernel's the TCP state
+	State       string         `json:"state"` // a splice.ConnState; of the kernel's the TCP state
 	Client      netip.AddrPort `json:"client"`
 	ClientPod   string         `json:"client_pod,omitempty"` // namespace/name
 	ClientNode  string         `json:"client_node,omitempty"`

@@ -75,6 +75,7 @@ type Step struct {
 	Again    []byte         // of StepCarry: what ClientSent was told so far: the endpoint gets it after Header
 	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
+	Deliver  Streams        // of StepEnd: what was read of these, or can be by now, reaches the peers before: see Delivers
 }
 
 // Dial is which of the dials under way it is, 0 or 1: there are two at most. As long as there is one, see HedgeAt.
@@ -90,7 +91,7 @@ const (
 	StepWait                      // call Expired; meanwhile call Broken if the client leaves
 	StepCarry                     // carry bytes both ways
 	StepHalfClose                 // close the other side for writing, and go on with the other direction
-	StepEnd                       // close both sockets, then call Closed
+	StepEnd                       // close both sockets, then call Closed; may come again while Deliver lasts, without it
 )
 
 // Accept begins a connection that a socket of a front has accepted.
@@ -285,10 +286,12 @@ func (c *Conn) Moved(now time.Duration, ofClient bool) {
 	}
 }
 
-// FirstByte notes that the endpoint has sent something. It is called once.
+// FirstByte notes that the endpoint has sent something. A second call does nothing.
 func (c *Conn) FirstByte(now time.Duration) {
-	c.firstByte(now)
-	c.ForgetReplay()
+	if c.firstReply < 0 {
+		c.firstByte(now)
+		c.ForgetReplay()
+	}
 }
 
 // HalfClosed reports whether one of the streams has ended.
@@ -314,6 +317,8 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
 // stopped answering, else it sent a reset.
+//
+// What the side has sent reaches the other before that sees the reset, as if the two were connected directly.
 func (c *Conn) Broken(side Side, err error, lost bool) Step {
 	if side == Endpoint {
 		if s, early := c.brokenEarly(err, lost); early {
@@ -323,23 +328,31 @@ func (c *Conn) Broken(side Side, err error, lost bool) Step {
 	if !c.Ended() {
 		c.broken = err
 	}
-	switch {
+	switch deliver := StreamFrom(side); {
 	case side == Client && lost:
-		return c.end(Client, Timeout, OutcomeClientLost)
+		return c.endAfter(deliver, Client, Timeout, OutcomeClientLost)
 	case side == Client:
-		return c.end(Client, Reset, OutcomeClientReset)
+		return c.endAfter(deliver, Client, Reset, OutcomeClientReset)
 	case lost:
-		return c.end(Endpoint, Timeout, OutcomeEndpointLost)
+		return c.endAfter(deliver, Endpoint, Timeout, OutcomeEndpointLost)
 	default:
-		return c.end(Endpoint, Reset, OutcomeEndpointReset)
+		return c.endAfter(deliver, Endpoint, Reset, OutcomeEndpointReset)
 	}
 }
 
 // Exhausted ends a connection for which the engine lacks something, such as descriptors or memory.
-func (c *Conn) Exhausted() Step { return c.end(Proxy, Reset, OutcomeResources) }
+func (c *Conn) Exhausted() Step { return c.endNow(OutcomeResources) }
 
 // Cut ends the connection by force.
-func (c *Conn) Cut() Step { return c.end(Proxy, Reset, OutcomeCut) }
+func (c *Conn) Cut() Step { return c.endNow(OutcomeCut) }
+
+// endNow ends it, or what it still delivers.
+func (c *Conn) endNow(o Outcome) Step {
+	if c.Ended() {
+		return Step{Kind: StepEnd, Reset: true}
+	}
+	return c.end(Proxy, Reset, o)
+}
 
 // Expired is called at Until of the last step that had one, and at HedgeAt.
 func (c *Conn) Expired(now time.Duration) Step {
@@ -353,9 +366,9 @@ func (c *Conn) Expired(now time.Duration) Step {
 	case silent < 0, now < silent:
 		return c.look(now)
 	case c.HalfClosed():
-		return c.end(Proxy, Timeout, OutcomeHalfClosed)
+		return c.endAfter(FromClient|FromEndpoint, Proxy, Timeout, OutcomeHalfClosed)
 	default:
-		return c.end(Proxy, Timeout, OutcomeIdle)
+		return c.endAfter(FromClient|FromEndpoint, Proxy, Timeout, OutcomeIdle)
 	}
 }
 
@@ -383,8 +396,17 @@ func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
 	return Step{Kind: StepEnd, Reset: closeType != FIN}
 }
 
+// endAfter ends it once streams have reached their peers.
+func (c *Conn) endAfter(streams Streams, by Side, closeType CloseType, o Outcome) Step {
+	s := c.end(by, closeType, o)
+	if s.Kind == StepEnd {
+		s.Deliver = streams
+	}
+	return s
+}
+
 // cutSoon implements member.
-func (c *Conn) cutSoon() { c.post(func(time.Duration) Step { return c.Cut() }) }
+func (c *Conn) cutSoon() { c.owner.Post(func(time.Duration) Step { return c.Cut() }) }
 
 // countSoon implements member.
 func (c *Conn) countSoon() {
@@ -394,7 +416,7 @@ func (c *Conn) countSoon() {
 	})
 }
 
-// Ended reports whether StepEnd was returned.
+// Ended reports whether StepEnd was returned. It may still deliver.
 func (c *Conn) Ended() bool { return c.rec != nil }
 
 // WantsTCPInfo tells whether the record is to have TCP_INFO, which is for SetTCPInfo.
@@ -425,6 +447,9 @@ func (c *Conn) giveBack() {
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
+	if state, _ := c.stage.load(); state == StateDelivering {
+		core.delivering.Add(-1)
+	}
 	if c.rival != nil {
 		c.dropRival(errGivenUp, context.Canceled, now)
 	}

@@ -30,7 +30,7 @@ type Core struct {
 
 	_                                      [64]byte // what follows is written for each connection
 	nextID                                 atomic.Uint64
-	conns, sessions, waiting               atomic.Int64
+	conns, sessions, waiting, delivering   atomic.Int64
 	acceptErrors, udpDropped, portsCrowded atomic.Uint64
 	transparentReports, crowdedReports     rateLimit
 

@@ -59,10 +59,10 @@ func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int6
 	return c.movable(), nil
 }
 
-// movable is how many connections are open, but for those that stay.
+// movable is how many connections are open, but for those that stay, and those that have ended and are delivered.
 func (c *Core) movable() (n int64) {
 	for _, conn := range c.openConns() {
-		if !conn.stays.Load() {
+		if state, _ := conn.stage.load(); state != StateDelivering && !conn.stays.Load() {
 			n++
 		}
 	}

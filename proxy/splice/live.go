@@ -41,6 +41,7 @@ const (
 	StateWaiting    ConnState = "waiting"     // no endpoint is ready, or all have failed and are dialled again
 	StateOpen       ConnState = "open"        // bytes are carried both ways
 	StateHalfClosed ConnState = "half_closed" // one side has closed, and bytes of the other are carried
+	StateDelivering ConnState = "delivering"  // it has ended, and what one side has sent is still to reach the other
 )
 
 // stage is how far a life has come, and its dials so far. Its owner writes it, and any goroutine reads it.
@@ -52,6 +53,7 @@ const (
 	waiting
 	open
 	halfClosed
+	delivering
 
 	oneDial
 )
@@ -67,7 +69,8 @@ func (s *stage) dial() { s.both.Add(oneDial) }
 
 func (s *stage) load() (ConnState, int) {
 	now := s.both.Load()
-	names := [...]ConnState{dialing: StateDialing, waiting: StateWaiting, open: StateOpen, halfClosed: StateHalfClosed}
+	names := [...]ConnState{dialing: StateDialing, waiting: StateWaiting, open: StateOpen, halfClosed: StateHalfClosed,
+		delivering: StateDelivering}
 	return names[now%oneDial], int(now / oneDial)
 }
 

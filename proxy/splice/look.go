@@ -94,8 +94,12 @@ func (c *Conn) overdue(now time.Duration) Step {
 	p := &c.plan.policy
 	if how, due := c.removalDue(now); due {
 		c.checkEndpoint() // it may be back, and the core's look still to come
-		if c.notice(now); c.goneAt > 0 {
-			return c.end(Proxy, how, OutcomeEndpointRemoved)
+		switch c.notice(now); {
+		case c.goneAt == 0:
+		case how == FIN: // nothing is under way
+			return c.end(Proxy, FIN, OutcomeEndpointRemoved)
+		default:
+			return c.endAfter(FromEndpoint, Proxy, how, OutcomeEndpointRemoved)
 		}
 	}
 	if p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now) {

@@ -3,6 +3,7 @@ package splice
 // Stats are figures of a Core at one moment.
 type Stats struct {
 	Connections  int64  // TCP connections that are open
+	Delivering   int64  // of these, those that have ended but for what is still to reach a peer
 	Sessions     int64  // UDP sessions that are open
 	Waiting      int64  // of these, what waits for an endpoint
 	Descriptors  int64  // held, pipes and listeners and all
@@ -33,7 +34,7 @@ type Limits struct {
 func (c *Core) Stats() Stats {
 	a := c.account
 	return Stats{
-		Connections: c.conns.Load(), Sessions: c.sessions.Load(), Waiting: c.waiting.Load(),
+		Connections: c.conns.Load(), Delivering: c.delivering.Load(), Sessions: c.sessions.Load(), Waiting: c.waiting.Load(),
 		Descriptors: a.used[descriptors].Load(), Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
 		ReplayBytes: a.used[replayed].Load(),
 		Kept:        a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),

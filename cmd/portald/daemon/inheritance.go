@@ -29,6 +29,7 @@ type inheritance struct {
 	has      atomic.Bool // something was passed on: rules may stand too
 	replaces atomic.Bool // a predecessor still listens at the admin socket
 	stored   atomic.Bool // the other daemon has ended, and left what it had
+	awaited  atomic.Bool // the other daemon starts once this one has ended
 
 	handing chan struct{} // who hands over, or changes what there is to hand over, has put its one element in
 	leaves  bool          // guarded by handing: this daemon is ending, rules no longer lead to it

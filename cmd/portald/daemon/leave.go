@@ -80,6 +80,10 @@ func (r *reconciler) carriedAlike(p *service.Port) bool {
 // began, and a lost segment of one is sent again after a second.
 const handshakeTime = 1200 * time.Millisecond
 
+// deliveryTime is how long the next daemon, whose clients wait, is kept waiting for connections that were reset to be
+// delivered.
+const deliveryTime = 5 * time.Second
+
 // drain waits until open connections have ended, and outstanding answers to UDP sessions have come, until the drain
 // timeout, another signal or the cut.
 func (r *reconciler) drain(moved int) {
@@ -87,6 +91,9 @@ func (r *reconciler) drain(moved int) {
 	live := stats.Connections
 	if timeout == 0 || live+stats.Sessions == 0 && moved == 0 {
 		return
+	}
+	if r.heritage.awaited.Load() && live == stats.Delivering {
+		timeout = min(timeout, deliveryTime)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

@@ -21,7 +21,7 @@ func TestDrainIsCut(t *testing.T) {
 	var settings atomic.Pointer[config.Settings]
 	settings.Store(&config.Settings{Drain: time.Minute})
 	cut := make(chan struct{})
-	r := &reconciler{log: log, settings: &settings, path: &dataPath{core: core}, cut: cut}
+	r := &reconciler{log: log, settings: &settings, path: &dataPath{core: core}, cut: cut, heritage: newInheritance("")}
 	from := time.Now()
 	r.drain(1)
 	if took := time.Since(from); took < handshakeTime {

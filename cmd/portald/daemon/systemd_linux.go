@@ -98,6 +98,7 @@ func (d *daemon) leave(ctx context.Context) bool {
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
 		Infof("All is left with systemd for the next portald, but for %d connections", left)
 	d.heritage.other.Store(true)
+	d.heritage.awaited.Store(true)
 	return true
 }
 

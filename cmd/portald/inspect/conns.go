@@ -160,7 +160,7 @@ func paintState(c *adminapi.Connection) paint {
 	switch c.State {
 	case "dialing", "waiting":
 		return yellow
-	case "half_closed":
+	case "half_closed", "delivering":
 		return faint
 	case "open":
 		return plain

@@ -35,8 +35,9 @@ func addSelection(cmd *cobra.Command) *selection {
 	f.Var(&s.ips, "ip", "with this `ADDRESS` or CIDR: the client's, the frontend's or the endpoint's")
 	f.Var(&s.ports, "port", "with this `PORT`: the client's, the frontend's or the endpoint's")
 	f.StringSliceVar(&s.protocols, "proto", nil, "with this `PROTOCOL`: tcp or udp")
-	f.StringSliceVar(&s.states, "state", nil, "in this `STATE`: dialing, waiting, open or half_closed; of connections "+
-		"that the kernel carries, the state of TCP")
+	f.StringSliceVar(&s.states, "state", nil, "in this `STATE`: dialing, waiting, open, half_closed or delivering "+
+		"(it was reset, and what came before is still to reach the other side); of connections that the kernel carries, "+
+		"the state of TCP")
 	f.StringSliceVar(&s.carriers, "carried-by", nil, "carried by this `CARRIER`: userspace or kernel")
 	f.DurationVar(&s.older, "older", 0, "open for this `TIME` or longer, as in 10m")
 	f.DurationVar(&s.idle, "idle", 0, "without a byte for this `TIME` or longer, as in 1m")
@@ -44,7 +45,7 @@ func addSelection(cmd *cobra.Command) *selection {
 	complete(cmd, "endpoint", completeEndpoints())
 	complete(cmd, "proto", words("tcp", "udp"))
 	complete(cmd, "carried-by", words(string(splice.Userspace), string(splice.Kernel)))
-	complete(cmd, "state", words("dialing", "waiting", "open", "half_closed"))
+	complete(cmd, "state", words("dialing", "waiting", "open", "half_closed", "delivering"))
 	return s
 }
 

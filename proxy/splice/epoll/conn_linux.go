@@ -25,25 +25,25 @@ type conn struct {
 	up, down         flow        // client to endpoint, endpoint to client
 
 	stage     stage
-	queued    bool  // for a quantum
-	migrating bool  // to another loop
-	relays    uint8 // up to longLivedAfter
+	queued    bool   // for a quantum
+	migrating bool   // to another loop
+	relays    uint8  // up to longLivedAfter
+	slot      uint32 // in the engine's memory, while up.mem is set
 
-	later *later // nil: there is nothing
-
-	slot uint32 // in the engine's memory, while up.mem is set
+	seldom *seldom // nil: there is nothing
 }
 
-// later is what was posted while a connection was departed. Few are, so that it takes a pointer of the others.
-type later struct {
-	posted []func(now time.Duration) splice.Step
+// seldom is what few connections have, so that it takes a pointer of the others.
+type seldom struct {
+	posted   []func(now time.Duration) splice.Step // while it was departed
+	delivery *delivery                             // while that is the stage
 }
 
 func (c *conn) postponed(next func(now time.Duration) splice.Step) {
-	if c.later == nil {
-		c.later = &later{}
+	if c.seldom == nil {
+		c.seldom = &seldom{}
 	}
-	c.later.posted = append(c.later.posted, next)
+	c.seldom.posted = append(c.seldom.posted, next)
 }
 
 type stage uint8
@@ -51,7 +51,8 @@ type stage uint8
 const (
 	dialing stage = iota
 	relaying
-	departed // a successor has it, or is about to
+	delivering // it has ended, but for that
+	departed   // a successor has it, or is about to
 	closed
 )
 
@@ -118,7 +119,7 @@ func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
 	if c.stage < departed {
 		client = TCPInfo(uintptr(c.client.fd))
 	}
-	if c.stage == relaying {
+	if c.stage == relaying || c.stage == delivering {
 		endpoint = TCPInfo(uintptr(c.endpoint.fd))
 	}
 	return client, endpoint
@@ -140,6 +141,15 @@ func (c *conn) perform(s splice.Step) {
 	case splice.StepCarry:
 		c.begin(s)
 	case splice.StepEnd:
+		c.end(s, false)
+	}
+}
+
+// end ends the connection. ended: the stream of the side that has failed had ended before.
+func (c *conn) end(s splice.Step, ended bool) {
+	if s.Deliver != 0 && c.stage == relaying {
+		c.deliver(s.Deliver, ended)
+	} else {
 		c.close(s.Reset)
 	}
 }
@@ -179,6 +189,8 @@ func (c *conn) ready(events uint32, tag uint8) {
 // expired implements timed.
 func (c *conn) expired(now time.Duration) {
 	switch at := c.HedgeAt(); {
+	case c.stage == delivering:
+		c.goOn()
 	case c.second != nil && now >= c.second.until:
 		c.timedOut(secondOne, now)
 	case c.until != 0 && now >= c.until:
@@ -198,7 +210,11 @@ func (c *conn) broken(side splice.Side, e syscall.Errno) {
 	if e != 0 {
 		err = e
 	}
-	c.perform(c.Broken(side, err, lost))
+	if s := c.Broken(side, err, lost); s.Kind == splice.StepEnd {
+		c.end(s, e == unix.EPIPE) // so the kernel names a reset that comes after a FIN
+	} else {
+		c.perform(s)
+	}
 }
 
 // close closes both sockets and gives back what was borrowed.

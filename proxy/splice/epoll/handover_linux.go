@@ -89,13 +89,13 @@ func (c *conn) reattach() {
 }
 
 func (c *conn) postLater() {
-	if c.later == nil {
+	if c.seldom == nil {
 		return
 	}
-	for _, next := range c.later.posted {
+	for _, next := range c.seldom.posted {
 		c.Post(next)
 	}
-	c.later = nil
+	c.seldom = nil
 }
 
 // leave closes the sockets of a connection that a successor has.

@@ -18,7 +18,12 @@ func (c *conn) SetKeepalive(of splice.Side, k splice.Keepalive) {
 
 // InFlight implements splice.Sockets.
 func (c *conn) InFlight() bool {
-	return c.queued || InFlight(uintptr(c.client.fd)) || InFlight(uintptr(c.endpoint.fd))
+	for _, s := range []*socket{&c.client, &c.endpoint} {
+		if unread, unacknowledged := Queues(uintptr(s.fd)); unread+unacknowledged > 0 {
+			return true
+		}
+	}
+	return c.queued
 }
 
 // Unanswered implements splice.Sockets.
@@ -33,14 +38,9 @@ func (c *conn) socketOf(side splice.Side) *socket {
 	return &c.endpoint
 }
 
-// InFlight tells whether a TCP socket has bytes that were not read, or that its peer did not acknowledge.
-func InFlight(fd uintptr) bool {
-	for _, queue := range []uint{unix.SIOCINQ, unix.SIOCOUTQ} {
-		if n, err := unix.IoctlGetInt(int(fd), queue); err != nil || n > 0 {
-			return true
-		}
-	}
-	return false
+// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
+func Queues(fd uintptr) (unread, unacknowledged int) {
+	return sysUnread(int(fd)), sysUnacknowledged(int(fd))
 }
 
 // unansweredSegments is how many segments in a row without an answer are no accident: the second is sent some 600 ms

@@ -17,7 +17,7 @@ func (c *conn) begin(s splice.Step) {
 		return
 	}
 	c.relay()
-	if c.stage == relaying {
+	if c.stage == relaying || c.stage == delivering {
 		c.watchBoth()
 	}
 }
@@ -44,7 +44,17 @@ func (c *conn) watchBoth() {
 
 // relay gives both directions a quantum, and ends the connection at the end of both or at an error of either socket.
 func (c *conn) relay() {
-	if c.stage != relaying {
+	switch {
+	case c.stage == delivering:
+		c.goOn()
+		return
+	case c.stage != relaying:
+		return
+	case c.client.failed: // what it has sent can still be read
+		c.broken(splice.Client, sysError(c.client.fd))
+		return
+	case c.endpoint.failed:
+		c.broken(splice.Endpoint, sysError(c.endpoint.fd))
 		return
 	}
 	c.rebalance()
@@ -66,15 +76,7 @@ func (c *conn) relay() {
 		c.Moved(c.l.now, c.up.carried != asked)
 	}
 	c.publish()
-	// A socket that failed while nothing is read from it: its stream is at EOF, or its peer's send buffer is full.
-	switch {
-	case c.client.failed && up != more:
-		c.broken(splice.Client, sysError(c.client.fd))
-	case c.endpoint.failed && down != more:
-		c.broken(splice.Endpoint, sysError(c.endpoint.fd))
-	default:
-		c.after(up, down)
-	}
+	c.after(up, down)
 }
 
 // after passes on what ends, and queues the connection if there is more to do.

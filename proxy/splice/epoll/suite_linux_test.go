@@ -18,7 +18,7 @@ func TestSuite(t *testing.T) {
 					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks |
 					splicetest.Inheritance | splicetest.FailedPorts | splicetest.Undelivered |
 					splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.TCPInfo |
-					splicetest.Handover | splicetest.DeadPeers,
+					splicetest.Handover | splicetest.DeadPeers | splicetest.Delivers,
 			})
 		})
 	}

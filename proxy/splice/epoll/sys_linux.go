@@ -35,6 +35,21 @@ func sysPeek(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
+// sysDiscard drops up to len(b) bytes of the receive buffer. What is in b is of no meaning.
+func sysDiscard(fd int, b []byte) (int, syscall.Errno) {
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_DONTWAIT|unix.MSG_TRUNC, 0, 0)
+		switch e {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+		default:
+			return 0, e
+		}
+	}
+}
+
 func sysSend(fd int, b []byte) (int, syscall.Errno) { return sysSendAs(fd, b, 0) }
 
 // sysSendAs sends with further flags.
@@ -46,6 +61,20 @@ func sysSendAs(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 			return int(n), e
 		}
 	}
+}
+
+// sysUnread is how many bytes the receive queue of a TCP socket has, without a FIN behind them.
+func sysUnread(fd int) int { return sysQueue(fd, unix.SIOCINQ) }
+
+// sysUnacknowledged is how many bytes the peer of a TCP socket did not acknowledge yet, with a FIN behind them.
+func sysUnacknowledged(fd int) int { return sysQueue(fd, unix.SIOCOUTQ) }
+
+func sysQueue(fd int, which uint) int {
+	n, err := unix.IoctlGetInt(fd, which)
+	if err != nil {
+		return 0 // it is no TCP socket
+	}
+	return n
 }
 
 // sysAtMark tells whether the next byte to be read is an urgent one.

@@ -39,7 +39,7 @@ func (d *direction) splice() bool {
 	for small := 0; small < bulkEnds; {
 		l, err := d.fill()
 		if err != nil {
-			d.c.broken(d.from.side, err)
+			d.readFailed(err)
 			return false
 		}
 		if l.n == 0 {
@@ -142,8 +142,11 @@ func (d *direction) copy() bool {
 	if n < copyBytes {
 		d.full = 0
 	}
-	if err == nil || deadlinePassed(err) {
+	switch {
+	case err == nil:
 		return true
+	case deadlinePassed(err):
+		return !d.interrupted(err)
 	}
 	d.c.broken(d.broke(), err)
 	return false

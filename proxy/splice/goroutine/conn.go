@@ -29,11 +29,15 @@ type conn struct {
 	copying atomic.Int32 // directions with bytes that are not counted yet
 
 	mu       sync.Mutex
-	endpoint *net.TCPConn // guarded by mu; nil: none is connected
-	timer    *time.Timer  // guarded by mu
-	timers   uint64       // guarded by mu; how many were set
-	restart  restart      // guarded by mu
-	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
+	endpoint *net.TCPConn   // guarded by mu; nil: none is connected
+	timer    *time.Timer    // guarded by mu
+	timers   uint64         // guarded by mu; how many were set
+	restart  restart        // guarded by mu
+	done     splice.Streams // guarded by mu: of which nothing more is passed on
+	delivery *delivery      // guarded by mu; nil: the connection has not ended
+	fault    fault          // guarded by mu
+	closed   bool           // guarded by mu
+	early    chan load      // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
 }
 
 // mostSteps is how many steps run may find at once: that of a dial, and that of carrying by a dial beside it that was
@@ -46,6 +50,7 @@ type load struct {
 	n       int
 	err     error
 	urgent  bool // it is the client's urgent byte
+	gone    bool // at the end of the stream: the connection is no more
 	sent    int  // of n, that were sent already
 	sendErr error
 }
@@ -117,11 +122,11 @@ func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
 // Post implements splice.Owner.
 func (c *conn) Post(next func(now time.Duration) splice.Step) { go c.do(next) }
 
-// do calls next as the owner and executes the step that it returns. It returns false if the connection has ended.
+// do calls next as the owner and executes the step that it returns. It returns false if the connection is closed.
 func (c *conn) do(next func(now time.Duration) splice.Step) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Ended() {
+	if c.closed {
 		return false
 	}
 	c.perform(next(c.e.core.Now()))
@@ -145,7 +150,11 @@ func (c *conn) perform(s splice.Step) {
 	case splice.StepHalfClose:
 		c.setTimer(s.Until)
 	case splice.StepEnd:
-		c.close(s.Reset)
+		if s.Deliver != 0 && c.endpoint != nil {
+			c.deliver(s.Deliver)
+		} else {
+			c.close(s.Reset)
+		}
 	}
 }
 
@@ -163,15 +172,20 @@ func (c *conn) setTimer(until time.Duration) {
 // expired runs when timer number set fires. It does nothing if the timer was replaced meanwhile.
 func (c *conn) expired(set uint64) {
 	c.do(func(now time.Duration) splice.Step {
-		if set != c.timers {
-			return splice.Step{}
+		switch {
+		case set != c.timers:
+		case c.delivery != nil:
+			c.look()
+		default:
+			return c.Expired(now)
 		}
-		return c.Expired(now)
+		return splice.Step{}
 	})
 }
 
 // close closes both sockets, which unblocks every goroutine of the connection. mu is held.
 func (c *conn) close(byReset bool) {
+	c.closed = true
 	c.setTimer(-1)
 	c.cancel()
 	now := c.e.core.Now()
@@ -201,7 +215,7 @@ func reset(c *net.TCPConn) {
 
 // broken ends the connection after a socket error of one side.
 func (c *conn) broken(side splice.Side, err error) {
-	c.do(func(now time.Duration) splice.Step { return c.Broken(side, cause(err), lost(err)) })
+	c.do(func(time.Duration) splice.Step { return c.brokenBy(side, err) })
 }
 
 // Detach implements splice.Owner: goroutines wait in the middle of what they do, so a connection stays where it is.

@@ -23,13 +23,14 @@ type Host struct {
 	Interface func(fd uintptr, family service.IPFamily) int
 	// TCPInfo is what the kernel tells of a TCP socket.
 	TCPInfo func(fd uintptr) splice.TCPInfo
-	// InFlight tells whether a TCP socket has bytes that were not read, or that its peer did not acknowledge.
-	InFlight func(fd uintptr) bool
+	// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
+	Queues func(fd uintptr) (unread, unacknowledged int)
 	// Unanswered tells whether a TCP socket sends bytes again that were not acknowledged, and nothing came from its peer
 	// for so long.
 	Unanswered func(fd uintptr, silence time.Duration) bool
 	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
-	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next.
+	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next; or, of 0 bytes, the
+	// connection is no more.
 	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)
 	// Awaits tells that syscall.RawConn.Read waits for bytes by a read of none, as on Windows, if there is no Receive:
 	// a connection that is idle holds no buffer then.

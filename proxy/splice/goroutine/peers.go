@@ -24,9 +24,12 @@ func (c *conn) InFlight() (is bool) {
 	if c.copying.Load() > 0 || len(c.steps) > 0 || len(c.early) > 0 { // bytes that are not counted yet
 		return true
 	}
-	if ask := c.e.host.InFlight; ask != nil {
+	if ask := c.e.host.Queues; ask != nil {
 		for _, socket := range []*net.TCPConn{c.client, c.endpoint} {
-			control(socket, func(fd uintptr) { is = is || ask(fd) })
+			control(socket, func(fd uintptr) {
+				unread, unacknowledged := ask(fd)
+				is = is || unread+unacknowledged > 0
+			})
 		}
 	}
 	return is

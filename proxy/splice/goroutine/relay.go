@@ -27,6 +27,7 @@ type direction struct {
 	full     int                 // buffers in a row that were
 	keeps    bool                // what is read may have to be sent to another endpoint
 	urgent   bool                // the byte in hand is its sender's urgent one
+	eof      bool                // its stream has ended
 	blocked  *splice.BlockedTime // the destination
 }
 
@@ -41,6 +42,7 @@ type end struct {
 // carry starts the direction from the endpoint and runs the one from the client itself. False: no other step comes.
 func (c *conn) carry(s splice.Step) (more bool) {
 	c.mu.Lock()
+	c.done = 0
 	endpoint, early, replayable := c.endpoint, c.early, c.Replayable()
 	c.mu.Unlock()
 	t := c.Traffic()
@@ -54,19 +56,31 @@ func (c *conn) carry(s splice.Step) (more bool) {
 		c.carryReplayable(s, &up, &down, early)
 		return true
 	}
+	go down.run(nil)
 	if s.Header != nil {
 		if _, err := endpoint.Write(s.Header); err != nil {
-			c.broken(splice.Endpoint, err)
+			up.sendFailed(err)
+			up.over()
 			return false
 		}
 	}
-	go down.run(nil)
 	up.run(early)
 	return false
 }
 
 // run copies until EOF or a socket error.
 func (d *direction) run(early chan load) {
+	d.carry(early)
+	discards := d.over()
+	switch {
+	case d.eof:
+		d.awaitReset()
+	case discards:
+		d.discard()
+	}
+}
+
+func (d *direction) carry(early chan load) {
 	if early != nil {
 		l := <-early
 		if !d.pass(l) {
@@ -113,16 +127,24 @@ func (d *direction) pass(l load) bool {
 	}
 	switch {
 	case l.err == io.EOF:
-		d.end()
-		return false
-	case l.err != nil && d.from.side == splice.Endpoint:
-		d.c.do(func(time.Duration) splice.Step { return d.c.endpointFailed(l.err) })
+		d.end(l.gone)
 		return false
 	case l.err != nil:
-		d.c.broken(d.from.side, l.err)
+		d.readFailed(l.err)
 		return false
 	}
 	return true
+}
+
+// readFailed is called for an error of the source, or once it is not to be read any more.
+func (d *direction) readFailed(err error) {
+	switch {
+	case d.interrupted(err):
+	case d.from.side == splice.Endpoint:
+		d.c.do(func(time.Duration) splice.Step { return d.c.endpointFailed(err) })
+	default:
+		d.c.broken(d.from.side, err)
+	}
 }
 
 // count adds bytes that were read.
@@ -139,20 +161,50 @@ func (d *direction) count(n int64) {
 // moved notes that bytes move. It comes before they are sent: else an answer to them could be noted first.
 func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == splice.Client) }
 
-// end forwards EOF as a half-close, and then waits for a reset by the sender.
-func (d *direction) end() {
-	more := d.c.do(func(now time.Duration) splice.Step {
+// end forwards EOF as a half-close. gone: the connection was reset too, and the end may be that of what it has left.
+func (d *direction) end(gone bool) {
+	d.eof = true
+	d.c.do(func(now time.Duration) splice.Step {
+		if d.c.delivery != nil {
+			if d.c.fault.ended {
+				_ = d.to.tcp.CloseWrite() // broken: nobody is left to learn of it
+			}
+			return splice.Step{}
+		}
 		if d.c.restart.failure != nil && d.from.side == splice.Endpoint {
 			return d.c.endpointFailed(nil)
+		}
+		var pending error
+		if gone && !d.c.HalfClosed() { // else the other way was closed here
+			if pending = d.c.pendingError(d.from.tcp); pending == nil { // a send has taken it, and is about to tell
+				d.c.restart.gone = d.from.side == splice.Endpoint
+				return splice.Step{}
+			}
 		}
 		s := d.c.EOF(d.from.side, now)
 		if s.Kind == splice.StepHalfClose {
 			_ = d.to.tcp.CloseWrite() // broken: its own direction says so
 		}
+		if pending != nil && s.Kind == splice.StepHalfClose {
+			d.c.perform(s)
+			return d.c.brokenBy(d.from.side, pending)
+		}
 		return s
 	})
+}
+
+// pendingError takes the error of a socket, if there is one and the host tells.
+func (c *conn) pendingError(of *net.TCPConn) (pending error) {
+	if ask := c.e.host.Error; ask != nil {
+		control(of, func(fd uintptr) { pending = ask(fd) })
+	}
+	return pending
+}
+
+// awaitReset waits for a reset by a sender whose stream has ended.
+func (d *direction) awaitReset() {
 	ask := d.c.e.host.Error
-	if !more || ask == nil {
+	if ask == nil {
 		return
 	}
 	var pending error

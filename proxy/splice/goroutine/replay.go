@@ -13,6 +13,7 @@ type restart struct {
 	dropped bool   // the endpoint was left, and both directions are to end
 	held    []load // read of the client and not sent to an endpoint yet, for the next one
 	failure error  // of a send to the endpoint: the direction from it tells what became of it
+	gone    bool   // that one has ended by such a failure before it was told
 }
 
 // unreadTime is how long the direction from an endpoint may take to read what is there, once nothing can be sent to it.
@@ -34,6 +35,8 @@ func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan lo
 	if goesOn {
 		up.run(early)
 		early = nil
+	} else {
+		up.over()
 	}
 	ends.Wait()
 	c.mu.Lock()
@@ -41,7 +44,7 @@ func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan lo
 	if c.restart.dropped {
 		c.holdOn(held, early)
 	}
-	c.restart.dropped, c.restart.failure = false, nil
+	c.restart.dropped, c.restart.failure, c.restart.gone = false, nil, false
 	c.endpointBlocked.Restore(0, false, 0)
 	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
 	if c.Holds() {
@@ -116,10 +119,13 @@ func (d *direction) sendFailed(err error) {
 	d.c.do(func(time.Duration) splice.Step {
 		if d.keeps && d.c.Replayable() {
 			d.c.restart.failure = err
+			if d.c.restart.gone {
+				return d.c.endpointFailed(nil)
+			}
 			_ = d.to.tcp.SetReadDeadline(time.Now().Add(unreadTime))
 			return splice.Step{}
 		}
-		return d.c.Broken(d.to.side, cause(err), lost(err))
+		return d.c.brokenBy(d.to.side, err)
 	})
 }
 
@@ -129,7 +135,7 @@ func (c *conn) endpointFailed(err error) splice.Step {
 	if c.restart.failure != nil {
 		err = c.restart.failure
 	}
-	return c.Broken(splice.Endpoint, cause(err), lost(err))
+	return c.brokenBy(splice.Endpoint, err)
 }
 
 // drop leaves the endpoint, as splice.Step.Drop tells. mu is held.

@@ -15,10 +15,10 @@ func TestSuiteOnLinux(t *testing.T) {
 		Open: goroutine.Open(goroutine.Host{
 			Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
 			Interface: epoll.Interface, TCPInfo: epoll.TCPInfo, Receive: platform.Receive, Send: platform.Send,
-			Error: platform.PendingError, InFlight: epoll.InFlight, Unanswered: epoll.Unanswered,
+			Error: platform.PendingError, Queues: epoll.Queues, Unanswered: epoll.Unanswered,
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
 			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance |
-			splicetest.TCPInfo | splicetest.DeadPeers,
+			splicetest.TCPInfo | splicetest.DeadPeers | splicetest.Delivers,
 	})
 }

@@ -41,6 +41,7 @@ func (d *direction) receive(fd uintptr, l *load) (ready bool) {
 	case d.forward(l):
 		ready = !drained
 	default:
+		l.gone = l.n == 0 && drained
 		return true
 	}
 	buffers.Put(l.buf)

@@ -38,10 +38,12 @@ const (
 	ResetsAfterEnd                         // a reset is noticed of a side whose stream has ended, before it is sent to
 	Handover                               // a successor goes on with connections and sessions
 	DeadPeers                              // a peer that does not acknowledge bytes is noticed by the dead-peer timeout
+	Delivers                               // the kernel tells when what was sent has arrived
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
-	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover", "DeadPeers"}
+	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover", "DeadPeers",
+	"Delivers"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {
@@ -103,7 +105,8 @@ func scenarios() []scenario {
 		waitScenarios(), holdScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(),
 		limitScenarios(),
 		shareScenarios(), headerScenarios(), questionScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
-		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), leakScenarios(), heldScenarios(),
+		answerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), wholeAnswerScenarios(),
+		leakScenarios(), heldScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
 		hedgeScenarios(), replayScenarios(), fairScenarios(), lastingScenarios(), togetherScenarios(),
 		successorScenarios(),

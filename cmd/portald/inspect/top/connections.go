@@ -164,7 +164,7 @@ func paintState(r *connRow) meaning {
 	switch r.now.State {
 	case "dialing", "waiting":
 		return warn
-	case "half_closed":
+	case "half_closed", "delivering":
 		return faint
 	}
 	return plain

@@ -1,0 +1,73 @@
+package splice
+
+import "time"
+
+// Streams are directions of a connection.
+type Streams uint8
+
+// The streams, by the side that they come from.
+const (
+	FromClient Streams = 1 << iota
+	FromEndpoint
+)
+
+// StreamFrom is that of a side, none of the proxy.
+func StreamFrom(side Side) Streams {
+	switch side {
+	case Client:
+		return FromClient
+	case Endpoint:
+		return FromEndpoint
+	}
+	return 0
+}
+
+// deliveryTime is how long a peer may acknowledge nothing of what is left for it, about as long as Linux goes on for a
+// process that has closed its socket.
+const deliveryTime = time.Minute
+
+// The pause between two looks doubles from the first to the last: nothing tells when a peer has acknowledged all.
+const (
+	firstDeliveryPause = time.Millisecond
+	lastDeliveryPause  = 100 * time.Millisecond
+)
+
+// Delivery is the time that streams have, once a connection has ended, to reach their peers: see Step.Deliver.
+type Delivery struct {
+	patience     time.Duration
+	acknowledged int64         // by the peers, in bytes
+	since        time.Duration // when it last became more
+	pause        time.Duration
+	next         time.Duration
+}
+
+// Delivers begins what Step.Deliver asks for: the engine brings those streams to their peers, reads and drops others,
+// and asks the sockets of the peers, when Look says, how much was acknowledged. Once that is all, Look gives up, or a
+// peer is gone, it closes both sockets by a reset and calls Closed.
+func (c *Conn) Delivers(now time.Duration) Delivery {
+	c.stage.enter(delivering)
+	c.front.core.delivering.Add(1)
+	p := &c.plan.policy
+	patience := min(deliveryTime, max(p.DeadPeer, leastDeadPeer))
+	silent := p.Idle
+	if c.HalfClosed() {
+		silent = p.HalfClose
+	}
+	if silent > 0 {
+		patience = min(patience, silent)
+	}
+	return Delivery{patience: patience, since: now, pause: firstDeliveryPause, next: now + firstDeliveryPause}
+}
+
+// Look is told how many bytes the peers have acknowledged by now, and returns when to look again. False: they have
+// acknowledged none for so long that what is left is given up.
+func (d *Delivery) Look(acknowledged int64, now time.Duration) (next time.Duration, goesOn bool) {
+	if acknowledged > d.acknowledged {
+		d.acknowledged, d.since = acknowledged, now
+	}
+	if now >= d.next {
+		d.pause = min(2*d.pause, lastDeliveryPause)
+		d.next = now + d.pause
+	}
+	return min(d.next, d.since+d.patience), now < d.since+d.patience
+}
