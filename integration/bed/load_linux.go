@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Open connects to a frontend of cart and returns the connection once the pod has sent its name.
@@ -40,6 +42,14 @@ func Echoes(c net.Conn, r io.Reader) error {
 		return errors.New("other bytes came back")
 	}
 	return nil
+}
+
+// Unacknowledged is how many bytes the peer of a socket did not acknowledge.
+func Unacknowledged(c *net.TCPConn) (n int) {
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	}
+	return n
 }
 
 // Load opens connections from six concurrent clients until stop is called. Stop returns the number of answers of each

@@ -1,9 +1,14 @@
 package handover
 
 import (
+	"bytes"
+	crand "crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +17,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/load"
+	"github.com/portald/portald/proxy/adminapi"
 )
 
 // keeper starts portald keep where the next daemon of the bed finds it.
@@ -53,6 +59,67 @@ func TestCrash(t *testing.T) {
 	_ = c.CloseWrite()
 	if r := second.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
 		t.Errorf("recorded as %s", r)
+	}
+}
+
+// A server that closes and has not read all resets the connection behind its answer. The client has all of that, also
+// if it reads only after a crash: of a portald that delivered it, or of one that did not live to learn of the reset.
+func TestAnswerBeforeResetOutlivesCrash(t *testing.T) {
+	for name, killedFirst := range map[string]bool{"learned of": false, "not learned of": true} {
+		t.Run(name, func(t *testing.T) {
+			b := bed.New(t)
+			answer := make([]byte, 2<<20)
+			_, _ = crand.Read(answer)
+			sent, closes, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
+				_, _ = io.ReadFull(c, make([]byte, 1))
+				_, _ = c.Write([]byte("!"))
+				_, _ = io.ReadFull(c, make([]byte, 1))
+				_, _ = c.Write(answer)
+				b.Eventually("all to have left the server", func() bool { return bed.Unacknowledged(c) == 0 })
+				close(sent)
+				<-closes
+				c.Close()
+				close(closed)
+			})
+			_, socket := keeper(b)
+			first := b.Start(b.Cart(0), "--keep-socket="+socket)
+			c, err := bed.Dial(bed.AnswerTimeout, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+			b.Must(err)
+			defer c.Close()
+			_, _ = io.WriteString(c, "?")
+			_, _ = io.ReadFull(c, make([]byte, 1))
+			b.Eventually("the connection to be kept", func() bool {
+				return first.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
+			})
+			_, _ = io.WriteString(c, "??")
+			<-sent
+			var second *bed.Daemon
+			if killedFirst {
+				first.Signal(syscall.SIGKILL)
+				<-first.Ended
+				close(closes)
+				<-closed
+				second = first.Succeed()
+			} else {
+				close(closes)
+				b.Eventually("portald to learn of the reset", func() bool {
+					all, err := first.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+					return err == nil && len(all) == 1 && all[0].State == "delivering"
+				})
+				second = kill(first)
+			}
+			second.WaitReady()
+			_ = c.SetDeadline(time.Now().Add(bed.AnswerTimeout))
+			got, err := io.ReadAll(c)
+			if !bytes.Equal(got, answer) || !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%d bytes of %d came, or others, and then %v\n%s", len(got), len(answer), err, second.Log.String())
+			}
+			r := second.RecordOf(bed.Answer{Client: bed.LocalAddr(c)})
+			if r.Outcome != "endpoint_reset" || r.BytesFromEndpoint != int64(len(answer)+1) || r.BytesFromClient != 3 {
+				t.Errorf("recorded as %s, %d and %d bytes", r, r.BytesFromClient, r.BytesFromEndpoint)
+			}
+		})
 	}
 }
 

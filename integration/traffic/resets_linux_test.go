@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/proxy/adminapi"
 )
@@ -43,7 +41,7 @@ func answerBeforeReset(t *testing.T, engine string, meanwhile func(*bed.Daemon))
 	b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
 		_, _ = io.ReadFull(c, make([]byte, 1))
 		_, _ = c.Write(answer)
-		b.Eventually("all to have left the server", func() bool { return unacknowledged(c) == 0 })
+		b.Eventually("all to have left the server", func() bool { return bed.Unacknowledged(c) == 0 })
 		c.Close()
 		close(closed)
 	})
@@ -69,12 +67,4 @@ func answerBeforeReset(t *testing.T, engine string, meanwhile func(*bed.Daemon))
 	if r.ClosedBy != "endpoint" || r.Outcome != "endpoint_reset" || r.BytesFromEndpoint != int64(len(answer)) {
 		t.Errorf("recorded as %s, %d bytes", r, r.BytesFromEndpoint)
 	}
-}
-
-// unacknowledged is how many bytes the peer of a socket did not acknowledge.
-func unacknowledged(c *net.TCPConn) (n int) {
-	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
-	}
-	return n
 }

@@ -2,6 +2,7 @@ package splice
 
 import (
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/service"
@@ -41,6 +42,13 @@ type SavedConn struct {
 	Replays                uint8  // so far; what the client of an established one has sent stays behind: no more
 	Sent                   []byte // by the client of one that waits, for the endpoint that it finds
 	Removed                *SavedRemoval
+	Broken                 *SavedBreak `cbor:"-"` // nobody passes it on: who restores it after a crash finds out
+}
+
+// SavedBreak is that of a connection one side of which has failed.
+type SavedBreak struct {
+	Side  Side
+	Errno syscall.Errno
 }
 
 // SavedRemoval is that of the endpoint of a connection; nil: it is there.

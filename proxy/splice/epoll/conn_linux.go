@@ -1,6 +1,7 @@
 package epoll
 
 import (
+	"cmp"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -204,6 +205,9 @@ func (c *conn) expired(now time.Duration) {
 
 // broken ends a connection one socket of which has failed.
 func (c *conn) broken(side splice.Side, e syscall.Errno) {
+	if f := c.flowFrom(side); f.mem != nil {
+		f.mem.broken.Store(uint32(cmp.Or(e, unix.ECONNRESET)))
+	}
 	c.answered(side)
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	var err error

@@ -148,6 +148,10 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 		}
 		c.setTimer(next.Until)
 		c.watchBoth()
+		if b := s.Broken; b != nil {
+			c.broken(b.Side, b.Errno)
+			return
+		}
 		c.relay()
 	})
 }

@@ -33,7 +33,9 @@ type flowMemory struct {
 	pipe       atomic.Uint32 // the id of the pipe that may hold bytes; 0: none
 	peeking    atomic.Uint32 // bytes may be written before they are taken from the source
 	unprovable atomic.Uint32 // what happens cannot be told here: urgent data, no memory
-	_          [16]byte
+	broken     atomic.Uint32 // the error of the source, which the kernel tells once
+	ended      atomic.Uint32 // a FIN was passed on, or is about to be
+	_          [8]byte
 }
 
 // Why what a flow does cannot be told.

@@ -38,6 +38,13 @@ func (c *conn) socketOf(side splice.Side) *socket {
 	return &c.endpoint
 }
 
+func (c *conn) flowFrom(side splice.Side) *flow {
+	if side == splice.Client {
+		return &c.up
+	}
+	return &c.down
+}
+
 // Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
 func Queues(fd uintptr) (unread, unacknowledged int) {
 	return sysUnread(int(fd)), sysUnacknowledged(int(fd))

@@ -22,7 +22,7 @@ func Abort(files ...int) {
 // counts is what the kernel knows of a stream that a process has read and written: each is exact up to a constant.
 type counts struct {
 	received, sent int64 // bytes of payload, that were read of the socket, and written to it
-	closed         bool  // both ways, or reset
+	closed         bool  // both ways, or reset: then both count a FIN too
 	finSent        bool
 }
 
@@ -45,9 +45,6 @@ func countsOf(fd int) (c counts, known bool) {
 		unread, e1 := unix.IoctlGetInt(fd, unix.SIOCINQ)
 		unacked, e2 := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 		after, also := tcpInfoOf(fd)
-		if before.State == tcpClose || after.State == tcpClose {
-			return counts{closed: true}, true
-		}
 		if !ok || !also || e1 != nil || e2 != nil {
 			return c, false
 		}
@@ -57,6 +54,7 @@ func countsOf(fd int) (c counts, known bool) {
 		}
 		c = counts{
 			received: int64(after.Bytes_received) - int64(unread), sent: int64(after.Bytes_acked) + int64(unacked),
+			closed: after.State == tcpClose,
 		}
 		switch after.State { // a FIN counts as a byte
 		case tcpCloseWait, tcpLastAck, tcpClosing, tcpTimeWait:
@@ -98,20 +96,19 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	if !ok1 || !ok2 {
 		return nil, ErrNoProof
 	}
-	if client.closed || endpoint.closed {
-		return nil, ErrEnded
-	}
+	up := recovered{&s.Up, &m.slots[slot].up, client, endpoint, files[0]}
+	down := recovered{&s.Down, &m.slots[slot].down, endpoint, client, files[1]}
 	files = files[:2:2]
-	for _, d := range []struct {
-		flow     *splice.SavedFlow
-		mem      *flowMemory
-		from, to counts
-		source   int
-	}{
-		{&s.Up, &m.slots[slot].up, client, endpoint, files[0]},
-		{&s.Down, &m.slots[slot].down, endpoint, client, files[1]},
-	} {
-		held, err := m.recover(d.flow, d.mem, d.from, d.to, d.source, pipes)
+	switch {
+	case client.closed && endpoint.closed:
+		return nil, ErrEnded
+	case client.closed:
+		return m.recoverBroken(s, splice.Client, up, down, files, pipes)
+	case endpoint.closed:
+		return m.recoverBroken(s, splice.Endpoint, down, up, files, pipes)
+	}
+	for _, r := range []recovered{up, down} {
+		held, err := m.recover(r, pipes)
 		if err != nil {
 			return nil, err
 		}
@@ -124,13 +121,51 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	return files, nil
 }
 
+// recovered is a direction that is recovered.
+type recovered struct {
+	*splice.SavedFlow
+	noted    *flowMemory
+	from, to counts
+	source   int
+}
+
+// recoverBroken is Recover of a connection one side of which has failed. What is left of it is what that side has sent.
+func (m *Memory) recoverBroken(
+	s *splice.SavedConn, side splice.Side, left, vain recovered, files []int, pipes map[uint32][2]int,
+) ([]int, error) {
+	errno := syscall.Errno(left.noted.broken.Load())
+	if errno == 0 {
+		errno = sysError(left.source)
+	}
+	ended := vain.noted.ended.Load() != 0 // the stream to it: by a FIN
+	switch {
+	case errno == 0: // closed by the predecessor, most likely
+		return nil, ErrEnded
+	case errno == unix.EPIPE, left.to.finSent: // it had sent a FIN, which is counted
+		left.from.received--
+	case errno != unix.ECONNRESET, ended && sysUnacknowledged(left.source) > 0: // perhaps
+		return nil, ErrNoProof
+	}
+	held, err := m.recover(left, pipes)
+	if err != nil {
+		return nil, err
+	}
+	vain.Carried += vain.from.received - vain.Received
+	vain.Passed = min(vain.Passed+vain.to.sent-vain.Sent, vain.Carried)
+	vain.FIN, vain.EOF = ended, ended
+	if s.ClientEOF, s.EndpointEOF = s.Up.EOF, s.Down.EOF; s.Up.EOF && s.Down.EOF {
+		return nil, ErrEnded
+	}
+	s.Broken = &splice.SavedBreak{Side: side, Errno: errno}
+	return append(files, held...), nil
+}
+
 // recover does so for one direction, and returns its pipe if that holds bytes.
-func (m *Memory) recover(
-	s *splice.SavedFlow, noted *flowMemory, from, to counts, source int, pipes map[uint32][2]int,
-) (held []int, err error) {
-	s.Carried += from.received - s.Received
-	s.Passed += to.sent - s.Sent
-	s.FIN, s.EOF = to.finSent, to.finSent
+func (m *Memory) recover(s recovered, pipes map[uint32][2]int) (held []int, err error) {
+	noted := s.noted
+	s.Carried += s.from.received - s.Received
+	s.Passed += s.to.sent - s.Sent
+	s.FIN, s.EOF = s.to.finSent, s.to.finSent
 	missing := s.Carried - s.Passed
 	id := noted.pipe.Load()
 	if p, ok := pipes[id]; ok && missing > 0 {
@@ -150,7 +185,7 @@ func (m *Memory) recover(
 	case noted.unprovable.Load() != 0, id != 0:
 		return nil, ErrNoProof
 	case missing < 0:
-		if noted.peeking.Load() == 0 || !discard(source, int(-missing)) {
+		if noted.peeking.Load() == 0 || !discard(s.source, int(-missing)) {
 			return nil, ErrNoProof
 		}
 		s.Carried = s.Passed

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -120,6 +121,7 @@ func TestRecover(t *testing.T) {
 		die                  func(w *wreck)
 		rest, inPipe, unread int64 // of the client's bytes, in the order in which they go to the endpoint
 		eof                  bool
+		broken               syscall.Errno // of the client
 		err                  error
 	}{
 		"at rest": {die: func(*wreck) {}},
@@ -243,10 +245,68 @@ func TestRecover(t *testing.T) {
 			sysShutdownWrite(w.src)
 			sysShutdownWrite(w.dst)
 		}, err: ErrEnded},
-		"after a reset": {die: func(w *wreck) {
-			w.client.SetLinger(0)
-			w.client.Close()
-			eventually(w.t, func() bool { c, _ := countsOf(w.src); return c.closed }, "the reset arrives")
+		"after a reset": {die: (*wreck).reset, broken: unix.ECONNRESET},
+		"after a reset behind bytes, unread": {die: func(w *wreck) {
+			w.say(500)
+			w.reset()
+		}, unread: 500, broken: unix.ECONNRESET},
+		"after a reset behind bytes, some read": {die: func(w *wreck) {
+			w.say(500)
+			w.reset()
+			w.mem().reads(before, 0)
+			w.take(400, w.scratch())
+			w.give(w.scratch()[:100])
+		}, rest: 300, unread: 100, broken: unix.ECONNRESET},
+		"after a reset, with a pipe": {die: func(w *wreck) {
+			w.say(500)
+			w.mem().pipe.Store(9)
+			w.splice(w.src, w.pipe[1], 500)
+			w.reset()
+		}, inPipe: 500, broken: unix.ECONNRESET},
+		"after a reset behind a FIN, unread": {die: func(w *wreck) {
+			w.say(500)
+			w.client.CloseWrite()
+			w.awaitFIN()
+			w.reset()
+		}, unread: 500, broken: unix.EPIPE},
+		"after a reset behind a FIN, read": {die: func(w *wreck) {
+			w.say(500)
+			w.client.CloseWrite()
+			w.awaitFIN()
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			sysRecv(w.src, make([]byte, 1))
+			w.reset()
+		}, rest: 500, broken: unix.EPIPE},
+		"after a reset behind a FIN that was passed on": {die: func(w *wreck) {
+			w.client.CloseWrite()
+			w.awaitFIN()
+			sysShutdownWrite(w.dst)
+			w.reset()
+		}, eof: true, broken: unix.EPIPE},
+		"after a reset that was noted": {die: func(w *wreck) {
+			w.say(500)
+			w.reset()
+			w.mem().reads(before, 0)
+			w.take(500, w.scratch())
+			w.mem().broken.Store(uint32(sysError(w.src)))
+		}, rest: 500, broken: unix.ECONNRESET},
+		"after a reset that was learned of, before it was noted": {die: func(w *wreck) {
+			w.say(500)
+			w.reset()
+			sysError(w.src)
+		}, err: ErrEnded},
+		"after a reset of one whose peer had ended": {die: func(w *wreck) {
+			w.say(500)
+			w.m.slots[w.slot].down.ended.Store(1)
+			sysShutdownWrite(w.src)
+			eventually(w.t, func() bool { return sysUnacknowledged(w.src) == 0 }, "the FIN is acknowledged")
+			w.reset()
+		}, unread: 500, broken: unix.ECONNRESET},
+		"after the predecessor had reset it": {die: func(w *wreck) { sysAbort(dup(w.t, w.src)) }, err: ErrNoProof},
+		"after both were reset": {die: func(w *wreck) {
+			w.reset()
+			sysAbort(dup(w.t, w.dst))
 		}, err: ErrEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,6 +318,13 @@ func TestRecover(t *testing.T) {
 			}
 			if err != nil {
 				return
+			}
+			var broken splice.SavedBreak
+			if b := w.saved.Broken; b != nil {
+				broken = *b
+			}
+			if c.broken != 0 && broken.Side != splice.Client || broken.Errno != c.broken {
+				t.Errorf("broken %+v, want %v", broken, c.broken)
 			}
 			up := w.saved.Up
 			if int64(len(up.Rest)) != c.rest || int64(up.InPipe) != c.inPipe || up.EOF != c.eof {
@@ -274,6 +341,22 @@ func TestRecover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reset has the client reset the connection, and waits until that has arrived.
+func (w *wreck) reset() {
+	w.t.Helper()
+	w.client.SetLinger(0)
+	w.client.Close()
+	eventually(w.t, func() bool { c, _ := countsOf(w.src); return c.closed }, "the reset arrives")
+}
+
+func dup(t *testing.T, fd int) int {
+	fd, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
 }
 
 // splice moves n bytes by a pipe.

@@ -143,6 +143,9 @@ func (c *conn) halfClose(from splice.Side, to *socket) {
 		c.perform(s)
 		return
 	}
+	if f := c.flowFrom(from); f.mem != nil {
+		f.mem.ended.Store(1)
+	}
 	sysShutdownWrite(to.fd)
 	c.setTimer(s.Until)
 }
