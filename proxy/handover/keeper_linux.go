@@ -39,7 +39,13 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	all, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	stop := context.AfterFunc(ctx, func() {
+		k.abandon()
+		_ = l.Close()
+		end()
+	})
 	defer stop()
 	var daemons sync.WaitGroup
 	defer daemons.Wait()
@@ -58,7 +64,7 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 			k.Log.WithError(err).Warn("A daemon was refused")
 			continue
 		}
-		daemons.Go(func() { k.keep(ctx, c) })
+		daemons.Go(func() { k.keep(all, c) })
 	}
 }
 
@@ -207,6 +213,20 @@ func (k *Keeper) orphan(s *store) {
 			k.drop(s)
 		}
 	})
+}
+
+// abandon resets what daemons have left that have died: nobody comes for it any more, and clients would take a close
+// for the end of a stream. While a daemon lives it may have them too.
+func (k *Keeper) abandon() {
+	k.mu.Lock()
+	orphans, alone := slices.Clone(k.orphans), len(k.served) == 0
+	k.mu.Unlock()
+	for _, s := range orphans {
+		if alone && k.adopt(s) {
+			k.Log.Warnf("The keeper ends: %d connections of a daemon that has died are reset", k.reset(s))
+			k.drop(s)
+		}
+	}
 }
 
 // reset resets the connections of a store, and returns how many, but for those of a daemon that lives: it took them

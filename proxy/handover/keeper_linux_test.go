@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,12 @@ import (
 
 // keeperAt runs a keeper until the test ends, and returns its socket.
 func keeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path string) {
+	k, path, _ = endingKeeperAt(t, hold, limit)
+	return k, path
+}
+
+// endingKeeperAt is keeperAt with what ends it.
+func endingKeeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path string, end func()) {
 	folder, err := os.MkdirTemp("", "keep") // the path of a test's own folder may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -32,14 +39,15 @@ func keeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path stri
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- k.Serve(ctx, path) }()
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 		os.RemoveAll(folder)
 	})
-	return k, path
+	t.Cleanup(end)
+	return k, path, end
 }
 
 func daemonOf(t *testing.T, path string) *Keeping {
@@ -195,6 +203,36 @@ func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	}
 }
 
+// What nobody can claim any more since the keeper ends is reset too.
+func TestKeeperResetsAtItsEnd(t *testing.T) {
+	k, path, end := endingKeeperAt(t, time.Minute, 1000)
+	d := daemonOf(t, path)
+	peer, files := pair(t)
+	if _, err := d.KeepConns([]*splice.Kept{keptConnection(1, files)}); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	orphaned(t, k)
+	end()
+	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := peer.Read(make([]byte, 1)); err == nil || !isReset(err) {
+		t.Errorf("the client sees %v", err)
+	}
+}
+
+// orphaned waits until the keeper has noticed a death.
+func orphaned(t *testing.T, k *Keeper) {
+	t.Helper()
+	eventually(t, "the death to be noticed", func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if len(k.orphans) == 0 {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+}
+
 // holds waits until the keeper has so many descriptors.
 func holds(t *testing.T, k *Keeper, files int) {
 	t.Helper()
@@ -264,14 +302,7 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.Close()
-	eventually(t, "the death to be noticed", func() error {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if len(k.orphans) == 0 {
-			return os.ErrNotExist
-		}
-		return nil
-	})
+	orphaned(t, k)
 	next := daemonOf(t, path)
 	room(next, 5)
 	r, err := next.Claim()

@@ -44,6 +44,8 @@ type Owner interface {
 	// Keep begins to note what the connection does, soon, and calls tell; nil: it cannot, now or ever. Any goroutine may
 	// call it, and tell does not block.
 	Keep(tell func(*Kept))
+	// Unkept tells that nobody has the sockets any more that Keep has passed on. Any goroutine may call it.
+	Unkept()
 	// Interface is the index of the interface that the client came in by, 0 when it is not known.
 	Interface() int
 	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any

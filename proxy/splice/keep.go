@@ -43,6 +43,15 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 	}
 }
 
+// Unkept is called when the keeper has gone: a death of this process ends connections again, and resets them.
+func (c *Core) Unkept() {
+	for conn := range c.eachConn() {
+		if conn.kept.Load() {
+			conn.owner.Unkept()
+		}
+	}
+}
+
 // keptAs notes that somebody keeps the connection, or gives its place back. It is called by the owner, or when there is
 // none any more.
 func (c *Conn) keptAs(k *Kept) *Kept {

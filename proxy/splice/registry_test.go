@@ -32,6 +32,7 @@ func (idleOwner) Interface() int                      { return 0 }
 func (idleOwner) Detach(tell func(*Departure))        { tell(nil) }
 func (idleOwner) Keep(tell func(*Kept))               { tell(nil) }
 func (idleOwner) SetKeepalive(Side, Keepalive)        {}
+func (idleOwner) Unkept()                             {}
 func (idleOwner) InFlight() bool                      { return false }
 func (idleOwner) Unanswered(Side, time.Duration) bool { return false }
 func (idleOwner) TCPInfo(tell func(_, endpoint TCPInfo)) {

@@ -31,6 +31,7 @@ func (idle) Interface() int                                              { retur
 func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }
 func (idle) Detach(tell func(*splice.Departure))                         { tell(nil) }
 func (idle) SetKeepalive(splice.Side, splice.Keepalive)                  {}
+func (idle) Unkept()                                                     {}
 func (idle) InFlight() bool                                              { return false }
 func (idle) Unanswered(splice.Side, time.Duration) bool                  { return false }
 func (idle) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {

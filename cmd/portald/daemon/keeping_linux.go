@@ -96,6 +96,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 			return nil
 		}
 		k.holds.Store(false)
+		d.path.core.Unkept()
 		d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
 		keeper.Close()
 		for keeper = nil; keeper == nil; {

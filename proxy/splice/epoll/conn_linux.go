@@ -66,7 +66,12 @@ func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
 	return c
 }
 
-func (c *conn) admit() { c.perform(c.Admit(c.originalDst(), c.l.clock())) }
+func (c *conn) admit() {
+	c.perform(c.Admit(c.originalDst(), c.l.clock()))
+	if c.stage == dialing {
+		c.client.guard()
+	}
+}
 
 func (c *conn) originalDst() netip.AddrPort {
 	if ask := c.l.engine.core.Options().OriginalDst; ask != nil {
@@ -229,6 +234,9 @@ func (c *conn) close(reset bool) {
 		c.SetTCPInfo(c.tcpInfo())
 	}
 	c.stage = closed
+	if !reset {
+		c.unguard()
+	}
 	closeFd := sysClose
 	switch kept := c.up.mem != nil; {
 	case kept && reset:
@@ -261,6 +269,22 @@ func (c *conn) publish() {
 	c.down.publish(&t.FromEndpoint, &t.ToClient)
 }
 
+// guard has the death of this process reset the streams that go on: see socket.guard.
+func (c *conn) guard() {
+	if !c.down.eof {
+		c.client.guard()
+	}
+	if !c.up.eof && c.endpoint.fd >= 0 {
+		c.endpoint.guard()
+	}
+}
+
+// unguard ends that.
+func (c *conn) unguard() {
+	c.client.unguard()
+	c.endpoint.unguard()
+}
+
 // shut closes one socket. A closed descriptor leaves the epoll set by itself, unless somebody keeps it.
 func (c *conn) shut(s *socket, closeFd func(int)) {
 	if s.fd < 0 {
@@ -274,7 +298,7 @@ func (c *conn) shut(s *socket, closeFd func(int)) {
 		s.watched = false
 	}
 	closeFd(s.fd)
-	s.fd = -1
+	s.fd, s.guarded = -1, false
 }
 
 func (c *conn) unwatch(s *socket) {

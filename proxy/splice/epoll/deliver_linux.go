@@ -117,7 +117,7 @@ func (r *remains) move(l *loop, f *flow, src, dst *socket) progress {
 	}
 	if r.ended {
 		r.ended, r.fin = false, true
-		sysShutdownWrite(dst.fd)
+		dst.end()
 	}
 	return atEOF
 }

@@ -47,6 +47,7 @@ func (c *conn) detach() *splice.Departure {
 		return nil
 	}
 	c.stage = departed
+	c.unguard() // the successor may not know of it
 	c.unwatch(&c.client)
 	c.unwatch(&c.endpoint)
 	c.l.timers.stop(&c.timer)
@@ -67,10 +68,12 @@ func (c *conn) detach() *splice.Departure {
 
 func (c *conn) detachWaiting() *splice.Departure {
 	c.stage = departed
+	c.unguard()
 	c.unwatch(&c.client)
 	c.l.timers.stop(&c.timer)
 	resume := func() {
 		c.stage = dialing
+		c.guard()
 		c.perform(c.WaitOn(c.l.clock()))
 		c.postLater()
 	}
@@ -82,6 +85,9 @@ func (c *conn) detachWaiting() *splice.Departure {
 // reattach goes on with a connection that no successor has taken.
 func (c *conn) reattach() {
 	c.stage, c.migrating = relaying, false
+	if c.up.mem == nil {
+		c.guard()
+	}
 	c.setTimer(c.Until(c.l.clock()))
 	c.watchBoth()
 	c.relay()
@@ -123,6 +129,7 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 		c.up.carried = s.Up.Carried
 		c.RestoreWaiting(f, c, s)
 		l.do(func() {
+			c.guard()
 			if !c.Ended() { // it may have been cut since it is known
 				c.perform(c.Redial(l.clock()))
 			}
@@ -143,6 +150,7 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 		files = c.up.restore(l, s.Up, files[2:])
 		c.down.restore(l, s.Down, files)
 		c.publish()
+		c.guard()
 		if c.relays == longLivedAfter {
 			l.load.Add(1)
 		}

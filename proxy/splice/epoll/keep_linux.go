@@ -89,7 +89,21 @@ func (c *conn) keep() *splice.Kept {
 		c.up.note(c.l, &m.slots[c.slot].up)
 		c.down.note(c.l, &m.slots[c.slot].down)
 	}
+	c.unguard() // whoever goes on with it may not know of it
 	return &splice.Kept{Slot: c.slot, State: s, Files: pair[:]}
+}
+
+// Unkept implements splice.Owner.
+func (c *conn) Unkept() {
+	l := c.at.Load()
+	l.do(func() {
+		switch {
+		case c.at.Load() != l || c.l != l: // as in Post
+			c.Unkept()
+		case c.stage == relaying:
+			c.guard()
+		}
+	})
 }
 
 // note begins to note what the flow does.

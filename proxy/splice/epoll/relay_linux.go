@@ -12,6 +12,7 @@ func (c *conn) begin(s splice.Step) {
 	c.stage, c.until = relaying, 0
 	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
 	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
+	c.guard()
 	c.setTimer(s.Until)
 	if c.Replayable() && !c.beginAgain(s) {
 		return
@@ -146,6 +147,6 @@ func (c *conn) halfClose(from splice.Side, to *socket) {
 	if f := c.flowFrom(from); f.mem != nil {
 		f.mem.ended.Store(1)
 	}
-	sysShutdownWrite(to.fd)
+	to.end()
 	c.setTimer(s.Until)
 }

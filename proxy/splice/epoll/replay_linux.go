@@ -44,6 +44,7 @@ func (c *conn) beginAgain(s splice.Step) bool {
 
 // drop leaves the endpoint, as splice.Step.Drop tells. Its events of this round are not about the next one.
 func (c *conn) drop() {
+	c.endpoint.unguard()
 	c.shut(&c.endpoint, sysClose)
 	c.l.ignoreDials(c)
 	c.l.timers.stop(&c.timer)

@@ -20,6 +20,7 @@ type socket struct {
 	hup      bool // a FIN or reset has arrived: reads go on until they return it
 	failed   bool // it has a pending error
 	urgent   bool // it has sent an urgent byte
+	guarded  bool // see guard
 	tag      uint8
 	blocked  splice.BlockedTime
 }
@@ -30,6 +31,29 @@ const (
 	tagDial
 	_ // of the other dial
 )
+
+// guard has the death of this process reset the connection to the peer, which else would see a FIN: the end of a stream
+// that has not ended. It is for as long as nobody else has the socket, and its stream goes on.
+func (s *socket) guard() {
+	if !s.guarded {
+		s.guarded = true
+		sysCloseByReset(s.fd, 1)
+	}
+}
+
+// unguard ends that. A socket that is closed by a FIN must not be guarded.
+func (s *socket) unguard() {
+	if s.guarded {
+		s.guarded = false
+		sysCloseByReset(s.fd, 0)
+	}
+}
+
+// end closes the socket for writing: its peer sees a FIN, and the kernel sends what is before that, whoever dies.
+func (s *socket) end() {
+	s.unguard()
+	sysShutdownWrite(s.fd)
+}
 
 func (l *loop) watchSocket(c *conn, s *socket, events uint32) syscall.Errno {
 	id, e := l.watch(s.fd, events, c, s.tag)

@@ -119,10 +119,16 @@ func sysClose(fd int) {
 
 // sysReset closes a TCP socket so that its peer sees a reset.
 func sysReset(fd int) {
-	linger := unix.Linger{Onoff: 1}
+	sysCloseByReset(fd, 1)
+	sysClose(fd)
+}
+
+// sysCloseByReset sets whether the close of a TCP socket is a reset, which drops its send queue, also the close by the
+// death of the last process that has it: 1 or 0.
+func sysCloseByReset(fd int, is int32) {
+	linger := unix.Linger{Onoff: is}
 	syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER,
 		uintptr(unsafe.Pointer(&linger)), unsafe.Sizeof(linger), 0) //nolint:errcheck // then it is an ordinary close
-	sysClose(fd)
 }
 
 // sysError takes the pending error of a socket.

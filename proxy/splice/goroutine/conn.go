@@ -61,6 +61,7 @@ func (e *Engine) serve(f *splice.Front, client *net.TCPConn) {
 		reset(client)
 		return
 	}
+	guard(client)
 	c := &conn{e: e, client: client, steps: make(chan splice.Step, mostSteps)}
 	c.ctx, c.cancel = context.WithCancel(e.ctx)
 	c.Accept(f, c, addrOf(client.RemoteAddr()), e.core.Now())
@@ -199,12 +200,26 @@ func (c *conn) close(byReset bool) {
 		case byReset:
 			reset(socket)
 		default:
+			unguard(socket)
 			socket.Close()
 		}
 	}
 	c.Closed(now)
 	close(c.steps)
 	c.e.live.Done()
+}
+
+// guard has the death of this process reset a connection, whose peer else would see a FIN: the end of a stream that has
+// not ended.
+func guard(socket *net.TCPConn) { _ = socket.SetLinger(0) } // fails if it is broken
+
+// unguard ends that. A socket that is closed by a FIN must not be guarded.
+func unguard(socket *net.TCPConn) { _ = socket.SetLinger(-1) }
+
+// closeWrite closes a socket for writing: its peer sees a FIN, and the kernel sends what is before that, whoever dies.
+func closeWrite(socket *net.TCPConn) {
+	unguard(socket)
+	_ = socket.CloseWrite() // broken: its own direction says so
 }
 
 // reset closes a socket so that its peer sees a reset.
@@ -220,6 +235,9 @@ func (c *conn) broken(side splice.Side, err error) {
 
 // Detach implements splice.Owner: goroutines wait in the middle of what they do, so a connection stays where it is.
 func (c *conn) Detach(tell func(*splice.Departure)) { tell(nil) }
+
+// Unkept implements splice.Owner.
+func (c *conn) Unkept() {}
 
 // Keep implements splice.Owner: what goroutines do is noted nowhere.
 func (c *conn) Keep(tell func(*splice.Kept)) { tell(nil) }

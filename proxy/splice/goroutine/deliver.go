@@ -49,7 +49,7 @@ func (c *conn) deliver(streams splice.Streams) {
 		}
 	case c.fault.ended && !c.HalfClosed():
 		for _, s := range c.streams(streams & c.done) {
-			_ = s.to.CloseWrite() // its direction could not tell the end from the reset
+			closeWrite(s.to) // its direction could not tell the end from the reset
 		}
 	}
 	c.look()

@@ -81,6 +81,7 @@ func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.D
 	switch {
 	case err == nil:
 		c.endpoint = socket
+		guard(socket)
 		if c.hangUp != nil {
 			c.hangUp()
 		}

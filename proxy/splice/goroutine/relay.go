@@ -167,7 +167,7 @@ func (d *direction) end(gone bool) {
 	d.c.do(func(now time.Duration) splice.Step {
 		if d.c.delivery != nil {
 			if d.c.fault.ended {
-				_ = d.to.tcp.CloseWrite() // broken: nobody is left to learn of it
+				closeWrite(d.to.tcp)
 			}
 			return splice.Step{}
 		}
@@ -183,7 +183,7 @@ func (d *direction) end(gone bool) {
 		}
 		s := d.c.EOF(d.from.side, now)
 		if s.Kind == splice.StepHalfClose {
-			_ = d.to.tcp.CloseWrite() // broken: its own direction says so
+			closeWrite(d.to.tcp)
 		}
 		if pending != nil && s.Kind == splice.StepHalfClose {
 			d.c.perform(s)

@@ -140,6 +140,7 @@ func (c *conn) endpointFailed(err error) splice.Step {
 
 // drop leaves the endpoint, as splice.Step.Drop tells. mu is held.
 func (c *conn) drop() {
+	unguard(c.endpoint)
 	c.endpoint.Close()
 	c.endpoint, c.early = nil, nil
 	c.dials, c.hangUp = nil, nil
