@@ -1,6 +1,9 @@
 package splice
 
-import "net/netip"
+import (
+	"maps"
+	"net/netip"
+)
 
 // sessionClient is a client address of a UDP socket with its sessions.
 type sessionClient struct {
@@ -56,30 +59,28 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 // live implements yielder.
 func (t *Sessions) live() int64 { return t.n.Load() }
 
-// yield implements yielder: it makes room for sessions of other Services.
+// yield implements yielder: it makes room for sessions of other Services, at the client with the most.
 func (t *Sessions) yield() {
 	t.socket.Do(func() {
-		for range maxEvicted {
-			if s := t.victim(nil, false); s != nil {
-				s.end(Proxy, Timeout, OutcomeLimit)
-			}
-		}
+		t.evict(t.largest.find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients)))
 	})
 }
 
 // yieldOf implements yielder.
 func (t *Sessions) yieldOf(client netip.Addr) {
-	t.socket.Do(func() {
-		c := t.clients[client]
-		for range maxEvicted {
-			if c == nil {
-				return
-			}
-			if s := c.lists.victim(t.core().Now()); s != nil {
-				s.end(Proxy, Timeout, OutcomeLimit)
-			}
+	t.socket.Do(func() { t.evict(t.clients[client]) })
+}
+
+// evict ends some sessions of a client, nil for none.
+func (t *Sessions) evict(c *sessionClient) {
+	for range maxEvicted {
+		if c == nil {
+			return
 		}
-	})
+		if s := c.lists.victim(t.core().Now()); s != nil {
+			s.end(Proxy, Timeout, OutcomeLimit)
+		}
+	}
 }
 
 // full tells whether one session more of a client, which is counted already, is too many for this socket. The client
@@ -90,13 +91,13 @@ func (t *Sessions) full(c *sessionClient) bool {
 }
 
 // victim is the session to evict for a client's next, nil if there is none: one of its own where it has many of this
-// socket, or where that is asked for, else the least useful of the socket, as for nil.
+// socket, or where that is asked for, else the least useful of the socket.
 func (t *Sessions) victim(c *sessionClient, own bool) *Session {
 	now := t.core().Now()
 	if own {
 		return c.lists.victim(now)
 	}
-	if c != nil && (c.n-1)*heavyClient >= int(t.n.Load()) {
+	if (c.n-1)*heavyClient >= int(t.n.Load()) {
 		if s := c.lists.victim(now); s != nil {
 			return s
 		}

@@ -38,6 +38,7 @@ type Sessions struct {
 	attached map[SessionKey]*Session
 	lists    sessionLists // attached sessions, and detached ones, whose endpoints may still answer
 	clients  map[netip.Addr]*sessionClient
+	largest  largest[sessionClient]
 	sweepAt  time.Duration // when the next session ends by itself; negative: none does
 }
 
