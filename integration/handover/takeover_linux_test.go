@@ -42,7 +42,7 @@ func TestTakeOver(t *testing.T) {
 func TestStartedAtOnce(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	first := b.Start(b.Cart(0))
+	first := b.Start(b.Cart(0), "--on-exit=remove")
 	alone := b.Rules()
 	if code := first.Stop(); code != 0 {
 		t.Fatalf("portald ended with code %d", code)
