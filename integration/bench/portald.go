@@ -135,8 +135,11 @@ func asDeployed() []string {
 // what returns portald's flags.
 func (b *bed) what() []string {
 	args := []string{"--hostname-override", thisNode, "--healthz-bind-address", healthAt,
-		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""), "--on-exit", "remove",
+		"--metrics-bind-address", metricsAt, "--manifests", b.manifest(""),
 		"--admin-socket", b.adminSocket()}
+	if b.mode == userspace { // a measurement of a kernel mode needs the rules that stay
+		args = append(args, "--on-exit", "remove")
+	}
 	if b.retries {
 		args = append(args, retrySettings()...)
 	}
