@@ -10,7 +10,7 @@ import (
 
 // mostEndpoints is how many endpoints a Service may have, each counted with each port: a tenant may write a Service and
 // a slice that have thousands of ports and a thousand endpoints.
-const mostEndpoints = 1 << 18
+const mostEndpoints = 1 << 16
 
 // join returns the ports of a Service with the endpoints of its slices, which are ordered by name, and the problems of
 // all.
