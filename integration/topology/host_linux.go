@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,19 +32,23 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 
 // Do runs f on a thread in the host's network namespace, and throws the thread away. Sockets that f opens stay in the
 // namespace and may be used from anywhere; goroutines that f starts are not in it, and commands that f starts are, but
-// belong to the thread: use Command for those.
+// belong to the thread: use Command for those. A failed test in f ends f and is an error here.
 func (h *Host) Do(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
+		err := errEndedEarly
+		defer func() { done <- err }()
 		runtime.LockOSThread() // never unlocked: the runtime ends the thread with the goroutine
-		if err := h.enter(); err != nil {
-			done <- err
+		if failed := h.enter(); failed != nil {
+			err = failed
 			return
 		}
-		done <- f()
+		err = f()
 	}()
 	return <-done
 }
+
+var errEndedEarly = errors.New("the function did not return, as after a failed test")
 
 func (h *Host) enter() error {
 	ns, err := os.Open(h.Path())
