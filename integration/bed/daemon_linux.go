@@ -292,19 +292,28 @@ func Fetch(from *topology.Host, address, path string) (code int, body string, er
 func (d *Daemon) Metric(series string) float64 {
 	d.Helper()
 	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
-	if err != nil {
-		d.Fatal(err)
-	}
+	d.Must(err)
+	return d.MetricIn(body, series)
+}
+
+// MetricIn is Metric in a page of /metrics.
+func (d *Daemon) MetricIn(body, series string) float64 {
+	d.Helper()
 	for line := range strings.Lines(body) {
 		if name, value, ok := CutLast(strings.TrimSpace(line), " "); ok && name == series {
 			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				d.Fatal(err)
-			}
+			d.Must(err)
 			return v
 		}
 	}
 	return 0
+}
+
+// MemoryIn is the memory that the daemon has of the system, in bytes, by a page of /metrics. Resident memory has that of
+// the race detector too, which grows and shrinks by more than a leak would.
+func (d *Daemon) MemoryIn(body string) float64 {
+	d.Helper()
+	return d.MetricIn(body, "go_memstats_sys_bytes") - d.MetricIn(body, "go_memstats_heap_released_bytes")
 }
 
 // CutLast cuts s around the last separator.

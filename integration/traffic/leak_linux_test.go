@@ -84,10 +84,12 @@ func churn(b *bed.Bed, n int) {
 	wg.Wait()
 }
 
-// held is the memory that the daemon has of the system. Resident memory has that of the race detector too, which grows
-// and shrinks by more than a leak would.
+// held is the memory that the daemon has of the system.
 func held(d *bed.Daemon) float64 {
-	return d.Metric("go_memstats_sys_bytes") - d.Metric("go_memstats_heap_released_bytes")
+	d.Helper()
+	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
+	d.Must(err)
+	return d.MemoryIn(body)
 }
 
 // After thousands of connections, the daemon holds no more descriptors, goroutines or memory than before.
