@@ -94,6 +94,7 @@ KUBETEST_FLAGS := -trimpath -buildvcs=false
 test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be skipped
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
+	@GO=$(GO) .ci/landed $$(cat .ci/version-before) >/dev/null || test $$? = 3
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
 	cd integration/kubetest && $(AS_KUBETEST) test $(KUBETEST_FLAGS) -count=1 ./surface
 	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 GO=$(GO) .ci/go-test -race -count=1 -timeout 20m \

@@ -93,7 +93,7 @@ func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	b.Helper()
 	socket := b.newSocket()
 	args = append([]string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
-		"--connection-log-format=json", "--connection-log-max-size=0", "--admin-socket=" + socket}, args...)
+		"--connection-log-format=json", "--connection-log-max-size=10Gi", "--admin-socket=" + socket}, args...)
 	line := append(wrapper, b.Line(args...)...)
 	d := b.Exec(line...)
 	d.Socket, d.line, d.program = socket, line, len(wrapper)

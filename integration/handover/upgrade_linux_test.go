@@ -17,8 +17,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// landed is the version before, as a tag or commit; each release moves it to the tag of the one before.
-var landed = flag.String("from", "3e4575ae7f3fd38b8688b3d239e32218e644c169", "the version that is upgraded from")
+var landed = flag.String("from", "", "the version that is upgraded from, a tag or commit; empty: that of .ci/version-before")
 
 // noHistory is the exit status of .ci/landed in a checkout that cannot have an older version, such as an archive.
 const noHistory = 3
@@ -27,12 +26,20 @@ const noHistory = 3
 // the checkout has a history.
 func before(t *testing.T) string {
 	t.Helper()
-	program, err := built(*landed)
+	from := *landed
+	if from == "" {
+		name, err := os.ReadFile("../../.ci/version-before")
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = strings.TrimSpace(string(name))
+	}
+	program, err := built(from)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == noHistory {
-		t.Skipf("needs portald of %s: %v", *landed, err)
+		t.Skipf("needs portald of %s: %v", from, err)
 	}
 	if err != nil {
-		topology.Lack(t, "needs portald of %s: %v", *landed, err)
+		topology.Lack(t, "needs portald of %s: %v", from, err)
 	}
 	return program
 }
