@@ -40,11 +40,11 @@ type seldom struct {
 	delivery *delivery                             // while that is the stage
 }
 
-func (c *conn) postponed(next func(now time.Duration) splice.Step) {
+func (c *conn) rare() *seldom {
 	if c.seldom == nil {
 		c.seldom = &seldom{}
 	}
-	c.seldom.posted = append(c.seldom.posted, next)
+	return c.seldom
 }
 
 type stage uint8
@@ -97,7 +97,7 @@ func (c *conn) Post(next func(now time.Duration) splice.Step) {
 		}
 		switch c.stage {
 		case departed: // it may stay
-			c.postponed(next)
+			c.rare().posted = append(c.rare().posted, next)
 		case closed:
 		default:
 			c.perform(next(l.clock()))

@@ -24,11 +24,11 @@ type remains struct {
 // deliver begins to bring streams to their peers. ended: the stream of the side that has failed had ended before.
 func (c *conn) deliver(streams splice.Streams, ended bool) {
 	c.stage, c.migrating = delivering, false
-	c.seldom = &seldom{delivery: &delivery{
+	c.rare().delivery = &delivery{
 		Delivery: c.Delivers(c.l.clock()),
 		up:       c.up.remains(c.l, streams&splice.FromClient != 0, &c.client, ended),
 		down:     c.down.remains(c.l, streams&splice.FromEndpoint != 0, &c.endpoint, ended),
-	}}
+	}
 	c.goOn()
 }
 

@@ -98,10 +98,11 @@ func (c *conn) postLater() {
 	if c.seldom == nil {
 		return
 	}
-	for _, next := range c.seldom.posted {
+	posted := c.seldom.posted
+	c.seldom.posted = nil
+	for _, next := range posted {
 		c.Post(next)
 	}
-	c.seldom = nil
 }
 
 // leave closes the sockets of a connection that a successor has.
