@@ -68,16 +68,15 @@ func TestAnswerBeforeResetOutlivesCrash(t *testing.T) {
 	for name, killedFirst := range map[string]bool{"learned of": false, "not learned of": true} {
 		t.Run(name, func(t *testing.T) {
 			b := bed.New(t)
-			answer := make([]byte, 2<<20)
+			answer := make([]byte, 512<<10) // more than the client's buffer, and less than all buffers on the way
 			_, _ = crand.Read(answer)
-			sent, closes, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			sent, closes, closed := make(chan *net.TCPConn), make(chan struct{}), make(chan struct{})
 			b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
 				_, _ = io.ReadFull(c, make([]byte, 1))
 				_, _ = c.Write([]byte("!"))
 				_, _ = io.ReadFull(c, make([]byte, 1))
 				_, _ = c.Write(answer)
-				b.Eventually("all to have left the server", func() bool { return bed.Unacknowledged(c) == 0 })
-				close(sent)
+				sent <- c
 				<-closes
 				c.Close()
 				close(closed)
@@ -93,7 +92,8 @@ func TestAnswerBeforeResetOutlivesCrash(t *testing.T) {
 				return first.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
 			})
 			_, _ = io.WriteString(c, "??")
-			<-sent
+			server := <-sent
+			b.Eventually("all to have left the server", func() bool { return bed.Unacknowledged(server) == 0 })
 			var second *bed.Daemon
 			if killedFirst {
 				first.Signal(syscall.SIGKILL)
