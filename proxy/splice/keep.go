@@ -43,13 +43,14 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 	}
 }
 
-// Unkept is called when the keeper has gone: a death of this process ends connections again, and resets them.
+// Unkept is called when the keeper has gone: once it returns, a death of this process resets connections again.
 func (c *Core) Unkept() {
 	for conn := range c.eachConn() {
 		if conn.kept.Load() {
 			conn.owner.Unkept()
 		}
 	}
+	c.settle()
 }
 
 // keptAs notes that somebody keeps the connection, or gives its place back. It is called by the owner, or when there is
