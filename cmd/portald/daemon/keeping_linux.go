@@ -20,10 +20,11 @@ import (
 type keeping struct {
 	memory *epoll.Memory
 	found  *handover.Keeping // at the start
-	due    chan struct{}     // holds one while there is something to tell
-	full   int               // looks in a row that found no room at the keeper
-	large  atomic.Uint64     // connections that were too large for it
-	holds  atomic.Bool       // a keeper is there, and got all that was open
+	pipes  keptPipes
+	due    chan struct{} // holds one while there is something to tell
+	full   int           // looks in a row that found no room at the keeper
+	large  atomic.Uint64 // connections that were too large for it
+	holds  atomic.Bool   // a keeper is there, and got all that was open
 
 	mu   sync.Mutex
 	news news // guarded by mu
@@ -99,6 +100,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 		d.path.core.Unkept()
 		d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
 		keeper.Close()
+		k.pipes.end()
 		for keeper = nil; keeper == nil; {
 			k.forget()
 			if pause(ctx, keeperAgain); ctx.Err() != nil {
@@ -114,6 +116,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keeping) error {
 	gone := make(chan error, 1)
 	go func() { gone <- keeper.Wait() }() // until the keeper is closed here
+	k.pipes.begin()
 	err := keeper.Keep(handover.Kept{Memory: true}, k.memory.File())
 	for _, s := range d.path.listeners.Sockets() {
 		k.socketChanged(s.Name, s.At)

@@ -24,6 +24,7 @@ func newNews() news { return news{sockets: map[handover.Socket]bool{}, pipes: ma
 
 // PipeOpened implements epoll.Keeper.
 func (k *keeping) PipeOpened(id uint32, r, w int) {
+	k.pipes.opened(id)
 	k.mu.Lock()
 	k.news.pipes[id] = [2]int{r, w}
 	k.mu.Unlock()
@@ -42,6 +43,7 @@ func (k *keeping) PipeClosed(id uint32) {
 	if unknown {
 		closeBoth(pair)
 	}
+	k.pipes.told(id)
 	k.tell()
 }
 
@@ -87,6 +89,7 @@ func (d *daemon) flush(k *keeping, keeper *handover.Keeping) error {
 		if err == nil {
 			err = unlessFull(keeper.Keep(handover.Kept{Pipes: some}, files...))
 		}
+		k.pipes.told(some...)
 		closeFiles(files)
 	}
 	return err
@@ -121,6 +124,7 @@ func (k *keeping) drop(keeper *handover.Keeping, gone handover.Dropped) error {
 func (k *keeping) forget() {
 	n := k.take()
 	k.memory.GiveSlots(n.gone.Slots)
+	k.pipes.forget(slices.Collect(maps.Keys(n.pipes)))
 	for _, pair := range n.pipes {
 		closeBoth(pair)
 	}

@@ -15,6 +15,8 @@ import (
 type Keeper interface {
 	PipeOpened(id uint32, r, w int)
 	PipeClosed(id uint32)
+	// KeepsPipe tells whether a pipe is kept, so that bytes in it are not lost, or whether it may be later.
+	KeepsPipe(id uint32) (now, later bool)
 	// Ended tells that a connection has ended, or is a successor's. Once nobody keeps it its slot is for Memory.GiveSlots.
 	Ended(slot uint32)
 }
@@ -27,6 +29,19 @@ func (e *engine) pipeOpened(p pipe.Pipe) {
 	if pair, ok := duplicates(r, w); ok {
 		e.keeper.PipeOpened(p.ID, pair[0], pair[1])
 	}
+}
+
+func (e *engine) pipeUsable(p pipe.Pipe) pipe.Use {
+	if e.memory == nil {
+		return pipe.Now
+	}
+	switch now, later := e.keeper.KeepsPipe(p.ID); {
+	case now:
+		return pipe.Now
+	case later:
+		return pipe.Later
+	}
+	return pipe.Never
 }
 
 func (e *engine) pipeClosed(p pipe.Pipe) {

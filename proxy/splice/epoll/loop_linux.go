@@ -84,7 +84,7 @@ func openLoop(e *engine) (*loop, error) {
 	}
 	l := &loop{engine: e, ep: ep, wakeFd: wake, core: e.core, times: e.core.NewLoopTimes()}
 	l.pipes.l, l.pipes.Account = l, e.account
-	l.pipes.Opened, l.pipes.Closed = e.pipeOpened, e.pipeClosed
+	l.pipes.Opened, l.pipes.Closed, l.pipes.Usable = e.pipeOpened, e.pipeClosed, e.pipeUsable
 	if e.memory != nil {
 		l.scratch = e.memory.takeBuffer()
 		l.scratchIndex, _ = e.memory.index(l.scratch)

@@ -27,11 +27,17 @@ type pipePool struct {
 }
 
 // take returns a pipe, false if there can be none: then bytes are copied.
-func (p *pipePool) take() (pipe.Pipe, bool) { return p.Take(p.l.now) }
+func (p *pipePool) take() (pipe.Pipe, bool) {
+	q, ok, expire := p.Take(p.l.now)
+	p.expires(expire)
+	return q, ok
+}
 
 // give takes an empty pipe back.
-func (p *pipePool) give(q pipe.Pipe) {
-	if p.Give(q) {
+func (p *pipePool) give(q pipe.Pipe) { p.expires(p.Give(q)) }
+
+func (p *pipePool) expires(later bool) {
+	if later {
 		p.timer.owner = p
 		p.l.timers.set(&p.timer, p.l.now+pipe.Idle)
 	}

@@ -13,9 +13,10 @@ import (
 // noKeeper keeps nothing.
 type noKeeper struct{}
 
-func (noKeeper) PipeOpened(uint32, int, int) {}
-func (noKeeper) PipeClosed(uint32)           {}
-func (noKeeper) Ended(uint32)                {}
+func (noKeeper) PipeOpened(uint32, int, int)  {}
+func (noKeeper) PipeClosed(uint32)            {}
+func (noKeeper) KeepsPipe(uint32) (_, _ bool) { return true, true }
+func (noKeeper) Ended(uint32)                 {}
 
 // A connection whose bytes are kept for another endpoint is not kept for a successor, and one that a keeper has got
 // stays with its endpoint.

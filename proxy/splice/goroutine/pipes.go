@@ -17,7 +17,8 @@ type pipes struct {
 func (p *pipes) take(now time.Duration) (pipe.Pipe, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pool.Take(now)
+	q, ok, _ := p.pool.Take(now) // all are usable at once
+	return q, ok
 }
 
 // give takes an empty pipe back.

@@ -118,7 +118,7 @@ func TestPool(t *testing.T) {
 	pool := Pool{Account: splice.NewAccount(splice.Budget{PipePages: 64})}
 	var taken []Pipe
 	for {
-		p, ok := pool.Take(0)
+		p, ok, _ := pool.Take(0)
 		if !ok {
 			break
 		}
@@ -132,7 +132,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("give %d: expire %v", i, first)
 		}
 	}
-	if p, ok := pool.Take(0); !ok || pool.Give(p) {
+	if p, ok, _ := pool.Take(0); !ok || pool.Give(p) {
 		t.Error("no pipe of the idle ones, or a second timer")
 	}
 	if !pool.Expire() { // one was needed
@@ -141,7 +141,7 @@ func TestPool(t *testing.T) {
 	if pool.Expire() || open() != before {
 		t.Errorf("%d descriptors are open, %d were", open(), before)
 	}
-	p, ok := pool.Take(0)
+	p, ok, _ := pool.Take(0)
 	if !ok {
 		t.Fatal("no pipe, and the budget is free")
 	}
@@ -149,5 +149,48 @@ func TestPool(t *testing.T) {
 	pool.Close()
 	if open() != before {
 		t.Errorf("%d descriptors are open after the end, %d were", open(), before)
+	}
+}
+
+// A pipe is used once it may be, one that may never be is closed, and one that nobody needs any more too.
+func TestPoolOfPipesThatMayBeUsedLater(t *testing.T) {
+	use := map[uint32]Use{}
+	made, closed := uint32(0), 0
+	pool := Pool{
+		Account: splice.NewAccount(splice.Budget{PipePages: 1 << 20}),
+		Opened:  func(p Pipe) { made, use[p.ID] = p.ID, Later },
+		Closed:  func(Pipe) { closed++ },
+		Usable:  func(p Pipe) Use { return use[p.ID] },
+	}
+	defer pool.Close()
+	if _, ok, expire := pool.Take(0); ok || !expire {
+		t.Error("the first is usable at once, or nobody looks for it again")
+	}
+	first := made
+	if _, ok, expire := pool.Take(0); ok || expire || made == first {
+		t.Error("another is not made, or there is a second timer")
+	}
+	use[made] = Now
+	p, ok, _ := pool.Take(0)
+	if !ok || p.ID != made {
+		t.Fatalf("got %d, %t, want %d", p.ID, ok, made)
+	}
+	pool.Give(p)
+	use[p.ID] = Never
+	if q, ok, _ := pool.Take(0); ok || closed != 1 {
+		t.Errorf("got %d, and %d are closed", q.ID, closed)
+	}
+	for range 2 * fresh {
+		pool.Take(0)
+	}
+	if n := len(pool.fresh); n != fresh {
+		t.Errorf("%d are made that may be used later", n)
+	}
+	for id := range use {
+		use[id] = Now
+	}
+	pool.Expire()
+	if pool.Expire() || closed != 1+fresh {
+		t.Errorf("%d are closed that nobody needs", closed)
 	}
 }
