@@ -178,7 +178,7 @@ crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times 
 	@.ci/need $(RUN_NEEDS)
 	@.ci/may-make-namespaces
 	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
-	$(GO) test -count=1 -v -timeout 15m -run TestCrashes ./integration/handover -kills 200
+	$(GO) test -count=1 -v -timeout 60m -run TestCrashes ./integration/handover -kills 200
 
 migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and back, under load
 	@.ci/need $(RUN_NEEDS) nft=nftables

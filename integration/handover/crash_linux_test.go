@@ -163,38 +163,120 @@ func TestClientsWaitAfterACrash(t *testing.T) {
 	second.WaitReady()
 }
 
-var kills = flag.Int("kills", 3, "how often TestCrashes kills portald")
+var (
+	kills = flag.Int("kills", 3, "how often TestCrashes and TestCrashesOfStarts kill portald")
+	seed  = flag.Uint64("seed", 0, "of the moments at which TestCrashesOfStarts kills; 0: another each time")
+)
 
-// Killed at any moment, under load of every kind: no byte is missing or there twice, and hardly a connection ends.
-func TestCrashes(t *testing.T) {
+// crashed are streams of every kind that go on while portalds are killed.
+type crashed struct {
+	*bed.Bed
+	streams
+	d *bed.Daemon // the last one
+}
+
+// underKills starts a keeper, portald and the streams, and waits until the keeper has all.
+func underKills(t *testing.T) *crashed {
 	b := bed.New(t)
 	serveEcho(b, 0)
 	_, socket := keeper(b)
-	d := b.Start(b.Cart(0), "--keep-socket="+socket)
+	c := &crashed{Bed: b, d: b.Start(b.Cart(0), "--keep-socket="+socket)}
 	at := bed.HostPort(bed.IP4, 80)
-	var all streams
-	all.open(b, at, "bulk", 8, all.bulk)
-	all.open(b, at, "slow", 6, all.slow)
-	all.open(b, at, "asking", 40, all.asks)
-	all.open(b, at, "idle", 20, all.idle)
-	time.Sleep(2 * time.Second)
-	n := *kills
-	for range n {
-		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
-		d = kill(d)
-		d.WaitReady()
-		t.Log(lineWith(d.Log.String(), "of the portald that died go on"))
-		time.Sleep(1700 * time.Millisecond) // until all are kept again
-	}
-	broken := all.stop()
-	for _, s := range broken {
-		t.Logf("%s: %v", s.kind, s.err)
-		if !wasReset(s.err.Error()) {
-			t.Errorf("a stream of kind %s is corrupt: %v", s.kind, s.err)
+	c.open(b, at, "bulk", 8, c.bulk)
+	c.open(b, at, "slow", 6, c.slow)
+	c.open(b, at, "asking", 40, c.asks)
+	c.open(b, at, "idle", 20, c.idle)
+	c.kept()
+	return c
+}
+
+// kept waits until the keeper has all streams.
+func (c *crashed) kept() {
+	c.Helper()
+	c.Eventually("the keeper to have all", func() bool {
+		return c.d.Metric("portald_keeper_connected") == 1 &&
+			c.d.Metric(`portald_resource_used{resource="kept_connections"}`) == float64(len(c.all))
+	})
+}
+
+// end ends the streams, each of which is whole.
+func (c *crashed) end() {
+	c.Helper()
+	for _, s := range c.stop() {
+		if wasReset(s.err.Error()) {
+			c.Errorf("a stream of kind %s broke: %v", s.kind, s.err)
+		} else {
+			c.Errorf("a stream of kind %s is corrupt: %v", s.kind, s.err)
 		}
 	}
-	if most := len(all.all) * n / 100; len(broken) > max(most, 1) {
-		t.Errorf("%d of %d connections broke by %d kills", len(broken), len(all.all), n)
+}
+
+const goOn = "of the portald that died go on"
+
+// Killed at any moment, under load of every kind: no byte is missing or there twice, and no connection ends.
+func TestCrashes(t *testing.T) {
+	c := underKills(t)
+	for range *kills {
+		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
+		c.d = kill(c.d)
+		c.d.WaitReady()
+		t.Log(lineWith(c.d.Log.String(), goOn))
+		c.kept()
+	}
+	c.end()
+}
+
+// After a crash the next portald is killed too, at any moment of its start, and so is the one after it: whoever of them
+// had claimed what the first one left, and however far it had come with it, the next one goes on with each connection.
+func TestCrashesOfStarts(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("-seed=%d", *seed)
+	moments := rand.New(rand.NewPCG(*seed, 0))
+	c := underKills(t)
+	start, carry := 500*time.Millisecond, 50*time.Millisecond // how long a start takes, and the last part of it
+	for round := range *kills {
+		for _, who := range []string{"the one that serves", "its successor", "the one after"} {
+			began := time.Now()
+			switch {
+			case who == "the one that serves":
+				time.Sleep(time.Duration(moments.Int64N(int64(50 * time.Millisecond))))
+			case moments.IntN(2) == 0: // while it looks at what is left
+				within(start, func() bool { return strings.Contains(c.d.Log.String(), "The last portald has died") })
+				time.Sleep(time.Duration(moments.Int64N(int64(carry))))
+			default:
+				time.Sleep(time.Duration(moments.Int64N(int64(start))))
+			}
+			log := c.d.Log.String()
+			c.d = kill(c.d)
+			t.Logf("round %d: %s is killed after %s", round, who, time.Since(began).Round(time.Microsecond))
+			for _, what := range []string{"The last portald has died", goOn, "A connection is reset"} {
+				if strings.Contains(log, what) {
+					t.Log(lineWith(log, what))
+				}
+			}
+		}
+		began := time.Now()
+		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), "The last portald has died") })
+		claimed := time.Now()
+		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), goOn) })
+		start, carry = time.Since(began)*5/4, time.Since(claimed)*5/4
+		c.d.WaitReady()
+		line := lineWith(c.d.Log.String(), goOn)
+		t.Log(line)
+		if !strings.Contains(line, fmt.Sprintf("%d connections %s, 0 had ended, 0 are reset", len(c.all), goOn)) {
+			t.Errorf("not all %d go on: %s", len(c.all), line)
+		}
+		c.kept()
+	}
+	c.end()
+}
+
+// within polls often, since what it waits for is soon over.
+func within(limit time.Duration, is func() bool) {
+	for end := time.Now().Add(limit); !is() && time.Now().Before(end); {
+		time.Sleep(200 * time.Microsecond)
 	}
 }
 
@@ -306,4 +388,41 @@ func TestKeeperDies(t *testing.T) {
 		t.Errorf("after a crash: %v\n%s", err, second.Log.String())
 	}
 	second.WaitReady()
+}
+
+// A keeper that stands still counts as gone within seconds. Once it goes on it gets all again, and what it had before
+// is not taken for what a dead portald has left.
+func TestKeeperStandsStill(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	k, socket := keeper(b)
+	first := b.Start(b.Cart(0), "--keep-socket="+socket)
+	c, r, _ := b.Open(bed.HostPort(bed.IP4, 80))
+	connected := func(want float64) func() bool {
+		return func() bool { return first.Metric("portald_keeper_connected") == want }
+	}
+	has := func() bool {
+		return first.Metric("portald_keeper_connected") == 1 &&
+			first.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
+	}
+	b.Eventually("the keeper to have the connection", has)
+	k.Signal(syscall.SIGSTOP)
+	t.Cleanup(func() { k.Signal(syscall.SIGCONT) })
+	began := time.Now()
+	b.Eventually("portald to miss its keeper", connected(0))
+	t.Logf("missed after %s", time.Since(began).Round(time.Millisecond))
+	if err := bed.Echoes(c, r); err != nil {
+		t.Errorf("without a keeper: %v", err)
+	}
+	k.Signal(syscall.SIGCONT)
+	b.Eventually("portald to find it again", connected(1))
+	second := kill(first)
+	if err := bed.Echoes(c, r); err != nil {
+		t.Errorf("after a crash: %v\n%s", err, second.Log.String())
+	}
+	second.WaitReady()
+	line := lineWith(second.Log.String(), goOn)
+	if !strings.Contains(line, "1 connections "+goOn+", 0 had ended, 0 are reset") {
+		t.Error(line)
+	}
 }

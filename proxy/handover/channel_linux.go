@@ -16,6 +16,7 @@ type channel struct {
 	unix   *net.UnixConn
 	most   int           // bytes of a message: what the kernel has room for
 	step   time.Duration // bounds each answer: see there
+	write  time.Duration // bounds each send
 	in     []byte
 	oob    []byte
 	silent bool // the other process has ended: nothing is sent
@@ -31,7 +32,8 @@ func newChannel(c *net.UnixConn) (*channel, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return &channel{
-		unix: c, most: most, step: step, in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
+		unix: c, most: most, step: step, write: step,
+		in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
 	}, nil
 }
 
@@ -89,7 +91,7 @@ func (c *channel) send(k kind, body any, files ...int) error {
 	if len(files) > 0 {
 		rights = syscall.UnixRights(files...)
 	}
-	_ = c.unix.SetWriteDeadline(time.Now().Add(step)) // it cannot fail on a socket that is open
+	_ = c.unix.SetWriteDeadline(time.Now().Add(c.write)) // it cannot fail on a socket that is open
 	if _, _, err := c.unix.WriteMsgUnix(message, rights, nil); err != nil {
 		return fmt.Errorf("send %s: %w", k, err)
 	}
@@ -128,6 +130,19 @@ func (c *channel) receive(within time.Duration) (message []byte, files []int, er
 		return c.in[:n], nil, err
 	}
 	return c.in[:n], files, nil
+}
+
+// pending tells whether a message waits to be received, or the other end has closed.
+func (c *channel) pending() (is bool) {
+	raw, err := c.unix.SyscallConn()
+	if err != nil {
+		return true
+	}
+	failed := raw.Control(func(fd uintptr) {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		is = !errors.Is(err, syscall.EAGAIN)
+	})
+	return is || failed != nil
 }
 
 func descriptors(oob []byte) (files []int, err error) {

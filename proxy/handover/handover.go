@@ -56,6 +56,7 @@ var (
 	ErrAborted    = errors.New("the predecessor goes on")
 	ErrDied       = errors.New("the predecessor has ended")
 	ErrFull       = errors.New("the keeper may not open more descriptors")
+	ErrSilent     = errors.New("the keeper does not answer")
 	ErrUnexpected = errors.New("unexpected message")
 	ErrTruncated  = errors.New("a message did not fit, or this process has no room for its descriptors")
 )
@@ -65,6 +66,7 @@ type Identity struct {
 	Installation string // that of the predecessor has to be equal: what tells apart the portalds of a host
 	Version      string // of the program
 	PID          int    // as the process itself sees it
+	Instance     string // of the process: no other has the same; empty: one that does not tell
 }
 
 // Hello is the first message of a successor.
@@ -73,6 +75,10 @@ type Hello struct {
 	Protocol, State int
 	Waits           bool // it takes what waits for an endpoint too
 	Works           bool // it says so each second until it serves, if the predecessor knows what that means
+
+	// To a keeper.
+	Settles bool     // it says when it carries what it has claimed
+	Carries []string // whose connections it has claimed so far, by their Instance
 }
 
 // Welcome is the answer to Hello.
@@ -178,5 +184,6 @@ func (b *Batch) files() int {
 
 // Done tells that all was passed on.
 type Done struct {
-	Left int64 // connections that the predecessor serves until they end
+	Left int64  // connections that the predecessor serves until they end
+	Of   string // by a keeper: the Instance of who has left it
 }

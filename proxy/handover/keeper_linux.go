@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,17 +21,35 @@ type Keeper struct {
 	Limit int           // of descriptors
 	For   time.Duration // how long what a daemon has left is held that died; then its connections are reset
 
-	mu      sync.Mutex
-	held    int      // guarded by mu, as what follows: descriptors
-	served  []*guest // the oldest first
-	orphans []*store // of those that have died, the oldest first
+	mu     sync.Mutex
+	held   int      // guarded by mu, as what follows: descriptors
+	came   uint64   // daemons so far
+	served []*guest // the oldest first
+	left   []*store // of those that have died, the oldest first
 }
 
 // guest is a daemon that is served.
 type guest struct {
 	*store
 	c       *channel
-	granted int // descriptors that it may have held, by what it was told
+	granted int      // descriptors that it may have held, by what it was told, with those that it has claimed
+	settles bool     // it says when it carries what it has claimed
+	claimed []*store // that it has not settled, in the order of its claims
+	carries []string // instances of daemons whose connections it carries
+}
+
+// outdates tells whether a store says nothing true any more, since its daemon, or the one that claimed it, lives.
+func (g *guest) outdates(s *store) bool {
+	return s.instance != "" && slices.Contains(g.carries, s.instance)
+}
+
+// size is how many descriptors are held for a daemon.
+func (g *guest) size() int {
+	n := g.store.size()
+	for _, s := range g.claimed {
+		n += s.size()
+	}
+	return n
 }
 
 // Serve serves the daemons of this user that find the socket, until ctx ends. What it holds then is closed.
@@ -48,7 +67,14 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 	})
 	defer stop()
 	var daemons sync.WaitGroup
-	defer daemons.Wait()
+	defer func() {
+		daemons.Wait()
+		k.mu.Lock()
+		left := k.left
+		k.left = nil
+		k.mu.Unlock()
+		k.drop(left...)
+	}()
 	for {
 		conn, err := l.AcceptUnix()
 		switch {
@@ -79,43 +105,76 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 		return
 	}
 	log := k.Log.WithField("pid", h.PID)
-	s := newStore()
-	err := c.send(welcome, k.serve(&guest{store: s, c: c}))
+	g := &guest{store: newStore(), c: c, settles: h.Settles}
+	g.instance = h.Instance
+	err := c.send(welcome, k.serve(g))
+	k.carries(g, h.Carries...)
 	for err == nil {
 		var message []byte
 		var files []int
 		if message, files, err = c.receive(0); err == nil {
-			err = k.take(c, s, message, files)
+			err = k.take(g, message, files)
 		}
 	}
+	died := ctx.Err() == nil && dead(err)
+	conns, listeners, claimed := k.leave(g, died)
 	switch {
 	case ctx.Err() != nil:
-		k.drop(s)
 	case errors.Is(err, errBye):
-		k.drop(s)
 		log.Info("The daemon has ended in order: nothing is held for it any more")
-	case dead(err):
-		log.Warnf("The daemon has died: %d connections and %d listeners are held for the next one", len(s.conns),
-			len(s.sockets))
-		k.orphan(s)
+	case died:
+		log.Warnf("The daemon has died: %d connections and %d listeners are held for the next one, and %d connections "+
+			"that it had claimed", conns, listeners, claimed)
 	default:
 		log.WithError(err).Warn("The daemon says what is not understood: nothing is held for it any more")
-		k.drop(s)
 	}
+	k.grant()
 }
 
 // serve returns what a daemon is told that comes.
 func (k *Keeper) serve(g *guest) Room {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.came++
+	g.number = k.came
 	g.granted = max(0, k.Limit-k.held)
 	k.served = append(k.served, g)
-	return Room{Files: g.granted}
+	return Room{Files: g.granted, Settles: true}
 }
 
-// leave is called with mu held when the daemon of a store has ended.
-func (k *Keeper) leave(s *store) {
-	k.served = slices.DeleteFunc(k.served, func(g *guest) bool { return g.store == s })
+// leave ends the service of a daemon, and returns how much it had given, and how many connections it had claimed. These
+// are left to the next one, and if it has died so is what it had given: at each moment they are the one's or the other's.
+func (k *Keeper) leave(g *guest, died bool) (conns, listeners, claimed int) {
+	k.mu.Lock()
+	conns, listeners = len(g.conns), len(g.sockets)
+	for _, s := range g.claimed {
+		claimed += len(s.conns)
+	}
+	k.served = slices.DeleteFunc(k.served, func(o *guest) bool { return o == g })
+	all, gone := g.claimed, []*store{g.store}
+	if died && conns+listeners > 0 {
+		all, gone = append(all, g.store), nil
+	}
+	gone = append(gone, k.leaveBehind(all)...)
+	k.mu.Unlock()
+	k.drop(gone...)
+	return conns, listeners, claimed
+}
+
+// carries notes that a daemon carries the connections of others, or its own. What these have left is outdated.
+func (k *Keeper) carries(g *guest, instances ...string) {
+	k.mu.Lock()
+	g.carries = append(g.carries, instances...)
+	var outdated []*store
+	k.left = slices.DeleteFunc(k.left, func(s *store) bool {
+		is := g.outdates(s)
+		if is {
+			outdated = append(outdated, s)
+		}
+		return is
+	})
+	k.mu.Unlock()
+	k.drop(outdated...)
 }
 
 // grant tells the newest daemon of what it may have held by now beyond what it knows: what others had, or left, is
@@ -136,21 +195,50 @@ func (k *Keeper) grant() {
 	}
 }
 
-// alone tells whether no other daemon is served than the one that asks.
-func (k *Keeper) alone() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.served) <= 1
+// awaitNews waits until nothing is held for other daemons, or they live on: the successor of one that has died may be
+// here before the news. One that has given nothing, and is about to give nothing, is not waited for.
+func (k *Keeper) awaitNews(g *guest) {
+	for until, quiet := time.Now().Add(newsTime), 0; quiet < quietLooks && time.Now().Before(until); {
+		alone, news := k.others(g)
+		if alone {
+			return
+		}
+		if quiet++; news {
+			quiet = 0
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
-// newsTime is more than it takes to learn that a daemon has died whose successor is there already.
-const newsTime = time.Second
+// others tells whether no other daemon is served, and whether anything is held for one, or comes.
+func (k *Keeper) others(g *guest) (alone, news bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	alone = true
+	for _, o := range k.served {
+		if o != g {
+			alone, news = false, news || o.size() > 0 || o.c.pending()
+		}
+	}
+	return alone, news
+}
+
+// newsTime is more than it takes to learn that a daemon has died whose successor is there already. quietLooks is how
+// many looks in a row find nothing of one that has given nothing: its message may have been read and not been done yet.
+const (
+	newsTime   = time.Second
+	quietLooks = 10
+)
 
 var errBye = errors.New("bye")
 
-// take does what a message says.
-func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
-	switch m := kind(message[0]); m {
+// take does what a message says. Only Kept has descriptors.
+func (k *Keeper) take(g *guest, message []byte, files []int) error {
+	m := kind(message[0])
+	if m != keeps {
+		closeAll(files)
+	}
+	switch m {
 	case keeps:
 		var kept Kept
 		err := decode(message, &kept)
@@ -161,26 +249,37 @@ func (k *Keeper) take(c *channel, s *store, message []byte, files []int) error {
 			closeAll(files)
 			return err
 		}
-		k.close(k.add(s, &kept, files))
+		if kept.Memory { // it begins to give what it has, and has lost its last connection
+			k.carries(g, g.instance)
+		}
+		k.close(k.add(g.store, &kept, files))
 		return nil
 	case drops:
 		var d Dropped
 		if err := decode(message, &d); err != nil {
 			return err
 		}
-		k.close(k.remove(s, &d))
+		k.close(k.remove(g.store, &d))
 		return nil
 	case claim:
-		return k.pass(c)
+		return k.pass(g)
+	case settles:
+		var s Settled
+		if err := decode(message, &s); err != nil {
+			return err
+		}
+		k.close(k.settle(g, &s))
+		return nil
+	case ping:
+		return g.c.send(welcome, Room{Settles: true})
 	case bye:
 		return errBye
 	default:
-		closeAll(files)
 		return fmt.Errorf("%w %s", ErrUnexpected, m)
 	}
 }
 
-// add and remove change a store, and return the descriptors that are to be closed.
+// add, remove and settle change stores, and return the descriptors that are to be closed.
 func (k *Keeper) add(s *store, kept *Kept, files []int) (old []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,6 +293,22 @@ func (k *Keeper) remove(s *store, d *Dropped) (old []int) {
 	return s.remove(d)
 }
 
+func (k *Keeper) settle(g *guest, what *Settled) (old []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if what.Store >= 0 && what.Store < len(g.claimed) {
+		old = g.claimed[what.Store].remove(&Dropped{Slots: what.Slots, Pipes: what.Pipes})
+	}
+	if what.All {
+		for _, s := range g.claimed {
+			g.take(s)
+			old = append(old, s.clear()...)
+		}
+		g.claimed = nil
+	}
+	return old
+}
+
 func (k *Keeper) close(files []int) {
 	closeAll(files)
 	k.mu.Lock()
@@ -201,27 +316,40 @@ func (k *Keeper) close(files []int) {
 	k.held -= len(files)
 }
 
-// orphan holds what a daemon has left, for some time.
-func (k *Keeper) orphan(s *store) {
-	k.mu.Lock()
-	k.leave(s)
-	k.orphans = append(k.orphans, s)
-	k.mu.Unlock()
-	time.AfterFunc(k.For, func() {
-		if k.adopt(s) {
-			k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, k.reset(s))
-			k.drop(s)
+// leaveBehind holds what daemons have left, until the time is over that it is held for. It returns what is outdated, and
+// is called with mu held.
+func (k *Keeper) leaveBehind(all []*store) (outdated []*store) {
+	for _, s := range all {
+		if slices.ContainsFunc(k.served, func(g *guest) bool { return g.outdates(s) }) {
+			outdated = append(outdated, s)
+			continue
 		}
-	})
+		if s.until.IsZero() {
+			s.until = time.Now().Add(k.For)
+		}
+		k.left = append(k.left, s)
+		time.AfterFunc(time.Until(s.until), func() { k.expire(s) })
+	}
+	slices.SortFunc(k.left, func(a, b *store) int { return cmp.Compare(a.number, b.number) })
+	return outdated
+}
+
+// expire resets what nobody has come for.
+func (k *Keeper) expire(s *store) {
+	if k.adopt(s) {
+		k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, k.reset(s))
+		k.drop(s)
+		k.grant()
+	}
 }
 
 // abandon resets what daemons have left that have died: nobody comes for it any more, and clients would take a close
 // for the end of a stream. While a daemon lives it may have them too.
 func (k *Keeper) abandon() {
 	k.mu.Lock()
-	orphans, alone := slices.Clone(k.orphans), len(k.served) == 0
+	left, alone := slices.Clone(k.left), len(k.served) == 0
 	k.mu.Unlock()
-	for _, s := range orphans {
+	for _, s := range left {
 		if alone && k.adopt(s) {
 			k.Log.Warnf("The keeper ends: %d connections of a daemon that has died are reset", k.reset(s))
 			k.drop(s)
@@ -234,9 +362,11 @@ func (k *Keeper) abandon() {
 func (k *Keeper) reset(s *store) (n int) {
 	live := map[uint64]bool{}
 	k.mu.Lock()
-	for _, o := range k.served {
-		for _, c := range o.conns {
-			live[platform.SocketID(c.files[0])] = true
+	for _, g := range k.served {
+		for _, o := range append(slices.Clone(g.claimed), g.store) {
+			for _, c := range o.conns {
+				live[platform.SocketID(c.files[0])] = true
+			}
 		}
 	}
 	k.mu.Unlock()
@@ -251,53 +381,73 @@ func (k *Keeper) reset(s *store) (n int) {
 	return n
 }
 
-// adopt takes a store from the orphans. False: it is not there any more.
+// adopt takes a store from those that are left. False: it is not there any more.
 func (k *Keeper) adopt(s *store) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, o := range k.orphans {
-		if o == s {
-			k.orphans = append(k.orphans[:i], k.orphans[i+1:]...)
-			return true
-		}
+	at := slices.Index(k.left, s)
+	if at >= 0 {
+		k.left = slices.Delete(k.left, at, at+1)
 	}
-	return false
+	return at >= 0
 }
 
-func (k *Keeper) newest() *store {
+// claim gives a daemon the newest of what is left; nil: nothing is.
+func (k *Keeper) claim(g *guest) *store {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if n := len(k.orphans); n > 0 {
-		return k.orphans[n-1]
+	n := len(k.left)
+	if n == 0 {
+		return nil
 	}
-	return nil
+	s := k.left[n-1]
+	k.left = k.left[:n-1]
+	g.granted += s.size()
+	g.claimed = append(g.claimed, s)
+	return s
 }
 
-func (k *Keeper) drop(s *store) {
-	k.mu.Lock()
-	k.leave(s)
-	files := s.files()
-	*s = *newStore()
-	k.mu.Unlock()
-	k.close(files)
-	k.grant()
+func (k *Keeper) drop(all ...*store) {
+	for _, s := range all {
+		k.mu.Lock()
+		files := s.clear()
+		k.mu.Unlock()
+		k.close(files)
+	}
 }
 
-// pass passes the newest of what was left to a daemon. From then on it is that one's, whatever becomes of it: nobody
-// else may go on with the same connections.
-func (k *Keeper) pass(c *channel) error {
-	for until := time.Now().Add(newsTime); k.newest() == nil && !k.alone() && time.Now().Before(until); {
-		time.Sleep(time.Millisecond)
+// pass passes the newest of what was left to a daemon. It stays held until the daemon has settled it: if that dies
+// before, the next one may claim it.
+func (k *Keeper) pass(g *guest) error {
+	if len(g.claimed) == 0 {
+		k.awaitNews(g)
 	}
-	s := k.newest()
-	if s == nil || !k.adopt(s) {
-		return c.send(done, Done{})
+	s := k.claim(g)
+	if s == nil {
+		return g.c.send(done, Done{})
 	}
-	defer k.drop(s)
 	kept, files := s.kept()
-	send := func(some Kept, files []int) error { return c.send(keeps, some, files...) }
-	if err := kept.inMessages(files, c.most, send, func(uint32) {}); err != nil { // nothing is larger than when it came
-		return err
+	err := kept.inMessages(files, g.c.most, func(some Kept, files []int) error {
+		return g.c.send(keeps, some, files...)
+	}, func(uint32) {}) // nothing is larger than when it came
+	if err == nil {
+		err = g.c.send(done, Done{Left: int64(len(s.conns)), Of: s.instance})
 	}
-	return c.send(done, Done{Left: int64(len(s.conns))})
+	if err == nil && !g.settles {
+		k.pop(g)
+		k.grant()
+	}
+	return err
+}
+
+// pop drops what was passed to a daemon that says no more of it, and does not count it as held for that.
+func (k *Keeper) pop(g *guest) {
+	k.mu.Lock()
+	all := g.claimed
+	g.claimed = nil
+	for _, s := range all {
+		g.granted -= s.size()
+	}
+	k.mu.Unlock()
+	k.drop(all...)
 }

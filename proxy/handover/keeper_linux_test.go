@@ -2,6 +2,7 @@ package handover
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -54,7 +55,7 @@ func daemonOf(t *testing.T, path string) *Keeping {
 	t.Helper()
 	var k *Keeping
 	eventually(t, "the keeper", func() (err error) {
-		k, err = FindKeeper(t.Context(), path, Identity{PID: os.Getpid()})
+		k, err = FindKeeper(t.Context(), path, Identity{PID: os.Getpid(), Instance: rand.Text()}, nil)
 		return err
 	})
 	return k
@@ -141,7 +142,7 @@ func TestKeeperPassesOn(t *testing.T) {
 	first.Close()
 
 	second := daemonOf(t, path)
-	r, err := second.Claim()
+	r, _, err := second.Claim()
 	must(err)
 	if r == nil {
 		t.Fatal("nothing was left")
@@ -159,9 +160,10 @@ func TestKeeperPassesOn(t *testing.T) {
 	}
 	closeAll(append(r.Files, r.Memory, pipe[0], pipe[1]))
 
-	third := daemonOf(t, path) // what was claimed is not claimed again
+	third := daemonOf(t, path) // what was claimed and settled is not claimed again
+	must(second.AllSettled())
 	must(second.Bye())
-	if r, err := third.Claim(); err != nil || r != nil {
+	if r, _, err := third.Claim(); err != nil || r != nil {
 		t.Errorf("claimed again: %v, %v", r, err)
 	}
 	must(third.Bye())
@@ -226,7 +228,7 @@ func orphaned(t *testing.T, k *Keeper) {
 	eventually(t, "the death to be noticed", func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if len(k.orphans) == 0 {
+		if len(k.left) == 0 {
 			return os.ErrNotExist
 		}
 		return nil
@@ -305,11 +307,17 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 	orphaned(t, k)
 	next := daemonOf(t, path)
 	room(next, 5)
-	r, err := next.Claim()
+	r, _, err := next.Claim()
 	if err != nil || len(r.Conns) != 2 {
 		t.Fatalf("claimed %+v, %v", r, err)
 	}
-	closeAll(append(r.Files, append(r.Conns[0].Files[:], r.Conns[1].Files[:]...)...))
+	r.Close()
+	if err := next.AllSettled(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Drop(Dropped{Sockets: []Socket{{Kind: Front}}}); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error)
 	go func() { ended <- next.Wait() }()
 	room(next, 10)
@@ -338,7 +346,7 @@ func TestKeeperIsSilent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := FindKeeper(ctx, path, own); err == nil || errors.Is(err, ErrNone) || time.Since(began) > step/2 {
+	if _, err := FindKeeper(ctx, path, own, nil); err == nil || errors.Is(err, ErrNone) || time.Since(began) > step/2 {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 }

@@ -14,14 +14,29 @@ import (
 //	daemon                        keeper
 //	Hello            ──────▶
 //	                 ◀──────      Room, and again when there is more
-//	Claim            ──────▶      at most once, first
-//	                 ◀──────      Kept …, Done
+//	Claim            ──────▶      again and again, until nothing is left
+//	                 ◀──────      Kept …, Done          of one that died, the last one first
+//	Kept, Settled …  ──────▶      what was claimed is held until it is settled: it is here once more
 //	Kept, Dropped …  ──────▶
+//	Ping             ──────▶
+//	                 ◀──────      Room
 //	Bye              ──────▶      all is dropped
+//
+// A daemon touches no byte of a connection that it has claimed before it has given it to the keeper itself, and has
+// marked the notes of the one that died as outdated. So at each moment there is somebody's note that is true, whoever
+// dies: what a daemon had claimed and not settled can be claimed again, and so can what it gave.
 
-// Room is the keeper's answer to Hello, and comes again later.
+// Room is the keeper's answer to Hello and Ping, and comes again later.
 type Room struct {
-	Files int // descriptors that the daemon may give it, beyond those that it was told of before
+	Files   int  // descriptors that the daemon may give it, beyond those that it was told of before
+	Settles bool // the keeper understands Settled and Ping
+}
+
+// Settled tells what need not be held any more of what was claimed.
+type Settled struct {
+	Store        int // of those that this daemon has claimed, in their order
+	Slots, Pipes []uint32
+	All          bool // of all stores; their sockets are this daemon's from now on
 }
 
 // Kept is what a keeper holds. Its descriptors come in the order of the fields: one for the memory and each socket, two
@@ -118,7 +133,7 @@ func (k *Kept) check(files int) error {
 	return nil
 }
 
-// Remains are what a daemon has left that died.
+// Remains are what a daemon has left that died. Descriptors are whose it is.
 type Remains struct {
 	Memory  int // its descriptor; -1: it had none
 	Sockets []Socket
@@ -130,12 +145,12 @@ type Remains struct {
 // Remnant is one connection of these.
 type Remnant struct {
 	Slot  uint32
-	State *splice.SavedConn
+	State *splice.SavedConn // nil: it is not understood
 	Files [2]int
 }
 
 // add adds what a message brings.
-func (r *Remains) add(k *Kept, files []int) error {
+func (r *Remains) add(k *Kept, files []int) {
 	if k.Memory {
 		r.Memory, files = files[0], files[1:]
 	}
@@ -148,13 +163,9 @@ func (r *Remains) add(k *Kept, files []int) error {
 	files = files[2*len(k.Pipes):]
 	for i, slot := range k.Slots {
 		s := &splice.SavedConn{}
-		if err := decodingShort.Unmarshal(k.States[i], s); err != nil {
-			return fmt.Errorf("decode a connection: %w", err)
-		}
-		if err := checkLife(&s.SavedLife); err != nil {
-			return err
+		if decodingShort.Unmarshal(k.States[i], s) != nil || checkLife(&s.SavedLife) != nil {
+			s = nil
 		}
 		r.Conns = append(r.Conns, Remnant{slot, s, [2]int(files[2*i:])})
 	}
-	return nil
 }

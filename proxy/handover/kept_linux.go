@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/portald/portald/proxy/splice"
 )
@@ -12,70 +13,188 @@ import (
 // Keeping is a daemon's connection to a keeper. One goroutine uses it, and another one may be in Wait.
 type Keeping struct {
 	c            *channel
-	room         atomic.Int64    // descriptors that the keeper may still get
-	sockets      map[Socket]bool // that it holds
+	settles      bool                      // the keeper understands Settled and Ping
+	room         atomic.Int64              // descriptors that the keeper may still get
+	asked        atomic.Pointer[time.Time] // when it was asked what it has not answered; nil: it has answered
+	memory       bool                      // that it holds, as what follows
+	sockets      map[Socket]bool           // by name
+	pipes, slots map[uint32]bool
+	claimed      []holding // that is not settled
+}
+
+// holding is what a keeper still holds of what was claimed.
+type holding struct {
+	memory       bool
+	sockets      []Socket
 	pipes, slots map[uint32]bool
 }
 
-// FindKeeper finds the keeper at a socket. ErrNone: there is none.
-func FindKeeper(ctx context.Context, path string, own Identity) (*Keeping, error) {
+// patience is how long a keeper may take for anything: it has little to do.
+const patience = 3 * time.Second
+
+// FindKeeper finds the keeper at a socket. Carries: what this daemon has claimed of the last one. ErrNone: there is
+// none.
+func FindKeeper(ctx context.Context, path string, own Identity, carries []string) (*Keeping, error) {
 	k := &Keeping{sockets: map[Socket]bool{}, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
 	var r Room
-	c, err := greet(ctx, path, own, &r)
+	c, err := greet(ctx, path, Hello{
+		Identity: own, Protocol: Protocol, State: State, Waits: true, Settles: true, Carries: carries,
+	}, &r)
 	if err != nil {
 		return nil, err
 	}
-	k.c = c
+	c.step, c.write = patience, patience
+	k.c, k.settles = c, r.Settles
 	k.room.Store(int64(r.Files))
 	return k, nil
 }
 
-// Claim returns what a daemon has left that died, nil if there is nothing.
-func (k *Keeping) Claim() (*Remains, error) {
+// Claim returns what a daemon has left that died, and the Instance of that, nil if there is nothing more; the newest
+// comes first. It stays held until it is settled. After an error nothing is claimed, and the connection to the keeper
+// is of no use.
+func (k *Keeping) Claim() (r *Remains, of string, err error) {
 	if err := k.c.send(claim, nil); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	r := &Remains{Memory: -1, Pipes: map[uint32][2]int{}}
-	for {
-		message, files, err := k.c.receive(step)
-		if err != nil {
-			return nil, fmt.Errorf("claim connections: %w", err)
+	if r, of, err = k.answer(); err != nil || r.empty() {
+		return nil, "", err
+	}
+	k.claims(r)
+	return r, of, nil
+}
+
+// answer reads that to a claim.
+func (k *Keeping) answer() (r *Remains, of string, err error) {
+	r = &Remains{Memory: -1, Pipes: map[uint32][2]int{}}
+	for err == nil {
+		var message []byte
+		var files []int
+		if message, files, err = k.c.receive(k.c.step); err != nil {
+			break
 		}
-		switch m := kind(message[0]); m {
+		m := kind(message[0])
+		if m != keeps {
+			closeAll(files)
+		}
+		switch m {
 		case keeps:
 			var kept Kept
-			err := decode(message, &kept)
-			if err == nil {
+			if err = decode(message, &kept); err == nil {
 				err = kept.check(len(files))
 			}
 			if err == nil {
-				err = r.add(&kept, files)
-			}
-			if err != nil {
-				return nil, err
+				r.add(&kept, files)
+			} else {
+				closeAll(files)
 			}
 		case welcome:
-			if err := k.more(message); err != nil {
-				return nil, err
-			}
+			err = k.more(message)
 		case done:
-			if r.Memory < 0 && len(r.Files) == 0 {
-				return nil, nil
+			var d Done
+			if err = decode(message, &d); err == nil {
+				return r, d.Of, nil
 			}
-			return r, nil
 		default:
-			closeAll(files)
-			return nil, fmt.Errorf("claim connections: %w %s", ErrUnexpected, m)
+			err = fmt.Errorf("%w %s", ErrUnexpected, m)
 		}
+	}
+	r.Close()
+	return nil, "", fmt.Errorf("claim connections: %w", err)
+}
+
+func (r *Remains) empty() bool {
+	return r.Memory < 0 && len(r.Files) == 0 && len(r.Pipes) == 0 && len(r.Conns) == 0
+}
+
+// Close closes all descriptors.
+func (r *Remains) Close() {
+	closeAll(r.Files)
+	if r.Memory >= 0 {
+		closeAll([]int{r.Memory})
+	}
+	for _, pair := range r.Pipes {
+		closeAll(pair[:])
+	}
+	for _, c := range r.Conns {
+		closeAll(c.Files[:])
 	}
 }
 
-// more takes notice of more room.
+// claims notes what the keeper holds of what was claimed.
+func (k *Keeping) claims(r *Remains) {
+	h := holding{memory: r.Memory >= 0, sockets: r.Sockets, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
+	for id := range r.Pipes {
+		h.pipes[id] = true
+	}
+	for _, c := range r.Conns {
+		h.slots[c.Slot] = true
+	}
+	k.claimed = append(k.claimed, h)
+}
+
+// Settled tells the keeper what of one claim, in the order of claims, it need not hold any more: this daemon carries
+// it, and has given it to the keeper itself if it is to be held.
+func (k *Keeping) Settled(store int, slots, pipes []uint32) error {
+	if !k.settles {
+		return nil
+	}
+	h := &k.claimed[store]
+	k.room.Add(2*forget(h.slots, slots) + 2*forget(h.pipes, pipes))
+	for len(slots)+len(pipes) > 0 {
+		next := Settled{Store: store}
+		next.Slots, slots = k.names(slots)
+		next.Pipes, pipes = k.names(pipes)
+		if err := k.c.send(settles, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AllSettled tells the keeper to hold nothing more of what was claimed, but for the sockets, which are this daemon's.
+func (k *Keeping) AllSettled() error {
+	if !k.settles || len(k.claimed) == 0 {
+		return nil
+	}
+	for _, h := range k.claimed {
+		if h.memory {
+			k.room.Add(1)
+		}
+		k.room.Add(int64(2*len(h.slots) + 2*len(h.pipes)))
+		for _, at := range h.sockets {
+			if k.sockets[at] {
+				k.room.Add(1)
+			}
+			k.sockets[at] = true
+		}
+	}
+	k.claimed = nil
+	return k.c.send(settles, Settled{All: true})
+}
+
+// more takes notice of an answer, and of more room.
 func (k *Keeping) more(message []byte) error {
 	var r Room
 	err := decode(message, &r)
 	k.room.Add(int64(r.Files))
+	k.asked.Store(nil)
 	return err
+}
+
+// Ping asks whether the keeper still answers. ErrSilent: it has not, for longer than it may take.
+func (k *Keeping) Ping() error {
+	if !k.settles {
+		return nil
+	}
+	now := time.Now()
+	switch asked := k.asked.Load(); {
+	case asked == nil:
+		k.asked.Store(&now)
+		return k.c.send(ping, nil)
+	case now.Sub(*asked) > k.c.step:
+		return fmt.Errorf("%w: for %s", ErrSilent, k.c.step)
+	}
+	return nil
 }
 
 // Room is how many descriptors the keeper may still get. It may become more at any time.
@@ -108,6 +227,10 @@ func (k *Keeping) keep(kept Kept, files []int) (large int, err error) {
 		return 0, ErrFull
 	}
 	err = kept.inMessages(files, k.c.most, func(some Kept, files []int) error {
+		if some.Memory && k.memory {
+			k.room.Add(1)
+		}
+		k.memory = k.memory || some.Memory
 		k.room.Add(forget(k.sockets, some.Sockets)) // those in whose place these come
 		for _, at := range some.Sockets {
 			k.sockets[at] = true
@@ -129,14 +252,10 @@ func (k *Keeping) keep(kept Kept, files []int) (large int, err error) {
 // Drop tells what the keeper need not hold any more.
 func (k *Keeping) Drop(d Dropped) error {
 	k.room.Add(forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots))
-	names := func(ids []uint32) (first, rest []uint32) {
-		n := min(len(ids), namesAtOnce, (k.c.most-fieldsSize)/(2*idSize))
-		return ids[:n], ids[n:]
-	}
 	for len(d.Slots)+len(d.Pipes) > 0 {
 		var next Dropped
-		next.Slots, d.Slots = names(d.Slots)
-		next.Pipes, d.Pipes = names(d.Pipes)
+		next.Slots, d.Slots = k.names(d.Slots)
+		next.Pipes, d.Pipes = k.names(d.Pipes)
 		if err := k.c.send(drops, next); err != nil {
 			return err
 		}
@@ -150,8 +269,12 @@ func (k *Keeping) Drop(d Dropped) error {
 	}, func(int) {})
 }
 
-// namesAtOnce is how many slots and pipes that are not held any more one message names at the most.
-const namesAtOnce = 4096
+// names are the first ids, half of what a message has room for, and the rest.
+func (k *Keeping) names(ids []uint32) (first, rest []uint32) {
+	const most = 4096
+	n := min(len(ids), most, (k.c.most-fieldsSize)/(2*idSize))
+	return ids[:n], ids[n:]
+}
 
 // forget deletes names, and returns how many of them were held.
 func forget[name comparable](held map[name]bool, names []name) (n int64) {

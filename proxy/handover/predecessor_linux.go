@@ -26,7 +26,8 @@ type Predecessor struct {
 // Dial finds the daemon that hands over at a socket. ErrNone: there is none.
 func Dial(ctx context.Context, path string, own Identity) (*Predecessor, error) {
 	p := &Predecessor{}
-	c, err := greet(ctx, path, own, &p.Welcome)
+	hello := Hello{Identity: own, Protocol: Protocol, State: State, Waits: true, Works: true}
+	c, err := greet(ctx, path, hello, &p.Welcome)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func Dial(ctx context.Context, path string, own Identity) (*Predecessor, error) 
 }
 
 // greet says Hello to whoever listens at a socket, and decodes the answer. ErrNone: nobody does.
-func greet(ctx context.Context, path string, own Identity, answer any) (*channel, error) {
+func greet(ctx context.Context, path string, h Hello, answer any) (*channel, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, platform.PacketSocket, path)
 	switch {
 	case isNobody(err):
@@ -51,7 +52,7 @@ func greet(ctx context.Context, path string, own Identity, answer any) (*channel
 	if until, bounded := ctx.Deadline(); bounded {
 		within = max(time.Millisecond, min(within, time.Until(until)))
 	}
-	if err = c.send(hello, Hello{Identity: own, Protocol: Protocol, State: State, Waits: true, Works: true}); err == nil {
+	if err = c.send(hello, h); err == nil {
 		err = c.expect(welcome, answer, within)
 	}
 	if err != nil {
@@ -168,6 +169,10 @@ type Taker struct {
 	Conn    func(s *splice.SavedConn, files []int)
 	Session func(at netip.AddrPort, s *splice.SavedSession, file int) bool // false: nobody has it, nor the descriptor
 	Batch   func(*Batch)                                                   // what else it brings
+
+	// Died is called before the calls for a batch that the predecessor has sent and not confirmed when it died. False:
+	// these are not to be taken. Nil: they are.
+	Died func(*Batch) bool
 }
 
 // Serving tells the predecessor at which of its sockets, in their order, this daemon listens too, and takes all that it
@@ -227,6 +232,10 @@ func (p *Predecessor) take(message []byte, files []int, to Taker) error {
 		ours = p.cameAfterAll()
 	}
 	if !ours {
+		closeAll(files)
+		return end
+	}
+	if dead(end) && to.Died != nil && !to.Died(&b) {
 		closeAll(files)
 		return end
 	}

@@ -165,15 +165,12 @@ func TestLongNamesOfKept(t *testing.T) {
 			holds(t, keeper, 1+2*(len(all)-2))
 			d.Close()
 			next := daemonOf(t, path)
-			r, err := next.Claim()
+			r, _, err := next.Claim()
 			must(t, err)
 			if len(r.Conns) != len(all)-2 {
 				t.Errorf("%d connections are claimed of %d", len(r.Conns), len(all))
 			}
-			closeAll(r.Files)
-			for _, c := range r.Conns {
-				closeAll(c.Files[:])
-			}
+			r.Close()
 		})
 	}
 }

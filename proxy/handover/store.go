@@ -1,7 +1,13 @@
 package handover
 
+import "time"
+
 // store is what is held for one daemon.
 type store struct {
+	number   uint64    // the later a daemon has come, the higher
+	instance string    // of the daemon
+	until    time.Time // when its connections are reset; zero: the daemon has not died yet
+
 	memory  int // -1: none
 	sockets map[Socket]int
 	pipes   map[uint32][2]int
@@ -14,7 +20,29 @@ type keptConn struct {
 }
 
 func newStore() *store {
-	return &store{memory: -1, sockets: map[Socket]int{}, pipes: map[uint32][2]int{}, conns: map[uint32]keptConn{}}
+	return &store{
+		memory: -1, sockets: map[Socket]int{}, pipes: map[uint32][2]int{}, conns: map[uint32]keptConn{},
+	}
+}
+
+// take moves the sockets of another store here, but for those that are held here already.
+func (s *store) take(from *store) {
+	for at, fd := range from.sockets {
+		if _, held := s.sockets[at]; !held {
+			s.sockets[at] = fd
+			delete(from.sockets, at)
+		}
+	}
+}
+
+// clear forgets all, and returns the descriptors that were held.
+func (s *store) clear() (old []int) {
+	old = s.files()
+	s.memory = -1
+	clear(s.sockets)
+	clear(s.pipes)
+	clear(s.conns)
+	return old
 }
 
 // add adds what a daemon gives, and returns the descriptors that were held in its place.

@@ -300,8 +300,8 @@ func (s *Successor) AwaitEnd(ctx context.Context) {
 }
 
 // pass sends a batch, and returns when the successor has it. After an error it does not, and knows that: even if this
-// process dies before Close.
-func (s *Successor) pass(b *packedBatch, files []int) error {
+// process dies before Close. Given is called, if it is not nil, before the successor may go on.
+func (s *Successor) pass(b *packedBatch, files []int, given func()) error {
 	if s.room -= len(files); s.room < 0 {
 		return fmt.Errorf("%w: portald %s", ErrTruncated, s.Version)
 	}
@@ -310,6 +310,9 @@ func (s *Successor) pass(b *packedBatch, files []int) error {
 		err = s.c.expect(taken, nil, s.c.step)
 	}
 	if err == nil {
+		if given != nil {
+			given()
+		}
 		err = s.c.send(goAhead, nil)
 	}
 	if err != nil {
@@ -351,7 +354,14 @@ func (s *Successor) Give(at netip.AddrPort) splice.Give {
 			} else {
 				b.Sessions = bodiesOf(some)
 			}
-			if err := s.pass(b, filesOf(some)); err != nil {
+			given := func() {
+				for _, d := range all[taken : taken+len(some)] {
+					if d.Given != nil {
+						d.Given()
+					}
+				}
+			}
+			if err := s.pass(b, filesOf(some), given); err != nil {
 				return err
 			}
 			taken += len(some)
@@ -383,11 +393,13 @@ func (s *Successor) rest(began time.Time) {
 }
 
 // Resume tells that all sessions of a UDP socket were passed on.
-func (s *Successor) Resume(socket Socket) error { return s.pass(&packedBatch{Resume: &socket}, nil) }
+func (s *Successor) Resume(socket Socket) error {
+	return s.pass(&packedBatch{Resume: &socket}, nil, nil)
+}
 
 // Changed passes on what has changed of balancers.
 func (s *Successor) Changed(all []Turn) error {
-	return s.inParts(all, func(some []item) error { return s.pass(&packedBatch{Turns: bodiesOf(some)}, nil) })
+	return s.inParts(all, func(some []item) error { return s.pass(&packedBatch{Turns: bodiesOf(some)}, nil, nil) })
 }
 
 // Records passes on records, but for those that no message has room for.
@@ -404,7 +416,7 @@ func (s *Successor) Records(all []*splice.Record) error {
 		err = s.c.inMessages(items, func(some []item) error {
 			began := time.Now()
 			defer s.rest(began)
-			return s.pass(&packedBatch{Records: bodiesOf(some)}, nil)
+			return s.pass(&packedBatch{Records: bodiesOf(some)}, nil, nil)
 		}, func(int) {})
 		if err != nil {
 			return err
@@ -419,5 +431,5 @@ const recordsAtOnce = 256
 // Done tells that all was passed on, but for so many connections that are served here until they end.
 func (s *Successor) Done(left int64) error {
 	defer s.c.close()
-	return s.c.send(done, Done{left})
+	return s.c.send(done, Done{Left: left})
 }

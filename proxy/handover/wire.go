@@ -35,12 +35,16 @@ const (
 	bye
 
 	working // of a successor, between Begun and Serving
+
+	settles // to a keeper
+	ping
 )
 
 func (k kind) String() string {
 	names := [...]string{hello: "Hello", welcome: "Welcome", refusal: "Refusal", begin: "Begin", sockets: "Sockets",
 		turns: "Turns", begun: "Begun", serving: "Serving", batch: "Batch", taken: "Taken", goAhead: "Go",
-		abort: "Abort", done: "Done", keeps: "Kept", drops: "Dropped", claim: "Claim", bye: "Bye", working: "Working"}
+		abort: "Abort", done: "Done", keeps: "Kept", drops: "Dropped", claim: "Claim", bye: "Bye", working: "Working",
+		settles: "Settled", ping: "Ping"}
 	if int(k) < len(names) && names[k] != "" {
 		return names[k]
 	}
@@ -97,7 +101,7 @@ func encode(k kind, body any) ([]byte, error) {
 // decode reads the body of a message.
 func decode(message []byte, body any) error {
 	k, decoding := kind(message[0]), decodingShort
-	if k == serving || k == begun || k == drops {
+	if k == serving || k == begun || k == drops || k == settles {
 		decoding = decodingLong
 	}
 	if err := decoding.Unmarshal(message[1:], body); err != nil {

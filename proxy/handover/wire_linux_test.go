@@ -31,9 +31,10 @@ func FuzzMessages(f *testing.F) {
 		Turns: []Turn{{State: balance.Saved{Next: at, Bindings: bindings}}},
 	}
 	for k, body := range map[kind]any{
-		hello: Hello{Identity{"this", "1", 2}, 1, 1, true, true}, refusal: Refusal{"no"}, begin: Begin{5},
+		hello:   Hello{Identity: Identity{Installation: "this"}, Settles: true, Carries: []string{"x"}},
+		refusal: Refusal{"no"}, begin: Begin{5},
 		sockets: Sockets{[]Socket{*full.Resume}}, turns: Turns{Turns: full.Turns}, begun: Begun{5, []Drained{{Endpoint: at}}},
-		serving: Serving{[]bool{true, false}}, batch: full, done: Done{4}, taken: nil, kind(99): nil,
+		serving: Serving{[]bool{true, false}}, batch: full, done: Done{Left: 4}, taken: nil, kind(99): nil,
 	} {
 		message, err := encode(k, body)
 		if err != nil {

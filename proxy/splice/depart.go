@@ -14,6 +14,10 @@ type Departure struct {
 	Files   []int
 	Stays   bool // set by Give: it cannot be passed on, though others can
 
+	// Given is called by Give just before a successor may go on with it, unless it is nil: what a keeper knows of it here
+	// is not true any more.
+	Given func()
+
 	resume, leave, stay func()
 }
 
@@ -135,10 +139,10 @@ func (c *Core) settle() {
 func (c *Conn) Holds() bool { return c.waiting && c.isQueued() }
 
 // Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The
-// rest of what is saved is the engine's: it sets that, and what Resume and Leave call.
-func (c *Conn) Departs(resume, leave func(), files ...int) *Departure {
+// rest of what is saved is the engine's: it sets that, and what Resume, Leave and Given call.
+func (c *Conn) Departs(resume, leave, given func(), files ...int) *Departure {
 	stay := func() { c.stays.Store(true) }
-	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave, stay: stay}
+	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave, stay: stay, Given: given}
 }
 
 // Saves returns what is known of the connection but by the engine. It is called by the owner.

@@ -11,11 +11,21 @@ import (
 type Mover interface {
 	// Restore goes on with a connection of a predecessor, for a front. The sockets are the engine's from now on.
 	Restore(f *Front, s *SavedConn, files []int)
+	// Stand does the same with an established one, of which no byte moves until it is told to GoOn.
+	Stand(f *Front, s *SavedConn, files []int) Standing
 	// Settle calls Done of what it adds to wg when everything is done that was queued before.
 	Settle(wg interface {
 		Add(int)
 		Done()
 	})
+}
+
+// Standing is a connection of a predecessor that stands still. Keep begins to note what it does, soon, and calls tell,
+// which does not block; nil: it cannot.
+type Standing struct {
+	Conn *Conn
+	Keep func(tell func(*Kept))
+	GoOn func()
 }
 
 // CanMove tells whether the engine can pass on what it carries.
@@ -29,6 +39,8 @@ type Restorer struct {
 	core    *Core
 	find    func(service.PortName, service.IPFamily) *Front
 	orphans map[orphan]*Front
+
+	standing []Standing
 }
 
 // orphan is what connections of the same orphan front have in common.
@@ -40,7 +52,7 @@ type orphan struct {
 // Restorer returns one that is told of the fronts by find, nil where there is none: connections go on nevertheless.
 // Done ends it.
 func (c *Core) Restorer(find func(service.PortName, service.IPFamily) *Front) *Restorer {
-	return &Restorer{c, find, map[orphan]*Front{}}
+	return &Restorer{core: c, find: find, orphans: map[orphan]*Front{}}
 }
 
 // Done is called when nothing more comes.
@@ -57,6 +69,49 @@ func (r *Restorer) Done() {
 func (r *Restorer) Conn(s *SavedConn, files []int) {
 	family := service.FamilyOf(s.OriginalDst.Addr())
 	r.core.engine.(Mover).Restore(r.front(s, family), s, files)
+}
+
+// Stand does the same with an established one, which moves no byte before KeepStanding.
+func (r *Restorer) Stand(s *SavedConn, files []int) {
+	family := service.FamilyOf(s.OriginalDst.Addr())
+	r.standing = append(r.standing, r.core.engine.(Mover).Stand(r.front(s, family), s, files))
+}
+
+// KeepStanding has the engine note what those do that stand still, and passes all that can be kept to give, which tells
+// whether somebody keeps them now. Then they go on.
+func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
+	type answer struct {
+		of   *Conn
+		kept *Kept
+	}
+	answers := make(chan answer, len(r.standing))
+	for _, s := range r.standing {
+		conn := s.Conn
+		if r.core.account.take(places, conn.holder, 1) {
+			s.Keep(func(k *Kept) { answers <- answer{conn, conn.keptAs(k)} })
+		} else {
+			answers <- answer{}
+		}
+	}
+	var all []*Kept
+	var of []*Conn
+	for range r.standing {
+		if a := <-answers; a.kept != nil {
+			all, of = append(all, a.kept), append(of, a.of)
+		}
+	}
+	kept := give(all)
+	for _, s := range r.standing {
+		s.GoOn()
+	}
+	for _, conn := range of {
+		if !kept {
+			conn.owner.Unkept()
+			conn.kept.Store(false)
+			r.core.account.give(places, conn.holder, 1)
+		}
+	}
+	r.standing = nil
 }
 
 // Session goes on with a session that a predecessor had at a socket that was taken over. The socket to the endpoint is

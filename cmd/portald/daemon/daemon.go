@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/netip"
 	"os"
@@ -38,6 +39,7 @@ type daemon struct {
 	reload     *stage
 
 	version  string
+	instance string // of this process: no other has the same
 	heritage *inheritance
 	succeed  *stage   // takes over from a predecessor
 	keep     *stage   // gives a keeper what is open
@@ -78,6 +80,7 @@ func Run(
 	defer d.end(nil)
 	defer context.AfterFunc(told, func() { d.toldToEnd(context.Cause(told)) })()
 	err = runParts(ctx, d.parts(), life.Started, d.stopping)
+	d.keeping.bye()
 	if errors.Is(context.Cause(ctx), errHandedOver) {
 		d.rest(told, err)
 	}
@@ -135,7 +138,9 @@ func (d *daemon) rest(told context.Context, err error) {
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
 func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
-	d = &daemon{log: log, version: version, heritage: newInheritance(cfg.HandOverSocket)}
+	d = &daemon{
+		log: log, version: version, instance: rand.Text(), heritage: newInheritance(cfg.HandOverSocket),
+	}
 	d.settings.Store(&cfg.Settings)
 	quietLibraries(log)
 	limit := raiseNoFile(log, version)

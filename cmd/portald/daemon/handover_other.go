@@ -26,6 +26,8 @@ func (k *keeping) places() int { return 0 }
 
 func (k *keeping) socketChanged(service.PortName, netip.AddrPort) {}
 
+func (k *keeping) bye() {}
+
 func (d *daemon) keepAll(context.Context) error { return nil }
 
 // handOver hands over to nobody.

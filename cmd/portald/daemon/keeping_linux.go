@@ -18,13 +18,15 @@ import (
 // keeping gives a keeper what is open, so that the next portald can go on with it if this one dies: see portald keep.
 // It implements epoll.Keeper.
 type keeping struct {
-	memory *epoll.Memory
-	found  *handover.Keeping // at the start
-	pipes  keptPipes
-	due    chan struct{} // holds one while there is something to tell
-	full   int           // looks in a row that found no room at the keeper
-	large  atomic.Uint64 // connections that were too large for it
-	holds  atomic.Bool   // a keeper is there, and got all that was open
+	memory  *epoll.Memory
+	found   *handover.Keeping // at the start; nil: it is lost
+	gave    bool              // it has the memory, and all that has been kept
+	carries []string          // whose connections go on here that a keeper held: see handover.Hello
+	pipes   keptPipes
+	due     chan struct{} // holds one while there is something to tell
+	full    int           // looks in a row that found no room at the keeper
+	large   atomic.Uint64 // connections that were too large for it
+	holds   atomic.Bool   // a keeper is there, and got all that was open
 
 	mu   sync.Mutex
 	news news // guarded by mu
@@ -37,7 +39,7 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keeperTime)
 	defer cancel()
-	found, err := handover.FindKeeper(ctx, cfg.KeepSocket, d.identity())
+	found, err := handover.FindKeeper(ctx, cfg.KeepSocket, d.identity(), nil)
 	if errors.Is(err, handover.ErrNone) {
 		return nil
 	}
@@ -90,40 +92,103 @@ func (d *daemon) keepAll(ctx context.Context) error {
 		return nil
 	}
 	keeper := k.found
-	d.log.Info("A keeper holds listeners and connections in case this portald crashes")
+	k.found = nil
+	if keeper != nil {
+		d.log.Info("A keeper holds listeners and connections in case this portald crashes")
+	}
 	for {
-		err := d.keepWith(ctx, k, keeper)
-		if ctx.Err() != nil {
-			return nil
+		if keeper != nil {
+			err := d.keepWith(ctx, k, keeper)
+			if ctx.Err() != nil {
+				return nil
+			}
+			k.holds.Store(false)
+			d.path.core.Unkept()
+			d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
+			keeper.Close()
+			k.end()
 		}
-		k.holds.Store(false)
-		d.path.core.Unkept()
-		d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
-		keeper.Close()
-		k.pipes.end()
 		for keeper = nil; keeper == nil; {
 			k.forget()
 			if pause(ctx, keeperAgain); ctx.Err() != nil {
 				return nil
 			}
-			keeper, _ = handover.FindKeeper(ctx, d.rules.cfg.KeepSocket, d.identity())
+			keeper = d.findKeeperAgain(ctx, k)
 		}
 		d.log.Info("There is a keeper again")
 	}
+}
+
+// findKeeperAgain finds the keeper once it was lost, nil if there is none that answers.
+func (d *daemon) findKeeperAgain(ctx context.Context, k *keeping) *handover.Keeping {
+	ctx, cancel := context.WithTimeout(ctx, keeperTime)
+	defer cancel()
+	keeper, _ := handover.FindKeeper(ctx, d.rules.cfg.KeepSocket, d.identity(), k.carries)
+	return keeper
+}
+
+// bye tells a keeper that was never used, once nothing runs any more, that this daemon ends in order. What was claimed
+// and is not settled it may give to the next one.
+func (k *keeping) bye() {
+	if k != nil && k.found != nil {
+		_ = k.found.Bye() // or it is gone
+	}
+}
+
+// lose closes the connection to the keeper that was there at the start. It is looked for again once this daemon serves.
+func (k *keeping) lose() {
+	if k.found != nil {
+		k.found.Close()
+	}
+	k.found = nil
+	k.end()
+}
+
+// end is called when the keeper is lost: it may live, and hold what is outdated from now on.
+func (k *keeping) end() {
+	k.gave = false
+	k.memory.GiveAll()
+	k.pipes.end()
+}
+
+// giveMemory gives the keeper that was there at the start the memory that tells what happens to connections.
+func (k *keeping) giveMemory() error {
+	if k.found == nil {
+		return errNoKeeper
+	}
+	k.gave = true
+	k.pipes.begin()
+	return k.found.Keep(handover.Kept{Memory: true}, k.memory.File())
+}
+
+var errNoKeeper = errors.New("there is no keeper")
+
+// restoredAtOnce is how many connections of a daemon that died are given to the keeper at a time: it holds them twice
+// for a moment, and what they have in pipes.
+func (k *keeping) restoredAtOnce() int {
+	const most, files = 64, 6
+	if k.found == nil {
+		return most
+	}
+	return max(1, min(most, k.found.Room()/files))
 }
 
 // keepWith gives one keeper all that is open, and then what changes, until ctx ends or the keeper is gone.
 func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keeping) error {
 	gone := make(chan error, 1)
 	go func() { gone <- keeper.Wait() }() // until the keeper is closed here
-	k.pipes.begin()
-	err := keeper.Keep(handover.Kept{Memory: true}, k.memory.File())
+	var err error
+	again := !k.gave
+	if again {
+		k.pipes.begin()
+		err = keeper.Keep(handover.Kept{Memory: true}, k.memory.File())
+	}
 	for _, s := range d.path.listeners.Sockets() {
 		k.socketChanged(s.Name, s.At)
 	}
 	scan := time.NewTicker(keepPeriod)
 	defer scan.Stop()
-	for again := true; err == nil; {
+	for ; err == nil; again = false {
 		if err = d.flush(k, keeper); err != nil {
 			break
 		}
@@ -135,7 +200,9 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 				closeBoth([2]int(c.Files))
 			}
 		})
-		again = false
+		if err == nil {
+			err = keeper.Ping()
+		}
 		k.holds.Store(err == nil)
 		for next := false; !next && err == nil; {
 			select {

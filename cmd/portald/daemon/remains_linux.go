@@ -4,36 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
 )
 
 // goOn begins where there is no predecessor to take over from: with what a keeper holds of one that has died, or anew.
 func (d *daemon) goOn(ctx context.Context) {
 	d.heritage.other.Store(false)
-	if d.keeping == nil {
-		d.heritage.begin()
-		return
-	}
 	began := time.Now()
-	remains := d.claim()
-	if remains == nil {
+	left, _ := d.claim()
+	if left == nil {
 		d.heritage.begin()
 		return
 	}
-	d.log.Infof("The last portald has died: a keeper holds %d connections and %d listeners of it", len(remains.Conns),
-		len(remains.Sockets))
-	d.heritage.add(&handover.Estate{Sockets: remains.Sockets, Files: remains.Files})
+	listeners := left.listeners()
+	d.log.Infof("The last portald has died: a keeper holds %d connections and %d listeners of it", len(left.conns),
+		len(listeners.Sockets))
+	d.heritage.add(listeners)
 	close(d.heritage.begun)
-	d.path.core.SkipIDs(newestID(remains) + idGap)
+	d.path.core.SkipIDs(left.newestID() + idGap)
 	select { // connections go on without Services too, if the API server does not answer
 	case <-d.reconciler.resyncs.ready:
 	case <-time.After(remainsTime):
 	case <-ctx.Done():
 	}
-	counts := d.restore(remains, nil)
+	counts := d.restore(left, nil)
 	select {
 	case <-d.reconciler.resyncs.ready: // until then sockets are not taken
 	case <-ctx.Done():
@@ -43,73 +42,121 @@ func (d *daemon) goOn(ctx context.Context) {
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).Info(counts)
 }
 
-// claim returns what the keeper holds of a daemon that has died, nil if that is nothing.
-func (d *daemon) claim() *handover.Remains {
-	remains, err := d.keeping.found.Claim()
-	if err != nil {
-		d.log.WithError(err).Warn("What the keeper holds of the last portald is lost")
-	}
-	return remains
-}
-
 // remainsTime is how long connections wait for the first sync after a crash.
 const remainsTime = 3 * time.Second
 
-func newestID(r *handover.Remains) (id uint64) {
-	for _, c := range r.Conns {
-		id = max(id, c.State.ID)
+// claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed.
+func (d *daemon) claim() (*remains, error) {
+	if d.keeping == nil || d.keeping.found == nil {
+		return nil, nil
 	}
-	return id
-}
-
-// restore goes on with the connections of a daemon that has died for which it can be told what was written, and resets
-// the others. Those with the ids of taken are here already.
-func (d *daemon) restore(r *handover.Remains, taken map[uint64]bool) (counts restored) {
-	var memory *epoll.Memory
-	if r.Memory >= 0 {
-		var err error
-		if memory, err = epoll.OpenMemory(r.Memory); err != nil {
+	left := &remains{}
+	for {
+		r, of, err := d.keeping.found.Claim()
+		if err != nil {
+			d.log.WithError(err).Warn("What the keeper holds of the last portald cannot be claimed: it is reset after a while")
+			left.close()
+			d.keeping.lose()
+			return nil, err
+		}
+		if r == nil {
+			break
+		}
+		if err := left.add(r, of); err != nil {
 			d.log.WithError(err).Warn("The memory of the last portald cannot be read")
 		}
 	}
+	if len(left.stores) == 0 {
+		return nil, nil
+	}
+	left.sort()
+	return left, nil
+}
+
+// restore goes on with the connections of daemons that have died for which it can be told what was written, and resets
+// the others. Those with the ids of taken are here already.
+//
+// No byte of a connection moves before the keeper has got it from this daemon, and what the dead one has noted of it is
+// marked as outdated: if this one dies too, one of the two is true at each moment.
+func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored) {
+	d.keeping.carries = append(d.keeping.carries, left.instances...)
 	restorer := d.path.core.Restorer(d.path.listeners.Front)
-	for _, c := range r.Conns {
-		files, err := c.Files[:], epoll.ErrNoProof
-		if taken[c.State.ID] {
-			closeBoth(c.Files)
-			continue
+	err := d.keeping.giveMemory()
+	for some := range slices.Chunk(left.conns, d.keeping.restoredAtOnce()) {
+		for _, c := range some {
+			state, files, err := left.recover(c, taken)
+			switch {
+			case err == nil:
+				counts.live++
+				restorer.Stand(state, files)
+			case errors.Is(err, errTaken):
+			case errors.Is(err, epoll.ErrFinished):
+				counts.ended++
+				epoll.Finish(files...)
+			case errors.Is(err, epoll.ErrEnded):
+				counts.ended++
+				epoll.Abort(files...)
+			default:
+				counts.lost++
+				d.log.WithError(err).Debug("A connection is reset")
+				epoll.Abort(files...)
+			}
 		}
-		if memory != nil {
-			files, err = memory.Recover(c.State, c.Slot, files, r.Pipes)
-		}
-		switch {
-		case err == nil:
-			counts.live++
-			restorer.Conn(c.State, files)
-		case errors.Is(err, epoll.ErrEnded):
-			counts.ended++
-			epoll.Abort(c.Files[:]...)
-		default:
-			counts.lost++
-			d.log.WithError(err).WithField("id", c.State.ID).Debug("A connection is reset")
-			epoll.Abort(c.Files[:]...)
-		}
+		restorer.KeepStanding(func(all []*splice.Kept) (kept bool) {
+			kept, err = d.giveRestored(all, err)
+			left.giveAway(some)
+			for i, gone := range left.settled(some) {
+				if err == nil {
+					err = d.keeping.found.Settled(i, gone.Slots, gone.Pipes)
+				}
+			}
+			return kept
+		})
 	}
 	restorer.Done()
-	for _, pair := range r.Pipes {
-		closeBoth(pair)
+	if err == nil {
+		err = d.keeping.found.AllSettled()
 	}
-	if memory != nil {
-		memory.Close()
+	for _, s := range left.sockets {
+		d.keeping.socketChanged(s.Name, s.Address) // it is to hold those that are open here alone
 	}
+	if err != nil {
+		d.log.WithError(err).Warn("The keeper does not hold what goes on here: a crash ends connections until it does")
+		d.keeping.lose()
+	}
+	left.close()
 	d.telemetry.metrics.Recovered(counts.live, counts.ended, counts.lost)
 	return counts
 }
 
-// restored counts the connections of a daemon that has died.
+// giveRestored gives the keeper connections that stand still, with the pipes that they have, unless there was an error
+// before.
+func (d *daemon) giveRestored(all []*splice.Kept, before error) (kept bool, err error) {
+	defer func() {
+		for _, k := range all {
+			closeFiles(k.Files)
+		}
+	}()
+	if err = before; err == nil {
+		err = d.flush(d.keeping, d.keeping.found)
+	}
+	if err == nil {
+		err = d.keepConns(d.keeping, d.keeping.found, all)
+	}
+	return err == nil, unlessFull(err)
+}
+
+// restored counts the connections of daemons that have died.
 type restored struct{ live, ended, lost int }
 
 func (c restored) String() string {
 	return fmt.Sprintf("%d connections of the portald that died go on, %d had ended, %d are reset",
 		c.live, c.ended, c.lost)
+}
+
+// listeners are the sockets that listen, which are the receiver's.
+func (r *remains) listeners() *handover.Estate {
+	e := &handover.Estate{Sockets: r.sockets, Files: r.files}
+	r.files = nil
+	return e
 }

@@ -176,6 +176,7 @@ func (d *daemon) room() int {
 func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error {
 	restorer := d.path.core.Restorer(d.path.listeners.Front)
 	conns, sessions := map[uint64]bool{}, 0
+	var kept *remains // of the predecessor, if it dies
 	left, err := p.Serving(d.heritage.taken(), handover.Taker{
 		Conn: func(s *splice.SavedConn, files []int) {
 			conns[s.ID] = true
@@ -186,6 +187,13 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 			return restorer.Session(at, s, file)
 		},
 		Batch: func(b *handover.Batch) { d.takeRest(b) },
+		Died: func(b *handover.Batch) bool { // it may not have noted yet that it has passed these on
+			left, err := d.claim()
+			if kept = left; kept != nil {
+				kept.giveAwayTaken(idsOf(b))
+			}
+			return err == nil
+		},
 	})
 	restorer.Done()
 	log := d.log.WithField("took", time.Since(began).Round(time.Millisecond))
@@ -193,15 +201,16 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 	case errors.Is(err, handover.ErrDied):
 		log.WithError(err).Warnf("The predecessor has ended: %d connections and %d UDP sessions are taken over",
 			len(conns), sessions)
-		if d.keeping != nil {
-			if remains := d.claim(); remains != nil {
-				d.log.Info(d.restore(remains, conns))
-			}
+		if kept == nil {
+			kept, _ = d.claim()
 		}
 	case err != nil:
 		return fmt.Errorf("the predecessor goes on, but for %d connections: %w", len(conns), err)
 	default:
 		log.Infof("Took over from portald %s: %d connections, %d UDP sessions", p.Version, len(conns), sessions)
+	}
+	if kept != nil {
+		d.log.Info(d.restore(kept, conns))
 	}
 	d.telemetry.metrics.TookOver(len(conns), int(left))
 	if left > 0 {
@@ -211,6 +220,14 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 	d.heritage.replaces.Store(true)
 	d.heritage.serve()
 	return nil
+}
+
+func idsOf(b *handover.Batch) map[uint64]bool {
+	ids := map[uint64]bool{}
+	for _, c := range b.Conns {
+		ids[c.ID] = true
+	}
+	return ids
 }
 
 // takeRest takes what a batch brings beside connections and sessions.
@@ -247,7 +264,9 @@ func (d *daemon) drainAgain(all []handover.Drained) {
 
 // identity is who this daemon is, for those before and after it.
 func (d *daemon) identity() handover.Identity {
-	return handover.Identity{Installation: installation(d.rules.cfg), Version: d.version, PID: os.Getpid()}
+	return handover.Identity{
+		Installation: installation(d.rules.cfg), Version: d.version, PID: os.Getpid(), Instance: d.instance,
+	}
 }
 
 // installation tells apart the portalds of a host: one takes over from another only where these are equal.

@@ -58,7 +58,7 @@ func (c *conn) detach() *splice.Departure {
 			files = append(files, r, w)
 		}
 	}
-	d := c.Departs(func() { c.l.do(c.reattach) }, func() { c.l.do(c.leave) }, files...)
+	d := c.Departs(func() { c.l.do(c.reattach) }, func() { c.l.do(c.leave) }, func() { c.noteGiven(true) }, files...)
 	now := c.l.clock()
 	d.Conn.Up, d.Conn.Down = c.up.save(), c.down.save()
 	d.Conn.ToClient, d.Conn.ToEndpoint = c.client.save(now), c.endpoint.save(now)
@@ -77,21 +77,27 @@ func (c *conn) detachWaiting() *splice.Departure {
 		c.perform(c.WaitOn(c.l.clock()))
 		c.postLater()
 	}
-	d := c.Departs(func() { c.l.do(resume) }, func() { c.l.do(c.leave) }, c.client.fd)
+	d := c.Departs(func() { c.l.do(resume) }, func() { c.l.do(c.leave) }, nil, c.client.fd)
 	d.Conn.Up.Carried = c.up.carried
 	return d
 }
 
-// reattach goes on with a connection that no successor has taken.
+// reattach goes on with a connection that no successor has taken, or that has stood still since it was restored.
 func (c *conn) reattach() {
+	c.attach()
+	c.relay()
+	c.postLater()
+}
+
+// attach has the loop carry it again.
+func (c *conn) attach() {
+	c.noteGiven(false)
 	c.stage, c.migrating = relaying, false
 	if c.up.mem == nil {
 		c.guard()
 	}
 	c.setTimer(c.Until(c.l.clock()))
 	c.watchBoth()
-	c.relay()
-	c.postLater()
 }
 
 func (c *conn) postLater() {
@@ -121,6 +127,20 @@ func (c *conn) leave() {
 
 // Restore implements splice.Mover.
 func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
+	e.restore(f, s, files, false)
+}
+
+// Stand implements splice.Mover.
+func (e *engine) Stand(f *splice.Front, s *splice.SavedConn, files []int) splice.Standing {
+	c := e.restore(f, s, files, true)
+	keep := c.keepStanding
+	if s.Broken != nil { // it ends as soon as its rest is delivered, and is reset if this process dies before
+		keep = func(tell func(*splice.Kept)) { tell(nil) }
+	}
+	return splice.Standing{Conn: &c.Conn, Keep: keep, GoOn: func() { c.stopStanding(s.Broken) }}
+}
+
+func (e *engine) restore(f *splice.Front, s *splice.SavedConn, files []int, stands bool) *conn {
 	l := e.loops[int(e.next.Add(1))%len(e.loops)]
 	c := &conn{l: l, stage: relaying, relays: s.Relays}
 	c.at.Store(l)
@@ -135,7 +155,7 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 				c.perform(c.Redial(l.clock()))
 			}
 		})
-		return
+		return c
 	}
 	c.client.fd, c.endpoint.fd, c.endpoint.tag = files[0], files[1], tagDial
 	c.client.restore(s.ToClient, l.clock())
@@ -155,13 +175,43 @@ func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
 		if c.relays == longLivedAfter {
 			l.load.Add(1)
 		}
-		c.setTimer(next.Until)
-		c.watchBoth()
-		if b := s.Broken; b != nil {
-			c.broken(b.Side, b.Errno)
+		if stands {
+			c.stage = departed
 			return
 		}
+		c.setTimer(next.Until)
+		c.watchBoth()
 		c.relay()
+	})
+	return c
+}
+
+// keepStanding is Keep of a splice.Standing, which is as one that is about to depart, until it does not.
+func (c *conn) keepStanding(tell func(*splice.Kept)) {
+	queued := c.l.do(func() {
+		if c.stage == departed {
+			tell(c.noted())
+		} else {
+			tell(nil)
+		}
+	})
+	if !queued {
+		tell(nil)
+	}
+}
+
+// stopStanding is GoOn of a splice.Standing.
+func (c *conn) stopStanding(broken *splice.SavedBreak) {
+	c.l.do(func() {
+		switch {
+		case c.stage != departed:
+		case broken == nil:
+			c.reattach()
+		default:
+			c.attach()
+			c.broken(broken.Side, broken.Errno)
+			c.postLater()
+		}
 	})
 }
 

@@ -82,8 +82,16 @@ func (c *conn) Keep(tell func(*splice.Kept)) {
 
 // keep begins to note what an established connection does, between two events. Nil: it cannot be now.
 func (c *conn) keep() *splice.Kept {
+	if c.stage != relaying {
+		return nil
+	}
+	return c.noted()
+}
+
+// noted is keep of one that is relayed, or stands still.
+func (c *conn) noted() *splice.Kept {
 	m := c.l.engine.memory
-	if m == nil || c.stage != relaying || c.up.passed < 0 || c.client.urgent || c.endpoint.urgent {
+	if m == nil || c.up.passed < 0 || c.client.urgent || c.endpoint.urgent {
 		return nil
 	}
 	s := c.Saves()
@@ -104,7 +112,8 @@ func (c *conn) keep() *splice.Kept {
 		c.up.note(c.l, &m.slots[c.slot].up)
 		c.down.note(c.l, &m.slots[c.slot].down)
 	}
-	c.unguard() // whoever goes on with it may not know of it
+	c.noteGiven(false) // it may be for the last keeper
+	c.unguard()        // whoever goes on with it may not know of it
 	return &splice.Kept{Slot: c.slot, State: s, Files: pair[:]}
 }
 
@@ -141,6 +150,18 @@ func (f *flow) position(src, dst int) splice.SavedFlow {
 	out, also := countsOf(dst)
 	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also
 	return s
+}
+
+// noteGiven notes whether another process goes on with the connection, or is about to: what is noted here besides is
+// not true then. Nothing else happens to the connection meanwhile.
+func (c *conn) noteGiven(given bool) {
+	switch m := c.up.mem; {
+	case m == nil:
+	case given:
+		m.given.Store(1)
+	default:
+		m.given.Store(0)
+	}
 }
 
 // unkeep ends that: the connection has ended, or is a successor's.

@@ -19,6 +19,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	free    []uint32 // guarded by mu: slots
+	used    int      // guarded by mu: more than the highest slot that was ever taken
 	buffers []uint32 // guarded by mu: buffers that nobody uses
 }
 
@@ -35,7 +36,8 @@ type flowMemory struct {
 	unprovable atomic.Uint32 // what happens cannot be told here: urgent data, no memory
 	broken     atomic.Uint32 // the error of the source, which the kernel tells once
 	ended      atomic.Uint32 // a FIN was passed on, or is about to be
-	_          [8]byte
+	given      atomic.Uint32 // of up: another process goes on with the connection, and all this is outdated
+	_          [4]byte
 }
 
 // Why what a flow does cannot be told.
@@ -109,7 +111,7 @@ func (m *Memory) takeSlot() (uint32, bool) {
 		return 0, false
 	}
 	i := m.free[n-1]
-	m.free = m.free[:n-1]
+	m.free, m.used = m.free[:n-1], max(m.used, int(i)+1)
 	clear(unsafe.Slice((*byte)(unsafe.Pointer(&m.slots[i])), unsafe.Sizeof(slotMemory{})))
 	return i, true
 }
@@ -119,6 +121,24 @@ func (m *Memory) GiveSlots(slots []uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.free = append(m.free, slots...)
+}
+
+// Give notes, in the memory of a process that died, that this one goes on with a connection. It is called before the
+// first byte moves: nobody else may go by that memory from then on.
+func (m *Memory) Give(slot uint32) {
+	if int(slot) < len(m.slots) {
+		m.slots[slot].up.given.Store(1)
+	}
+}
+
+// GiveAll notes that nobody may go by what is noted here of any connection, until it is kept again: who keeps it cannot
+// be told any more what happens, and may take this process for dead.
+func (m *Memory) GiveAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.slots[:m.used] {
+		m.slots[i].up.given.Store(1)
+	}
 }
 
 // takeBuffer returns a buffer, nil if all are taken.

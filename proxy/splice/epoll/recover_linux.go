@@ -19,6 +19,13 @@ func Abort(files ...int) {
 	}
 }
 
+// Finish closes one whose both ends were passed on: what the kernel still has of it arrives.
+func Finish(files ...int) {
+	for _, fd := range files {
+		sysFinish(fd)
+	}
+}
+
 // counts is what the kernel knows of a stream that a process has read and written: each is exact up to a constant.
 type counts struct {
 	received, sent int64 // bytes of payload, that were read of the socket, and written to it
@@ -80,13 +87,20 @@ func tcpInfoOf(fd int) (i unix.TCPInfo, ok bool) {
 // What makes a connection of a predecessor one that nobody can go on with.
 var (
 	ErrEnded    = errors.New("it has ended")
+	ErrFinished = fmt.Errorf("%w: both its ends were passed on", ErrEnded)
 	ErrNoProof  = errors.New("what the predecessor had read and not written is not known")
+	ErrGiven    = fmt.Errorf("%w: another portald went on with it", ErrNoProof)
 	errNoBuffer = fmt.Errorf("%w: a buffer of another", ErrNoProof)
+	errNoPipe   = fmt.Errorf("%w: a pipe that nobody keeps", ErrNoProof)
+	errUrgent   = fmt.Errorf("%w: urgent data, or no buffer", ErrNoProof)
+	errNoCounts = fmt.Errorf("%w: the kernel does not tell", ErrNoProof)
+	errNotThere = fmt.Errorf("%w: it has not arrived", ErrNoProof)
 )
 
 // Recover completes what was saved of a connection when it was first kept: with what the kernel knows of its sockets by
 // now, and what the predecessor, which is dead, has noted. It returns all descriptors that belong to it then. pipes are
-// those of the predecessor, by their ids; one that is used is deleted.
+// those of the predecessor, by their ids; one that is used is deleted. It changes nothing by which it would not work
+// again.
 func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes map[uint32][2]int) ([]int, error) {
 	if int(slot) >= len(m.slots) || len(files) != 2 {
 		return nil, ErrNoProof
@@ -94,7 +108,10 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	client, ok1 := countsOf(files[0])
 	endpoint, ok2 := countsOf(files[1])
 	if !ok1 || !ok2 {
-		return nil, ErrNoProof
+		return nil, errNoCounts
+	}
+	if m.slots[slot].up.given.Load() != 0 {
+		return nil, ErrGiven
 	}
 	up := recovered{&s.Up, &m.slots[slot].up, client, endpoint, files[0]}
 	down := recovered{&s.Down, &m.slots[slot].down, endpoint, client, files[1]}
@@ -107,16 +124,24 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	case endpoint.closed:
 		return m.recoverBroken(s, splice.Endpoint, down, up, files, pipes)
 	}
+	var used []uint32
 	for _, r := range []recovered{up, down} {
-		held, err := m.recover(r, pipes)
+		err := m.recover(r, pipes)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, held...)
+		if r.InPipe > 0 {
+			id := r.noted.pipe.Load()
+			pair := pipes[id]
+			files, used = append(files, pair[:]...), append(used, id)
+		}
 	}
 	s.ClientEOF, s.EndpointEOF = s.Up.EOF, s.Down.EOF
 	if s.Up.EOF && s.Down.EOF {
-		return nil, ErrEnded
+		return nil, ErrFinished
+	}
+	for _, id := range used {
+		delete(pipes, id)
 	}
 	return files, nil
 }
@@ -136,6 +161,7 @@ func (m *Memory) recoverBroken(
 	errno := syscall.Errno(left.noted.broken.Load())
 	if errno == 0 {
 		errno = sysError(left.source)
+		left.noted.broken.Store(uint32(errno))
 	}
 	ended := vain.noted.ended.Load() != 0 // the stream to it: by a FIN
 	switch {
@@ -146,8 +172,7 @@ func (m *Memory) recoverBroken(
 	case errno != unix.ECONNRESET, ended && sysUnacknowledged(left.source) > 0: // perhaps
 		return nil, ErrNoProof
 	}
-	held, err := m.recover(left, pipes)
-	if err != nil {
+	if err := m.recover(left, pipes); err != nil {
 		return nil, err
 	}
 	vain.Carried += vain.from.received - vain.Received
@@ -157,11 +182,17 @@ func (m *Memory) recoverBroken(
 		return nil, ErrEnded
 	}
 	s.Broken = &splice.SavedBreak{Side: side, Errno: errno}
-	return append(files, held...), nil
+	if left.InPipe > 0 {
+		id := left.noted.pipe.Load()
+		pair := pipes[id]
+		files = append(files, pair[:]...)
+		delete(pipes, id)
+	}
+	return files, nil
 }
 
-// recover does so for one direction, and returns its pipe if that holds bytes.
-func (m *Memory) recover(s recovered, pipes map[uint32][2]int) (held []int, err error) {
+// recover does so for one direction. It has a pipe if InPipe is positive.
+func (m *Memory) recover(s recovered, pipes map[uint32][2]int) error {
 	noted := s.noted
 	s.Carried += s.from.received - s.Received
 	s.Passed += s.to.sent - s.Sent
@@ -171,33 +202,34 @@ func (m *Memory) recover(s recovered, pipes map[uint32][2]int) (held []int, err 
 	if p, ok := pipes[id]; ok && missing > 0 {
 		n, err := unix.IoctlGetInt(p[0], unix.SIOCINQ) // FIONREAD
 		if err != nil || n < 0 || int64(n) > missing {
-			return nil, ErrNoProof
+			return ErrNoProof
 		}
 		if n > 0 {
-			delete(pipes, id)
-			s.InPipe, held = n, p[:]
+			s.InPipe = n
 			missing -= int64(n)
 		}
 	}
 	switch {
 	case missing == 0:
-		return held, nil
-	case noted.unprovable.Load() != 0, id != 0:
-		return nil, ErrNoProof
+		return nil
+	case noted.unprovable.Load() != 0:
+		return errUrgent
+	case id != 0:
+		return errNoPipe
 	case missing < 0:
 		if noted.peeking.Load() == 0 || !discard(s.source, int(-missing)) {
-			return nil, ErrNoProof
+			return errNotThere
 		}
 		s.Carried = s.Passed
-		return nil, nil
+		return nil
 	}
 	e := noted.entries[noted.current.Load()&1]
 	at := s.Passed - e.start
 	if e.buffer >= maxBuffers || at < 0 || at+missing > bufferSize {
-		return nil, errNoBuffer
+		return errNoBuffer
 	}
 	s.Rest = slices.Clone(m.buffer(e.buffer)[at : at+missing])
-	return nil, nil
+	return nil
 }
 
 // discard takes n bytes from a socket. False: it does not have so many.

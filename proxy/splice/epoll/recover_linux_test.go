@@ -3,12 +3,19 @@ package epoll
 import (
 	"bytes"
 	"errors"
+	"io"
+	"maps"
 	"net"
+	"net/netip"
+	"reflect"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -303,15 +310,16 @@ func TestRecover(t *testing.T) {
 			eventually(w.t, func() bool { return sysUnacknowledged(w.src) == 0 }, "the FIN is acknowledged")
 			w.reset()
 		}, unread: 500, broken: unix.ECONNRESET},
-		"after the predecessor had reset it": {die: func(w *wreck) { sysAbort(dup(w.t, w.src)) }, err: ErrNoProof},
+		"after the predecessor had reset it": {die: func(w *wreck) { Abort(dup(w.t, w.src)...) }, err: ErrNoProof},
 		"after both were reset": {die: func(w *wreck) {
 			w.reset()
-			sysAbort(dup(w.t, w.dst))
+			Abort(dup(w.t, w.dst)...)
 		}, err: ErrEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWreck(t)
 			c.die(w)
+			before := w.saved
 			files, err := w.m.Recover(&w.saved, w.slot, []int{w.src, w.dst}, map[uint32][2]int{9: w.pipe})
 			if !errors.Is(err, c.err) {
 				t.Fatalf("error %v, want %v", err, c.err)
@@ -339,6 +347,16 @@ func TestRecover(t *testing.T) {
 			if n := w.saved.Files(); n != len(files) {
 				t.Errorf("%d descriptors for %d", len(files), n)
 			}
+			again := before // the process that has looked dies before anything moves
+			if _, err = w.m.Recover(&again, w.slot, []int{w.src, w.dst}, map[uint32][2]int{9: w.pipe}); err != nil ||
+				!reflect.DeepEqual(again.Up, w.saved.Up) {
+				t.Errorf("the second time %+v, %v; the first time %+v", again.Up, err, w.saved.Up)
+			}
+			w.m.Give(w.slot)
+			again = before
+			if _, err = w.m.Recover(&again, w.slot, []int{w.src, w.dst}, map[uint32][2]int{9: w.pipe}); err != ErrGiven {
+				t.Errorf("after another went on with it: %v", err)
+			}
 		})
 	}
 }
@@ -351,12 +369,132 @@ func (w *wreck) reset() {
 	eventually(w.t, func() bool { c, _ := countsOf(w.src); return c.closed }, "the reset arrives")
 }
 
-func dup(t *testing.T, fd int) int {
-	fd, err := unix.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
+// The next process has made a connection its own, and dies before it moves a byte: what it has noted tells the same as
+// what the one before it had, and then goes on with it.
+func TestStanding(t *testing.T) {
+	for name, die := range map[string]func(w *wreck){
+		"with a rest": func(w *wreck) {
+			w.say(500)
+			w.mem().reads(1000, 0)
+			w.take(500, w.scratch())
+			w.give(w.scratch()[:300])
+		},
+		"with a pipe": func(w *wreck) {
+			w.say(500)
+			w.mem().pipe.Store(9)
+			w.splice(w.src, w.pipe[1], 500)
+			w.splice(w.pipe[0], w.dst, 300)
+		},
+		"with nothing": func(w *wreck) { w.say(500) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreck(t)
+			die(w)
+			m, err := NewMemory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
+			opts := splice.Options{Account: splice.NewAccount(splice.Budget{Kept: 10, PipePages: 1 << 10})}
+			keeper := &pipeKeeper{pipes: map[uint32][2]int{}}
+			r := newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, 1, m, keeper) })
+			at := netip.MustParseAddrPort("127.0.0.1:1")
+			w.saved.Client, w.saved.OriginalDst, w.saved.Attempts = at, at, []splice.Attempt{{Endpoint: at}}
+			files, err := w.m.Recover(&w.saved, w.slot, dup(t, w.src, w.dst), map[uint32][2]int{9: [2]int(dup(t, w.pipe[:]...))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			none := func(service.PortName, service.IPFamily) *splice.Front { return nil }
+			restorer := r.Restorer(none)
+			restorer.Stand(&w.saved, files)
+			restorer.KeepStanding(func(all []*splice.Kept) bool {
+				if len(all) != 1 {
+					t.Fatalf("%d are kept", len(all))
+				}
+				next := *all[0].State
+				if _, err := m.Recover(&next, all[0].Slot, all[0].Files, keeper.all()); err != nil {
+					t.Fatal(err)
+				}
+				for _, fd := range all[0].Files {
+					sysClose(fd)
+				}
+				got, want := next.Up, w.saved.Up
+				if got.Carried != want.Carried || got.Passed != want.Passed || got.InPipe != want.InPipe ||
+					!bytes.Equal(got.Rest, want.Rest) {
+					t.Errorf("it tells %+v, the one before %+v", got, want)
+				}
+				return true
+			})
+			restorer.Done()
+			got, again := make([]byte, w.said), 0
+			_ = w.endpoint.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if _, err := io.ReadFull(w.endpoint, got); err != nil || !bytes.Equal(got, w.want(0, w.said)) {
+				t.Errorf("what the endpoint gets: %v", err)
+			}
+			// Its keeper is lost, which may live, and then there is another.
+			m.GiveAll()
+			if _, err := m.Recover(&w.saved, 0, []int{w.src, w.dst}, nil); err != ErrGiven {
+				t.Errorf("after the keeper is lost: %v", err)
+			}
+			r.Core.Keep(0, true, 1, func(all []*splice.Kept) {
+				if _, err := m.Recover(all[0].State, all[0].Slot, all[0].Files, nil); err != nil {
+					t.Errorf("by another keeper: %v", err)
+				}
+				for _, fd := range all[0].Files {
+					sysClose(fd)
+				}
+				again = len(all)
+			})
+			if again != 1 {
+				t.Errorf("%d are kept again", again)
+			}
+			// It is about to be a successor's, which does not take it.
+			_, err = r.HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
+				all[0].Given()
+				next := w.saved
+				if _, err := m.Recover(&next, 0, []int{w.src, w.dst}, nil); err != ErrGiven {
+					t.Errorf("when it is given: %v", err)
+				}
+				return 0, io.EOF
+			})
+			if err != io.EOF {
+				t.Errorf("it is not given: %v", err)
+			}
+			eventually(t, func() bool { return m.slots[0].up.given.Load() == 0 }, "the connection to be this one's again")
+		})
 	}
-	return fd
+}
+
+// dup are duplicates, which somebody else closes.
+func dup(t *testing.T, files ...int) (all []int) {
+	t.Helper()
+	for _, fd := range files {
+		d, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// pipeKeeper keeps pipes.
+type pipeKeeper struct {
+	noKeeper
+	mu    sync.Mutex
+	pipes map[uint32][2]int // guarded by mu
+}
+
+func (k *pipeKeeper) PipeOpened(id uint32, r, w int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pipes[id] = [2]int{r, w}
+}
+
+func (k *pipeKeeper) all() map[uint32][2]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.pipes)
 }
 
 // splice moves n bytes by a pipe.
