@@ -294,8 +294,7 @@ endpoints:
 					"conditions: {ready: false}}, {addresses: [10.244.0.3], nodeName: n1}]") +
 				fixture.Slice("c", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n3}, "+
 					"{addresses: [10.244.0.3], nodeName: n2, conditions: {terminating: true}}]") +
-				fixture.Slice("d", "IPv6", "ports: [{port: 80}]\nendpoints: [{addresses: ['fd01::2']}]") +
-				fixture.Slice("e", "FQDN", "ports: [{port: 80}]\nendpoints: [{addresses: [a.example]}]"),
+				fixture.Slice("d", "IPv6", "ports: [{port: 80}]\nendpoints: [{addresses: ['fd01::2']}]"),
 			ports: `shop/cart/tcp
   ClusterIP 10.96.0.7:80/tcp
   ClusterIP [fd00::7]:80/tcp
@@ -312,7 +311,8 @@ endpoints:
 				fixture.Slice("a", "IPv4", `
 ports: [{name: a, port: 80}, {name: b, port: 81}, {name: a, port: 70000}, {name: a, port: 82, protocol: X}]
 endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses: [224.0.0.1]}, {addresses: [0.0.0.0]}, {addresses: ['::ffff:127.0.0.1']}, {addresses: [fd01::1]}, {addresses: [x]}, {addresses: []}, {addresses: [10.244.0.1]}]`) +
-				fixture.Slice("b", "IPv5", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"),
+				fixture.Slice("b", "IPv5", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]") +
+				fixture.Slice("c", "FQDN", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [a.example]}]"),
 			ports: "shop/cart:a/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  -> 10.244.0.1:80 ready serving\n" +
 				"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving\n",
 			problems: []string{
@@ -321,7 +321,7 @@ endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses
 				"unspecified address",
 				"loopback", "is not of the slice's addressType IPv4", "is not an IP address",
 				"endpoints[7].addresses: \"\": is empty",
-				`endpointslice shop/b: addressType: "IPv5"`,
+				`endpointslice shop/b: addressType: "IPv5"`, `endpointslice shop/c: addressType: "FQDN": no service proxy`,
 			},
 		},
 	} {

@@ -130,25 +130,38 @@ type trimmedSlice struct {
 	problems  []Problem
 }
 
-// trimSlice parses a slice. One of host names, or of a headless Service, has no ports and endpoints.
+// trimSlice parses a slice. One of a headless Service has no ports and endpoints.
 func trimSlice(s *discoveryv1.EndpointSlice, opts Options) *trimmedSlice {
 	out := &trimmedSlice{
 		identity:  identityOf(KindEndpointSlice, s),
 		owner:     service.Name{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]},
 		triggered: triggerTime(s.Annotations),
 	}
-	if _, headless := s.Labels[LabelHeadless]; headless || s.AddressType == discoveryv1.AddressTypeFQDN {
+	if _, headless := s.Labels[LabelHeadless]; headless {
 		return out
 	}
 	var r report
 	on := r.on(out.id)
-	if s.AddressType == discoveryv1.AddressTypeIPv4 || s.AddressType == discoveryv1.AddressTypeIPv6 {
+	switch s.AddressType {
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
 		out.ports, out.endpoints = slicePorts(s, on), sliceEndpoints(s, opts, on)
-	} else {
+	case discoveryv1.AddressTypeFQDN:
+		on.add("addressType", string(s.AddressType), "no service proxy resolves names, kube-proxy neither: the slice is "+
+			"ignored; write IP addresses, with addressType IPv4 or IPv6")
+	default:
 		on.add("addressType", string(s.AddressType), "must be IPv4 or IPv6; the slice is ignored")
 	}
 	out.problems = on.all()
 	return out
+}
+
+// OwnerOf is the Service of an EndpointSlice. False: it is none, or one of no Service.
+func OwnerOf(o Object) (Key, bool) {
+	slice, ok := o.(*trimmedSlice)
+	if !ok || slice.owner.Name == "" {
+		return Key{}, false
+	}
+	return Key{KindService, slice.owner.Namespace, slice.owner.Name}, true
 }
 
 func compareSlices(a, b *trimmedSlice) int { return cmp.Compare(a.id.Name, b.id.Name) }
