@@ -41,7 +41,8 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 		}
 	}
-	if cfg.NodePorts.Primary && len(c.node.Addresses) == 0 && !cfg.NodeAddress.IsValid() {
+	nodePorts := slices.ContainsFunc(want.portals, func(p portal.Portal) bool { return p.Kind == service.NodePort })
+	if nodePorts && cfg.NodePorts.Primary && len(c.node.Addresses) == 0 && !cfg.NodeAddress.IsValid() {
 		log.Warnf("NodePorts are left out: nodePortAddresses is primary, and the manifests have no Node %q with an address",
 			cfg.NodeName)
 	}
@@ -122,10 +123,8 @@ type cluster struct {
 	serviceCIDRs []netip.Prefix // if the writer's are those of the cluster
 }
 
-// readManifests reads all manifests once.
+// readManifests reads all manifests once, all that is in them or nothing.
 func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) (c cluster, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	store := service.NewStore()
 	cache := translate.NewCache(store, translateOptions(cfg, true, writers.Offers(cfg)), log)
 	cache.WatchNode(func(n translate.Node, known bool) {
@@ -136,16 +135,8 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 	if cache.Options().ServiceCIDRs {
 		cache.WatchServiceCIDRs(func(all []netip.Prefix) { c.serviceCIDRs = all })
 	}
-	from, ended := manifests.New(cfg.Manifests, cache, log), make(chan error, 1)
-	go func() { ended <- from.Run(ctx) }()
-	select {
-	case err = <-ended:
-	case <-from.Synced():
-		cancel()
-		err = <-ended
-	}
-	if err != nil {
-		return c, err
+	if err := manifests.New(cfg.Manifests, cache, log).Read(ctx); err != nil {
+		return c, fmt.Errorf("what cannot be read has no rules:\n%w", err)
 	}
 	c.ports, _ = store.All()
 	return c, nil

@@ -179,7 +179,9 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 	for _, c := range []struct{ path, want string }{
 		{filepath.Join(dir, "none"), "read manifests: "},
-		{write("bad.txt", "a: b\n---\n{"), "document 1"},
+		{write("bad.txt", "a: b\n---\n{"), "document 1 (line 1): "},
+		{write("cut.txt", "---\n{"), "document 1 (line 2): the file ends inside it"},
+		{write("utf16.txt", "\xff\xfea\x00\n\x00:"), "document 1 (line 1): line 2: is not UTF-16LE"},
 		{write("empty.txt", "---\n"), "they have no Service"},
 		{write("field.txt", "apiVersion: v1\nkind: Service\nspec: {ports: x}\n"), "document 1"},
 	} {
@@ -193,7 +195,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	text := "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n"
-	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.YML"), []byte(strings.ReplaceAll(text, "\n", "\r")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	objects, err := ReadFiles([]string{dir}, nil)

@@ -1,21 +1,21 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/portald/portald/proxy/yamldocs"
 )
 
-// ReadFiles reads a dump of a cluster: files of objects and Lists in YAML or JSON, folders of such files (*.yaml,
-// *.yml, *.json), and - for in. Kinds that do not count are skipped.
+// ReadFiles reads a dump of a cluster: files of objects and Lists in YAML or JSON, folders of such files (those that
+// manifests are read from), and - for in. Kinds that do not count are skipped.
 func ReadFiles(paths []string, in io.Reader) (*Objects, error) {
 	o := &Objects{}
 	for _, path := range paths {
@@ -46,45 +46,39 @@ func filesOf(path string) ([]string, error) {
 		return []string{path}, err
 	}
 	var out []string
-	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		files, err := filepath.Glob(filepath.Join(path, pattern))
-		if err != nil {
-			return nil, err
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		switch strings.ToLower(filepath.Ext(e.Name())) {
+		case ".yaml", ".yml", ".json":
+			if !strings.HasPrefix(e.Name(), ".") {
+				out = append(out, filepath.Join(path, e.Name()))
+			}
 		}
-		out = append(out, files...)
 	}
-	slices.Sort(out)
-	return out, nil
+	return out, err
 }
 
 func (o *Objects) readFile(path string, in io.Reader) error {
+	var text []byte
+	var err error
 	if path == "-" {
-		return o.read(in)
+		text, err = io.ReadAll(in)
+	} else {
+		text, err = os.ReadFile(path)
 	}
-	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return o.read(file)
-}
-
-func (o *Objects) read(in io.Reader) error {
-	const sniff = 4096 // bytes in which a JSON document is told from a YAML one
-	documents := yaml.NewYAMLOrJSONDecoder(in, sniff)
-	for n := 1; ; n++ {
-		var raw runtime.RawExtension
-		err := documents.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && len(raw.Raw) > 0 && string(raw.Raw) != "null" {
-			err = o.decode(raw.Raw)
+	for _, doc := range yamldocs.Split(text) {
+		object, _, err := doc.ToJSON()
+		if err == nil && string(object) != "null" {
+			err = o.decode(object)
 		}
 		if err != nil {
-			return fmt.Errorf("document %d: %w", n, err)
+			return fmt.Errorf("%s: %w", doc.Place(), err)
 		}
 	}
+	return nil
 }
 
 func (o *Objects) decode(text []byte) error {

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,9 +14,15 @@ import (
 type contents struct {
 	objects  map[translate.Key]translate.Object
 	others   map[string]int // number of objects by kind that is not read
-	problems []string
+	problems []problem
 	refused  map[translate.Key]struct{} // keep their last valid state
 	unnamed  bool                       // something refused has no known name: keep all missing objects
+}
+
+// problem is what is wrong in a file.
+type problem struct {
+	text    string
+	refused bool // something cannot be read; else what was read is served
 }
 
 // contents collects the decoded fragments in order. Of an object that is there twice the first is served.
@@ -23,32 +30,49 @@ func (r *reading) contents() contents {
 	c := contents{
 		objects: map[translate.Key]translate.Object{}, others: map[string]int{}, refused: map[translate.Key]struct{}{},
 	}
-	for i, f := range r.fragments {
+	sliced := map[translate.Key]bool{}
+	r.each(func(d decoded, _ string) { sliced[d.owner] = sliced[d.owner] || d.other == "" })
+	r.each(func(d decoded, place string) {
+		c.add(d, place)
+		if d.other == kindEndpoints && !sliced[d.owner] {
+			c.warn(place, fmt.Sprintf("endpoints %s/%s: kind Endpoints is not read, and there is no EndpointSlice of the "+
+				"Service: write one", d.owner.Namespace, d.owner.Name))
+		}
+	})
+	return c
+}
+
+// each calls f with what was decoded, and where it is.
+func (r *reading) each(f func(d decoded, place string)) {
+	for i, fragment := range r.fragments {
 		for _, d := range r.results[i] {
-			f.item = max(f.item, d.item)
-			c.add(d, fmt.Sprintf("%s: %s", r.path, f.place()))
+			fragment.item = cmp.Or(r.fragments[i].item, d.item)
+			f(d, fmt.Sprintf("%s: %s", r.path, fragment.place()))
 		}
 	}
-	return c
 }
 
 func (c *contents) add(d decoded, place string) {
 	for _, w := range d.warnings {
-		c.problem(place, w)
+		c.warn(place, w)
 	}
 	switch _, twice := c.objects[d.key]; {
 	case d.err != nil:
-		c.problem(place, d.err.Error())
+		c.problems = append(c.problems, problem{place + ": " + d.err.Error(), true})
 		c.refused[d.key] = struct{}{}
 		c.unnamed = c.unnamed || d.key == translate.Key{}
 	case d.other != "":
 		c.others[d.other]++
 	case d.kept == nil: // an empty list
 	case twice:
-		c.problem(place, fmt.Sprintf("%s is in this file twice; the first is served", d.key))
+		c.warn(place, fmt.Sprintf("%s is in this file twice; the first is served", d.key))
 	default:
 		c.objects[d.key] = d.kept
 	}
+}
+
+func (c *contents) warn(place, text string) {
+	c.problems = append(c.problems, problem{place + ": " + text, false})
 }
 
 // refuses tells whether an object was, or may have been, in what could not be read: a fragment of unknown kind may have
@@ -59,14 +83,12 @@ func (c contents) refuses(key translate.Key) bool {
 	return refused || anyKind || c.unnamed
 }
 
-func (c *contents) problem(place, text string) { c.problems = append(c.problems, place+": "+text) }
-
 // place is where in a file a fragment is.
 func (f fragment) place() string {
 	if f.item > 0 {
-		return fmt.Sprintf("document %d, item %d (line %d)", f.doc, f.item, f.line)
+		return fmt.Sprintf("document %d, item %d (line %d)", f.Number, f.item, f.Line)
 	}
-	return fmt.Sprintf("document %d (line %d)", f.doc, f.line)
+	return f.Place()
 }
 
 // note is a line about objects that are not read, empty if there are none.

@@ -23,6 +23,7 @@ type decoded struct {
 	key      translate.Key    // zero if the name is unknown
 	object   metav1.Object    // nil if it is refused, or of a kind that is not read
 	kept     translate.Object // what is stored of the object, once it is trimmed
+	owner    translate.Key    // the Service of a slice, or of Endpoints; zero: of another kind, or none
 	other    string           // the kind, if it is one that is not read
 	warnings []string         // the object is served nevertheless
 	err      error            // why it is refused
@@ -38,23 +39,17 @@ type header struct {
 	Items json.RawMessage `json:"items"`
 }
 
-// decode returns the objects of a fragment: one, or those of a list that was not split; pods are read if asked for. The
-// result is never empty.
+// isList tells whether it is a list: kinds of add-ons that end in List are not without items.
+func (h header) isList() bool { return h.Kind == kindList || h.typeMeta.isList() && h.Items != nil }
+
+// decode returns the objects of a fragment: one, or those of a list that was not split, or is an item; pods are read if
+// asked for. The result is never empty.
 func decode(f fragment, pods bool) []decoded {
 	text, warnings, err := f.toJSON()
 	if err != nil {
 		return []decoded{{err: err}}
 	}
-	head, err := headerOf(text)
-	if err != nil {
-		return []decoded{{err: err, warnings: warnings}}
-	}
-	var out []decoded
-	if f.item > 0 || !head.isList() {
-		out = []decoded{decodeObject(text, head, f.list, pods)}
-	} else {
-		out = decodeList(head, pods)
-	}
+	out := decodeAny(text, f.list, pods)
 	out[0].warnings = slices.Concat(warnings, out[0].warnings)
 	return out
 }
@@ -76,26 +71,36 @@ func headerOf(text []byte) (head header, err error) {
 	return head, err
 }
 
+// decodeAny decodes an object, or those of a list, also of lists in it; list is the kind of the list around it. The
+// result is never empty.
+func decodeAny(text []byte, list typeMeta, pods bool) []decoded {
+	head, err := headerOf(text)
+	switch {
+	case err != nil:
+		return []decoded{{err: err}}
+	case head.isList():
+		return decodeList(head, pods)
+	}
+	return []decoded{decodeObject(text, head, list, pods)}
+}
+
 // decodeList decodes the items of a list. The result is never empty.
-func decodeList(list header, pods bool) []decoded {
+func decodeList(list header, pods bool) (out []decoded) {
+	if list.Items == nil {
+		return []decoded{{warnings: []string{"items: is missing; the List is empty"}}}
+	}
 	var items []json.RawMessage
-	if len(list.Items) > 0 {
-		if err := json.Unmarshal(list.Items, &items); err != nil {
-			return []decoded{{err: fmt.Errorf("items: %w", plainError(err))}}
-		}
+	if err := json.Unmarshal(list.Items, &items); err != nil {
+		return []decoded{{err: fmt.Errorf("items: %w", plainError(err))}}
 	}
-	if len(items) == 0 {
-		return []decoded{{}}
-	}
-	out := make([]decoded, len(items))
 	for i, text := range items {
-		head, err := headerOf(text)
-		if err != nil {
-			out[i].err = err
-		} else {
-			out[i] = decodeObject(text, head, list.typeMeta, pods)
+		for _, d := range decodeAny(text, list.typeMeta, pods) {
+			d.item = i + 1
+			out = append(out, d)
 		}
-		out[i].item = i + 1
+	}
+	if len(out) == 0 {
+		return []decoded{{}}
 	}
 	return out
 }
@@ -103,7 +108,7 @@ func decodeList(list header, pods bool) []decoded {
 // decodeObject decodes one object; list is the kind of the list around it, whose items may omit theirs.
 func decodeObject(text []byte, head header, list typeMeta, pods bool) (out decoded) {
 	meta := head.typeMeta
-	if meta.Kind == "" && list.Kind != "List" {
+	if meta.Kind == "" && list.Kind != kindList {
 		meta = typeMeta{list.APIVersion, strings.TrimSuffix(list.Kind, "List")}
 	}
 	object, err := newObject(meta, pods)
@@ -111,7 +116,11 @@ func decodeObject(text []byte, head header, list typeMeta, pods bool) (out decod
 		return decoded{key: anyKindKey(head.Metadata.Namespace, head.Metadata.Name), err: err}
 	}
 	if object == nil {
-		return decoded{other: schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind().String()}
+		out.other = schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind).GroupKind().String()
+		if out.other == kindEndpoints {
+			out.owner = serviceKey(head.Metadata.Namespace, head.Metadata.Name)
+		}
+		return out
 	}
 	if out.key, out.err = keyOf(translate.Kind(meta.Kind), head); out.err != nil {
 		return out
@@ -124,9 +133,13 @@ func decodeObject(text []byte, head header, list typeMeta, pods bool) (out decod
 	for _, w := range strict {
 		out.warnings = append(out.warnings, fmt.Sprintf("%s: %s; it has no effect", out.key, w))
 	}
-	if out.key.Kind == translate.KindEndpointSlice && object.GetLabels()[discoveryv1.LabelServiceName] == "" {
-		out.warnings = append(out.warnings, fmt.Sprintf("%s: metadata.labels: without %s it belongs to no Service",
-			out.key, discoveryv1.LabelServiceName))
+	if out.key.Kind == translate.KindEndpointSlice {
+		if svc := object.GetLabels()[discoveryv1.LabelServiceName]; svc != "" {
+			out.owner = serviceKey(out.key.Namespace, svc)
+		} else {
+			out.warnings = append(out.warnings, fmt.Sprintf("%s: metadata.labels: without %s it belongs to no Service",
+				out.key, discoveryv1.LabelServiceName))
+		}
 	}
 	object.SetNamespace(out.key.Namespace)
 	out.object = object
@@ -136,7 +149,8 @@ func decodeObject(text []byte, head header, list typeMeta, pods bool) (out decod
 // plainError describes a field of the wrong type in the terms of YAML, not of Go.
 func plainError(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s: is a %s; write a %s", cmp.Or(wrong.Field, "the document"), wrong.Value, yamlType(wrong.Type))
+		is := strings.NewReplacer("array", "list", "object", "mapping").Replace(wrong.Value)
+		return fmt.Errorf("%s: is a %s; write a %s", cmp.Or(wrong.Field, "the document"), is, yamlType(wrong.Type))
 	}
 	return err
 }

@@ -21,22 +21,20 @@ func read(text string) (out []string) {
 	r.digests = make([]digest, len(r.fragments))
 	r.results = make([][]decoded, len(r.fragments))
 	decodeNew([]*reading{&r}, translate.Options{})
-	for i, f := range r.fragments {
-		for _, d := range r.results[i] {
-			f.item = max(f.item, d.item)
-			for _, w := range d.warnings {
-				out = append(out, f.place()+": warning: "+w)
-			}
-			switch {
-			case d.err != nil:
-				out = append(out, f.place()+": "+d.err.Error())
-			case d.kept != nil:
-				out = append(out, fmt.Sprintf("%s: %s", f.place(), d.key))
-			case d.other != "":
-				out = append(out, f.place()+": other "+d.other)
-			}
+	r.each(func(d decoded, place string) {
+		place = strings.TrimPrefix(place, "f: ")
+		for _, w := range d.warnings {
+			out = append(out, place+": warning: "+w)
 		}
-	}
+		switch {
+		case d.err != nil:
+			out = append(out, place+": "+d.err.Error())
+		case d.kept != nil:
+			out = append(out, fmt.Sprintf("%s: %s", place, d.key))
+		case d.other != "":
+			out = append(out, place+": other "+d.other)
+		}
+	})
 	return out
 }
 
@@ -87,6 +85,28 @@ func TestDecode(t *testing.T) {
 			[]string{"document 1, item 1 (line 6): service b/a"},
 		},
 		{
+			"Lists in a List",
+			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ServiceList\n  items:\n  - metadata: {name: a}\n" +
+				"  - metadata: {name: b}\n- {apiVersion: v1, kind: List, items: [" + svcAJSON + "]}\n",
+			[]string{
+				"document 1, item 1 (line 4): service default/a", "document 1, item 1 (line 4): service default/b",
+				"document 1, item 2 (line 9): service default/a",
+			},
+		},
+		{
+			"a List in a JSON List", `{"kind":"List","apiVersion":"v1","items":[{"kind":"List","apiVersion":"v1","items":[` +
+				svcAJSON + "]}]}", []string{"document 1, item 1 (line 1): service default/a"},
+		},
+		{
+			"a List whose end is indented less", "  apiVersion: v1\n  items:\n  - " + svcAJSON + "\nkind: List\n",
+			[]string{"document 1 (line 1): yaml: line 4: did not find expected <document start>: the document ends above; " +
+				"indent this line as those, or write --- between two documents"},
+		},
+		{
+			"kinds of add-ons that end in List", "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\n",
+			[]string{"document 1 (line 1): other AllowList.example.com"},
+		},
+		{
 			"a List in flow style", "{apiVersion: v1, kind: List, items: [" + svcAJSON + ", " + svcAJSON + "]}",
 			[]string{"document 1, item 1 (line 1): service default/a", "document 1, item 2 (line 1): service default/a"},
 		},
@@ -108,13 +128,16 @@ func TestDecode(t *testing.T) {
 		{
 			"a kind that is there twice, before and behind the items", "apiVersion: v1\nkind: List\nitems:\n- 0\nkind:",
 			[]string{
-				`document 1 (line 1): warning: yaml: unmarshal errors: line 5: key "kind" already set in map`,
+				`document 1 (line 1): warning: line 5: key "kind" is there twice; the last one is used`,
 				"document 1 (line 1): kind: is missing; write one, such as Service",
 			},
 		},
 		{
 			"a separator with a document on its line", svcA + "--- {a: b}\n---\n" + svcA,
-			[]string{"document 1 (line 1): invalid Yaml document separator: {a: b}"},
+			[]string{
+				"document 1 (line 1): service default/a", "document 2 (line 5): kind: is missing; write one, such as Service",
+				"document 3 (line 7): service default/a",
+			},
 		},
 		{"JSON with a comment behind it", svcAJSON + "\n# the end\n", []string{"document 1 (line 1): service default/a"}},
 		{"JSON and something else", svcAJSON + " 7", []string{
@@ -138,12 +161,13 @@ func TestDecode(t *testing.T) {
 			[]string{"document 1, item 1 (line 1): service default/a", "document 1, item 2 (line 1): service default/b"},
 		},
 		{
-			"items inside of a string", "apiVersion: v1\nkind: List\nnote: \"\nitems:\n- kind: Service\n\"\n", nil,
+			"items inside of a string", "apiVersion: v1\nkind: List\nnote: \"\nitems:\n- kind: Service\n\"\n",
+			[]string{"document 1 (line 1): warning: items: is missing; the List is empty"},
 		},
 		{
 			"a List that is no YAML",
 			"apiVersion: v1\nitems:\n" + item("", svcA) + "- kind: [\n" + item("", svcA) + "kind: List\n",
-			[]string{"document 1 (line 1): yaml: line 7: did not find expected node content"},
+			[]string{"document 1 (line 1): yaml: line 8: did not find expected node content"},
 		},
 		{
 			"a broken document between good ones", svcA + "---\na: b\n c: d\n---\n" + svcA,
@@ -163,7 +187,7 @@ func TestDecode(t *testing.T) {
 		}},
 		{"a key twice", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: NodePort, type: ClusterIP}\n",
 			[]string{
-				`document 1 (line 1): warning: yaml: unmarshal errors: line 4: key "type" already set in map`,
+				`document 1 (line 1): warning: line 4: key "type" is there twice; the last one is used`,
 				"document 1 (line 1): service default/a",
 			}},
 		{
@@ -172,6 +196,7 @@ func TestDecode(t *testing.T) {
 				"serving.knative.dev/v1 Service"),
 			[]string{
 				"document 1 (line 1): other Endpoints", "document 2 (line 5): other Ingress.networking.k8s.io",
+				"document 3 (line 9): other PodList",
 				"document 4 (line 13): other HTTPRoute.gateway.networking.k8s.io",
 				"document 5 (line 17): other Service.serving.knative.dev",
 			},
@@ -216,7 +241,7 @@ func TestDecode(t *testing.T) {
 
 // Pods are read where clients are to be named, and left out elsewhere.
 func TestDecodePods(t *testing.T) {
-	text := fragment{text: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n")}
+	text := split([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n"))[0]
 	if d := decode(text, false); len(d) != 1 || d[0].other != "Pod" || d[0].object != nil {
 		t.Errorf("a pod that nobody asked for: %+v", d)
 	}

@@ -22,6 +22,7 @@ type file struct {
 	objects map[translate.Key]translate.Object
 	known   map[digest][]decoded // the result for each fragment, so that only new ones are decoded
 	logged  map[string]struct{}  // problems that were logged and persist
+	refused []string             // what cannot be read, and why
 }
 
 // digest identifies the text of a fragment and what else determines how it is decoded.

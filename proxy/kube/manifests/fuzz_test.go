@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/proxy/yamldocs"
 )
 
 // FuzzDecode: no file makes the reader panic or loop, and what it takes in has a name.
@@ -48,8 +50,9 @@ func FuzzSplitYAML(f *testing.F) {
 		f.Add([]byte(list + more))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, doc := range documents(text) {
-			if _, _, err := doc.toJSON(); err != nil {
+		for _, document := range yamldocs.Split(text) {
+			doc := fragment{Document: document}
+			if _, _, err := doc.toJSON(); err != nil || doc.JSON {
 				continue
 			}
 			var parts []decoded
@@ -57,7 +60,7 @@ func FuzzSplitYAML(f *testing.F) {
 				parts = append(parts, decode(part, true)...)
 			}
 			if diff := cmp.Diff(outline(decode(doc, true)), outline(parts)); diff != "" {
-				t.Errorf("%q (-whole +parts)\n%s", doc.text, diff)
+				t.Errorf("%q (-whole +parts)\n%s", doc.Text, diff)
 			}
 		}
 	})

@@ -16,6 +16,12 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
+// Kinds of the core group that are not read as objects.
+const (
+	kindList      = "List"
+	kindEndpoints = "Endpoints"
+)
+
 // typeMeta is the kind of an object.
 type typeMeta struct {
 	APIVersion string `json:"apiVersion"`

@@ -107,7 +107,7 @@ func (l *location) list() ([]string, error) {
 
 // isManifest tells by its name whether a file of a directory is read. Hidden files and backups of editors are not.
 func isManifest(name string) bool {
-	switch filepath.Ext(name) {
+	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml", ".json":
 		return !strings.HasPrefix(name, ".")
 	}

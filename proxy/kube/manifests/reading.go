@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,32 +40,37 @@ func (r *reading) load(seed maphash.Seed) {
 	r.digests = make([]digest, len(r.fragments))
 	r.results = make([][]decoded, len(r.fragments))
 	for i, f := range r.fragments {
-		r.digests[i] = digest{maphash.Bytes(seed, f.text), len(f.text), f.list, f.item > 0}
+		r.digests[i] = digest{maphash.Bytes(seed, f.Text), len(f.Text), f.list, f.item > 0}
 		r.results[i] = r.known[r.digests[i]]
 	}
 }
 
 // commit makes what was read the state of the file and returns what is to be logged and was not before. Objects that
 // cannot be read, or may be in what cannot be read, stay as they were.
-func (r *reading) commit(now time.Time) (warnings []string, note string) {
+func (r *reading) commit(now time.Time) (fresh []problem, note string) {
 	c := contents{}
 	switch {
 	case r.err != nil:
-		c.problems = []string{fmt.Sprintf("%s: %v; its %d objects are served as they were", r.path, r.err, len(r.objects))}
+		c.problems = []problem{{fmt.Sprintf("%s: %v; its %d objects are served as they were", r.path, r.err, len(r.objects)),
+			true}}
 		r.file.info = nil
 	case r.truncated(now):
 		r.file.info = nil
 	default:
 		c = r.contents()
 		note = c.note(r.path)
-		r.replace(c)
+		r.replace(&c)
 	}
 	logged := map[string]struct{}{}
+	r.refused = nil
 	for _, p := range c.problems {
-		if _, has := r.logged[p]; !has {
-			warnings = append(warnings, p)
+		if p.refused {
+			r.refused = append(r.refused, p.text)
 		}
-		logged[p] = struct{}{}
+		if _, has := r.logged[p.text]; !has {
+			fresh = append(fresh, p)
+		}
+		logged[p.text] = struct{}{}
 	}
 	if _, has := r.logged[note]; has {
 		logged[note], note = struct{}{}, ""
@@ -72,7 +78,7 @@ func (r *reading) commit(now time.Time) (warnings []string, note string) {
 		logged[note] = struct{}{}
 	}
 	r.logged = logged
-	return warnings, note
+	return fresh, note
 }
 
 // truncated tells whether the file became empty so recently that it may be about to be written.
@@ -84,18 +90,30 @@ func (r *reading) truncated(now time.Time) bool {
 	return age >= 0 && age < emptyGrace
 }
 
-func (r *reading) replace(c contents) {
+// replace makes contents those of the file, with what the file had before in the place of what cannot be read.
+func (r *reading) replace(c *contents) {
+	kept := 0
 	for key, object := range r.objects {
 		if _, has := c.objects[key]; !has && c.refuses(key) {
 			c.objects[key] = object
+			kept++
 		}
+	}
+	if kept > 0 {
+		c.warn(r.path, fmt.Sprintf("objects that it had before and that may be in what cannot be read are served as they "+
+			"were: %d", kept))
 	}
 	r.file.info, r.file.objects = r.info, c.objects
 	r.known = make(map[digest][]decoded, len(r.digests))
 	for i, d := range r.digests {
-		r.known[d] = r.results[i]
+		if !slices.ContainsFunc(r.results[i], decoded.namesLine) {
+			r.known[d] = r.results[i]
+		}
 	}
 }
+
+// namesLine tells whether a message in the result may have a line, which changes with the lines above.
+func (d decoded) namesLine() bool { return d.err != nil || len(d.warnings) > 0 }
 
 // decodeNew decodes the fragments that have no result yet.
 func decodeNew(readings []*reading, opts translate.Options) {

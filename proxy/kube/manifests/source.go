@@ -3,11 +3,16 @@
 package manifests
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
 
@@ -20,11 +25,13 @@ type Source struct {
 	// Stdin is what the path "-" reads, once; nil is the process's standard input. Set it before Run.
 	Stdin io.Reader
 
-	paths  []string
-	cache  *translate.Cache
-	log    logrus.FieldLogger
-	synced chan struct{}
-	seed   maphash.Seed
+	paths   []string
+	cache   *translate.Cache
+	log     logrus.FieldLogger
+	synced  chan struct{}
+	seed    maphash.Seed
+	once    bool         // what cannot be read is returned, and not logged
+	refused atomic.Int64 // files
 
 	// Owned by Run.
 	locations  []*location
@@ -48,7 +55,8 @@ func New(paths []string, cache *translate.Cache, log logrus.FieldLogger) *Source
 func (s *Source) Synced() <-chan struct{} { return s.synced }
 
 // Run reads all paths into the cache, and then follows changes until ctx ends. It returns an error only for a path that
-// cannot be read at the start. Invalid contents and later errors are logged, and the rest is served. Call it once.
+// cannot be read at the start. Invalid contents and later errors are logged, and the rest is served, with what a file
+// had before in the place of what cannot be read. Call it once.
 func (s *Source) Run(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
@@ -58,18 +66,62 @@ func (s *Source) Run(ctx context.Context) error {
 	})
 	defer watcher.Close()
 	watchDirs(watcher, s.locations)
+	if err := s.first(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	close(s.synced)
+	s.followChanges(ctx, watcher)
+	return nil
+}
+
+// Read reads all paths into the cache once, in place of Run. The error names each thing that cannot be read, by file,
+// document and line.
+func (s *Source) Read(ctx context.Context) error {
+	s.once = true
+	if err := s.open(); err != nil {
+		return err
+	}
+	if err := s.first(ctx); err != nil {
+		return err
+	}
+	var refused []error
+	for _, l := range s.locations {
+		for _, path := range slices.Sorted(maps.Keys(l.files)) {
+			for _, text := range l.files[path].refused {
+				refused = append(refused, errors.New(text))
+			}
+		}
+	}
+	const most = 20
+	if n := len(refused); n > most {
+		refused = append(refused[:most], fmt.Errorf("and %d more", n-most))
+	}
+	return errors.Join(refused...)
+}
+
+// Refused is the number of files of which something cannot be read. It may be called at any time.
+func (s *Source) Refused() int { return int(s.refused.Load()) }
+
+// first reads all paths for the first time.
+func (s *Source) first(ctx context.Context) error {
 	streams, err := s.readStreams(ctx)
 	if err != nil || ctx.Err() != nil {
-		return err
+		return cmp.Or(err, ctx.Err())
 	}
 	files, err := s.stale()
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
 	s.update(append(streams, readings(files)...))
-	s.log.WithField("objects", len(s.served)).Info("manifests read")
-	close(s.synced)
-	s.followChanges(ctx, watcher)
+	read := s.log.WithField("objects", len(s.served))
+	if len(s.served) == 0 {
+		read.Warnf("manifests read, and there is no object in them: %s", strings.Join(s.paths, ", "))
+	} else {
+		read.Info("manifests read")
+	}
 	return nil
 }
 

@@ -1,82 +1,69 @@
 package manifests
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
-	"io"
+	"encoding/json"
+	"fmt"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"github.com/portald/portald/proxy/yamldocs"
 )
 
 // fragment is the text of one object in a file: a document, or an item of a list.
 type fragment struct {
-	text []byte
-	doc  int      // number of the document in the file, from 1
-	item int      // number in its list, from 1; 0: no item
-	line int      // that its text begins at, from 1
-	list typeMeta // of the list around it
-	json bool     // the text is JSON; else YAML, of an item a list of one
-	err  error    // why the text cannot be read
+	yamldocs.Document          // of an item in YAML: a list of one
+	item              int      // number in its list, from 1; 0: no item
+	list              typeMeta // of the list around it
 }
 
-// split returns the objects in the text of a file without decoding them, so that they can be decoded in parallel, only
-// when changed, and though others in the file are invalid. Documents are separated as in YAML; JSON values may also
-// follow each other.
-func split(text []byte) []fragment {
-	var out []fragment
-	for _, doc := range documents(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))) {
-		doc.doc = number(out)
+// split returns the objects in the contents of a file without decoding them, so that they can be decoded in parallel,
+// only when changed, and though others in the file are invalid.
+func split(raw []byte) (out []fragment) {
+	for _, doc := range yamldocs.Split(raw) {
+		f := fragment{Document: doc}
 		switch {
-		case doc.err != nil:
-			out = append(out, doc)
-		case doc.trimLeft().text[0] == '{':
-			out = append(out, splitJSON(doc)...)
+		case doc.Err != nil:
+			out = append(out, f)
+		case doc.JSON:
+			out = append(out, splitJSON(f)...)
 		default:
-			out = append(out, splitYAML(doc)...)
+			out = append(out, splitYAML(f)...)
 		}
 	}
 	return out
 }
 
-// number is the number of the document that follows fragments.
-func number(fragments []fragment) int {
-	if len(fragments) == 0 {
-		return 1
+// splitJSON returns the items of a document that is a list, and any other document as it is. It finds the text of items
+// in that of the list to know their lines.
+func splitJSON(doc fragment) []fragment {
+	var list struct {
+		typeMeta
+		Items []json.RawMessage `json:"items"`
 	}
-	return fragments[len(fragments)-1].doc + 1
+	if json.Unmarshal(doc.Text, &list) != nil || !list.isList() || len(list.Items) == 0 {
+		return []fragment{doc}
+	}
+	out := make([]fragment, len(list.Items))
+	rest := doc.Document
+	for i, text := range list.Items {
+		out[i] = fragment{item: i + 1, list: list.typeMeta}
+		_, rest = rest.Cut(bytes.Index(rest.Text, text))
+		out[i].Document, rest = rest.Cut(len(text))
+	}
+	return out
 }
 
-// documents are those that hold more than comments. A separator with other text on its line is an error, as for
-// kubectl, behind which nothing is read.
-func documents(text []byte) (out []fragment) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for line := 1; ; {
-		doc, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			return append(out, fragment{text: text, line: line, err: err})
-		}
-		whole := fragment{text: doc, line: line}
-		line += bytes.Count(doc, []byte("\n")) + 1 // and the separator behind it
-		if bytes.HasPrefix(doc, []byte("---")) {   // the reader drops only separators between documents
-			_, whole = whole.cutAt(bytes.IndexByte(doc, '\n') + 1)
-		}
-		if !blank(whole.text) {
-			out = append(out, whole)
-		}
+// toJSON returns a fragment as JSON. Keys that are there twice are warnings. An error means that the text is not YAML.
+func (f fragment) toJSON() (text []byte, warnings []string, err error) {
+	text, warnings, err = f.ToJSON()
+	for i := range warnings {
+		warnings[i] += "; the last one is used"
 	}
-}
-
-// blank tells whether text has comments, directives and white space only.
-func blank(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
-			return false
-		}
+	if err != nil || f.item == 0 || f.JSON {
+		return text, warnings, err
 	}
-	return true
+	var one []json.RawMessage
+	if err := json.Unmarshal(text, &one); err != nil || len(one) != 1 {
+		return nil, nil, fmt.Errorf("read item %d of the list: it is not one item", f.item)
+	}
+	return one[0], warnings, nil
 }

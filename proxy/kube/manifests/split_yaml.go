@@ -2,6 +2,8 @@ package manifests
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -10,11 +12,11 @@ import (
 // splitYAML returns the items of a document that is a list in block style, and any other document as it is. The text of
 // an item includes its dash, and so is a list of one.
 func splitYAML(doc fragment) []fragment {
-	if !bytes.Contains(doc.text, []byte("items:")) {
+	if !bytes.Contains(doc.Text, []byte("items:")) {
 		return []fragment{doc} // no need to parse it twice
 	}
-	lines := bytes.SplitAfter(doc.text, []byte("\n"))
-	starts := itemLines(doc.text, lines)
+	lines := bytes.SplitAfter(doc.Text, []byte("\n"))
+	starts := itemLines(doc.Text, lines)
 	if starts == nil {
 		return []fragment{doc}
 	}
@@ -25,8 +27,9 @@ func splitYAML(doc fragment) []fragment {
 	}
 	out := make([]fragment, last)
 	for i := range out {
-		text := bytes.Join(lines[starts[i]-1:starts[i+1]-1], nil)
-		out[i] = fragment{text: text, doc: doc.doc, item: i + 1, line: doc.line + starts[i] - 1, list: list}
+		item := doc.Document
+		item.Text, item.Line = bytes.Join(lines[starts[i]-1:starts[i+1]-1], nil), doc.Line+starts[i]-1
+		out[i] = fragment{item, i + 1, list}
 	}
 	return out
 }
@@ -48,10 +51,12 @@ func itemLines(text []byte, lines [][]byte) (starts []int) {
 }
 
 // itemsOf is the value of the field items of a document, and the line behind it: that of the next field, or end. Nil:
-// there is no such list, or the YAML library counts lines that do not end in \n.
+// there is no such list, more than one document, or the YAML library counts lines that do not end in \n.
 func itemsOf(text []byte, end int) (*yaml.Node, int) {
-	var doc yaml.Node
-	if bytes.ContainsAny(text, "\r\u0085\u2028\u2029") || yaml.Unmarshal(text, &doc) != nil || hasAlias(&doc) {
+	var doc, more yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	if bytes.ContainsAny(text, "\u0085\u2028\u2029") || in.Decode(&doc) != nil || !errors.Is(in.Decode(&more), io.EOF) ||
+		hasAlias(&doc) {
 		return nil, 0
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
@@ -92,7 +97,8 @@ func hasAlias(n *yaml.Node) bool {
 
 // listHeader is the kind of a document by the lines around its items. False: it is not a list, or they are invalid.
 func listHeader(before, after [][]byte) (typeMeta, bool) {
-	around := fragment{text: bytes.Join(slices.Concat(before, after), nil)}
+	var around fragment
+	around.Text = bytes.Join(slices.Concat(before, after), nil)
 	text, warnings, err := around.toJSON()
 	if err != nil || len(warnings) > 0 {
 		return typeMeta{}, false

@@ -32,7 +32,7 @@ func (s *Source) readStreams(ctx context.Context) ([]*reading, error) {
 				return nil, fmt.Errorf("read manifests from %s: %w", l.path, r.err)
 			}
 			for _, f := range l.files {
-				out = append(out, &reading{file: f, data: append(r.data, '\n')})
+				out = append(out, &reading{file: f, data: r.data})
 			}
 		}
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/portald/portald/proxy/kube/translate"
 )
@@ -35,13 +38,21 @@ func (s *Source) update(readings []*reading) {
 
 // commit makes a reading the state of its file, and adds the objects that may have changed by it to changed.
 func (s *Source) commit(r *reading, changed map[translate.Key]struct{}) {
-	before := r.objects
-	warnings, note := r.commit(time.Now())
-	for _, text := range warnings {
-		s.log.Warn(text)
+	before, refused := r.objects, len(r.refused) > 0
+	fresh, note := r.commit(time.Now())
+	for _, p := range fresh {
+		if !p.refused || !s.once {
+			s.log.Warn(p.text)
+		}
 	}
 	if note != "" {
 		s.log.Info(note)
+	}
+	switch now := len(r.refused) > 0; {
+	case now && !refused:
+		s.refused.Add(1)
+	case !now && refused:
+		s.refused.Add(-1)
 	}
 	for key := range before {
 		if _, has := r.objects[key]; !has {
@@ -77,6 +88,26 @@ func (s *Source) serve(changed map[translate.Key]struct{}) {
 		}
 	}
 	s.cache.Apply(set, removed)
+	s.warnOfOwners(set)
+}
+
+// warnOfOwners logs which slices are of Services that are not there, in one line: nothing comes of them.
+func (s *Source) warnOfOwners(set []translate.Object) {
+	const most = 5
+	var lost []string
+	for _, object := range set {
+		owner, ok := translate.OwnerOf(object)
+		if _, has := s.served[owner]; ok && !has {
+			lost = append(lost, fmt.Sprintf("%s of %s", object.Key(), owner))
+		}
+	}
+	if n := len(lost); n > most {
+		lost = append(lost[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	if len(lost) > 0 {
+		s.log.Warnf("not used, since the manifests do not have the Service: %s; check the label %s and the namespace",
+			strings.Join(lost, ", "), discoveryv1.LabelServiceName)
+	}
 }
 
 // warnOfDuplicate logs an object that several files have, once until that changes.
