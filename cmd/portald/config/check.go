@@ -38,7 +38,7 @@ func checkFor(system, path string, out io.Writer) (*Config, error) {
 
 // warnOfEmptyMode warns that a configuration of kube-proxy without a mode means another one here.
 func (d *draft) warnOfEmptyMode() {
-	if !d.file.has(kubeProxy) || d.kubeProxy.Mode != "" {
+	if !d.file.has(kubeProxy) || d.kubeProxy.Mode != "" || d.unread(settingOf("mode")) {
 		return
 	}
 	theirs, write := modeIPTables, "userspace, iptables, nftables or ipvs"

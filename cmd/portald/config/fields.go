@@ -24,6 +24,7 @@ import (
 type fieldReader struct {
 	known   map[string]bool // paths without a field in the type that are valid
 	written map[string]any  // valid values, by path
+	unread  map[string]bool // paths of values of the wrong type
 	unknown []string
 	wrong   []string
 }
@@ -84,7 +85,7 @@ func (r *fieldReader) readValue(at string, value any, into reflect.Value) {
 	fresh := reflect.New(into.Type())
 	strict, err := kjson.UnmarshalStrict(encoded, fresh.Interface())
 	if err != nil {
-		r.fail(at, value, into, "must be "+wanted(into.Type()))
+		r.fail(at, value, into, "must be "+wanted(into.Type(), value))
 		return
 	}
 	for _, s := range strict {
@@ -110,11 +111,13 @@ func (r *fieldReader) fail(at string, value any, into reflect.Value, advice stri
 		text = secret.Hidden // a secret may be written where it does not belong
 	}
 	r.wrong = append(r.wrong, fmt.Sprintf("%s: %s: %s", at, text, advice))
+	field, _, _ := strings.Cut(at, "[") // at is an item of a list
+	r.unread[field] = true
 	delete(r.written, at)
 }
 
-// wanted is what to write for a type.
-func wanted(t reflect.Type) string {
+// wanted is what to write for a type in the place of a value.
+func wanted(t reflect.Type, value any) string {
 	if t.Implements(reflect.TypeFor[secret.Secret]()) {
 		return "a text; put it into quotes"
 	}
@@ -124,15 +127,21 @@ func wanted(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return wanted(t.Elem())
+		return wanted(t.Elem(), value)
 	case reflect.Bool:
 		return "true or false"
 	case reflect.String:
+		switch value.(type) {
+		case []any:
+			return "a text, not a list"
+		case map[string]any:
+			return "a text, not a mapping"
+		}
 		return "a text; put it into quotes"
 	case reflect.Slice:
-		return "a list, each " + wanted(t.Elem())
+		return "a list, each " + wanted(t.Elem(), nil)
 	case reflect.Map:
-		return "a mapping of names, each to " + wanted(t.Elem())
+		return "a mapping of names, each to " + wanted(t.Elem(), nil)
 	case reflect.Struct:
 		return "a mapping of fields"
 	case reflect.Float32, reflect.Float64:

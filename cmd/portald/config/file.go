@@ -1,56 +1,44 @@
 package config
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/portald/portald/proxy/yamldocs"
 )
 
 // file is a configuration file as it was read, with warnings and errors.
 type file struct {
 	path      string
 	text      []byte
-	documents                        // zero where the file has no value
-	number    map[doc]int            // of each document in the file, from 1
-	written   map[doc]map[string]any // valid values, by field
+	documents                         // zero where the file has no value
+	number    map[doc]int             // of each document in the file, from 1
+	written   map[doc]map[string]any  // valid values, by field
+	unread    map[doc]map[string]bool // fields whose values are of the wrong type
 	warnings  []string
 	errs      []error
 }
 
 // load decodes the documents of a file. All mistakes are in errs.
 func load(path string, text []byte) *file {
-	f := &file{path: path, text: text, number: map[doc]int{}, written: map[doc]map[string]any{}}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	number, line := 1, 1
-	for {
-		part, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			f.refuse(number, "%v", err)
-			break
-		}
-		if f.read(number, line, part) {
-			number++
-		}
-		line += bytes.Count(part, []byte("\n")) + 1 // and the line between two
+	f := &file{
+		path: path, text: text, number: map[doc]int{}, written: map[doc]map[string]any{}, unread: map[doc]map[string]bool{},
 	}
-	if number == 1 && len(f.errs) == 0 {
+	found := false
+	for _, part := range yamldocs.Split(text) {
+		found = f.read(part) || found
+	}
+	if !found {
 		f.errs = append(f.errs, fmt.Errorf("%s: has no document: write a %v or a %v", path, kubeProxy, portald))
 	}
 	return f
 }
 
-func (f *file) refuse(number int, format string, args ...any) {
-	f.errs = append(f.errs, fmt.Errorf("%s: document %d: %s", f.path, number, oneLine(fmt.Sprintf(format, args...))))
+func (f *file) refuse(part yamldocs.Document, format string, args ...any) {
+	f.errs = append(f.errs, fmt.Errorf("%s: %s: %s", f.path, part.Place(), oneLine(fmt.Sprintf(format, args...))))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -63,69 +51,65 @@ func (f *file) where(which doc) string {
 // has tells whether the file has such a document.
 func (f *file) has(which doc) bool { return f != nil && f.number[which] > 0 }
 
-// read decodes the document that begins at a line. False: it is blank.
-func (f *file) read(number, line int, part []byte) bool {
-	padded := append(bytes.Repeat([]byte("\n"), line-1), part...) // so that messages about YAML name the file's lines
-	asJSON, strict := yaml.YAMLToJSONStrict(padded)
-	if strict != nil {
-		var err error
-		if asJSON, err = yaml.YAMLToJSON(padded); err != nil {
-			f.refuse(number, "%v", err)
-			return true
-		}
-	}
+// read decodes a document. False: there is nothing in it.
+func (f *file) read(part yamldocs.Document) bool {
+	asJSON, repeated, err := part.ToJSON()
 	var content any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &content); err != nil {
-		f.refuse(number, "%v", err)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &content)
+	}
+	if err != nil {
+		f.refuse(part, "%v", err)
 		return true
 	}
-	if content == nil && strict == nil {
+	if content == nil {
 		return false
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		f.refuse(number, "is not a mapping of fields: write a %v or a %v", kubeProxy, portald)
+		f.refuse(part, "is not a mapping of fields: write a %v or a %v", kubeProxy, portald)
 		return true
 	}
-	if which, ok := f.identify(number, fields); ok {
-		f.take(which, fields, strict)
+	if which, ok := f.identify(part, fields); ok {
+		f.take(which, fields, repeated)
 	}
 	return true
 }
 
 // identify tells which document it is. False: it is none of the two, or the file has another of its kind.
-func (f *file) identify(number int, fields map[string]any) (doc, bool) {
+func (f *file) identify(part yamldocs.Document, fields map[string]any) (doc, bool) {
 	for _, which := range []doc{kubeProxy, portald} {
 		meta := which.typeMeta()
 		if fields["apiVersion"] != meta.APIVersion || fields["kind"] != meta.Kind {
 			continue
 		}
 		if f.has(which) {
-			f.refuse(number, "is a second %v beside document %d: merge them", which, f.number[which])
+			f.refuse(part, "is a second %v beside document %d: merge them", which, f.number[which])
 			return which, false
 		}
-		f.number[which] = number
+		f.number[which] = part.Number
 		return which, true
 	}
 	advice := ""
 	if fields["kind"] == "ConfigMap" {
 		advice = "; use the file that is in the ConfigMap, not the ConfigMap"
 	}
-	f.refuse(number, "apiVersion %s, kind %s: must be %s %v or %s %v%s", shown(fields["apiVersion"]),
-		shown(fields["kind"]),
+	f.refuse(part, "apiVersion %s, kind %s: must be %s %v or %s %v%s", shown(fields["apiVersion"]), shown(fields["kind"]),
 		kubeProxy.typeMeta().APIVersion, kubeProxy, portald.typeMeta().APIVersion, portald, advice)
 	return 0, false
 }
 
-// take decodes the fields of a document. Unknown and duplicate fields are warnings in kube-proxy's document, since
-// other releases have other fields, and mistakes in portald's own.
-func (f *file) take(which doc, fields map[string]any, strict error) {
-	r := fieldReader{known: map[string]bool{"apiVersion": true, "kind": true}, written: map[string]any{}}
+// take decodes the fields of a document. Unknown and repeated fields are warnings in kube-proxy's document, since other
+// releases have other fields, and mistakes in portald's own.
+func (f *file) take(which doc, fields map[string]any, repeated []string) {
+	r := fieldReader{
+		known: map[string]bool{"apiVersion": true, "kind": true}, written: map[string]any{}, unread: map[string]bool{},
+	}
 	for _, s := range settings() {
 		r.known[s.path] = r.known[s.path] || s.doc == which
 	}
 	r.read("", fields, f.root(which))
-	f.written[which] = r.written
+	f.written[which], f.unread[which] = r.written, r.unread
 	say := func(problem, lenient string) {
 		if which == portald {
 			f.errs = append(f.errs, errors.New(f.where(which)+": "+problem))
@@ -133,7 +117,7 @@ func (f *file) take(which doc, fields map[string]any, strict error) {
 			f.warnings = append(f.warnings, f.where(which)+": "+problem+"; "+lenient)
 		}
 	}
-	for _, problem := range duplicates(strict) {
+	for _, problem := range repeated {
 		say(problem, "the last one is used")
 	}
 	for _, problem := range r.unknown {
@@ -142,17 +126,4 @@ func (f *file) take(which doc, fields map[string]any, strict error) {
 	for _, problem := range r.wrong {
 		f.errs = append(f.errs, errors.New(f.where(which)+": "+problem))
 	}
-}
-
-// duplicates are the lines about duplicate keys in the YAML library's error.
-func duplicates(strict error) (out []string) {
-	if strict == nil {
-		return nil
-	}
-	for line := range strings.Lines(strict.Error()) {
-		if line = strings.TrimSpace(line); line != "yaml: unmarshal errors:" {
-			out = append(out, line)
-		}
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // What `portald config check` says of each file in testdata. UPDATE_GOLDEN=1 writes the expectation anew.
@@ -69,18 +70,18 @@ func TestRefusedFiles(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"nothing":        {"", "FILE: has no document"},
 		"comments":       {"# nothing\n---\n# more\n", "FILE: has no document"},
-		"no YAML":        {kubeHead + "mode: {\n", "FILE: document 1: yaml: line"},
-		"no YAML, later": {kubeHead + "---\n" + portaldHead + "log: ]\n", "FILE: document 2: yaml: line"},
-		"odd separator":  {kubeHead + "--- {}\n", "FILE: document 1: invalid Yaml document separator"},
-		"text":           {"portald", "FILE: document 1: is not a mapping of fields"},
-		"list":           {"- a\n", "FILE: document 1: is not a mapping of fields"},
-		"no kind": {"mode: iptables\n", "FILE: document 1: apiVersion <none>, kind <none>: must be " +
+		"no YAML":        {kubeHead + "mode: {\n", "FILE: document 1 (line 1): yaml: line 4: "},
+		"no YAML, later": {kubeHead + "---\n" + portaldHead + "log: ]\n", "FILE: document 2 (line 4): yaml: line 6: "},
+		"odd separator":  {kubeHead + "--- {}\n", "FILE: document 2 (line 3): apiVersion <none>"},
+		"text":           {"portald", "FILE: document 1 (line 1): is not a mapping of fields"},
+		"list":           {"- a\n", "FILE: document 1 (line 1): is not a mapping of fields"},
+		"no kind": {"mode: iptables\n", "FILE: document 1 (line 1): apiVersion <none>, kind <none>: must be " +
 			"kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration or"},
 		"other version": {"apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration\n",
 			"apiVersion kubeproxy.config.k8s.io/v1beta1, kind KubeProxyConfiguration: must be"},
 		"the ConfigMap": {"apiVersion: v1\nkind: ConfigMap\n", "use the file that is in the ConfigMap"},
 		"two of a kind": {kubeHead + "---\n" + portaldHead + "---\n" + kubeHead,
-			"FILE: document 3: is a second KubeProxyConfiguration beside document 1"},
+			"FILE: document 3 (line 7): is a second KubeProxyConfiguration beside document 1"},
 		"group": {kubeHead + "iptables: 1\n",
 			"FILE: document 1 (KubeProxyConfiguration): iptables: 1: must be a mapping of fields"},
 		"number": {kubeHead + "clientConnection: {burst: many}\n",
@@ -95,12 +96,19 @@ func TestRefusedFiles(t *testing.T) {
 			"FILE: document 1 (PortaldConfiguration): connectionLog.file: there is no such field"},
 		"wrong case, ours": {portaldHead + "udptimeout: 1s\n", "udptimeout: there is no such field"},
 		"twice, ours": {portaldHead + "master: a\nmaster: b\n",
-			`FILE: document 1 (PortaldConfiguration): line 4: key "master" already set in map`},
+			`FILE: document 1 (PortaldConfiguration): line 4: key "master" is there twice`},
 		"twice, twice": {portaldHead + "master: a\nmaster: b\nlog: {level: info, level: warn}\n",
-			`line 5: key "level" already set in map`},
+			`line 5: key "level" is there twice`},
 		"twice, later": {kubeHead + "---\n" + portaldHead + "master: a\nmaster: b\n",
 			"FILE: document 2 (PortaldConfiguration): line 7: key"},
-		"empty name": {portaldHead + `"": 1`, "there is no such field"},
+		"text behind the document": {"  " + strings.ReplaceAll(kubeHead, "\n", "\n  ") + "mode: ipvs\nbindAddress: ::\n",
+			"FILE: document 1 (line 1): yaml: line 4: did not find expected <document start>: the document ends above"},
+		"two without a separator": {"{apiVersion: a}\n{kind: b}\n", "FILE: document 1 (line 1): yaml: line 2: "},
+		"another behind dots":     {kubeHead + "...\nmode: ipvs\n", "FILE: document 2 (line 4): apiVersion <none>"},
+		"UTF-16 cut off":          {"\xff\xfek\x00i", "FILE: document 1 (line 1): line 1: is not UTF-16LE"},
+		"NUL":                     {kubeHead + "mode: \x00", "FILE: document 1 (line 1): line 3: has the control character"},
+		"a list for a text":       {kubeHead + "mode: [ipvs]\n", "mode: ipvs: must be a text, not a list"},
+		"empty name":              {portaldHead + `"": 1`, "there is no such field"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +133,7 @@ func TestLenientWithKubeProxy(t *testing.T) {
 	}
 	at := path + ": document 1 (KubeProxyConfiguration): "
 	want := []string{
-		at + `line 7: key "clusterCIDR" already set in map; the last one is used`,
+		at + `line 7: key "clusterCIDR" is there twice; the last one is used`,
 		at + "fresh: there is no such field; it has no effect",
 		at + "iptables.SyncPeriod: there is no such field; it has no effect",
 		at + `logging.vmodule[0]: unknown field "color"; it has no effect`,
@@ -175,4 +183,27 @@ func ofText(text []byte) (*Config, bool) {
 		return nil, false
 	}
 	return d.resolve(), true
+}
+
+// A file in any encoding of YAML and with any line ends is the same configuration.
+func TestEncodings(t *testing.T) {
+	text := kubeHead + "clusterCIDR: 10.0.0.0/8\n---\n" + portaldHead + "retries: 3\n"
+	utf16, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(text)
+	check(t, err)
+	want, ok := ofText([]byte(text))
+	for name, raw := range map[string]string{
+		"PowerShell": utf16, "without a mark": utf16[2:], "Mac": strings.ReplaceAll(text, "\n", "\r"),
+		"Windows": "\ufeff" + strings.ReplaceAll(text, "\n", "\r\n"), "mixed": strings.ReplaceAll(text, "---\n", "---\r"),
+		"end marks": strings.ReplaceAll(text, "---\n", "...\n---\n"),
+	} {
+		got, read := ofText([]byte(raw))
+		if !ok || !read {
+			t.Errorf("%s: refused", name)
+			continue
+		}
+		got.text, want.text = nil, nil
+		if d := diff(want, got); d != "" {
+			t.Errorf("%s (-want +got)\n%s", name, d)
+		}
+	}
 }

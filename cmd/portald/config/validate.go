@@ -93,10 +93,19 @@ func (d *draft) origins(path, other string) (string, string) {
 	return first, strings.TrimPrefix(second, d.file.path+": ")
 }
 
-// contradict adds an error about two fields that contradict each other.
+// contradict adds an error about two fields that contradict each other, unless the file has something else in one of
+// them than what it seems to: that is an error already.
 func (d *draft) contradict(path, other, format string, values ...any) {
+	if d.unread(settingOf(path)) || d.unread(settingOf(other)) {
+		return
+	}
 	first, second := d.origins(path, other)
 	d.errs = append(d.errs, fmt.Errorf(format, append([]any{first, second}, values...)...))
+}
+
+// unread tells whether the file has a value of a setting that is of the wrong type.
+func (d *draft) unread(s setting) bool {
+	return d.file != nil && d.file.unread[s.doc][s.path] && !d.flags[s.flag]
 }
 
 func (d *draft) hasSource() bool {
