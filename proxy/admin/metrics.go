@@ -126,6 +126,17 @@ func (m *Metrics) WatchDrains(drains func() int) {
 	}, func() float64 { return float64(drains()) }))
 }
 
+// WatchFiles exports of how many files of a kind something is refused, which it reads at each scrape. It may be called
+// once for each kind.
+func (m *Metrics) WatchFiles(kind string, refused func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portald_files_refused",
+		Help: "Files of manifests, or of the configuration, of which something cannot be read: " +
+			"what they had before stays in force.",
+		ConstLabels: prometheus.Labels{"files": kind},
+	}, func() float64 { return float64(refused()) }))
+}
+
 // WatchActive exports how many connections and UDP sessions are open. At each scrape, active yields the number of every
 // service port that has any. It may be called once.
 func (m *Metrics) WatchActive(active func(yield func(service.PortName, int))) {

@@ -37,6 +37,8 @@ func exercised(t *testing.T) *Metrics {
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
 	m.WatchDataPath(busy())
 	m.WatchDrains(func() int { return 2 })
+	m.WatchFiles("manifests", func() int { return 3 })
+	m.WatchFiles("configuration", func() int { return 0 })
 	m.WatchKeeper(func() bool { return true }, func() uint64 { return 5 })
 	m.TookOver(20, 1)
 	m.Recovered(7, 2, 1)

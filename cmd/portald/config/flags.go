@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -29,6 +30,8 @@ type Flags struct {
 	healthPort, metricsPort uint16
 	sections                []Section
 	values                  documents // what flags set
+
+	refused atomic.Bool // the file that is followed
 }
 
 // Section is a group of flags in help.
@@ -89,6 +92,14 @@ func (f *Flags) defineOwn(set *pflag.FlagSet) {
 
 // Sections are all flags, in the order of help.
 func (f *Flags) Sections() []Section { return f.sections }
+
+// Refused is how many files are refused as they are now, while Follow runs: 0 or 1. It may be called at any time.
+func (f *Flags) Refused() int {
+	if f.refused.Load() {
+		return 1
+	}
+	return 0
+}
 
 // Values are the values of all flags, as they were given or by default, without secrets.
 func (f *Flags) Values() map[string]string {

@@ -58,6 +58,7 @@ func (f *Flags) Follow(ctx context.Context, running *Config, log logrus.FieldLog
 // again makes the configuration again; nil if it is refused.
 func (f *Flags) again(log logrus.FieldLogger) *Config {
 	next, warnings, err := f.Complete()
+	f.refused.Store(err != nil)
 	for _, line := range warnings {
 		log.Warn(line)
 	}

@@ -16,6 +16,7 @@ import (
 // following is a daemon that follows its file.
 type following struct {
 	*testing.T
+	flags   *Flags
 	applied chan Settings
 	log     *logtest.Hook
 }
@@ -27,7 +28,7 @@ func follow(t *testing.T, path string) *following {
 	check(t, allFlags(f).Parse([]string{"--config", path, "--manifests=x"}))
 	running, _, err := f.Complete()
 	check(t, err)
-	w := &following{t, make(chan Settings, 100), hook}
+	w := &following{t, f, make(chan Settings, 100), hook}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.Follow(ctx, running, log, func(s Settings) { w.applied <- s }) }()
@@ -122,9 +123,15 @@ func TestFollowBadFile(t *testing.T) {
 	w.said(logrus.ErrorLevel, "the running configuration is kept")
 	w.said(logrus.ErrorLevel, "what: there is no such field")
 	w.said(logrus.ErrorLevel, "drainTimeout: soon: must be a time")
+	if w.flags.Refused() != 1 {
+		t.Error("no file counts as refused")
+	}
 	check(t, os.WriteFile(path, []byte("# the same\n"+drainOf("1000ms")), 0o644))
 	check(t, os.WriteFile(path, []byte(drainOf("5s")), 0o644))
 	w.drain(5 * time.Second)
+	if w.flags.Refused() != 0 {
+		t.Error("the file still counts as refused")
+	}
 }
 
 // What waits for the next start is said once.

@@ -176,6 +176,9 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	admin.ShowFeatures(admin.Features{ExternalIPs: len(cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(cfg)})
 	d.connect()
 	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
+	if flags.File != "" {
+		d.telemetry.metrics.WatchFiles("configuration", flags.Refused)
+	}
 	prepareNode(cfg, d.source.events, log)
 	return d, nil
 }
@@ -184,6 +187,9 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 func (d *daemon) connect() {
 	events, metrics := d.source.events, d.telemetry.metrics
 	metrics.WatchChanges(d.source.changes)
+	if d.source.refused != nil {
+		metrics.WatchFiles("manifests", d.source.refused)
+	}
 	report := &reporter{
 		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
 		flows:    d.flows.recorder,

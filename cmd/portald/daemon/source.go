@@ -19,11 +19,12 @@ import (
 // source delivers Services from the API server or from manifests to the store.
 type source struct {
 	*stage
-	store  *service.Store
-	cache  *translate.Cache
-	client *watch.Client // nil without an API server, as events
-	events *watch.Recorder
-	synced <-chan struct{} // closed once the store has the first complete state
+	store   *service.Store
+	cache   *translate.Cache
+	client  *watch.Client // nil without an API server, as events
+	events  *watch.Recorder
+	refused func() int      // files of which something cannot be read; nil with an API server
+	synced  <-chan struct{} // closed once the store has the first complete state
 }
 
 // feed is where objects come from.
@@ -49,7 +50,9 @@ func newSource(
 
 func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	if len(cfg.Manifests) > 0 {
-		return manifests.New(cfg.Manifests, s.cache, log), nil
+		from := manifests.New(cfg.Manifests, s.cache, log)
+		s.refused = from.Refused
+		return from, nil
 	}
 	watch.QuietLibraries(log)
 	api := cfg.API
