@@ -207,3 +207,25 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 }
+
+// Ports that may be node ports are warned of, by the field or flag that has them.
+func TestRangeOfNodePorts(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string // part of the only warning
+	}{
+		{[]string{"--config", inFile(t, kubeHead+"portRange: 30000-32767\n")}, "portRange: 30000-32767: overlaps"},
+		{[]string{"--config", inFile(t, kubeHead+"portRange: 20000+12000\n")}, "portRange: 20000-32000: overlaps"},
+		{[]string{"--config", inFile(t, portaldHead+"proxyPortRange: 32767-40000\n")},
+			"proxyPortRange: 32767-40000: overlaps"},
+		{[]string{"--proxy-port-range=30000-30100"}, "--proxy-port-range: 30000-30100: overlaps the node ports 30000-32767"},
+		{[]string{"--proxy-port-range=32768-40000"}, ""}, {[]string{"--proxy-port-range=1000-29999"}, ""}, {nil, ""},
+	} {
+		_, warnings, err := complete(t, append(c.args, "--master=x")...)
+		check(t, err)
+		said := strings.Join(warnings, "\n")
+		if len(warnings) > 1 || (said != "") != (c.want != "") || !strings.Contains(said, c.want) {
+			t.Errorf("%v: warned %q, want %q", c.args, warnings, c.want)
+		}
+	}
+}

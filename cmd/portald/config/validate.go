@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/userspace"
 )
 
 // check adds an error for each invalid value, and for values that contradict each other.
@@ -31,6 +32,7 @@ func (d *draft) check() {
 	d.checkPorts()
 	d.checkNodeIPs()
 	d.checkLists()
+	d.warnOfNodePorts()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
@@ -163,6 +165,24 @@ func (d *draft) checkPorts() {
 	if h := listenAddress(health, healthPort); h != "" && h == listenAddress(metrics, metricsPort) {
 		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: write different ones", h)
 	}
+}
+
+// nodePortRange are the ports that Kubernetes gives to Services, unless its API server says otherwise.
+var nodePortRange = userspace.PortRange{First: 30000, Last: 32767}
+
+// warnOfNodePorts warns of a range of local ports that has some that Services may have as node ports.
+func (d *draft) warnOfNodePorts() {
+	s := settingOf("proxyPortRange")
+	r, err := parsePortRange(d.portald.ProxyPortRange)
+	if err != nil || r.Last < nodePortRange.First || r.First > nodePortRange.Last || d.noEffect(s) != "" {
+		return
+	}
+	if d.portald.ProxyPortRange == d.kubeProxy.PortRange {
+		s = settingOf("portRange")
+	}
+	d.warnings = append(d.warnings, fmt.Sprintf("%s: %s: overlaps the node ports %s that API servers give by default: "+
+		"a port that portald has taken cannot be a Service's healthCheckNodePort, nor a NodePort at a loopback address; "+
+		"choose others, such as %s", d.origin(s), r, nodePortRange, userspace.DefaultPortRange()))
 }
 
 // checkNodeIPs: connections of a family are redirected to one address.
