@@ -117,7 +117,7 @@ var rooms = map[string][]string{
 	"k8s.io/component-base": {"cmd/portald/config", "proxy/admin"},
 	"k8s.io/klog":           {"proxy/kube/watch"},
 	"k8s.io/kube-proxy":     {"cmd/portald/config"},
-	"k8s.io/utils":          {"proxy/kube/translate"},
+	"k8s.io/utils":          {"cmd/portald/config", "proxy/kube/translate"},
 	"sigs.k8s.io/json":      {"cmd/portald/config", "proxy/kube/manifests"},
 	"sigs.k8s.io/yaml":      {"cmd/portald/config", "proxy/kube/fixture"},
 }

@@ -78,18 +78,18 @@ func (d *draft) overlay(f *Flags) {
 		}
 		d.flags[s.flag] = true
 	}
-	d.copyFlags(f) // once for defaults that depend on them
+	d.copyFlags(f, false) // once for defaults that depend on them
 	if idle = append(idle, d.usePortFlags(f)...); len(idle) > 0 {
 		d.warnings = append(d.warnings, fmt.Sprintf("no effect beside the KubeProxyConfiguration of %s: %s",
 			d.file.path, strings.Join(idle, ", ")))
 	}
 	d.setDefaults()
-	d.copyFlags(f) // and again, since a zero that a flag sets is not a missing value
+	d.copyFlags(f, true) // and again, since a zero that a flag sets is not a missing value
 }
 
-// copyFlags copies the fields of the flags that take effect. kube-proxy's flags of level and format override portald's
-// own fields in the file.
-func (d *draft) copyFlags(f *Flags) {
+// copyFlags copies the fields of the flags that take effect: before defaults are set, and again when they are.
+// kube-proxy's flags of level and format override portald's own fields in the file.
+func (d *draft) copyFlags(f *Flags, defaulted bool) {
 	if d.flags["v"] {
 		d.portald.Log.Level = ""
 	}
@@ -97,8 +97,12 @@ func (d *draft) copyFlags(f *Flags) {
 		d.portald.Log.Format = ""
 	}
 	for _, s := range settings() {
-		if d.flags[s.flag] {
-			d.at(s).Set(f.values.at(s))
+		switch value := f.values.at(s); {
+		case !d.flags[s.flag]:
+		case !s.standsForDefault(value):
+			d.at(s).Set(value)
+		case !defaulted:
+			d.at(s).SetZero()
 		}
 	}
 	k := &d.kubeProxy

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -106,7 +105,7 @@ func (k *kubeProxyDocument) setDefaults() {
 	k.TypeMeta = kubeProxy.typeMeta()
 	fill(&k.BindAddress, "0.0.0.0")
 	everywhere, loopback := "0.0.0.0", "127.0.0.1"
-	if addr, err := netip.ParseAddr(k.BindAddress); err == nil && addr.Is6() {
+	if addr, err := parseAddr(k.BindAddress); err == nil && addr.Is6() {
 		everywhere, loopback = "::", "::1"
 	}
 	fill(&k.HealthzBindAddress, net.JoinHostPort(everywhere, healthPort))

@@ -122,18 +122,22 @@ func (d *draft) conntrack() Conntrack {
 
 // listenAddress is where a server listens; empty: it is disabled.
 func listenAddress(s, usualPort string) string {
-	if address(s) == "" {
-		return net.JoinHostPort(s, usualPort)
+	host, port := s, usualPort
+	if address(s) != "" {
+		var err error
+		if host, port, err = net.SplitHostPort(s); err != nil || strings.Trim(port, "0") == "" {
+			return ""
+		}
 	}
-	if _, port, err := net.SplitHostPort(s); err != nil || strings.Trim(port, "0") == "" {
-		return ""
+	if addr, err := parseAddr(host); err == nil { // else there is none
+		host = addr.String()
 	}
-	return s
+	return net.JoinHostPort(host, port)
 }
 
 // specific is an address unless it is unspecified.
 func specific(s string) netip.Addr {
-	addr, err := netip.ParseAddr(s)
+	addr, err := parseAddr(s)
 	if err != nil || addr.IsUnspecified() {
 		return netip.Addr{}
 	}
@@ -167,7 +171,7 @@ func prefixes(from []string) (out []netip.Prefix) {
 
 func addresses(from []string) (out []netip.Addr) {
 	for _, s := range from {
-		if addr, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil {
+		if addr, err := parseAddr(strings.TrimSpace(s)); err == nil {
 			out = append(out, addr)
 		}
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -132,11 +131,6 @@ func cidr(v any) string {
 	return ""
 }
 
-func parseCIDR(s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(strings.TrimSpace(s))
-	return p.Masked(), err
-}
-
 // cidrPair is empty, a CIDR, or two of different families with a comma between.
 func cidrPair(v any) string {
 	var families []bool
@@ -158,14 +152,23 @@ func nodePortAddress(v any) string {
 }
 
 func address(v any) string {
-	if _, err := netip.ParseAddr(text(v)); err != nil {
+	if _, err := parseAddr(text(v)); err != nil {
 		return "must be an IP address, as in 192.0.2.7"
 	}
 	return ""
 }
 
+// nodeAddress is one that others can use: a zone is a name on its own host.
+func nodeAddress(v any) string {
+	if addr, err := parseAddr(text(v)); err != nil || addr.Zone() != "" {
+		return "must be an IP address without a zone, as in 192.0.2.7"
+	}
+	return ""
+}
+
 func hostAddress(v any) string {
-	if addr, err := netip.ParseAddr(strings.TrimSpace(text(v))); err != nil || addr.IsUnspecified() || addr.IsLoopback() {
+	addr, err := parseAddr(strings.TrimSpace(text(v)))
+	if err != nil || addr.Zone() != "" || addr.IsUnspecified() || addr.IsLoopback() {
 		return "must be an address of this node, as in 192.0.2.7"
 	}
 	return ""

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"reflect"
 	"regexp"
 	"strings"
 )
@@ -60,6 +61,18 @@ func (s setting) beatsFile() bool {
 	return s.doc == portald || s.path == "hostnameOverride" || s.path == asService || strings.HasPrefix(s.path, "logging.")
 }
 
+// standsForDefault tells whether the value of a flag means the default: kube-proxy takes an empty text for that, and
+// took any port.
+func (s setting) standsForDefault(value reflect.Value) bool {
+	switch {
+	case s.path == "proxyPortRange":
+		return anyPort(value.String())
+	case s.doc != kubeProxy || value.Kind() != reflect.String || s.must == nil:
+		return false
+	}
+	return value.String() == "" && s.must("") != ""
+}
+
 // plainText is the text without backquotes.
 func (s setting) plainText() string { return strings.ReplaceAll(s.text, "`", "") }
 
@@ -75,7 +88,7 @@ func (d *documents) noEffect(s setting) string {
 	if why := cmp.Or(noEffectOn(d.system, s), noEffectBeside(d.portald.Writer, s)); why != "" {
 		return why
 	}
-	switch {
+	switch local := DetectLocalMode(d.kubeProxy.DetectLocalMode); {
 	case s.effect == ignored:
 		return s.plainText()
 	case s.doc == kubeProxy && strings.HasSuffix(name, "yncPeriod") && group != d.periods():
@@ -86,6 +99,8 @@ func (d *documents) noEffect(s setting) string {
 		return "the writer is " + d.portald.Writer + ", which uses " + d.masquerades() + "." + name
 	case group == modeIPVS && !strings.HasSuffix(name, "yncPeriod") && d.portald.Writer != modeIPVS:
 		return "for the writer ipvs only; the writer is " + d.portald.Writer
+	case s.path == "clusterCIDR" && (local == ByNodeCIDR || local == ByBridgeInterface || local == ByInterfacePrefix):
+		return "detectLocalMode is " + string(local)
 	case s.path == "interfaceName" && d.portald.Writer != writerNetsh:
 		return "for the writer netsh only; the writer is " + d.portald.Writer
 	case s.path == "serviceCIDRs" && d.portald.Writer != modeNFTables:

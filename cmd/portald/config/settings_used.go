@@ -55,7 +55,7 @@ func usedTopics() []topic {
 				"`ADDRESS` of this node, one of each family: connections are redirected to it, instead of to the " +
 					"address of the interface on which they arrive. For CNIs whose pod interfaces have no address on " +
 					"the node's side"},
-			{kubeProxy, "bindAddress", "bind-address", atStart, address,
+			{kubeProxy, "bindAddress", "bind-address", atStart, nodeAddress,
 				"`ADDRESS` of this node, instead of the one in the Node object; its family is that of the " +
 					"servers' default addresses. No socket is bound to it"},
 		}},

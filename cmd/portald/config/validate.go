@@ -14,7 +14,7 @@ import (
 // check adds an error for each invalid value, and for values that contradict each other.
 func (d *draft) check() {
 	for _, s := range settings() {
-		if s.must == nil {
+		if s.must == nil || d.unchecked(s) {
 			continue
 		}
 		for _, v := range values(d.at(s)) {
@@ -34,6 +34,21 @@ func (d *draft) check() {
 	d.checkLists()
 	d.warnOfNodePorts()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}
+
+// unchecked tells whether any value of a setting is taken: kube-proxy does not look at those of another mode.
+func (d *draft) unchecked(s setting) bool {
+	if s.doc != kubeProxy {
+		return false
+	}
+	group, name, _ := strings.Cut(s.path, ".")
+	switch {
+	case d.flags[s.flag] && d.sharesFlag(s):
+		return false
+	case s.path == "clusterCIDR", group == modeIPVS, group == modeNFTables, strings.HasSuffix(name, "yncPeriod"):
+		return d.noEffect(s) != ""
+	}
+	return false
 }
 
 // values are the values of a field: those of a list, none if it is not set or not in the document's type.

@@ -18,6 +18,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asKubeProxy) != "" {
+		os.Exit(kubeProxy())
+	}
 	mode, child := os.LookupEnv(asMode)
 	if !child {
 		os.Exit(m.Run())
