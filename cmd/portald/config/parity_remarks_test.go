@@ -23,12 +23,11 @@ How traffic is treated otherwise is in [limits](limits.md); what only portald ha
 and [metrics](metrics.md).
 `
 
-// remarks are by kind and name. Those to fields are those to their flags too.
+// remarks are by kind and name. Those to fields are those to their flags too. One without a text is about the default.
 func remarks() map[string]remark {
 	const (
 		bothFamilies = "one sync is of both families, and counts in each"
 		pending      = "service ports of which anything has changed and waits; the same number for Services and endpoints"
-		quicker      = "the default is 100ms, kube-proxy's 1s"
 		audits       = "rules are compared with what was written, and written again if others have changed them"
 		kernelAlone  = "for Services that the kernel carries; endpoints of others see this node's address anyway"
 		library      = "of cAdvisor, which kube-proxy links"
@@ -48,9 +47,9 @@ func remarks() map[string]remark {
 		"field iptables.syncPeriod":    {differs, audits},
 		"field ipvs.syncPeriod":        {differs, audits},
 		"field nftables.syncPeriod":    {differs, audits},
-		"field iptables.minSyncPeriod": {differs, quicker},
-		"field ipvs.minSyncPeriod":     {differs, quicker},
-		"field nftables.minSyncPeriod": {differs, quicker},
+		"field iptables.minSyncPeriod": {differs, ""},
+		"field ipvs.minSyncPeriod":     {differs, ""},
+		"field nftables.minSyncPeriod": {differs, ""},
 		"field iptables.masqueradeAll": {differs, kernelAlone},
 		"field nftables.masqueradeAll": {differs, kernelAlone},
 		"field iptables.localhostNodePorts": {differs,

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -34,7 +35,7 @@ const (
 // surface is what kube-proxy shows to users.
 type surface struct {
 	Flags    []surfaceFlag
-	Fields   []string
+	Fields   []surfaceFlag
 	Metrics  []surfaceMetric
 	Features []surfaceFeature
 	Paths    []string
@@ -90,6 +91,11 @@ func (p *parity) row(kind, name string, has bool, unlike, idle string, other ...
 		p.t.Errorf("a remark says that portald does not have the %s %s, but it does", kind, name)
 	case idle != "":
 		word, note.text = noEffect, strings.Trim(idle+"; "+note.text, "; ")
+	case note == remark{differs, ""}: // by its default
+		word, note.text = differs, unlike
+		if unlike == "" {
+			p.t.Errorf("a remark says that the default of the %s %s differs, but it does not", kind, name)
+		}
 	case note.word == differs:
 		word = differs
 	case unlike != "":
@@ -146,7 +152,7 @@ func (p *parity) flags(all []surfaceFlag) {
 		unlike, idle := "", ""
 		own := ours.lookup(f.Name)
 		if own != nil && own.DefValue != f.Default {
-			unlike = fmt.Sprintf("the default is %q, kube-proxy's %q", own.DefValue, f.Default)
+			unlike = unlikeDefaults(own.DefValue, f.Default)
 		}
 		var field []string
 		for _, s := range settings() {
@@ -162,16 +168,43 @@ func (p *parity) flags(all []surfaceFlag) {
 	}
 }
 
-func (p *parity) fields(all []string) {
+func (p *parity) fields(all []surfaceFlag) {
 	p.table("Fields of KubeProxyConfiguration", "field")
-	for _, name := range all {
-		at := slices.IndexFunc(settings(), func(s setting) bool { return s.doc == kubeProxy && s.path == name })
-		idle := ""
-		if at >= 0 && settings()[at].effect == ignored {
-			idle = settings()[at].plainText()
+	plain := documents{system: "linux"}
+	plain.setDefaults()
+	for _, f := range all {
+		at := slices.IndexFunc(settings(), func(s setting) bool { return s.doc == kubeProxy && s.path == f.Name })
+		unlike, idle := "", ""
+		if at >= 0 {
+			s := settings()[at]
+			if own := defaultInJSON(p.t, plain.at(s)); own != f.Default {
+				unlike = unlikeDefaults(own, f.Default)
+			}
+			if s.effect == ignored {
+				idle = s.plainText()
+			}
 		}
-		p.row("field", name, at >= 0, "", idle)
+		p.row("field", f.Name, at >= 0, unlike, idle)
 	}
+}
+
+// defaultInJSON is a value in JSON, empty for the zero of its type, as in the list of kube-proxy's fields.
+func defaultInJSON(t *testing.T, field reflect.Value) string {
+	t.Helper()
+	if !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil() {
+		return ""
+	}
+	text, err := json.Marshal(field.Interface())
+	check(t, err)
+	if slices.Contains([]string{"null", "0", "false", "{}", "[]", `""`, `"0"`, `"0s"`}, string(text)) {
+		return ""
+	}
+	return string(text)
+}
+
+func unlikeDefaults(ours, theirs string) string {
+	shown := func(s string) string { return cmp.Or(strings.Trim(s, `"`), "none") }
+	return fmt.Sprintf("the default is %s, kube-proxy's %s", shown(ours), shown(theirs))
 }
 
 func (p *parity) metrics(all []surfaceMetric) {

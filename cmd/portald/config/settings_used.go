@@ -156,7 +156,8 @@ func connectionSettings() []setting {
 func periodSettings() []setting {
 	const (
 		look  = "`TIME` between checks of the host's rules for changes by other programs"
-		least = "minimum `TIME` between two writes of rules (kube-proxy: 1s); changes in between are applied together"
+		write = "minimum `TIME` between two writes of rules (kube-proxy: "
+		least = write + "1s); changes in between are applied together"
 		ipvs  = "; in mode ipvs"
 		nft   = "; in mode nftables"
 	)
@@ -164,7 +165,8 @@ func periodSettings() []setting {
 		{kubeProxy, "iptables.syncPeriod", "iptables-sync-period", atStart, aboveZero, look},
 		{kubeProxy, "iptables.minSyncPeriod", "iptables-min-sync-period", atStart, notNegative, least},
 		{kubeProxy, "ipvs.syncPeriod", "ipvs-sync-period", atStart, aboveZero, look + ipvs},
-		{kubeProxy, "ipvs.minSyncPeriod", "ipvs-min-sync-period", atStart, notNegative, least + ipvs},
+		{kubeProxy, "ipvs.minSyncPeriod", "ipvs-min-sync-period", atStart, notNegative,
+			write + "1s, with a file none); changes in between are applied together" + ipvs},
 		{kubeProxy, "nftables.syncPeriod", "", atStart, aboveZero, look + nft},
 		{kubeProxy, "nftables.minSyncPeriod", "", atStart, notNegative, least + nft},
 	}

@@ -4,6 +4,7 @@ package surface
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -25,13 +26,14 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 	"k8s.io/kubernetes/cmd/kube-proxy/app"
 	proxyconfig "k8s.io/kubernetes/pkg/proxy/apis/config"
+	"k8s.io/kubernetes/pkg/proxy/apis/config/scheme"
 	proxymetrics "k8s.io/kubernetes/pkg/proxy/metrics"
 )
 
 // Surface is all of it, each list in order.
 type Surface struct {
 	Flags    []Flag    `json:"flags"`
-	Fields   []string  `json:"fields"` // of KubeProxyConfiguration, by path
+	Fields   []Field   `json:"fields"` // of KubeProxyConfiguration
 	Metrics  []Metric  `json:"metrics"`
 	Features []Feature `json:"features"` // those that kube-proxy asks its gates for
 	Paths    []string  `json:"paths"`    // behind the field that says where: "metricsBindAddress /proxyMode"
@@ -41,6 +43,12 @@ type Surface struct {
 type Flag struct {
 	Name    string `json:"name"`
 	Default string `json:"default,omitempty"`
+}
+
+// Field is a field, by path, with its default in JSON.
+type Field struct {
+	Name    string `json:"name"`
+	Default string `json:"default,omitempty"` // empty: none, or the zero of its type
 }
 
 // Metric is a metric with its labels.
@@ -67,11 +75,45 @@ func Flags() (out []Flag) {
 	return out
 }
 
-// Fields are the paths of the fields of the configuration.
-func Fields() []string {
-	out := fieldsOf("", reflect.TypeFor[v1alpha1.KubeProxyConfiguration]())
-	slices.Sort(out)
-	return out
+// Fields are the fields of the configuration.
+func Fields() (out []Field, err error) {
+	config := &v1alpha1.KubeProxyConfiguration{}
+	scheme.Scheme.Default(config)
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	paths := fieldsOf("", reflect.TypeFor[v1alpha1.KubeProxyConfiguration]())
+	slices.Sort(paths)
+	for _, path := range paths {
+		one, err := json.Marshal(at(all, path))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Field{path, nonzero(string(one))})
+	}
+	return out, nil
+}
+
+// at is the value at a path; nil: there is none.
+func at(fields map[string]any, path string) any {
+	name, rest, deeper := strings.Cut(path, ".")
+	if below, ok := fields[name].(map[string]any); ok && deeper {
+		return at(below, rest)
+	}
+	return fields[name]
+}
+
+// nonzero is empty for the zeros of all types of fields.
+func nonzero(value string) string {
+	if slices.Contains([]string{"null", "0", "false", "{}", "[]", `""`, `"0"`, `"0s"`}, value) {
+		return ""
+	}
+	return value
 }
 
 // fieldsOf are the paths below a type. One of a type that others define as a value, such as a duration, has none below.

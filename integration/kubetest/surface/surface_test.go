@@ -73,7 +73,11 @@ func sources(t *testing.T, patterns ...string) (out []string) {
 
 // What the repository says of kube-proxy is what kube-proxy's own packages say. UPDATE_GOLDEN=1 writes it anew.
 func TestSurface(t *testing.T) {
-	now := Surface{Flags: Flags(), Fields: Fields()}
+	now := Surface{Flags: Flags()}
+	var err error
+	if now.Fields, err = Fields(); err != nil {
+		t.Fatal(err)
+	}
 	for _, mode := range []string{"iptables", "ipvs", "nftables", "kernelspace"} {
 		plain := metricsOf(t, mode)
 		if hidden := metricsOf(t, mode+"+hidden"); len(hidden) != len(plain) {
@@ -83,7 +87,6 @@ func TestSurface(t *testing.T) {
 	}
 	slices.SortFunc(now.Metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	now.Metrics = slices.CompactFunc(now.Metrics, func(a, b Metric) bool { return a.Name == b.Name })
-	var err error
 	now.Features, err = Features(sources(t, "cmd/kube-proxy/app/*.go", "pkg/proxy/*.go", "pkg/proxy/*/*.go"))
 	if err != nil {
 		t.Fatal(err)
