@@ -1,7 +1,6 @@
 package platform
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,35 +10,37 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/service"
 )
 
-// DeleteUDP deletes the UDP flows of both families for which stale returns true from the conntrack table, and returns
-// how many. A UDP client that keeps sending keeps its flow alive, and with it a translation that rules no longer make.
-// dst is the address that the client sends to; replySrc is the source of replies: an endpoint or a listener if the
-// kernel translates the flow, dst otherwise. It dumps the table once for each family, so call it for many frontends at
-// a time; kernels from 5.8 on dump UDP alone. Needs CAP_NET_ADMIN.
-func DeleteUDP(ctx context.Context, stale func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		flows, err := staleUDP(family, stale)
+// DeleteFlows deletes the flows of a query for which stale returns true from the conntrack table, and returns how many.
+// A client that keeps sending keeps its flow alive, and with it what rules did for its first packet. The kernel walks
+// the whole table for each family (once for unanswered ones), and leaves out what is not asked for: Linux 5.8 and later
+// what is not of UDP, or not to a destination that is the only one; 5.15 and later what is answered or translated.
+// Earlier ones list everything. Needs CAP_NET_ADMIN.
+func DeleteFlows(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (deleted int, err error) {
+	for _, request := range flowRequests(q) {
+		names, err := listStale(ctx, request, q, stale)
 		n := 0
 		if err == nil {
-			n, err = deleteFlows(ctx, flows)
+			n, err = deleteFlows(ctx, names)
 		}
 		deleted += n
 		if err != nil && !unsupported(err) {
-			return deleted, fmt.Errorf("delete UDP flows: %w", err)
+			return deleted, fmt.Errorf("delete flows: %w", err)
 		}
 	}
 	return deleted, nil
 }
 
 // deleteFlows deletes flows. One that has expired meanwhile is no error.
-func deleteFlows(ctx context.Context, flows [][]byte) (deleted int, err error) {
-	for _, flow := range flows {
+func deleteFlows(ctx context.Context, names [][]byte) (deleted int, err error) {
+	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return deleted, err
 		}
-		switch err := deleteFlow(flow); {
+		switch err := deleteFlow(name); {
 		case err == nil:
 			deleted++
 		case !errors.Is(err, syscall.ENOENT):
@@ -49,39 +50,100 @@ func deleteFlows(ctx context.Context, flows [][]byte) (deleted int, err error) {
 	return deleted, nil
 }
 
-// staleUDP returns the attributes by which the kernel identifies each of these flows.
-func staleUDP(family byte, stale func(dst, replySrc netip.AddrPort) bool) (flows [][]byte, err error) {
+// listStale returns the attributes by which the kernel identifies each of these flows.
+func listStale(
+	ctx context.Context, request []byte, q service.FlowQuery, stale func(service.Flow) bool,
+) (names [][]byte, err error) {
 	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
-	list.AddRawData(onlyUDP(family))
+	list.AddRawData(request)
 	err = list.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(b []byte) bool {
-		flow := b[min(len(b), nfgenmsgSize):]
-		original, reply := find(flow, ctaTupleOrig), find(flow, ctaTupleReply)
-		if !bytes.Equal(find(find(original, ctaTupleProto), ctaProtoNum), []byte{unix.IPPROTO_UDP}) {
-			return true
-		}
-		dst, known := destination.of(original)
-		replySrc, replies := source.of(reply)
-		if known && replies && stale(dst, replySrc) {
+		attributes := b[min(len(b), nfgenmsgSize):]
+		if f, ok := parseFlow(attributes); ok && asked(q, f) && stale(f) {
 			name := append([]byte(nil), b[:nfgenmsgSize]...)
-			name = attribute(name, ctaTupleOrig|unix.NLA_F_NESTED, original)
-			flows = append(flows, attribute(name, ctaID, find(flow, ctaID)))
+			name = attribute(name, ctaTupleOrig|unix.NLA_F_NESTED, find(attributes, ctaTupleOrig))
+			names = append(names, attribute(name, ctaID, find(attributes, ctaID)))
 		}
-		return true
+		return ctx.Err() == nil
 	})
 	if errors.Is(err, nl.ErrDumpInterrupted) {
 		err = nil // the table changed during the dump
 	}
-	return flows, err
+	return names, errors.Join(err, ctx.Err())
 }
 
-// onlyUDP requests flows of UDP alone. Kernels before 5.8 ignore it.
-func onlyUDP(family byte) []byte {
-	b := []byte{family, 0, 0, 0} // struct nfgenmsg
+// asked tells whether the kernel would have listed a flow if it knew all filters.
+func asked(q service.FlowQuery, f service.Flow) bool {
+	if q.Unanswered {
+		return !f.Answered && !f.Translated()
+	}
+	return f.To.Protocol == service.UDP
+}
+
+// parseFlow returns the flow that an entry's attributes describe; false: it is not between ports.
+func parseFlow(attributes []byte) (f service.Flow, ok bool) {
+	original := find(attributes, ctaTupleOrig)
+	protocol := find(find(original, ctaTupleProto), ctaProtoNum)
+	to, known := destination.of(original)
+	replier, replies := source.of(find(attributes, ctaTupleReply))
+	if !known || !replies || len(protocol) != 1 {
+		return f, false
+	}
+	f.To, f.Replier = service.Frontend{Addr: to, Protocol: service.Protocol(protocol[0])}, replier
+	if status := find(attributes, ctaStatus); len(status) == 4 {
+		f.Answered = binary.BigEndian.Uint32(status)&ipsSeenReply != 0
+	}
+	return f, true
+}
+
+// flowRequests are the dumps that a query takes.
+func flowRequests(q service.FlowQuery) (out [][]byte) {
+	if q.Unanswered {
+		b := []byte{unix.AF_UNSPEC, 0, 0, 0} // struct nfgenmsg
+		b = attribute(b, ctaStatus, make([]byte, 4))
+		return [][]byte{attribute(b, ctaStatusMask, binary.BigEndian.AppendUint32(nil, ipsSeenReply|ipsDstNAT))}
+	}
+	for _, family := range service.IPFamilies() {
+		var to []netip.AddrPort
+		for _, a := range q.To {
+			if service.FamilyOf(a.Addr()) == family {
+				to = append(to, a)
+			}
+		}
+		switch {
+		case len(to) == 1:
+			out = append(out, udpRequest(family, to[0]))
+		case len(to) > 1 || len(q.To) == 0:
+			out = append(out, udpRequest(family, netip.AddrPort{}))
+		}
+	}
+	return out
+}
+
+// udpRequest requests flows of UDP alone, to one destination if that is valid. Kernels before 5.8 ignore either. Of IPv6
+// they look at the port: up to 6.18 at least they list flows to all addresses but the one that is asked for.
+func udpRequest(family service.IPFamily, to netip.AddrPort) []byte {
+	number := byte(unix.AF_INET)
+	if family == service.IPv6 {
+		number = unix.AF_INET6
+	}
+	parts := uint32(filterProtocol)
+	b := []byte{number, 0, 0, 0} // struct nfgenmsg
 	b = nest(b, ctaTupleOrig, func(b []byte) []byte {
-		return nest(b, ctaTupleProto, func(b []byte) []byte { return attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP}) })
+		if to.Addr().Is4() && !to.Addr().IsUnspecified() {
+			parts |= filterDst
+			b = nest(b, ctaTupleIP, func(b []byte) []byte { return attribute(b, ctaIPv4Dst, to.Addr().AsSlice()) })
+		}
+		return nest(b, ctaTupleProto, func(b []byte) []byte {
+			b = attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP})
+			if to.IsValid() {
+				parts |= filterDstPort
+				b = attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, to.Port()))
+			}
+			return b
+		})
 	})
 	return nest(b, ctaFilter, func(b []byte) []byte {
-		return attribute(b, ctaFilterOrig, binary.NativeEndian.AppendUint32(nil, filterProtocol))
+		return attribute(b, ctaFilterOrig, binary.NativeEndian.AppendUint32(nil, parts))
 	})
 }
 

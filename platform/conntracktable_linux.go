@@ -86,7 +86,9 @@ const (
 	ctaProtoSrc    = 2
 	ctaProtoDst    = 3
 	ctaFilterOrig  = 1      // which parts of the original tuple have to be as given
-	filterProtocol = 1 << 3 // of these, the protocol
+	filterDst      = 1 << 1 // of these, the destination's address
+	filterProtocol = 1 << 3 // the protocol
+	filterDstPort  = 1 << 5 // the destination's port
 	ipctnlGet      = 1
 	ipctnlDelete   = 2
 	nfgenmsgSize   = 4

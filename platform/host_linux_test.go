@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,11 +16,10 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 )
 
 // inNamespace moves the test into a network namespace of its own for good.
-func inNamespace(t *testing.T) {
+func inNamespace(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread()
 	handle, err := netns.New()
@@ -85,77 +83,6 @@ func TestLocalAddresses(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// flow puts a flow into the kernel's table: of a client to port of dst, which the same port of answers answers.
-func flow(t *testing.T, protocol uint8, src, dst, answers string, port uint16) {
-	t.Helper()
-	from, to, by := net.ParseIP(src), net.ParseIP(dst), net.ParseIP(answers)
-	family := netlink.InetFamily(unix.AF_INET6)
-	if from.To4() != nil {
-		family, from, to, by = unix.AF_INET, from.To4(), to.To4(), by.To4()
-	}
-	entry := &netlink.ConntrackFlow{
-		FamilyType: uint8(family), TimeOut: 60,
-		Forward: netlink.IPTuple{SrcIP: from, DstIP: to, Protocol: protocol, SrcPort: 4000, DstPort: port},
-		Reverse: netlink.IPTuple{SrcIP: by, DstIP: from, Protocol: protocol, SrcPort: port, DstPort: 4000},
-	}
-	if protocol == unix.IPPROTO_TCP {
-		entry.ProtoInfo = &netlink.ProtoInfoTCP{State: tcpEstablished}
-	}
-	if err := netlink.ConntrackCreate(netlink.ConntrackTable, family, entry); err != nil {
-		t.Fatal(err)
-	}
-}
-
-const tcpEstablished = 3 // TCP_CONNTRACK_ESTABLISHED
-
-func flows(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		found, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range found {
-			to, from := f.Forward, f.Reverse
-			out = append(out, fmt.Sprintf("%d %s %s %d", to.Protocol, to.DstIP, from.SrcIP, to.DstPort))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func TestDeleteUDP(t *testing.T) {
-	inNamespace(t)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 53)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.2", "10.96.0.10", "10.244.0.6", 53)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.3", "10.96.0.10", "10.96.0.10", 53)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 54)
-	flow(t, unix.IPPROTO_UDP, "192.0.2.4", "10.96.0.11", "10.244.0.5", 53)
-	flow(t, unix.IPPROTO_TCP, "192.0.2.1", "10.96.0.10", "10.244.0.5", 53)
-	flow(t, unix.IPPROTO_UDP, "fd00::1", "fd00::96", "fd00:244::5", 53)
-	flow(t, unix.IPPROTO_UDP, "fd00::2", "fd00::96", "fd00:244::6", 53)
-	flow(t, unix.IPPROTO_UDP, "fd00::3", "fd00::97", "fd00:244::5", 53)
-	type pair struct{ dst, replySrc string }
-	gone := map[pair]bool{
-		{"10.96.0.10:53", "10.244.0.5:53"}: true, {"10.96.0.10:53", "10.96.0.10:53"}: true,
-		{"[fd00::96]:53", "[fd00:244::5]:53"}: true,
-	}
-	n, err := DeleteUDP(t.Context(), func(dst, replySrc netip.AddrPort) bool {
-		return gone[pair{dst.String(), replySrc.String()}]
-	})
-	if err != nil || n != 3 {
-		t.Errorf("deleted %d, %v, want 3", n, err)
-	}
-	want := []string{
-		"17 10.96.0.10 10.244.0.5 54", "17 10.96.0.10 10.244.0.6 53", "17 10.96.0.11 10.244.0.5 53",
-		"17 fd00::96 fd00:244::6 53", "17 fd00::97 fd00:244::5 53", "6 10.96.0.10 10.244.0.5 53",
-	}
-	if got := flows(t); !slices.Equal(got, want) {
-		t.Errorf("left: %q, want %q", got, want)
 	}
 }
 

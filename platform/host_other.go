@@ -22,9 +22,9 @@ const sockets = 4 * dynamicPorts
 // RaiseNoFile returns a limit that the system does not set.
 func RaiseNoFile() (soft, hard uint64, err error) { return sockets, sockets, nil }
 
-// DeleteUDP has no connection table to delete from here.
-func DeleteUDP(context.Context, func(dst, replySrc netip.AddrPort) bool) (deleted int, err error) {
-	return 0, fmt.Errorf("delete UDP flows on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+// DeleteFlows has no connection table to delete from here.
+func DeleteFlows(context.Context, service.FlowQuery, func(service.Flow) bool) (deleted int, err error) {
+	return 0, fmt.Errorf("delete flows on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 // LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included.

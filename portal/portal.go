@@ -39,10 +39,12 @@ type Portal struct {
 	Target   Target
 }
 
-// Change is the newest state of one frontend; Portal is nil when it has no portal any more.
+// Change is the newest state of one frontend; Portal is nil when it has no portal any more. Was is what it had before,
+// nil for none; Writers do not go by it.
 type Change struct {
 	Frontend service.Frontend
 	Portal   *Portal
+	Was      *Portal
 }
 
 // ErrUnknown is the error of an Update or Audit while it is not known what the host holds: before the first Replace

@@ -64,7 +64,7 @@ func (t *Table) Set(owner service.PortName, created time.Time, portals []Portal)
 	for i, f := range touched {
 		after := t.claims[f]
 		if was, is := holder(before[i]), holder(after); !same(was, is) {
-			changes = append(changes, Change{f, is})
+			changes = append(changes, Change{f, is, was})
 		}
 		conflicts = append(conflicts, newlyLost(f, before[i], after)...)
 	}

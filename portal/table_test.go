@@ -49,11 +49,11 @@ func TestTableOlderHolds(t *testing.T) {
 	young, old := redirect(addr, "a-young", 1), redirect(addr, "z-old", 2)
 
 	changes, conflicts := table.Set(young.Owner, age(20), []Portal{young})
-	wantChanges(t, changes, Change{young.Frontend, &young})
+	wantChanges(t, changes, Change{young.Frontend, &young, nil})
 	wantConflicts(t, conflicts)
 
 	changes, conflicts = table.Set(old.Owner, age(10), []Portal{old})
-	wantChanges(t, changes, Change{old.Frontend, &old})
+	wantChanges(t, changes, Change{old.Frontend, &old, &young})
 	wantConflicts(t, conflicts, Conflict{old.Frontend, old.Owner, young.Owner})
 
 	changes, conflicts = table.Set(young.Owner, age(20), []Portal{young})
@@ -61,11 +61,11 @@ func TestTableOlderHolds(t *testing.T) {
 	wantConflicts(t, conflicts)
 
 	changes, conflicts = table.Set(old.Owner, age(10), nil)
-	wantChanges(t, changes, Change{young.Frontend, &young})
+	wantChanges(t, changes, Change{young.Frontend, &young, &old})
 	wantConflicts(t, conflicts)
 
 	changes, _ = table.Set(young.Owner, age(20), nil)
-	wantChanges(t, changes, Change{young.Frontend, nil})
+	wantChanges(t, changes, Change{young.Frontend, nil, &young})
 	if len(table.claims) != 0 || len(table.owned) != 0 {
 		t.Errorf("an empty table keeps %v, %v", table.claims, table.owned)
 	}
@@ -95,7 +95,7 @@ func TestTableReportsEachLossOnce(t *testing.T) {
 	_, conflicts = table.Set(c.Owner, age(3), []Portal{c})
 	wantConflicts(t, conflicts, Conflict{a.Frontend, a.Owner, c.Owner})
 	changes, conflicts := table.Set(a.Owner, age(1), nil)
-	wantChanges(t, changes, Change{b.Frontend, &b})
+	wantChanges(t, changes, Change{b.Frontend, &b, &a})
 	wantConflicts(t, conflicts)
 	_, conflicts = table.Set(a.Owner, age(1), []Portal{a})
 	wantConflicts(t, conflicts, Conflict{a.Frontend, a.Owner, b.Owner})
@@ -108,7 +108,8 @@ func TestTableChangeOfTarget(t *testing.T) {
 	after := []Portal{before[2], before[0]}
 	after[0].Target = Reject{}
 	changes, _ := table.Set(owner("a"), age(1), after)
-	wantChanges(t, changes, Change{before[1].Frontend, nil}, Change{after[0].Frontend, &after[0]})
+	wantChanges(t, changes, Change{before[1].Frontend, nil, &before[1]},
+		Change{after[0].Frontend, &after[0], &before[2]})
 }
 
 func TestTableOneKindAFrontend(t *testing.T) {

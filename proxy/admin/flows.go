@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +11,7 @@ import (
 
 const reconcilerPrefix = "kubeproxy_conntrack_reconciler_"
 
-// flowMetrics are kube-proxy's metrics of stale UDP flows.
+// flowMetrics are kube-proxy's metrics of stale flows.
 type flowMetrics struct {
 	duration *prometheus.HistogramVec
 	deleted  *prometheus.CounterVec
@@ -20,8 +19,8 @@ type flowMetrics struct {
 
 func (f *flowMetrics) init() {
 	f.duration = histograms(reconcilerPrefix+"sync_duration_seconds",
-		"Duration of one search for stale UDP flows.", prometheus.ExponentialBuckets(0.001, 2, 15), "ip_family")
-	f.deleted = counters(reconcilerPrefix+"deleted_entries_total", "Stale UDP flows deleted.", "ip_family")
+		"Duration of one search for stale flows.", prometheus.ExponentialBuckets(0.001, 2, 15), "ip_family")
+	f.deleted = counters(reconcilerPrefix+"deleted_entries_total", "Stale flows deleted.", "ip_family")
 }
 
 func (f *flowMetrics) all() []prometheus.Collector {
@@ -34,19 +33,18 @@ func (f *flowMetrics) zero(families []string) {
 	}
 }
 
-// DeleteUDP deletes the UDP flows that stale accepts, by the address that the client wrote to and the one that replies,
-// and returns how many there were.
-type DeleteUDP = func(ctx context.Context, stale func(dst, replier netip.AddrPort) bool) (deleted int, err error)
+// DeleteFlows deletes the flows of a query that stale accepts, and returns how many there were.
+type DeleteFlows = func(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (deleted int, err error)
 
-// CountDeletedFlows returns deleteUDP with its calls measured. One call looks through the flows of both families, and
+// CountDeletedFlows returns deleteFlows with its calls measured. One call looks through the flows of both families, and
 // its duration counts for each.
-func (m *Metrics) CountDeletedFlows(deleteUDP DeleteUDP) DeleteUDP {
-	return func(ctx context.Context, stale func(dst, replier netip.AddrPort) bool) (int, error) {
+func (m *Metrics) CountDeletedFlows(deleteFlows DeleteFlows) DeleteFlows {
+	return func(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (int, error) {
 		start, matched := time.Now(), map[string]int{}
-		deleted, err := deleteUDP(ctx, func(dst, replier netip.AddrPort) bool {
-			ok := stale(dst, replier)
+		deleted, err := deleteFlows(ctx, q, func(f service.Flow) bool {
+			ok := stale(f)
 			if ok {
-				matched[service.FamilyOf(dst.Addr()).String()]++
+				matched[service.FamilyOf(f.To.Addr.Addr()).String()]++
 			}
 			return ok
 		})

@@ -53,6 +53,9 @@ func TestAdopt(t *testing.T) {
 		if got := r.took(); got != want {
 			t.Errorf("%s: %s, want %s", test.what, got, want)
 		}
+		if r.unheard == nil {
+			t.Errorf("%s: nobody looked for flows that began before", test.what)
+		}
 		if len(adopted) != len(test.adopted) || len(adopted) == 1 && !errors.Is(adopted[0], test.adopted[0]) {
 			t.Errorf("%s: told of %v", test.what, adopted)
 		}

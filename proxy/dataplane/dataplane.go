@@ -38,10 +38,10 @@ type Options struct {
 	Userspace, Kernel Carrier      // nil: service ports of that mode refuse their clients
 	Mode              service.Mode // of service ports that set none
 
-	// DeleteUDP deletes the UDP flows that stale accepts, by the address that the client wrote to and the one that
-	// replies, from the kernel's conntrack table. nil = the kernel translates nothing.
-	DeleteUDP func(ctx context.Context, stale func(dst, replier netip.AddrPort) bool) (int, error)
-	// FlowPeriod is how often Sweep looks through all UDP flows; 0 = never.
+	// DeleteFlows deletes the flows of a query that stale accepts from the kernel's conntrack table, and returns how many.
+	// nil = the kernel translates nothing.
+	DeleteFlows func(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (int, error)
+	// FlowPeriod is how often Sweep looks for stale flows of all frontends; 0 = never.
 	FlowPeriod time.Duration
 	// Own tells whether an address is this host's: NodePorts are served there.
 	Own func(netip.Addr) bool
@@ -55,7 +55,7 @@ type Options struct {
 	Aside     func(News)             // a service port cannot be served as it asks to be, or can again
 	Counted   func(int)              // after each round: how many service ports are set aside
 	Closed    func(service.PortName) // a service port is no longer served
-	Warn      func(error)            // a Sweep could not look through UDP flows
+	Warn      func(error)            // stale flows could not be looked for
 	Adopted   func(error)            // the Writer goes on with what an earlier run wrote; or why not: all is written anew
 }
 
@@ -69,7 +69,9 @@ type Dataplane struct {
 	left   []portal.Change // portals to listeners that Close or HandOver changed; of Close, as they were
 	closed bool            // by Close
 
-	flowsDue time.Time // when Sweep looks through UDP flows again; zero before the first Sweep
+	stale    flows     // to be deleted
+	nextLook time.Time // for stale flows, at the earliest
+	flowsDue time.Time // when Sweep looks for those of all frontends; zero before the first Sweep
 
 	conflicts     []portal.Conflict // of this round
 	failedBatches int               // of this round
@@ -148,12 +150,12 @@ func (d *Dataplane) WritesNoRule(c service.Change) bool {
 // Resync applies the whole state. What is set aside stays so until it is due.
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
 	changes := d.aside.filter(d.changesTo(ports))
-	_, err := d.program(ctx, d.plans(changes), true)
-	return d.finish(ctx, changes, asChanges(d.table.Portals()), err)
+	changed, err := d.program(ctx, d.plans(changes), true)
+	return d.finish(ctx, changes, changed, err)
 }
 
 // finish ends a round: it tries the service ports that were set aside and are due, has carriers close what is unused,
-// and deletes stale UDP flows.
+// and deletes stale flows.
 func (d *Dataplane) finish(ctx context.Context, changes []service.Change, changed []portal.Change, err error) error {
 	defer d.endRound()
 	if err != nil {
@@ -167,10 +169,10 @@ func (d *Dataplane) finish(ctx context.Context, changes []service.Change, change
 		d.opts.Contested(conflict)
 	}
 	changes = slices.DeleteFunc(append(changes, tried...), d.aside.keepsPortals)
-	return errors.Join(
-		d.retire(ctx, changes),
-		d.deleteStale(ctx, newest(slices.Concat(changed, more, d.spreadUDP(changes)))),
-	)
+	d.stale.add(newest(slices.Concat(changed, more, d.spreadUDP(changes))))
+	err = d.retire(ctx, changes)
+	d.deleteStale(ctx)
+	return err
 }
 
 func (d *Dataplane) endRound() {

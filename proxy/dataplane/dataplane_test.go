@@ -146,8 +146,11 @@ type rig struct {
 	*diary
 	scribe    *scribe
 	listeners *listeners
-	stale     func(dst, answers netip.AddrPort) bool // of the last search for stale flows
-	blind     error                                  // of that search
+	looked    []service.FlowQuery     // for stale flows
+	flows     func(service.Flow) bool // whether one is stale, by the last look for those of UDP
+	unheard   func(service.Flow) bool // and for those that nobody answered
+	lasts     time.Duration           // each look
+	blind     error                   // of these
 	contested []portal.Conflict
 	news      []News
 	aside     int
@@ -163,14 +166,29 @@ func newRig() *rig {
 		Aside:     func(n News) { r.news = append(r.news, n) },
 		Counted:   func(n int) { r.aside = n },
 		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
-		DeleteUDP: func(_ context.Context, stale func(dst, answers netip.AddrPort) bool) (int, error) {
-			r.stale = stale
+		DeleteFlows: func(_ context.Context, q service.FlowQuery, stale func(service.Flow) bool) (int, error) {
+			if r.looked = append(r.looked, q); q.Unanswered {
+				r.unheard = stale
+			} else {
+				r.flows = stale
+			}
+			time.Sleep(r.lasts)
 			return 0, r.blind
 		},
 		Serving: func(p *service.Port) { d.add("serving %s", p.Name.Name) },
 		Closed:  func(n service.PortName) { d.add("closed %s", n.Name) },
 	})
 	return r
+}
+
+// stale tells whether the last look for UDP flows would delete an answered one.
+func (r *rig) stale(to, replier string) bool {
+	return r.flows(flow(service.UDP, to, replier, true))
+}
+
+func flow(protocol service.Protocol, to, replier string, answered bool) service.Flow {
+	return service.Flow{To: service.Frontend{Addr: netip.MustParseAddrPort(to), Protocol: protocol},
+		Replier: netip.MustParseAddrPort(replier), Answered: answered}
 }
 
 func portOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {
@@ -288,12 +306,12 @@ func TestHandOver(t *testing.T) {
 		r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"),
 			portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
 		r.took()
-		r.stale = nil
+		r.looked = nil
 		r.scribe.unknown = broken
 		moved, err := r.HandOver(t.Context(),
 			func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
-		if err != nil || moved != 2 || r.stale != nil {
-			t.Fatalf("%d moved, %v, looked for stale flows: %t", moved, err, r.stale != nil)
+		if err != nil || moved != 2 || r.looked != nil {
+			t.Fatalf("%d moved, %v, looked for stale flows: %v", moved, err, r.looked)
 		}
 		if said := r.took(); !strings.Contains(said, "; update 3") || strings.Contains(said, "replace") != broken ||
 			strings.Contains(said, "leave") {
@@ -306,7 +324,7 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		if err := r.DeleteFlows(t.Context()); err != nil ||
-			!r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort("192.0.2.1:11000")) {
+			!r.stale(vip, "192.0.2.1:11000") {
 			t.Errorf("%v, or a flow to a listener that closes is not stale", err)
 		}
 	}
@@ -321,7 +339,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("%v, %s", err, r.took())
 	}
 	for from, stale := range map[string]bool{"192.0.2.1:11000": true, vip: true, "10.1.0.1:53": false} {
-		if r.stale(netip.MustParseAddrPort(vip), netip.MustParseAddrPort(from)) != stale {
+		if r.stale(vip, from) != stale {
 			t.Errorf("a flow that %s answers is stale: %t, want %t", from, !stale, stale)
 		}
 	}
@@ -369,52 +387,5 @@ func TestFailedUpdate(t *testing.T) {
 	r.took()
 	if err := r.Resync(t.Context(), nil); err != nil || r.took() != "replace 0; leave dns, alive false; closed dns" {
 		t.Errorf("error %v", err)
-	}
-}
-
-// UDP flows are stale when no portal leads to who answers in them: with listeners that is the proxy port, without it is
-// any endpoint that serves. Flows to NodePorts of other hosts are nobody's business.
-func TestStaleUDP(t *testing.T) {
-	const node, elsewhere, loopback = "192.0.2.1:30053", "192.0.2.7:30053", "127.0.0.1:30053"
-	r := newRig()
-	terminating := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53")
-	terminating.Endpoints[1].Ready, terminating.Endpoints[1].Terminating = false, true
-	for _, step := range []struct {
-		what         string
-		port         *service.Port
-		valid, stale []string // who answers
-	}{
-		{"listeners", portOf("dns", vip, 0, "10.1.0.1:53"), []string{"192.0.2.1:11000"},
-			[]string{vip, "10.1.0.1:53", "192.0.2.1:11001"}},
-		{"the kernel", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53", "10.1.0.2:53"),
-			[]string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"192.0.2.1:11000", "10.1.0.3:53"}},
-		{"one terminates", terminating, []string{"10.1.0.1:53", "10.1.0.2:53"}, []string{"10.1.0.3:53"}},
-		{"one goes", portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"), []string{"10.1.0.1:53"}, []string{"10.1.0.2:53"}},
-		{"all go", portOf("dns", vip, service.ModeKernel), nil, []string{"10.1.0.1:53", vip}},
-	} {
-		r.stale = nil
-		r.sync(t, step.port)
-		if r.stale == nil {
-			t.Fatalf("%s: nobody looked for stale flows", step.what)
-		}
-		for _, dst := range []string{vip, node} {
-			for want, all := range map[bool][]string{false: step.valid, true: step.stale} {
-				for _, from := range all {
-					if got := r.stale(netip.MustParseAddrPort(dst), netip.MustParseAddrPort(from)); got != want {
-						t.Errorf("%s: a flow to %s that %s answers is stale: %t", step.what, dst, from, got)
-					}
-				}
-			}
-		}
-		for _, other := range []string{elsewhere, loopback, "10.96.0.10:54"} {
-			if r.stale(netip.MustParseAddrPort(other), netip.MustParseAddrPort(other)) {
-				t.Errorf("%s: a flow to %s is stale", step.what, other)
-			}
-		}
-	}
-	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-	r.stale = nil
-	if r.sync(t, portOf("dns", vip, 0, "10.1.0.2:53")); r.stale != nil {
-		t.Error("nothing led elsewhere, and yet flows are looked for")
 	}
 }

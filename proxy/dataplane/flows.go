@@ -2,53 +2,176 @@ package dataplane
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
 )
 
-// deleteStale deletes the UDP flows of these frontends whose replies come from an address that no portal leads to any
-// more: a client that keeps sending would keep such a flow alive. Flows that were never translated, for want of a
-// portal, go too.
-func (d *Dataplane) deleteStale(ctx context.Context, changed []portal.Change) error {
-	return d.deleteFlows(ctx, changed, func(_, replier netip.AddrPort, may repliers) bool { return !may.include(replier) })
+// The kernel asks rules about the first packet of a flow alone. So once the rules of a frontend are others, flows are
+// stale that go by those of before, and their clients keep them alive as long as they send: those of UDP, and of every
+// protocol those that nobody answered when no rule led anywhere yet, as the connection of a pod that started before its
+// Service did. These are deleted, after the rules are there, so that the next packet meets them.
+
+// flows are which flows a look in the conntrack table is due for. The zero value is none.
+type flows struct {
+	all        bool                          // those of every frontend
+	udp        map[service.Frontend]struct{} // those of UDP to these frontends
+	unanswered bool                          // those that nobody answered, to any frontend
+	clusterIPs map[netip.Addr]struct{}       // or to these addresses: with a port that no Service has
 }
+
+func (f *flows) empty() bool { return !f.all && !f.unanswered && len(f.udp) == 0 }
+
+// add adds what changes of portals made stale.
+func (f *flows) add(changed []portal.Change) {
+	for _, c := range changed {
+		if c.Frontend.Protocol == service.UDP {
+			put(&f.udp, c.Frontend)
+		}
+		if !newlyLed(c) {
+			continue
+		}
+		f.unanswered = true
+		if c.Portal.Kind == service.ClusterIP {
+			put(&f.clusterIPs, c.Frontend.Addr.Addr())
+		}
+	}
+}
+
+func put[K comparable](to *map[K]struct{}, k K) {
+	if *to == nil {
+		*to = map[K]struct{}{}
+	}
+	(*to)[k] = struct{}{}
+}
+
+// newlyLed tells whether flows are led somewhere that were not before, or by other means. Those that rules refuse leave
+// no entry in the table.
+func newlyLed(c portal.Change) bool {
+	if c.Portal == nil || led(c.Portal.Target) == "" {
+		return false
+	}
+	return c.Was == nil || led(c.Was.Target) != led(c.Portal.Target)
+}
+
+// led is by what means a target leads flows; empty: it refuses them.
+func led(t portal.Target) string {
+	switch t.(type) {
+	case portal.Redirect:
+		return "listener"
+	case portal.Spread:
+		return "kernel"
+	}
+	return ""
+}
+
+// Looks take a tenth of the time, as a node may have changes all the time: in the table of a large node one takes a tenth
+// of a second. Clients send again after a second or two, so that the next look waits no longer. What is due earlier is
+// not worth a wait.
+const (
+	flowShare = 10
+	soonLook  = 10 * time.Millisecond
+	lateLook  = time.Second
+)
+
+// deleteStale deletes the flows that are due, unless it is too early for another look: then a Sweep does. A failure is
+// reported: rules are no worse for it.
+func (d *Dataplane) deleteStale(ctx context.Context) {
+	began := time.Now()
+	if d.stale.empty() || began.Before(d.nextLook) {
+		return
+	}
+	stale := d.stale
+	d.stale = flows{}
+	if err := d.look(ctx, stale); err != nil && ctx.Err() == nil {
+		d.opts.Warn(fmt.Errorf("look for stale flows: %w", err))
+	}
+	now := time.Now()
+	if wait := min((flowShare-1)*now.Sub(began), lateLook); wait > soonLook {
+		d.nextLook = now.Add(wait)
+	}
+}
+
+// look deletes flows whose replies come from an address that no portal leads to.
+func (d *Dataplane) look(ctx context.Context, due flows) error {
+	if due.all {
+		due.add(asChanges(d.table.Portals()))
+	}
+	var udp []portal.Change
+	for f := range due.udp {
+		udp = append(udp, portal.Change{Frontend: f, Portal: d.table.Held(f)})
+	}
+	if err := d.deleteUDP(ctx, udp, noReplier); err != nil || !due.unanswered || d.opts.DeleteFlows == nil {
+		return err
+	}
+	_, err := d.opts.DeleteFlows(ctx, service.FlowQuery{Unanswered: true}, func(f service.Flow) bool {
+		held := d.leads(f.To)
+		if held == nil {
+			_, ours := due.clusterIPs[f.To.Addr.Addr()]
+			return ours
+		}
+		return noReplier(f, repliers{d.replierOf(portal.Change{Frontend: f.To, Portal: held})})
+	})
+	return err
+}
+
+// leads returns the portal that packets to an address meet.
+func (d *Dataplane) leads(to service.Frontend) *portal.Portal {
+	if held := d.table.Held(to); held != nil || !d.ownAddress(to.Addr.Addr()) {
+		return held
+	}
+	to.Addr = netip.AddrPortFrom(service.FamilyOf(to.Addr.Addr()).Unspecified(), to.Addr.Port())
+	return d.table.Held(to)
+}
+
+// ownAddress tells whether NodePorts may be served at an address. At loopback the daemon itself listens.
+func (d *Dataplane) ownAddress(a netip.Addr) bool { return !a.IsLoopback() && d.opts.Own(a) }
+
+// noReplier tells whether a flow's replies come from elsewhere.
+func noReplier(f service.Flow, may repliers) bool { return !may.include(f.Replier) }
 
 // deleteAbandoned deletes the UDP flows to listeners of these portals that were removed, and those that nobody has
 // translated since. Others go on: another service proxy may have come, and have the same endpoints.
 func (d *Dataplane) deleteAbandoned(ctx context.Context, removed []portal.Change) error {
-	return d.deleteFlows(ctx, removed, func(dst, replier netip.AddrPort, were repliers) bool {
-		return replier == dst || were.include(replier)
+	return d.deleteUDP(ctx, removed, func(f service.Flow, were repliers) bool {
+		return !f.Translated() || were.include(f.Replier)
 	})
 }
 
-// deleteFlows deletes the UDP flows of these frontends that bad names, by the address that the client wrote to, the one
-// that replies, and who may.
-func (d *Dataplane) deleteFlows(
-	ctx context.Context, changed []portal.Change, bad func(dst, replier netip.AddrPort, may repliers) bool,
+// deleteUDP deletes the UDP flows of these frontends that bad names, by who may reply. It leaves out those that servers
+// of the host have answered at its own addresses, which rules never led anywhere.
+func (d *Dataplane) deleteUDP(
+	ctx context.Context, changed []portal.Change, bad func(f service.Flow, may repliers) bool,
 ) error {
 	fixed, nodePorts := map[netip.AddrPort]repliers{}, map[uint16]repliers{}
+	var to []netip.AddrPort
 	for _, c := range changed {
-		switch {
-		case c.Frontend.Protocol != service.UDP:
-		case c.Frontend.Addr.Addr().IsUnspecified():
+		if c.Frontend.Protocol != service.UDP {
+			continue
+		}
+		to = append(to, c.Frontend.Addr)
+		if c.Frontend.Addr.Addr().IsUnspecified() {
 			port := c.Frontend.Addr.Port()
 			nodePorts[port] = append(nodePorts[port], d.replierOf(c)) // of both families
-		default:
+		} else {
 			fixed[c.Frontend.Addr] = repliers{d.replierOf(c)}
 		}
 	}
-	if d.opts.DeleteUDP == nil || len(fixed)+len(nodePorts) == 0 {
+	if d.opts.DeleteFlows == nil || len(to) == 0 {
 		return nil
 	}
-	_, err := d.opts.DeleteUDP(ctx, func(dst, replier netip.AddrPort) bool {
-		may, ok := fixed[dst]
-		if !ok && !dst.Addr().IsLoopback() && d.opts.Own(dst.Addr()) { // the daemon itself listens at loopback
-			may, ok = nodePorts[dst.Port()]
+	_, err := d.opts.DeleteFlows(ctx, service.FlowQuery{To: to}, func(f service.Flow) bool {
+		own := d.ownAddress(f.To.Addr.Addr())
+		may, ok := fixed[f.To.Addr]
+		if !ok && own {
+			may, ok = nodePorts[f.To.Addr.Port()]
 		}
-		return ok && bad(dst, replier, may)
+		server := own && f.Answered && !f.Translated()
+		return ok && !server && bad(f, may)
 	})
 	return err
 }
@@ -66,7 +189,7 @@ func (d *Dataplane) spreadUDP(changes []service.Change) (out []portal.Change) {
 				continue
 			}
 			if _, ok := held.Target.(portal.Spread); ok {
-				out = append(out, portal.Change{Frontend: x.Frontend, Portal: held})
+				out = append(out, portal.Change{Frontend: x.Frontend, Portal: held, Was: held})
 			}
 		}
 	}

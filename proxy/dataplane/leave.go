@@ -57,5 +57,5 @@ func (d *Dataplane) DeleteFlows(ctx context.Context) error {
 	if d.closed {
 		return d.deleteAbandoned(ctx, d.left)
 	}
-	return d.deleteStale(ctx, d.left)
+	return d.deleteUDP(ctx, d.left, noReplier)
 }

@@ -118,12 +118,13 @@ func (d *Dataplane) restore(before []plan) {
 	})
 }
 
-// newest keeps the last change of each frontend: one that passes from one Service to another changes twice.
+// newest merges the changes of each frontend: one that passes from one Service to another changes twice.
 func newest(changes []portal.Change) []portal.Change {
 	at := make(map[service.Frontend]int, len(changes))
 	out := changes[:0]
 	for _, c := range changes {
 		if i, ok := at[c.Frontend]; ok {
+			c.Was = out[i].Was
 			out[i] = c
 			continue
 		}

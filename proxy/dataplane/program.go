@@ -30,6 +30,7 @@ func (d *Dataplane) program(ctx context.Context, plans []plan, all bool) ([]port
 // plan is to blame: Replace decides.
 func (d *Dataplane) write(ctx context.Context, changed []portal.Change, all bool) error {
 	if all && d.adopt(ctx) {
+		d.stale.all = true
 		return nil
 	}
 	var refused error
@@ -73,6 +74,7 @@ func (d *Dataplane) replace(ctx context.Context) error {
 	if err := d.opts.Writer.Replace(ctx, all); err != nil {
 		return fmt.Errorf("program all %d portals: %w", len(all), err)
 	}
+	d.stale.all = true // the rules of any portal may have been away
 	return nil
 }
 

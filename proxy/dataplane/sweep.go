@@ -3,7 +3,6 @@ package dataplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -13,10 +12,9 @@ type Sweeper interface {
 	Sweep(ctx context.Context) (next time.Time, err error)
 }
 
-// Sweep has carriers and the writer end what is due, and looks through UDP flows each Options.FlowPeriod: one that
-// began while rules changed may have been translated by the rules before. It returns when to look again; zero: not
-// before the next change. A failure to look through flows is reported to Options.Warn. After an error only Resync
-// may follow.
+// Sweep has carriers and the writer end what is due, and looks for stale flows: those that it was too early to look for,
+// and each Options.FlowPeriod all, since one that began while rules changed may go by those of before. It returns when
+// to look again; zero: not before the next change. After an error only Resync may follow.
 func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	var errs []error
 	for _, part := range []any{d.opts.Userspace, d.opts.Kernel, d.opts.Writer} {
@@ -31,23 +29,21 @@ func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	return earlier(next, d.sweepFlows(ctx)), nil
 }
 
-// sweepFlows looks through all UDP flows if that is due, and returns when it is next.
+// sweepFlows looks for stale flows if that is due, and returns when it is next.
 func (d *Dataplane) sweepFlows(ctx context.Context) (next time.Time) {
 	now := time.Now()
 	switch {
 	case d.opts.FlowPeriod <= 0:
-		return time.Time{}
 	case d.flowsDue.IsZero(): // a resync has just looked
 		d.flowsDue = now.Add(d.opts.FlowPeriod)
-		return d.flowsDue
-	case now.Before(d.flowsDue):
+	case !now.Before(d.flowsDue):
+		d.flowsDue = now.Add(d.opts.FlowPeriod)
+		d.stale.all = true
+	}
+	if d.deleteStale(ctx); d.stale.empty() {
 		return d.flowsDue
 	}
-	d.flowsDue = now.Add(d.opts.FlowPeriod)
-	if err := d.deleteStale(ctx, asChanges(d.table.Portals())); err != nil && ctx.Err() == nil {
-		d.opts.Warn(fmt.Errorf("look through UDP flows: %w", err))
-	}
-	return d.flowsDue
+	return earlier(d.flowsDue, d.nextLook)
 }
 
 // earlier is the earlier of two times, of which zero is never.

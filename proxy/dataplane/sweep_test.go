@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// All UDP flows are looked through once a period, whatever else is swept or audited meanwhile. A failure is reported,
+// All flows are looked through once a period, whatever else is swept or audited meanwhile. A failure is reported,
 // and is no reason to write anything anew.
 func TestSweepLooksThroughFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -15,7 +15,7 @@ func TestSweepLooksThroughFlows(t *testing.T) {
 		var reported error
 		r.opts.FlowPeriod, r.opts.Warn = time.Minute, func(err error) { reported = err }
 		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-		r.stale = nil
+		r.looked = nil
 		sweep := func() time.Duration {
 			t.Helper()
 			next, err := r.Sweep(t.Context())
@@ -24,19 +24,19 @@ func TestSweepLooksThroughFlows(t *testing.T) {
 			}
 			return time.Until(next)
 		}
-		if wait := sweep(); wait != time.Minute || r.stale != nil {
-			t.Errorf("after a sync: the next sweep in %s, looked for stale flows: %t", wait, r.stale != nil)
+		if wait := sweep(); wait != time.Minute || r.looked != nil {
+			t.Errorf("after a sync: the next sweep in %s, looked for stale flows: %t", wait, r.looked != nil)
 		}
 		time.Sleep(time.Minute - time.Second)
-		if wait := sweep(); wait != time.Second || r.stale != nil {
-			t.Errorf("early: the next sweep in %s, looked for stale flows: %t", wait, r.stale != nil)
+		if wait := sweep(); wait != time.Second || r.looked != nil {
+			t.Errorf("early: the next sweep in %s, looked for stale flows: %t", wait, r.looked != nil)
 		}
 		time.Sleep(time.Second)
-		if err := r.Audit(t.Context()); err != nil || r.stale != nil {
-			t.Errorf("audit: %v, looked for stale flows: %t", err, r.stale != nil)
+		if err := r.Audit(t.Context()); err != nil || r.looked != nil {
+			t.Errorf("audit: %v, looked for stale flows: %t", err, r.looked != nil)
 		}
-		if wait := sweep(); wait != time.Minute || r.stale == nil {
-			t.Errorf("in time: the next sweep in %s, looked for stale flows: %t", wait, r.stale != nil)
+		if wait := sweep(); wait != time.Minute || r.looked == nil {
+			t.Errorf("in time: the next sweep in %s, looked for stale flows: %t", wait, r.looked != nil)
 		}
 		r.blind = errors.New("not permitted")
 		time.Sleep(time.Minute)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"reflect"
 	"regexp"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/service"
 )
 
 const (
@@ -259,9 +259,9 @@ func used() *admin.Metrics {
 	m, now := admin.NewMetrics(admin.DefaultLimits(), "IPv4", "IPv6"), time.Now()
 	m.WatchChanges(func() admin.Changes { return admin.Changes{} })
 	m.WatchInvalidDropped(func() (uint64, bool) { return 0, true })
-	_, _ = m.CountDeletedFlows(func(context.Context, func(dst, replier netip.AddrPort) bool) (int, error) {
+	_, _ = m.CountDeletedFlows(func(context.Context, service.FlowQuery, func(service.Flow) bool) (int, error) {
 		return 0, nil
-	})(context.Background(), nil)
+	})(context.Background(), service.FlowQuery{}, nil)
 	m.Queued(now)
 	m.Synced(true, now, now)
 	m.Synced(false, now, now)

@@ -48,7 +48,7 @@ func newReconciler(
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
-		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.auditFailed,
+		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.flowsNotSeen,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
 		r.kernel = kernel.New(kernel.Options{
@@ -57,7 +57,8 @@ func newReconciler(
 			NodeAddresses: h.nodeAddresses(cfg),
 		})
 		options.Kernel = r.kernel
-		options.DeleteUDP, options.FlowPeriod = report.metrics.CountDeletedFlows(platform.DeleteUDP), cfg.SyncPeriod
+		options.DeleteFlows = report.metrics.CountDeletedFlows(platform.DeleteFlows)
+		options.FlowPeriod = cfg.SyncPeriod
 	}
 	r.dataplane = dataplane.New(options)
 	r.checkAlgorithm()

@@ -130,7 +130,8 @@ func (r *reporter) failedPortal(p portal.Portal, err error) {
 	r.metrics.FrontendsFailed(r.problems.failed(p, err))
 }
 
-// auditFailed reports that stale UDP flows could not be deleted.
-func (r *reporter) auditFailed(err error) {
-	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone")
+// flowsNotSeen reports that stale flows could not be deleted.
+func (r *reporter) flowsNotSeen(err error) {
+	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone, and connections that began before " +
+		"their Service was served may not get through")
 }

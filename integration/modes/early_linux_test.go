@@ -1,0 +1,199 @@
+package modes
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/topology"
+)
+
+const (
+	other4, other6 = "10.96.0.11", "fd00:10:96::11"
+	taken4, taken6 = "10.96.0.12", "fd00:10:96::12"
+)
+
+// Clients that dial before rules lead the way get through with what they send next: conntrack's entry of their first
+// packet, which translates nothing, is deleted once the rules are there.
+func TestClientsComeFirst(t *testing.T) {
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		b.ServePods(0, 1)
+		c := &early{Bed: b}
+		c.track()
+		other, cart, taken := inside(b, "other", other4, other6), b.Cart(0, 1), inside(b, "taken", taken4, taken6)
+
+		c.dial("before portald starts", bed.HostPort(other4, 80), bed.HostPort(other6, 80))
+		d := b.Start(other, m.Args...)
+		c.getThrough()
+
+		c.dial("before the Service is there", bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80))
+		d.Apply(other.String() + cart.String())
+		c.getThrough()
+
+		if !strings.Contains(m.Name, "nftables") { // which refuses ports that a Service does not have
+			c.dial("before the Service has the port", bed.HostPort(bed.IP4, 81), bed.HostPort(bed.IP6, 81))
+			cart.Ports = append(cart.Ports, bed.NewPort("more", "TCP", 81, 0, bed.PodPort),
+				bed.NewPort("more-talk", "UDP", 81, 0, bed.PodPort))
+			d.Apply(other.String() + cart.String())
+			c.getThrough()
+		}
+
+		c.dial("before the load balancer has its address",
+			bed.HostPort(bed.Balancer4, 80), bed.HostPort(bed.Balancer6, 80))
+		cart.Kind, cart.Balancer = "LoadBalancer", []string{bed.Balancer4, bed.Balancer6}
+		d.Apply(other.String() + cart.String())
+		c.getThrough()
+
+		theirs := strings.Replace(taken.String(), "metadata:\n",
+			"metadata:\n  labels: {service.kubernetes.io/service-proxy-name: others}\n", 1)
+		d.Apply(cart.String() + theirs)
+		c.dial("while the Service is another proxy's", bed.HostPort(taken4, 80), bed.HostPort(taken6, 80))
+		d.Apply(cart.String() + taken.String())
+		c.getThrough()
+	})
+}
+
+// Rules alone, as kube-proxy writes them, do not help a client that dialled before: only one that dials afterwards.
+func TestRulesAloneComeTooLate(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	c := &early{Bed: b}
+	c.track()
+	to := bed.HostPort(bed.IP4, 80)
+	c.dial("before there are rules", to)
+	for _, chain := range []string{"PREROUTING", "OUTPUT"} {
+		b.On(b.Node, "iptables", "-t", "nat", "-A", chain, "-p", "tcp", "-d", bed.IP4, "--dport", "80",
+			"-j", "DNAT", "--to-destination", bed.HostPort(b.Net.Pod(0).IPv4.String(), bed.PodPort))
+	}
+	if _, err := bed.Ask(b.Client, "tcp", to); err != nil {
+		t.Fatal(err)
+	}
+	for range c.dials {
+		if err := <-c.results; err == nil {
+			t.Error("a client that dialled before got through")
+		}
+	}
+}
+
+// inside is a Service like cart that has cluster IPs alone.
+func inside(b *bed.Bed, name string, ips ...string) bed.Service {
+	s := b.Cart(0, 1)
+	s.Name, s.Kind, s.IPs = name, "ClusterIP", ips
+	for i := range s.Ports {
+		s.Ports[i].Node = 0
+	}
+	return s
+}
+
+// early is clients that dial too early.
+type early struct {
+	*bed.Bed
+	what    string
+	dials   int
+	results chan error
+}
+
+// track has the node track connections, as one does that has any rule with a state.
+func (c *early) track() {
+	c.Helper()
+	for _, command := range []string{"iptables", "ip6tables"} {
+		c.On(c.Node, command, "-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT")
+	}
+}
+
+// tooLong is later than the third SYN, and all that TCP sends soon.
+const tooLong = 6 * time.Second
+
+// dial has clients outside, in a pod and on the node dial addresses, and waits until conntrack knows them.
+func (c *early) dial(what string, addresses ...string) {
+	c.Helper()
+	c.what, c.dials, c.results = what, 0, make(chan error)
+	for _, from := range []*topology.Host{c.Client, c.Net.Pod(0), c.Node} {
+		for _, to := range addresses {
+			for network, try := range map[string]func(net.Conn) error{"tcp": answersTCP, "udp": answersUDP} {
+				c.dials++
+				go func() {
+					began := time.Now()
+					conn, err := bed.Dial(bed.VMTimeout(tooLong), from, network, to)
+					if err == nil {
+						err = try(conn)
+						conn.Close()
+					}
+					if err != nil {
+						err = fmt.Errorf("%s to %s from %s: after %s: %w", network, to, from.Name, time.Since(began), err)
+					}
+					c.results <- err
+				}()
+			}
+		}
+	}
+	c.Eventually("conntrack to know the clients "+what, func() bool { return c.known(addresses) == c.dials })
+}
+
+func answersTCP(conn net.Conn) error {
+	_, err := bed.AskTCP(conn.(*net.TCPConn))
+	return err
+}
+
+// answersUDP asks again and again from one port.
+func answersUDP(conn net.Conn) error {
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			_, _ = io.WriteString(conn, bed.WhoAreYou) // who reads tells
+			select {
+			case <-ended:
+				return
+			case <-time.After(bed.VMTimeout(200 * time.Millisecond)):
+			}
+		}
+	}()
+	_, err := conn.Read(make([]byte, 100))
+	return err
+}
+
+// known counts the entries of flows to these addresses that nobody translates.
+func (c *early) known(addresses []string) (n int) {
+	c.Helper()
+	wanted := map[netip.AddrPort]bool{}
+	for _, a := range addresses {
+		wanted[netip.MustParseAddrPort(a)] = true
+	}
+	c.Must(c.Node.Do(func() error {
+		for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+			found, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+			if err != nil {
+				return err
+			}
+			for _, f := range found {
+				to, _ := netip.AddrFromSlice(f.Forward.DstIP)
+				if wanted[netip.AddrPortFrom(to.Unmap(), f.Forward.DstPort)] && f.Forward.DstIP.Equal(f.Reverse.SrcIP) {
+					n++
+				}
+			}
+		}
+		return nil
+	}))
+	return n
+}
+
+// getThrough waits for the clients.
+func (c *early) getThrough() {
+	c.Helper()
+	served := time.Now()
+	for range c.dials {
+		if err := <-c.results; err != nil {
+			c.Errorf("%s: %v", c.what, err)
+		}
+	}
+	c.Logf("%s: all clients are served %s after the rules are there", c.what, time.Since(served).Round(time.Millisecond))
+}
