@@ -166,8 +166,11 @@ func guardRules() []rule {
 }
 
 // clusterIPRules refuse ports that a Service does not have on its ClusterIP, and drop packets for unused ClusterIPs.
+// Connections that began before the Service was there are not translated, whatever their port, until their conntrack
+// entries are deleted: their packets are dropped, so that clients try again. What is refused never is confirmed.
 func (r rules) clusterIPRules() []rule {
-	out := []rule{{elementOf(r.sets.clusterIPs), goTo(refuse)}}
+	ours := elementOf(r.sets.clusterIPs)
+	out := []rule{{confirmed(), ours, drop()}, {ours, goTo(refuse)}}
 	for _, cidr := range r.serviceCIDRs {
 		out = append(out, rule{r.to(cidr, false), drop()})
 	}

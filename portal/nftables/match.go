@@ -67,6 +67,11 @@ func translated() match {
 	return match{left: ctStatus(), right: constant{"dnat", native(nfnl.IPS_DST_NAT)}}
 }
 
+// confirmed matches packets of connections of which one has passed all rules before.
+func confirmed() match {
+	return match{left: ctStatus(), right: constant{"confirmed", native(nfnl.IPS_CONFIRMED)}}
+}
+
 // localAddress matches addresses of this node.
 func localAddress(source bool) match {
 	return match{left: fibType(source), right: constant{"local", native(nfnl.RTN_LOCAL)}}

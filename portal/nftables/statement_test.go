@@ -28,7 +28,7 @@ func statements(f family) []rule {
 	return []rule{
 		{protocolIs(service.TCP)},
 		{protocolIs(service.TCP, service.UDP)},
-		{newConnection(), translated()},
+		{newConnection(), translated(), confirmed()},
 		{localAddress(true), localAddress(false)},
 		{fromInterface("cni0", false, false), fromInterface("veth", true, true)},
 		{protocolIs(service.TCP), tcpSYN()},

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -70,6 +71,52 @@ func TestUndefinedPorts(t *testing.T) {
 		s.Expect(s.Client, "the client", network, "10.96.0.2:80", portaltest.Silence)
 		s.Expect(s.Client, "the client", network, "[fd00:96::2]:80", portaltest.Silence)
 	}
+}
+
+// Clients that began before there were portals are not refused: their packets are dropped until their conntrack entries
+// are deleted, and then served, or refused where the Service has no such port.
+func TestClientsOfBefore(t *testing.T) {
+	s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(testOptions()) })
+	s.UnlimitICMP()
+	s.Write(nil)
+	ports := map[string]int{"10.96.0.1:80": 4000, "[fd00:96::1]:80": 4001, "10.96.0.1:99": 4002, "[fd00:96::1]:99": 4003}
+	ask := func(when string, want func(to string) string) {
+		t.Helper()
+		var asked sync.WaitGroup
+		for to, port := range ports {
+			for _, network := range []string{"tcp", "udp"} {
+				for who, from := range map[string]*portaltest.Namespace{"the client": s.Client, "the node": s.Node} {
+					if network == "udp" && from == s.Node {
+						continue // a kernel that drops one tells the sender
+					}
+					asked.Go(func() {
+						if got := portaltest.Ask(from, network, to, port); got != want(to) {
+							t.Errorf("%s: %s asks %s %s: %s, want %s", when, who, network, to, got, want(to))
+						}
+					})
+				}
+			}
+		}
+		asked.Wait()
+	}
+	silence := func(string) string { return portaltest.Silence }
+	ask("before", silence)
+	s.Write(portaltest.SitePortals())
+	ask("while conntrack has the entries of before", silence)
+	s.Node.Must(func() error {
+		n, err := platform.DeleteFlows(t.Context(), service.FlowQuery{Unanswered: true},
+			func(service.Flow) bool { return true })
+		if err == nil && n != 3*len(ports) {
+			err = fmt.Errorf("%d entries were deleted, want %d", n, 3*len(ports))
+		}
+		return err
+	})
+	ask("then", func(to string) string {
+		if strings.HasSuffix(to, ":80") {
+			return portaltest.Answered
+		}
+		return portaltest.Refused
+	})
 }
 
 // Service CIDRs change while portals stand, and count from the next Replace on. What is in none of them is left alone.

@@ -87,6 +87,9 @@ func ask(from *Namespace, network, addr string, localPort int, wait time.Duratio
 			return err
 		}
 		dialer := net.Dialer{Timeout: wait, LocalAddr: &net.TCPAddr{Port: localPort}}
+		if network == "udp" {
+			dialer.LocalAddr = &net.UDPAddr{Port: localPort}
+		}
 		conn, err = dialer.Dial(network, addr)
 		return err
 	})

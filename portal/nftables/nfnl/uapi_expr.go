@@ -119,6 +119,7 @@ const (
 // Values of other headers that expressions give or take: conntrack's state and status, routing's types of addresses.
 const (
 	NF_CT_STATE_BIT_NEW = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
+	IPS_CONFIRMED       = 1 << 3
 	IPS_DST_NAT         = 1 << 5
 	RTN_LOCAL           = 2
 )
