@@ -119,8 +119,8 @@ func flowRequests(q service.FlowQuery) (out [][]byte) {
 	return out
 }
 
-// udpRequest requests flows of UDP alone, to one destination if that is valid. Kernels before 5.8 ignore either. Of IPv6
-// they look at the port: up to 6.18 at least they list flows to all addresses but the one that is asked for.
+// udpRequest requests flows of UDP alone, to one destination if that is valid. Kernels before 5.8 ignore either. Of
+// IPv6 they look at the port: up to 6.18 at least they list flows to all addresses but the one that is asked for.
 func udpRequest(family service.IPFamily, to netip.AddrPort) []byte {
 	number := byte(unix.AF_INET)
 	if family == service.IPv6 {

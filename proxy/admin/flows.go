@@ -34,7 +34,7 @@ func (f *flowMetrics) zero(families []string) {
 }
 
 // DeleteFlows deletes the flows of a query that stale accepts, and returns how many there were.
-type DeleteFlows = func(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (deleted int, err error)
+type DeleteFlows = func(context.Context, service.FlowQuery, func(service.Flow) bool) (deleted int, err error)
 
 // CountDeletedFlows returns deleteFlows with its calls measured. One call looks through the flows of both families, and
 // its duration counts for each.

@@ -69,9 +69,9 @@ func led(t portal.Target) string {
 	return ""
 }
 
-// Looks take a tenth of the time, as a node may have changes all the time: in the table of a large node one takes a tenth
-// of a second. Clients send again after a second or two, so that the next look waits no longer. What is due earlier is
-// not worth a wait.
+// Looks take a tenth of the time, as a node may have changes all the time: in the table of a large node one takes a
+// tenth of a second. Clients send again after a second or two, so that the next look waits no longer. What is due
+// earlier is not worth a wait.
 const (
 	flowShare = 10
 	soonLook  = 10 * time.Millisecond

@@ -12,9 +12,9 @@ type Sweeper interface {
 	Sweep(ctx context.Context) (next time.Time, err error)
 }
 
-// Sweep has carriers and the writer end what is due, and looks for stale flows: those that it was too early to look for,
-// and each Options.FlowPeriod all, since one that began while rules changed may go by those of before. It returns when
-// to look again; zero: not before the next change. After an error only Resync may follow.
+// Sweep has carriers and the writer end what is due, and looks for stale flows: those that it was too early to look
+// for, and each Options.FlowPeriod all, since one that began while rules changed may go by those of before. It returns
+// when to look again; zero: not before the next change. After an error only Resync may follow.
 func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	var errs []error
 	for _, part := range []any{d.opts.Userspace, d.opts.Kernel, d.opts.Writer} {

@@ -71,7 +71,8 @@ func remarks() map[string]remark {
 		"metric kubeproxy_sync_proxy_rules_endpoint_changes_pending":      {differs, pending},
 		"metric kubeproxy_conntrack_reconciler_sync_duration_seconds": {differs,
 			"those that nobody answered before there were rules too; one search is of both families, and counts in each"},
-		"metric kubeproxy_conntrack_reconciler_deleted_entries_total": {differs, "those that nobody answered before there were rules too"},
+		"metric kubeproxy_conntrack_reconciler_deleted_entries_total": {differs,
+			"those that nobody answered before there were rules too"},
 		"metric kubeproxy_iptables_ct_state_invalid_dropped_packets_total": {differs,
 			"read from the rule's own counter, not by nfacct, and at most each 10 s; what it met between that and " +
 				"being written anew is not counted. It is there with the writer iptables, once the kernel carries a " +
