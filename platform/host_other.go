@@ -27,6 +27,14 @@ func DeleteFlows(context.Context, service.FlowQuery, func(service.Flow) bool) (d
 	return 0, fmt.Errorf("delete flows on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
+// XTables has no table to look at here.
+func XTables(service.IPFamily, string) (XTablesSize, error) {
+	return XTablesSize{}, fmt.Errorf("size of a table of iptables on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+// Parent is of processes that change rules, which have none here.
+func Parent(string, int) string { return "" }
+
 // LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included.
 func LocalAddresses() ([]netip.Addr, error) {
 	all, _, err := localAddresses("")

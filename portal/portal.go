@@ -6,7 +6,9 @@ package portal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/portald/portald/proxy/service"
 )
@@ -75,6 +77,36 @@ type Cleaner interface {
 type Auditor interface {
 	// Audit returns an error that says what is missing or should not be there; nil when all is as written.
 	Audit(ctx context.Context) error
+	// Disturbed tells whether others may have changed what was written since it was written or audited last. It takes a
+	// few system calls, however much was written, and is false where that is not enough to tell.
+	Disturbed() bool
+}
+
+// Witness is a Writer that can tell who changes what it wrote, where the kernel tells who listens.
+type Witness interface {
+	// Watch listens from now on for so long. That makes transactions of all programs more expensive.
+	Watch(time.Duration)
+	// Culprits are whom it saw, the last one first. Any goroutine may ask.
+	Culprits() []Culprit
+	// Listen receives what it is told until ctx ends.
+	Listen(ctx context.Context) error
+}
+
+// Culprit is a program that changed what a Writer wrote.
+type Culprit struct {
+	Process string // its name, of which the kernel keeps 15 characters
+	PID     int    // the last one, as the kernel numbers it
+	Parent  string // who started that, as "bash (pid 12)"; empty: not known
+	Times   int    // it was seen
+	Last    time.Time
+}
+
+func (c Culprit) String() string {
+	text := fmt.Sprintf("%s (pid %d)", c.Process, c.PID)
+	if c.Parent != "" {
+		text += " of " + c.Parent
+	}
+	return text
 }
 
 // Adopter is a Writer that can go on with what an earlier run wrote.

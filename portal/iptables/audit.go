@@ -9,20 +9,16 @@ import (
 	"time"
 )
 
-// To dump a hundred thousand rules takes seconds of CPU; in the nft variant so does a dump of one table if another
-// table has them. So with many rules an audit looks at the chains that a flush of the table destroys and that are
-// cheap to list, and at everything once in a while.
+// In the nft variant a dump of a hundred thousand rules takes seconds of CPU, and so does one of a table if another has
+// them. So with many rules an audit looks at the chains that a flush of the table destroys and that are cheap to list,
+// and at how much is in each chain; at everything once in a while. The legacy variant dumps all as fast as one chain.
 const (
 	manyRules  = 5_000
 	wholeAudit = time.Hour // kube-proxy's
 )
 
 func (h *host) audit(ctx context.Context) error {
-	many := 0
-	for _, t := range h.written() {
-		many += t.rules
-	}
-	if many > manyRules && time.Since(h.whole) < wholeAudit {
+	if h.glances() && time.Since(h.whole) < wholeAudit {
 		return h.auditFew(ctx)
 	}
 	held, err := h.dump(ctx)
@@ -40,10 +36,29 @@ func (h *host) audit(ctx context.Context) error {
 	return err
 }
 
+// glances tells whether there are so many rules that an audit does not look at all of them.
+func (h *host) glances() bool {
+	many := 0
+	for _, t := range h.written() {
+		many += t.rules
+	}
+	return h.nft && many > manyRules
+}
+
 func (h *host) auditFew(ctx context.Context) error {
 	var errs []error
 	for _, t := range h.written() {
 		errs = append(errs, h.compareFew(ctx, t))
+		if h.lists == nil {
+			continue
+		}
+		held, err := h.lists(t.name)
+		if err == nil {
+			err = t.compareUses(held)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("table %s: %w", t.name, err))
+		}
 	}
 	return errors.Join(errs...)
 }

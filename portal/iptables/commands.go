@@ -14,9 +14,10 @@ import (
 type commands struct {
 	command, restore, save string
 	run                    func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
-	maxSize                int  // of a script, in lines, that the kernel takes; 0 = no limit known
-	nft                    bool // they are the nft variant
-	plain                  bool // their MASQUERADE has no --random-fully
+	maxSize                int    // of a script, in lines, that the kernel takes; 0 = no limit known
+	nft                    bool   // they are the nft variant
+	plain                  bool   // their MASQUERADE has no --random-fully
+	wroteOne               func() // is called after each transaction; nil: not
 }
 
 // lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
@@ -96,6 +97,9 @@ func (c *commands) write(ctx context.Context, s *script) error {
 	text := s.text()
 	_, err := c.run(ctx, c.restore, []string{"--noflush", "--wait", lockWait}, text)
 	if err == nil {
+		if c.wroteOne != nil {
+			c.wroteOne()
+		}
 		return nil
 	}
 	if line := failedLine(err.Error(), text); line != "" {

@@ -25,6 +25,7 @@ type host struct {
 	mangleInUse bool        // it is written, and holds rules of ours
 	reported    bool        // that mangle could not be written
 	whole       time.Time   // when all rules were last known to be as written
+	lists       lister      // nil: chains are not listed
 }
 
 // probeTime bounds the look for commands. Loading kernel modules may take a second or two.

@@ -56,14 +56,15 @@ var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 	_ portal.Adopter = (*Writer)(nil)
+	_ portal.Witness = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 
 // New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be
 // served; a host without IPv6 is served without it.
 func New(o Options) (*Writer, error) {
-	look := present
-	if o.Run != nil {
+	look, here := present, o.Run == nil
+	if !here {
 		look = func(family, string) error { return nil } // Run may run elsewhere
 	}
 	names, err := o.complete()
@@ -71,7 +72,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{opts: o}
-	w.families, err = writer.Open(o.Options, nil, func(ip service.IPFamily) (writer.Family, error) {
+	w.families, err = writer.Open(o.Options, func(ip service.IPFamily) (writer.Family, error) {
 		f := familyOf(ip)
 		h, err := newHost(f, names, o)
 		if err == nil {
@@ -88,6 +89,9 @@ func New(o Options) (*Writer, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if here {
+		w.observe()
 	}
 	return w, nil
 }

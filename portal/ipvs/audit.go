@@ -16,7 +16,7 @@ func (w *Writer) Audit(ctx context.Context) error {
 	return w.state.Verify(func() error {
 		var found writer.Drift
 		errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
-		return w.wrap("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))
+		return w.done("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))
 	})
 }
 

@@ -88,7 +88,7 @@ func (w *Writer) Sweep(context.Context) (next time.Time, err error) {
 	case time.Now().Before(due):
 		return due, nil
 	}
-	err = w.state.Incremental("sweep", func() error { return w.wrap("sweep", w.sweep()) })
+	err = w.state.Incremental("sweep", func() error { return w.done("sweep", w.sweep()) })
 	return w.swept.Add(sweepPeriod), err
 }
 

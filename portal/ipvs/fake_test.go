@@ -76,11 +76,20 @@ func (k *fake) kernel() kernel {
 		addElement:    func(name string, e element) error { k.told++; k.sets[name][e] = true; return nil },
 		removeElement: func(name string, e element) error { k.told++; delete(k.sets[name], e); return nil },
 		destroySet:    func(name string) error { delete(k.sets, name); return nil },
+		sizes:         k.sizes,
 		sysctl:        func(name, value string) error { k.sysctls[name] = value; return nil },
 		version:       func() platform.KernelVersion { return k.version },
 		hasScheduler:  func(name string) bool { return name != k.lacks },
 		timeouts:      func(time.Duration, time.Duration, time.Duration) error { return nil },
 	}
+}
+
+func (k *fake) sizes(sets map[string]bool) (sizes, bool) {
+	out := sizes{servers: len(k.servers), device: true}
+	for name := range sets {
+		out.elements += len(k.sets[name])
+	}
+	return out, true
 }
 
 func (k *fake) destinations(f service.Frontend) (out []destination, err error) {
@@ -123,6 +132,8 @@ type rules struct {
 	opened  string
 	updates int
 }
+
+func (*rules) Disturbed() bool { return false }
 
 func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
 	for i := range portals {

@@ -26,7 +26,6 @@ package ipvs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -55,6 +54,7 @@ type Writer struct {
 	addrs    writer.Refcount[netip.Addr] // of the device, by portals and by virtual servers
 	guard    bool                        // the Rules have changes of ports that are not written yet
 	swept    time.Time
+	sized    *sizes // after the last write or audit; nil: not known
 	state    writer.State
 }
 
@@ -62,6 +62,7 @@ var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 	_ portal.Adopter = (*Writer)(nil)
+	_ portal.Witness = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 
@@ -123,7 +124,7 @@ func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		w.reset()
 		valid, invalid := w.valid(portals)
-		return w.wrap("replace", errors.Join(invalid, w.replace(ctx, valid, portals)))
+		return w.done("replace", errors.Join(invalid, w.replace(ctx, valid, portals)))
 	})
 }
 
@@ -163,7 +164,7 @@ func (w *Writer) update(ctx context.Context, changes []portal.Change) error {
 		}
 	}
 	err := w.apply(ctx, touched, func() error { return w.updateRules(ctx, rules) })
-	return w.wrap("update", errors.Join(invalid, err))
+	return w.done("update", errors.Join(invalid, err))
 }
 
 // Cleanup removes everything of ours: rules before the sets that they look into, and virtual servers with their
@@ -179,12 +180,5 @@ func (w *Writer) Cleanup(ctx context.Context) error {
 		errs = append(errs, w.destroySet(name))
 	}
 	w.reset()
-	return w.wrap("remove", errors.Join(errs...))
-}
-
-func (w *Writer) wrap(verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s portals in IPVS: %w", verb, err)
+	return w.done("remove", errors.Join(errs...))
 }

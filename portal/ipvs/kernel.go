@@ -35,6 +35,7 @@ type kernel struct {
 	version       func() platform.KernelVersion
 	timeouts      func(tcp, fin, udp time.Duration) error // 0 leaves one alone
 	speaksIPv6    func() bool
-	hasScheduler  func(name string) bool // for any goroutine; loads its module where that may be
+	hasScheduler  func(name string) bool                   // for any goroutine; loads its module where that may be
+	sizes         func(sets map[string]bool) (sizes, bool) // of the sets of these names; false: not known
 	close         func()
 }

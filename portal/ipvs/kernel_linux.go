@@ -47,9 +47,9 @@ func openKernel(device string) (kernel, error) {
 		makeDevice:        h.makeDevice, removeDevice: h.removeDevice, hostAddresses: h.hostAddresses,
 		addAddress: h.addAddress, removeAddress: h.removeAddress,
 		makeSet: h.makeSet, elementsOf: h.elementsOf, addElement: h.addElement, removeElement: h.removeElement,
-		destroySet: h.destroySet,
-		version:    platform.Kernel,
-		sysctl:     sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6, close: h.close,
+		destroySet: h.destroySet, sizes: h.sizes,
+		version: platform.Kernel,
+		sysctl:  sysctl, timeouts: h.timeouts, speaksIPv6: speaksIPv6, close: h.close,
 		hasScheduler: func(name string) bool { return scheduler(name) == nil },
 	}, nil
 }

@@ -18,7 +18,7 @@ func (w *Writer) Adopt(ctx context.Context, portals []portal.Portal) error {
 		if err != nil {
 			w.reset()
 		}
-		return w.wrap("adopt", err)
+		return w.done("adopt", err)
 	})
 }
 

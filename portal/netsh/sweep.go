@@ -72,6 +72,9 @@ func (w *Writer) wake(r retry) {
 // poll is how often something is looked at that is about to be there.
 const poll = 200 * time.Millisecond
 
+// Disturbed is for Sweep, which looks at the host each few seconds.
+func (w *Writer) Disturbed() bool { return false }
+
 // Audit compares the addresses of the host with those that portals need. What is known to fail is none of it.
 func (w *Writer) Audit(context.Context) error {
 	return w.known.Verify(func() error {

@@ -39,9 +39,15 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 		if _, err := nft(context.Background(), test.change+"\n", "-f", "-"); err != nil {
 			t.Fatal(err)
 		}
+		if !w.Disturbed() {
+			t.Errorf("%s: not disturbed", test.change)
+		}
 		err := w.Audit(t.Context())
 		if (err != nil) != test.bad {
 			t.Errorf("%s: %v", test.change, err)
+		}
+		if !test.bad && w.Disturbed() {
+			t.Errorf("%s: disturbed after an audit", test.change)
 		}
 		if !test.bad {
 			continue
@@ -49,6 +55,9 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 		t.Log(err)
 		if err := w.Replace(t.Context(), portals); err != nil {
 			t.Fatalf("after %s: %v", test.change, err)
+		}
+		if w.Disturbed() {
+			t.Errorf("after %s: disturbed by a Replace of its own", test.change)
 		}
 		if err := w.Audit(t.Context()); err != nil {
 			t.Errorf("after %s and Replace: %v", test.change, err)

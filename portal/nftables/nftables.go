@@ -58,6 +58,7 @@ var (
 	_ portal.Writer  = (*Writer)(nil)
 	_ portal.Auditor = (*Writer)(nil)
 	_ portal.Adopter = (*Writer)(nil)
+	_ portal.Witness = (*Writer)(nil)
 	_ portal.Shower  = (*Writer)(nil)
 )
 
@@ -73,7 +74,7 @@ func New(o Options) (*Writer, error) {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
 	w := &Writer{opts: o, ranges: newRanges(o.ServiceCIDRs)}
-	w.families, err = writer.Open(o.Options, conn, func(ip service.IPFamily) (writer.Family, error) {
+	w.families, err = writer.Open(o.Options, func(ip service.IPFamily) (writer.Family, error) {
 		r, err := o.rules(familyOf(ip))
 		if err != nil {
 			return writer.Family{}, err
@@ -88,11 +89,23 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("use nftables: %w", err), conn.Close())
 	}
+	w.families.Observe(conn, w.witness())
 	w.offers = map[service.Algorithm]func() bool{}
 	for _, a := range []service.Algorithm{service.RoundRobin, service.SourceHash} {
 		w.offers[a] = sync.OnceValue(func() bool { return w.knows(a) })
 	}
 	return w, nil
+}
+
+// witness sees who changes our tables.
+func (w *Writer) witness() *writer.Witness {
+	listener, err := nfnl.NewWitness(func(m nfnl.Message) bool {
+		return nfnl.InTable(m, nfnl.NFPROTO_IPV4, w.opts.Table) || nfnl.InTable(m, nfnl.NFPROTO_IPV6, w.opts.Table)
+	})
+	if err != nil {
+		return nil // nobody is seen
+	}
+	return writer.NewWitness(listener, platform.Parent)
 }
 
 var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,59}$`)

@@ -32,14 +32,17 @@ type Watch interface {
 	Unchanged() (id uint32, same bool, err error)
 	// Verified takes in that a state was as written.
 	Verified(id uint32)
+	// Disturbed tells whether there is a sign that something else changed the host, of which no proof is needed.
+	Disturbed() bool
 }
 
-// unwatched is a host that may have changed at any time.
+// unwatched is a host that may have changed at any time, without a sign.
 type unwatched struct{}
 
 func (unwatched) Watch() error                     { return nil }
 func (unwatched) Unchanged() (uint32, bool, error) { return 0, false, nil }
 func (unwatched) Verified(uint32)                  {}
+func (unwatched) Disturbed() bool                  { return false }
 
 // Families is a Writer of rules that holds the portals of each address family by themselves. One goroutine uses it;
 // Diverts and what begins with Set are for any.
@@ -48,17 +51,15 @@ type Families struct {
 	live   *Live
 	failed func(service.IPFamily, bool)
 	watch  Watch
+	*Witness
 	served []Family
 	state  State
 }
 
-// Open returns Families of what open returns for each family; o is complete. Without a watch, each audit looks. It is
-// an error if IPv4 cannot be served. A host without IPv6 is served without it, which is logged.
-func Open(o Options, watch Watch, open func(service.IPFamily) (Family, error)) (*Families, error) {
-	if watch == nil {
-		watch = unwatched{}
-	}
-	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed, watch: watch}
+// Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
+// host without IPv6 is served without it, which is logged.
+func Open(o Options, open func(service.IPFamily) (Family, error)) (*Families, error) {
+	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed, watch: unwatched{}}
 	for _, ip := range service.IPFamilies() {
 		f, err := open(ip)
 		switch {
@@ -72,6 +73,10 @@ func Open(o Options, watch Watch, open func(service.IPFamily) (Family, error)) (
 	}
 	return out, nil
 }
+
+// Observe sets how the host is watched, before the first Replace or Adopt; without, each Audit looks at everything. A
+// nil Witness sees nobody.
+func (w *Families) Observe(watch Watch, witness *Witness) { w.watch, w.Witness = watch, witness }
 
 // IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
 func (w *Families) IPv6() bool { return len(w.served) > 1 }
@@ -126,12 +131,14 @@ func (w *Families) Update(ctx context.Context, changes []portal.Change) error {
 }
 
 func (w *Families) write(verb string, partial bool, write func(Family) error) error {
-	return w.each(verb, func(f Family) error {
-		err := write(f)
-		if err != nil {
-			w.failed(f.IP, partial)
-		}
-		return err
+	return w.aside(func() error {
+		return w.each(verb, func(f Family) error {
+			err := write(f)
+			if err != nil {
+				w.failed(f.IP, partial)
+			}
+			return err
+		})
 	})
 }
 
@@ -150,10 +157,13 @@ func (w *Families) Audit(ctx context.Context) error {
 	})
 }
 
+// Disturbed tells whether something else may have changed the host since the last write or Audit.
+func (w *Families) Disturbed() bool { return w.state.known && w.watch.Disturbed() }
+
 // Cleanup removes everything of ours.
 func (w *Families) Cleanup(ctx context.Context) error {
 	w.state.Forget()
-	return w.each("remove", func(f Family) error { return f.Remove(ctx) })
+	return w.aside(func() error { return w.each("remove", func(f Family) error { return f.Remove(ctx) }) })
 }
 
 // each goes on with the second family after an error of the first.

@@ -56,7 +56,7 @@ func options(t *testing.T) Options {
 
 func open(t *testing.T, h *host, o Options) *Families {
 	t.Helper()
-	w, err := Open(o, nil, h.family)
+	w, err := Open(o, h.family)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +155,12 @@ type watch struct{ state, seen uint32 }
 func (w *watch) Watch() error                     { w.seen = w.state; return nil }
 func (w *watch) Unchanged() (uint32, bool, error) { return w.state, w.state == w.seen, nil }
 func (w *watch) Verified(id uint32)               { w.seen = id }
+func (w *watch) Disturbed() bool                  { return w.state != w.seen }
 
 func TestAuditOfAnUnchangedHostDoesNotLook(t *testing.T) {
 	h, watched := &host{}, &watch{state: 1}
-	w, err := Open(options(t), watched, h.family)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := open(t, h, options(t))
+	w.Observe(watched, nil)
 	audits := func(want int) {
 		t.Helper()
 		h.calls = nil
@@ -190,7 +189,7 @@ func TestOpenWithoutIPv6(t *testing.T) {
 	o.Log = func(string, ...any) { logged++ }
 	for ip, served := range map[service.IPFamily]bool{service.IPv4: false, service.IPv6: true} {
 		h := &host{}
-		w, err := Open(o, nil, func(f service.IPFamily) (Family, error) {
+		w, err := Open(o, func(f service.IPFamily) (Family, error) {
 			if f == ip {
 				return Family{}, errors.New("not here")
 			}

@@ -73,7 +73,7 @@ func (c *Conn) Commit(ctx context.Context, steps []Step) error {
 			return err
 		}
 	}
-	return c.advance(transactions)
+	return c.Wrote(transactions)
 }
 
 // transact sends messages as one transaction. Only the last is to be acknowledged: a thousand answers would not fit

@@ -23,8 +23,9 @@ func (c *Conn) Watch() (err error) {
 	return err
 }
 
-// advance takes in that so many transactions were ours. If there were others, Unchanged is false until Verified.
-func (c *Conn) advance(ours int) error {
+// Wrote takes in that so many transactions were ours; those of Commit it knows. If there were others, Unchanged is
+// false until Verified.
+func (c *Conn) Wrote(ours int) error {
 	id, err := c.Generation()
 	if c.verified != 0 && id == c.verified+uint32(ours) {
 		c.verified = id
@@ -38,6 +39,12 @@ func (c *Conn) advance(ours int) error {
 func (c *Conn) Unchanged() (id uint32, same bool, err error) {
 	id, err = c.Generation()
 	return id, err == nil && id == c.verified, err
+}
+
+// Disturbed tells whether there were others. It costs a request and an answer.
+func (c *Conn) Disturbed() bool {
+	_, same, err := c.Unchanged()
+	return err == nil && !same
 }
 
 // Verified takes in that the tables were as written at a generation id; 0 = that is not known.

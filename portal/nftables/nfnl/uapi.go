@@ -20,13 +20,16 @@ const (
 	NFT_MSG_NEWSETELEM = 12
 	NFT_MSG_GETSETELEM = 13
 	NFT_MSG_DELSETELEM = 14
+	NFT_MSG_NEWGEN     = 15
 	NFT_MSG_GETGEN     = 16
 )
 
 // Attributes of tables, chains, hooks and rules.
 const (
-	NFTA_LIST_ELEM = 1
-	NFTA_GEN_ID    = 1
+	NFTA_LIST_ELEM     = 1
+	NFTA_GEN_ID        = 1
+	NFTA_GEN_PROC_PID  = 2
+	NFTA_GEN_PROC_NAME = 3
 
 	NFTA_TABLE_NAME  = 1
 	NFTA_TABLE_FLAGS = 2
@@ -35,6 +38,7 @@ const (
 	NFTA_CHAIN_NAME   = 3
 	NFTA_CHAIN_HOOK   = 4
 	NFTA_CHAIN_POLICY = 5
+	NFTA_CHAIN_USE    = 6
 	NFTA_CHAIN_TYPE   = 7
 
 	NFTA_HOOK_HOOKNUM  = 1

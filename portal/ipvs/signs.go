@@ -1,0 +1,73 @@
+package ipvs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/portald/portald/portal"
+)
+
+// sizes are how much the kernel holds, by which it shows that others changed something. They are no proof that nobody
+// did.
+type sizes struct {
+	servers  int // virtual servers of IPv4, of all programs
+	elements int // of our sets
+	device   bool
+}
+
+// Disturbed tells whether the kernel holds more or less than after the last write or Audit, or others may have changed
+// the Rules.
+func (w *Writer) Disturbed() bool {
+	if w.Rules.Disturbed() {
+		return true
+	}
+	if w.state.Verify(func() error { return nil }) != nil || w.sized == nil {
+		return false
+	}
+	now, known := w.kernel.sizes(w.setNames())
+	return known && now != *w.sized
+}
+
+// done ends an operation: it names it in its error, or notes how much the kernel holds.
+func (w *Writer) done(verb string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s portals in IPVS: %w", verb, err)
+	}
+	w.sized = nil
+	if now, known := w.kernel.sizes(w.setNames()); known {
+		w.sized = &now
+	}
+	return nil
+}
+
+func (w *Writer) setNames() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range w.names.sets() {
+		out[s.name] = true
+	}
+	return out
+}
+
+// Watch implements portal.Witness for the Rules, as do the next two. Who changes the rest is not known.
+func (w *Writer) Watch(d time.Duration) {
+	if is, ok := w.Rules.(portal.Witness); ok {
+		is.Watch(d)
+	}
+}
+
+// Culprits implements portal.Witness.
+func (w *Writer) Culprits() []portal.Culprit {
+	if is, ok := w.Rules.(portal.Witness); ok {
+		return is.Culprits()
+	}
+	return nil
+}
+
+// Listen implements portal.Witness.
+func (w *Writer) Listen(ctx context.Context) error {
+	if is, ok := w.Rules.(portal.Witness); ok {
+		return is.Listen(ctx)
+	}
+	return nil
+}
