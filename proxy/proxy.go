@@ -25,6 +25,8 @@ type Dataplane interface {
 	Resync(ctx context.Context, ports []*service.Port) error
 	// Audit returns an error if the host no longer holds what was applied. It changes nothing.
 	Audit(ctx context.Context) error
+	// Disturbed tells whether there is a sign that it does not, at next to no cost.
+	Disturbed() bool
 }
 
 // Sweeper ends what ends without a change: after a time, or once it is unused. The reconcile loop is its only caller.
@@ -36,8 +38,9 @@ type Sweeper interface {
 
 // Watcher observes the loop, for health and metrics. Each func may be nil.
 type Watcher struct {
-	Queued func(at time.Time) // a sync or resync begins; called at each try
-	Synced func(Sync)         // it succeeded
+	Queued  func(at time.Time) // a sync or resync begins; called at each try
+	Synced  func(Sync)         // it succeeded
+	Damaged func(Damage)       // others changed the host's rules, which a resync will make good
 }
 
 // Sync is one round of changes that was applied.
@@ -62,6 +65,9 @@ type Loop struct {
 	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
 	Questions   Questions       // are answered between two rounds; nil = none
 	AuditPeriod time.Duration   // 0 = no audits
+	SignPeriod  time.Duration   // between looks for a sign that others changed rules, which prompts an audit; 0 = none
+
+	repairs repairs
 }
 
 // The wait after a failure doubles from the first to the last.
@@ -81,8 +87,12 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 	l.resync(ctx)
 	audit, stop := ticker(l.AuditPeriod)
 	defer stop()
-	due := time.NewTimer(0)
+	sign, stopSigns := ticker(l.SignPeriod)
+	defer stopSigns()
+	due, repair := time.NewTimer(0), time.NewTimer(0)
 	defer due.Stop()
+	defer repair.Stop()
+	repair.Stop()
 	var rest <-chan time.Time // ends MinSync after rules were written; nil = it has
 	for ctx.Err() == nil {
 		l.sweep(ctx, due)
@@ -104,7 +114,15 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 		case <-l.Again:
 			l.resync(ctx)
 		case <-audit:
-			l.audit(ctx)
+			l.audit(ctx, repair)
+		case <-sign:
+			if l.repairs.follow(time.Now()) && l.Dataplane.Disturbed() {
+				l.audit(ctx, repair)
+			}
+		case <-repair.C:
+			if l.repairs.waiting { // else it was made good meanwhile
+				l.resync(ctx)
+			}
 		case look := <-l.Questions:
 			look()
 		case <-due.C: // the next round begins with a sweep
@@ -120,6 +138,9 @@ func (l *Loop) setDefaults() {
 	}
 	if w.Synced == nil {
 		w.Synced = func(Sync) {}
+	}
+	if w.Damaged == nil {
+		w.Damaged = func(Damage) {}
 	}
 }
 
@@ -163,7 +184,9 @@ func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 		triggered = append(triggered, more...)
 		err := l.Dataplane.Resync(ctx, ports)
 		if err == nil {
-			l.Watcher.Synced(Sync{Full: true, Start: start, End: time.Now(), Ports: ports, Triggered: triggered})
+			end := time.Now()
+			l.repairs.repaired(end, end.Sub(start))
+			l.Watcher.Synced(Sync{Full: true, Start: start, End: end, Ports: ports, Triggered: triggered})
 			return
 		}
 		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), backoff.Step())
@@ -178,11 +201,26 @@ func (l *Loop) failed(ctx context.Context, err error, retry time.Duration) {
 	pause(ctx, retry)
 }
 
-func (l *Loop) audit(ctx context.Context) {
-	if err := l.Dataplane.Audit(ctx); err != nil && ctx.Err() == nil {
-		l.Log.WithError(err).Warn("The host's rules were changed by others; everything is applied anew")
-		l.resync(ctx)
+// audit has everything applied again if others changed the host's rules: at once, or later if that is not the first
+// time.
+func (l *Loop) audit(ctx context.Context, repair *time.Timer) {
+	if l.repairs.waiting {
+		return // what it would find is known
 	}
+	began := time.Now()
+	err := l.Dataplane.Audit(ctx)
+	now := time.Now()
+	l.repairs.audited(now, now.Sub(began))
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	times, wait := l.repairs.damaged(now)
+	l.Watcher.Damaged(Damage{err, times, wait})
+	if wait > 0 {
+		repair.Reset(wait)
+		return
+	}
+	l.resync(ctx)
 }
 
 // sweep ends what is due, and sets the timer for the next sweep.

@@ -23,12 +23,17 @@ type plane struct {
 	fail  int   // so many of the next calls fail
 	bad   error // what an audit finds
 
+	disturbed bool          // there is a sign of it
+	audits    time.Duration // what one takes
+	audited   int           // how many there were
+
 	lasts time.Duration // from the first sweep on, until there is something to sweep
 	due   time.Time     // when there is
 
-	again  chan<- struct{}
-	synced []Sync
-	queued bool // and not synced since
+	again   chan<- struct{}
+	synced  []Sync
+	queued  bool // and not synced since
+	damages []Damage
 }
 
 func (p *plane) note(call string) error {
@@ -52,11 +57,18 @@ func (p *plane) Resync(_ context.Context, all []*service.Port) error {
 	return p.note(fmt.Sprint("resync ", len(all)))
 }
 func (p *plane) Audit(context.Context) error {
+	time.Sleep(p.audits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := p.bad
 	p.bad = nil
+	p.audited++
 	return found
+}
+func (p *plane) Disturbed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.disturbed
 }
 
 func (p *plane) Sweep(context.Context) (time.Time, error) {
@@ -91,6 +103,44 @@ func (p *plane) queue(time.Time) {
 	p.queued = true
 }
 
+func (p *plane) damage(d Damage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.damages = append(p.damages, d)
+}
+
+// damaged is the damage that the loop told of since it was asked last.
+func (p *plane) damaged() []Damage {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() { p.damages = nil }()
+	return p.damages
+}
+
+// took forgets what was asked for so far.
+func (p *plane) took() {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = nil
+}
+
+// sign sets whether there is a sign of damage.
+func (p *plane) sign(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disturbed = is
+}
+
+// looked is how many audits there were.
+func (p *plane) looked() int {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.audited
+}
+
 func (p *plane) waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,8 +167,8 @@ func running(t *testing.T, p *plane, store *service.Store) Questions {
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
 	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second,
-		AuditPeriod: time.Minute, Questions: make(Questions)}
-	l.Watcher.Synced, l.Watcher.Queued = p.tell, p.queue
+		AuditPeriod: time.Minute, SignPeriod: 500 * time.Millisecond, Questions: make(Questions)}
+	l.Watcher.Synced, l.Watcher.Queued, l.Watcher.Damaged = p.tell, p.queue, p.damage
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, done := make(chan struct{}), make(chan struct{})

@@ -23,6 +23,7 @@ func (p slow) do() error {
 func (p slow) WritesNoRule(service.Change) bool              { return true }
 func (p slow) Sync(context.Context, []service.Change) error  { return p.do() }
 func (p slow) Resync(context.Context, []*service.Port) error { return p.do() }
+func (p slow) Disturbed() bool                               { return false }
 func (p slow) Audit(context.Context) error                   { return p.do() }
 func (p slow) Sweep(context.Context) (time.Time, error)      { return time.Time{}, p.do() }
 

@@ -55,6 +55,16 @@ type Daemon struct {
 	Mode, Writer  string
 	Ready         bool
 	Started       time.Time
+	Disturbed     Disturbed
+}
+
+// Disturbed is how others changed the daemon's rules since it started.
+type Disturbed struct {
+	Times   int
+	Last    time.Time
+	Found   string // the last time
+	Missing bool   // still
+	By      []string
 }
 
 func (d Daemon) String() string {

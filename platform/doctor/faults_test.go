@@ -90,6 +90,14 @@ func faults() []fault {
 			f.Rules.Value = &netfilter.Ruleset{}
 			chains(netfilter.NFTables, "ip", "portald")(f)
 		}},
+		{"rules-changed", Warning, "2 times, the last 3m0s ago: the table is missing; lately by nft (pid 7); it was " +
+			"made good", func(f *Facts) {
+			f.Daemon.Value.Disturbed = Disturbed{Times: 2, Last: time.Now().Add(-3 * time.Minute),
+				Found: "the table is missing", By: []string{"nft (pid 7)"}}
+		}},
+		{"rules-changed", Error, "the table is missing; not made good yet", func(f *Facts) {
+			f.Daemon.Value.Disturbed = Disturbed{Times: 1, Last: time.Now(), Found: "the table is missing", Missing: true}
+		}},
 		{"rules", Error, "no chain or table", func(f *Facts) { f.Rules.Value = &netfilter.Ruleset{} }},
 		{"rules", Error, "no rule of PREROUTING in iptables table ip nat", func(f *Facts) {
 			for _, c := range f.Rules.Value.Tables[0].Chains {

@@ -1,6 +1,9 @@
 package doctor
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // nftables is the writer that needs no command.
 const nftables = "nftables"
@@ -20,6 +23,14 @@ func ruleChecks() []Check {
 		Why:  "Somebody flushed or deleted them: packets to Services are not led anywhere until portald's next check.",
 		Do:   "nft monitor shows who changes what (iptables-nft too); portald writes its rules again by itself",
 		look: rulesAreThere,
+	}, {
+		Name: "rules-changed", Severity: Warning, System: linux, What: "others changed the rules that portald wrote",
+		Why: "Until they are written again new connections to Services go nowhere, or elsewhere: an error meanwhile. " +
+			"portald sees it within a second and a half, and writes ever later if it happens again and again. Who does it is " +
+			"known from the second time on, with nftables and iptables-nft.",
+		Do: "nft monitor shows each change, and the process that makes it; a unit or script that flushes all rules (nft " +
+			"flush ruleset, iptables -F) has to leave out those of portald",
+		look: rulesStay,
 	}, {
 		Name: "kube-proxy-rules", Severity: Error, System: linux, What: "rules of kube-proxy beside those of portald",
 		Why: "Two service proxies translate the same packets: which one does is a matter of the order of rules, and " +
@@ -45,6 +56,32 @@ func ruleChecks() []Check {
 		Name: "ipvs-modules", Severity: Error, System: linux, What: "a kernel without IPVS, with the writer ipvs",
 		Why: "portald cannot write virtual servers.", Do: "modprobe -a ip_vs ip_vs_rr ip_set xt_set", look: ipvsIsLoaded,
 	}}
+}
+
+// lately is how long ago a change of rules is worth a finding.
+const lately = time.Hour
+
+func rulesStay(f *Facts) looked {
+	d, err := f.daemon()
+	if err != nil {
+		return unknown(err)
+	}
+	is := d.Disturbed
+	if is.Times == 0 {
+		return well("nobody else has changed portald's rules")
+	}
+	ago := time.Since(is.Last).Round(time.Second)
+	seen := fmt.Sprintf("%d times, the last %s ago: %s", is.Times, ago, is.Found)
+	if len(is.By) > 0 {
+		seen += "; lately by " + few(is.By)
+	}
+	switch {
+	case is.Missing:
+		return wrong("", "%s; not made good yet", seen).as(Error)
+	case ago > lately:
+		return well("%s", seen)
+	}
+	return wrong("", "%s; it was made good", seen)
 }
 
 // longHeld is longer than any change of rules holds the lock, and as long as the doctor watches it.

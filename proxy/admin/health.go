@@ -9,10 +9,11 @@ import (
 
 // Health is whether the proxy keeps up with its source. Safe for concurrent use.
 //
-// Live: nothing hangs. Healthy: live, and no change has waited for a sync longer than the timeout. Serving: healthy,
-// synced at least once, not draining. Ready: serving, and the Node stays. kube-proxy differs twice: it is ready before
-// its first sync, when traffic would come too early; and it is not live while changes wait, though a host that refuses
-// them refuses those of a new process too, and a restart would break what is served.
+// Live: nothing hangs. Healthy: live, no change has waited for a sync longer than the timeout, and rules are not known
+// to be changed by others. Serving: healthy, synced at least once, not draining. Ready: serving, and the Node stays.
+// kube-proxy differs twice: it is ready before its first sync, when traffic would come too early; and it is not live
+// while changes wait, though a host that refuses them refuses those of a new process too, and a restart would break
+// what is served.
 type Health struct {
 	timeout time.Duration
 	metrics *Metrics
@@ -23,6 +24,7 @@ type Health struct {
 	updated  time.Time // of the last sync; zero: none yet
 	draining bool
 	leaving  bool // the Node is being removed
+	damaged  bool // the host's rules were changed by others
 }
 
 // NewHealth returns the health of a proxy that resyncs each syncPeriod. A change may wait for two of them, as with
@@ -50,6 +52,18 @@ func (h *Health) Updated() {
 	defer h.mu.Unlock()
 	h.queued = time.Time{}
 	h.updated = time.Now()
+}
+
+// Damaged records that others changed the host's rules, until Repaired.
+func (h *Health) Damaged() { h.setDamaged(true) }
+
+// Repaired records that all rules were written.
+func (h *Health) Repaired() { h.setDamaged(false) }
+
+func (h *Health) setDamaged(is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.damaged = is
 }
 
 // Draining records that no new connections should be sent here from now on.
@@ -82,7 +96,7 @@ func (h *Health) state() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := state{live: live, updated: h.updated, now: time.Now(), eligible: !h.draining && !h.leaving}
-	s.healthy = s.live && (h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout)
+	s.healthy = s.live && !h.damaged && (h.queued.IsZero() || s.now.Sub(h.queued) < h.timeout)
 	s.serving = s.healthy && !h.draining && !h.updated.IsZero()
 	s.ready = s.serving && s.eligible
 	return s

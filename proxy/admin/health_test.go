@@ -60,6 +60,12 @@ func TestHealth(t *testing.T) {
 		wantHealth(t, h, 503, 200)
 		h.Updated()
 		wantHealth(t, h, 200, 200)
+		h.Damaged()
+		h.QueuedUpdate()
+		h.Updated()                // of what changed
+		wantHealth(t, h, 503, 200) // others took rules away
+		h.Repaired()
+		wantHealth(t, h, 200, 200)
 		h.Draining()
 		wantHealth(t, h, 503, 200)
 	})

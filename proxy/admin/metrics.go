@@ -32,6 +32,7 @@ type Metrics struct {
 	refused   *prometheus.CounterVec
 	aside     prometheus.Gauge
 	unserved  prometheus.Gauge
+	changed   prometheus.Counter
 	inherited *prometheus.CounterVec
 	healthz   *prometheus.CounterVec
 	livez     *prometheus.CounterVec
@@ -52,6 +53,8 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 			Help: "Service ports that cannot be served as they ask to be, and are set aside."}),
 		unserved: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_frontends_failed",
 			Help: "Frontends whose address or port the host does not give to portald."}),
+		changed: prometheus.NewCounter(prometheus.CounterOpts{Name: "portald_rules_changed_total",
+			Help: "How often portald's rules were found changed by others."}),
 		inherited: inherited(),
 		healthz:   counters("kubeproxy_proxy_healthz_total", "Answers to /healthz, by status code.", "code"),
 		livez:     counters("kubeproxy_proxy_livez_total", "Answers to /livez, by status code.", "code"),
@@ -62,7 +65,7 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.conns.init(limits)
 	m.kernel.init(limits)
 	m.waits.init(m.registry)
-	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.inherited, m.healthz, m.livez)
+	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.changed, m.inherited, m.healthz, m.livez)
 	m.registry.MustRegister(m.policies.gauges, &m.kernel)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
@@ -92,6 +95,9 @@ func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
 
 // FrontendsFailed sets how many frontends the host does not give.
 func (m *Metrics) FrontendsFailed(n int) { m.unserved.Set(float64(n)) }
+
+// RulesChanged counts that rules were found changed by others.
+func (m *Metrics) RulesChanged() { m.changed.Inc() }
 
 // WatchLog exports how many records the connection log dropped, and how many of its writes failed, which it reads at
 // each scrape. It may be called once.

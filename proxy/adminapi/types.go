@@ -123,6 +123,17 @@ type Info struct {
 	LogLevel string    `json:"log_level"`
 	Ready    bool      `json:"ready"`    // everything was applied once
 	Instance string    `json:"instance"` // what its environment has as InstanceVariable; empty: nothing
+
+	Disturbances Disturbances `json:"disturbances"`
+}
+
+// Disturbances are what others did to the daemon's rules since it started.
+type Disturbances struct {
+	Times   int       `json:"times"`             // that they were found changed
+	Last    time.Time `json:"last"`              // when they were, zero: never
+	Found   string    `json:"found,omitempty"`   // what was missing then, or should not have been there
+	Missing bool      `json:"missing,omitempty"` // it is, and will be made good
+	By      []string  `json:"by,omitempty"`      // who changed them lately, where that is known
 }
 
 // InstanceVariable is the environment variable that tells a daemon from the others that serve its node before and after

@@ -189,6 +189,12 @@ func (d *Dataplane) Audit(ctx context.Context) error {
 	return nil
 }
 
+// Disturbed asks the writer whether there is a sign that the host no longer does.
+func (d *Dataplane) Disturbed() bool {
+	auditor, ok := d.opts.Writer.(portal.Auditor)
+	return ok && auditor.Disturbed()
+}
+
 // Unguard stops guarding the proxy ports that carriers have closed since the last round.
 func (d *Dataplane) Unguard(ctx context.Context) error {
 	if !d.guard() {

@@ -96,6 +96,7 @@ func (d *daemon) adminAPI(version string) *adminapi.Handler {
 				Version: version, API: adminapi.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
 				Mode: cfg.ProxyMode, Writer: cfg.Writer, LogLevel: d.log.GetLevel().String(),
 				Ready: d.reconciler.resyncs.isReady(), Instance: os.Getenv(adminapi.InstanceVariable),
+				Disturbances: d.reconciler.disturbances.report(),
 			}
 		},
 		Connections: d.path.connections,

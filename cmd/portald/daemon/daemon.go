@@ -194,6 +194,7 @@ func (d *daemon) connect() {
 		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
 		flows:    d.flows.recorder,
 		problems: d.inventory.problems, nodePorts: d.rules.nodePorts,
+		disturbances: newDisturbances(d.rules.writer, events, metrics, d.servers.health, d.log),
 	}
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)

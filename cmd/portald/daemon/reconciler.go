@@ -34,7 +34,12 @@ type reconciler struct {
 	cut       <-chan struct{} // Life.Cut
 	heritage  *inheritance
 	ending    chan struct{} // closed when the loop is to end
+
+	disturbances *disturbances
 }
+
+// signPeriod is how often to look for a sign that others changed rules. It takes microseconds.
+const signPeriod = 500 * time.Millisecond
 
 func newReconciler(
 	rules *hostRules, path *dataPath, h *host, src *source, heritage *inheritance, report *reporter,
@@ -43,6 +48,7 @@ func newReconciler(
 	r := &reconciler{
 		log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs,
 		questions: make(proxy.Questions), heritage: heritage, ending: make(chan struct{}),
+		disturbances: report.disturbances,
 	}
 	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
@@ -67,13 +73,14 @@ func newReconciler(
 	r.owned = newOwnership(r.stopwatch, heritage)
 	loop := &proxy.Loop{
 		Store: src.store, Dataplane: r.owned, Sweeper: r.owned, Log: rules.log,
-		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced},
+		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced, Damaged: report.disturbances.damaged},
 		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Questions: r.questions,
-		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod,
+		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod, SignPeriod: signPeriod,
 	}
 	r.stage = newStage(
 		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, heritage.begun)) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
+		r.disturbances.listen,
 		func(ctx context.Context) error { return r.followAddresses(ctx, h.addresses.Changed(), src.store) },
 	)
 	return r

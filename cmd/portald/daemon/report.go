@@ -26,7 +26,8 @@ type reporter struct {
 	resyncs  *resyncs
 	problems *problems
 
-	nodePorts *nodePorts
+	nodePorts    *nodePorts
+	disturbances *disturbances
 }
 
 // queued implements proxy.Watcher.Queued.
@@ -50,6 +51,7 @@ func (r *reporter) synced(s proxy.Sync) {
 	r.metrics.Synced(s.Full, s.Start, s.End)
 	r.metrics.Programmed(s.Triggered, s.End)
 	if s.Full {
+		r.disturbances.repaired()
 		r.servers.services.Replace(s.Ports)
 		r.metrics.ReplacePorts(s.Ports)
 		r.flows.Replace(s.Ports)
@@ -132,6 +134,6 @@ func (r *reporter) failedPortal(p portal.Portal, err error) {
 
 // flowsNotSeen reports that stale flows could not be deleted.
 func (r *reporter) flowsNotSeen(err error) {
-	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone, and connections that began before " +
-		"their Service was served may not get through")
+	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone, and connections that began " +
+		"before their Service was served may not get through")
 }

@@ -91,7 +91,7 @@ func doctorSource(client *adminapi.Client) doctor.Source {
 		Daemon: func(ctx context.Context) (doctor.Daemon, error) {
 			i, err := client.Info(ctx)
 			return doctor.Daemon{Version: i.Version, Node: i.Node, PID: i.PID, Mode: i.Mode, Writer: i.Writer, Ready: i.Ready,
-				Started: i.Started}, denied(err)
+				Started: i.Started, Disturbed: doctor.Disturbed(i.Disturbances)}, denied(err)
 		},
 		Services: func(ctx context.Context) (doctor.Services, error) {
 			served, err := client.Services(ctx, adminapi.ServiceQuery{})

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/portal"
+	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/kube/watch"
+)
+
+// disturbances are what others did to the host's rules: told of in the log, events, metrics and health, and remembered
+// for who asks. Safe for concurrent use.
+type disturbances struct {
+	log     logrus.FieldLogger
+	events  *watch.Recorder
+	metrics *admin.Metrics
+	health  *admin.Health
+	witness portal.Witness // nil: it is never known who
+
+	mu   sync.Mutex
+	seen adminapi.Disturbances
+}
+
+// newDisturbances returns those of a writer.
+func newDisturbances(
+	writer portal.Writer, events *watch.Recorder, metrics *admin.Metrics, health *admin.Health, log logrus.FieldLogger,
+) *disturbances {
+	d := &disturbances{log: log, events: events, metrics: metrics, health: health}
+	d.witness, _ = writer.(portal.Witness)
+	return d
+}
+
+// listen has the witness receive what it is told.
+func (d *disturbances) listen(ctx context.Context) error {
+	if d.witness == nil {
+		return nil
+	}
+	if err := d.witness.Listen(ctx); err != nil {
+		d.log.WithError(err).Warn("Who changes the host's rules is not known")
+	}
+	return nil
+}
+
+// watchTime is how long to look who changes rules after somebody has: transactions of all programs cost more meanwhile.
+const watchTime = 10 * time.Minute
+
+// damaged implements proxy.Watcher.Damaged.
+func (d *disturbances) damaged(found proxy.Damage) {
+	d.health.Damaged()
+	d.metrics.RulesChanged()
+	who := strings.Join(d.culprits(), ", ")
+	if d.witness != nil {
+		d.witness.Watch(watchTime)
+	}
+	d.mu.Lock()
+	d.seen.Times++
+	d.seen.Last, d.seen.Found, d.seen.Missing = time.Now(), found.Found.Error(), true
+	d.mu.Unlock()
+
+	text := "The host's rules were changed by others"
+	if found.Times > 1 {
+		text += fmt.Sprintf(", the %d. time without quiet", found.Times)
+	}
+	if text += "; everything is applied anew"; found.Wait > 0 {
+		text += fmt.Sprintf(" in %s: portald does not fight with another program", found.Wait.Round(100*time.Millisecond))
+	}
+	entry := d.log.WithError(found.Found)
+	if who != "" {
+		entry, text = entry.WithField("by", who), text+"; seen was "+who
+	}
+	entry.Warn(text)
+	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+found.Found.Error())
+}
+
+// culprits names whom the witness saw, the last one first.
+func (d *disturbances) culprits() (out []string) {
+	if d.witness == nil {
+		return nil
+	}
+	for _, c := range d.witness.Culprits() {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+// repaired takes in that everything was applied.
+func (d *disturbances) repaired() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen.Missing = false
+	d.health.Repaired()
+}
+
+// report is for who asks.
+func (d *disturbances) report() adminapi.Disturbances {
+	who := d.culprits()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.seen
+	out.By = who
+	return out
+}

@@ -1,0 +1,258 @@
+package modes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+// wipe is a command that takes rules of portald away, which serve clients of cart's cluster IP.
+type wipe struct {
+	mode    bed.Mode
+	what    string
+	command []string
+	refuses bool // what is left refuses clients at a ClusterIP
+}
+
+// wipes are those in every mode.
+func wipes() (out []wipe) {
+	for _, m := range bed.Modes() {
+		flush := wipe{m, "everything", strings.Fields("nft flush ruleset"), false}
+		switch {
+		case m.Name == "IPVS":
+			out = append(out, wipe{m, "virtual servers", strings.Fields("ipvsadm -C"), false},
+				wipe{m, "the device", strings.Fields("ip link delete portald-ipvs0"), false})
+		case strings.Contains(m.Name, "nftables"):
+			out = append(append(out, flush), byNFT(m)...)
+		default:
+			out = append(append(out, flush), byIPTables(m, "iptables")...)
+		}
+	}
+	if !bed.InVM {
+		legacy := bed.Mode{Name: "userspace by iptables-legacy", Args: []string{"--iptables-variant=legacy"}}
+		out = append(out, byIPTables(legacy, "iptables-legacy")...)
+	}
+	return out
+}
+
+func byNFT(m bed.Mode) []wipe {
+	set, kind := "redirect-ips", "map"
+	if m.Kernel {
+		set, kind = "plain-ips", "set"
+	}
+	return []wipe{
+		{m, "the table", strings.Fields("nft delete table ip portald"), false},
+		{m, "a chain", strings.Fields("nft flush chain ip portald services"), true},
+		{m, "a set", strings.Fields("nft flush " + kind + " ip portald " + set), true},
+		{m, "an element",
+			strings.Fields("nft delete element ip portald " + set + " { " + bed.IP4 + " . tcp . 80 }"), true},
+		{m, "the hooks", []string{"nft", "add table ip portald { flags dormant ; }"}, false},
+	}
+}
+
+func byIPTables(m bed.Mode, command string) []wipe {
+	on := func(args string) []string {
+		return append([]string{command, "-w", "-t", "nat"}, strings.Fields(args)...)
+	}
+	return []wipe{
+		{m, "a table", on("-F"), false},
+		{m, "a chain", on("-F PORTALD-SERVICES"), false},
+		{m, "a jump", on("-D PREROUTING -j PORTALD-SERVICES"), false},
+	}
+}
+
+// backWithin is the time in which rules have to be back that others took away.
+func backWithin() time.Duration { return bed.VMTimeout(2 * time.Second) }
+
+// Rules that others take away are back within two seconds, with the default sync period of half a minute. A client that
+// dials meanwhile gets through too, unless what is left refuses it.
+func TestWipedRulesComeBack(t *testing.T) {
+	for _, w := range wipes() {
+		t.Run(w.mode.Name+"/"+w.what, func(t *testing.T) {
+			b := bed.New(t, "nft", w.command[0])
+			b.ServePods(0)
+			d := b.Start(b.Cart(0), w.mode.Args...)
+			b.ServedBy(bed.IP4, bed.PodName(0))
+			to := bed.HostPort(bed.IP4, 80)
+
+			wiped := time.Now()
+			b.On(b.Node, w.command[0], w.command[1:]...)
+			if _, err := bed.AskWithin(bed.VMTimeout(20*time.Millisecond), b.Client, "tcp", to); err == nil {
+				t.Fatal("it took nothing away that clients need")
+			}
+			meanwhile := make(chan error)
+			go func() {
+				_, err := bed.Ask(b.Client, "tcp", to)
+				meanwhile <- err
+			}()
+			if !bed.Within(3*backWithin(), func() bool {
+				_, err := bed.AskWithin(bed.AnswerTimeout/20, b.Client, "tcp", to)
+				return err == nil
+			}) {
+				t.Error("new clients are not served")
+			}
+			if took := time.Since(wiped); took > backWithin() {
+				t.Errorf("new clients are served after %s, want %s", took, backWithin())
+			} else {
+				t.Logf("new clients are served after %s", took.Round(time.Millisecond))
+			}
+			if err := <-meanwhile; err != nil && !w.refuses {
+				t.Errorf("a client that dialled meanwhile: %v", err)
+			}
+			if log := d.Log.String(); !strings.Contains(log, "The host's rules were changed by others") {
+				t.Error("the log does not tell")
+			}
+		})
+	}
+}
+
+// A program that takes rules away ten times a second does not make portald busy, which says what happens, and who does
+// it; once it stops the rules come back.
+func TestNoFight(t *testing.T) {
+	for _, w := range []wipe{
+		{mode: bed.Modes()[1], command: strings.Fields("nft delete table ip portald")},
+		{mode: bed.Modes()[0], command: strings.Fields("iptables -w -t nat -F")},
+	} {
+		t.Run(w.mode.Name, func(t *testing.T) {
+			b := bed.New(t, "nft")
+			b.ServePods(0)
+			d := b.Start(b.Cart(0), w.mode.Args...)
+			b.ServedBy(bed.IP4, bed.PodName(0))
+			const long = 12 * time.Second
+			unhealthy := false
+			used, began := cpuTime(b, d), time.Now()
+			for time.Since(began) < long {
+				_, _ = b.Try(b.Node, w.command[0], w.command[1:]...) // there may be nothing to take
+				code, _, err := b.Get("127.0.0.1:10256", "/healthz")
+				unhealthy = unhealthy || err == nil && code == http.StatusServiceUnavailable
+				time.Sleep(100 * time.Millisecond)
+			}
+			took := time.Since(began)
+			share := float64(cpuTime(b, d)-used) / float64(took)
+			t.Logf("%.1f %% of a CPU, %d repairs in %s", 100*share,
+				strings.Count(d.Log.String(), "Everything was applied again"), took.Round(time.Second))
+			if share > 0.1 {
+				t.Errorf("%.1f %% of a CPU", 100*share)
+			}
+			if !unhealthy {
+				t.Error("/healthz was 200 all the time")
+			}
+			if n := d.Metric("portald_rules_changed_total"); n < 2 {
+				t.Errorf("portald_rules_changed_total %v", n)
+			}
+			if seen := doctorSays(b, d, "rules-changed"); !strings.Contains(seen, w.command[0]) {
+				t.Errorf("the doctor does not name %s: %q", w.command[0], seen)
+			}
+			if log := d.Log.String(); !strings.Contains(log, "seen was "+w.command[0]) {
+				t.Errorf("the log does not name %s", w.command[0])
+			}
+			b.Eventually("portals to come back", func() bool {
+				_, err := bed.AskWithin(bed.AnswerTimeout/20, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+				return err == nil
+			})
+		})
+	}
+}
+
+// Programs that change rules of their own all the time cost little, are not taken for others that change portald's, and
+// do not hide one that does.
+func TestOthersInAStorm(t *testing.T) {
+	for _, m := range bed.Modes() {
+		t.Run(m.Name, func(t *testing.T) {
+			b := bed.New(t, "nft")
+			b.ServePods(0)
+			d := b.Start(b.Cart(0), m.Args...)
+			b.ServedBy(bed.IP4, bed.PodName(0))
+			b.On(b.Node, "nft", "add table ip others { chain c { type filter hook input priority 5 ; } ; "+
+				"set s { type ipv4_addr ; } ; }")
+			b.On(b.Node, "iptables", "-w", "-N", "OTHERS")
+			ctx, stop := context.WithCancel(t.Context())
+			var storm sync.WaitGroup
+			var times atomic.Int64
+			for _, command := range []string{
+				"while :; do nft 'add element ip others s { 192.0.2.9 }'; nft 'flush set ip others s'; echo; done",
+				"while :; do iptables -w -A OTHERS -j RETURN; iptables -w -F OTHERS; echo; done",
+			} {
+				cmd := b.Node.Command(ctx, "sh", "-c", command)
+				cmd.Stdout = counts{&times}
+				b.Must(cmd.Start())
+				storm.Go(func() { _ = cmd.Wait() }) // it is killed
+			}
+			defer func() { stop(); storm.Wait() }()
+			before := times.Load()
+			used, began := cpuTime(b, d), time.Now()
+			b.Eventually("a storm", func() bool { return times.Load() >= before+200 || time.Since(began) > 6*time.Second })
+			took := time.Since(began)
+			share := float64(cpuTime(b, d)-used) / float64(took)
+			t.Logf("%.1f %% of a CPU beside %.0f changes a second", 100*share, 2*float64(times.Load()-before)/took.Seconds())
+			if share > 0.1 {
+				t.Errorf("%.1f %% of a CPU", 100*share)
+			}
+			if log := d.Log.String(); strings.Contains(log, "changed by others") {
+				t.Error("others that change their own rules are taken for some that change ours")
+			}
+			wiped := time.Now()
+			command := strings.Fields("iptables -w -t nat -F")
+			if strings.Contains(m.Name, "nftables") {
+				command = strings.Fields("nft delete table ip portald")
+			}
+			b.On(b.Node, command[0], command[1:]...)
+			b.ServedBy(bed.IP4, bed.PodName(0))
+			if took := time.Since(wiped); took > backWithin() {
+				t.Errorf("in a storm rules are back after %s, want %s", took, backWithin())
+			} else {
+				t.Logf("in a storm rules are back after %s", took.Round(time.Millisecond))
+			}
+		})
+	}
+}
+
+// counts counts lines.
+type counts struct{ n *atomic.Int64 }
+
+func (c counts) Write(p []byte) (int, error) {
+	c.n.Add(int64(bytes.Count(p, []byte("\n"))))
+	return len(p), nil
+}
+
+// cpuTime is what a daemon, and the commands that it ran, have used of CPUs.
+func cpuTime(b *bed.Bed, d *bed.Daemon) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
+	b.Must(err)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields, ticks := strings.Fields(rest), 0
+	for _, f := range fields[11:15] { // utime, stime, and those of children
+		n, err := strconv.Atoi(f)
+		b.Must(err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// doctorSays is what a check of the doctor saw.
+func doctorSays(b *bed.Bed, d *bed.Daemon, check string) (seen string) {
+	b.Helper()
+	text, _ := b.Try(b.Node, bed.Portald, "doctor", "-o", "json", "--socket", d.Socket) // it fails with findings
+	var r struct {
+		Findings []struct{ Check, Seen string }
+	}
+	b.Must(json.Unmarshal([]byte(text), &r))
+	for _, x := range r.Findings {
+		if x.Check == check {
+			seen += x.Seen + "\n"
+		}
+	}
+	return seen
+}
