@@ -31,7 +31,7 @@ func wipes() (out []wipe) {
 		flush := wipe{m, "everything", strings.Fields("nft flush ruleset"), false}
 		switch {
 		case m.Name == "IPVS":
-			out = append(out, wipe{m, "virtual servers", strings.Fields("ipvsadm -C"), false},
+			out = append(out, wipe{m, "virtual servers", strings.Fields("ipvsadm -C"), true},
 				wipe{m, "the device", strings.Fields("ip link delete portald-ipvs0"), false})
 		case strings.Contains(m.Name, "nftables"):
 			out = append(append(out, flush), byNFT(m)...)
@@ -65,10 +65,11 @@ func byIPTables(m bed.Mode, command string) []wipe {
 	on := func(args string) []string {
 		return append([]string{command, "-w", "-t", "nat"}, strings.Fields(args)...)
 	}
+	beside := strings.Contains(m.Name, "IPVS") // whose rules in filter stay
 	return []wipe{
-		{m, "a table", on("-F"), false},
-		{m, "a chain", on("-F PORTALD-SERVICES"), false},
-		{m, "a jump", on("-D PREROUTING -j PORTALD-SERVICES"), false},
+		{m, "a table", on("-F"), beside},
+		{m, "a chain", on("-F PORTALD-SERVICES"), beside},
+		{m, "a jump", on("-D PREROUTING -j PORTALD-SERVICES"), beside},
 	}
 }
 

@@ -22,7 +22,9 @@ const newFlow = "-m conntrack --ctstate NEW"
 //     filter table; so is what the daemon sends to an endpoint that is a virtual server, because IPVS does not look
 //     at marks.
 //   - filter: ports of the device's addresses without a virtual server are refused, because the node's own listeners
-//     would answer there. Answers are accepted, and so are flows to virtual servers, for hosts that drop by default.
+//     would answer there. Flows that began before are dropped, until their conntrack entries are deleted: what is
+//     refused never is confirmed, and no redirect is asked about them. Answers are accepted, and so are flows to
+//     virtual servers, for hosts that drop by default.
 func Chains(o Options) (all []writer.Chain) {
 	if err := o.complete(); err != nil {
 		return nil
@@ -152,6 +154,7 @@ func (r ruleset) refusals() []string {
 	}
 	unknown := r.in(addresses, "dst") + strings.Replace(r.in(served, "dst,dst"), "--match-set", "! --match-set", 1)
 	return []string{
+		unknown + "-m conntrack --ctstatus CONFIRMED -j DROP",
 		"-p tcp " + unknown + "-j REJECT --reject-with tcp-reset",
 		"-p udp " + unknown + "-j REJECT --reject-with " + unreachable,
 	}
