@@ -12,7 +12,8 @@ import (
 
 // apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server
 // exists before the rules let go of its frontend, and an old one drains once the rules have it: if they fail, or the
-// daemon is told to end meanwhile, it goes on.
+// daemon is told to end meanwhile, it goes on. An address becomes the node's once packets to it are led somewhere: the
+// node would refuse them.
 func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules func() error) error {
 	var wanted, unwanted []service.Frontend
 	for _, f := range fronts {
@@ -29,13 +30,15 @@ func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules fun
 		}
 	}
 	var f failures
-	f.add(w.addElements(ctx))
+	f.add(w.addElements(ctx, func(id setID) bool { return id != addresses }))
 	for _, front := range wanted {
 		f.add(w.applyServer(front))
 	}
+	failed := rules()
+	f.add(w.addElements(ctx, func(id setID) bool { return id == addresses }))
 	f.add(w.addAddresses())
-	if err := rules(); err != nil {
-		f.add(err)
+	if failed != nil {
+		f.add(failed)
 		return f.err()
 	}
 	for _, front := range unwanted {
@@ -45,11 +48,15 @@ func (w *Writer) apply(ctx context.Context, fronts []service.Frontend, rules fun
 	return f.err()
 }
 
-func (w *Writer) addElements(ctx context.Context) error {
+// addElements adds what is new in these sets.
+func (w *Writer) addElements(ctx context.Context, in func(setID) bool) error {
 	var f failures
 	for _, e := range slices.SortedFunc(slices.Values(w.elements.Added()), entry.compare) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if !in(e.id) {
+			continue
 		}
 		f.add(w.addElement(w.names.set(e.id, e.family), e.element))
 		w.elements.Found(e)

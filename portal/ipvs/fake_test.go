@@ -129,6 +129,7 @@ type rules struct {
 	adopted []portal.Portal
 	differs error // what the host holds
 	fail    error
+	write   func() // is called by a Replace or Update; nil: nothing is
 	opened  string
 	updates int
 }
@@ -139,12 +140,19 @@ func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
 	for i := range portals {
 		r.got = append(r.got, portal.Change{Frontend: portals[i].Frontend, Portal: &portals[i]})
 	}
-	return r.fail
+	return r.written()
 }
 
 func (r *rules) Update(_ context.Context, changes []portal.Change) error {
 	r.got = append(r.got, changes...)
 	r.updates++
+	return r.written()
+}
+
+func (r *rules) written() error {
+	if r.write != nil {
+		r.write()
+	}
 	return r.fail
 }
 

@@ -187,6 +187,29 @@ func TestServersOutlastRulesThatFail(t *testing.T) {
 	}
 }
 
+// The node has a new address only once rules lead packets to it somewhere: until then it would refuse them.
+func TestAddressesComeLast(t *testing.T) {
+	k := newFake()
+	w, r := k.writer(t, Options{})
+	addr := front(clusterIP, service.TCP).Addr.Addr()
+	wrote := 0
+	r.write = func() {
+		wrote++
+		if k.device[addr] || len(k.sets[w.names.set(addresses, service.IPv4)]) > 0 {
+			t.Error("the node has the address before there are rules")
+		}
+	}
+	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p.Target = portal.Redirect{Port: 20000}
+	replace(t, w)
+	if err := w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &p}}); err != nil {
+		t.Fatal(err)
+	}
+	if wrote != 2 || !k.device[addr] || len(k.sets[w.names.set(addresses, service.IPv4)]) != 1 {
+		t.Errorf("rules were written %d times; in the end the node has %v", wrote, k.device)
+	}
+}
+
 func TestNodePorts(t *testing.T) {
 	k := newFake("127.0.0.1", "192.0.2.1", "198.18.0.1", "fe80::1")
 	w, _ := k.writer(t, Options{NodePortAddresses: prefixes("192.0.2.0/24", "127.0.0.0/8")})
