@@ -143,7 +143,8 @@ func (k *Keeper) serve(g *guest) Room {
 }
 
 // leave ends the service of a daemon, and returns how much it had given, and how many connections it had claimed. These
-// are left to the next one, and if it has died so is what it had given: at each moment they are the one's or the other's.
+// are left to the next one, and if it has died so is what it had given: at each moment they are the one's or the
+// other's.
 func (k *Keeper) leave(g *guest, died bool) (conns, listeners, claimed int) {
 	k.mu.Lock()
 	conns, listeners = len(g.conns), len(g.sockets)
@@ -316,8 +317,8 @@ func (k *Keeper) close(files []int) {
 	k.held -= len(files)
 }
 
-// leaveBehind holds what daemons have left, until the time is over that it is held for. It returns what is outdated, and
-// is called with mu held.
+// leaveBehind holds what daemons have left, until the time is over that it is held for. It returns what is outdated.
+// It is called with mu held.
 func (k *Keeper) leaveBehind(all []*store) (outdated []*store) {
 	for _, s := range all {
 		if slices.ContainsFunc(k.served, func(g *guest) bool { return g.outdates(s) }) {
