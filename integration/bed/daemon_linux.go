@@ -309,8 +309,8 @@ func (d *Daemon) MetricIn(body, series string) float64 {
 	return 0
 }
 
-// MemoryIn is the memory that the daemon has of the system, in bytes, by a page of /metrics. Resident memory has that of
-// the race detector too, which grows and shrinks by more than a leak would.
+// MemoryIn is the memory that the daemon has of the system, in bytes, by a page of /metrics. Resident memory has that
+// of the race detector too, which grows and shrinks by more than a leak would.
 func (d *Daemon) MemoryIn(body string) float64 {
 	d.Helper()
 	return d.MetricIn(body, "go_memstats_sys_bytes") - d.MetricIn(body, "go_memstats_heap_released_bytes")

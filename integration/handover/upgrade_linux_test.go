@@ -17,7 +17,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-var landed = flag.String("from", "", "the version that is upgraded from, a tag or commit; empty: that of .ci/version-before")
+var landed = flag.String("from", "", "the version that is upgraded from, tag or commit; by default .ci/version-before")
 
 // noHistory is the exit status of .ci/landed in a checkout that cannot have an older version, such as an archive.
 const noHistory = 3
