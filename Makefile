@@ -117,6 +117,7 @@ test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in 
 	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' -- ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$|TestDeployed' -- ./integration/modes
+	$(VMTEST) -run 'TestClientsCome|TestDatagramsCome|TestWipedRules' -- ./integration/modes
 	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort|TestLeftoverOfAPod' -- ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces

@@ -1,11 +1,13 @@
 package modes
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +64,34 @@ func TestClientsComeFirst(t *testing.T) {
 	})
 }
 
+// A successor serves clients that dialled, while its predecessor served the node, a Service that only it knows.
+func TestClientsComeBeforeASuccessor(t *testing.T) {
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		b.ServePods(0, 1)
+		c := &early{Bed: b}
+		c.track()
+		first := b.Start(inside(b, "other", other4, other6), m.Args...)
+		c.dial("before the take-over", bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80))
+		first.Succeed("--manifests", b.WriteManifest("more.yaml", b.Cart(0, 1)))
+		c.getThrough()
+	})
+}
+
+// Datagrams that the node itself refused, since their NodePort was not there yet, do not keep a client that goes on.
+func TestDatagramsComeBeforeTheirNodePort(t *testing.T) {
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		b.ServePods(0)
+		c := &early{Bed: b, refused: true}
+		c.track()
+		cart := b.Cart(0)
+		d := b.Start(inside(b, cart.Name, bed.IP4, bed.IP6), m.Args...)
+		c.dial("before the Service has a NodePort", bed.HostPort(b.Node.IPv4.String(), bed.NodePort),
+			bed.HostPort(b.Node.IPv6.String(), bed.NodePort))
+		d.Apply(cart)
+		c.getThrough()
+	})
+}
+
 // Rules alone, as kube-proxy writes them, do not help a client that dialled before: only one that dials afterwards.
 func TestRulesAloneComeTooLate(t *testing.T) {
 	b := bed.New(t)
@@ -97,6 +127,7 @@ func inside(b *bed.Bed, name string, ips ...string) bed.Service {
 // early is clients that dial too early.
 type early struct {
 	*bed.Bed
+	refused bool // until there are rules: UDP alone, as a client of TCP gives up
 	what    string
 	dials   int
 	results chan error
@@ -122,9 +153,13 @@ func tooLong() time.Duration {
 func (c *early) dial(what string, addresses ...string) {
 	c.Helper()
 	c.what, c.dials, c.results = what, 0, make(chan error)
+	tries := map[string]func(net.Conn) error{"tcp": answersTCP, "udp": c.answersUDP}
+	if c.refused {
+		delete(tries, "tcp")
+	}
 	for _, from := range []*topology.Host{c.Client, c.Net.Pod(0), c.Node} {
 		for _, to := range addresses {
-			for network, try := range map[string]func(net.Conn) error{"tcp": answersTCP, "udp": answersUDP} {
+			for network, try := range tries {
 				c.dials++
 				go func() {
 					began := time.Now()
@@ -150,7 +185,7 @@ func answersTCP(conn net.Conn) error {
 }
 
 // answersUDP asks again and again from one port.
-func answersUDP(conn net.Conn) error {
+func (c *early) answersUDP(conn net.Conn) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -163,8 +198,11 @@ func answersUDP(conn net.Conn) error {
 			}
 		}
 	}()
-	_, err := conn.Read(make([]byte, 100))
-	return err
+	for {
+		if _, err := conn.Read(make([]byte, 100)); !c.refused || !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
+	}
 }
 
 // known counts the entries of flows to these addresses that nobody translates.

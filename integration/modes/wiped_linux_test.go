@@ -28,7 +28,8 @@ type wipe struct {
 // wipes are those in every mode.
 func wipes() (out []wipe) {
 	for _, m := range bed.Modes() {
-		flush := wipe{m, "everything", strings.Fields("nft flush ruleset"), false}
+		beside := strings.Contains(m.Name, "IPVS") // the node has the addresses, and refuses without rules
+		flush := wipe{m, "everything", strings.Fields("nft flush ruleset"), beside}
 		switch {
 		case m.Name == "IPVS":
 			out = append(out, wipe{m, "virtual servers", strings.Fields("ipvsadm -C"), true},
@@ -40,8 +41,13 @@ func wipes() (out []wipe) {
 		}
 	}
 	if !bed.InVM {
-		legacy := bed.Mode{Name: "userspace by iptables-legacy", Args: []string{"--iptables-variant=legacy"}}
-		out = append(out, byIPTables(legacy, "iptables-legacy")...)
+		const legacy = "--iptables-variant=legacy"
+		for _, m := range []bed.Mode{
+			{Name: "userspace by iptables-legacy", Args: []string{legacy}},
+			{Name: "iptables-legacy", Kernel: true, Args: []string{"--proxy-mode=iptables", legacy, bed.PodRanges}},
+		} {
+			out = append(out, byIPTables(m, "iptables-legacy")...)
+		}
 	}
 	return out
 }
@@ -65,7 +71,7 @@ func byIPTables(m bed.Mode, command string) []wipe {
 	on := func(args string) []string {
 		return append([]string{command, "-w", "-t", "nat"}, strings.Fields(args)...)
 	}
-	beside := strings.Contains(m.Name, "IPVS") // whose rules in filter stay
+	beside := strings.Contains(m.Name, "IPVS") // the node has the addresses, and refuses without rules
 	return []wipe{
 		{m, "a table", on("-F"), beside},
 		{m, "a chain", on("-F PORTALD-SERVICES"), beside},
