@@ -34,8 +34,8 @@ func DefaultKeepalive() Keepalive {
 	return Keepalive{Idle: time.Minute, Interval: 15 * time.Second, Count: 8}
 }
 
-// keepaliveFor is one that gives up a peer after that time, in whole seconds, which is all that systems know.
-func keepaliveFor(deadPeer time.Duration) Keepalive {
+// KeepaliveFor is one that gives up a peer after that time, in whole seconds, which is all that systems know.
+func KeepaliveFor(deadPeer time.Duration) Keepalive {
 	if deadPeer == service.DefaultDeadPeer {
 		return DefaultKeepalive()
 	}
@@ -180,8 +180,8 @@ func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
 // established is called when an endpoint is reached.
 func (c *Conn) established(now time.Duration) {
 	if t := c.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
-		c.owner.SetKeepalive(Client, keepaliveFor(t))
-		c.owner.SetKeepalive(Endpoint, keepaliveFor(t))
+		c.owner.SetKeepalive(Client, KeepaliveFor(t))
+		c.owner.SetKeepalive(Endpoint, KeepaliveFor(t))
 	}
 	if c.front.plan.Load() != c.plan { // it may have been removed meanwhile
 		c.checkEndpoint()
@@ -209,6 +209,6 @@ func (c *Conn) notice(now time.Duration) {
 		c.goneAt = now
 	}
 	if c.plan.policy.DeadPeer > removedDeadPeer {
-		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.deadPeer()))
+		c.owner.SetKeepalive(Endpoint, KeepaliveFor(c.deadPeer()))
 	}
 }

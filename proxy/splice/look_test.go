@@ -68,7 +68,7 @@ func TestKeepaliveFor(t *testing.T) {
 		time.Nanosecond:         {time.Second, time.Second, 2},
 		1000 * time.Hour:        {32767 * time.Second, 32767 * time.Second, 2},
 	} {
-		if got := keepaliveFor(deadPeer); got != want {
+		if got := KeepaliveFor(deadPeer); got != want {
 			t.Errorf("%s: %+v, want %+v", deadPeer, got, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 	if all := c.Snapshot(); len(all) != 1 || !all[0].Removed {
 		t.Errorf("shown as %+v", all)
 	}
-	if got := o.keepalives[Endpoint]; got != keepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
+	if got := o.keepalives[Endpoint]; got != KeepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
 		t.Errorf("keepalive after the removal: %v", o.keepalives)
 	}
 	*o.now += removedDeadPeer

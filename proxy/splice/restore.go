@@ -218,7 +218,7 @@ func (c *Conn) registered(f *Front) {
 // restoreRemoval goes on with that unless the endpoint is back by now.
 func (c *Conn) restoreRemoval(s *SavedConn) {
 	if !c.front.orphan && c.front.serves(s.Endpoint) {
-		c.owner.SetKeepalive(Endpoint, keepaliveFor(c.plan.policy.DeadPeer))
+		c.owner.SetKeepalive(Endpoint, KeepaliveFor(c.plan.policy.DeadPeer))
 		return
 	}
 	c.goneAt = s.Removed.At

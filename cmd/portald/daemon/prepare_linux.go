@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Prepare sets the kernel's settings that need all of root's rights: all that --init-only does.
@@ -68,9 +70,15 @@ func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 	if cfg.Mode == service.ModeKernel {
 		checkForwarding(log)
 	}
-	if len(cfg.Manifests) > 0 {
-		return
+	if len(cfg.Manifests) == 0 {
+		prepareHost(cfg, events, log)
 	}
+	if cfg.Mode == service.ModeUserspace {
+		checkFlowTimeouts(&cfg.Settings.Policy, platform.FlowTimeout, log)
+	}
+}
+
+func prepareHost(cfg *config.Config, events *watch.Recorder, log logrus.FieldLogger) {
 	if err := platform.SetOOMScore(cfg.OOMScoreAdj); err != nil {
 		log.WithError(err).Warn("The OOM score is not set: portald may be killed as any other process when memory runs out")
 	}
@@ -81,6 +89,23 @@ func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 	if err := disableEarlyDemux(log); err != nil {
 		log.WithError(err).Warn("This kernel may lose one of two connections from one client port to two addresses of a " +
 			"Service; run portald --init-only with the rights to prevent that")
+	}
+}
+
+// timeoutOf is platform.FlowTimeout.
+type timeoutOf func(kind string) (time.Duration, error)
+
+// checkFlowTimeouts warns if the kernel forgets what belongs to an open connection or session.
+func checkFlowTimeouts(p *service.Policy, flowTimeout timeoutOf, log logrus.FieldLogger) {
+	if kernel, err := flowTimeout("udp_timeout_stream"); err == nil && p.UDPIdle > kernel {
+		log.Warnf("udpTimeout %s: the kernel forgets a UDP flow after %s (net.netfilter.nf_conntrack_udp_timeout_stream): "+
+			"an answer that comes later is lost; set conntrack.udpStreamTimeout to %[1]s", p.UDPIdle, kernel)
+	}
+	asks := splice.KeepaliveFor(p.DeadPeer).Idle
+	if kernel, err := flowTimeout("tcp_timeout_established"); err == nil && asks >= kernel {
+		log.Warnf("deadPeerTimeout %s: an idle TCP connection is asked for a sign of life after %s, and the kernel "+
+			"forgets it after %s (net.netfilter.nf_conntrack_tcp_timeout_established): what comes later is lost; set "+
+			"conntrack.tcpEstablishedTimeout to more", p.DeadPeer, asks, kernel)
 	}
 }
 
