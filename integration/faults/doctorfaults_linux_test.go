@@ -16,6 +16,16 @@ func command(line string) func(*node) {
 	}
 }
 
+// often plants the command again and again: portald makes good what it does.
+func often(line string) func(*node) {
+	return func(n *node) {
+		n.Helper()
+		cmd := n.Node.Command(n.Context(), "sh", "-c", "while sleep 0.05; do "+line+"; done")
+		n.Must(cmd.Start())
+		n.Cleanup(func() { _ = cmd.Wait() }) // it is killed
+	}
+}
+
 // sysctl plants a value of the node.
 func sysctl(name, value string) func(*node) {
 	return func(n *node) { n.Must(n.Node.Sysctl(name, value)) }

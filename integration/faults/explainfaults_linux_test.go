@@ -69,7 +69,7 @@ func explainFaults() map[string]explainFault {
 		},
 		"our rule was deleted": {
 			of: http, verdict: "Rules of shop/cart:http are missing", says: "missing: iptables -t nat",
-			plant: command("iptables -t nat -D PREROUTING -j PORTALD-SERVICES"),
+			plant: often("iptables -t nat -D PREROUTING -j PORTALD-SERVICES"),
 		},
 		"no endpoint is ready": {
 			of: http, verdict: "None of the 1 endpoints of shop/cart:http is ready", says: "not used: it is not ready",
