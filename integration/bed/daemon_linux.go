@@ -92,8 +92,12 @@ func (d *Daemon) WaitReady() {
 func (b *Bed) Launch(wrapper []string, args ...string) *Daemon {
 	b.Helper()
 	socket := b.newSocket()
-	args = append([]string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
-		"--connection-log-format=json", "--connection-log-max-size=10Gi", "--admin-socket=" + socket}, args...)
+	own := []string{"--log-level=debug", "--hostname-override=here", "--connection-log=" + b.RecordFile(),
+		"--connection-log-format=json", "--admin-socket=" + socket}
+	if b.Program == "" || b.Program == Portald { // an older one has no limit, and cannot be told so
+		own = append(own, "--connection-log-max-size=0")
+	}
+	args = append(own, args...)
 	line := append(wrapper, b.Line(args...)...)
 	d := b.Exec(line...)
 	d.Socket, d.line, d.program = socket, line, len(wrapper)
