@@ -36,7 +36,7 @@ func readOnce(t *testing.T, texts ...string) (served string, warnings []string, 
 	store := service.NewStore()
 	err = New(paths, translate.NewCache(store, translate.Options{}, log), log).Read(t.Context())
 	for _, text := range fixture.Messages(hook, logrus.WarnLevel) {
-		warnings = append(warnings, strings.ReplaceAll(text, dir+"/", ""))
+		warnings = append(warnings, strings.ReplaceAll(text, dir+string(filepath.Separator), ""))
 	}
 	return fixture.All(store), warnings, err
 }
