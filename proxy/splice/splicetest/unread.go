@@ -23,7 +23,6 @@ func unreadDownloads(t *trial) {
 	var conns []*net.TCPConn
 	for range clients {
 		c := dialTCP(t, f.at)
-		c.SetDeadline(time.Now().Add(time.Minute))
 		c.SetReadBuffer(64 << 10)
 		conns = append(conns, c)
 	}
@@ -36,6 +35,7 @@ func unreadDownloads(t *trial) {
 		t.Errorf("%d clients hold %d descriptors and %d pipes", clients, s.Descriptors-own, s.Pipes)
 	}
 	for _, c := range conns {
+		c.SetDeadline(time.Now().Add(time.Minute)) // of each: they are read one after another
 		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("got %d bytes of %d, %v", len(got), size, err)
 		}
