@@ -112,8 +112,11 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	for err == nil {
 		var message []byte
 		var files []int
-		if message, files, err = c.receive(0); err == nil {
-			err = k.take(g, message, files)
+		if message, files, err = c.receive(0); err != nil {
+			break
+		}
+		if err = k.take(g, message, files); dead(err) { // it is not there for the answer: what else it said is
+			err = nil
 		}
 	}
 	died := ctx.Err() == nil && dead(err)

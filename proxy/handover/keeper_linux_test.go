@@ -169,6 +169,42 @@ func TestKeeperPassesOn(t *testing.T) {
 	must(third.Bye())
 }
 
+// A daemon that has ended before the keeper answers it has nevertheless said all that it said: what it gave last, and
+// that it ended in order.
+func TestKeeperHearsAll(t *testing.T) {
+	for name, inOrder := range map[string]bool{"in order": true, "dead": false} {
+		t.Run(name, func(t *testing.T) {
+			k, path := keeperAt(t, time.Minute, 1000)
+			d := daemonOf(t, path)
+			_, files := pair(t)
+			k.mu.Lock() // it is busy with the first message
+			err := errors.Join(gives(d, []*splice.Kept{keptConnection(1, files)}), d.Ping(),
+				gives(d, []*splice.Kept{keptConnection(2, files)}))
+			if inOrder {
+				err = errors.Join(err, d.Bye())
+			} else {
+				d.Close()
+			}
+			k.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _, err := daemonOf(t, path).Claim()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case r == nil && !inOrder:
+				t.Error("nothing was left")
+			case r != nil:
+				if r.Close(); inOrder || len(r.Conns) != 2 {
+					t.Errorf("%d connections were left", len(r.Conns))
+				}
+			}
+		})
+	}
+}
+
 // A daemon that ends in order leaves nothing, and the keeper keeps no descriptor.
 func TestKeeperForgets(t *testing.T) {
 	k, path := keeperAt(t, time.Minute, 1000)
