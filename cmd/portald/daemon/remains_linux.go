@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
@@ -154,9 +155,17 @@ func (c restored) String() string {
 		c.live, c.ended, c.lost)
 }
 
-// listeners are the sockets that listen, which are the receiver's.
+// listeners are the sockets that listen, which are the receiver's. One that its daemon was closing when it died does
+// not, and nothing arrives there.
 func (r *remains) listeners() *handover.Estate {
-	e := &handover.Estate{Sockets: r.sockets, Files: r.files}
+	e := &handover.Estate{}
+	for n, at := range r.sockets {
+		if fd := r.files[n]; platform.Listens(fd) {
+			e.Sockets, e.Files = append(e.Sockets, at), append(e.Files, fd)
+		} else {
+			closeFiles([]int{fd})
+		}
+	}
 	r.files = nil
 	return e
 }
