@@ -289,3 +289,25 @@ func TestContestedWhileRefused(t *testing.T) {
 		t.Errorf("leads to %v, told of %v", r.scribe.leads, r.contested)
 	}
 }
+
+// A change that fails because others took the host's rules away is no Service's fault: all are written anew, and nobody
+// is set aside.
+func TestRulesAreGone(t *testing.T) {
+	r := newRig()
+	ports, wiped := some(2), true
+	r.resync(t, ports[0])
+	r.scribe.before = func() {
+		if r.scribe.fail = nil; wiped {
+			r.scribe.fail, wiped = errRefused, false
+		}
+	}
+	r.sync(t, ports[1])
+	for _, p := range ports {
+		if _, led := r.leads(p).(portal.Redirect); !led {
+			t.Errorf("%s leads to %T", p.Name, r.leads(p))
+		}
+	}
+	if len(r.news) != 0 || r.count("replace") != 2 || r.count("rewritten after program 1 portals: invalid argument") != 1 {
+		t.Errorf("told of %v; %s", r.news, r.took())
+	}
+}

@@ -57,6 +57,7 @@ type Options struct {
 	Closed    func(service.PortName) // a service port is no longer served
 	Warn      func(error)            // stale flows could not be looked for
 	Adopted   func(error)            // the Writer goes on with what an earlier run wrote; or why not: all is written anew
+	Rewritten func(error)            // a change failed, and all was written anew: others have changed the host's rules
 }
 
 // Dataplane implements proxy.Dataplane. One goroutine calls it.
@@ -103,6 +104,9 @@ func New(opts Options) *Dataplane {
 	}
 	if opts.Adopted == nil {
 		opts.Adopted = func(error) {}
+	}
+	if opts.Rewritten == nil {
+		opts.Rewritten = func(error) {}
 	}
 	return &Dataplane{
 		opts: opts, table: portal.NewTable(), ports: map[service.PortName]*service.Port{}, aside: newAside(),

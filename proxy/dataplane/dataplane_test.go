@@ -175,8 +175,9 @@ func newRig() *rig {
 			time.Sleep(r.lasts)
 			return 0, r.blind
 		},
-		Serving: func(p *service.Port) { d.add("serving %s", p.Name.Name) },
-		Closed:  func(n service.PortName) { d.add("closed %s", n.Name) },
+		Serving:   func(p *service.Port) { d.add("serving %s", p.Name.Name) },
+		Closed:    func(n service.PortName) { d.add("closed %s", n.Name) },
+		Rewritten: func(err error) { d.add("rewritten after %v", err) },
 	})
 	return r
 }

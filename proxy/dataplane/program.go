@@ -33,13 +33,18 @@ func (d *Dataplane) write(ctx context.Context, changed []portal.Change, all bool
 		d.stale.all = true
 		return nil
 	}
-	var refused error
-	if !all {
-		if refused = d.update(ctx, changed); refused == nil || ctx.Err() != nil {
-			return refused
-		}
+	if all {
+		return d.replace(ctx)
 	}
-	return errors.Join(refused, d.replace(ctx))
+	refused := d.update(ctx, changed)
+	if refused == nil || ctx.Err() != nil {
+		return refused
+	}
+	if err := d.replace(ctx); err != nil {
+		return errors.Join(refused, err)
+	}
+	d.opts.Rewritten(refused)
+	return nil
 }
 
 func (d *Dataplane) update(ctx context.Context, changed []portal.Change) error {

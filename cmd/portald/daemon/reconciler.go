@@ -54,7 +54,8 @@ func newReconciler(
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
-		Aside: report.setAside, Counted: report.metrics.SetAside, Warn: report.flowsNotSeen,
+		Rewritten: report.rewritten,
+		Aside:     report.setAside, Counted: report.metrics.SetAside, Warn: report.flowsNotSeen,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
 		r.kernel = kernel.New(kernel.Options{

@@ -45,6 +45,12 @@ func (r *reporter) adopted(err error) {
 	r.log.Info("The rules of the predecessor stand; none is written")
 }
 
+// rewritten implements dataplane.Options.Rewritten.
+func (r *reporter) rewritten(err error) {
+	r.disturbances.damaged(proxy.Damage{Found: err, Times: 1})
+	r.disturbances.repaired()
+}
+
 // synced implements proxy.Watcher.Synced.
 func (r *reporter) synced(s proxy.Sync) {
 	r.servers.health.Updated()
