@@ -223,6 +223,11 @@ func (c *Carrier) drop(key frontKey, f *front) {
 func (c *Carrier) forget(key frontKey, f *front) {
 	delete(c.lingering, key)
 	delete(c.refused, key)
+	for at, open := range f.loopback {
+		if open {
+			c.freed(service.Frontend{Addr: at, Protocol: key.name.Protocol})
+		}
+	}
 	if f.port != 0 {
 		c.release(key, f)
 	}

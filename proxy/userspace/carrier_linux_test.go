@@ -374,6 +374,26 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	}
 }
 
+// A NodePort that passes to another Service in one change is served at the loopback address by that one at once.
+func TestLoopbackNodePortChangesHands(t *testing.T) {
+	r := newRig(t, PortRange{31191, 31199})
+	left, right := portOf("left", "10.96.0.10:80", greeter(t)), portOf("right", "10.96.0.11:80", greeter(t))
+	for _, p := range []*service.Port{left, right} {
+		expose(p, "0.0.0.0:31190", service.NodePort)
+	}
+	r.sync(t, left)
+	changes := []service.Change{{Name: right.Name, Port: right}, {Name: left.Name}}
+	if err := r.plane.Sync(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
+		t.Errorf("the next sweep is at %s, %v", next, err)
+	}
+	if at := netip.MustParseAddrPort("127.0.0.1:31190"); !r.fronts[frontKey{right.Name, service.IPv4}].loopback[at] {
+		t.Error("it is not served")
+	}
+}
+
 // A listener that no portal redirects to any more closes in time, without a change or an audit.
 func TestLingeringEndsByItself(t *testing.T) {
 	r := newRig(t, PortRange{31170, 31179})

@@ -183,6 +183,7 @@ func (c *Carrier) serveLoopback(key frontKey, f *front, wanted map[netip.AddrPor
 		if !wanted[at] {
 			if open {
 				f.Unlisten(at)
+				c.freed(service.Frontend{Addr: at, Protocol: key.name.Protocol})
 			}
 			delete(f.loopback, at)
 		}
@@ -191,7 +192,7 @@ func (c *Carrier) serveLoopback(key frontKey, f *front, wanted map[netip.AddrPor
 	for at := range wanted {
 		if open, reported := f.loopback[at]; open {
 			continue
-		} else if err := f.Listen(at); err != nil {
+		} else if err := c.listenAgain(f, at); err != nil {
 			f.loopback[at] = false
 			c.refused[key] = time.Now().Add(listenAgain)
 			if !reported {
@@ -201,6 +202,14 @@ func (c *Carrier) serveLoopback(key frontKey, f *front, wanted map[netip.AddrPor
 		} else {
 			f.loopback[at] = true
 		}
+	}
+}
+
+// freed is called where a loopback address may be another front's from now on, which is tried at the next Sweep.
+func (c *Carrier) freed(at service.Frontend) {
+	c.closing[at] = time.Now().Add(closingTime)
+	for key := range c.refused {
+		c.refused[key] = time.Now()
 	}
 }
 
