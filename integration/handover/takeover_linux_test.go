@@ -1,8 +1,12 @@
 package handover
 
 import (
+	"bufio"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/integration/bed"
 )
@@ -86,5 +90,59 @@ func TestStartedAtOnce(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A Service that comes back to userspace while a successor takes over has a listener in both for a while: whoever
+// accepts a connection, it goes on.
+func TestModeChangesDuringTakeOver(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	cart := b.Cart(0)
+	first := b.Start(cart, "--drain-timeout=1ms", bed.PodRanges)
+	cart.Mode = "kernel"
+	first.Apply(cart) // the listener stays open for a while
+	second := first.Succeed()
+	b.Eventually("the successor to be ready", func() bool { return strings.Contains(second.Log.String(), "Ready") })
+	cart.Mode = ""
+	second.Apply(cart)
+	ended := func() bool {
+		select {
+		case <-first.Ended:
+			return true
+		default:
+			return false
+		}
+	}
+	var opened, failed atomic.Int64
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for !ended() {
+				c, err := bed.Dial(bed.AnswerTimeout, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				opened.Add(1)
+				clients.Go(func() {
+					defer c.Close()
+					r := bufio.NewReader(c)
+					_, err := r.ReadString('\n')
+					for over := false; err == nil && !over; time.Sleep(10 * time.Millisecond) {
+						over = ended()
+						err = bed.Echoes(c, r)
+					}
+					if err != nil && failed.Add(1) == 1 {
+						t.Errorf("connection %s: %v", c.LocalAddr(), err)
+					}
+				})
+			}
+		})
+	}
+	clients.Wait()
+	t.Logf("%d connections, %d failed", opened.Load(), failed.Load())
+	if !strings.Contains(first.Log.String(), "; 0 connections are left here") {
+		t.Error(first.Log)
 	}
 }

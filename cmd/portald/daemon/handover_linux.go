@@ -260,7 +260,7 @@ func (d *daemon) giveConnections(
 	if err := s.Changed(turns(listeners.Turns(time.Since(frozen)))); err != nil {
 		return 0, err
 	}
-	for s.TakesState() {
+	for last := false; s.TakesState(); { // the last time nothing more can come: the successor may listen here by now too
 		left, err = d.path.core.HandOver(ctx, s.Give(netip.AddrPort{}))
 		if err == nil && s.TakesWaiting() {
 			left, err = d.path.core.HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
@@ -268,8 +268,13 @@ func (d *daemon) giveConnections(
 		if err != nil {
 			return left, err
 		}
-		if now := time.Now(); now.After(until) || left == 0 && now.After(accepts) {
+		now := time.Now()
+		if now.After(until) || left == 0 && last {
 			break
+		}
+		if !last && now.After(accepts) {
+			listeners.Pause(nil)
+			last = true
 		}
 		pause(ctx, time.Millisecond)
 	}
