@@ -134,17 +134,25 @@ func (i *inheritance) turn(name service.PortName, family service.IPFamily) *user
 	return i.turns[key]
 }
 
-// listen implements splice.Options.Listen. A proxy port that another service port had stays closed to others until the
-// take-over is complete: clients of that one are on their way there. A NodePort at a loopback address is whose it is.
+// listen implements splice.Options.Listen. A proxy port that another service port had, in either family, stays closed to
+// others until the take-over is complete: clients of that one are on their way there, and it may be about to go on with
+// it. A NodePort at a loopback address is whose it is.
 func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.Inherited, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	h := i.files[service.Frontend{Addr: at, Protocol: name.Protocol}]
+	other := h
+	for _, family := range service.IPFamilies() {
+		if other == nil && at.Addr().IsUnspecified() {
+			addr := netip.AddrPortFrom(family.Unspecified(), at.Port())
+			other = i.files[service.Frontend{Addr: addr, Protocol: name.Protocol}]
+		}
+	}
 	switch {
-	case h == nil:
+	case other == nil:
 		return splice.Inherited{}, nil
-	case h.taken, h.name != name && at.Addr().IsUnspecified():
-		return splice.Inherited{}, fmt.Errorf("the predecessor's socket of %s: %w", h.name, syscall.EADDRINUSE)
+	case h == nil, h.taken, h.name != name && at.Addr().IsUnspecified():
+		return splice.Inherited{}, fmt.Errorf("the predecessor's socket of %s: %w", other.name.Label(), syscall.EADDRINUSE)
 	}
 	h.taken = true
 	return splice.Inherited{File: h.file, Paused: name.Protocol == service.UDP}, nil
