@@ -23,9 +23,8 @@ func (d *daemon) handOver(ctx context.Context) error {
 	if path == "" || !d.path.core.CanMove() || !d.heritage.whenServing(ctx) {
 		return nil
 	}
-	l, err := handover.Listen(path, d.identity())
-	if err != nil {
-		d.log.WithError(err).Warn("A restart will end open connections: the next portald cannot find this one")
+	l := d.listenForSuccessor(ctx, path)
+	if l == nil {
 		return nil
 	}
 	defer l.Close()
@@ -43,6 +42,28 @@ func (d *daemon) handOver(ctx context.Context) error {
 			pause(ctx, time.Millisecond)
 		default:
 			all.Go(func() { d.handOverTo(ctx, l, s) })
+		}
+	}
+	return nil
+}
+
+// listenAgain is how long to wait before another try to listen for a successor, as with the daemon's own servers.
+const listenAgain = 5 * time.Second
+
+// listenForSuccessor tries again until it succeeds; nil: ctx has ended.
+func (d *daemon) listenForSuccessor(ctx context.Context, path string) *handover.Listener {
+	for failed := false; ctx.Err() == nil; pause(ctx, listenAgain) {
+		l, err := handover.Listen(path, d.identity())
+		switch {
+		case err == nil:
+			if failed {
+				d.log.Info("The next portald can find this one now")
+			}
+			return l
+		case !failed:
+			failed = true
+			d.log.WithError(err).Warnf("A restart will end open connections: the next portald cannot find this one; "+
+				"trying again every %s", listenAgain)
 		}
 	}
 	return nil
