@@ -67,10 +67,8 @@ func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
 }
 
 func (c *conn) admit() {
+	c.client.guard() // before anything else takes time
 	c.perform(c.Admit(c.originalDst(), c.l.clock()))
-	if c.stage == dialing {
-		c.client.guard()
-	}
 }
 
 func (c *conn) originalDst() netip.AddrPort {

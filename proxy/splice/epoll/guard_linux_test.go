@@ -3,11 +3,13 @@ package epoll
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -88,4 +90,18 @@ func areGuarded(t *testing.T, sockets []int) (are []bool) {
 		are = append(are, linger != 0)
 	}
 	return are
+}
+
+// It does so from the first moment on: what a client dialled is asked for before anything is done for it.
+func TestGuardFromTheFirst(t *testing.T) {
+	asked := make(chan bool, 1)
+	opts := splice.Options{OriginalDst: func(fd int, _ service.IPFamily) (netip.AddrPort, error) {
+		linger, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LINGER)
+		asked <- err == nil && linger != 0
+		return netip.AddrPort{}, errors.New("nobody knows")
+	}}
+	dialTCP(t, newRig(t, opts).open(t, serveTCP(t, func(*net.TCPConn) {})))
+	if !<-asked {
+		t.Error("the connection is not guarded")
+	}
 }
