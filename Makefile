@@ -3,6 +3,8 @@ GO       ?= go
 BIN      := bin
 FUZZTIME ?= 10s
 RESTARTS ?= 200
+SEED     ?= 0
+DURATION ?= 1m
 TO       ?= dist
 # An ordinary user's PATH on Debian leaves the last two out.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -48,7 +50,7 @@ PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
 .PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows test-arm64 check-deploy \
-	check-pipeline lint bench bench-scale flaps handover crashes migrate fuzz restarts clean
+	check-pipeline lint bench bench-scale flaps handover crashes chaos migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -180,6 +182,11 @@ crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times 
 	@.ci/may-make-namespaces
 	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
 	$(GO) test -count=1 -v -timeout 60m -run TestCrashes ./integration/handover -kills 200
+
+chaos:  ## faults of all kinds at random, in every mode, and every byte compared; SEED=7 DURATION=5m
+	@.ci/need $(RUN_NEEDS) nft=nftables
+	@.ci/may-make-namespaces
+	$(GO) test -race -count=1 -v -timeout 2h ./integration/chaos -seed $(SEED) -duration $(DURATION)
 
 migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and back, under load
 	@.ci/need $(RUN_NEEDS) nft=nftables

@@ -1,0 +1,133 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Kinds of failures.
+const (
+	connection = "connection"
+	stream     = "stream"
+	datagram   = "datagram"
+)
+
+// failure is what a client saw go wrong.
+type failure struct {
+	kind         string
+	service      string // empty: of the address that moves
+	from, to     string
+	client       netip.AddrPort
+	began, ended time.Time
+	err          error
+}
+
+func (f failure) String() string {
+	return fmt.Sprintf("%s from %s %s to %s %s, %s to %s: %v", f.kind, f.from, f.client, f.service, f.to,
+		clock(f.began), clock(f.ended), f.err)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+func (f failure) isReset() bool {
+	return errors.Is(f.err, syscall.ECONNRESET) || errors.Is(f.err, syscall.EPIPE)
+}
+
+// isCorrupt is what nothing excuses: other bytes, or a clean end without some. Another Service's name is no such thing
+// while the address moves.
+func (f failure) isCorrupt() bool {
+	return errors.Is(f.err, errMissing) || errors.Is(f.err, errWrong) && f.service != ""
+}
+
+// failure is one that begins now, if it comes to that.
+func (c client) failure(kind string) failure {
+	return failure{kind: kind, service: c.service, from: c.from.Name, to: c.to, began: time.Now()}
+}
+
+func (w *world) fails(f failure) {
+	f.ended = time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, f)
+}
+
+func (w *world) note(e *event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+// afterwards is for how long an event is felt once it is over; where entries of conntrack are to be deleted, which are
+// looked for once a second while there are many changes, until that is done.
+const (
+	afterwards     = 100 * time.Millisecond
+	untilForgotten = time.Second
+)
+
+// excuse is the event that a failure may come from, if any.
+func (w *world) excuse(f failure) string {
+	ended := f.ended
+	if f.kind == datagram {
+		ended = w.answerableUntil(f.began)
+	}
+	for _, e := range w.events {
+		felt := e.over.Add(afterwards)
+		if e.what == wiped || f.kind == datagram {
+			felt = e.over.Add(untilForgotten)
+		}
+		if e.excuses != nil && ended.After(e.began) && f.began.Before(felt) && e.excuses(f) {
+			return e.what
+		}
+	}
+	return ""
+}
+
+// answerableUntil is how long the answer to a datagram may be under way: longer where portald stands still meanwhile.
+func (w *world) answerableUntil(sent time.Time) time.Time {
+	until := sent.Add(sayEvery)
+	for _, e := range w.events {
+		if e.what == stopped && e.began.Before(until) && e.over.After(sent) {
+			until = e.over.Add(sayEvery)
+		}
+	}
+	return until
+}
+
+// inUserspace tells whether portald may have carried a connection.
+func (w *world) inUserspace(f failure) bool { return !w.mode.Kernel || f.service == flips }
+
+// takesOver tells whether one portald takes over from another at that time: what each knows of Services differs then.
+func (w *world) takesOver(at time.Time) bool {
+	for _, e := range w.events {
+		if (e.what == succeeded || e.what == raced) && at.After(e.began) && at.Before(e.over) {
+			return true
+		}
+	}
+	return false
+}
+
+// eventsBetween are those that were felt between these times, a line each.
+func (w *world) eventsBetween(from, to time.Time) string {
+	var b strings.Builder
+	for _, e := range w.events {
+		if e.began.Before(to) && e.over.After(from) {
+			fmt.Fprintf(&b, "\t%s to %s: %s\n", clock(e.began), clock(e.over), e.what)
+		}
+	}
+	return b.String()
+}
+
+// recordsOf are the records of a failure's client.
+func (w *world) recordsOf(f failure) string {
+	var b strings.Builder
+	for _, r := range w.daemon.Records() {
+		if r.Client == f.client.String() {
+			fmt.Fprintf(&b, "\trecorded at %s: %s\n", clock(r.Time), r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,190 @@
+package chaos
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+const interrupt = syscall.SIGINT
+
+// fault is something that happens to a node. It returns once its effects are over.
+type fault struct {
+	what    string
+	happens func(*rand.Rand, *event)
+}
+
+// event is one that happened, and what it may cost meanwhile.
+type event struct {
+	what        string
+	began, over time.Time
+	excuses     func(failure) bool // nil: nothing
+}
+
+// Events that matter to what others may cost.
+const (
+	succeeded = "succeeded"
+	raced     = "succeeded by two"
+	stopped   = "stopped for a moment"
+	wiped     = "rules are wiped"
+)
+
+// ends are what happens to portald.
+func (w *world) ends() []fault {
+	return []fault{{succeeded, w.succeed}, {succeeded, w.succeed}, {raced, w.race}, {"killed", w.kill}, {"killed", w.kill},
+		{"restarted", w.restart}, {stopped, w.stall}, {"another keeper", w.replaceKeeper}}
+}
+
+// changes are what happens to the cluster and to the host. Rules are wiped less often, since that excuses much.
+func (w *world) changes() []fault {
+	often := []fault{{"another mode", w.flip}, {"other endpoints", w.roll}, {"another owner", w.move},
+		{"another crowd", w.crowd}}
+	return append(slices.Repeat(often, 2), fault{wiped, w.wipe})
+}
+
+func (w *world) flip(_ *rand.Rand, e *event) {
+	e.excuses = isDatagram(flips)
+	other := map[bool]string{true: "userspace", false: "kernel"}[w.mode.Kernel]
+	w.change(func(s *state) { s.mode = map[string]string{"": other, other: ""}[s.mode] })
+}
+
+func (w *world) roll(dice *rand.Rand, e *event) {
+	e.excuses = isDatagram(rolls)
+	pods := dice.Perm(3)[:1+dice.IntN(3)]
+	w.change(func(s *state) { s.pods = pods })
+}
+
+func (w *world) move(dice *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool { return f.service == "" && !f.isCorrupt() }
+	next := []string{left, right, ""}[dice.IntN(3)]
+	w.change(func(s *state) { s.owner = next })
+	w.await("the owner of the address", func() bool {
+		return w.nameAt(moving4, 80) == next && w.nameAt(w.Node.IPv4.String(), movingPort) == next
+	})
+}
+
+func (w *world) crowd(dice *rand.Rand, _ *event) {
+	n := dice.IntN(50)
+	w.change(func(s *state) { s.crowd = n })
+}
+
+func isDatagram(of string) func(failure) bool {
+	return func(f failure) bool { return f.kind == datagram && f.service == of && !f.isCorrupt() }
+}
+
+// succeed has the next portald take over, which nobody notices.
+func (w *world) succeed(*rand.Rand, *event) {
+	next := w.daemon.Succeed()
+	w.await("the predecessor to end", func() bool { return isOver(w.daemon) })
+	if code := w.daemon.Exit(); code != 0 {
+		w.Errorf("the predecessor ends with code %d", code)
+	}
+	w.next(next)
+}
+
+// race has two portalds start at nearly the same time: one takes over from the other.
+func (w *world) race(dice *rand.Rand, _ *event) {
+	one := w.daemon.Succeed()
+	time.Sleep(time.Duration(dice.Int64N(int64(200 * time.Millisecond))))
+	other := w.daemon.Succeed()
+	w.await("two of three to end", func() bool { return isOver(w.daemon) && (isOver(one) || isOver(other)) })
+	if isOver(one) && isOver(other) {
+		w.Error("nobody is left")
+	}
+	for _, d := range []*bed.Daemon{w.daemon, one, other} {
+		if isOver(d) && d.Exit() != 0 {
+			w.Errorf("it ends with code %d", d.Exit())
+		}
+	}
+	if isOver(one) {
+		one = other
+	}
+	w.next(one)
+}
+
+func isOver(d *bed.Daemon) bool {
+	select {
+	case <-d.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// next is the portald that runs now.
+func (w *world) next(d *bed.Daemon) {
+	w.daemon = d
+	w.await("the next portald", func() bool { return strings.Contains(d.Log.String(), "Ready: all service ports are served") })
+}
+
+// young is how old a connection is that a keeper may not have.
+const young = 2 * time.Second
+
+// kill has portald die, and another one start at once.
+func (w *world) kill(_ *rand.Rand, e *event) {
+	w.await("the keeper to have what is there", func() bool {
+		_, page, err := w.Get("127.0.0.1:10249", "/metrics")
+		return err == nil && w.daemon.MetricIn(page, "portald_keeper_connected") == 1
+	})
+	time.Sleep(young)
+	e.began = time.Now()
+	e.excuses = func(f failure) bool {
+		return w.inUserspace(f) && !f.isCorrupt() && (f.kind == datagram || f.isReset() && e.began.Sub(f.began) < young)
+	}
+	w.daemon.Signal(syscall.SIGKILL)
+	<-w.daemon.Ended
+	w.next(w.daemon.Succeed())
+}
+
+// replaceKeeper has the keeper die, and another one start.
+func (w *world) replaceKeeper(*rand.Rand, *event) {
+	w.keeper.Signal(syscall.SIGKILL)
+	<-w.keeper.Ended
+	w.startKeeper()
+}
+
+// restart has portald end by itself, and then another one start.
+func (w *world) restart(dice *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool {
+		return w.inUserspace(f) && !f.isCorrupt() && (f.kind == datagram || f.isReset())
+	}
+	w.daemon.Signal(syscall.SIGTERM)
+	if code := w.daemon.Exit(); code != 0 {
+		w.Errorf("portald ends with code %d", code)
+	}
+	if dice.IntN(2) == 0 {
+		time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+	}
+	w.next(w.daemon.Succeed())
+}
+
+// stall has portald stand still for less time than anybody waits.
+func (w *world) stall(dice *rand.Rand, _ *event) {
+	w.daemon.Signal(syscall.SIGSTOP)
+	time.Sleep(time.Duration(dice.Int64N(int64(2 * time.Second))))
+	w.daemon.Signal(syscall.SIGCONT)
+}
+
+// wipe takes rules away: all, or those of portald. Whoever comes meanwhile is not served. Without any rule that
+// translates addresses the kernel stops to do it for open connections too.
+func (w *world) wipe(dice *rand.Rand, e *event) {
+	byIPTables := !strings.Contains(w.mode.Name, "nftables")
+	command := "nft flush ruleset"
+	translates := byIPTables && dice.IntN(2) == 0
+	if translates {
+		command = "iptables -w -t nat -F"
+	} else if !byIPTables && dice.IntN(2) == 0 {
+		command = "nft delete table ip portald"
+	}
+	e.excuses = func(f failure) bool {
+		return !f.isCorrupt() && (!translates || f.kind != stream && !f.isReset())
+	}
+	parts := strings.Fields(command)
+	_, _ = w.Try(w.Node, parts[0], parts[1:]...) // there may be nothing to take
+	w.change(func(*state) {})
+	w.awaitServed()
+}

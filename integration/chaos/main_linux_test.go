@@ -1,0 +1,101 @@
+package chaos
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/integration/bed"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }
+
+var (
+	seed     = flag.Uint64("seed", 1, "of the schedule of TestChaos; 0: another each time")
+	duration = flag.Duration("duration", 10*time.Second, "how long faults happen in TestChaos")
+)
+
+// Portald is killed, restarted, stopped for a moment and succeeded by the next, while rules are wiped, Services change
+// their modes, endpoints and addresses, and others come and go. Nothing happens to connections and datagrams but what
+// one of these faults may cost; afterwards everything is served and nothing is left behind.
+func TestChaos(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("-seed=%d -duration=%s", *seed, *duration)
+	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
+		w := newWorld(b, m)
+		ctx, stop := context.WithCancel(b.Context())
+		var clients, others sync.WaitGroup
+		w.load(ctx, &clients)
+		until := time.Now().Add(*duration)
+		others.Go(func() { w.happen(rand.New(rand.NewPCG(*seed, 1)), w.changes(), until) })
+		w.happen(rand.New(rand.NewPCG(*seed, 2)), w.ends(), until)
+		others.Wait()
+		w.awaitServed()
+		stop()
+		clients.Wait()
+		w.judge()
+		w.leave()
+	})
+}
+
+// happen has one fault after the other happen, with pauses: none, or up to a second.
+func (w *world) happen(dice *rand.Rand, faults []fault, until time.Time) {
+	for time.Now().Before(until) && !w.Failed() {
+		f := faults[dice.IntN(len(faults))]
+		e := &event{what: f.what, began: time.Now()}
+		w.note(e)
+		f.happens(dice, e)
+		e.over = time.Now()
+		if dice.IntN(4) > 0 {
+			time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+		}
+	}
+}
+
+// judge fails the test for each failure of a client that nothing excuses.
+func (w *world) judge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	excused, shown := 0, 0
+	for _, f := range w.failures {
+		if why := w.excuse(f); why != "" {
+			excused++
+			continue
+		}
+		if shown++; shown > 20 {
+			w.Fail()
+			continue
+		}
+		w.Errorf("%s\n%s%s", f, w.eventsBetween(f.began.Add(-3*time.Second), f.ended.Add(time.Second)), w.recordsOf(f))
+	}
+	w.Logf("%d connections, %d streams and %d datagrams; %d events; %d failures that they excuse, %d others",
+		w.asked.Load(), w.streamed.Load(), w.said.Load(), len(w.events), excused, shown)
+	if w.asked.Load() == 0 || w.streamed.Load() == 0 || w.said.Load() == 0 {
+		w.Error("a kind of client did nothing")
+	}
+	if w.Failed() {
+		w.Logf("all events:\n%s", w.eventsBetween(time.Time{}, time.Now()))
+	}
+	for _, r := range w.daemon.Records() {
+		if r.Outcome == "not_a_portal" && !w.takesOver(r.Time) {
+			w.Errorf("a record of a client that came where no portal leads: %s", r)
+		}
+	}
+}
+
+// leave ends portald, which takes all rules with it.
+func (w *world) leave() {
+	w.daemon.Signal(interrupt)
+	if code := w.daemon.Exit(); code != 0 {
+		w.Errorf("portald ends with code %d", code)
+	}
+	if left := w.Ruleset(); strings.Contains(strings.ToLower(left), "portald") {
+		w.Errorf("rules are left:\n%s", left)
+	}
+}
