@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -29,20 +30,17 @@ func (e entry) String() string {
 func (e entry) add(t testing.TB) {
 	t.Helper()
 	client, to, via := netip.MustParseAddrPort(e.client), netip.MustParseAddrPort(e.to), netip.MustParseAddrPort(e.via)
-	family, status := byte(unix.AF_INET), uint32(1<<3) // confirmed
-	if client.Addr().Is6() {
-		family = unix.AF_INET6
-	}
+	status := uint32(1 << 3) // confirmed
 	if e.answered {
 		status |= ipsSeenReply | 1<<2 // assured
 	}
 	if to != via {
 		status |= ipsDstNAT | 1<<8 // done
 	}
-	b := e.tuple([]byte{family, 0, 0, 0}, ctaTupleOrig, client, to)
-	b = e.tuple(b, ctaTupleReply, via, client)
+	b := tuple([]byte{addressFamily(client.Addr()), 0, 0, 0}, ctaTupleOrig, byte(e.protocol), client, to)
+	b = tuple(b, ctaTupleReply, byte(e.protocol), via, client)
 	b = attribute(b, ctaStatus, binary.BigEndian.AppendUint32(nil, status))
-	b = attribute(b, 7, binary.BigEndian.AppendUint32(nil, 60)) // CTA_TIMEOUT
+	b = attribute(b, ctaTimeout, binary.BigEndian.AppendUint32(nil, 60))
 	if e.protocol == service.TCP {
 		state := byte(1) // TCP_CONNTRACK_SYN_SENT
 		if e.answered {
@@ -68,23 +66,6 @@ func (e entry) add(t testing.TB) {
 	}
 }
 
-func (e entry) tuple(b []byte, kind uint16, src, dst netip.AddrPort) []byte {
-	from, to := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
-	if src.Addr().Is6() {
-		from, to = ctaIPv6Src, ctaIPv6Dst
-	}
-	return nest(b, kind, func(b []byte) []byte {
-		b = nest(b, ctaTupleIP, func(b []byte) []byte {
-			return attribute(attribute(b, from, src.Addr().AsSlice()), to, dst.Addr().AsSlice())
-		})
-		return nest(b, ctaTupleProto, func(b []byte) []byte {
-			b = attribute(b, ctaProtoNum, []byte{byte(e.protocol)})
-			b = attribute(b, ctaProtoSrc, binary.BigEndian.AppendUint16(nil, src.Port()))
-			return attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, dst.Port()))
-		})
-	})
-}
-
 // entries are those of the kernel's table.
 func entries(t *testing.T) (out []string) {
 	t.Helper()
@@ -103,6 +84,38 @@ func entries(t *testing.T) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// A flow of UDP is known for as long as was asked for; one that the kernel does not know is no error.
+func TestProlongFlow(t *testing.T) {
+	inNamespace(t)
+	p, err := NewFlowProlonger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, e := range []entry{
+		{service.UDP, "192.0.2.1:4000", "10.96.0.10:53", "10.244.0.5:53", true},
+		{service.UDP, "[fd00::1]:4000", "[fd00:96::10]:53", "[fd00:244::5]:53", false},
+	} {
+		e.add(t)
+		client, to := netip.MustParseAddrPort(e.client), netip.MustParseAddrPort(e.to)
+		if err := p.Prolong(client, to, 999*time.Second+1); err != nil {
+			t.Error(err)
+		}
+		if err := p.Prolong(to, client, time.Second); err != nil {
+			t.Errorf("of one that is not known: %v", err)
+		}
+	}
+	err = ListFlows(t.Context(), false, func(b []byte) bool {
+		if left := binary.BigEndian.Uint32(find(b, ctaTimeout)); left < 900 || left > 1000 {
+			t.Errorf("it is known for %d s more", left)
+		}
+		return true
+	})
+	if all := entries(t); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
 }
 
 // Flows that a query asks for are offered, no others, and those that are stale are deleted.

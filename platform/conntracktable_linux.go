@@ -75,6 +75,7 @@ const (
 	ctaTupleOrig   = 1
 	ctaTupleReply  = 2
 	ctaID          = 12
+	ctaTimeout     = 7
 	ctaFilter      = 25
 	ctaTupleIP     = 1
 	ctaTupleProto  = 2
@@ -130,27 +131,38 @@ func syscallRecv(fd int, b []byte) (int, error) {
 func flowRequest(b []byte, client, local netip.AddrPort) []byte {
 	ne := binary.NativeEndian
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
-	af := byte(unix.AF_INET)
-	src, dst := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
-	if client.Addr().Is6() {
-		af, src, dst = unix.AF_INET6, ctaIPv6Src, ctaIPv6Dst
-	}
-	b = append(b, af, 0, 0, 0) // struct nfgenmsg
-	b = nest(b, ctaTupleReply, func(b []byte) []byte {
-		b = nest(b, ctaTupleIP, func(b []byte) []byte {
-			b = attribute(b, src, local.Addr().AsSlice())
-			return attribute(b, dst, client.Addr().WithZone("").AsSlice())
-		})
-		return nest(b, ctaTupleProto, func(b []byte) []byte {
-			b = attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP})
-			b = attribute(b, ctaProtoSrc, binary.BigEndian.AppendUint16(nil, local.Port()))
-			return attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, client.Port()))
-		})
-	})
+	b = append(b, addressFamily(client.Addr()), 0, 0, 0) // struct nfgenmsg
+	b = tuple(b, ctaTupleReply, unix.IPPROTO_UDP, local, client)
 	ne.PutUint32(b[0:], uint32(len(b)))
 	ne.PutUint16(b[4:], unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet)
 	ne.PutUint16(b[6:], unix.NLM_F_REQUEST)
 	return b
+}
+
+func addressFamily(a netip.Addr) byte {
+	if a.Is6() {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// tuple is one direction of a flow.
+func tuple(b []byte, kind uint16, protocol byte, from, to netip.AddrPort) []byte {
+	src, dst := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
+	if from.Addr().Is6() {
+		src, dst = ctaIPv6Src, ctaIPv6Dst
+	}
+	return nest(b, kind, func(b []byte) []byte {
+		b = nest(b, ctaTupleIP, func(b []byte) []byte {
+			b = attribute(b, src, from.Addr().WithZone("").AsSlice())
+			return attribute(b, dst, to.Addr().WithZone("").AsSlice())
+		})
+		return nest(b, ctaTupleProto, func(b []byte) []byte {
+			b = attribute(b, ctaProtoNum, []byte{protocol})
+			b = attribute(b, ctaProtoSrc, binary.BigEndian.AppendUint16(nil, from.Port()))
+			return attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, to.Port()))
+		})
+	})
 }
 
 func attribute(b []byte, kind uint16, value []byte) []byte {

@@ -118,7 +118,9 @@ func isOver(d *bed.Daemon) bool {
 // next is the portald that runs now.
 func (w *world) next(d *bed.Daemon) {
 	w.daemon = d
-	w.await("the next portald", func() bool { return strings.Contains(d.Log.String(), "Ready: all service ports are served") })
+	w.await("the next portald", func() bool {
+		return strings.Contains(d.Log.String(), "Ready: all service ports are served")
+	})
 }
 
 // young is how old a connection is that a keeper may not have.

@@ -134,7 +134,8 @@ func (w *world) manifests() string {
 		b.WriteString(w.service(w.state.owner, movingPort, all, moving4).String())
 	}
 	m := w.service(mark, 0, all, mark4)
-	m.Kind, m.Ports = "", []bed.Port{bed.NewPort("tcp", "TCP", markPort+w.state.number, 0, podPort+slices.Index(services, mark))}
+	m.Kind, m.Ports = "", []bed.Port{m.Ports[0]}
+	m.Ports[0].Number = markPort + w.state.number
 	b.WriteString(m.String())
 	for i := range w.state.crowd {
 		b.WriteString(w.Simple(fmt.Sprint("crowd", i), fmt.Sprintf("10.96.1.%d", 1+i), 0).String())

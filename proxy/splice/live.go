@@ -26,6 +26,7 @@ type Live struct {
 	Proxy       netip.AddrPort   // our own address and port towards the endpoint, zero until one is reached
 	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
 	Removed     bool             // its endpoint is no longer there, or serves no more; TCP alone
+	UDPIdle     time.Duration    // of a session: how long it may be silent; 0: for ever
 
 	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
 
@@ -79,12 +80,16 @@ func (s *stage) load() (ConnState, int) {
 func (f *life) live() Live {
 	t := &f.traffic
 	state, dials := f.stage.load()
+	policy := &f.front.present().policy
 	l := Live{
 		ID: f.id, Start: f.startTime(), Service: f.front.name, State: state,
 		LastMoved: f.startTime().Add(f.lastMoved() - f.began), Client: f.client, OriginalDst: f.dst, Portal: f.portal,
-		Attempts: dials, Endpoint: f.reached(), Logging: f.front.present().policy.Logging,
+		Attempts: dials, Endpoint: f.reached(), Logging: policy.Logging,
 		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
+	}
+	if f.front.name.Protocol == service.UDP {
+		l.UDPIdle = max(0, policy.UDPIdle)
 	}
 	if won := f.won.Load(); won != nil {
 		l.Proxy = won.Proxy

@@ -33,10 +33,23 @@ func liveOf(members []member) []Live {
 }
 
 // All yields what Snapshot lists, one at a time: each overwrites the one before, which takes no memory for all of them.
-func (c *Core) All() iter.Seq[*Live] {
+func (c *Core) All() iter.Seq[*Live] { return c.each(func(member) bool { return true }) }
+
+// AllSessions is All of the UDP sessions alone.
+func (c *Core) AllSessions() iter.Seq[*Live] {
+	return c.each(func(m member) bool {
+		_, is := m.(*Session)
+		return is
+	})
+}
+
+func (c *Core) each(is func(member) bool) iter.Seq[*Live] {
 	return func(yield func(*Live) bool) {
 		var l Live
 		for _, m := range c.open() {
+			if !is(m) {
+				continue
+			}
 			if l = m.live(); !yield(&l) {
 				return
 			}

@@ -43,6 +43,7 @@ type daemon struct {
 	heritage *inheritance
 	succeed  *stage   // takes over from a predecessor
 	keep     *stage   // gives a keeper what is open
+	prolong  *stage   // has the kernel know the flows of UDP sessions
 	precede  *stage   // hands over to a successor
 	tells    *stage   // announces that the daemon serves
 	keeping  *keeping // nil: no keeper was there at the start
@@ -202,7 +203,7 @@ func (d *daemon) connect() {
 	d.rules.nodePorts.follow(d.servers.services.SetAddresses)
 	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver, d.yieldIfOusted),
 		newStage(d.announce)
-	d.keep = newStage(d.keepAll)
+	d.keep, d.prolong = newStage(d.keepAll), newStage(d.keepFlows)
 	d.source.cache.WatchNode(d.nodeChanged)
 	if d.source.cache.Options().ServiceCIDRs {
 		d.source.cache.WatchServiceCIDRs(d.serviceCIDRsChanged)
@@ -218,7 +219,7 @@ func (d *daemon) connect() {
 func (d *daemon) parts() []part {
 	return []part{
 		d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.waker, d.succeed,
-		d.reload, d.keep, d.tells,
+		d.reload, d.keep, d.prolong, d.tells,
 	}
 }
 

@@ -134,9 +134,9 @@ func (i *inheritance) turn(name service.PortName, family service.IPFamily) *user
 	return i.turns[key]
 }
 
-// listen implements splice.Options.Listen. A proxy port that another service port had, in either family, stays closed to
-// others until the take-over is complete: clients of that one are on their way there, and it may be about to go on with
-// it. A NodePort at a loopback address is whose it is.
+// listen implements splice.Options.Listen. A proxy port that another service port had, in either family, stays closed
+// to others until the take-over is complete: clients of that one are on their way there, and it may be about to go on
+// with it. A NodePort at a loopback address is whose it is.
 func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.Inherited, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

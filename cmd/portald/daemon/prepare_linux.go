@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -92,15 +91,8 @@ func prepareHost(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 	}
 }
 
-// timeoutOf is platform.FlowTimeout.
-type timeoutOf func(kind string) (time.Duration, error)
-
-// checkFlowTimeouts warns if the kernel forgets what belongs to an open connection or session.
+// checkFlowTimeouts warns if the kernel forgets what belongs to an open connection: see flowLife for sessions.
 func checkFlowTimeouts(p *service.Policy, flowTimeout timeoutOf, log logrus.FieldLogger) {
-	if kernel, err := flowTimeout("udp_timeout_stream"); err == nil && p.UDPIdle > kernel {
-		log.Warnf("udpTimeout %s: the kernel forgets a UDP flow after %s (net.netfilter.nf_conntrack_udp_timeout_stream): "+
-			"an answer that comes later is lost; set conntrack.udpStreamTimeout to %[1]s", p.UDPIdle, kernel)
-	}
 	asks := splice.KeepaliveFor(p.DeadPeer).Idle
 	if kernel, err := flowTimeout("tcp_timeout_established"); err == nil && asks >= kernel {
 		log.Warnf("deadPeerTimeout %s: an idle TCP connection is asked for a sign of life after %s, and the kernel "+

@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"context"
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// flowLife has the kernel know the flows of UDP sessions for as long as the sessions live: an answer that comes after
+// the kernel has forgotten the flow would be lost. One goroutine uses it.
+type flowLife struct {
+	sessions func() iter.Seq[*splice.Live]
+	timeout  timeoutOf
+	prolong  func(client, to netip.AddrPort, by time.Duration) error
+	log      logrus.FieldLogger
+	failed   bool                 // it was logged
+	known    map[uint64]prolonged // by the id of the session
+}
+
+// prolonged is until when the kernel knows a flow on which nothing has moved since.
+type prolonged struct{ moved, until time.Time }
+
+// timeoutOf is platform.FlowTimeout.
+type timeoutOf func(kind string) (time.Duration, error)
+
+// keepFlows looks at all sessions now and then, until ctx ends.
+func (d *daemon) keepFlows(ctx context.Context) error {
+	prolonger, err := platform.NewFlowProlonger()
+	if err != nil {
+		d.log.WithError(err).Warn(forgetsFlows)
+		return nil
+	}
+	defer prolonger.Close()
+	f := &flowLife{
+		sessions: d.path.core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: d.log,
+	}
+	for ctx.Err() == nil {
+		pause(ctx, f.look(time.Now()))
+	}
+	return nil
+}
+
+// How often sessions are looked at, at most and at least; between that thrice in the shortest time for which the kernel
+// knows a flow.
+const (
+	shortestLook = 200 * time.Millisecond
+	longestLook  = 10 * time.Second
+)
+
+// flowMargin is for how much longer the kernel knows a flow than its session lives, and forever for how long at a time
+// where that never ends.
+const (
+	flowMargin = 2 * time.Second
+	forever    = time.Hour
+)
+
+// look prolongs the flows that the kernel would forget before the next look, of sessions that live longer. It returns
+// when that is.
+func (f *flowLife) look(now time.Time) (next time.Duration) {
+	knows, err := f.timeout("udp_timeout") // of a flow that has lived for less than two seconds, or has no answer
+	if stream, failed := f.timeout("udp_timeout_stream"); failed == nil && err == nil {
+		knows = min(knows, stream)
+	}
+	if err != nil {
+		return longestLook
+	}
+	next = min(max(knows/3, shortestLook), longestLook)
+	before := f.known
+	f.known = map[uint64]prolonged{}
+	for l := range f.sessions() {
+		ends := l.LastMoved.Add(l.UDPIdle)
+		if l.UDPIdle == 0 {
+			ends = now.Add(forever)
+		}
+		was, soon := before[l.ID], now.Add(2*next)
+		if !was.moved.Equal(l.LastMoved) {
+			was = prolonged{l.LastMoved, l.LastMoved.Add(knows)}
+		}
+		if was.until.Before(soon) && was.until.Before(ends) && now.Before(ends) {
+			was.until = ends.Add(flowMargin)
+			if err := f.prolong(l.Client, l.OriginalDst, was.until.Sub(now)); err != nil {
+				f.fails(err)
+			}
+		}
+		f.known[l.ID] = was
+	}
+	return next
+}
+
+const forgetsFlows = "The kernel forgets flows of UDP sessions that live longer: answers that come later are lost; " +
+	"set conntrack.udpTimeout and conntrack.udpStreamTimeout to udpTimeout"
+
+func (f *flowLife) fails(err error) {
+	if !f.failed {
+		f.failed = true
+		f.log.WithError(err).Warn(forgetsFlows)
+	}
+}
