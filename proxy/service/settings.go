@@ -82,7 +82,7 @@ func carrySettings() []Setting {
 				Default: time.Minute, // between the kernel's for a flow without an answer (30 s) and for a stream (120 s)
 				Part:    func(p *Port) *time.Duration { return &p.Policy.UDPIdle },
 			},
-			Help: "close a UDP session after this `TIME` without a datagram; conntrack knows its flow for as long",
+			Help:  "close a UDP session after this `TIME` without a datagram; conntrack knows its flow for as long",
 			About: "time without a datagram after which a UDP session is closed",
 		},
 		{

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/records"
@@ -238,6 +240,8 @@ func (d *daemon) giveSockets(s *handover.Successor) (fronts []userspace.Socket, 
 	var files []int
 	fronts = d.path.listeners.Sockets()
 	for _, at := range fronts {
+		// What a successor accepts may not be reset by its close, whatever this daemon has set: it is set again by Resume.
+		_ = unix.SetsockoptLinger(at.File, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // it is open
 		sockets = append(sockets, handover.Socket{Kind: handover.Front, Name: at.Name, Address: at.At})
 		files = append(files, at.File)
 	}

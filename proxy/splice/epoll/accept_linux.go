@@ -85,11 +85,14 @@ func (n *listener) Pause() {
 	}
 }
 
-// Resume implements splice.MovingSocket.
+// Resume implements splice.MovingSocket: it is this daemon's alone.
 func (n *listener) Resume() {
 	for _, a := range n.acceptors {
 		a.l.do(func() {
-			if a.paused = false; !a.closed && !a.watched {
+			if a.paused = false; a.closed {
+				return
+			}
+			if guardAccepted(a.fd); !a.watched {
 				a.resume()
 			}
 		})
@@ -125,6 +128,7 @@ func (a *acceptor) accept() bool {
 	var sa sockaddr
 	fd, errno := sysAccept(a.fd, &sa)
 	if errno == 0 {
+		sysCloseByReset(fd, 1) // if guardAccepted did not; before anything else, which may wait for a garbage collection
 		a.pause = 0
 		newConn(a.l, a.front, fd, sa.addr()).admit()
 		return true

@@ -57,17 +57,17 @@ const (
 	closed
 )
 
+// newConn is a connection whose client was accepted and is guarded.
 func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
 	c := &conn{l: l}
 	c.at.Store(l)
 	c.timer.owner = c
-	c.client.fd, c.endpoint.fd = fd, -1
+	c.client.fd, c.client.guarded, c.endpoint.fd = fd, true, -1
 	c.Accept(f, c, client, l.now)
 	return c
 }
 
 func (c *conn) admit() {
-	c.client.guard() // before anything else takes time
 	c.perform(c.Admit(c.originalDst(), c.l.clock()))
 }
 

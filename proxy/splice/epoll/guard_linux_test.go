@@ -104,4 +104,12 @@ func TestGuardFromTheFirst(t *testing.T) {
 	if !<-asked {
 		t.Error("the connection is not guarded")
 	}
+	l, err := bind(service.TCP, netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sysClose(l)
+	if !areGuarded(t, []int{l})[0] {
+		t.Error("what a listener accepts is guarded a moment later")
+	}
 }

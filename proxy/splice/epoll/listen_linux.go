@@ -66,6 +66,9 @@ func bind(p service.Protocol, at netip.AddrPort) (int, error) {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
 	}
 	listenOptions(fd, p, at)
+	if p == service.TCP {
+		guardAccepted(fd)
+	}
 	if err := bindTo(fd, p, at); err != nil {
 		sysClose(fd)
 		return 0, err
@@ -84,6 +87,10 @@ func bindTo(fd int, p service.Protocol, at netip.AddrPort) error {
 	}
 	return unix.Listen(fd, backlog)
 }
+
+// guardAccepted has the death of this process reset those that a listener accepts from their first moment on: see
+// socket.guard. It is not for a listener that another daemon has too, which may not know.
+func guardAccepted(listener int) { sysCloseByReset(listener, 1) }
 
 // listenOptions are set before a socket listens: those that it accepts inherit them.
 func listenOptions(fd int, p service.Protocol, at netip.AddrPort) {
