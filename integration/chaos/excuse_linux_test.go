@@ -75,27 +75,42 @@ func (w *world) excuse(f failure) string {
 		ended = w.answerableUntil(f.began)
 	}
 	for _, e := range w.events {
-		felt := e.over.Add(afterwards)
-		if e.what == wiped || f.kind == datagram {
-			felt = e.over.Add(untilForgotten)
-		}
-		if e.excuses != nil && ended.After(e.began) && f.began.Before(felt) && e.excuses(f) {
+		if e.excuses != nil && ended.After(e.began) && f.began.Before(w.feltUntil(e, f.kind)) && e.excuses(f) {
 			return e.what
 		}
 	}
 	return ""
 }
 
-// answerableUntil is how long the answer to a datagram may be under way: longer where portald stands still meanwhile.
+// feltUntil is how long an event is felt. What a predecessor carried of a Service that it did not know to have changed
+// ends with it.
+func (w *world) feltUntil(e *event, kind string) time.Time {
+	over, more := e.over, afterwards
+	if kind == datagram {
+		for _, t := range w.events {
+			if t.isTakeOver() && t.began.Before(over) && t.over.After(over) {
+				over = t.over
+			}
+		}
+	}
+	if e.what == wiped || kind == datagram {
+		more = untilForgotten
+	}
+	return over.Add(more)
+}
+
+// answerableUntil is how long the answer to a datagram may be under way: longer where a socket stands still meanwhile.
 func (w *world) answerableUntil(sent time.Time) time.Time {
 	until := sent.Add(sayEvery)
 	for _, e := range w.events {
-		if e.what == stopped && e.began.Before(until) && e.over.After(sent) {
+		if (e.what == stopped || e.isTakeOver()) && e.began.Before(until) && e.over.After(sent) {
 			until = e.over.Add(sayEvery)
 		}
 	}
 	return until
 }
+
+func (e *event) isTakeOver() bool { return e.what == succeeded || e.what == raced }
 
 // inUserspace tells whether portald may have carried a connection.
 func (w *world) inUserspace(f failure) bool { return !w.mode.Kernel || f.service == flips }
@@ -103,7 +118,7 @@ func (w *world) inUserspace(f failure) bool { return !w.mode.Kernel || f.service
 // takesOver tells whether one portald takes over from another at that time: what each knows of Services differs then.
 func (w *world) takesOver(at time.Time) bool {
 	for _, e := range w.events {
-		if (e.what == succeeded || e.what == raced) && at.After(e.began) && at.Before(e.over) {
+		if e.isTakeOver() && at.After(e.began) && at.Before(e.over) {
 			return true
 		}
 	}
