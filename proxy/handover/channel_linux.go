@@ -16,6 +16,7 @@ type channel struct {
 	unix   *net.UnixConn
 	most   int           // bytes of a message: what the kernel has room for
 	step   time.Duration // bounds each answer: see there
+	slow   time.Duration // what the other side may take its time for: see there
 	write  time.Duration // bounds each send
 	in     []byte
 	oob    []byte
@@ -32,7 +33,7 @@ func newChannel(c *net.UnixConn) (*channel, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return &channel{
-		unix: c, most: most, step: step, write: step,
+		unix: c, most: most, step: step, slow: slow, write: step,
 		in: make([]byte, maxMessage+1), oob: make([]byte, syscall.CmsgSpace(4*maxFiles)),
 	}, nil
 }
@@ -115,34 +116,44 @@ func (c *channel) receive(within time.Duration) (message []byte, files []int, er
 	if errors.Is(err, syscall.ECONNRESET) { // the other end has closed before it read all: what it sent is still here
 		n, oobn, flags, _, err = c.unix.ReadMsgUnix(c.in, c.oob)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	files, err = descriptors(c.oob[:oobn])
-	if err == nil && flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0 {
+	files, failed := descriptors(c.oob[:oobn])
+	switch {
+	case errors.Is(err, io.EOF) && !c.ended(): // it was an empty message
 		err = ErrTruncated
-	}
-	if err == nil && n == 0 {
-		err = io.EOF
+	case err == nil && flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0:
+		err = ErrTruncated
+	case err == nil:
+		err = failed
 	}
 	if err != nil {
 		closeAll(files)
-		return c.in[:n], nil, err
+		return nil, nil, err
 	}
 	return c.in[:n], files, nil
 }
 
 // pending tells whether a message waits to be received, or the other end has closed.
-func (c *channel) pending() (is bool) {
+func (c *channel) pending() bool {
+	_, err := c.peek()
+	return !errors.Is(err, syscall.EAGAIN)
+}
+
+// ended tells whether the other end has closed, and nothing is left of what it sent.
+func (c *channel) ended() bool {
+	n, err := c.peek()
+	return n <= 0 && !errors.Is(err, syscall.EAGAIN)
+}
+
+// peek looks at the first byte of the next message, and does not wait.
+func (c *channel) peek() (n int, err error) {
 	raw, err := c.unix.SyscallConn()
 	if err != nil {
-		return true
+		return 0, err
 	}
 	failed := raw.Control(func(fd uintptr) {
-		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		is = !errors.Is(err, syscall.EAGAIN)
+		n, _, err = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
-	return is || failed != nil
+	return n, errors.Join(failed, err)
 }
 
 func descriptors(oob []byte) (files []int, err error) {

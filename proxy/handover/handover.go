@@ -46,8 +46,12 @@ const (
 	silence      = 5 * time.Second
 )
 
-// step bounds each answer of the other side, but for those that it may take its time for.
-const step = 10 * time.Second
+// step bounds each answer of the other side. Slow is added where it may take its time: a predecessor until it changes
+// nothing any more, for the sync that is under way, and then for the dials that are.
+const (
+	step = 10 * time.Second
+	slow = 30 * time.Second
+)
 
 // What goes wrong between the two.
 var (

@@ -93,7 +93,7 @@ func (p *Predecessor) Begin(files int) (*Estate, error) {
 	}
 	e := &Estate{}
 	for {
-		message, got, err := p.c.receive(freezeTime + p.c.step)
+		message, got, err := p.c.receive(p.c.slow + p.c.step)
 		if err == nil {
 			e.Files = append(e.Files, got...)
 			var end bool
@@ -187,7 +187,7 @@ func (p *Predecessor) Serving(at []bool, to Taker) (left int64, err error) {
 		return 0, err
 	}
 	for {
-		message, files, err := p.c.receive(settleTime + p.c.step)
+		message, files, err := p.c.receive(p.c.slow + p.c.step)
 		if err != nil {
 			return 0, fmt.Errorf("take over connections: %w", cause(err))
 		}
@@ -282,9 +282,3 @@ func (b *Batch) restore(files []int, to Taker) {
 	}
 	to.Batch(b)
 }
-
-// freezeTime is how long a predecessor may take until it changes nothing any more: the sync that is under way.
-const freezeTime = 30 * time.Second
-
-// settleTime is how long one may take for the dials that are under way.
-const settleTime = 30 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -83,8 +84,13 @@ func othersServe(cfg *config.Config) bool {
 func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *handover.Successor) {
 	defer s.Close()
 	d.log.Infof("portald %s (process %d) is about to take over", s.Version, s.PID)
-	if s.AwaitBegin(ctx) != nil {
+	switch err := s.AwaitBegin(ctx); {
+	case err == nil:
+	case ctx.Err() != nil, errors.Is(err, io.EOF):
 		d.log.Info("The portald that was about to take over has ended")
+		return
+	default:
+		d.log.WithError(err).Warn("The portald that was about to take over was refused")
 		return
 	}
 	select {
