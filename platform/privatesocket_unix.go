@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // ErrPeer is the error of CheckPeer.
@@ -24,13 +26,33 @@ func ListenPrivate(network, path string) (*PrivateListener, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", path, err)
 	}
+	removeAbandoned(folder)
 	// Nobody else may connect before the mode is set, so it is set in a folder of this user's.
-	private, err := os.MkdirTemp(folder, ".new")
+	private, err := os.MkdirTemp(folder, privateName)
 	if err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", path, err)
 	}
 	l, err := listenIn(network, private, path)
 	return l, errors.Join(err, os.RemoveAll(private))
+}
+
+// privateName begins the names of folders that are there for a moment: the path of a socket has little room.
+// abandonedAfter is the age of one whose process was killed meanwhile.
+const (
+	privateName    = ".ptd"
+	abandonedAfter = time.Minute
+)
+
+// removeAbandoned removes the folders that processes have left which were killed while they began to listen.
+func removeAbandoned(folder string) {
+	all, _ := os.ReadDir(folder) // none, or whoever listens there finds out
+	for _, e := range all {
+		info, err := e.Info()
+		if err == nil && info.IsDir() && strings.HasPrefix(e.Name(), privateName) &&
+			time.Since(info.ModTime()) > abandonedAfter {
+			_ = os.RemoveAll(filepath.Join(folder, e.Name())) // or the next one does
+		}
+	}
 }
 
 // listenIn makes the socket in a private folder, and moves it to its place.
