@@ -172,10 +172,11 @@ bench-scale: build kubetest  ## beside kube-proxy with 1,000 to 30,000 Services:
 	@$(GO) build -buildvcs=false -o $(BIN)/scale ./integration/scale
 	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/scale -portald $(BIN)/portald $(SCALE)
 
-handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one after the other
+handover:  ## 5,000 connections and 3,000 new ones a second, twenty portalds one after the other; then 1,000, and nothing is left over
 	@.ci/need $(RUN_NEEDS)
 	@.ci/may-make-namespaces
 	$(GO) test -count=1 -v -timeout 10m -run TestNobodyNotices ./integration/handover -full $(HANDOVER)
+	$(GO) test -count=1 -v -timeout 60m -run TestNothingIsLeftOver ./integration/handover -often 1000
 
 crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times at random moments: no stream is corrupt
 	@.ci/need $(RUN_NEEDS)
