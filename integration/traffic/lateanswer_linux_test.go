@@ -16,12 +16,11 @@ func TestLateAnswersOverUDP(t *testing.T) {
 	for _, engine := range []string{"epoll", "goroutine"} {
 		t.Run(engine, func(t *testing.T) {
 			b := bed.New(t)
-			for _, name := range []string{"udp_timeout", "udp_timeout_stream"} {
-				b.Must(b.Node.Sysctl("netfilter/nf_conntrack_"+name, "1"))
-			}
+			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout", "2"))
+			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout_stream", "3"))
 			served, err := b.Net.Pod(0).ListenPacket("udp", fmt.Sprintf("[::]:%d", bed.PodPort))
 			b.Must(err)
-			const late = 3 * time.Second
+			const late = 5 * time.Second
 			var serving sync.WaitGroup
 			serving.Go(func() {
 				buf := make([]byte, 100)

@@ -79,7 +79,7 @@ func carrySettings() []Setting {
 		{
 			Name: "udp-timeout", Field: "udpTimeout",
 			Value: Timeout{
-				Default: time.Minute, // between the kernel's for a flow without an answer (30 s) and for a stream (120 s)
+				Default: DefaultUDPIdle,
 				Part:    func(p *Port) *time.Duration { return &p.Policy.UDPIdle },
 			},
 			Help:  "close a UDP session after this `TIME` without a datagram; conntrack knows its flow for as long",

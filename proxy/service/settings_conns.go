@@ -33,6 +33,10 @@ func connectionSettings() []Setting {
 	}
 }
 
+// DefaultUDPIdle is how long a session of UDP may be silent where nothing else is set: it lies between the kernel's for
+// a flow without an answer (30 s) and for a stream (120 s).
+const DefaultUDPIdle = time.Minute
+
 // DefaultDeadPeer is how long a peer's host may be without an answer where nothing else is set.
 const DefaultDeadPeer = 3 * time.Minute
 

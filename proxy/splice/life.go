@@ -111,7 +111,7 @@ func (f *life) askedAt(now time.Duration) { f.last.Store(int64(now) | 1) }
 func (f *life) clientLast() bool { return f.last.Load()&1 != 0 }
 
 // lastMoved is when they did, on the engine's clock.
-func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load()) }
+func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load() &^ 1) }
 
 // firstByte notes that the endpoint has sent something.
 func (f *life) firstByte(now time.Duration) {

@@ -27,6 +27,7 @@ type Live struct {
 	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
 	Removed     bool             // its endpoint is no longer there, or serves no more; TCP alone
 	UDPIdle     time.Duration    // of a session: how long it may be silent; 0: for ever
+	Unanswered  bool             // of a session: the client was the last to send
 
 	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
 
@@ -89,7 +90,7 @@ func (f *life) live() Live {
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
 	}
 	if f.front.name.Protocol == service.UDP {
-		l.UDPIdle = max(0, policy.UDPIdle)
+		l.UDPIdle, l.Unanswered = max(0, policy.UDPIdle), f.clientLast()
 	}
 	if won := f.won.Load(); won != nil {
 		l.Proxy = won.Proxy

@@ -15,8 +15,8 @@ import (
 type SavedLife struct {
 	Service             service.PortName
 	ID                  uint64
-	Since               int64 // by the wall clock: ns since 1970
-	Began, Moved        time.Duration
+	Since               int64         // by the wall clock: ns since 1970
+	Began, Moved        time.Duration // Moved is odd if the client was the last
 	Client, OriginalDst netip.AddrPort
 	Portal              service.Kind
 	Scope               service.Scope
@@ -130,9 +130,10 @@ type Kept struct {
 // save is called by the owner.
 func (f *life) save() SavedLife {
 	s := SavedLife{
-		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: f.lastMoved(), Client: f.client,
-		OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts, Affinity: f.affinity,
-		Connect: f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waited(),
+		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: time.Duration(f.last.Load()),
+		Client: f.client, OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts,
+		Affinity: f.affinity,
+		Connect:  f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waited(),
 	}
 	if s.Waits {
 		s.WaitsSince = f.wait.since

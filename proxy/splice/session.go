@@ -259,7 +259,11 @@ func (s *Session) moved(err error) bool {
 
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
 func (s *Session) touch(waiting bool, now time.Duration) {
-	s.movedAt(now)
+	if waiting {
+		s.askedAt(now)
+	} else {
+		s.movedAt(now)
+	}
 	if s.detached && s.waiting == waiting {
 		return // use does not prolong it
 	}

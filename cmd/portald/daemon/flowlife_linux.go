@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -53,19 +54,18 @@ const (
 	longestLook  = 10 * time.Second
 )
 
-// flowMargin is for how much longer the kernel knows a flow than its session lives, and forever for how long at a time
-// where that never ends.
-const (
-	flowMargin = 2 * time.Second
-	forever    = time.Hour
-)
+// flowMargin is for how much longer the kernel knows a flow than its session lives.
+const flowMargin = 2 * time.Second
 
-// look prolongs the flows that the kernel would forget before the next look, of sessions that live longer. It returns
-// when that is.
+// look prolongs the flows that the kernel would forget before the next look, of sessions that live longer: those that
+// wait for an answer, and others where somebody has asked for more than the default. None is prolonged for longer than
+// the kernel keeps any, so that sessions which end before their time do not fill its table. It returns when to look
+// again.
 func (f *flowLife) look(now time.Time) (next time.Duration) {
 	knows, err := f.timeout("udp_timeout") // of a flow that has lived for less than two seconds, or has no answer
+	most := knows
 	if stream, failed := f.timeout("udp_timeout_stream"); failed == nil && err == nil {
-		knows = min(knows, stream)
+		knows, most = min(knows, stream), max(knows, stream)
 	}
 	if err != nil {
 		return longestLook
@@ -75,15 +75,20 @@ func (f *flowLife) look(now time.Time) (next time.Duration) {
 	f.known = map[uint64]prolonged{}
 	for l := range f.sessions() {
 		ends := l.LastMoved.Add(l.UDPIdle)
-		if l.UDPIdle == 0 {
-			ends = now.Add(forever)
+		switch {
+		case l.UDPIdle == 0:
+			ends = now.Add(most)
+		case !l.Unanswered && l.UDPIdle <= service.DefaultUDPIdle:
+			continue
 		}
 		was, soon := before[l.ID], now.Add(2*next)
 		if !was.moved.Equal(l.LastMoved) {
 			was = prolonged{l.LastMoved, l.LastMoved.Add(knows)}
 		}
 		if was.until.Before(soon) && was.until.Before(ends) && now.Before(ends) {
-			was.until = ends.Add(flowMargin)
+			if was.until = ends.Add(flowMargin); was.until.After(now.Add(most)) {
+				was.until = now.Add(most)
+			}
 			if err := f.prolong(l.Client, l.OriginalDst, was.until.Sub(now)); err != nil {
 				f.fails(err)
 			}

@@ -13,13 +13,15 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// The flow of a session is prolonged once, in time, for as long as the session may live, and again after a datagram;
-// that of one that the kernel knows for longer, or that has outlived itself, never.
+// The flow of a session is prolonged in time, for as long as the session may live or the kernel keeps any, and again
+// after a datagram; that of one that the kernel knows for longer, that has outlived itself, or that has its answer and
+// the default timeout, never.
 func TestFlowLife(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	all := []splice.Live{
 		{ID: 1, LastMoved: start, UDPIdle: 10 * time.Minute}, {ID: 2, LastMoved: start, UDPIdle: 20 * time.Second},
-		{ID: 3, LastMoved: start}, {ID: 4, LastMoved: start.Add(-time.Hour), UDPIdle: time.Minute},
+		{ID: 3, LastMoved: start}, {ID: 4, LastMoved: start.Add(-time.Hour), UDPIdle: time.Minute, Unanswered: true},
+		{ID: 5, LastMoved: start, UDPIdle: time.Minute}, {ID: 6, LastMoved: start, UDPIdle: time.Minute, Unanswered: true},
 	}
 	for i := range all {
 		all[i].Client = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), uint16(all[i].ID))
@@ -48,7 +50,10 @@ func TestFlowLife(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		want  []uint16
-	}{{0, nil}, {11 * time.Second, []uint16{1, 3}}, {21 * time.Second, nil}, {5 * time.Minute, nil}} {
+	}{
+		{0, nil}, {11 * time.Second, []uint16{1, 3, 6}}, {21 * time.Second, nil}, {115 * time.Second, []uint16{1, 3}},
+		{9*time.Minute + 55*time.Second, []uint16{1, 3}}, {11*time.Minute + 40*time.Second, []uint16{3}},
+	} {
 		asked = nil
 		if next := f.look(start.Add(step.after)); next != 10*time.Second {
 			t.Errorf("the next look is after %s", next)
@@ -62,7 +67,7 @@ func TestFlowLife(t *testing.T) {
 	for range 2 {
 		f.look(start.Add(6*time.Minute + 15*time.Second))
 	}
-	if !slices.Equal(asked, []uint16{1}) || by != 10*time.Minute-15*time.Second+flowMargin || len(said.Entries) != 1 {
+	if !slices.Equal(asked, []uint16{1}) || by != 2*time.Minute || len(said.Entries) != 1 {
 		t.Errorf("after a datagram: %v by %s, said %v", asked, by, said.Entries)
 	}
 }
