@@ -194,8 +194,9 @@ func underKills(t *testing.T) *crashed {
 func (c *crashed) kept() {
 	c.Helper()
 	c.Eventually("the keeper to have all", func() bool {
-		return c.d.Metric("portald_keeper_connected") == 1 &&
-			c.d.Metric(`portald_resource_used{resource="kept_connections"}`) == float64(len(c.all))
+		_, body, err := c.d.Get("127.0.0.1:10249", "/metrics") // which may listen only after /healthz
+		return err == nil && c.d.MetricIn(body, "portald_keeper_connected") == 1 &&
+			c.d.MetricIn(body, `portald_resource_used{resource="kept_connections"}`) == float64(len(c.all))
 	})
 }
 

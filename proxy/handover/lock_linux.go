@@ -31,6 +31,15 @@ func TryLock(path string) (*os.File, error) {
 	return file, nil
 }
 
+// Held tells whether another daemon has the lock of the node.
+func Held(path string) bool {
+	lock, err := TryLock(path)
+	if err == nil {
+		_ = lock.Close() // it was free
+	}
+	return errors.Is(err, ErrHeld)
+}
+
 // Oust takes the lock of the node from a daemon that has it and does not answer: see Ousted.
 func Oust(path string) (*os.File, error) {
 	if err := os.Remove(path + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -82,10 +82,14 @@ func Run(
 	defer context.AfterFunc(told, func() { d.toldToEnd(context.Cause(told)) })()
 	err = runParts(ctx, d.parts(), life.Started, d.stopping)
 	d.keeping.bye()
-	if errors.Is(context.Cause(ctx), errHandedOver) {
-		d.rest(told, err)
+	if !errors.Is(context.Cause(ctx), errHandedOver) {
+		return err
 	}
-	return err
+	if err != nil { // as where the disk is full: whoever started this one is not to start it again for that
+		d.log.WithError(err).Warn("This portald leaves the node to another one, and did not end in order")
+	}
+	d.rest(told)
+	return nil
 }
 
 // toldToEnd ends the daemon, once what it carries is left to the next one if that is about to start.
@@ -119,8 +123,8 @@ const (
 
 // rest waits until a daemon is told to end that was succeeded in a pod: the kubelet would start its container again.
 // Which it shall once no daemon serves the node any more.
-func (d *daemon) rest(told context.Context, err error) {
-	if _, pod := os.LookupEnv("KUBERNETES_SERVICE_HOST"); !pod || err != nil {
+func (d *daemon) rest(told context.Context) {
+	if _, pod := os.LookupEnv("KUBERNETES_SERVICE_HOST"); !pod {
 		return
 	}
 	d.log.Info("Nothing is left here; waiting for the end of the pod")

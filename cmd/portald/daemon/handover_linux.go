@@ -26,7 +26,7 @@ func (d *daemon) handOver(ctx context.Context) error {
 	if path == "" || !d.path.core.CanMove() || !d.heritage.whenServing(ctx) {
 		return nil
 	}
-	l := d.listenForSuccessor(ctx, path)
+	l := d.listenForSuccessors(ctx, path)
 	if l == nil {
 		return nil
 	}
@@ -50,34 +50,47 @@ func (d *daemon) handOver(ctx context.Context) error {
 	return nil
 }
 
-// listenAgain is how long to wait before another try to listen for a successor, as with the daemon's own servers.
+// listenAgain is how long to wait before another try to listen for successors.
 const listenAgain = 5 * time.Second
 
-// listenForSuccessor tries again until it succeeds; nil: ctx has ended.
-func (d *daemon) listenForSuccessor(ctx context.Context, path string) *handover.Listener {
+// listenForSuccessors tries until it listens, or ctx ends: then it returns nil. The disk may be full for a while.
+func (d *daemon) listenForSuccessors(ctx context.Context, path string) *handover.Listener {
 	for failed := false; ctx.Err() == nil; pause(ctx, listenAgain) {
+		d.lockAgain(path)
 		l, err := handover.Listen(path, d.identity())
 		switch {
+		case err == nil && failed:
+			d.log.Info("The next portald can find this one now")
+			return l
 		case err == nil:
-			if failed {
-				d.log.Info("The next portald can find this one now")
-			}
 			return l
 		case !failed:
-			failed = true
-			d.log.WithError(err).Warnf("A restart will end open connections: the next portald cannot find this one; "+
-				"trying again every %s", listenAgain)
+			d.log.WithError(err).Warnf("A restart will end open connections: the next portald cannot find this one; trying "+
+				"again every %s", listenAgain)
 		}
+		failed = true
 	}
 	return nil
+}
+
+// lockAgain takes the lock of the node if that could not be told at the start, and no other daemon has it.
+func (d *daemon) lockAgain(path string) {
+	if d.heritage.nodeLock() != nil {
+		return
+	}
+	if lock, err := handover.TryLock(path); err == nil {
+		d.heritage.locked(lock)
+	}
 }
 
 // ousted tells whether another daemon has taken the lock of the node from this one, which has this file.
 func ousted(socket string, lock *os.File) bool { return handover.Ousted(socket, lock) }
 
-// othersServe tells whether another daemon serves this node. This one does not listen for successors any more.
+// othersServe tells whether another daemon serves this node, also one that cannot listen for successors. This one does
+// not listen for them any more, nor has it the lock.
 func othersServe(cfg *config.Config) bool {
-	return cfg.HandOverSocket != "" && handover.Answers(cfg.HandOverSocket)
+	path := cfg.HandOverSocket
+	return path != "" && (handover.Answers(path) || handover.Held(path))
 }
 
 // handOverTo waits until a successor is ready, and hands over to it unless another one has the turn.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/handover"
 )
 
 // A daemon that was succeeded in a pod rests until it is told to end, or until nobody has served the node for seconds.
@@ -43,7 +44,7 @@ func TestRest(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			d.rest(told, nil)
+			d.rest(told)
 		}()
 		return ended
 	}
@@ -66,7 +67,15 @@ func TestRest(t *testing.T) {
 		if after(ended, time.Minute) {
 			t.Error("it ended although the successor was back")
 		}
+		lock, err := handover.TryLock(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		_ = successor.Close()
+		if after(ended, time.Minute) {
+			t.Error("it ended while another served the node that could not listen")
+		}
+		_ = lock.Close()
 		if !after(ended, 6*time.Second) {
 			t.Fatal("nobody serves the node, and it rests")
 		}
