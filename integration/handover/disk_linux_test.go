@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,6 +113,37 @@ func TestFullDisk(t *testing.T) {
 	if n := len(bed.ReadRecords(t, at.at("records"))); n != want {
 		t.Errorf("%d records, want %d", n, want)
 	}
+}
+
+// A portald that cannot listen for the next one since the disk is full, and cannot be told of it for that, goes on: the
+// two do not fight for the rules. Once there is room the next one takes over.
+func TestFullDiskKeepsTheNextOut(t *testing.T) {
+	b := bed.New(t)
+	serveEcho(b, 0)
+	at := newDisk(b)
+	first := b.Start(b.Cart(0), "--hand-over-socket="+at.at("h.sock"))
+	c := &crashed{Bed: b}
+	c.open(b, bed.HostPort(bed.IP4, 80), "asking", 5, c.asks)
+	at.fill()
+	c.d = first.Succeed()
+	first.Exit()
+	c.d.WaitReady()
+	second := c.d
+	c.d = second.Succeed()
+	const silence = 15 * time.Second
+	if !bed.Within(2*silence, func() bool { return strings.Contains(c.d.Log.String(), "cannot be told") }) {
+		t.Fatalf("the next one does not say that it waits:\n%s", c.d.Log)
+	}
+	at.free()
+	c.says("Took over from")
+	if code := second.Exit(); code != 0 {
+		t.Errorf("the predecessor ended with code %d", code)
+	}
+	c.d.WaitReady()
+	if log := second.Log.String() + c.d.Log.String(); strings.Contains(log, "changed by others") {
+		t.Errorf("the two fought for the rules:\n%s", log)
+	}
+	c.end()
 }
 
 // says waits until the daemon has said so.

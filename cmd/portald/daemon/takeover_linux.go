@@ -73,7 +73,9 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 		return false, nil
 	case errors.Is(cause, os.ErrDeadlineExceeded):
 		d.log.WithError(cause).Warn("The portald that runs on this node stands still: this one takes its place")
-		d.oust(path)
+		if err := d.oust(path); err != nil {
+			d.log.WithError(err).Warn("The other portald is not told that this one takes its place")
+		}
 		d.heritage.begin()
 		return true, nil
 	case !errors.Is(cause, handover.ErrNone):
@@ -91,21 +93,25 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 		pause(ctx, lookAgain)
 		return false, nil
 	default:
+		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
+			d.log.WithError(err).Warnf("A portald that runs on this node has not answered for %s, and cannot be told that this "+
+				"one takes its place; trying again every %s", silenceTime, listenAgain)
+			pause(ctx, listenAgain)
+			return false, nil
+		}
 		d.log.Warnf("A portald that runs on this node has not answered for %s: this one takes its place", silenceTime)
-		d.oust(path)
 	}
 	d.goOn(ctx)
 	return true, nil
 }
 
-// oust takes the lock of the node from a daemon that stands still, which leaves the node to this one when it goes on.
-func (d *daemon) oust(path string) {
+// oust takes the lock of the node from a daemon that does not answer, which leaves the node to this one.
+func (d *daemon) oust(path string) error {
 	lock, err := handover.Oust(path)
-	if err != nil {
-		d.log.WithError(err).Warn("The other portald is not told that this one takes its place")
-		return
+	if err == nil {
+		d.heritage.locked(lock)
 	}
-	d.heritage.locked(lock)
+	return err
 }
 
 // silenceTime is how long another daemon may have the lock of the node and not answer: it is starting, or cleans up at
