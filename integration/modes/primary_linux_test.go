@@ -55,9 +55,10 @@ func TestNodePortsOnNoAddress(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	d := b.Start(b.Cart(0), "--proxy-mode=iptables", "--nodeport-addresses=203.0.113.0/24")
-	got := d.Log.String()
-	if want := "Ready: service ports are served, but NodePorts on no address: this host has no address in " +
-		"nodePortAddresses 203.0.113.0/24"; !strings.Contains(got, want) || strings.Contains(got, "Ready: all") {
-		t.Errorf("the log does not say %q, or says more\n%s", want, got)
+	want := "Ready: service ports are served, but NodePorts on no address: this host has no address in " +
+		"nodePortAddresses 203.0.113.0/24"
+	b.Eventually("the log to say "+want, func() bool { return strings.Contains(d.Log.String(), want) })
+	if got := d.Log.String(); strings.Contains(got, "Ready: all") {
+		t.Errorf("the log says more\n%s", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +28,10 @@ func TestAnswerBeforeReset(t *testing.T) {
 		"goroutine":          {"goroutine", func(*bed.Daemon) {}},
 		"epoll, drained":     {"epoll", func(d *bed.Daemon) { d.Signal(syscall.SIGTERM) }},
 		"goroutine, drained": {"goroutine", func(d *bed.Daemon) { d.Signal(syscall.SIGTERM) }},
-		"taken over":         {"epoll", func(d *bed.Daemon) { d.Succeed().WaitReady() }},
+		"taken over": {"epoll", func(d *bed.Daemon) {
+			next := d.Succeed()
+			d.Eventually("the take-over", func() bool { return strings.Contains(next.Log.String(), "Took over from") })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) { answerBeforeReset(t, c.engine, c.meanwhile) })
 	}
