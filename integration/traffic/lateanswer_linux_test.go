@@ -13,6 +13,7 @@ import (
 // An answer that comes long after the kernel would have forgotten the flow reaches the client of a session that lives:
 // the first one and a later one, at each kind of address, by either engine, and after a take-over.
 func TestLateAnswersOverUDP(t *testing.T) {
+	bed.NeedsLinux(t, "conntrack is of Linux")
 	for _, engine := range []string{"epoll", "goroutine"} {
 		t.Run(engine, func(t *testing.T) {
 			b := bed.New(t)
