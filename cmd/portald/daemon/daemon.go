@@ -134,7 +134,7 @@ func (d *daemon) rest(told context.Context) {
 			return
 		case <-time.After(lookEvery):
 		}
-		if missed++; othersServe(d.rules.cfg) {
+		if missed++; othersServe(d.rules.cfg) || othersHold(d.rules.cfg) {
 			missed = 0
 		}
 	}

@@ -86,11 +86,15 @@ func (d *daemon) lockAgain(path string) {
 // ousted tells whether another daemon has taken the lock of the node from this one, which has this file.
 func ousted(socket string, lock *os.File) bool { return handover.Ousted(socket, lock) }
 
-// othersServe tells whether another daemon serves this node, also one that cannot listen for successors. This one does
-// not listen for them any more, nor has it the lock.
+// othersServe tells whether another daemon serves this node. This one does not listen for successors any more.
 func othersServe(cfg *config.Config) bool {
-	path := cfg.HandOverSocket
-	return path != "" && (handover.Answers(path) || handover.Held(path))
+	return cfg.HandOverSocket != "" && handover.Answers(cfg.HandOverSocket)
+}
+
+// othersHold tells whether another daemon has the lock of the node, as one that serves it and cannot listen for
+// successors. This one has given it up.
+func othersHold(cfg *config.Config) bool {
+	return cfg.HandOverSocket != "" && handover.Held(cfg.HandOverSocket)
 }
 
 // handOverTo waits until a successor is ready, and hands over to it unless another one has the turn.

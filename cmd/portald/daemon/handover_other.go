@@ -38,6 +38,7 @@ func ousted(string, *os.File) bool { return false }
 
 // othersServe is false: a daemon that ends cannot tell.
 func othersServe(*config.Config) bool { return false }
+func othersHold(*config.Config) bool  { return false }
 
 // leave leaves nothing to the next daemon.
 func (d *daemon) leave(context.Context) bool { return false }
