@@ -83,7 +83,7 @@ func (w *world) excuse(f failure) string {
 }
 
 // feltUntil is how long an event is felt. What a predecessor carried of a Service that it did not know to have changed
-// ends with it.
+// ends with it. What portald has still to do as it is stopped it does once it goes on.
 func (w *world) feltUntil(e *event, kind string) time.Time {
 	over, more := e.over, afterwards
 	if kind == datagram {
@@ -96,7 +96,13 @@ func (w *world) feltUntil(e *event, kind string) time.Time {
 	if e.what == wiped || kind == datagram {
 		more = untilForgotten
 	}
-	return over.Add(more)
+	until := over.Add(more)
+	for _, t := range w.events {
+		if t.what == stopped && t.began.Before(until) && t.over.Add(more).After(until) {
+			until = t.over.Add(more)
+		}
+	}
+	return until
 }
 
 // answerableUntil is how long the answer to a datagram may be under way: longer where a socket stands still meanwhile.
