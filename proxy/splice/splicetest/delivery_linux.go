@@ -236,11 +236,15 @@ func deliversOfRemovedEndpoint(t *trial) {
 	}
 }
 
+// untilIdle is a timeout within which even a busy machine moves some bytes, and sees that a connection is delivered: it is
+// given up after as long again.
+const untilIdle = 4 * time.Second
+
 // deliversAfterIdleTimeout: no byte may have moved here while a peer reads what its host's send queue has for it.
 func deliversAfterIdleTimeout(t *trial) {
 	t.eachSide(func(t *trial, from splice.Side) {
 		for _, half := range []bool{false, true} {
-			p := t.start(splice.Options{Policy: service.Policy{Idle: time.Second, HalfClose: time.Second}}).part(t, from)
+			p := t.start(splice.Options{Policy: service.Policy{Idle: untilIdle, HalfClose: untilIdle}}).part(t, from)
 			want := splice.OutcomeIdle
 			end := errReset
 			if half {
