@@ -65,7 +65,7 @@ func newLoad(b *bed.Bed, addresses ...string) *load {
 				l.askers = append(l.askers, a)
 				l.wg.Go(func() { l.ask(ctx, a) })
 			}
-			if !bed.InVM || from != b.Node { // whose socket has the ClusterIP's address, which goes with IPVS
+			if !l.atClusterIP(from) {
 				l.wg.Go(func() { l.goOn(ctx, from, to) })
 			}
 		}
@@ -83,6 +83,9 @@ func hosts(b *bed.Bed) []*topology.Host {
 	return []*topology.Host{b.Client, b.Node, b.Net.Pod(pod)}
 }
 
+// atClusterIP tells whether what a host asks may have the ClusterIP as its own address, which goes with IPVS.
+func (l *load) atClusterIP(from *topology.Host) bool { return bed.InVM && from == l.b.Node }
+
 // at says which step of the migration follows.
 func (l *load) at(step string) {
 	l.step.Store(&step)
@@ -96,9 +99,10 @@ func (l *load) fail(began time.Time, step string, format string, args ...any) {
 		*l.step.Load(), fmt.Sprintf(format, args...)))
 }
 
-// ask has a new connection, or a new socket, for each question. A datagram may be lost where rules change under it, but
-// not the next one of this asker too.
+// ask has a new connection, or a new socket, for each question. A datagram may be lost where rules change under it, and
+// a connection of the node by IPVS where its address goes, but not the next one of this asker too.
 func (l *load) ask(ctx context.Context, a *asker) {
+	mayMiss := a.network == "udp" || l.atClusterIP(a.from)
 	for missed := 0; ctx.Err() == nil; time.Sleep(pause()) {
 		limit := bed.AnswerTimeout
 		if a.network == "udp" {
@@ -111,7 +115,7 @@ func (l *load) ask(ctx context.Context, a *asker) {
 			missed = 0
 			a.done.Add(1)
 			l.took(time.Since(began))
-		case a.network == "udp" && missed == 0:
+		case mayMiss && missed == 0:
 			missed++
 			a.lost.Add(1)
 			l.b.Logf("%s, in the step %q: no answer: %s: %v", began.Format("15:04:05.000"), step, a, err)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,7 +76,10 @@ func (m *migration) thereAndBack(w way) {
 
 	if !w.userspace {
 		d = m.next(d, "--proxy-mode=userspace")
-		m.Eventually("names of kube-proxy to be gone", func() bool { return !kubeNames.MatchString(m.ruleset()) })
+		m.Eventually("names of kube-proxy to be gone", func() bool {
+			links, err := m.Try(m.Node, "ip", "-o", "link")
+			return err == nil && !kubeNames.MatchString(m.ruleset()) && !strings.Contains(links, "kube-ipvs0")
+		})
 		if w.ends {
 			kernel = nil
 		}
