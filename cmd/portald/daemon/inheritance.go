@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/portald/portald/proxy/balance"
 	"github.com/portald/portald/proxy/handover"
@@ -47,7 +48,13 @@ type heirloom struct {
 	name  service.PortName
 	file  *os.File
 	taken bool
+	free  time.Time // from when on others may have the proxy port of one that nobody has taken; zero: it is open
 }
+
+// heirloomCoolDown is how long a proxy port stays closed to others that no front has gone on with: more than it takes
+// until flows are deleted that the kernel still leads there. Unlike the ports of this daemon that cool down, these are
+// refused even where no other is free.
+const heirloomCoolDown = 10 * time.Second
 
 // frontName is a service port in one family.
 type frontName struct {
@@ -135,8 +142,8 @@ func (i *inheritance) turn(name service.PortName, family service.IPFamily) *user
 }
 
 // listen implements splice.Options.Listen. A proxy port that another service port had, in either family, stays closed
-// to others until the take-over is complete: clients of that one are on their way there, and it may be about to go on
-// with it. A NodePort at a loopback address is whose it is.
+// to others until the take-over is complete, and for a while if that one has not gone on with it: clients of that one
+// are on their way there. A NodePort at a loopback address is whose it is.
 func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.Inherited, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -149,7 +156,7 @@ func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.I
 		}
 	}
 	switch {
-	case other == nil:
+	case other == nil, !other.free.IsZero() && (other.name == name || time.Now().After(other.free)):
 		return splice.Inherited{}, nil
 	case h == nil, h.taken, h.name != name && at.Addr().IsUnspecified():
 		return splice.Inherited{}, fmt.Errorf("the predecessor's socket of %s: %w", other.name.Label(), syscall.EADDRINUSE)
@@ -209,12 +216,15 @@ func (i *inheritance) nodeLock() *os.File {
 // serve is called once this daemon alone serves the node. What nobody has taken is closed.
 func (i *inheritance) serve() {
 	i.mu.Lock()
-	for _, h := range i.files {
+	for at, h := range i.files {
 		if !h.taken {
 			_ = h.file.Close() // nothing is lost with it
+			h.free = time.Now().Add(heirloomCoolDown)
+		}
+		if h.taken || !at.Addr.Addr().IsUnspecified() {
+			delete(i.files, at)
 		}
 	}
-	clear(i.files)
 	clear(i.turns)
 	i.mu.Unlock()
 	i.stored.Store(false)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,5 +37,33 @@ func TestInheritedPorts(t *testing.T) {
 	i.begin()
 	if _, err := i.listen(fresh, four); err != nil {
 		t.Errorf("after the take-over: %v", err)
+	}
+}
+
+// The number of a socket that its service port did not go on with, as one that the kernel carries by now, stays its own
+// for a while: the kernel may still lead flows there.
+func TestInheritedPortThatNobodyTook(t *testing.T) {
+	cart := service.PortName{Name: "cart", Protocol: service.UDP}
+	fresh := service.PortName{Name: "a", Protocol: service.UDP}
+	i := newInheritance("")
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	four, six := netip.MustParseAddrPort("0.0.0.0:11004"), netip.MustParseAddrPort("[::]:11004")
+	front := handover.Socket{Kind: handover.Front, Name: cart, Address: four}
+	i.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
+	i.begin()
+	for _, at := range []netip.AddrPort{four, six} {
+		if _, err := i.listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("another listens at %s: %v", at, err)
+		}
+		if got, err := i.listen(cart, at); err != nil || got.File != nil {
+			t.Errorf("its own, at %s: %+v, %v", at, got, err)
+		}
+	}
+	i.files[service.Frontend{Addr: four, Protocol: service.UDP}].free = time.Now().Add(-1)
+	if _, err := i.listen(fresh, four); err != nil {
+		t.Errorf("later: %v", err)
 	}
 }
