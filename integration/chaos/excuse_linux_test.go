@@ -23,6 +23,7 @@ type failure struct {
 	from, to     string
 	client       netip.AddrPort
 	began, ended time.Time
+	overtaken    time.Time // of a datagram: when one that was sent later was answered; it was under way until then
 	err          error
 }
 
@@ -72,7 +73,7 @@ const (
 func (w *world) excuse(f failure) string {
 	ended := f.ended
 	if f.kind == datagram {
-		ended = w.answerableUntil(f.began)
+		ended = w.answerableUntil(f)
 	}
 	for _, e := range w.events {
 		if e.excuses != nil && ended.After(e.began) && f.began.Before(w.feltUntil(e, f.kind)) && e.excuses(f) {
@@ -105,12 +106,14 @@ func (w *world) feltUntil(e *event, kind string) time.Time {
 	return until
 }
 
-// answerableUntil is how long the answer to a datagram may be under way: longer where a socket stands still meanwhile.
-func (w *world) answerableUntil(sent time.Time) time.Time {
-	until := sent.Add(sayEvery)
+// answerableUntil is how long the answer to a datagram may have been under way: until one that was sent later was
+// answered, which on a busy machine takes long; or longer where a socket stands still meanwhile.
+func (w *world) answerableUntil(f failure) time.Time {
+	until := f.overtaken
 	for _, e := range w.events {
-		if (e.what == stopped || e.isTakeOver()) && e.began.Before(until) && e.over.After(sent) {
-			until = e.over.Add(sayEvery)
+		late := e.over.Add(sayEvery)
+		if (e.what == stopped || e.isTakeOver()) && e.began.Before(until) && late.After(until) {
+			until = late
 		}
 	}
 	return until

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,7 +218,7 @@ func (c client) talks(ctx context.Context) {
 	}
 	defer conn.Close()
 	number := int(longest / sayEvery)
-	sent, heard := make([]time.Time, 0, number), make([]atomic.Bool, number)
+	sent, heard := make([]time.Time, 0, number), make([]atomic.Pointer[time.Time], number)
 	wrong := make(chan error, 1)
 	go func() { wrong <- c.hear(conn, heard) }()
 	for i := range 1 + rand.IntN(number) {
@@ -231,7 +232,7 @@ func (c client) talks(ctx context.Context) {
 	}
 	bed.Within(time.Until(sent[len(sent)-1].Add(heardWithin)), func() bool {
 		for i := range sent {
-			if !heard[i].Load() {
+			if heard[i].Load() == nil {
 				return false
 			}
 		}
@@ -244,16 +245,19 @@ func (c client) talks(ctx context.Context) {
 		f.err = err
 		c.fails(f)
 	}
-	for i, at := range sent {
-		if !heard[i].Load() {
+	f.overtaken = time.Now()
+	for i, at := range slices.Backward(sent) {
+		if answered := heard[i].Load(); answered == nil {
 			f.began, f.err = at, fmt.Errorf("datagram %d of %d is not answered", i, len(sent))
 			c.fails(f)
+		} else if answered.Before(f.overtaken) {
+			f.overtaken = *answered
 		}
 	}
 }
 
 // hear takes answers until the socket is closed.
-func (c client) hear(conn net.Conn, heard []atomic.Bool) error {
+func (c client) hear(conn net.Conn, heard []atomic.Pointer[time.Time]) error {
 	buf := make([]byte, 100)
 	for {
 		n, err := conn.Read(buf)
@@ -268,6 +272,7 @@ func (c client) hear(conn net.Conn, heard []atomic.Bool) error {
 		if _, err := fmt.Sscan(number, &i); err != nil || name != c.service || i >= len(heard) {
 			return fmt.Errorf("%w: %q", errWrong, buf[:n])
 		}
-		heard[i].Store(true)
+		now := time.Now()
+		heard[i].CompareAndSwap(nil, &now)
 	}
 }

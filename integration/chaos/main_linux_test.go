@@ -84,7 +84,8 @@ func (w *world) judge() {
 	}
 	for _, r := range w.daemon.Records() {
 		if r.Outcome == "not_a_portal" && !w.takesOver(r.Time) {
-			w.Errorf("a record of a client that came where no portal leads: %s", r)
+			w.Errorf("a record of a client that came where no portal leads, at %s: %s\n%s", clock(r.Time), r,
+				w.eventsBetween(r.Time.Add(-5*time.Second), r.Time.Add(time.Second)))
 		}
 	}
 }
