@@ -190,6 +190,29 @@ func TestLooksAreSpaced(t *testing.T) {
 	})
 }
 
+// A daemon that ends looks at once for what came too early: nobody does later, and its listeners close.
+func TestLooksBeforeItLeaves(t *testing.T) {
+	alike := func(*service.Port) bool { return true }
+	for what, leaves := range map[string]func(*rig) error{
+		"the kernel carries on": func(r *rig) error { _, err := r.HandOver(t.Context(), alike); return err },
+		"all rules go":          func(r *rig) error { return r.Close(t.Context()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.lasts = 50 * time.Millisecond // each of two
+			r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+			r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
+			r.looked, r.flows = nil, nil
+			if err := leaves(r); err != nil || r.flows == nil {
+				t.Fatalf("%s: %v, looked %+v", what, err, r.looked)
+			}
+			if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
+				t.Errorf("%s: flows are not looked at by the endpoints of now", what)
+			}
+		})
+	}
+}
+
 // A look that fails is reported, and rules are no worse for it.
 func TestLooksMayFail(t *testing.T) {
 	r := newRig()

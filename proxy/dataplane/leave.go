@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/service"
@@ -12,6 +13,7 @@ import (
 // Close removes all portals. What else the writer keeps on the host stays, since open connections that it translated
 // need it: the kernel translates none, open or not, once no rule asks for connection tracking.
 func (d *Dataplane) Close(ctx context.Context) error {
+	d.lookNow(ctx)
 	for _, p := range d.table.Portals() {
 		c := portal.Change{Frontend: p.Frontend}
 		if _, ok := p.Target.(portal.Redirect); ok {
@@ -27,6 +29,7 @@ func (d *Dataplane) Close(ctx context.Context) error {
 // passed. Those that alike says the kernel cannot carry as the daemon does refuse their clients meanwhile. Their
 // listeners stay open: connections may be on their way there.
 func (d *Dataplane) HandOver(ctx context.Context, alike func(*service.Port) bool) (moved int, err error) {
+	d.lookNow(ctx)
 	d.aside.reset()
 	var plans []plan
 	for name, p := range d.ports {
@@ -44,6 +47,13 @@ func (d *Dataplane) HandOver(ctx context.Context, alike func(*service.Port) bool
 	}
 	d.left, err = d.program(ctx, plans, false)
 	return len(plans), err
+}
+
+// lookNow deletes the flows for which it was too early: no Sweep will, and they lead to listeners that are about to
+// close.
+func (d *Dataplane) lookNow(ctx context.Context) {
+	d.nextLook = time.Time{}
+	d.deleteStale(ctx)
 }
 
 func withMode(p *service.Port, m service.Mode) *service.Port {
