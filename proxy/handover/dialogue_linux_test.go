@@ -291,6 +291,34 @@ func TestNone(t *testing.T) {
 	}
 }
 
+// Nor is there one that ends before it answers: another may serve the node by now.
+func TestEndsBeforeItAnswers(t *testing.T) {
+	for name, hears := range map[string]bool{"it has heard its caller": true, "it has not": false} {
+		t.Run(name, func(t *testing.T) {
+			noLeak(t)
+			path := socketPath(t)
+			l, err := platform.ListenPrivate(platform.PacketSocket, path)
+			must(t, err)
+			defer l.Close()
+			answer := make(chan error, 1)
+			go func() {
+				_, err := Dial(t.Context(), path, own)
+				answer <- err
+			}()
+			conn, err := l.AcceptUnix()
+			must(t, err)
+			if hears {
+				_, err := conn.Read(make([]byte, maxMessage))
+				must(t, err)
+			}
+			must(t, conn.Close())
+			if err := <-answer; !errors.Is(err, ErrNone) {
+				t.Errorf("%v, want ErrNone", err)
+			}
+		})
+	}
+}
+
 // A daemon that is told to end does not wait for a successor that is not ready.
 func TestAwaitBeginEnds(t *testing.T) {
 	for range 200 {

@@ -23,12 +23,15 @@ type Predecessor struct {
 	c *channel
 }
 
-// Dial finds the daemon that hands over at a socket. ErrNone: there is none.
+// Dial finds the daemon that hands over at a socket. ErrNone: there is none, or it has ended before it answered.
 func Dial(ctx context.Context, path string, own Identity) (*Predecessor, error) {
 	p := &Predecessor{}
 	hello := Hello{Identity: own, Protocol: Protocol, State: State, Waits: true, Works: true}
 	c, err := greet(ctx, path, hello, &p.Welcome)
-	if err != nil {
+	switch {
+	case dead(err): // another successor may have taken its place just then
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	case err != nil:
 		return nil, err
 	}
 	p.c = c
