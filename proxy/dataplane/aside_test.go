@@ -311,3 +311,25 @@ func TestRulesAreGone(t *testing.T) {
 		t.Errorf("told of %v; %s", r.news, r.took())
 	}
 }
+
+// So it is where guards of proxy ports go, also as a daemon leaves: the rules stay that the kernel goes on with, or none
+// after a Close.
+func TestRulesAreGoneAsItLeaves(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		r := newRig()
+		r.resync(t, some(1)...)
+		if closes {
+			if err := r.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		port := portal.ProxyPort{Family: service.IPv4, Protocol: service.UDP, Port: proxyPort}
+		r.listeners.ports, r.scribe.unknown = map[portal.ProxyPort]bool{port: false}, true
+		if err := r.Unguard(t.Context()); err != nil {
+			t.Errorf("closes %t: %v", closes, err)
+		}
+		if has := len(r.scribe.leads) > 0; has == closes || r.scribe.unknown {
+			t.Errorf("closes %t: there are rules: %t; %s", closes, has, r.took())
+		}
+	}
+}

@@ -201,10 +201,7 @@ func (d *Dataplane) Disturbed() bool {
 
 // Unguard stops guarding the proxy ports that carriers have closed since the last round.
 func (d *Dataplane) Unguard(ctx context.Context) error {
-	if !d.guard() {
-		return nil
-	}
-	if err := d.opts.Writer.Update(ctx, nil); err != nil {
+	if err := d.write(ctx, nil, false); err != nil {
 		return fmt.Errorf("unguard closed proxy ports: %w", err)
 	}
 	return nil

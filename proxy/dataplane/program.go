@@ -75,7 +75,10 @@ func (d *Dataplane) adopt(ctx context.Context) bool {
 
 func (d *Dataplane) replace(ctx context.Context) error {
 	d.guard()
-	all := d.table.Portals()
+	var all []portal.Portal
+	if !d.closed {
+		all = d.table.Portals()
+	}
 	if err := d.opts.Writer.Replace(ctx, all); err != nil {
 		return fmt.Errorf("program all %d portals: %w", len(all), err)
 	}
