@@ -312,8 +312,8 @@ func TestRulesAreGone(t *testing.T) {
 	}
 }
 
-// So it is where guards of proxy ports go, also as a daemon leaves: the rules stay that the kernel goes on with, or none
-// after a Close.
+// So it is where guards of proxy ports go, also as a daemon leaves: rules are there that the kernel goes on with,
+// or none after a Close.
 func TestRulesAreGoneAsItLeaves(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		r := newRig()

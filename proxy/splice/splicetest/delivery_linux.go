@@ -236,8 +236,8 @@ func deliversOfRemovedEndpoint(t *trial) {
 	}
 }
 
-// untilIdle is a timeout within which even a busy machine moves some bytes, and sees that a connection is delivered: it is
-// given up after as long again.
+// untilIdle is a timeout within which even a busy machine moves some bytes, and sees that a connection is delivered,
+// which is given up after as long again.
 const untilIdle = 4 * time.Second
 
 // deliversAfterIdleTimeout: no byte may have moved here while a peer reads what its host's send queue has for it.
