@@ -13,19 +13,26 @@ import (
 	"github.com/portald/portald/proxy/service"
 )
 
-// What a predecessor listened at is kept for whose it was: a new service port takes neither the socket nor, in the
-// other family, the number, until the take-over is complete.
-func TestInheritedPorts(t *testing.T) {
-	cart := service.PortName{Name: "cart", Protocol: service.UDP}
-	fresh := service.PortName{Name: "a", Protocol: service.UDP}
-	i := newInheritance("")
-	socket, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)
+// inheritsCart returns what a daemon has that took over the socket of the service port cart; another one is new.
+func inheritsCart(t *testing.T, family int, at netip.AddrPort) (i *inheritance, cart, another service.PortName) {
+	t.Helper()
+	socket, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	six, four := netip.MustParseAddrPort("[::]:11004"), netip.MustParseAddrPort("0.0.0.0:11004")
-	front := handover.Socket{Kind: handover.Front, Name: cart, Address: six}
+	cart = service.PortName{Name: "cart", Protocol: service.UDP}
+	another = service.PortName{Name: "a", Protocol: service.UDP}
+	i = newInheritance("")
+	front := handover.Socket{Kind: handover.Front, Name: cart, Address: at}
 	i.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
+	return i, cart, another
+}
+
+// What a predecessor listened at is kept for whose it was: a new service port takes neither the socket nor, in the
+// other family, the number, until the take-over is complete.
+func TestInheritedPorts(t *testing.T) {
+	six, four := netip.MustParseAddrPort("[::]:11004"), netip.MustParseAddrPort("0.0.0.0:11004")
+	i, cart, fresh := inheritsCart(t, unix.AF_INET6, six)
 	for _, at := range []netip.AddrPort{four, six} {
 		if _, err := i.listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("a new one listens at %s: %v", at, err)
@@ -43,16 +50,8 @@ func TestInheritedPorts(t *testing.T) {
 // The number of a socket that its service port did not go on with, as one that the kernel carries by now, stays its own
 // for a while: the kernel may still lead flows there.
 func TestInheritedPortThatNobodyTook(t *testing.T) {
-	cart := service.PortName{Name: "cart", Protocol: service.UDP}
-	fresh := service.PortName{Name: "a", Protocol: service.UDP}
-	i := newInheritance("")
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	four, six := netip.MustParseAddrPort("0.0.0.0:11004"), netip.MustParseAddrPort("[::]:11004")
-	front := handover.Socket{Kind: handover.Front, Name: cart, Address: four}
-	i.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
+	i, cart, fresh := inheritsCart(t, unix.AF_INET, four)
 	i.begin()
 	for _, at := range []netip.AddrPort{four, six} {
 		if _, err := i.listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
