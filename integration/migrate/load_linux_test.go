@@ -100,9 +100,8 @@ func (l *load) fail(began time.Time, step string, format string, args ...any) {
 }
 
 // ask has a new connection, or a new socket, for each question. A datagram may be lost where rules change under it, and
-// a connection of the node by IPVS where its address goes, but not the next one of this asker too.
+// a connection of the node in the step in which its address goes with IPVS, but not the next one of this asker too.
 func (l *load) ask(ctx context.Context, a *asker) {
-	mayMiss := a.network == "udp" || l.atClusterIP(a.from)
 	for missed := 0; ctx.Err() == nil; time.Sleep(pause()) {
 		limit := bed.AnswerTimeout
 		if a.network == "udp" {
@@ -110,6 +109,7 @@ func (l *load) ask(ctx context.Context, a *asker) {
 		}
 		began, step := time.Now(), *l.step.Load()
 		_, err := bed.AskWithin(limit, a.from, a.network, a.to)
+		mayMiss := a.network == "udp" || l.atClusterIP(a.from) && step == leavesIPVS
 		switch {
 		case err == nil:
 			missed = 0

@@ -42,6 +42,9 @@ type migration struct {
 	want      func() []string  // the state at the end
 }
 
+// leavesIPVS is the step in which portald goes from a kernel mode, of which IPVS may be one, to userspace mode.
+const leavesIPVS = "kube-proxy has no rules any more"
+
 // thereAndBack follows docs/install.md.
 func (m *migration) thereAndBack(w way) {
 	m.Helper()
@@ -71,7 +74,7 @@ func (m *migration) thereAndBack(w way) {
 			m.Fatalf("kube-proxy leaves %s", left)
 		}
 	}
-	m.load.at("kube-proxy has no rules any more")
+	m.load.at(leavesIPVS)
 	goOn(m.Bed, "with portald", append(kernel, userspace...)...)
 
 	if !w.userspace {
