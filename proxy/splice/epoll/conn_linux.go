@@ -190,14 +190,15 @@ func (c *conn) ready(events uint32, tag uint8) {
 	}
 }
 
-// expired implements timed.
+// expired implements timed. Of two dials that are late by now, as where the loop was busy, the one was due first.
 func (c *conn) expired(now time.Duration) {
+	first := c.until != 0 && now >= c.until
 	switch at := c.HedgeAt(); {
 	case c.stage == delivering:
 		c.goOn()
-	case c.second != nil && now >= c.second.until:
+	case c.second != nil && now >= c.second.until && !(first && c.until <= c.second.until):
 		c.timedOut(secondOne, now)
-	case c.until != 0 && now >= c.until:
+	case first:
 		c.timedOut(firstOne, now)
 	case !c.dials() || at >= 0 && now >= at:
 		c.perform(c.Expired(now))
