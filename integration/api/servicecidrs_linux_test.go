@@ -1,8 +1,11 @@
 package api
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/portald/portald/integration/apibed"
@@ -37,5 +40,11 @@ func serviceCIDRs(b *apibed.Bed, n *cluster.Namespace) {
 	b.Answers(s.Client, "tcp", there, apibed.NoReply)
 	b.AnswersBoth(s.Client, apibed.On80(taken), "k0")
 	s.Must(ranges.Delete(b.Context(), "more", metav1.DeleteOptions{}))
+	if !bed.Within(time.Minute, func() bool { // the API server keeps it for ten seconds and more
+		_, err := ranges.Get(b.Context(), "more", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}) {
+		b.Fatal("the ServiceCIDR is still there")
+	}
 	b.Answers(s.Client, "tcp", there, "k0")
 }
