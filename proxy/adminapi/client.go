@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,11 +41,23 @@ type Client struct {
 func NewClient(socket string) *Client {
 	c := &Client{socket: cmp.Or(socket, DefaultSocket)}
 	c.http.Transport = &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, c.socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			connection, err := dial(ctx, c.socket)
+			if err != nil {
+				return nil, notConnected{err}
+			}
+			return connection, nil
+		},
 		DisableCompression: true,
 	}
 	return c
 }
+
+// notConnected marks the errors of dialling. Whatever else net/http returns comes from a daemon that was there: its
+// own errors for a connection that is closed are many, and not all of them can be told by errors.Is.
+type notConnected struct{ error }
+
+func (e notConnected) Unwrap() error { return e.error }
 
 // Close closes connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -258,14 +269,14 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	if asked, ok := errors.AsType[*url.Error](err); ok {
 		why = asked.Err
 	}
+	_, unconnected := errors.AsType[notConnected](err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: only root may ask portald at %s: run this as root, or in portald's pod", ErrPermission,
 			c.socket)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		// So does it with other users, at once.
+	case !unconnected: // the daemon closes the connections of other users at once
 		return fmt.Errorf("%w at %s (%w): it ends, or this user is neither root nor the one that it runs as",
 			ErrNotReachable, c.socket, why)
 	}

@@ -150,6 +150,27 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
+// A daemon closes the connections of other users at once: the client says so wherever net/http was by then.
+func TestClosedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for connection, err := l.Accept(); err == nil; connection, err = l.Accept() {
+			_ = connection.Close()
+		}
+	}()
+	defer l.Close()
+	for range 2000 {
+		_, err := NewClient(path).Info(t.Context())
+		if !errors.Is(err, ErrNotReachable) || !strings.Contains(fmt.Sprint(err), "neither root") {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A client says what is wrong, and what to do.
 func TestClientIsNotServed(t *testing.T) {
 	f := &fake{}
