@@ -222,13 +222,12 @@ func (c client) talks(ctx context.Context) {
 	wrong := make(chan error, 1)
 	go func() { wrong <- c.hear(conn, heard) }()
 	for i := range 1 + rand.IntN(number) {
-		if ctx.Err() != nil {
-			break
-		}
 		c.said.Add(1)
 		sent = append(sent, time.Now())
 		_, _ = fmt.Fprint(conn, i) // one that is refused is not heard either
-		time.Sleep(sayEvery)
+		if time.Sleep(sayEvery); ctx.Err() != nil {
+			break
+		}
 	}
 	bed.Within(time.Until(sent[len(sent)-1].Add(heardWithin)), func() bool {
 		for i := range sent {
