@@ -35,12 +35,21 @@ func (t *trial) refusing() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64, byte(pid >> 8), byte(pid)}), t.ports.next())
 }
 
-// refusingOf is an address without a server in the family of a loopback address.
+// refusingOf is an address without a server in the family of a loopback address. All processes share that of IPv6: it
+// is the address of a connection there, so that nobody listens at it for as long as the trial lasts.
 func (t *trial) refusingOf(host string) netip.AddrPort {
 	if host == loopback {
 		return t.refusing()
 	}
-	return netip.AddrPortFrom(netip.MustParseAddr(host), t.ports.next())
+	server, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	t.must(err)
+	t.Cleanup(func() { server.Close() })
+	// Bound before it connects: otherwise the kernel may give the port to others that dial, even to itself.
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+	client, err := from.Dial("tcp", server.Addr().String())
+	t.must(err)
+	t.Cleanup(func() { client.Close() })
+	return addrOf(client.LocalAddr())
 }
 
 func addrOf(a net.Addr) netip.AddrPort {

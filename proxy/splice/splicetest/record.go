@@ -2,9 +2,11 @@ package splicetest
 
 import (
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,15 +31,15 @@ func recordScenarios() []scenario {
 func recordNamesTheProxy(t *trial) {
 	t.both(func(t *trial, host string) {
 		d := t.start(splice.Options{})
-		seen := make(chan netip.AddrPort, 1)
-		live := serveTCP(t, host, func(c *net.TCPConn) { seen <- addrOf(c.RemoteAddr()) })
+		var seen sync.Map // other processes of this host may come too: a server of theirs had this port before
+		live := serveTCP(t, host, func(c *net.TCPConn) { seen.Store(addrOf(c.RemoteAddr()), true) })
 		dead := t.refusingOf(host)
 		c := dialTCP(t, d.open(service.TCP, host, dead, live).at)
 		c.CloseWrite()
 		io.ReadAll(c)
 		rec := d.record()
-		if got, want := rec.Proxy(), <-seen; got != want {
-			t.Errorf("the record says %s, the endpoint sees %s", got, want)
+		if _, came := seen.Load(rec.Proxy()); !came {
+			t.Errorf("the record says %s, the endpoint sees %v", rec.Proxy(), maps.Collect(seen.Range))
 		}
 		a := rec.Attempts[0]
 		named := a.Proxy.Port() != 0 && a.Proxy.Addr().String() == host
