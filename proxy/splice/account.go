@@ -158,12 +158,17 @@ func (a *Account) take(r resource, h *holder, n int64) bool {
 	if a.most[r] == 0 {
 		return true
 	}
-	free := a.free(r, used)
-	if used <= a.most[r] && h.left(r, free) >= 0 && h.client.left(r, free) >= 0 {
+	if used <= a.most[r] && !a.exceeds(r, h, used) {
 		return true
 	}
 	a.give(r, h, n)
 	return false
+}
+
+// exceeds tells whether a client has more than its share of a resource of which so much is used.
+func (a *Account) exceeds(r resource, h *holder, used int64) bool {
+	free := a.free(r, used)
+	return h.left(r, free) < 0 || h.client.left(r, free) < 0
 }
 
 // free is how much clients may still take of a resource of which so much is used.
@@ -197,13 +202,13 @@ func (a *Account) takeReserved(h *holder, has int) bool {
 	if a.isHeavy(h.client) {
 		most -= most / heavyClient
 		from := a.largestHolder(h.client)
-		if has >= fewSessions && from.held[sessions].Load() <= 2*h.held[sessions].Load() {
+		if has >= fewSessions && from.keeps() <= 2*h.held[sessions].Load() {
 			return false
 		}
-		from.tenant.yieldOf(h.client.addr)
+		from.tenant.yieldOf(from)
 	} else {
 		from := a.largestTenant()
-		if from == nil || has >= fewSessions && from.held[sessions].Load() <= 2*h.tenant.held[sessions].Load() {
+		if from == nil || has >= fewSessions && from.keeps() <= 2*h.tenant.held[sessions].Load() {
 			return false
 		}
 		from.yield()
@@ -226,11 +231,11 @@ func (a *Account) isHeavy(c *client) bool {
 
 // largestTenant is the Service with the most sessions, nil if none has many.
 func (a *Account) largestTenant() *tenant {
-	return a.largest.find(func(t *tenant) int64 { return t.held[sessions].Load() }, func(yield func(*tenant) bool) {
+	return a.largest.find(func(t *tenant) int64 { return t.keeps() }, func(yield func(*tenant) bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for _, t := range a.tenants {
-			if t.held[sessions].Load() > fewSessions && !yield(t) {
+			if t.keeps() > fewSessions && !yield(t) {
 				return
 			}
 		}
@@ -239,7 +244,7 @@ func (a *Account) largestTenant() *tenant {
 
 // largestHolder is the Service of which a client has the most sessions.
 func (a *Account) largestHolder(c *client) *holder {
-	return c.largest.find(func(h *holder) int64 { return h.held[sessions].Load() }, func(yield func(*holder) bool) {
+	return c.largest.find(func(h *holder) int64 { return h.keeps() }, func(yield func(*holder) bool) {
 		s := a.shard(c.addr)
 		s.mu.Lock()
 		defer s.mu.Unlock()

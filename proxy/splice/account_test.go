@@ -185,6 +185,64 @@ func TestAccountListeners(t *testing.T) {
 	}
 }
 
+// late is a UDP socket that evicts sessions of one client when it is asked to, and not as soon as it is told.
+type late struct {
+	a    *Account
+	h    *holder
+	told []func()
+}
+
+func (l *late) live() int64                       { return l.h.held[sessions].Load() }
+func (l *late) yield(done func())                 { l.told = append(l.told, done) }
+func (l *late) yieldOf(_ netip.Addr, done func()) { l.told = append(l.told, done) }
+
+func (l *late) evict() {
+	for _, done := range l.told {
+		if l.live() > 0 {
+			l.a.giveSession(l.h)
+		}
+		done()
+	}
+	l.told = nil
+}
+
+// What is taken of the reserve is given up by somebody who has it, also where many take of it before anybody could.
+func TestReserveIsGivenUp(t *testing.T) {
+	for name, client := range map[string]func(int) netip.Addr{
+		"by one client of many Services":   func(int) netip.Addr { return address(0) },
+		"by many clients of many Services": address,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := NewAccount(Budget{Sessions: 300})
+			var all []*late
+			for i := range 30 {
+				s := a.tenant(service.Name{Namespace: "shop", Name: fmt.Sprint(i)})
+				all = append(all, &late{a: a, h: a.holder(s, client(i))})
+				s.add(all[i])
+			}
+			for _, some := range [][]*late{all[:10], all[10:]} {
+				for range 30 {
+					for _, l := range some {
+						_ = a.takeSession(l.h, int(l.live()))
+					}
+				}
+			}
+			most := a.used[sessions].Load()
+			for _, l := range all {
+				l.evict()
+			}
+			for _, l := range all {
+				if l.h.told.Load() != 0 || l.h.tenant.told.Load() != 0 {
+					t.Errorf("%d and %d are still to be given up", l.h.told.Load(), l.h.tenant.told.Load())
+				}
+			}
+			if used := a.used[sessions].Load(); a.exceeds(sessions, all[0].h, used) {
+				t.Errorf("%d were taken, and %d of 300 are", most, used)
+			}
+		})
+	}
+}
+
 // What was taken is given back, by many at once, and nothing is remembered of those who left.
 func TestAccountGivesBack(t *testing.T) {
 	a := NewAccount(Budget{Descriptors: 100, Sessions: 50})

@@ -60,21 +60,32 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 func (t *Sessions) live() int64 { return t.n.Load() }
 
 // yield implements yielder: it makes room for sessions of other Services, at the client with the most.
-func (t *Sessions) yield() {
-	t.socket.Do(func() {
-		t.evict(t.largest.find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients)))
+func (t *Sessions) yield(done func()) {
+	t.soon(done, func() *sessionClient {
+		return t.largest.find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients))
 	})
 }
 
 // yieldOf implements yielder.
-func (t *Sessions) yieldOf(client netip.Addr) {
-	t.socket.Do(func() { t.evict(t.clients[client]) })
+func (t *Sessions) yieldOf(client netip.Addr, done func()) {
+	t.soon(done, func() *sessionClient { return t.clients[client] })
 }
 
-// evict ends some sessions of a client, nil for none.
+// soon evicts some sessions of a client, soon.
+func (t *Sessions) soon(done func(), of func() *sessionClient) {
+	if !t.socket.Do(func() {
+		defer done()
+		t.evict(of())
+	}) {
+		done()
+	}
+}
+
+// evict ends a session of a client, nil for none, and more if it still has more than its share.
 func (t *Sessions) evict(c *sessionClient) {
-	for range maxEvicted {
-		if c == nil {
+	a := t.core().account
+	for n := range maxEvicted {
+		if c == nil || n > 0 && !a.exceeds(sessions, c.holder, a.used[sessions].Load()) {
 			return
 		}
 		if s := c.lists.victim(t.core().Now()); s != nil {

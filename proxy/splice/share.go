@@ -11,6 +11,16 @@ type share struct {
 	of    *share // nil: a part of everything
 	times float64
 	held  [resources]atomic.Int64
+	told  atomic.Int64 // sessions that it is to give up, and has not by now
+}
+
+// keeps is how many sessions are left once those are given up that it was told to.
+func (s *share) keeps() int64 { return s.held[sessions].Load() - s.told.Load() }
+
+// tell has somebody told to give up sessions until the function returned is called, which is once for each of them.
+func (s *share) tell(who int) (done func()) {
+	s.told.Add(int64(maxEvicted * who))
+	return func() { s.told.Add(-maxEvicted) }
 }
 
 // The shares. Each limit is below that of what it is a part of, so that something is left for whoever comes next.

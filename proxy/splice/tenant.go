@@ -26,11 +26,12 @@ type tenant struct {
 	tables []yielder // guarded by mu: its UDP sockets
 }
 
-// yielder is a UDP socket with sessions. yield has it evict some of them, soon, yieldOf some of one client.
+// yielder is a UDP socket with sessions. yield has it evict some of them, soon, yieldOf some of one client; both call
+// done after that.
 type yielder interface {
 	live() int64
-	yield()
-	yieldOf(client netip.Addr)
+	yield(done func())
+	yieldOf(client netip.Addr, done func())
 }
 
 func (t *tenant) add(y yielder) {
@@ -56,16 +57,17 @@ func (t *tenant) yield() {
 		}
 	}
 	if most != nil {
-		most.yield()
+		most.yield(t.tell(1))
 	}
 }
 
-// yieldOf has each socket evict some sessions of a client.
-func (t *tenant) yieldOf(client netip.Addr) {
+// yieldOf has each socket evict some sessions of a client of the Service.
+func (t *tenant) yieldOf(h *holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	done := h.tell(len(t.tables))
 	for _, y := range t.tables {
-		y.yieldOf(client)
+		y.yieldOf(h.client.addr, done)
 	}
 }
 
