@@ -36,7 +36,7 @@ func (p *pod) begin(ctx context.Context, f fault) error {
 	case killed:
 		return errors.Join(p.kill(), p.nft(ctx, chains[refuses].text()), p.start(ctx))
 	case frozen:
-		return p.signal(unix.SIGSTOP)
+		return p.freeze()
 	}
 	return p.nft(ctx, chains[f].text())
 }

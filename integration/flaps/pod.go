@@ -3,12 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,6 +103,32 @@ func (p *pod) kill() error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return fmt.Errorf("pod %d: processes were killed and are there", p.number)
+}
+
+// freeze stops the processes, and returns when each of their threads is stopped: the kernel tells them one by one, and
+// the last may answer meanwhile.
+func (p *pod) freeze() error {
+	for range 100 {
+		if err := p.signal(unix.SIGSTOP); err != nil { // of a process that was forked meanwhile, too
+			return err
+		}
+		all, err := p.processes()
+		if err != nil || !slices.ContainsFunc(all, runs) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("pod %d: processes were stopped and run", p.number)
+}
+
+// runs tells whether any thread of a process is neither stopped nor gone.
+func runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(path string) bool {
+		stat, _ := os.ReadFile(path)           // none: it is gone
+		name := bytes.LastIndexByte(stat, ')') // proc_pid_stat(5): the state comes after it
+		return name > 0 && !bytes.ContainsAny(stat[name+2:name+3], "TtZX")
+	})
 }
 
 // serves waits until all servers answer; the error names those that do not.
