@@ -17,10 +17,10 @@ type share struct {
 // keeps is how many sessions are left once those are given up that it was told to.
 func (s *share) keeps() int64 { return s.held[sessions].Load() - s.told.Load() }
 
-// tell has somebody told to give up sessions until the function returned is called, which is once for each of them.
-func (s *share) tell(who int) (done func()) {
-	s.told.Add(int64(maxEvicted * who))
-	return func() { s.told.Add(-maxEvicted) }
+// tell notes that so many sockets are told to give up a session each. Each calls done when it has.
+func (s *share) tell(sockets int) (done func()) {
+	s.told.Add(int64(sockets))
+	return func() { s.told.Add(-1) }
 }
 
 // The shares. Each limit is below that of what it is a part of, so that something is left for whoever comes next.

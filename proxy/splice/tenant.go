@@ -26,8 +26,8 @@ type tenant struct {
 	tables []yielder // guarded by mu: its UDP sockets
 }
 
-// yielder is a UDP socket with sessions. yield has it evict some of them, soon, yieldOf some of one client; both call
-// done after that.
+// yielder is a UDP socket with sessions. yield has it evict one of them or more, soon, yieldOf one of a client. Both
+// call done after that.
 type yielder interface {
 	live() int64
 	yield(done func())
@@ -61,7 +61,7 @@ func (t *tenant) yield() {
 	}
 }
 
-// yieldOf has each socket evict some sessions of a client of the Service.
+// yieldOf has each socket evict sessions of a client of the Service.
 func (t *tenant) yieldOf(h *holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
