@@ -22,7 +22,7 @@ func deposited(t *testing.T, conns int, finish bool) (d *Deposit, given []*splic
 	s, err := d.Successor(own)
 	if errors.Is(err, syscall.EPERM) {
 		must(t, d.Close())
-		t.Skip("needs NET_ADMIN: ", err)
+		missing(t, "needs NET_ADMIN: "+err.Error())
 	}
 	must(t, err)
 	defer s.Close()
