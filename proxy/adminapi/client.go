@@ -277,8 +277,8 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: only root may ask portald at %s: run this as root, or in portald's pod", ErrPermission,
 			c.socket)
 	case !unconnected: // the daemon closes the connections of other users at once
-		return fmt.Errorf("%w at %s (%w): it ends, or this user is neither root nor the one that it runs as",
-			ErrNotReachable, c.socket, why)
+		return fmt.Errorf("%w at %s (%w): it is stopping, this user is neither root nor the user it runs as, or another "+
+			"program listens there (--socket of this command)", ErrNotReachable, c.socket, why)
 	}
 	return fmt.Errorf("%w at %s (%w): it does not run on this node, or listens elsewhere (--admin-socket of the daemon, "+
 		"--socket of this command)", ErrNotReachable, c.socket, why)

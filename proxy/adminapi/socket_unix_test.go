@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -150,19 +151,35 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
-// A daemon closes the connections of other users at once: the client says so wherever net/http was by then.
-func TestClosedAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "admin.sock")
+// greets accepts connections at a socket, writes a greeting to each, and closes it at once.
+func greets(t *testing.T, greeting string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "admin.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for connection, err := l.Accept(); err == nil; connection, err = l.Accept() {
+			_, _ = io.WriteString(connection, greeting)
 			_ = connection.Close()
 		}
 	}()
-	defer l.Close()
+	return path
+}
+
+// Another program may listen where portald is asked.
+func TestAnotherProgramAnswers(t *testing.T) {
+	_, err := NewClient(greets(t, "220 mail.example.org ESMTP\r\n")).Info(t.Context())
+	if !errors.Is(err, ErrNotReachable) || !strings.Contains(fmt.Sprint(err), "another program listens there") {
+		t.Error(err)
+	}
+}
+
+// A daemon closes the connections of other users at once: the client says so wherever net/http was by then.
+func TestClosedAtOnce(t *testing.T) {
+	path := greets(t, "")
 	for range 2000 {
 		_, err := NewClient(path).Info(t.Context())
 		if !errors.Is(err, ErrNotReachable) || !strings.Contains(fmt.Sprint(err), "neither root") {
