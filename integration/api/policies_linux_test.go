@@ -126,7 +126,7 @@ func healthCheckPort(b *apibed.Bed, n *cluster.Namespace) {
 
 // healthCheckPortTaken checks that a health check port in use creates an event, and is served once it is free.
 func healthCheckPortTaken(b *apibed.Bed, n *cluster.Namespace) {
-	const port = 32555
+	const port = 30055 // of the first 86, of which the API server takes none by itself while others are free
 	node := b.Sites[1]
 	l, err := node.Node.Listen("tcp", fmt.Sprint("0.0.0.0:", port))
 	if err != nil {

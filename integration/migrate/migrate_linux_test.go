@@ -143,8 +143,9 @@ func (m *migration) served() {
 	}
 }
 
-// healthCheck is a healthCheckNodePort.
-const healthCheck = 30999
+// healthCheck is a healthCheckNodePort, of the first 86: the API server takes none of these by itself while others are
+// free.
+const healthCheck = 30055
 
 // checked tells whether a load balancer is told that this node has endpoints.
 func (m *migration) checked() bool {
