@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // DeleteFlows deletes the flows of a query for which stale returns true from the conntrack table, and returns how many.
@@ -19,7 +19,7 @@ import (
 // the whole table for each family (once for unanswered ones), and leaves out what is not asked for: Linux 5.8 and later
 // what is not of UDP, or not to a destination that is the only one; 5.15 and later what is answered or translated.
 // Earlier ones list everything. Needs CAP_NET_ADMIN.
-func DeleteFlows(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (deleted int, err error) {
+func DeleteFlows(ctx context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (deleted int, err error) {
 	for _, request := range flowRequests(q) {
 		names, err := listStale(ctx, request, q, stale)
 		n := 0
@@ -52,7 +52,7 @@ func deleteFlows(ctx context.Context, names [][]byte) (deleted int, err error) {
 
 // listStale returns the attributes by which the kernel identifies each of these flows.
 func listStale(
-	ctx context.Context, request []byte, q service.FlowQuery, stale func(service.Flow) bool,
+	ctx context.Context, request []byte, q inet.FlowQuery, stale func(inet.Flow) bool,
 ) (names [][]byte, err error) {
 	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
 	list.AddRawData(request)
@@ -72,15 +72,15 @@ func listStale(
 }
 
 // asked tells whether the kernel would have listed a flow if it knew all filters.
-func asked(q service.FlowQuery, f service.Flow) bool {
+func asked(q inet.FlowQuery, f inet.Flow) bool {
 	if q.Unanswered {
 		return !f.Answered && !f.Translated()
 	}
-	return f.To.Protocol == service.UDP
+	return f.Protocol == inet.UDP
 }
 
 // parseFlow returns the flow that an entry's attributes describe; false: it is not between ports.
-func parseFlow(attributes []byte) (f service.Flow, ok bool) {
+func parseFlow(attributes []byte) (f inet.Flow, ok bool) {
 	original := find(attributes, ctaTupleOrig)
 	protocol := find(find(original, ctaTupleProto), ctaProtoNum)
 	to, known := destination.of(original)
@@ -88,7 +88,7 @@ func parseFlow(attributes []byte) (f service.Flow, ok bool) {
 	if !known || !replies || len(protocol) != 1 {
 		return f, false
 	}
-	f.To, f.Replier = service.Frontend{Addr: to, Protocol: service.Protocol(protocol[0])}, replier
+	f.Protocol, f.To, f.Replier = inet.Protocol(protocol[0]), to, replier
 	if status := find(attributes, ctaStatus); len(status) == 4 {
 		f.Answered = binary.BigEndian.Uint32(status)&ipsSeenReply != 0
 	}
@@ -96,16 +96,16 @@ func parseFlow(attributes []byte) (f service.Flow, ok bool) {
 }
 
 // flowRequests are the dumps that a query takes.
-func flowRequests(q service.FlowQuery) (out [][]byte) {
+func flowRequests(q inet.FlowQuery) (out [][]byte) {
 	if q.Unanswered {
 		b := []byte{unix.AF_UNSPEC, 0, 0, 0} // struct nfgenmsg
 		b = attribute(b, ctaStatus, make([]byte, 4))
 		return [][]byte{attribute(b, ctaStatusMask, binary.BigEndian.AppendUint32(nil, ipsSeenReply|ipsDstNAT))}
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		var to []netip.AddrPort
 		for _, a := range q.To {
-			if service.FamilyOf(a.Addr()) == family {
+			if inet.FamilyOf(a.Addr()) == family {
 				to = append(to, a)
 			}
 		}
@@ -121,9 +121,9 @@ func flowRequests(q service.FlowQuery) (out [][]byte) {
 
 // udpRequest requests flows of UDP alone, to one destination if that is valid. Kernels before 5.8 ignore either. Of
 // IPv6 they look at the port: up to 6.18 at least they list flows to all addresses but the one that is asked for.
-func udpRequest(family service.IPFamily, to netip.AddrPort) []byte {
+func udpRequest(family inet.Family, to netip.AddrPort) []byte {
 	number := byte(unix.AF_INET)
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		number = unix.AF_INET6
 	}
 	parts := uint32(filterProtocol)

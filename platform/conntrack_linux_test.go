@@ -12,12 +12,12 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // entry is a flow of the kernel's table: protocol, client, whom it writes to, who replies, and whether that one has.
 type entry struct {
-	protocol        service.Protocol
+	protocol        inet.Protocol
 	client, to, via string
 	answered        bool
 }
@@ -41,7 +41,7 @@ func (e entry) add(t testing.TB) {
 	b = tuple(b, ctaTupleReply, byte(e.protocol), via, client)
 	b = attribute(b, ctaStatus, binary.BigEndian.AppendUint32(nil, status))
 	b = attribute(b, ctaTimeout, binary.BigEndian.AppendUint32(nil, 60))
-	if e.protocol == service.TCP {
+	if e.protocol == inet.TCP {
 		state := byte(1) // TCP_CONNTRACK_SYN_SENT
 		if e.answered {
 			state = 3 // TCP_CONNTRACK_ESTABLISHED
@@ -50,7 +50,7 @@ func (e entry) add(t testing.TB) {
 			return nest(b, ctaProtoinfoTCP, func(b []byte) []byte { return attribute(b, ctaProtoinfoState, []byte{state}) })
 		})
 	}
-	if e.protocol == service.SCTP {
+	if e.protocol == inet.SCTP {
 		b = nest(b, ctaProtoinfo, func(b []byte) []byte {
 			return nest(b, 3, func(b []byte) []byte { // CTA_PROTOINFO_SCTP: state, and the tags of both sides
 				b = attribute(b, 1, []byte{2})
@@ -75,7 +75,7 @@ func entries(t *testing.T) (out []string) {
 		if !ok || !known {
 			t.Errorf("an entry that cannot be read: %x", b)
 		}
-		e := entry{f.To.Protocol, client.String(), f.To.Addr.String(), f.Replier.String(), f.Answered}
+		e := entry{f.Protocol, client.String(), f.To.String(), f.Replier.String(), f.Answered}
 		out = append(out, e.String())
 		return true
 	})
@@ -95,8 +95,8 @@ func TestProlongFlow(t *testing.T) {
 	}
 	defer p.Close()
 	for _, e := range []entry{
-		{service.UDP, "192.0.2.1:4000", "10.96.0.10:53", "10.244.0.5:53", true},
-		{service.UDP, "[fd00::1]:4000", "[fd00:96::10]:53", "[fd00:244::5]:53", false},
+		{inet.UDP, "192.0.2.1:4000", "10.96.0.10:53", "10.244.0.5:53", true},
+		{inet.UDP, "[fd00::1]:4000", "[fd00:96::10]:53", "[fd00:244::5]:53", false},
 	} {
 		e.add(t)
 		client, to := netip.MustParseAddrPort(e.client), netip.MustParseAddrPort(e.to)
@@ -125,25 +125,25 @@ func TestDeleteFlows(t *testing.T) {
 		vip6, other6, end6 = "[fd00:96::10]:53", "[fd00:96::11]:53", "[fd00:244::5]:53"
 	)
 	all := []entry{
-		{service.UDP, "192.0.2.1:4000", vip4, end4, true},
-		{service.UDP, "192.0.2.2:4000", vip4, end4, false},
-		{service.UDP, "192.0.2.3:4000", vip4, vip4, false},
-		{service.UDP, "192.0.2.4:4000", vip4, vip4, true},
-		{service.UDP, "192.0.2.5:4000", "10.96.0.10:54", end4, true},
-		{service.UDP, "192.0.2.6:4000", other4, end4, true},
-		{service.TCP, "192.0.2.1:4000", vip4, end4, true},
-		{service.TCP, "192.0.2.2:4000", vip4, end4, false},
-		{service.TCP, "192.0.2.3:4000", vip4, vip4, true},
-		{service.TCP, "192.0.2.4:4000", vip4, vip4, false},
-		{service.SCTP, "192.0.2.1:4000", vip4, vip4, false},
-		{service.SCTP, "192.0.2.2:4000", vip4, end4, true},
-		{service.UDP, "[fd00::1]:4000", vip6, end6, true},
-		{service.UDP, "[fd00::2]:4000", vip6, vip6, false},
-		{service.UDP, "[fd00::6]:4000", other6, end6, true},
-		{service.TCP, "[fd00::1]:4000", vip6, vip6, false},
-		{service.TCP, "[fd00::2]:4000", vip6, end6, true},
+		{inet.UDP, "192.0.2.1:4000", vip4, end4, true},
+		{inet.UDP, "192.0.2.2:4000", vip4, end4, false},
+		{inet.UDP, "192.0.2.3:4000", vip4, vip4, false},
+		{inet.UDP, "192.0.2.4:4000", vip4, vip4, true},
+		{inet.UDP, "192.0.2.5:4000", "10.96.0.10:54", end4, true},
+		{inet.UDP, "192.0.2.6:4000", other4, end4, true},
+		{inet.TCP, "192.0.2.1:4000", vip4, end4, true},
+		{inet.TCP, "192.0.2.2:4000", vip4, end4, false},
+		{inet.TCP, "192.0.2.3:4000", vip4, vip4, true},
+		{inet.TCP, "192.0.2.4:4000", vip4, vip4, false},
+		{inet.SCTP, "192.0.2.1:4000", vip4, vip4, false},
+		{inet.SCTP, "192.0.2.2:4000", vip4, end4, true},
+		{inet.UDP, "[fd00::1]:4000", vip6, end6, true},
+		{inet.UDP, "[fd00::2]:4000", vip6, vip6, false},
+		{inet.UDP, "[fd00::6]:4000", other6, end6, true},
+		{inet.TCP, "[fd00::1]:4000", vip6, vip6, false},
+		{inet.TCP, "[fd00::2]:4000", vip6, end6, true},
 	}
-	udp := func(e entry) bool { return e.protocol == service.UDP }
+	udp := func(e entry) bool { return e.protocol == inet.UDP }
 	six := func(e entry) bool { return e.to[0] == '[' }
 	to := func(addresses ...string) (out []netip.AddrPort) {
 		for _, a := range addresses {
@@ -152,27 +152,27 @@ func TestDeleteFlows(t *testing.T) {
 		return out
 	}
 	for name, test := range map[string]struct {
-		query service.FlowQuery
+		query inet.FlowQuery
 		asked func(entry) bool // all of these are offered
 		only  func(entry) bool // and none but these
 	}{
-		"UDP": {service.FlowQuery{}, udp, udp},
-		"unanswered": {service.FlowQuery{Unanswered: true},
+		"UDP": {inet.FlowQuery{}, udp, udp},
+		"unanswered": {inet.FlowQuery{Unanswered: true},
 			func(e entry) bool { return !e.answered && e.to == e.via },
 			func(e entry) bool { return !e.answered && e.to == e.via }},
-		"to one address of each family": {service.FlowQuery{To: to(vip4, vip6)},
+		"to one address of each family": {inet.FlowQuery{To: to(vip4, vip6)},
 			func(e entry) bool { return udp(e) && (e.to == vip4 || e.to == vip6) },
 			func(e entry) bool { return udp(e) && (e.to == vip4 || six(e)) }},
-		"to one address of IPv4": {service.FlowQuery{To: to(other4)},
+		"to one address of IPv4": {inet.FlowQuery{To: to(other4)},
 			func(e entry) bool { return udp(e) && e.to == other4 },
 			func(e entry) bool { return udp(e) && e.to == other4 }},
-		"to one address of IPv6": {service.FlowQuery{To: to(other6)},
+		"to one address of IPv6": {inet.FlowQuery{To: to(other6)},
 			func(e entry) bool { return udp(e) && e.to == other6 },
 			func(e entry) bool { return udp(e) && six(e) }},
-		"to one port": {service.FlowQuery{To: to("0.0.0.0:53")},
+		"to one port": {inet.FlowQuery{To: to("0.0.0.0:53")},
 			func(e entry) bool { return udp(e) && strings.HasSuffix(e.to, ":53") && !six(e) },
 			func(e entry) bool { return udp(e) && strings.HasSuffix(e.to, ":53") && !six(e) }},
-		"to several": {service.FlowQuery{To: to(vip4, other4, vip6)},
+		"to several": {inet.FlowQuery{To: to(vip4, other4, vip6)},
 			func(e entry) bool { return udp(e) && (e.to == vip4 || e.to == other4 || e.to == vip6) }, udp},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestDeleteFlows(t *testing.T) {
 					want = append(want, e.String())
 				}
 			}
-			n, err := DeleteFlows(t.Context(), test.query, func(f service.Flow) bool {
-				is := fmt.Sprint(f.To.Protocol, " ", f.To.Addr, " ", f.Replier, " ", f.Answered)
+			n, err := DeleteFlows(t.Context(), test.query, func(f inet.Flow) bool {
+				is := fmt.Sprint(f.Protocol, " ", f.To, " ", f.Replier, " ", f.Answered)
 				offered[is] = true
 				return slices.ContainsFunc(all, func(e entry) bool {
 					return test.asked(e) && is == fmt.Sprint(e.protocol, " ", e.to, " ", e.via, " ", e.answered)
@@ -208,20 +208,20 @@ func BenchmarkDeleteFlows(b *testing.B) {
 	inNamespace(b)
 	for i := range 200_000 {
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 168, byte(i >> 16), byte(i >> 8)}), uint16(4000+i&255))
-		e := entry{service.TCP, client.String(), "10.96.0.10:53", "10.244.0.5:53", true}
+		e := entry{inet.TCP, client.String(), "10.96.0.10:53", "10.244.0.5:53", true}
 		if i%2 == 0 {
-			e.protocol = service.UDP
+			e.protocol = inet.UDP
 		}
 		e.add(b)
 	}
 	to := func(text string) []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort(text)} }
-	for name, q := range map[string]service.FlowQuery{
+	for name, q := range map[string]inet.FlowQuery{
 		"unanswered": {Unanswered: true}, "UDP": {}, "UDP to one of IPv4": {To: to("10.96.0.11:53")},
 		"UDP to one of IPv6": {To: to("[fd00:96::10]:53")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := DeleteFlows(b.Context(), q, func(service.Flow) bool { return false }); err != nil {
+				if _, err := DeleteFlows(b.Context(), q, func(inet.Flow) bool { return false }); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 func errNoTranslation() error {
@@ -16,7 +16,7 @@ func errNoTranslation() error {
 }
 
 // OriginalDst knows of no translation here.
-func OriginalDst(int, service.IPFamily) (netip.AddrPort, error) {
+func OriginalDst(int, inet.Family) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errNoTranslation()
 }
 

@@ -5,15 +5,15 @@ import (
 	"os"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Forwarding tells whether this host forwards packets of the family between its interfaces, which the kernel modes
 // need. It reads the setting of the host; interfaces may have their own. A kernel without the family is an error that
 // wraps fs.ErrNotExist.
-func Forwarding(family service.IPFamily) (on bool, err error) {
+func Forwarding(family inet.Family) (on bool, err error) {
 	file := "/proc/sys/net/ipv4/ip_forward"
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		file = "/proc/sys/net/ipv6/conf/all/forwarding"
 	}
 	text, err := os.ReadFile(file)

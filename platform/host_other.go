@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // sockets is how many the daemon opens where the system sets a process no limit that it could reach. The connections
@@ -23,12 +23,12 @@ const sockets = 4 * dynamicPorts
 func RaiseNoFile() (soft, hard uint64, err error) { return sockets, sockets, nil }
 
 // DeleteFlows has no connection table to delete from here.
-func DeleteFlows(context.Context, service.FlowQuery, func(service.Flow) bool) (deleted int, err error) {
+func DeleteFlows(context.Context, inet.FlowQuery, func(inet.Flow) bool) (deleted int, err error) {
 	return 0, fmt.Errorf("delete flows on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 // XTables has no table to look at here.
-func XTables(service.IPFamily, string) (XTablesSize, error) {
+func XTables(inet.Family, string) (XTablesSize, error) {
 	return XTablesSize{}, fmt.Errorf("size of a table of iptables on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
@@ -116,12 +116,12 @@ func PrimaryAddresses(string) (out []netip.Addr, err error) {
 }
 
 // Add cannot route marked packets here.
-func (Divert) Add(service.IPFamily) error {
+func (Divert) Add(inet.Family) error {
 	return fmt.Errorf("deliver marked packets on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 // Remove has nothing to remove here.
-func (Divert) Remove(service.IPFamily) error { return nil }
+func (Divert) Remove(inet.Family) error { return nil }
 
 // dynamicPorts is the size of IANA's range of dynamic ports, from 49152 to 65535: the default of Windows.
 const dynamicPorts = 16384

@@ -7,14 +7,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // OriginalDst returns the original destination of a TCP connection, before REDIRECT or DNAT. An error means that the
 // kernel knows of no translation. It costs one system call.
-func OriginalDst(fd int, family service.IPFamily) (netip.AddrPort, error) {
+func OriginalDst(fd int, family inet.Family) (netip.AddrPort, error) {
 	level, name := unix.SOL_IP, unix.SO_ORIGINAL_DST
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		level, name = unix.SOL_IPV6, ip6tSoOriginalDst
 	}
 	var raw unix.RawSockaddrInet6 // the larger of the two

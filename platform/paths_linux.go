@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Paths looks up the routes of packets between other hosts, in the network namespace in which it was created. While Run
@@ -181,7 +181,7 @@ func (p *Paths) lookUp(to netip.Addr) way {
 	if !ok {
 		return way{}
 	}
-	kind, uplink := p.kind(by.LinkIndex), p.isUplink(by.LinkIndex, service.FamilyOf(to))
+	kind, uplink := p.kind(by.LinkIndex), p.isUplink(by.LinkIndex, inet.FamilyOf(to))
 	return way{
 		device: by.LinkIndex,
 		pod:    direct(by) && slices.Contains(podDevices(), kind) && !uplink,
@@ -220,9 +220,9 @@ func (p *Paths) kind(device int) string {
 
 // isUplink tells whether a route by the device leads to the Internet, which may be a veth or a bridge too. The
 // addresses looked up are reserved for documentation (RFC 5737, RFC 3849).
-func (p *Paths) isUplink(device int, family service.IPFamily) bool {
+func (p *Paths) isUplink(device int, family inet.Family) bool {
 	elsewhere := netip.AddrFrom4([4]byte{203, 0, 113, 1})
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		elsewhere = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})
 	}
 	by, ok := p.route(elsewhere, device)

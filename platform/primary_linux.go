@@ -8,7 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // PrimaryAddresses returns the address of each family by which other networks know this host: that of the default
@@ -19,7 +19,7 @@ func PrimaryAddresses(without string) (out []netip.Addr, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		addr, err := primaryAddress([2]int{unix.AF_INET, unix.AF_INET6}[family], links, without)
 		if err != nil {
 			return out, fmt.Errorf("find the primary address of %s: %w", family, err)

@@ -6,12 +6,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // ListenOptions has a TCP socket, and those that it accepts, keep urgent bytes at their place in the stream.
-func ListenOptions(fd uintptr, protocol service.Protocol) error {
-	if protocol != service.TCP {
+func ListenOptions(fd uintptr, protocol inet.Protocol) error {
+	if protocol != inet.TCP {
 		return nil
 	}
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_OOBINLINE, 1)
@@ -19,7 +19,7 @@ func ListenOptions(fd uintptr, protocol service.Protocol) error {
 
 // DialOptions does the same for a socket that is to be connected, and marks what it sends unless mark is 0: that needs
 // CAP_NET_ADMIN.
-func DialOptions(fd uintptr, protocol service.Protocol, mark uint32) error {
+func DialOptions(fd uintptr, protocol inet.Protocol, mark uint32) error {
 	if err := ListenOptions(fd, protocol); err != nil || mark == 0 {
 		return err
 	}
@@ -31,7 +31,7 @@ func DialOptions(fd uintptr, protocol service.Protocol, mark uint32) error {
 func BindTransparent(fd uintptr, addr netip.Addr) error {
 	level, option := unix.IPPROTO_IP, unix.IP_TRANSPARENT
 	var to unix.Sockaddr = &unix.SockaddrInet4{Addr: as4(addr)}
-	if service.FamilyOf(addr) == service.IPv6 {
+	if inet.FamilyOf(addr) == inet.IPv6 {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT
 		to = &unix.SockaddrInet6{Addr: addr.As16()}
 	}

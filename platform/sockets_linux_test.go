@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // tcpPair returns two ends of a connection, the second as descriptor that keeps urgent bytes in the stream.
@@ -33,7 +33,7 @@ func tcpPair(t *testing.T) (*net.TCPConn, uintptr) {
 	}
 	b.Close()
 	t.Cleanup(func() { file.Close() })
-	if err := ListenOptions(file.Fd(), service.TCP); err != nil {
+	if err := ListenOptions(file.Fd(), inet.TCP); err != nil {
 		t.Fatal(err)
 	}
 	return a.(*net.TCPConn), file.Fd()

@@ -11,11 +11,11 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Add adds the rules and the route of one family. Existing ones stay.
-func (d Divert) Add(family service.IPFamily) error {
+func (d Divert) Add(family inet.Family) error {
 	err := d.addRoute(family)
 	for _, rule := range d.rules(family) {
 		if err == nil {
@@ -32,7 +32,7 @@ func (d Divert) Add(family service.IPFamily) error {
 }
 
 // Remove removes them in one family. It is no error if they do not exist.
-func (d Divert) Remove(family service.IPFamily) error {
+func (d Divert) Remove(family inet.Family) error {
 	var errs []error
 	for _, rule := range slices.Backward(d.rules(family)) {
 		errs = append(errs, ignoreAbsent(netlink.RuleDel(rule)))
@@ -50,7 +50,7 @@ func (d Divert) Remove(family service.IPFamily) error {
 // rules returns the rules that lead to the table, in the order in which to add them. With src_valid_mark the kernel
 // looks up the reverse path with the packet's mark, as if from lo, and must not find it local: such a lookup goes past
 // the rule, to the last one, which does nothing.
-func (d Divert) rules(family service.IPFamily) []*netlink.Rule {
+func (d Divert) rules(family inet.Family) []*netlink.Rule {
 	past, lead, end := netlink.NewRule(), netlink.NewRule(), netlink.NewRule()
 	past.Goto, past.IifName = d.Priority+2, "lo"
 	lead.Table = d.Table
@@ -66,7 +66,7 @@ func (d Divert) rules(family service.IPFamily) []*netlink.Rule {
 // ruleNop is FR_ACT_NOP of linux/fib_rules.h.
 const ruleNop = 3
 
-func (d Divert) addRoute(family service.IPFamily) error {
+func (d Divert) addRoute(family inet.Family) error {
 	route, err := d.route(family)
 	if err != nil {
 		return err
@@ -75,13 +75,13 @@ func (d Divert) addRoute(family service.IPFamily) error {
 }
 
 // route returns a local route by lo for every address.
-func (d Divert) route(family service.IPFamily) (*netlink.Route, error) {
+func (d Divert) route(family inet.Family) (*netlink.Route, error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, fmt.Errorf("find the loopback interface: %w", err)
 	}
 	all := &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		all = &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}
 	}
 	return &netlink.Route{
@@ -99,8 +99,8 @@ func ignoreAbsent(err error) error {
 }
 
 // netlinkFamily is a family in the kernel's words.
-func netlinkFamily(family service.IPFamily) int {
-	if family == service.IPv6 {
+func netlinkFamily(family inet.Family) int {
+	if family == inet.IPv6 {
 		return netlink.FAMILY_V6
 	}
 	return netlink.FAMILY_V4

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // device makes a device of this namespace with addresses, upon a parent if its kind needs one. A veth's other end stays
@@ -84,11 +84,11 @@ func TestDivert(t *testing.T) {
 	inNamespace(t)
 	raise(t, "lo")
 	eth0 := device(t, "veth", "eth0", 0, "192.0.2.1/24", "fd00:9::1/64")
-	neighbour := map[service.IPFamily]string{service.IPv4: "192.0.2.7", service.IPv6: "fd00:9::7"}
+	neighbour := map[inet.Family]string{inet.IPv4: "192.0.2.7", inet.IPv6: "fd00:9::7"}
 	d := DefaultDivert()
 	for _, step := range []struct {
 		what string
-		do   func(family service.IPFamily) error
+		do   func(family inet.Family) error
 		want bool
 	}{
 		{"removed where it never was", d.Remove, false},
@@ -97,7 +97,7 @@ func TestDivert(t *testing.T) {
 		{"removed", d.Remove, false},
 		{"removed again", d.Remove, false},
 	} {
-		for family, far := range map[service.IPFamily]string{service.IPv4: "203.0.113.9", service.IPv6: "2001:db8::9"} {
+		for family, far := range map[inet.Family]string{inet.IPv4: "203.0.113.9", inet.IPv6: "2001:db8::9"} {
 			if err := step.do(family); err != nil {
 				t.Errorf("%s, %s: %v", step.what, family, err)
 			}
@@ -126,7 +126,7 @@ func local(to string, o netlink.RouteGetOptions) bool {
 	return err == nil && found[0].Type == unix.RTN_LOCAL
 }
 
-func rules(t *testing.T, family service.IPFamily, d Divert) (n int) {
+func rules(t *testing.T, family inet.Family, d Divert) (n int) {
 	t.Helper()
 	all, err := netlink.RuleList(netlinkFamily(family))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // getinfo is the kernel's struct ipt_getinfo, and ip6t_getinfo.
@@ -22,9 +22,9 @@ const soGetInfo = 64
 
 // XTables returns the size of a table (nat, filter, …) in the network namespace of the calling thread, at the cost of
 // three system calls. A table that does not exist is created. Needs CAP_NET_ADMIN.
-func XTables(family service.IPFamily, table string) (XTablesSize, error) {
+func XTables(family inet.Family, table string) (XTablesSize, error) {
 	domain, level := unix.AF_INET, unix.SOL_IP
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		domain, level = unix.AF_INET6, unix.SOL_IPV6
 	}
 	fd, err := unix.Socket(domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

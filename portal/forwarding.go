@@ -3,7 +3,7 @@ package portal
 import (
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Forwarding is what a portal that spreads does with new flows: which clients are admitted, and how the flows of each

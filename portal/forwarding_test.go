@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func testPool() *Pool {

@@ -10,7 +10,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Target is where the flows of a portal go: Redirect, Spread, Reject or Drop. Targets are comparable.
@@ -137,7 +138,7 @@ type Capabilities interface {
 	// IPv6 tells whether portals of IPv6 can be written. Those of IPv4 always can.
 	IPv6() bool
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
-	Diverts(family service.IPFamily) bool
+	Diverts(family inet.Family) bool
 	// Offers tells whether portals that spread can choose endpoints by an algorithm, in every family that is served. The
 	// Writer's own way, AlgorithmDefault, is always there. To find out may take as long as to load a module of the kernel.
 	Offers(service.Algorithm) bool

@@ -1,10 +1,10 @@
 package portal
 
-import "github.com/portald/portald/proxy/service"
+import "github.com/portald/portald/platform/inet"
 
 // ProxyPort is the local port of a listener of the daemon, to which portals redirect flows, in one address family.
 type ProxyPort struct {
-	Family   service.IPFamily
-	Protocol service.Protocol
+	Family   inet.Family
+	Protocol inet.Protocol
 	Port     uint16
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Spread sends new flows to the endpoints of a pool by the kernel alone: each to the one that the pool's algorithm

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Conflict says that a service port does not get a frontend: Holder has it, and Loser claims it too.

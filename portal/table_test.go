@@ -10,17 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 var comparePortals = cmpopts.EquateComparable(netip.AddrPort{}, service.Frontend{})
 
 func frontend(text string) service.Frontend {
-	return service.Frontend{Addr: netip.MustParseAddrPort(text), Protocol: service.TCP}
+	return service.Frontend{Addr: netip.MustParseAddrPort(text), Protocol: inet.TCP}
 }
 
 func owner(name string) service.PortName {
-	return service.PortName{Namespace: "default", Name: name, Port: "http", Protocol: service.TCP}
+	return service.PortName{Namespace: "default", Name: name, Port: "http", Protocol: inet.TCP}
 }
 
 func redirect(addr, name string, port uint16) Portal {
@@ -141,7 +142,7 @@ func FuzzTable(f *testing.F) {
 					continue
 				}
 				addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(bit % 4)}), 80)
-				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: service.TCP}, Owner: name,
+				p := Portal{Frontend: service.Frontend{Addr: addr, Protocol: inet.TCP}, Owner: name,
 					Target: Redirect{Port: uint16(data[1])}}
 				if bit >= 4 {
 					p.Kind = service.ExternalIP
@@ -183,7 +184,7 @@ func BenchmarkTableSet(b *testing.B) {
 			table := NewTable()
 			for i := range size {
 				addr := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
-				p := Portal{Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: service.TCP}, Target: Reject{}}
+				p := Portal{Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: inet.TCP}, Target: Reject{}}
 				table.Set(owner(addr.String()), age(0), []Portal{p})
 			}
 			p := redirect("10.9.9.9:80", "x", 1)

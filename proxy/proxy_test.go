@@ -13,7 +13,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // plane records what it is asked for.
@@ -156,7 +157,7 @@ func (p *plane) told() []Sync {
 
 func set(s *service.Store, name, addr string) {
 	s.Set(service.Name{Namespace: "shop", Name: name}, []*service.Port{{
-		Name:      service.PortName{Namespace: "shop", Name: name, Protocol: service.TCP},
+		Name:      service.PortName{Namespace: "shop", Name: name, Protocol: inet.TCP},
 		Endpoints: []service.Endpoint{{Addr: netip.MustParseAddrPort(addr)}},
 	}})
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Stopwatch is a Dataplane and its Sweeper, and measures how long the call under way has run: one that hangs blocks the

@@ -1,170 +1,177 @@
 package main
 
 import (
+	"maps"
+	"os"
 	"os/exec"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-const module = "github.com/portald/portald/"
+const (
+	module       = "github.com/portald/portald/"
+	architecture = "../../docs/architecture.md"
+)
 
-// arrows lists which of our packages each package may import; docs/architecture.md shows the same. A new arrow is a
-// design decision, made here.
-var arrows = map[string][]string{
-	"proxy/service":      {},
-	"proxy/balance":      {"proxy/service"},
-	"platform":           {"proxy/service"},
-	"platform/netfilter": {"platform", "portal/nftables/nfnl", "proxy/service"},
-	"platform/doctor": {"platform", "platform/netfilter", "platform/winservice", "proxy/printable",
-		"proxy/service"},
-	"platform/systemd":            {},
-	"platform/winservice":         {"proxy/printable"},
-	"proxy/splice":                {"proxy/service"},
-	"proxy/splice/pipe":           {"proxy/splice"},
-	"proxy/splice/goroutine":      {"proxy/service", "proxy/splice", "proxy/splice/pipe"},
-	"proxy/splice/epoll":          {"proxy/service", "proxy/splice", "proxy/splice/pipe"},
-	"portal":                      {"proxy/service"},
-	"proxy":                       {"proxy/service"},
-	"proxy/kube/translate":        {"proxy/service"},
-	"proxy/kube/compare":          {"proxy/kube/translate", "proxy/service", "proxy/yamldocs"},
-	"proxy/kube/watch":            {"proxy/kube/translate", "proxy/printable", "proxy/secret", "proxy/service"},
-	"proxy/kube/wake":             {"proxy/service"},
-	"proxy/kube/manifests":        {"proxy/kube/translate", "proxy/dirwatch", "proxy/yamldocs"},
-	"proxy/dirwatch":              {},
-	"proxy/printable":             {},
-	"proxy/secret":                {},
-	"proxy/yamldocs":              {},
-	"proxy/kube/fixture":          {"proxy/service"},
-	"proxy/userspace":             {"proxy/service", "proxy/balance", "proxy/splice", "portal"},
-	"proxy/kernel":                {"proxy/service", "portal"},
-	"proxy/kernel/flows":          {"proxy/service", "proxy/splice"},
-	"proxy/dataplane":             {"proxy/service", "portal"},
-	"proxy/admin":                 {"proxy/printable", "proxy/service", "proxy/splice"},
-	"proxy/handover":              {"platform", "proxy/balance", "proxy/service", "proxy/splice"},
-	"proxy/handover/handovertest": {"platform"},
-	"proxy/adminapi":              {"platform", "proxy/explain", "proxy/printable", "proxy/records", "proxy/splice"},
-	"proxy/explain":               {"platform/netfilter", "portal", "proxy/kernel/flows", "proxy/service", "proxy/splice"},
-	"proxy/records":               {"proxy/printable", "proxy/service", "proxy/splice"},
-	"proxy/records/otlp":          {"proxy/records", "proxy/secret"},
-	"portal/writer":               {"portal", "proxy/service"},
-	"portal/iptables": {"portal", "portal/nftables/nfnl", "portal/writer", "proxy/service", "platform",
-		"platform/netfilter"},
-	"portal/nftables/nfnl":  {},
-	"portal/nftables":       {"platform", "portal", "portal/writer", "portal/nftables/nfnl", "proxy/service"},
-	"portal/ipvs":           {"portal", "portal/writer", "proxy/service", "platform"},
-	"portal/netsh":          {"platform", "portal", "portal/writer", "proxy/service"},
-	"portal/netsh/netshsim": {},
-	"portal/portaltest":     {"portal", "proxy/service"},
-	"cmd/portald/config": {"platform", "portal", "portal/netsh", "proxy/adminapi", "proxy/dirwatch",
-		"proxy/printable", "proxy/records", "proxy/secret", "proxy/service", "proxy/splice", "proxy/userspace",
-		"proxy/yamldocs"},
-	"cmd/portald/writers": {"cmd/portald/config", "platform", "portal", "portal/iptables", "portal/ipvs",
-		"portal/netsh", "portal/nftables", "portal/writer", "proxy/service"},
-	"cmd/portald/daemon": {"cmd/portald/config", "cmd/portald/writers", "platform", "platform/netfilter",
-		"platform/systemd", "portal", "proxy", "proxy/admin", "proxy/adminapi", "proxy/balance", "proxy/dataplane",
-		"proxy/explain", "proxy/handover", "proxy/kernel",
-		"proxy/kernel/flows", "proxy/kube/compare", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/wake",
-		"proxy/kube/watch", "proxy/records", "proxy/records/otlp",
-		"proxy/service", "proxy/splice", "proxy/splice/epoll", "proxy/splice/goroutine", "proxy/userspace"},
-	"proxy/splice/splicetest": {
-		"portal/portaltest", "proxy/handover", "proxy/service", "proxy/splice"},
-	"cmd/portald/inspect": {"platform/doctor", "proxy/adminapi", "proxy/explain", "proxy/printable",
-		"proxy/records", "proxy/splice"},
-	"cmd/portald/inspect/top": {"cmd/portald/inspect", "proxy/adminapi", "proxy/records"},
-	"cmd/portald": {"cmd/portald/config", "cmd/portald/daemon", "cmd/portald/inspect", "cmd/portald/inspect/top",
-		"cmd/portald/writers", "platform",
-		"platform/winservice", "portal/netsh", "proxy/handover", "proxy/printable"},
-}
+// floors are the top-level folders, the lowest first: what is in one imports nothing of a higher one.
+var floors = []string{"platform", "portal", "proxy", "cmd"}
 
-// rooms lists which packages may import each third-party module. Tests, and integration, which is not part of the
-// product, are exempt.
-var rooms = map[string][]string{
-	"github.com/coreos/go-iptables":       {"portal/iptables"},
-	"github.com/coreos/go-systemd":        {"platform/systemd"},
-	"github.com/Microsoft/go-winio":       {"proxy/adminapi"},
-	"github.com/fxamacker/cbor":           {"proxy/handover"},
-	"github.com/gdamore/tcell":            {"cmd/portald/inspect/top"},
-	"github.com/rivo/tview":               {"cmd/portald/inspect/top"},
-	"github.com/go-logr/logr":             {"proxy/kube/watch"},
-	"github.com/google/go-cmp":            {"portal/portaltest"},
-	"github.com/fsnotify/fsnotify":        {"proxy/dirwatch"},
-	"github.com/mdlayher/netlink":         {"portal/nftables/nfnl"},
-	"github.com/moby/ipvs":                {"portal/ipvs"},
-	"github.com/prometheus/client_golang": {"proxy/admin"},
-	"gopkg.in/natefinch/lumberjack.v2":    {"proxy/records"},
-	"go.opentelemetry.io/otel":            {"proxy/records/otlp"},
-	"github.com/sirupsen/logrus": {"cmd/portald", "cmd/portald/config", "cmd/portald/daemon", "cmd/portald/writers",
-		"platform/winservice", "proxy", "proxy/admin", "proxy/handover", "proxy/kernel/flows", "proxy/kube/fixture",
-		"proxy/kube/compare", "proxy/kube/manifests", "proxy/kube/translate",
-		"proxy/kube/wake", "proxy/kube/watch", "proxy/records", "proxy/records/otlp", "proxy/userspace"},
-	"github.com/spf13/cobra":         {"cmd/portald", "cmd/portald/inspect", "cmd/portald/inspect/top"},
-	"github.com/spf13/pflag":         {"cmd/portald/config"},
-	"github.com/vishvananda/netlink": {"platform", "platform/doctor", "portal/ipvs", "portal/portaltest"},
-	"github.com/vishvananda/netns":   {"portal/portaltest"},
-	"go.yaml.in/yaml":                {"proxy/kube/manifests", "proxy/yamldocs"},
-	"golang.org/x/net":               {"proxy/splice/goroutine"},
-	"golang.org/x/sync":              {"proxy/adminapi"},
-	"golang.org/x/sys": {"cmd/portald/inspect", "platform", "platform/doctor", "platform/winservice", "portal/ipvs",
-		"portal/nftables/nfnl", "portal/portaltest", "cmd/portald/daemon",
-		"proxy/adminapi", "proxy/records", "proxy/splice/epoll", "proxy/splice/pipe", "proxy/splice/splicetest"},
-	"golang.org/x/term": {"cmd/portald/inspect"},
-	"golang.org/x/text": {"portal/netsh/netshsim", "proxy/yamldocs"},
-	"k8s.io/api": {"proxy/kube/compare", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate",
-		"proxy/kube/wake", "proxy/kube/watch"},
-	"k8s.io/apimachinery": {"cmd/portald/config", "cmd/portald/inspect", "proxy", "proxy/admin",
-		"proxy/kube/compare", "proxy/kube/fixture", "proxy/kube/manifests", "proxy/kube/translate", "proxy/kube/wake",
-		"proxy/kube/watch"},
-	"k8s.io/client-go":      {"proxy/kube/compare", "proxy/kube/manifests", "proxy/kube/wake", "proxy/kube/watch"},
-	"k8s.io/component-base": {"cmd/portald/config", "proxy/admin"},
-	"k8s.io/klog":           {"proxy/kube/watch"},
-	"k8s.io/kube-proxy":     {"cmd/portald/config"},
-	"k8s.io/utils":          {"cmd/portald/config", "proxy/kube/translate"},
-	"sigs.k8s.io/json":      {"cmd/portald/config", "proxy/kube/manifests"},
-	"sigs.k8s.io/yaml":      {"cmd/portald/config", "proxy/kube/fixture"},
-}
-
-func TestArrows(t *testing.T) {
+// imports lists what each of our packages imports on Linux and on Windows: ours by their folder, others by their path.
+// Packages of integration, which is no part of the product, are not in it.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the packages are listed where they are built: ", err)
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...")
-	out, err := list.Output()
+	found := map[string]map[string]bool{}
+	for _, system := range []string{"linux", "windows"} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...")
+		list.Env = append(os.Environ(), "GOOS="+system)
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			fields := strings.Fields(line)
+			pkg := strings.TrimPrefix(fields[0], module)
+			if floorOf(pkg) < 0 {
+				continue
+			}
+			if found[pkg] == nil {
+				found[pkg] = map[string]bool{}
+			}
+			for _, imported := range fields[1:] {
+				found[pkg][strings.TrimPrefix(imported, module)] = true
+			}
+		}
+	}
+	all := map[string][]string{}
+	for pkg, imported := range found {
+		all[pkg] = slices.Sorted(maps.Keys(imported))
+	}
+	return all
+}
+
+// floorOf returns the floor of a package, -1 if it is on none of ours.
+func floorOf(pkg string) int {
+	folder, _, _ := strings.Cut(pkg, "/")
+	return slices.Index(floors, folder)
+}
+
+// forTests tells whether only tests may import a package.
+func forTests(pkg string) bool { return strings.HasSuffix(pkg, "test") }
+
+// tables returns, of the rows of a section's tables, the first cell and what the last lists.
+func tables(t *testing.T, heading string) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile(architecture)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		pkg := strings.TrimPrefix(fields[0], module)
-		if strings.HasPrefix(pkg, "integration") {
+	level, _, _ := strings.Cut(heading, " ")
+	_, text, ok := strings.Cut(string(page), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no %q", architecture, heading)
+	}
+	if end := regexp.MustCompile("\n#{1," + strconv.Itoa(len(level)) + "} ").FindStringIndex(text); end != nil {
+		text = text[:end[0]]
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		name, ok := strings.CutPrefix(cells[0], "| `")
+		if !ok {
 			continue
 		}
-		allowed, known := arrows[pkg]
-		if !known {
-			t.Errorf("%s is a new package: say in this table what it may import", pkg)
+		last := strings.TrimSuffix(cells[len(cells)-1], " |")
+		rows[strings.TrimSuffix(name, "`")] = strings.Split(last, ", ")
+	}
+	return rows
+}
+
+// The tables of docs/architecture.md list what each package imports of ours, no more and no less.
+func TestArrows(t *testing.T) {
+	listed, found := tables(t, "## Packages"), imports(t)
+	short := map[string]string{}
+	for pkg := range found {
+		if other := short[path.Base(pkg)]; other != "" {
+			t.Errorf("%s and %s have one name", pkg, other)
+		}
+		short[path.Base(pkg)] = pkg
+	}
+	for pkg, imported := range found {
+		if _, ok := listed[pkg]; !ok {
+			t.Errorf("%s is a new package: add it to %s", pkg, architecture)
 			continue
 		}
-		for _, imported := range fields[1:] {
-			if ours, ok := strings.CutPrefix(imported, module); ok {
-				if !slices.Contains(allowed, ours) {
-					t.Errorf("%s imports %s, which the architecture does not allow", pkg, ours)
-				}
-			} else if m := moduleOf(imported); m != "" && !slices.Contains(rooms[m], pkg) {
-				t.Errorf("%s imports %s, whose rooms are %v", pkg, imported, rooms[m])
+		var ours []string
+		for _, i := range imported {
+			if floorOf(i) >= 0 {
+				ours = append(ours, path.Base(i))
+			}
+		}
+		want := slices.DeleteFunc(slices.Clone(listed[pkg]), func(s string) bool { return s == "–" })
+		if slices.Sort(ours); !slices.Equal(ours, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: %s lists the imports %s; the code has %s", architecture, pkg, strings.Join(want, ", "),
+				strings.Join(ours, ", "))
+		}
+	}
+	for pkg := range listed {
+		if strings.Contains(pkg, "/") && floorOf(pkg) >= 0 && found[pkg] == nil {
+			t.Errorf("%s lists %s, which is no package", architecture, pkg)
+		}
+	}
+}
+
+// Nothing climbs a floor, and only tests import what is for tests.
+func TestFloors(t *testing.T) {
+	for pkg, imported := range imports(t) {
+		for _, i := range imported {
+			if floorOf(i) > floorOf(pkg) {
+				t.Errorf("%s imports %s, which is a floor above", pkg, i)
+			}
+			if floorOf(i) >= 0 && forTests(i) && !forTests(pkg) {
+				t.Errorf("%s imports %s, which is for tests", pkg, i)
 			}
 		}
 	}
 }
 
-// moduleOf returns the third-party module of a package, empty for the standard library.
-func moduleOf(imported string) string {
-	if host, _, _ := strings.Cut(imported, "/"); !strings.Contains(host, ".") {
-		return ""
-	}
-	for m := range rooms {
-		if imported == m || strings.HasPrefix(imported, m+"/") {
-			return m
+// Each library has the rooms that docs/architecture.md lists.
+func TestLibraries(t *testing.T) {
+	listed := tables(t, "### Libraries")
+	rooms := map[string]map[string]bool{}
+	for pkg, imported := range imports(t) {
+		for _, i := range imported {
+			if host, _, _ := strings.Cut(i, "/"); !strings.Contains(host, ".") {
+				continue // of the standard library, or ours
+			}
+			library := i
+			for name := range listed {
+				if i == name || strings.HasPrefix(i, name+"/") {
+					library = name
+				}
+			}
+			if rooms[library] == nil {
+				rooms[library] = map[string]bool{}
+			}
+			rooms[library][path.Base(pkg)] = true
 		}
 	}
-	return imported
+	for library, in := range rooms {
+		want, got := slices.Sorted(slices.Values(listed[library])), slices.Sorted(maps.Keys(in))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %s is listed in %s; the code has it in %s", architecture, library, strings.Join(want, ", "),
+				strings.Join(got, ", "))
+		}
+	}
+	for library := range listed {
+		if rooms[library] == nil {
+			t.Errorf("%s lists %s, which nothing imports", architecture, library)
+		}
+	}
 }

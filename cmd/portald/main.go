@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/cmd/portald/inspect"
 	"github.com/portald/portald/cmd/portald/inspect/top"
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
 )
 
 func main() {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/netsh"
-	"github.com/portald/portald/portal/netsh/netshsim"
-	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/netshtest"
 )
 
 // Every rendering is accepted by the command that it is for.
@@ -31,7 +31,7 @@ func TestRenderForCommands(t *testing.T) {
 			return
 		}
 		if ipvs && inGuest() {
-			portaltest.Enter(t)
+			netnstest.Enter(t)
 		}
 		for _, section := range sections(text) {
 			section.check(t)
@@ -42,13 +42,13 @@ func TestRenderForCommands(t *testing.T) {
 // checkNetsh has the simulated netsh run a rendering on a host without addresses.
 func checkNetsh(t *testing.T, text string) {
 	t.Helper()
-	host := &netshsim.Memory{}
+	host := &netshtest.Memory{}
 	host.Plug(netsh.DefaultInterface, 7)
 	script := filepath.Join(t.TempDir(), "script.txt")
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, err := (&netshsim.Netsh{Host: host}).Exec(t.Context(), "-f", script)
+	said, err := (&netshtest.Netsh{Host: host}).Exec(t.Context(), "-f", script)
 	interfaces, _ := host.Interfaces()
 	commands := strings.Count("\n"+text, "\ninterface ")
 	if err != nil || len(interfaces[0].Addresses) != commands {

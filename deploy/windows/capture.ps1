@@ -14,7 +14,7 @@ documentation) and that the next boot would remove. They are removed at the end,
 Without the rights of an administrator it captures how netsh refuses, which the tests need too: run it both ways.
 
 The file has the names and addresses of this host's interfaces. Look through it before you give it to others. The
-simulator of the tests reads it: portal/netsh/netshsim.
+simulator of the tests reads it: portal/netshtest.
 
 .PARAMETER InterfaceName
 The interface that gets the addresses: interfaceName of portald's configuration. Get-NetIPInterface lists them.

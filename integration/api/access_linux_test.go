@@ -9,15 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	eventsv1 "k8s.io/api/events/v1"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/topology"
 )
 

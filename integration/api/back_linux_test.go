@@ -8,11 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 )
 

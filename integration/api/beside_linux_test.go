@@ -3,10 +3,9 @@ package api
 import (
 	"regexp"
 
-	"github.com/portald/portald/integration/apibed"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/cluster"
 )
 

@@ -5,11 +5,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 	"github.com/portald/portald/integration/topology"
 )

@@ -5,15 +5,14 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	corev1 "k8s.io/api/core/v1"
 
 	eventsv1 "k8s.io/api/events/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 )
 

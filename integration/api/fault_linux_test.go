@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 )
 

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/integration/apibed"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/cluster"
 )
 

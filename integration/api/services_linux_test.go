@@ -5,12 +5,11 @@ import (
 	"crypto/x509"
 	"os"
 
-	"github.com/portald/portald/integration/apibed"
-	"github.com/portald/portald/integration/bed"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/portald/portald/integration/apibed"
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 )
 

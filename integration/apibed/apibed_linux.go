@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/integration/bed"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 	"github.com/portald/portald/integration/topology"
 )

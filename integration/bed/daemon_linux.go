@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/topology"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // Daemon is a portald process on the node.
@@ -124,7 +124,7 @@ func (b *Bed) newSocket() string {
 	b.Helper()
 	folder := b.ShortDir()
 	if b.Windows != nil {
-		return adminapi.DefaultPipe + "-" + filepath.Base(folder)
+		return adminsocket.DefaultPipe + "-" + filepath.Base(folder)
 	}
 	return filepath.Join(folder, "admin.sock")
 }
@@ -139,10 +139,10 @@ func (b *Bed) ShortDir() string {
 }
 
 // Admin returns a client of the daemon's admin socket.
-func (d *Daemon) Admin() *adminapi.Client {
+func (d *Daemon) Admin() *adminsocket.Client {
 	d.Helper()
 	NeedsLinux(d.T, "the admin socket is a named pipe, which tests do not open")
-	c := adminapi.NewClient(d.Socket)
+	c := adminsocket.NewClient(d.Socket)
 	d.Cleanup(c.Close)
 	return c
 }

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // slowRecord is how long the reader of tailWorkload takes for a record: it gets 1 in 50.
@@ -68,10 +68,10 @@ type slowReader struct {
 func (b *bed) followSlowly(ctx context.Context) (*slowReader, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &slowReader{hurry: make(chan struct{}), ended: make(chan error, 1), stop: cancel}
-	client := adminapi.NewClient(b.adminSocket())
+	client := adminsocket.NewClient(b.adminSocket())
 	go func() {
 		defer client.Close()
-		r.ended <- client.Records(ctx, adminapi.RecordQuery{Last: 1, Follow: true}, r.record, r.gap)
+		r.ended <- client.Records(ctx, adminsocket.RecordQuery{Last: 1, Follow: true}, r.record, r.gap)
 	}()
 	if err := r.await(1); err != nil { // the last record before those that are measured
 		return nil, err
@@ -80,7 +80,7 @@ func (b *bed) followSlowly(ctx context.Context) (*slowReader, error) {
 	return r, nil
 }
 
-func (r *slowReader) record(*records.Line) error {
+func (r *slowReader) record(*connlog.Line) error {
 	r.told.Add(1)
 	select {
 	case <-r.hurry:
@@ -89,7 +89,7 @@ func (r *slowReader) record(*records.Line) error {
 	return nil
 }
 
-func (r *slowReader) gap(g adminapi.Gap) error {
+func (r *slowReader) gap(g adminsocket.Gap) error {
 	r.told.Add(g.Missed)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // What is open is listed at the admin socket, with where it goes and what it carried, and cut there.
@@ -27,9 +27,9 @@ func TestConnectionsAreListedAndCut(t *testing.T) {
 	if info.Node != "here" || info.PID == 0 || !info.Ready || info.Mode != "userspace" || info.LogLevel != "debug" {
 		t.Errorf("%+v", info)
 	}
-	var one adminapi.Connection
+	var one adminsocket.Connection
 	b.Eventually("the pod's bytes to be counted", func() bool { // a moment after they are sent
-		mine, err := client.Connections(t.Context(), adminapi.ConnectionQuery{Ports: []uint16{bed.LocalAddr(c).Port()}})
+		mine, err := client.Connections(t.Context(), adminsocket.ConnectionQuery{Ports: []uint16{bed.LocalAddr(c).Port()}})
 		b.Must(err)
 		if len(mine) != 1 {
 			t.Fatalf("listed: %+v", mine)
@@ -95,7 +95,7 @@ func TestAdminSocketOfAnother(t *testing.T) {
 	}
 	first.Signal(syscall.SIGKILL)
 	first.Exit()
-	if _, err := client.Info(t.Context()); !errors.Is(err, adminapi.ErrNotReachable) {
+	if _, err := client.Info(t.Context()); !errors.Is(err, adminsocket.ErrNotReachable) {
 		t.Errorf("after it was killed: %v", err)
 	}
 	third := b.Start(b.Cart(0), "--admin-socket", first.Socket)

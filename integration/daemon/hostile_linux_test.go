@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/health"
+	"github.com/portald/portald/proxy/httpserver"
 )
 
 // hoarder opens connections that are a burden, from one address.
@@ -103,7 +104,7 @@ func TestHostileClientsOfServers(t *testing.T) {
 				t.Errorf("%s: it takes %.0f MiB, %.0f before", when, now/(1<<20), before/(1<<20))
 			}
 		}
-		if n := descriptors(d); n > most+admin.MaxConnections {
+		if n := descriptors(d); n > most+3*httpserver.MaxConnections+health.MaxCheckConnections {
 			t.Errorf("%s: %d descriptors are open, %d before", when, n, most)
 		}
 	}
@@ -145,7 +146,7 @@ func TestHostileClientsOfServers(t *testing.T) {
 		t.Errorf("%d of %d descriptors are open", n, allowed)
 	}
 	begin := time.Now()
-	list, err := d.Admin().Connections(t.Context(), adminapi.ConnectionQuery{})
+	list, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{})
 	if err != nil {
 		t.Errorf("%v, %v after %v", list, err, time.Since(begin))
 	}

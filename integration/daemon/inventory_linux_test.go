@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // endpointsOf returns the endpoints of the cart's TCP port by pod.
-func endpointsOf(d *bed.Daemon) map[string]adminapi.Endpoint {
+func endpointsOf(d *bed.Daemon) map[string]adminsocket.Endpoint {
 	d.Helper()
-	all, err := d.Admin().Endpoints(d.Context(), adminapi.EndpointQuery{
-		ServiceQuery: adminapi.ServiceQuery{Services: []string{"cart:http"}},
+	all, err := d.Admin().Endpoints(d.Context(), adminsocket.EndpointQuery{
+		ServiceQuery: adminsocket.ServiceQuery{Services: []string{"cart:http"}},
 	})
 	d.Must(err)
-	out := map[string]adminapi.Endpoint{}
+	out := map[string]adminsocket.Endpoint{}
 	for _, e := range all {
 		if e.Address.Addr().Is4() {
 			_, pod, _ := strings.Cut(e.Pod, "/")
@@ -39,9 +39,9 @@ func TestServicesAreShown(t *testing.T) {
 		_, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 		b.Must(err)
 	}
-	client, shown := d.Admin(), map[string]adminapi.Service{}
+	client, shown := d.Admin(), map[string]adminsocket.Service{}
 	b.Eventually("the connections to be counted", func() bool {
-		all, err := client.Services(t.Context(), adminapi.ServiceQuery{Namespaces: []string{"shop"}})
+		all, err := client.Services(t.Context(), adminsocket.ServiceQuery{Namespaces: []string{"shop"}})
 		b.Must(err)
 		for _, s := range all {
 			shown[s.Name] = s
@@ -77,7 +77,7 @@ func TestEndpointsAreShown(t *testing.T) {
 		b.Must(err)
 	}
 	b.Open(bed.HostPort(bed.IP4, 80))
-	var good, bad adminapi.Endpoint
+	var good, bad adminsocket.Endpoint
 	b.Eventually("all to be counted", func() bool {
 		all := endpointsOf(d)
 		good, bad = all["pod0"], all["pod1"]
@@ -88,10 +88,10 @@ func TestEndpointsAreShown(t *testing.T) {
 		t.Errorf("%+v", good)
 	}
 	d.Apply(b.Cart(1))
-	if gone := endpointsOf(d)[""]; gone.State != adminapi.Removed || gone.Address != good.Address || gone.Open != 1 {
+	if gone := endpointsOf(d)[""]; gone.State != adminsocket.Removed || gone.Address != good.Address || gone.Open != 1 {
 		t.Errorf("after its pod went: %+v", gone)
 	}
-	if bad.State != adminapi.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || bad.Dials != 3 ||
+	if bad.State != adminsocket.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || bad.Dials != 3 ||
 		bad.Failures != bad.Dials || bad.DialP50ms != nil ||
 		!strings.Contains(bad.LastError, "refused") || bad.LastErrorAt == nil {
 		t.Errorf("%+v", bad)
@@ -106,7 +106,7 @@ func TestEndpointIsDrained(t *testing.T) {
 	d := b.Start(b.Cart(0, 1))
 	client, at := d.Admin(), bed.HostPort(bed.IP4, 80)
 	c, r, a := b.Open(at)
-	answer, err := client.Drain(t.Context(), adminapi.Drain{Endpoint: a.Pod, Service: "shop/cart:http"})
+	answer, err := client.Drain(t.Context(), adminsocket.Drain{Endpoint: a.Pod, Service: "shop/cart:http"})
 	if err != nil || len(answer.Done) == 0 || len(answer.Refused) != 0 {
 		t.Fatalf("%+v %v", answer, err)
 	}
@@ -116,7 +116,7 @@ func TestEndpointIsDrained(t *testing.T) {
 		if (served[a.Pod] == 0) != drained {
 			t.Errorf("%s: %v", when, served)
 		}
-		if state := endpointsOf(d)[a.Pod].State; (state == adminapi.Drained) != drained {
+		if state := endpointsOf(d)[a.Pod].State; (state == adminsocket.Drained) != drained {
 			t.Errorf("%s: shown as %s", when, state)
 		}
 	}
@@ -131,19 +131,19 @@ func TestEndpointIsDrained(t *testing.T) {
 	wants("after a change of the list", true)
 	d.Apply(b.Cart(0, 1))
 	other := map[string]string{"pod0": "pod1", "pod1": "pod0"}[a.Pod]
-	answer, err = client.Drain(t.Context(), adminapi.Drain{Endpoint: other, Service: "cart:http"})
+	answer, err = client.Drain(t.Context(), adminsocket.Drain{Endpoint: other, Service: "cart:http"})
 	if err != nil || len(answer.Done) != 0 || len(answer.Refused) == 0 ||
 		!strings.Contains(answer.Refused[0].Why, "last") {
 		t.Errorf("the last endpoint: %+v %v", answer, err)
 	}
-	_, err = client.Undrain(t.Context(), adminapi.Drain{Endpoint: a.Pod, Service: "cart:http"})
+	_, err = client.Undrain(t.Context(), adminsocket.Drain{Endpoint: a.Pod, Service: "cart:http"})
 	b.Must(err)
 	wants("undrained", false)
-	_, err = client.Drain(t.Context(), adminapi.Drain{Endpoint: "10.9.9.9:80"})
-	if !errors.Is(err, adminapi.ErrNotFound) {
+	_, err = client.Drain(t.Context(), adminsocket.Drain{Endpoint: "10.9.9.9:80"})
+	if !errors.Is(err, adminsocket.ErrNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
-	if _, err = client.Drain(t.Context(), adminapi.Drain{Endpoint: "pod*"}); err == nil {
+	if _, err = client.Drain(t.Context(), adminsocket.Drain{Endpoint: "pod*"}); err == nil {
 		t.Error("a pattern drains")
 	}
 }
@@ -154,7 +154,7 @@ func TestKernelDrainsNothing(t *testing.T) {
 	b.ServePods(0, 1)
 	d := b.Start(b.Cart(0, 1))
 	client := d.Admin()
-	if _, err := client.Drain(t.Context(), adminapi.Drain{Endpoint: "pod0"}); err != nil {
+	if _, err := client.Drain(t.Context(), adminsocket.Drain{Endpoint: "pod0"}); err != nil {
 		t.Fatal(err)
 	}
 	cart := b.Cart(0, 1)
@@ -163,12 +163,12 @@ func TestKernelDrainsNothing(t *testing.T) {
 	if n := d.Metric("portald_drained_endpoints"); n != 0 || !strings.Contains(d.Log.String(), "not drained any more") {
 		t.Errorf("%v drains", n)
 	}
-	answer, err := client.Drain(t.Context(), adminapi.Drain{Endpoint: "pod0"})
+	answer, err := client.Drain(t.Context(), adminsocket.Drain{Endpoint: "pod0"})
 	if err != nil || len(answer.Done) != 0 || len(answer.Refused) == 0 ||
 		!strings.Contains(answer.Refused[0].Why, "portald.io/mode=userspace") {
 		t.Errorf("%+v %v", answer, err)
 	}
-	all, err := client.Services(t.Context(), adminapi.ServiceQuery{Services: []string{"cart:http"}})
+	all, err := client.Services(t.Context(), adminsocket.ServiceQuery{Services: []string{"cart:http"}})
 	if err != nil || all[0].Mode != "kernel" || all[0].ModeFrom != "annotation" || all[0].Frontends[0].Target != "spread" {
 		t.Errorf("%+v %v", all, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/topology"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 const (
@@ -72,7 +72,7 @@ var rows = map[string]func(s *site){
 		s.private(path + ".lock")
 	},
 	"the keeper's socket":        func(s *site) { s.socket("unixpacket", s.keep) },
-	"the admin pipe of Windows":  func(s *site) { s.elsewhere("proxy/adminapi", "TestPipeIsForAdministrators") },
+	"the admin pipe of Windows":  func(s *site) { s.elsewhere("proxy/adminsocket", "TestPipeIsForAdministrators") },
 	"proxy ports":                proxyPorts,
 	"connection log and own log": logsOfTheNode,
 	"flags":                      flagsOfTheProcess,
@@ -300,13 +300,13 @@ func tenantsOfTheNode(s *site) {
 	if a, err := bed.AskWithin(bed.AnswerTimeout/4, s.Client, "tcp", "203.0.113.99:80"); err == nil {
 		s.Errorf("an external IP is served: %v", a)
 	}
-	all, err := s.daemon.Admin().Services(s.Context(), adminapi.ServiceQuery{Services: []string{"shop/thief"}})
+	all, err := s.daemon.Admin().Services(s.Context(), adminsocket.ServiceQuery{Services: []string{"shop/thief"}})
 	if s.Must(err); len(all) != 1 || all[0].Mode != "userspace" || len(all[0].Frontends) != 1 ||
 		all[0].Frontends[0].Holder != "shop/cart:http" {
 		s.Errorf("the younger Service: %+v", all)
 	}
-	s.elsewhere("proxy/admin", "TestLabelsArePrintable")
-	s.elsewhere("proxy/adminapi", "TestAnswersArePrintable")
+	s.elsewhere("proxy/metrics", "TestLabelsArePrintable")
+	s.elsewhere("proxy/adminsocket", "TestAnswersArePrintable")
 	s.elsewhere("cmd/portald/config", "TestLogIsPrintable")
 }
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
-	proxyrecords "github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/adminsocket"
+	proxyrecords "github.com/portald/portald/proxy/connlog"
 )
 
 func restarting() []scene {
@@ -71,7 +71,7 @@ func restart(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []*adminapi.Connection{second, third} {
+	for _, c := range []*adminsocket.Connection{second, third} {
 		if c.ID != first.ID || !c.Start.Equal(first.Start) {
 			return fmt.Errorf("the connection %d of %v is now %d of %v", first.ID, first.Start, c.ID, c.Start)
 		}
@@ -179,7 +179,7 @@ func (s *show) quote(ctx context.Context, p *process, who string, lines ...strin
 }
 
 // carried returns the connection of the download, of which a part is still to come, and shows it.
-func (s *show) carried(ctx context.Context, show bool) (*adminapi.Connection, error) {
+func (s *show) carried(ctx context.Context, show bool) (*adminsocket.Connection, error) {
 	args := []string{"conns", "--service", "shop/cart:http"}
 	if show {
 		lines, err := s.portald(ctx, args...)
@@ -192,7 +192,7 @@ func (s *show) carried(ctx context.Context, show bool) (*adminapi.Connection, er
 	if err != nil {
 		return nil, err
 	}
-	var all []*adminapi.Connection
+	var all []*adminsocket.Connection
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf("read the list of connections: %w", err)
 	}
@@ -203,7 +203,7 @@ func (s *show) carried(ctx context.Context, show bool) (*adminapi.Connection, er
 }
 
 // oneRecord shows the one record of the download, and checks that it is that of a connection that lasted so long.
-func (s *show) oneRecord(ctx context.Context, of *adminapi.Connection, lasted time.Duration) error {
+func (s *show) oneRecord(ctx context.Context, of *adminsocket.Connection, lasted time.Duration) error {
 	if _, err := s.showRecords(ctx, 1, 1, nil); err != nil {
 		return err
 	}

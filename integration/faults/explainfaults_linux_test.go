@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // balanced is a Service with an address of a load balancer that only some clients may use.
@@ -112,7 +112,7 @@ func explainFaults() map[string]explainFault {
 		"all endpoints are drained": {
 			of: http, verdict: "could be used are drained", says: "drained by portald drain",
 			plant: func(n *node) {
-				drain := adminapi.Drain{Endpoint: netip.AddrPortFrom(n.Net.Pod(0).IPv4, bed.PodPort).String(), Force: true}
+				drain := adminsocket.Drain{Endpoint: netip.AddrPortFrom(n.Net.Pod(0).IPv4, bed.PodPort).String(), Force: true}
 				_, err := n.daemon.Admin().Drain(n.Context(), drain)
 				n.Must(err)
 			},

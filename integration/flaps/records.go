@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // recorded is what portald's records say of the connections of one Service.
@@ -36,7 +36,7 @@ func (b *bed) readRecords(since time.Time) (map[string]recorded, error) {
 	defer file.Close()
 	all := map[string]recorded{}
 	for lines := json.NewDecoder(file); ; {
-		var l records.Line
+		var l connlog.Line
 		if err := lines.Decode(&l); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {

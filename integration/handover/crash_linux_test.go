@@ -17,7 +17,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/load"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // keeper starts portald keep where the next daemon of the bed finds it.
@@ -104,7 +104,7 @@ func TestAnswerBeforeResetOutlivesCrash(t *testing.T) {
 			} else {
 				close(closes)
 				b.Eventually("portald to learn of the reset", func() bool {
-					all, err := first.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+					all, err := first.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Protocols: []string{"tcp"}})
 					return err == nil && len(all) == 1 && all[0].State == "delivering"
 				})
 				second = kill(first)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // A portald that dies leaves no peer, of a connection that nobody keeps, with an end of the stream that the other side
@@ -98,7 +98,7 @@ func deathEndsNoStream(t *testing.T, b *bed.Bed, before func(*bed.Daemon), args 
 		}
 	}
 	b.Eventually("all connections to be there", func() bool {
-		all, err := d.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+		all, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Protocols: []string{"tcp"}})
 		n := 0
 		for _, l := range all {
 			for kind, conn := range conns {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/topology"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // A successor that is killed, or told to end, at any moment before it has taken over takes no connection and no rule
@@ -137,7 +137,7 @@ func TestStateIsTakenOver(t *testing.T) {
 	for i := range 3 {
 		if drained == "" && bed.PodName(i) != a.Pod {
 			drained = bed.PodName(i)
-			answer, err := d.Admin().Drain(t.Context(), adminapi.Drain{Endpoint: "shop/" + drained})
+			answer, err := d.Admin().Drain(t.Context(), adminsocket.Drain{Endpoint: "shop/" + drained})
 			if err != nil || len(answer.Done) == 0 {
 				t.Fatalf("drain %s: %+v, %v", drained, answer, err)
 			}
@@ -150,12 +150,12 @@ func TestStateIsTakenOver(t *testing.T) {
 		for range 3 {
 			b.ServedBy(bed.IP4, a.Pod)
 		}
-		all, err := d.Admin().Endpoints(t.Context(), adminapi.EndpointQuery{Endpoints: []string{"shop/" + drained}})
+		all, err := d.Admin().Endpoints(t.Context(), adminsocket.EndpointQuery{Endpoints: []string{"shop/" + drained}})
 		if err != nil || len(all) == 0 || all[0].State != "drained" {
 			t.Errorf("%s is %+v, %v, want drained", drained, all, err)
 		}
 	}
-	conns, err := d.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Ports: []uint16{a.Client.Port()}})
+	conns, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Ports: []uint16{a.Client.Port()}})
 	if err != nil || len(conns) != 1 {
 		t.Fatalf("the open connection is listed as %+v, %v", conns, err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/load"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // What exchanges during hand-overs may take in full, where they take less without one: a machine whose CPUs are busy as
@@ -27,7 +27,7 @@ const between = time.Second
 // and UDP. Each byte arrives once, none of them is refused or reset, and each has one record.
 func TestNobodyNotices(t *testing.T) {
 	l := underLoad(bed.New(t))
-	open, err := l.daemon.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+	open, err := l.daemon.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Protocols: []string{"tcp"}})
 	l.Must(err)
 	var took []string
 	for range l.restarts {
@@ -161,7 +161,7 @@ func checkSpells(t *testing.T, n size, r *load.StreamsResult) {
 
 // checkRecords fails unless each connection has one record, and those that were open at the beginning have the id and
 // the time that they had there.
-func checkRecords(t *testing.T, r *load.StreamsResult, all []bed.Record, open []adminapi.Connection) {
+func checkRecords(t *testing.T, r *load.StreamsResult, all []bed.Record, open []adminsocket.Connection) {
 	t.Helper()
 	want := map[string]int{} // by protocol and client
 	for client, n := range r.Clients {
@@ -173,7 +173,7 @@ func checkRecords(t *testing.T, r *load.StreamsResult, all []bed.Record, open []
 	for _, client := range r.Sessions {
 		want["UDP "+client]++
 	}
-	began := map[string]adminapi.Connection{}
+	began := map[string]adminsocket.Connection{}
 	for _, c := range open {
 		began[c.Client.String()] = c
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/load"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // The size of the tests under load.
@@ -87,7 +87,7 @@ const lateTime = 15 * time.Second
 
 // showLate logs what portald and the kernel know of connections that are open although both ends have ended them.
 func (l *loaded) showLate() {
-	all, err := l.daemon.Admin().Connections(l.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+	all, err := l.daemon.Admin().Connections(l.Context(), adminsocket.ConnectionQuery{Protocols: []string{"tcp"}})
 	if err != nil {
 		l.Logf("late connections: %v", err)
 		return

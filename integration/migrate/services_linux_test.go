@@ -1,10 +1,9 @@
 package migrate
 
 import (
-	"github.com/portald/portald/integration/apibed"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A Service that the kernel carries has the algorithm that its annotation asks for, as soon as it does, or the problem

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // allSettings sets all that a Service may ask for of its endpoints and clients, but for the algorithm.

@@ -14,19 +14,20 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
-func TestMain(m *testing.M) { portaltest.Main(m) }
+func TestMain(m *testing.M) { netnstest.Main(m) }
 
 const prefix = "TENANTS"
 
@@ -47,7 +48,7 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 	}
 	for _, variant := range []string{"nft", "legacy"} {
 		if _, err := exec.LookPath("iptables-" + variant + "-restore"); err != nil {
-			portaltest.Missing(t, "needs iptables-%s-restore (Debian package iptables)", variant)
+			netnstest.Missing(t, "needs iptables-%s-restore (Debian package iptables)", variant)
 		}
 		out["iptables-"+variant] = func() (portal.HostWriter, error) { return iptables.New(rules(variant, nil)) }
 	}

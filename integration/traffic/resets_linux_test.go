@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // A server that answers and closes, and has not read all of the request, resets the connection: its kernel does. The
@@ -58,7 +58,7 @@ func answerBeforeReset(t *testing.T, engine string, meanwhile func(*bed.Daemon))
 	_, _ = io.WriteString(conn, "??")
 	<-closed
 	b.Eventually("portald to know", func() bool {
-		all, err := d.Admin().Connections(t.Context(), adminapi.ConnectionQuery{Protocols: []string{"tcp"}})
+		all, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Protocols: []string{"tcp"}})
 		return err == nil && len(all) == 1 && (all[0].State == "delivering" || engine == "goroutine") // which may be writing
 	})
 	meanwhile(d)

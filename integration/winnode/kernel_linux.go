@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
-	"github.com/portald/portald/portal/netsh/netshsim"
+	"github.com/portald/portald/portal/netshtest"
 )
 
-// kernel is the netshsim.Host of a node: the interfaces of its network namespace.
+// kernel is the netshtest.Host of a node: the interfaces of its network namespace.
 type kernel struct{ node *topology.Host }
 
-func (k kernel) Interfaces() (out []netshsim.Interface, err error) {
+func (k kernel) Interfaces() (out []netshtest.Interface, err error) {
 	err = k.node.Do(func() error {
 		links, err := netlink.LinkList()
 		if err != nil {
@@ -35,12 +35,12 @@ func (k kernel) Interfaces() (out []netshsim.Interface, err error) {
 	return out, err
 }
 
-func describe(l netlink.Link) (netshsim.Interface, error) {
-	i := netshsim.Interface{Name: l.Attrs().Name, Index: l.Attrs().Index}
+func describe(l netlink.Link) (netshtest.Interface, error) {
+	i := netshtest.Interface{Name: l.Attrs().Name, Index: l.Attrs().Index}
 	addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.IPNet.String()); err == nil {
-			i.Addresses = append(i.Addresses, netshsim.Address{Prefix: prefix, State: netshsim.Preferred})
+			i.Addresses = append(i.Addresses, netshtest.Address{Prefix: prefix, State: netshtest.Preferred})
 		}
 	}
 	return i, err
@@ -50,7 +50,7 @@ func (k kernel) Add(index int, addr netip.Prefix) error {
 	return k.change(index, addr, func(l netlink.Link, a *netlink.Addr) error {
 		a.Flags = unix.IFA_F_NODAD
 		if err := netlink.AddrAdd(l, a); errors.Is(err, syscall.EEXIST) {
-			return netshsim.ErrExists
+			return netshtest.ErrExists
 		} else if err != nil {
 			return fmt.Errorf("add address %s: %w", addr, err)
 		}
@@ -61,7 +61,7 @@ func (k kernel) Add(index int, addr netip.Prefix) error {
 func (k kernel) Remove(index int, addr netip.Addr) error {
 	return k.change(index, netip.PrefixFrom(addr, addr.BitLen()), func(l netlink.Link, a *netlink.Addr) error {
 		if err := netlink.AddrDel(l, a); errors.Is(err, syscall.EADDRNOTAVAIL) {
-			return netshsim.ErrNotFound
+			return netshtest.ErrNotFound
 		} else if err != nil {
 			return fmt.Errorf("remove address %s: %w", addr, err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/portald/portald/integration/topology"
 	"github.com/portald/portald/integration/wine"
-	"github.com/portald/portald/portal/netsh/netshsim"
+	"github.com/portald/portald/portal/netshtest"
 )
 
 // Device is the interface of a node that portald.exe adds addresses to.
@@ -23,7 +23,7 @@ const Device = "hns0"
 
 // Node is the system of a node.
 type Node struct {
-	Netsh    *netshsim.Netsh
+	Netsh    *netshtest.Netsh
 	Prefix   wine.Prefix
 	programs Programs
 	host     *topology.Host
@@ -35,7 +35,7 @@ type Node struct {
 // Install installs the system on a host, in a directory that must not exist, and starts it. After an error nothing of
 // it runs.
 func (p Programs) Install(ctx context.Context, host *topology.Host, dir string) (*Node, error) {
-	n := &Node{Netsh: &netshsim.Netsh{Host: kernel{host}}, programs: p, host: host}
+	n := &Node{Netsh: &netshtest.Netsh{Host: kernel{host}}, programs: p, host: host}
 	if err := n.install(ctx, dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("install Windows on %s: %w", host.Name, err), n.Close())
 	}

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
-	"github.com/portald/portald/proxy/service"
 )
 
 func foreignChecks() []Check {
@@ -82,8 +82,8 @@ func (all Services) frontends(most int) (some []frontend) {
 
 // packets are the first ones of flows to a frontend: from elsewhere, from this node, and behind portald's rules.
 func (fe frontend) packets(local func(netip.Addr) bool) []netfilter.Packet {
-	p := netfilter.Packet{Protocol: service.TCP, Destination: fe.Address, Local: local}
-	for _, other := range []service.Protocol{service.UDP, service.SCTP} {
+	p := netfilter.Packet{Protocol: inet.TCP, Destination: fe.Address, Local: local}
+	for _, other := range []inet.Protocol{inet.UDP, inet.SCTP} {
 		if fe.of.Protocol == other.String() {
 			p.Protocol = other
 		}

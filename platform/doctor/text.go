@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
 )
 
 // Style is how a report is printed.

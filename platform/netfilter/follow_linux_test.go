@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // A table whose listing takes too long is asked for chain by chain, without one's own: packets meet the same rules.
 func TestReadBesideManyRules(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	for _, line := range []string{
 		"-t nat -N OURS", "-t nat -A OURS -d 10.96.0.1/32 -p tcp -j DNAT --to-destination 10.0.0.1", "-t nat -N OTHERS",
 		"-t nat -A PREROUTING -m comment --comment -j -j OTHERS", "-t nat -A PREROUTING -j OURS", "-t nat -N DEEPER",
@@ -40,8 +40,8 @@ func TestReadBesideManyRules(t *testing.T) {
 	whole := Reader{}.Read(t.Context())
 	own := func(_ *Table, chain string) bool { return ours(chain) }
 	for _, p := range []Packet{
-		to(Prerouting, service.TCP, "10.96.0.1:7"), to(Prerouting, service.TCP, "10.96.0.1:8"),
-		to(Forward, service.TCP, "10.96.0.1:7"),
+		to(Prerouting, inet.TCP, "10.96.0.1:7"), to(Prerouting, inet.TCP, "10.96.0.1:8"),
+		to(Forward, inet.TCP, "10.96.0.1:7"),
 	} {
 		var got, want []string
 		for _, h := range slow.Meets(p, own) {

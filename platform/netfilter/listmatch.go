@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // match is the condition of a match statement.
@@ -186,9 +186,9 @@ func payload(header, field string) subject {
 	}
 	switch header {
 	case "ip":
-		return ofFamily(service.IPv4, s)
+		return ofFamily(inet.IPv4, s)
 	case "ip6":
-		return ofFamily(service.IPv6, s)
+		return ofFamily(inet.IPv6, s)
 	case "tcp", "udp", "sctp", "th":
 		return ofProtocol(header, choose(field == "dport", destinationPort, s))
 	}

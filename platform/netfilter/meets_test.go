@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // to is the first packet of a flow to a Service from a client that is known.
-func to(hook Hook, proto service.Protocol, addr string) Packet {
+func to(hook Hook, proto inet.Protocol, addr string) Packet {
 	return Packet{
 		Hook: hook, Protocol: proto, Source: netip.MustParseAddr("10.244.0.9"),
 		Destination: netip.MustParseAddrPort(addr), Local: func(a netip.Addr) bool { return a.String() == "192.0.2.1" },
@@ -87,7 +87,7 @@ func TestMeetsRulesOfIPTables(t *testing.T) {
 		{"a comment like an option", "raw",
 			[]string{`-A PREROUTING -p tcp -m comment --comment "-j ACCEPT \" it" -j DROP`}, "drop"},
 	} {
-		hits := saved(c.table, c.rules...).Meets(to(Prerouting, service.TCP, "10.96.0.1:80"), ownChains)
+		hits := saved(c.table, c.rules...).Meets(to(Prerouting, inet.TCP, "10.96.0.1:80"), ownChains)
 		if got := strings.Join(hitWords(hits), " "); got != c.want {
 			t.Errorf("%s: meets %q, want %q", c.name, got, c.want)
 		}
@@ -108,18 +108,18 @@ func TestMeetsFilter(t *testing.T) {
 		{"ours return", []string{"-A INPUT -j OWN", "-A OWN -j RETURN", "-A INPUT -j DROP"}, "drop"},
 		{"it may be accepted", []string{"-A INPUT -m mark --mark 0x1 -j ACCEPT", "-A INPUT -j DROP"}, "(drop)"},
 	} {
-		p := to(Input, service.TCP, "192.0.2.1:8080")
+		p := to(Input, inet.TCP, "192.0.2.1:8080")
 		p.Translated = true
 		if got := strings.Join(hitWords(saved("filter", c.rules...).Meets(p, ownChains)), " "); got != c.want {
 			t.Errorf("%s: meets %q, want %q", c.name, got, c.want)
 		}
 	}
 	r := &Ruleset{Tables: ParseSaved("*filter\n:INPUT DROP [0:0]\nCOMMIT\n", IPTablesLegacy, "ip")}
-	hits := r.Meets(to(Input, service.TCP, "192.0.2.1:8080"), ownChains)
+	hits := r.Meets(to(Input, inet.TCP, "192.0.2.1:8080"), ownChains)
 	if len(hits) != 1 || hits[0].String() != "iptables-legacy table ip filter: chain INPUT has the policy drop" {
 		t.Errorf("a policy: %v", hits)
 	}
-	p := to(Input, service.TCP, "[fd00::1]:8080")
+	p := to(Input, inet.TCP, "[fd00::1]:8080")
 	if hits := r.Meets(p, ownChains); len(hits) != 0 {
 		t.Errorf("a packet of IPv6 meets rules of IPv4: %v", hits)
 	}
@@ -154,15 +154,15 @@ func TestMeetsRulesOfNFTables(t *testing.T) {
 		kind   Kind
 		sure   bool
 	}{
-		{to(Prerouting, service.TCP, "10.96.0.2:22"), ports, Reject, true},
-		{to(Prerouting, service.TCP, "10.96.0.2:185"), ports, Reject, true},
-		{to(Prerouting, service.TCP, "10.97.3.2:443"), "ip daddr @bad drop", Drop, true},
-		{to(Prerouting, service.TCP, "5.6.7.9:443"), "ip daddr @bad drop", Drop, true},
-		{to(Prerouting, service.TCP, "10.96.0.1:7080"), "meta l4proto . th dport vmap @m", Drop, true},
-		{to(Prerouting, service.UDP, "10.96.0.1:54"), "udp dport != 53 notrack", Untrack, false},
-		{to(Prerouting, service.TCP, "10.96.0.9:1234"), "tcp flags syn / fin,syn,rst,ack drop", Drop, false},
-		{to(Prerouting, service.UDP, "10.96.0.9:99"), "meta l4proto { tcp, udp } th dport 99 drop", Drop, false},
-		{to(Prerouting, service.UDP, "[fd00::7]:7"), "ip6 daddr fd00::/8 drop", Drop, false},
+		{to(Prerouting, inet.TCP, "10.96.0.2:22"), ports, Reject, true},
+		{to(Prerouting, inet.TCP, "10.96.0.2:185"), ports, Reject, true},
+		{to(Prerouting, inet.TCP, "10.97.3.2:443"), "ip daddr @bad drop", Drop, true},
+		{to(Prerouting, inet.TCP, "5.6.7.9:443"), "ip daddr @bad drop", Drop, true},
+		{to(Prerouting, inet.TCP, "10.96.0.1:7080"), "meta l4proto . th dport vmap @m", Drop, true},
+		{to(Prerouting, inet.UDP, "10.96.0.1:54"), "udp dport != 53 notrack", Untrack, false},
+		{to(Prerouting, inet.TCP, "10.96.0.9:1234"), "tcp flags syn / fin,syn,rst,ack drop", Drop, false},
+		{to(Prerouting, inet.UDP, "10.96.0.9:99"), "meta l4proto { tcp, udp } th dport 99 drop", Drop, false},
+		{to(Prerouting, inet.UDP, "[fd00::7]:7"), "ip6 daddr fd00::/8 drop", Drop, false},
 	} {
 		hits := rules.Meets(c.packet, ownChains)
 		i := slices.IndexFunc(hits, func(h Hit) bool { return h.Rule != nil && h.Rule.Text == c.rule })
@@ -171,11 +171,11 @@ func TestMeetsRulesOfNFTables(t *testing.T) {
 		}
 	}
 	for _, dst := range []string{"10.96.0.9:53", "192.0.2.1:5555"} {
-		if hits := rules.Meets(to(Prerouting, service.UDP, dst), ownChains); len(hits) != 0 {
+		if hits := rules.Meets(to(Prerouting, inet.UDP, dst), ownChains); len(hits) != 0 {
 			t.Errorf("%s is accepted, and meets %v", dst, hits)
 		}
 	}
-	p := to(Prerouting, service.UDP, "10.96.0.9:53")
+	p := to(Prerouting, inet.UDP, "10.96.0.9:53")
 	p.Behind = true
 	if hits := rules.Meets(p, ownChains); len(hits) != 0 {
 		t.Errorf("behind NAT it meets %v", hits)
@@ -185,7 +185,7 @@ func TestMeetsRulesOfNFTables(t *testing.T) {
 // Rules at the priority of NAT may come before ours or behind.
 func TestOrderAmongEqualsIsNotKnown(t *testing.T) {
 	r := saved("nat", "-A PREROUTING -p tcp -j REDIRECT --to-ports 1")
-	hits := r.Meets(to(Prerouting, service.TCP, "10.96.0.1:80"), ownChains)
+	hits := r.Meets(to(Prerouting, inet.TCP, "10.96.0.1:80"), ownChains)
 	if got := hitWords(hits); !slices.Equal(got, []string{"(translate)"}) {
 		t.Errorf("meets %v", got)
 	}

@@ -6,7 +6,7 @@ package netfilter
 import (
 	"fmt"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Program is what wrote a table, and lists it.
@@ -122,14 +122,14 @@ func (t *Table) Chain(name string) *Chain {
 }
 
 // serves tells whether packets of a family pass the table.
-func (t *Table) serves(family service.IPFamily) bool {
+func (t *Table) serves(family inet.Family) bool {
 	switch t.Family {
 	case "inet", "netdev":
 		return true
 	case "ip6":
-		return family == service.IPv6
+		return family == inet.IPv6
 	case "ip":
-		return family == service.IPv4
+		return family == inet.IPv4
 	}
 	return false // arp, bridge
 }

@@ -3,7 +3,7 @@ package netfilter
 import (
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Packet is the first packet of a flow as it enters a hook. What is not known of it may match any rule.
@@ -11,14 +11,14 @@ type Packet struct {
 	Hook        Hook
 	Behind      bool // it has passed NAT in this hook: it meets what comes after that
 	Translated  bool // its destination was translated, in this hook or before
-	Protocol    service.Protocol
+	Protocol    inet.Protocol
 	Source      netip.Addr     // the zero Addr: not known
 	Destination netip.AddrPort // the unspecified address stands for an address of this host
 	Interface   string         // it came in by; empty: not known
 	Local       func(netip.Addr) bool
 }
 
-func (p Packet) family() service.IPFamily { return service.FamilyOf(p.Destination.Addr()) }
+func (p Packet) family() inet.Family { return inet.FamilyOf(p.Destination.Addr()) }
 
 // local tells whether the destination is this host's.
 func (p Packet) local() Answer {

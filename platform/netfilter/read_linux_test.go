@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // The rules of a real host are found, with the text that its programs print.
 func TestRead(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	run(t, "iptables-nft", "-t", "raw", "-A", "PREROUTING", "-d", "10.96.0.1/32", "-p", "tcp", "-j", "DROP")
 	run(t, "iptables-legacy", "-t", "mangle", "-A", "PREROUTING", "-p", "udp", "-j", "DROP")
 	run(t, "nft", "-f", "testdata/fw.nft")
@@ -29,10 +29,10 @@ func TestRead(t *testing.T) {
 	}
 	for want, p := range map[string]Packet{
 		"iptables-nft table ip raw, chain PREROUTING: -A PREROUTING -d 10.96.0.1/32 -p tcp -j DROP": to(Prerouting,
-			service.TCP, "10.96.0.1:7"),
-		"iptables-legacy table ip mangle, chain PREROUTING: -A PREROUTING -p udp -j DROP": to(Prerouting, service.UDP,
+			inet.TCP, "10.96.0.1:7"),
+		"iptables-legacy table ip mangle, chain PREROUTING: -A PREROUTING -p udp -j DROP": to(Prerouting, inet.UDP,
 			"10.96.0.1:53"),
-		"nftables table inet fw, chain pre: ip daddr @bad drop": to(Prerouting, service.TCP, "1.2.3.4:7"),
+		"nftables table inet fw, chain pre: ip daddr @bad drop": to(Prerouting, inet.TCP, "1.2.3.4:7"),
 	} {
 		hits := r.Meets(p, ownChains)
 		if !slices.ContainsFunc(hits, func(h Hit) bool { return h.String() == want && h.Certain }) {
@@ -68,7 +68,7 @@ func TestReadWhatCannotBeRead(t *testing.T) {
 		}
 		return nil, &platform.CommandError{Name: name, Err: exec.ErrNotFound}
 	}}.Read(ctx)
-	if len(r.Meets(to(Prerouting, service.TCP, "10.96.0.1:7"), ownChains)) != 1 {
+	if len(r.Meets(to(Prerouting, inet.TCP, "10.96.0.1:7"), ownChains)) != 1 {
 		t.Error("what could be read was not")
 	}
 	said := strings.Join(r.Unread, "\n")
@@ -92,4 +92,4 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-func TestMain(m *testing.M) { portaltest.Main(m) }
+func TestMain(m *testing.M) { netnstest.Main(m) }

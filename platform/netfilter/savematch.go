@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // saveCondition returns what an option of iptables' matches says; nil: nothing.
@@ -118,7 +118,7 @@ func protocolName(text string) string {
 	if err != nil {
 		return text
 	}
-	return service.Protocol(n).String()
+	return inet.Protocol(n).String()
 }
 
 // parseNetwork reads an address with the length or the bits of a mask, or without, and returns a test for it.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // subject is a property of packets that rules compare. No: a packet like this has none, and no comparison matches.
@@ -53,7 +53,7 @@ func status(p Packet) (string, Answer) {
 }
 
 // tcpFlags are those of the first segment of a connection.
-func tcpFlags(p Packet) (string, Answer) { return "syn", or(p.Protocol == service.TCP, No) }
+func tcpFlags(p Packet) (string, Answer) { return "syn", or(p.Protocol == inet.TCP, No) }
 
 // incoming is the interface that it came in by; packets of this host's own programs came in by none.
 func incoming(p Packet) (string, Answer) {
@@ -72,7 +72,7 @@ func destinationType(p Packet) (string, Answer) {
 
 func familyWord(four, six string) subject {
 	return func(p Packet) (string, Answer) {
-		if p.family() == service.IPv6 {
+		if p.family() == inet.IPv6 {
 			return six, Yes
 		}
 		return four, Yes
@@ -90,7 +90,7 @@ func ofProtocol(name string, s subject) subject {
 }
 
 // ofFamily is a subject that only packets of a family have.
-func ofFamily(family service.IPFamily, s subject) subject {
+func ofFamily(family inet.Family, s subject) subject {
 	return func(p Packet) (string, Answer) {
 		if p.family() != family {
 			return "", No

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // listTables lists the tables of nftables, those of iptables-nft too, of the families that packets to Services pass.

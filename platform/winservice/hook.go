@@ -8,7 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
 )
 
 // Levels implements logrus.Hook.

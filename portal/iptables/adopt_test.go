@@ -4,14 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // What is kept for flows of portals that spread, while none does any more, is adopted, and goes with the next Replace.
 func TestAdoptKeepsWhatFlowsNeed(t *testing.T) {
 	host := newFake()
-	portals := spreadPortals("cart", 1, service.IPv4, pool(cluster4, "", affinity), service.ClusterScope,
+	portals := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, "", affinity), service.ClusterScope,
 		service.ClusterScope)
 	w := newWriter(t, richOptions(host.run, ""))
 	must(t, w.Replace(t.Context(), portals))
@@ -64,7 +65,7 @@ func TestAdoptBesideOthers(t *testing.T) {
 func TestReplaceAfterAdopt(t *testing.T) {
 	host := newFake()
 	must(t, newWriter(t, testOptions(host.run, "")).Replace(t.Context(),
-		spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)))
+		spreadPortals("cart", 1, inet.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)))
 	w := newWriter(t, testOptions(host.run, ""))
 	if err := w.Adopt(t.Context(), nil); err == nil {
 		t.Error("portals too many are no difference")

@@ -3,7 +3,7 @@ package iptables
 import (
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Offers tells whether rules of a variant can choose endpoints by an algorithm. For round robin, the rule of the first

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
 )
@@ -15,7 +16,7 @@ func BenchmarkSpread(b *testing.B) {
 		for _, size := range []int{1_000, 10_000, 30_000} {
 			for _, operation := range []string{"first", "again", "update", "audit"} {
 				b.Run(fmt.Sprintf("%s/%s/%d", variant, operation, size), func(b *testing.B) {
-					portaltest.Enter(b)
+					netnstest.Enter(b)
 					o := testOptions(nil, variant)
 					o.LocalDetector.Sources = prefixes("10.244.0.0/14")
 					benchmark(b, newWriter(b, o), operation, spreads(size, 10))
@@ -32,7 +33,7 @@ func BenchmarkKernel(b *testing.B) {
 		for _, size := range []int{100, 1_000, 10_000} {
 			for _, operation := range []string{"first", "again", "update", "audit"} {
 				b.Run(fmt.Sprintf("%s/%s/%d", variant, operation, size), func(b *testing.B) {
-					portaltest.Enter(b)
+					netnstest.Enter(b)
 					benchmark(b, newWriter(b, testOptions(nil, variant)), operation, clusterIPs(size))
 				})
 			}

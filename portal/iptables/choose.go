@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Choice is the variant of iptables that Writers of a host shall use, for both families.
@@ -146,7 +146,7 @@ func (v *found) inspect(ctx context.Context, o Options, args ...string) {
 	for _, f := range []family{ipv4(), ipv6()} {
 		text, err := o.Run(ctx, f.commandName(v.variant, "save"), args, nil)
 		if err != nil {
-			if f.ip == service.IPv4 {
+			if f.ip == inet.IPv4 {
 				v.unread = err
 			}
 			continue

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // By the real commands: the choice follows kubelet's chain, stays where a Writer wrote, and makes no tables.
@@ -13,7 +13,7 @@ func TestChooseOnTheKernel(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Enter(t)
+			netnstest.Enter(t)
 			run := func(name string, args ...string) string {
 				t.Helper()
 				out, err := exec.CommandContext(t.Context(), name, args...).Output()

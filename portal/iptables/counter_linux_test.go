@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Packets that conntrack finds invalid are dropped on their way through the node, and counted.
@@ -32,8 +33,8 @@ func TestInvalidDropped(t *testing.T) {
 		to := portal.Spread{Pool: &portal.Pool{Cluster: []portal.Endpoint{
 			{Addr: netip.MustParseAddrPort("10.244.0.2:8080")},
 		}}}
-		at := service.Frontend{Addr: netip.MustParseAddrPort("10.96.0.9:80"), Protocol: service.TCP}
-		owner := service.PortName{Name: "far", Protocol: service.TCP}
+		at := service.Frontend{Addr: netip.MustParseAddrPort("10.96.0.9:80"), Protocol: inet.TCP}
+		owner := service.PortName{Name: "far", Protocol: inet.TCP}
 		s.Write(append(portaltest.SitePortals(), portal.Portal{Frontend: at, Owner: owner, Target: to}))
 		if n := count(); n != 0 {
 			t.Fatalf("%d packets at first", n)

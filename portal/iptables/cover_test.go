@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // tens are n addresses that have no cover in common.
@@ -34,7 +35,7 @@ func TestCovers(t *testing.T) {
 		tree := newTree()
 		var all []service.Frontend
 		for _, at := range strings.Fields(c.at) {
-			f := service.Frontend{Addr: netip.AddrPortFrom(netip.MustParseAddr(at), 80), Protocol: service.TCP}
+			f := service.Frontend{Addr: netip.AddrPortFrom(netip.MustParseAddr(at), 80), Protocol: inet.TCP}
 			all = append(all, f)
 			tree.put(portal.Portal{Frontend: f})
 			tree.put(portal.Portal{Frontend: f}) // once more counts once

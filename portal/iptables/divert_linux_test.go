@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
 )
 
 // The daemon dials an endpoint from a client's own address, and has the answers.
@@ -38,7 +39,7 @@ func TestTransparent(t *testing.T) {
 				{"10.244.0.2", clientV4}, {"fd00:244::2", clientV6}, // a pod here to a pod elsewhere
 			}
 			for _, at := range []struct {
-				ns   *portaltest.Namespace
+				ns   *netnstest.Namespace
 				addr string
 			}{{pod, "10.244.0.2"}, {pod, "fd00:244::2"}, {s.Client, clientV4}, {s.Client, clientV6}} {
 				at.ns.Must(func() error { return witness(t, at.addr) })
@@ -57,9 +58,9 @@ func TestTransparent(t *testing.T) {
 					}
 				}
 			}
-			s.Node.Must(func() error { return errors.Join(divert.Add(service.IPv4), divert.Add(service.IPv6)) })
+			s.Node.Must(func() error { return errors.Join(divert.Add(inet.IPv4), divert.Add(inet.IPv6)) })
 			expect("with rules and routes", "")
-			s.Node.Must(func() error { return portaltest.Sysctl("net/ipv4/conf/all/src_valid_mark", "1") })
+			s.Node.Must(func() error { return netnstest.Sysctl("net/ipv4/conf/all/src_valid_mark", "1") })
 			expect("where marks count for the reverse path", "")
 			s.Node.Must(func() error {
 				interfaces, err := platform.NewInterfaces()
@@ -79,7 +80,7 @@ func TestTransparent(t *testing.T) {
 				}
 				return err
 			})
-			s.Node.Must(func() error { return errors.Join(divert.Remove(service.IPv4), divert.Remove(service.IPv6)) })
+			s.Node.Must(func() error { return errors.Join(divert.Remove(inet.IPv4), divert.Remove(inet.IPv6)) })
 			ways = ways[:1]
 			expect("without routes", "timeout")
 		})
@@ -90,7 +91,7 @@ func TestTransparent(t *testing.T) {
 func strictPaths(devices ...string) error {
 	var errs []error
 	for _, device := range append(devices, "all") {
-		errs = append(errs, portaltest.Sysctl("net/ipv4/conf/"+device+"/rp_filter", "1"))
+		errs = append(errs, netnstest.Sysctl("net/ipv4/conf/"+device+"/rp_filter", "1"))
 	}
 	return errors.Join(errs...)
 }
@@ -139,7 +140,7 @@ func witness(t *testing.T, addr string) error {
 }
 
 // askAs asks a witness, from an address that is not this host's, and returns whom it saw, or what went wrong.
-func askAs(from *portaltest.Namespace, network, client, endpoint string) string {
+func askAs(from *netnstest.Namespace, network, client, endpoint string) string {
 	dialer := net.Dialer{Timeout: time.Second, Control: transparent, LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
 	if network == "udp" {
 		dialer.LocalAddr = &net.UDPAddr{IP: net.ParseIP(client)}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // marks tells whether the host marks replies in IPv4.
@@ -16,23 +16,23 @@ func TestDivert(t *testing.T) {
 	host := newFake()
 	held := map[string]int{}
 	o := richOptions(host.run, "")
-	o.Held = func(family service.IPFamily, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
+	o.Held = func(family inet.Family, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
 	w := newWriter(t, o)
-	if w.Diverts(service.IPv4) || host.marks() {
+	if w.Diverts(inet.IPv4) || host.marks() {
 		t.Error("marks before Replace")
 	}
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) || !host.marks() || held["mangleIPv4"] != 2 ||
+	if !w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) || !host.marks() || held["mangleIPv4"] != 2 ||
 		held["mangleIPv6"] != 2 {
-		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(service.IPv4), w.Diverts(service.IPv6), held)
+		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(inet.IPv4), w.Diverts(inet.IPv6), held)
 	}
 	host.tables["iptables mangle"]["PREROUTING"] = nil
 	if err := w.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "table mangle: no rule") {
 		t.Errorf("without the jump, the audit says %v", err)
 	}
-	if err := w.Cleanup(t.Context()); err != nil || host.marks() || w.Diverts(service.IPv4) {
+	if err := w.Cleanup(t.Context()); err != nil || host.marks() || w.Diverts(inet.IPv4) {
 		t.Errorf("after Cleanup: %v, %d rules", err, host.count("iptables mangle"))
 	}
 }
@@ -48,7 +48,7 @@ func TestDivertIsUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWriter(t, testOptions(host.run, ""))
-		if err := undo(w); err != nil || host.marks() || w.Diverts(service.IPv4) {
+		if err := undo(w); err != nil || host.marks() || w.Diverts(inet.IPv4) {
 			t.Errorf("%s without a mark: %v, %d rules are left", what, err, host.count("iptables mangle"))
 		}
 	}
@@ -70,13 +70,13 @@ func TestHostThatCannotDivert(t *testing.T) {
 	if err := w.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if w.Diverts(service.IPv4) || len(said) != 2 || !strings.Contains(said[0], "IPv4") ||
+	if w.Diverts(inet.IPv4) || len(said) != 2 || !strings.Contains(said[0], "IPv4") ||
 		!strings.Contains(said[1], "IPv6") {
-		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(service.IPv4), said)
+		t.Errorf("marks: %t, said %q, want a line for each family", w.Diverts(inet.IPv4), said)
 	}
 	host.lacks = ""
-	if err := w.Replace(t.Context(), goldenPortals()); err != nil || !w.Diverts(service.IPv4) {
-		t.Errorf("with the match: %v, marks: %t", err, w.Diverts(service.IPv4))
+	if err := w.Replace(t.Context(), goldenPortals()); err != nil || !w.Diverts(inet.IPv4) {
+		t.Errorf("with the match: %v, marks: %t", err, w.Diverts(inet.IPv4))
 	}
 }
 

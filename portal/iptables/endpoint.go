@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // endpoints makes the chain of a translation's endpoints, and those of endpoints that need one, and returns its name.

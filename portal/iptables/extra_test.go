@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 func extras(prefix string) []writer.Chain {
@@ -14,7 +14,7 @@ func extras(prefix string) []writer.Chain {
 		{Table: "nat", Name: prefix + "-IPVS-MARK", Rules: []string{"-j MARK --set-xmark 0x4000/0x4000"}},
 		{Table: "nat", Name: prefix + "-IPVS-IN", Rules: []string{"-p tcp -m tcp --dport 9 -j " + prefix + "-IPVS-MARK"},
 			From: []writer.Jump{{Chain: "POSTROUTING", Match: "-d 192.0.2.9/32", Last: true}, {Chain: "PREROUTING"}}},
-		{Family: service.IPv6, Table: "filter", Name: prefix + "-IPVS-BALANCER", From: []writer.Jump{{Chain: "INPUT"}}},
+		{Family: inet.IPv6, Table: "filter", Name: prefix + "-IPVS-BALANCER", From: []writer.Jump{{Chain: "INPUT"}}},
 	}
 }
 

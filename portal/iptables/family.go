@@ -3,20 +3,20 @@ package iptables
 import (
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // family is what differs between IPv4 and IPv6 in the rules.
 type family struct {
 	command  string // its name without the variant
-	ip       service.IPFamily
+	ip       inet.Family
 	loopback netip.Prefix
-	everyBit string                      // of an address, as a mask
-	rejected map[service.Protocol]string // the --reject-with that clients see as "connection refused"
+	everyBit string                   // of an address, as a mask
+	rejected map[inet.Protocol]string // the --reject-with that clients see as "connection refused"
 }
 
-func familyOf(ip service.IPFamily) family {
-	if ip == service.IPv6 {
+func familyOf(ip inet.Family) family {
+	if ip == inet.IPv6 {
 		return ipv6()
 	}
 	return ipv4()
@@ -34,7 +34,7 @@ func ipv4() family {
 func ipv6() family {
 	return family{
 		command:  "ip6tables",
-		ip:       service.IPv6,
+		ip:       inet.IPv6,
 		loopback: netip.MustParsePrefix("::1/128"),
 		everyBit: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 		rejected: rejected("icmp6-port-unreachable"),
@@ -43,17 +43,17 @@ func ipv6() family {
 
 // TCP clients get a reset instead of an ICMP error: the kernel limits ICMP errors to a few a second for each host,
 // and a client that gets none waits for seconds. For other protocols iptables has only ICMP.
-func rejected(unreachable string) map[service.Protocol]string {
-	return map[service.Protocol]string{service.TCP: "tcp-reset", service.UDP: unreachable, service.SCTP: unreachable}
+func rejected(unreachable string) map[inet.Protocol]string {
+	return map[inet.Protocol]string{inet.TCP: "tcp-reset", inet.UDP: unreachable, inet.SCTP: unreachable}
 }
 
 // owns tells whether an address is of this family.
-func (f family) owns(addr netip.Addr) bool { return service.FamilyOf(addr) == f.ip }
+func (f family) owns(addr netip.Addr) bool { return inet.FamilyOf(addr) == f.ip }
 
 // bits writes the low 16 bits of an address as an address of the family: a value or a mask to match them by.
 func (f family) bits(low uint16) string {
 	hi, lo := byte(low>>8), byte(low)
-	if f.ip == service.IPv6 {
+	if f.ip == inet.IPv6 {
 		return netip.AddrFrom16([16]byte{14: hi, 15: lo}).String()
 	}
 	return netip.AddrFrom4([4]byte{2: hi, 3: lo}).String()

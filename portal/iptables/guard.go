@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // A new flow to the port of one of our listeners is refused unless a portal redirected it. That comes before the
@@ -27,9 +27,9 @@ type guarded struct {
 // ports is a set of ports.
 type ports [1 << 16 / 64]uint64
 
-func (g *guarded) set(p service.Protocol, port uint16, open bool) {
+func (g *guarded) set(p inet.Protocol, port uint16, open bool) {
 	of, bit := &g.tcp, uint64(1)<<(port%64)
-	if p == service.UDP {
+	if p == inet.UDP {
 		of = &g.udp
 	}
 	g.chains = nil
@@ -87,8 +87,8 @@ func (r renderer) guardChains(g *guarded) ruleset {
 		g.chains.add(r.guard, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j RETURN\n", r.guard))
 		if !g.tcp.empty() || !g.udp.empty() {
 			r.guardRules(g.chains)
-			r.portRules(g.chains, service.TCP, &g.tcp)
-			r.portRules(g.chains, service.UDP, &g.udp)
+			r.portRules(g.chains, inet.TCP, &g.tcp)
+			r.portRules(g.chains, inet.UDP, &g.udp)
 		}
 	}
 	return g.chains
@@ -101,11 +101,11 @@ func (r renderer) guardRules(to ruleset) {
 	to.add(r.accept, atTop, fmt.Sprintf("-A %s -m conntrack --ctstate DNAT -j %s\n", r.accept, r.proxyPorts))
 	to.add(r.listener, atMark, fmt.Sprintf("-A %[1]s -m conntrack --ctstate DNAT -j ACCEPT\n"+
 		"-A %[1]s -p tcp -j REJECT --reject-with %[2]s\n-A %[1]s -p udp -j REJECT --reject-with %[3]s\n",
-		r.listener, r.rejected[service.TCP], r.rejected[service.UDP]))
+		r.listener, r.rejected[inet.TCP], r.rejected[inet.UDP]))
 }
 
 // portRules jump to the listener chain for the open ports of a protocol. A leaf with gaps has a chain of its own.
-func (r renderer) portRules(to ruleset, p service.Protocol, open *ports) {
+func (r renderer) portRules(to ruleset, p inet.Protocol, open *ports) {
 	var direct []span
 	var top strings.Builder
 	write := func(b *strings.Builder, chain string, all []span, target string) {
@@ -132,20 +132,20 @@ func (r renderer) portRules(to ruleset, p service.Protocol, open *ports) {
 	to.add(r.proxyPorts, atNodes, top.String())
 }
 
-func (c chains) portLeaf(p service.Protocol, first int) string {
+func (c chains) portLeaf(p inet.Protocol, first int) string {
 	return fmt.Sprintf("%s-PP-%s-%d", c.prefix, strings.ToUpper(p.String()), first)
 }
 
 // toProxyPorts match the first packets of flows to the range of proxy ports, for protocols with an open one.
 func (r renderer) toProxyPorts(g *guarded) (out []string) {
-	match := func(p service.Protocol, first string) {
+	match := func(p inet.Protocol, first string) {
 		out = append(out, fmt.Sprintf("-p %s -m %s --dport %s %s", p, p, portRange(r.first, r.last), first))
 	}
 	if !g.tcp.empty() {
-		match(service.TCP, "--tcp-flags FIN,SYN,RST,ACK SYN ")
+		match(inet.TCP, "--tcp-flags FIN,SYN,RST,ACK SYN ")
 	}
 	if !g.udp.empty() {
-		match(service.UDP, newFlow)
+		match(inet.UDP, newFlow)
 	}
 	return out
 }

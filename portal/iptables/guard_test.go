@@ -5,23 +5,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
 )
 
 func TestSpans(t *testing.T) {
 	g := &guarded{}
 	for _, port := range []uint16{0, 1, 62, 63, 64, 65, 127, 128, 200, 255, 65535} {
-		g.set(service.TCP, port, true)
+		g.set(inet.TCP, port, true)
 	}
-	g.set(service.TCP, 1, false)
+	g.set(inet.TCP, 1, false)
 	for first, want := range map[int]string{0: "[0 62:65 127:128 200 255]", 256: "[]", 65280: "[65535]"} {
 		if got := fmt.Sprint(g.tcp.spans(first, leafPorts)); got != want {
 			t.Errorf("from %d: %s, want %s", first, got, want)
 		}
 	}
 	for port := range uint16(leafPorts) {
-		g.set(service.UDP, port, true)
+		g.set(inet.UDP, port, true)
 	}
 	if got := fmt.Sprint(g.udp.spans(0, leafPorts)); got != "[0:255]" {
 		t.Errorf("all: %s", got)
@@ -34,7 +34,7 @@ func TestGuardRulesWalked(t *testing.T) {
 	for step, most := range map[int]int{1: 1, 2: 220} {
 		g := &guarded{}
 		for n := range 10_000 {
-			g.set(service.TCP, uint16(portaltest.FirstPort+n*step), true)
+			g.set(inet.TCP, uint16(portaltest.FirstPort+n*step), true)
 		}
 		chains := r.guardChains(g)
 		longest := 0

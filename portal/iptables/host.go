@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // host is the rules of one address family.
@@ -18,7 +19,7 @@ type host struct {
 	commands
 	nat, filter, mangle *table
 	log                 func(format string, args ...any)
-	held, wrote         func(family service.IPFamily, table string, rules int)
+	held, wrote         func(family inet.Family, table string, rules int)
 
 	diverts     atomic.Bool // mangle is written, and marks replies
 	forwards    atomic.Bool // filter has the rules for flows of portals that spread
@@ -83,7 +84,7 @@ func (h *host) probe() error {
 			return err
 		}
 	}
-	if h.nat.plain = h.commands.plain; h.nat.plain && h.ip == service.IPv4 {
+	if h.nat.plain = h.commands.plain; h.nat.plain && h.ip == inet.IPv4 {
 		h.log("%s is older than 1.6.2: masqueraded flows that begin at the same time may get one port and fail",
 			h.commands.command)
 	}

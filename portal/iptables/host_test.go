@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 type runner func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
@@ -180,10 +181,10 @@ func newWriter(t testing.TB, o Options) *Writer {
 }
 
 func name(svc, port string) service.PortName {
-	return service.PortName{Namespace: "shop", Name: svc, Port: port, Protocol: service.TCP}
+	return service.PortName{Namespace: "shop", Name: svc, Port: port, Protocol: inet.TCP}
 }
 
-func front(addr string, proto service.Protocol) service.Frontend {
+func front(addr string, proto inet.Protocol) service.Frontend {
 	return service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: proto}
 }
 
@@ -191,42 +192,42 @@ func front(addr string, proto service.Protocol) service.Frontend {
 func goldenPorts() map[portal.ProxyPort]bool {
 	open := map[portal.ProxyPort]bool{}
 	for _, port := range []uint16{20222, 20223, 20224, 20225, 20480, 20490, 20491} {
-		open[portal.ProxyPort{Protocol: service.TCP, Port: port}] = true
-		open[portal.ProxyPort{Family: service.IPv6, Protocol: service.TCP, Port: port}] = true
+		open[portal.ProxyPort{Protocol: inet.TCP, Port: port}] = true
+		open[portal.ProxyPort{Family: inet.IPv6, Protocol: inet.TCP, Port: port}] = true
 	}
-	open[portal.ProxyPort{Protocol: service.UDP, Port: 20000}] = true
+	open[portal.ProxyPort{Protocol: inet.UDP, Port: 20000}] = true
 	return open
 }
 
 // goldenPortals has every kind, target, family and protocol, two portals a leaf, and two leaves a group.
 func goldenPortals() []portal.Portal {
 	redirect, inside := portal.Redirect{Port: 20001}, portal.Redirect{Port: 20002, Inside: true}
-	to := func(addr string, proto service.Protocol, kind service.Kind, target portal.Target) portal.Portal {
+	to := func(addr string, proto inet.Protocol, kind service.Kind, target portal.Target) portal.Portal {
 		return portal.Portal{Frontend: front(addr, proto), Kind: kind, Owner: name("cart", "http"), Target: target}
 	}
-	odd := to("10.96.0.7:1", service.TCP, service.ClusterIP, redirect)
+	odd := to("10.96.0.7:1", inet.TCP, service.ClusterIP, redirect)
 	odd.Owner = name(`a"b\c -j DROP`+"\n", "")
 	return []portal.Portal{
 		odd,
-		to("10.96.0.5:80", service.TCP, service.ClusterIP, redirect),
-		to("10.96.0.5:80", service.UDP, service.ClusterIP, redirect),
-		to("10.96.4.5:80", service.TCP, service.ClusterIP, redirect),
-		to("10.96.1.37:80", service.TCP, service.ClusterIP, redirect),
-		to("192.0.2.255:443", service.TCP, service.ExternalIP, portal.Reject{}),
-		to("192.0.2.1:443", service.UDP, service.LoadBalancerIP, portal.Reject{}),
-		to("0.0.0.0:30080", service.TCP, service.NodePort, redirect),
-		to("0.0.0.0:30081", service.TCP, service.NodePort, portal.Reject{}),
-		to("0.0.0.0:65535", service.UDP, service.NodePort, redirect),
-		to("0.0.0.0:1", service.UDP, service.NodePort, redirect),
-		to("[fd00:1::3e5]:80", service.TCP, service.ClusterIP, redirect),
-		to("[fd00:1::1:1]:80", service.UDP, service.ClusterIP, portal.Reject{}),
-		to("[::]:30080", service.TCP, service.NodePort, redirect),
-		to("192.0.2.3:443", service.TCP, service.LoadBalancerIP, inside),
-		to("192.0.2.4:443", service.UDP, service.ExternalIP, portal.Drop{}),
-		to("0.0.0.0:30082", service.UDP, service.NodePort, inside),
-		to("[fd00:9::3]:443", service.UDP, service.LoadBalancerIP, inside),
-		to("[fd00:9::4]:443", service.TCP, service.ClusterIP, portal.Drop{}),
-		to("[::]:30082", service.TCP, service.NodePort, inside),
+		to("10.96.0.5:80", inet.TCP, service.ClusterIP, redirect),
+		to("10.96.0.5:80", inet.UDP, service.ClusterIP, redirect),
+		to("10.96.4.5:80", inet.TCP, service.ClusterIP, redirect),
+		to("10.96.1.37:80", inet.TCP, service.ClusterIP, redirect),
+		to("192.0.2.255:443", inet.TCP, service.ExternalIP, portal.Reject{}),
+		to("192.0.2.1:443", inet.UDP, service.LoadBalancerIP, portal.Reject{}),
+		to("0.0.0.0:30080", inet.TCP, service.NodePort, redirect),
+		to("0.0.0.0:30081", inet.TCP, service.NodePort, portal.Reject{}),
+		to("0.0.0.0:65535", inet.UDP, service.NodePort, redirect),
+		to("0.0.0.0:1", inet.UDP, service.NodePort, redirect),
+		to("[fd00:1::3e5]:80", inet.TCP, service.ClusterIP, redirect),
+		to("[fd00:1::1:1]:80", inet.UDP, service.ClusterIP, portal.Reject{}),
+		to("[::]:30080", inet.TCP, service.NodePort, redirect),
+		to("192.0.2.3:443", inet.TCP, service.LoadBalancerIP, inside),
+		to("192.0.2.4:443", inet.UDP, service.ExternalIP, portal.Drop{}),
+		to("0.0.0.0:30082", inet.UDP, service.NodePort, inside),
+		to("[fd00:9::3]:443", inet.UDP, service.LoadBalancerIP, inside),
+		to("[fd00:9::4]:443", inet.TCP, service.ClusterIP, portal.Drop{}),
+		to("[::]:30082", inet.TCP, service.NodePort, inside),
 	}
 }
 

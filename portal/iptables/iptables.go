@@ -9,9 +9,9 @@ import (
 	"fmt"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // DefaultPrefix begins the names of our chains unless Options says otherwise.
@@ -36,9 +36,9 @@ type Options struct {
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
 	// Held is called with the number of rules of ours in a table of one family after each Replace and Update. Default
 	// none.
-	Held func(family service.IPFamily, table string, rules int)
+	Held func(family inet.Family, table string, rules int)
 	// Wrote is called with the number of rules that a Replace or Update gave a table of one family. Default none.
-	Wrote func(family service.IPFamily, table string, rules int)
+	Wrote func(family inet.Family, table string, rules int)
 }
 
 type families = writer.Families
@@ -72,7 +72,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{opts: o}
-	w.families, err = writer.Open(o.Options, func(ip service.IPFamily) (writer.Family, error) {
+	w.families, err = writer.Open(o.Options, func(ip inet.Family) (writer.Family, error) {
 		f := familyOf(ip)
 		h, err := newHost(f, names, o)
 		if err == nil {
@@ -105,10 +105,10 @@ func (o *Options) complete() (chains, error) {
 		o.Run = platform.Run
 	}
 	if o.Wrote == nil {
-		o.Wrote = func(service.IPFamily, string, int) {}
+		o.Wrote = func(inet.Family, string, int) {}
 	}
 	if o.Held == nil {
-		o.Held = func(service.IPFamily, string, int) {}
+		o.Held = func(inet.Family, string, int) {}
 	}
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return chains{}, fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)

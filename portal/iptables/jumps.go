@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // jump is a rule of ours in a built-in chain.
@@ -85,7 +85,7 @@ func (r renderer) notDialled() string {
 // guardJumps come behind the refusals of new flows, so that these are not accepted.
 func (r renderer) guardJumps() []jump {
 	all := []jump{{chain: "FORWARD", to: r.forward}}
-	if r.ip == service.IPv4 {
+	if r.ip == inet.IPv4 {
 		for _, chain := range []string{"INPUT", "OUTPUT"} {
 			all = append(all, jump{chain: chain, match: r.fromElsewhere(), to: r.martian})
 		}

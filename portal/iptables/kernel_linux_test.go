@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/portaltest"
 )
 
-func TestMain(m *testing.M) { portaltest.Main(m) }
+func TestMain(m *testing.M) { netnstest.Main(m) }
 
 // variants are the command sets to test, each with the tools it needs.
 func variants(t testing.TB, each func(variant string)) {
 	for _, variant := range []string{"nft", "legacy"} {
 		needed := ipv6().commandName(variant, "restore")
 		if _, err := exec.LookPath(needed); err != nil {
-			portaltest.Missing(t, "needs %s (Debian package iptables)", needed)
+			netnstest.Missing(t, "needs %s (Debian package iptables)", needed)
 		}
 		each(variant)
 	}
@@ -36,7 +37,7 @@ func TestKernel(t *testing.T) {
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
 			portaltest.Run(t, true, func(t *testing.T) portaltest.Subject {
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				return subject(platform.Run, richOptions(nil, variant))
 			})
 		})
@@ -54,7 +55,7 @@ func TestKernelPrintsWhatWasWritten(t *testing.T) {
 		}
 		for _, o := range []Options{testOptions(nil, variant), some} {
 			t.Run(variant, func(t *testing.T) {
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				w := newWriter(t, o)
 				if err := w.Replace(t.Context(), goldenPortals()); err != nil {
 					t.Fatal(err)
@@ -71,7 +72,7 @@ func TestKernelPrintsWhatWasWritten(t *testing.T) {
 func accepted(t *testing.T, f family, script []byte) {
 	t.Helper()
 	lockFile(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	variants(t, func(variant string) {
 		restore := f.commandName(variant, "restore")
 		if _, err := platform.Run(context.Background(), restore, []string{"--noflush", "--test"}, script); err != nil {
@@ -82,7 +83,7 @@ func accepted(t *testing.T, f family, script []byte) {
 
 func TestNewFindsTheCommands(t *testing.T) {
 	lockFile(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	o := testOptions(nil, "")
 	o.Log = t.Logf
 	if w := newWriter(t, o); len(w.hosts) != 2 {
@@ -101,7 +102,7 @@ func TestKernelWithoutMarks(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Enter(t)
+			netnstest.Enter(t)
 			for _, marked := range []bool{false, true} {
 				if marked {
 					if err := newWriter(t, richOptions(nil, variant)).Replace(t.Context(), nil); err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Every packet of the host passes the rules that portals that spread need. They are written with the first such portal.
@@ -72,7 +72,7 @@ func (r renderer) fromElsewhere() string {
 // guards are the chains in filter.
 func (r renderer) guards() ruleset {
 	all := ruleset{r.forward: {atTop, r.forwardRules()}}
-	if r.ip == service.IPv4 { // ::1 is not routed
+	if r.ip == inet.IPv4 { // ::1 is not routed
 		all[r.martian] = chain{atTop, r.martianRules()}
 	}
 	return all

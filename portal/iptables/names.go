@@ -5,7 +5,7 @@ import (
 	"encoding/base32"
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // The kinds of an owner's chains, which their names have behind the prefix.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // owners are the service ports with chains of their own, and which of them changed.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Leftovers is what Writers of a prefix left on the host, in one variant of iptables.
@@ -21,7 +21,7 @@ func Look(ctx context.Context, o Options) (found Leftovers, err error) {
 		if err != nil {
 			return Leftovers{}, err
 		}
-		if err := h.look(ctx, &found); err != nil && f.ip == service.IPv4 {
+		if err := h.look(ctx, &found); err != nil && f.ip == inet.IPv4 {
 			return Leftovers{}, err
 		}
 	}

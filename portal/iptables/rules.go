@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Render returns the rules of portals as input of iptables-restore and ip6tables-restore on a host without any of
@@ -21,7 +21,7 @@ func Render(
 	}
 	valid, invalid := writer.Valid(portals, o.Limits().Check)
 	var b bytes.Buffer
-	for _, ip := range service.IPFamilies() {
+	for _, ip := range inet.Families() {
 		h, err := newHost(familyOf(ip), names, o)
 		if err != nil {
 			return nil, err

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Portals are sharded over leaf chains, so that a new connection walks tens of rules and a change rewrites few.
@@ -23,7 +24,7 @@ const (
 // shard identifies a leaf: by the low bits of the address, or for NodePorts by the protocol and the first port.
 type shard struct {
 	group, leaf uint8
-	protocol    service.Protocol // of a node-port leaf, else 0
+	protocol    inet.Protocol // of a node-port leaf, else 0
 	first       uint16
 }
 
@@ -59,7 +60,7 @@ func (c chains) leaf(s shard) string {
 // group is the name of the chain that jumps to the leaves of a group.
 func (c chains) group(n uint8) string { return fmt.Sprintf("%s-IP-%02X", c.prefix, n) }
 
-func nodePortWord(p service.Protocol) string {
+func nodePortWord(p inet.Protocol) string {
 	return strings.ToUpper(p.String())
 }
 

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Show implements portal.Shower: the rules that a packet to a frontend may meet, from the built-in chains on, as
@@ -110,8 +110,8 @@ func (h *host) some(ctx context.Context, t *table, chains []string) (string, err
 	return out.String(), nil
 }
 
-func familyWord(ip service.IPFamily) string {
-	if ip == service.IPv6 {
+func familyWord(ip inet.Family) string {
+	if ip == inet.IPv6 {
 		return "ip6"
 	}
 	return "ip"

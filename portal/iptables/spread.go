@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A service port whose portals spread has chains of its own. The rules of its portals jump to

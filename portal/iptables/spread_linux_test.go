@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/platform"
-
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
 )
@@ -46,7 +46,7 @@ func TestKernelPrintsSpreads(t *testing.T) {
 	variants(t, func(variant string) {
 		for who, inside := range insides {
 			t.Run(variant+"/"+who, func(t *testing.T) {
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				o := spreadOptions(nil, variant)
 				o.LocalDetector, o.Extra = inside, extras(o.Prefix)
 				w := newWriter(t, o)
@@ -73,7 +73,7 @@ func TestKernelTakeOver(t *testing.T) {
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
 			takeOver(t, func() testHost {
-				ns := portaltest.New(t)
+				ns := netnstest.New(t)
 				return testHost{run: func(ctx context.Context, name string, args []string, stdin []byte) (out []byte, err error) {
 					err = ns.Do(func() error {
 						out, err = platform.Run(ctx, name, args, stdin)

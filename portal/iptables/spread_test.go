@@ -10,16 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Names are those that kube-proxy gives, and fit.
 func TestOwnerChainNames(t *testing.T) {
-	dns := service.PortName{Namespace: "kube-system", Name: "kube-dns", Port: "dns", Protocol: service.UDP}
-	api := service.PortName{Namespace: "default", Name: "kubernetes", Port: "https", Protocol: service.TCP}
+	dns := service.PortName{Namespace: "kube-system", Name: "kube-dns", Port: "dns", Protocol: inet.UDP}
+	api := service.PortName{Namespace: "default", Name: "kubernetes", Port: "https", Protocol: inet.TCP}
 	for _, test := range []struct {
 		prefix string
 		owner  service.PortName
@@ -47,8 +48,8 @@ func TestDepths(t *testing.T) {
 	o.LocalDetector.Sources = prefixes("10.244.0.0/16", "10.245.0.0/16")
 	o.Extra = extras(o.Prefix)
 	w := newWriter(t, o)
-	w.Guard(map[portal.ProxyPort]bool{{Protocol: service.TCP, Port: portaltest.FirstPort}: true,
-		{Protocol: service.TCP, Port: portaltest.FirstPort + 2}: true})
+	w.Guard(map[portal.ProxyPort]bool{{Protocol: inet.TCP, Port: portaltest.FirstPort}: true,
+		{Protocol: inet.TCP, Port: portaltest.FirstPort + 2}: true})
 	found := map[depth]bool{}
 	for _, portals := range spreadCases() {
 		must(t, w.Replace(t.Context(), portals))
@@ -125,7 +126,7 @@ func TestOwnerChainsComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	all := spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4, affinity), service.ClusterScope, service.NodeScope)
+	all := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, node4, affinity), service.ClusterScope, service.NodeScope)
 	change(t, w, all[0])
 	expect("a ClusterIP", 1, 0, 0, 1)
 	change(t, w, all[1:3]...)
@@ -154,7 +155,7 @@ func TestOwnerChainsComeAndGo(t *testing.T) {
 func TestFrontendChangesHands(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	mine := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	mine := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
 	if err := w.Replace(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +172,8 @@ func TestFrontendChangesHands(t *testing.T) {
 func TestChangesAreOneScript(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	cart := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
-	shop := spreadPortals("shop", 2, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	cart := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
+	shop := spreadPortals("shop", 2, inet.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)[:1]
 	if err := w.Replace(t.Context(), append(shop, cart...)); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestChangesAreOneScript(t *testing.T) {
 func TestAuditOfMany(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, spreadOptions(host.run, ""))
-	few := spreadPortals("cart", 1, service.IPv6, pool(cluster6, ""), service.ClusterScope, service.ClusterScope)
+	few := spreadPortals("cart", 1, inet.IPv6, pool(cluster6, ""), service.ClusterScope, service.ClusterScope)
 	if err := w.Replace(t.Context(), slices.Concat(spreads(600, 10), few)); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +302,7 @@ func TestUnsoundSpreads(t *testing.T) {
 		"port 0":          pool("10.244.1.1:0", ""),
 		"here, of others": pool("10.244.1.1:80", "[fd00::1]:80"),
 	} {
-		portals := spreadPortals("cart", 1, service.IPv4, p, service.ClusterScope, service.ClusterScope)[:1]
+		portals := spreadPortals("cart", 1, inet.IPv4, p, service.ClusterScope, service.ClusterScope)[:1]
 		_, err := Render(spreadOptions(nil, ""), portals, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), "shop/cart") {
 			t.Errorf("%s: %v, want an error that names the owner", what, err)

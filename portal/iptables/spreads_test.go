@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // endpointsOf are addresses, with a ! behind those of this node.
@@ -39,10 +40,10 @@ func ranges(texts ...string) func(*portal.Pool) {
 }
 
 // spreadPortals are one of each kind in a family. Low tells Services apart.
-func spreadPortals(svc string, low byte, family service.IPFamily, p *portal.Pool, internal,
+func spreadPortals(svc string, low byte, family inet.Family, p *portal.Pool, internal,
 	external service.Scope) []portal.Portal {
 	forms := []string{"10.96.0.%d:80", "0.0.0.0:300%02d", "192.0.2.%d:80", "198.51.100.%d:443"}
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		forms = []string{"[fd00:96::%d]:80", "[::]:300%02d", "[fd00:2::%d]:80", "[fd00:51::%d]:443"}
 	}
 	var out []portal.Portal
@@ -52,7 +53,7 @@ func spreadPortals(svc string, low byte, family service.IPFamily, p *portal.Pool
 			scope = internal
 		}
 		out = append(out, portal.Portal{
-			Frontend: front(fmt.Sprintf(form, low), service.TCP), Kind: service.Kind(kind), Owner: name(svc, "http"),
+			Frontend: front(fmt.Sprintf(form, low), inet.TCP), Kind: service.Kind(kind), Owner: name(svc, "http"),
 			Target: portal.Spread{Pool: p, Scope: scope},
 		})
 	}
@@ -70,28 +71,28 @@ const (
 func spreadCases() map[string][]portal.Portal {
 	const all, here = service.ClusterScope, service.NodeScope
 	cases := map[string][]portal.Portal{
-		"kinds": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), all, all),
-			spreadPortals("cart", 1, service.IPv6, pool(cluster6, ""), all, all)),
-		"affinity": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4, affinity), here, here),
-			spreadPortals("cart", 1, service.IPv6, pool(cluster6, node6, affinity), all, all)),
-		"node-scope": slices.Concat(spreadPortals("cart", 1, service.IPv4, pool(cluster4, node4), here, here),
-			spreadPortals("shop", 2, service.IPv4, pool(cluster4, ""), all, here),
-			spreadPortals("cart", 1, service.IPv6, pool(cluster6, node6), all, here)),
+		"kinds": slices.Concat(spreadPortals("cart", 1, inet.IPv4, pool(cluster4, ""), all, all),
+			spreadPortals("cart", 1, inet.IPv6, pool(cluster6, ""), all, all)),
+		"affinity": slices.Concat(spreadPortals("cart", 1, inet.IPv4, pool(cluster4, node4, affinity), here, here),
+			spreadPortals("cart", 1, inet.IPv6, pool(cluster6, node6, affinity), all, all)),
+		"node-scope": slices.Concat(spreadPortals("cart", 1, inet.IPv4, pool(cluster4, node4), here, here),
+			spreadPortals("shop", 2, inet.IPv4, pool(cluster4, ""), all, here),
+			spreadPortals("cart", 1, inet.IPv6, pool(cluster6, node6), all, here)),
 		"restricted": slices.Concat(
-			spreadPortals("cart", 1, service.IPv4,
+			spreadPortals("cart", 1, inet.IPv4,
 				pool(cluster4, "", ranges("192.0.2.0/24", "203.0.113.7/32"), admitsNode), all, all),
-			spreadPortals("shop", 2, service.IPv4, pool(cluster4, node4, ranges("203.0.113.7/32")), all, here),
-			spreadPortals("none", 3, service.IPv4, pool(cluster4, "", ranges()), all, all),
-			spreadPortals("cart", 1, service.IPv6, pool(cluster6, "", ranges("::/0"), admitsNode), all, all)),
+			spreadPortals("shop", 2, inet.IPv4, pool(cluster4, node4, ranges("203.0.113.7/32")), all, here),
+			spreadPortals("none", 3, inet.IPv4, pool(cluster4, "", ranges()), all, all),
+			spreadPortals("cart", 1, inet.IPv6, pool(cluster6, "", ranges("::/0"), admitsNode), all, all)),
 	}
 	for i, a := range service.Algorithms() {
 		by := func(p *portal.Pool) { p.Algorithm = a }
 		cases["algorithms"] = slices.Concat(cases["algorithms"],
-			spreadPortals(a.String(), byte(1+2*i), service.IPv4, pool(cluster4, "", by), all, all),
-			spreadPortals(a.String()+"-sticky", byte(2+2*i), service.IPv6, pool(cluster6, "", by, affinity), all, all))
+			spreadPortals(a.String(), byte(1+2*i), inet.IPv4, pool(cluster4, "", by), all, all),
+			spreadPortals(a.String()+"-sticky", byte(2+2*i), inet.IPv6, pool(cluster6, "", by, affinity), all, all))
 	}
 	others := slices.DeleteFunc(goldenPortals(), func(p portal.Portal) bool {
-		return p.Frontend == front("192.0.2.1:443", service.UDP)
+		return p.Frontend == front("192.0.2.1:443", inet.UDP)
 	})
 	cases["mixed"] = slices.Concat(others, cases["node-scope"], spreadSCTP())
 	return cases
@@ -99,11 +100,11 @@ func spreadCases() map[string][]portal.Portal {
 
 func spreadSCTP() []portal.Portal {
 	owner := name("call", "sig")
-	owner.Protocol = service.SCTP
+	owner.Protocol = inet.SCTP
 	return []portal.Portal{
-		{Frontend: front("10.96.0.9:5060", service.SCTP), Owner: owner,
+		{Frontend: front("10.96.0.9:5060", inet.SCTP), Owner: owner,
 			Target: portal.Spread{Pool: pool("10.244.2.2:5060", "")}},
-		{Frontend: front("0.0.0.0:30060", service.SCTP), Kind: service.NodePort, Owner: owner, Target: portal.Reject{}},
+		{Frontend: front("0.0.0.0:30060", inet.SCTP), Kind: service.NodePort, Owner: owner, Target: portal.Reject{}},
 	}
 }
 
@@ -126,7 +127,7 @@ func clusterIPs(n int) []portal.Portal {
 	for low := range drawn {
 		addr := netip.AddrFrom4([4]byte{10, 96 + byte(low>>16), byte(low >> 8), byte(low)})
 		out = append(out, portal.Portal{
-			Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: service.TCP},
+			Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: inet.TCP},
 			Owner:    name(fmt.Sprintf("service-%d", low), "http"),
 			Target:   portal.Redirect{Port: portaltest.FirstPort + uint16(low%1000)},
 		})

@@ -7,7 +7,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // kubeProxyRules are what a kube-proxy and a kubelet leave, of each table.
@@ -82,7 +83,7 @@ func takeOver(t *testing.T, open func() testHost) {
 		must(t, err)
 		return text
 	}
-	portals := spreadPortals("cart", 1, service.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)
+	portals := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, ""), service.ClusterScope, service.ClusterScope)
 	host, fresh := open(), open()
 	for _, rules := range kubeProxyRules {
 		must(t, host.restore(t.Context(), ipv4(), rules))

@@ -10,9 +10,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // site is one whose portals this package writes, with one variant.
@@ -68,7 +70,7 @@ func TestGuard(t *testing.T) {
 	eachVariant(t, func(s *site) {
 		s.UnlimitICMP()
 		for _, network := range []string{"tcp", "udp"} {
-			for who, from := range map[string]*portaltest.Namespace{"the client": s.Client, "the node": s.Node} {
+			for who, from := range map[string]*netnstest.Namespace{"the client": s.Client, "the node": s.Node} {
 				for _, host := range []string{nodeV4, "[" + nodeV6 + "]"} {
 					s.Expect(from, who, network, host+":20001", "refused")
 					s.Expect(from, who, network, host+":20002", "refused")
@@ -131,7 +133,7 @@ func TestMoveUnderTraffic(t *testing.T) {
 	eachVariant(t, func(s *site) {
 		done := make(chan error)
 		moving := portaltest.SitePortals()[0]
-		moving.Frontend = front("10.96.0.9:80", service.TCP)
+		moving.Frontend = front("10.96.0.9:80", inet.TCP)
 		moving.Kind = service.ClusterIP
 		moving.Target = portal.Reject{}
 		s.Write(append(portaltest.SitePortals(), moving))
@@ -171,8 +173,8 @@ func TestMoveUnderTraffic(t *testing.T) {
 func TestUnnumberedInterface(t *testing.T) {
 	eachVariant(t, func(s *site) {
 		s.UnlimitICMP()
-		pod := portaltest.New(s.TB)
-		portaltest.Link(pod, s.Node, "eth0", "pod0", []string{"198.51.100.2/32", "fd00:3::2/128"}, nil)
+		pod := netnstest.New(s.TB)
+		netnstest.Link(pod, s.Node, "eth0", "pod0", []string{"198.51.100.2/32", "fd00:3::2/128"}, nil)
 		var mac net.HardwareAddr
 		s.Node.Must(func() error {
 			var err error
@@ -232,5 +234,5 @@ func throughNeighbour(device string, mac net.HardwareAddr, gateways ...string) e
 			return fmt.Errorf("neighbour %s: %w", gateway, err)
 		}
 	}
-	return portaltest.RouteAll(gateways...)
+	return netnstest.RouteAll(gateways...)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // tree holds the portals of one table of one family by leaf, and which chains have to be written.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // The kernel's nf_tables counts how often a chain is used: once for each of its rules, and once for each rule that
@@ -18,9 +18,9 @@ import (
 type lister func(table string) (map[string]int, error)
 
 // listChains returns the lister of a family by a socket.
-func listChains(conn *nfnl.Conn, family service.IPFamily) lister {
+func listChains(conn *nfnl.Conn, family inet.Family) lister {
 	number := byte(nfnl.NFPROTO_IPV4)
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		number = nfnl.NFPROTO_IPV6
 	}
 	return func(table string) (map[string]int, error) {

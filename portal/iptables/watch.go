@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // watch is a host whose changes by others are noticed, which is told of ours.
@@ -105,13 +105,13 @@ func (g *generations) Disturbed() bool {
 // sign, and no proof, that nobody else did.
 type sizes struct {
 	hosts []*host
-	read  func(family service.IPFamily, table string) (platform.XTablesSize, error)
+	read  func(family inet.Family, table string) (platform.XTablesSize, error)
 	seen  map[tableOf]platform.XTablesSize // before the audit under way
 	known map[tableOf]platform.XTablesSize // after the last write or audit
 }
 
 type tableOf struct {
-	family service.IPFamily
+	family inet.Family
 	name   string
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/portaltest"
 )
 
 // What others change disturbs, whatever it is, and until an audit has looked; what the Writer itself does never. The
@@ -17,7 +17,7 @@ func TestOthersDisturb(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Enter(t)
+			netnstest.Enter(t)
 			w := newWriter(t, testOptions(nil, variant))
 			if w.Disturbed() {
 				t.Error("disturbed before anything was written")
@@ -89,7 +89,7 @@ func TestAuditOfManyRulesFindsWhatIsGone(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {
 		t.Run(variant, func(t *testing.T) {
-			portaltest.Enter(t)
+			netnstest.Enter(t)
 			w := newWriter(t, testOptions(nil, variant))
 			portals := spreads(600, 10)
 			replace := func() {
@@ -130,7 +130,7 @@ func TestAuditOfManyRulesFindsWhatIsGone(t *testing.T) {
 
 // Who changes chains of ours, or leads there, is seen. Others are not, although their chains have similar names.
 func TestSeesWhoChangesOurs(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	o := testOptions(nil, "nft")
 	o.Prefix = "KUBE"
 	w := newWriter(t, o)

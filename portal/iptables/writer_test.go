@@ -13,9 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -156,18 +157,18 @@ func TestUnsoundPortalsAreLeftOut(t *testing.T) {
 	good := goldenPortals()[1]
 	spoil := func(change func(*portal.Portal)) portal.Portal {
 		p := good
-		p.Frontend = front("10.96.9.9:99", service.TCP)
+		p.Frontend = front("10.96.9.9:99", inet.TCP)
 		change(&p)
 		return p
 	}
 	bad := map[string]portal.Portal{
-		"mapped":      spoil(func(p *portal.Portal) { p.Frontend = front("[::ffff:1.2.3.4]:80", service.TCP) }),
-		"zone":        spoil(func(p *portal.Portal) { p.Frontend = front("[fe80::1%eth0]:80", service.TCP) }),
-		"port 0":      spoil(func(p *portal.Portal) { p.Frontend = front("10.0.0.1:0", service.TCP) }),
-		"no address":  spoil(func(p *portal.Portal) { p.Frontend = service.Frontend{Protocol: service.TCP} }),
-		"unspecified": spoil(func(p *portal.Portal) { p.Frontend = front("0.0.0.0:80", service.TCP) }),
+		"mapped":      spoil(func(p *portal.Portal) { p.Frontend = front("[::ffff:1.2.3.4]:80", inet.TCP) }),
+		"zone":        spoil(func(p *portal.Portal) { p.Frontend = front("[fe80::1%eth0]:80", inet.TCP) }),
+		"port 0":      spoil(func(p *portal.Portal) { p.Frontend = front("10.0.0.1:0", inet.TCP) }),
+		"no address":  spoil(func(p *portal.Portal) { p.Frontend = service.Frontend{Protocol: inet.TCP} }),
+		"unspecified": spoil(func(p *portal.Portal) { p.Frontend = front("0.0.0.0:80", inet.TCP) }),
 		"node port":   spoil(func(p *portal.Portal) { p.Kind = service.NodePort }),
-		"sctp":        spoil(func(p *portal.Portal) { p.Frontend.Protocol = service.SCTP }),
+		"sctp":        spoil(func(p *portal.Portal) { p.Frontend.Protocol = inet.SCTP }),
 		"outside":     spoil(func(p *portal.Portal) { p.Target = portal.Redirect{Port: portaltest.LastPort + 1} }),
 		"no target":   spoil(func(p *portal.Portal) { p.Target = nil }),
 		"twice":       good,
@@ -243,7 +244,7 @@ func TestFailedIsTold(t *testing.T) {
 		}
 		return nil, nil
 	}, "")
-	o.Failed = func(family service.IPFamily, partial bool) { told = append(told, fmt.Sprint(family, partial)) }
+	o.Failed = func(family inet.Family, partial bool) { told = append(told, fmt.Sprint(family, partial)) }
 	w := newWriter(t, o)
 	if err := w.Replace(t.Context(), nil); err == nil {
 		t.Error("no error")

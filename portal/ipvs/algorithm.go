@@ -3,7 +3,7 @@ package ipvs
 import (
 	"sync"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // algorithms are the schedulers that do what service ports ask for. mh, Maglev, has the same table on all nodes but for

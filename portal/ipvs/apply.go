@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // apply makes the kernel hold what is wanted at these frontends, and the Rules what is theirs. A new virtual server

@@ -7,8 +7,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Audit compares what the kernel holds with what was written; the Rules look after theirs.
@@ -35,7 +36,7 @@ func (w *Writer) auditAddresses(found *writer.Drift) error {
 func (w *Writer) auditSets(found *writer.Drift) error {
 	held := map[entry]bool{}
 	for _, s := range w.names.sets() {
-		if s.family == service.IPv6 && !w.IPv6() {
+		if s.family == inet.IPv6 && !w.IPv6() {
 			continue
 		}
 		elements, there, err := w.elementsOf(s)

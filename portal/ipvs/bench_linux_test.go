@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // BenchmarkChange is one endpoint of one Service that comes or goes, among so many Services of ten endpoints.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			portaltest.Enter(b)
+			netnstest.Enter(b)
 			needIPVS(b)
 			w, err := open(b, nil)
 			if err != nil {
@@ -58,7 +59,7 @@ func crowd(n int) (out []portal.Portal) {
 			endpoints = append(endpoints, fmt.Sprintf("10.%d.%d.%d:8080", 128+i/250, i%250, j+1))
 		}
 		out = append(out, spread(service.ClusterIP, fmt.Sprintf("10.%d.%d.%d:80", 96+i/60000, i/250%240, 1+i%250),
-			service.TCP, endpoints...))
+			inet.TCP, endpoints...))
 	}
 	return out
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // ChainNames is a regular expression for the names of Chains behind the prefix and a -.
@@ -29,7 +29,7 @@ func Chains(o Options) (all []writer.Chain) {
 	if err := o.complete(); err != nil {
 		return nil
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		all = append(all, ruleset{Options: o, family: family, names: newNames(o.Prefix)}.chains()...)
 	}
 	return all
@@ -63,7 +63,7 @@ func (r ruleset) chains() []writer.Chain {
 type ruleset struct {
 	Options
 	names
-	family service.IPFamily
+	family inet.Family
 }
 
 func (r ruleset) chain(table, name string, rules []string, from ...writer.Jump) writer.Chain {
@@ -149,7 +149,7 @@ func (r ruleset) ranges() []string {
 
 func (r ruleset) refusals() []string {
 	unreachable := "icmp-port-unreachable"
-	if r.family == service.IPv6 {
+	if r.family == inet.IPv6 {
 		unreachable = "icmp6-port-unreachable"
 	}
 	unknown := r.in(addresses, "dst") + strings.Replace(r.in(served, "dst,dst"), "--match-set", "! --match-set", 1)

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // change replaces the portal of a frontend.
@@ -40,8 +41,8 @@ func (w *Writer) count(p portal.Portal, n int) {
 func (w *Writer) countPods() {
 	for _, p := range w.live.Settings().LocalDetector.Sources {
 		for _, half := range halves(p.Masked()) {
-			e := entry{pods, service.FamilyOf(half.Addr()), element{client: half}}
-			if w.elements.Counts()[e] == 0 && (w.v6 || e.family == service.IPv4) {
+			e := entry{pods, inet.FamilyOf(half.Addr()), element{client: half}}
+			if w.elements.Counts()[e] == 0 && (w.v6 || e.family == inet.IPv4) {
 				w.elements.Add(1, e)
 			}
 		}
@@ -66,7 +67,7 @@ func (w *Writer) countAddress(f service.Frontend, n int) {
 		return
 	}
 	w.addrs.Add(n, addr)
-	w.elements.Add(n, entry{addresses, service.FamilyOf(addr), element{addr: addr}})
+	w.elements.Add(n, entry{addresses, inet.FamilyOf(addr), element{addr: addr}})
 }
 
 // countServer adds n references of a virtual server to its address and elements, which it needs while it exists.

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // sweepPeriod is how often a Sweep looks for servers that are idle by now.
@@ -22,7 +23,7 @@ func (w *Writer) drainEndpoints(
 			continue
 		}
 		drains = true
-		if front.Protocol == service.UDP {
+		if front.Protocol == inet.UDP {
 			err = w.removeDestination(front, addr)
 			delete(s.weights, addr)
 		} else {

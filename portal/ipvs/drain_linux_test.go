@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 const vip = "10.96.0.1:80"
@@ -22,18 +24,18 @@ func lead(parties ...*portaltest.Party) portal.Portal {
 	for _, p := range parties {
 		endpoints = append(endpoints, "!"+netip.AddrPortFrom(p.Addrs.V4, 8080).String())
 	}
-	return spread(service.ClusterIP, vip, service.TCP, endpoints...)
+	return spread(service.ClusterIP, vip, inet.TCP, endpoints...)
 }
 
 func (n *node) change(p *portal.Portal) {
 	n.Helper()
-	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.TCP}
+	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
 	n.Node.Must(func() error { return n.ours.Update(context.Background(), []portal.Change{{Frontend: f, Portal: p}}) })
 	n.audit()
 }
 
 // reach dials until the endpoint of that name answers; "" is the daemon's stand-in.
-func (n *node) reach(from *portaltest.Namespace, name string) *portaltest.Call {
+func (n *node) reach(from *netnstest.Namespace, name string) *portaltest.Call {
 	n.Helper()
 	for range 4 {
 		call, err := portaltest.Dial(from, "tcp", vip, netip.Addr{}, wait)
@@ -58,7 +60,7 @@ func TestOpenConnectionLivesOn(t *testing.T) {
 	both, onlyB := lead(a, b), lead(b)
 	n.Write([]portal.Portal{both})
 	var open []*portaltest.Call
-	for _, from := range []*portaltest.Namespace{n.Client, n.Node} {
+	for _, from := range []*netnstest.Namespace{n.Client, n.Node} {
 		open = append(open, n.reach(from, "a"))
 	}
 	redirect := both
@@ -77,7 +79,7 @@ func TestOpenConnectionLivesOn(t *testing.T) {
 		{"the portal comes back", &both, "a", 1},
 	} {
 		n.change(step.portal)
-		for _, from := range []*portaltest.Namespace{n.Client, n.Node} {
+		for _, from := range []*netnstest.Namespace{n.Client, n.Node} {
 			if step.by != "-" {
 				n.reach(from, step.by)
 			}
@@ -105,7 +107,7 @@ func TestOpenConnectionLivesOn(t *testing.T) {
 
 func (n *node) weight(p *portaltest.Party) int {
 	n.Helper()
-	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.TCP}
+	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
 	held, err := n.ours.destinations(f)
 	if err != nil {
 		n.Fatal(err)

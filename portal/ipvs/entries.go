@@ -2,7 +2,7 @@ package ipvs
 
 import (
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // entries are the elements of sets that a portal needs beside its virtual servers. Some may be listed twice.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // fake is a kernel that only keeps what it is told, and counts how often.

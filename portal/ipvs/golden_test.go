@@ -11,18 +11,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // spread is a portal to endpoints.
-func spread(kind service.Kind, addr string, protocol service.Protocol, endpoints ...string) portal.Portal {
+func spread(kind service.Kind, addr string, protocol inet.Protocol, endpoints ...string) portal.Portal {
 	return with(kind, addr, protocol, service.ClusterScope, &portal.Pool{Cluster: endpointsOf(endpoints...)})
 }
 
-func with(kind service.Kind, addr string, protocol service.Protocol, scope service.Scope,
+func with(kind service.Kind, addr string, protocol inet.Protocol, scope service.Scope,
 	pool *portal.Pool) portal.Portal {
 	return portal.Portal{
 		Frontend: service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: protocol}, Kind: kind,
@@ -66,28 +67,28 @@ func goldenPortals() []portal.Portal {
 	six := &portal.Pool{Cluster: endpointsOf("!10.244.0.2:8080"), Node: nil}
 	six.Cluster = endpointsOf("![fd00:244::2]:8080")
 	six.SourceRanges, six.Restricted = prefixes("2001:db8::/32"), true
-	redirect := spread(service.ClusterIP, "10.96.0.9:80", service.TCP)
+	redirect := spread(service.ClusterIP, "10.96.0.9:80", inet.TCP)
 	redirect.Target = portal.Redirect{Port: 20000}
 	by := func(a service.Algorithm, affinity time.Duration) *portal.Pool {
 		return &portal.Pool{Cluster: endpointsOf("10.244.1.5:80", "10.244.2.5:80"), Algorithm: a, Affinity: affinity}
 	}
 	return []portal.Portal{
-		with(service.ClusterIP, "10.96.0.4:80", service.TCP, service.ClusterScope, by(service.RoundRobin, 0)),
-		with(service.ClusterIP, "10.96.0.4:81", service.TCP, service.ClusterScope, by(service.LeastConnections, 0)),
-		with(service.ClusterIP, "10.96.0.4:82", service.TCP, service.ClusterScope, by(service.SourceHash, 0)),
-		with(service.ClusterIP, "10.96.0.4:83", service.TCP, service.ClusterScope, by(service.SourceHash, time.Hour)),
-		with(service.ClusterIP, "10.96.0.4:84", service.TCP, service.ClusterScope, by(service.Random, 0)),
-		with(service.ClusterIP, "10.96.0.1:80", service.TCP, service.ClusterScope, pool),
-		with(service.NodePort, "0.0.0.0:30080", service.TCP, service.NodeScope, pool),
-		with(service.ExternalIP, "198.51.100.1:80", service.TCP, service.ClusterScope, pool),
-		with(service.ExternalIP, "192.0.2.1:80", service.TCP, service.NodeScope, pool),
-		with(service.ClusterIP, "10.96.0.2:53", service.UDP, service.ClusterScope, sticky),
-		with(service.NodePort, "0.0.0.0:30053", service.UDP, service.NodeScope, sticky),
-		with(service.ClusterIP, "10.96.0.3:80", service.SCTP, service.ClusterScope, ranges),
-		with(service.LoadBalancerIP, "198.51.100.3:80", service.TCP, service.ClusterScope, ranges),
-		with(service.ClusterIP, "[fd00:96::1]:80", service.TCP, service.ClusterScope, six),
-		with(service.NodePort, "[::]:30080", service.TCP, service.ClusterScope, six),
-		with(service.LoadBalancerIP, "[fd00:51::1]:80", service.TCP, service.NodeScope, six),
+		with(service.ClusterIP, "10.96.0.4:80", inet.TCP, service.ClusterScope, by(service.RoundRobin, 0)),
+		with(service.ClusterIP, "10.96.0.4:81", inet.TCP, service.ClusterScope, by(service.LeastConnections, 0)),
+		with(service.ClusterIP, "10.96.0.4:82", inet.TCP, service.ClusterScope, by(service.SourceHash, 0)),
+		with(service.ClusterIP, "10.96.0.4:83", inet.TCP, service.ClusterScope, by(service.SourceHash, time.Hour)),
+		with(service.ClusterIP, "10.96.0.4:84", inet.TCP, service.ClusterScope, by(service.Random, 0)),
+		with(service.ClusterIP, "10.96.0.1:80", inet.TCP, service.ClusterScope, pool),
+		with(service.NodePort, "0.0.0.0:30080", inet.TCP, service.NodeScope, pool),
+		with(service.ExternalIP, "198.51.100.1:80", inet.TCP, service.ClusterScope, pool),
+		with(service.ExternalIP, "192.0.2.1:80", inet.TCP, service.NodeScope, pool),
+		with(service.ClusterIP, "10.96.0.2:53", inet.UDP, service.ClusterScope, sticky),
+		with(service.NodePort, "0.0.0.0:30053", inet.UDP, service.NodeScope, sticky),
+		with(service.ClusterIP, "10.96.0.3:80", inet.SCTP, service.ClusterScope, ranges),
+		with(service.LoadBalancerIP, "198.51.100.3:80", inet.TCP, service.ClusterScope, ranges),
+		with(service.ClusterIP, "[fd00:96::1]:80", inet.TCP, service.ClusterScope, six),
+		with(service.NodePort, "[::]:30080", inet.TCP, service.ClusterScope, six),
+		with(service.LoadBalancerIP, "[fd00:51::1]:80", inet.TCP, service.NodeScope, six),
 		redirect,
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // sysctls are the settings that IPVS needs: its flows are in the conntrack table, without which they cannot be
@@ -73,7 +74,7 @@ func (w *Writer) prepare() error {
 	}
 	errs = append(errs, w.makeDevice())
 	for _, s := range w.names.sets() {
-		if s.family == service.IPv4 || w.IPv6() {
+		if s.family == inet.IPv4 || w.IPv6() {
 			errs = append(errs, w.makeSet(s))
 		}
 	}

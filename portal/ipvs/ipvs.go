@@ -30,8 +30,8 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts, Offers

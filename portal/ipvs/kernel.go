@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // kernel is the one door to the host. Its errors say what could not be done to what.

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // host is the kernel of the network namespace that it was opened in.
@@ -77,7 +78,7 @@ func (h *host) virtualServers() (map[service.Frontend]settings, error) {
 		if s.FWMark != 0 || !ok {
 			continue
 		}
-		f := service.Frontend{Addr: netip.AddrPortFrom(addr, s.Port), Protocol: service.Protocol(s.Protocol)}
+		f := service.Frontend{Addr: netip.AddrPortFrom(addr, s.Port), Protocol: inet.Protocol(s.Protocol)}
 		set := settings{scheduler: s.SchedName, flags: s.Flags & ownFlags}
 		if set.flags&persistent != 0 {
 			set.timeout = s.Timeout
@@ -240,7 +241,7 @@ func (h *host) removeAddress(a netip.Addr) error {
 
 func (h *host) makeSet(s set) error {
 	o := netlink.IpsetCreateOptions{Replace: true, Family: unix.AF_INET, MaxElements: maxElements}
-	if s.family == service.IPv6 {
+	if s.family == inet.IPv6 {
 		o.Family = unix.AF_INET6
 	}
 	if s.typ == byNet {
@@ -293,7 +294,7 @@ func read(typ string, e netlink.IPSetEntry) (out element) {
 		out.port = *e.Port
 	}
 	if e.Protocol != nil {
-		out.protocol = service.Protocol(*e.Protocol)
+		out.protocol = inet.Protocol(*e.Protocol)
 	}
 	if client, ok := netip.AddrFromSlice(e.IP2); ok {
 		out.client = netip.PrefixFrom(client, cmp.Or(int(e.CIDR2), client.BitLen()))

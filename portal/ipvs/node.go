@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // localNode is this node: its addresses, and those of them that NodePorts are served on.

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Render returns what IPVS would hold of portals, as text for the commands that could write it, each part below a
@@ -56,7 +57,7 @@ func (w *Writer) renderSets(b *bytes.Buffer) {
 	b.WriteString("# ipset restore\n")
 	for _, s := range w.names.sets() {
 		switch {
-		case s.family == service.IPv6:
+		case s.family == inet.IPv6:
 			fmt.Fprintf(b, "create %s %s family inet6 maxelem %d\n", s.name, s.typ, maxElements)
 		default:
 			fmt.Fprintf(b, "create %s %s family inet maxelem %d\n", s.name, s.typ, maxElements)
@@ -85,7 +86,7 @@ func (e element) String() string {
 
 func (w *Writer) renderServers(b *bytes.Buffer) {
 	b.WriteString("# ipvsadm --restore\n")
-	kinds := map[service.Protocol]string{service.TCP: "-t", service.UDP: "-u", service.SCTP: "--sctp-service"}
+	kinds := map[inet.Protocol]string{inet.TCP: "-t", inet.UDP: "-u", inet.SCTP: "--sctp-service"}
 	for _, f := range slices.SortedFunc(maps.Keys(w.servers), service.Frontend.Compare) {
 		s, front := w.servers[f], kinds[f.Protocol]+" "+f.Addr.String()
 		fmt.Fprintf(b, "-A %s -s %s%s\n", front, s.scheduler, s.options())

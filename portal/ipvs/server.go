@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // settings are what a virtual server is beside its frontend and its endpoints.
@@ -86,6 +87,6 @@ func spreads(p portal.Portal) bool {
 
 // anyAddress is the frontend of the NodePort with the port of a frontend.
 func anyAddress(f service.Frontend) service.Frontend {
-	addr := service.FamilyOf(f.Addr.Addr()).Unspecified()
+	addr := inet.FamilyOf(f.Addr.Addr()).Unspecified()
 	return service.Frontend{Addr: netip.AddrPortFrom(addr, f.Addr.Port()), Protocol: f.Protocol}
 }

@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // setID is an ipset. Each family has its own.
@@ -84,9 +85,9 @@ func Device(prefix string) string { return newNames(prefix).device }
 const maxSetName = 31
 
 // set is the name of a set; kube-proxy cuts names too.
-func (n names) set(id setID, family service.IPFamily) string {
+func (n names) set(id setID, family inet.Family) string {
 	name := n.prefix + "-"
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		name += "6-"
 	}
 	if n.prefix == SolePrefix {
@@ -102,12 +103,12 @@ type set struct {
 	name   string
 	typ    string
 	id     setID
-	family service.IPFamily
+	family inet.Family
 }
 
 // sets are those of both families, in order.
 func (n names) sets() (out []set) {
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		for id := range setIDs {
 			out = append(out, set{n.set(id, family), setKinds[id].typ, id, family})
 		}
@@ -142,14 +143,14 @@ func (n names) cut(name string) string { return name[:min(len(name), maxSetName)
 // entry is an element of a set.
 type entry struct {
 	id     setID
-	family service.IPFamily
+	family inet.Family
 	element
 }
 
 // element is what a set may hold. Which fields are in use depends on the type of the set.
 type element struct {
 	addr     netip.Addr
-	protocol service.Protocol
+	protocol inet.Protocol
 	port     uint16
 	client   netip.Prefix // or a single address; in a set of nets its only part
 }
@@ -166,7 +167,7 @@ func (e entry) compare(o entry) int {
 // atFrontend is a frontend's entry in a set of addresses and ports.
 func atFrontend(id setID, f service.Frontend) entry {
 	addr := f.Addr.Addr()
-	return entry{id, service.FamilyOf(addr), element{addr: addr, protocol: f.Protocol, port: f.Addr.Port()}}
+	return entry{id, inet.FamilyOf(addr), element{addr: addr, protocol: f.Protocol, port: f.Addr.Port()}}
 }
 
 // of returns the entry with a client as its third part.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // SetLocalDetector changes Options.LocalDetector, also of the Rules, from the next Replace on. Interfaces cannot
@@ -31,7 +31,7 @@ func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
 func (w *Writer) SetMark(mark uint32) { w.Rules.SetMark(mark) }
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family.
-func (w *Writer) Diverts(family service.IPFamily) bool { return w.Rules.Diverts(family) }
+func (w *Writer) Diverts(family inet.Family) bool { return w.Rules.Diverts(family) }
 
 // IPv6 tells whether this host can hold portals of IPv6. It always can hold those of IPv4.
 func (w *Writer) IPv6() bool { return w.v6 }

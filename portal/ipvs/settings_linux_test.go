@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // run runs a command on the node and returns what it printed.
@@ -35,7 +36,7 @@ func TestSettings(t *testing.T) {
 		o.TCPTimeout, o.TCPFinTimeout, o.UDPTimeout = 700*time.Second, 70*time.Second, 77*time.Second
 	})
 	n.run("ipvsadm", "-A", "-t", "10.96.9.1:80", "-s", "rr")
-	portals := []portal.Portal{spread(service.ClusterIP, "10.96.0.1:80", service.TCP, "10.244.0.2:8080")}
+	portals := []portal.Portal{spread(service.ClusterIP, "10.96.0.1:80", inet.TCP, "10.244.0.2:8080")}
 	portals[0].Target.(portal.Spread).Pool.Affinity = 3 * time.Hour
 	for range 2 { // a second Replace finds what the first wrote
 		n.Write(portals)

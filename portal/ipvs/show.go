@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Show implements portal.Shower: virtual servers and endpoints as ipvsadm saves them, elements of sets as ipset does,
@@ -90,7 +91,7 @@ func (v *view) showServer(f service.Frontend, wanted server, all map[service.Fro
 	if held != wanted.settings {
 		v.lack("virtual server %s is set otherwise than it was written", f)
 	}
-	option := map[service.Protocol]string{service.TCP: "-t ", service.UDP: "-u ", service.SCTP: "--sctp-service "}
+	option := map[inet.Protocol]string{inet.TCP: "-t ", inet.UDP: "-u ", inet.SCTP: "--sctp-service "}
 	at := option[f.Protocol] + f.Addr.String()
 	v.to.Add("ipvsadm -S -n", "-A "+at+" -s "+held.scheduler+held.options())
 	ends, err := v.destinations(f)

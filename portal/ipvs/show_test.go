@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // What the kernel has of portals is shown, as the commands print it, and what it lacks.
@@ -19,8 +20,8 @@ func TestShow(t *testing.T) {
 		other.close = func() {}
 		return other, nil
 	}
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first, second)
-	node := spread(service.NodePort, "0.0.0.0:30080", service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first, second)
+	node := spread(service.NodePort, "0.0.0.0:30080", inet.TCP, first)
 	replace(t, w, p, node)
 	mine := []portal.Portal{p, node}
 	shown, err := w.Show(t.Context(), mine)
@@ -48,7 +49,7 @@ func TestShow(t *testing.T) {
 		"endpoint 10.244.0.3:8080 of virtual server":         func() { delete(k.ends[p.Frontend], behind) },
 		"virtual server 10.96.0.1:80/tcp is set other":       func() { k.servers[p.Frontend] = settings{} },
 		"virtual server 192.0.2.1:30080/tcp": func() {
-			delete(k.servers, front("192.0.2.1:30080", service.TCP))
+			delete(k.servers, front("192.0.2.1:30080", inet.TCP))
 		},
 	} {
 		damage()

@@ -5,17 +5,18 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Elements are counted in the sets that are named, and in no others.
 func TestCountElements(t *testing.T) {
 	if _, err := exec.LookPath("ipset"); err != nil {
-		portaltest.Missing(t, "needs ipset (Debian package ipset)")
+		netnstest.Missing(t, "needs ipset (Debian package ipset)")
 	}
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	ipset := func(args ...string) {
 		t.Helper()
 		if out, err := exec.Command("ipset", args...).CombinedOutput(); err != nil {
@@ -46,7 +47,7 @@ func TestCountElements(t *testing.T) {
 // Virtual servers that others remove show, as does the device; what the Writer does itself does not.
 func TestOthersDisturb(t *testing.T) {
 	n := newNode(t, nil)
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	for _, command := range [][]string{{"ipvsadm", "-C"}, {"ip", "link", "delete", n.ours.names.device}} {
 		n.Write([]portal.Portal{p})
 		n.Node.Must(func() error {

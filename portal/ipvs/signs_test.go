@@ -3,7 +3,8 @@ package ipvs
 import (
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // What others add or take away shows, and what the Writer does itself does not.
@@ -13,15 +14,15 @@ func TestDisturbed(t *testing.T) {
 	if w.Disturbed() {
 		t.Error("disturbed before anything was written")
 	}
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	for _, test := range []struct {
 		what   string
 		others func()
 		bad    bool
 	}{
-		{"somebody's virtual server", func() { k.servers[front("192.0.2.1:81", service.TCP)] = settings{} }, false},
+		{"somebody's virtual server", func() { k.servers[front("192.0.2.1:81", inet.TCP)] = settings{} }, false},
 		{"no virtual server", func() { clear(k.servers); clear(k.ends) }, true},
-		{"an empty set", func() { clear(k.sets[w.names.set(served, service.IPv4)]) }, true},
+		{"an empty set", func() { clear(k.sets[w.names.set(served, inet.IPv4)]) }, true},
 	} {
 		replace(t, w, p)
 		if w.Disturbed() {

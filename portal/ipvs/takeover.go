@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Adopt goes on with what an earlier run wrote, if the kernel holds exactly these portals and the Rules can go on too.
@@ -78,7 +79,7 @@ func (w *Writer) compareServer(front service.Frontend, found *writer.Drift) {
 		if _, stays := want.weights[addr]; stays {
 			continue
 		}
-		if held.weights[addr] != weightDraining || front.Protocol == service.UDP {
+		if held.weights[addr] != weightDraining || front.Protocol == inet.UDP {
 			found.Add("virtual server %s serves %s, which is strange", front, addr)
 		}
 		w.draining[front] = true

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // What an earlier run wrote by several changes, and drains, is adopted without a write, and drained further.
@@ -15,11 +16,11 @@ func TestAdopt(t *testing.T) {
 	k := newFake("192.0.2.1")
 	o := Options{LocalDetector: portal.LocalDetector{Sources: prefixes("10.244.0.0/16")}}
 	w, _ := k.writer(t, o)
-	both, one := spread(service.ClusterIP, clusterIP, service.TCP, first, second), spread(service.ClusterIP, clusterIP,
-		service.TCP, second)
-	gone := spread(service.ClusterIP, "10.96.0.2:80", service.TCP, first)
-	turned := spread(service.ExternalIP, "198.51.100.1:80", service.TCP, first)
-	node := spread(service.NodePort, "0.0.0.0:30080", service.UDP, first)
+	both, one := spread(service.ClusterIP, clusterIP, inet.TCP, first, second), spread(service.ClusterIP, clusterIP,
+		inet.TCP, second)
+	gone := spread(service.ClusterIP, "10.96.0.2:80", inet.TCP, first)
+	turned := spread(service.ExternalIP, "198.51.100.1:80", inet.TCP, first)
+	node := spread(service.NodePort, "0.0.0.0:30080", inet.UDP, first)
 	replace(t, w, both, gone, turned, node)
 	for _, p := range []portal.Portal{both, gone} {
 		k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 1
@@ -58,7 +59,7 @@ func TestAdopt(t *testing.T) {
 }
 
 func TestAdoptFindsDifferences(t *testing.T) {
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first, second)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first, second)
 	at, addr := netip.MustParseAddrPort(first), p.Frontend.Addr.Addr()
 	names := newNames(DefaultPrefix)
 	for what, change := range map[string]func(*fake, *rules){
@@ -68,15 +69,15 @@ func TestAdoptFindsDifferences(t *testing.T) {
 		"another weight":   func(k *fake, _ *rules) { k.ends[p.Frontend][at].weight = 0 },
 		"another endpoint": func(k *fake, _ *rules) { k.weigh(p.Frontend, netip.MustParseAddrPort("10.244.0.9:1"), 1) },
 		"another server": func(k *fake, _ *rules) {
-			f := front("10.96.0.1:81", service.TCP)
+			f := front("10.96.0.1:81", inet.TCP)
 			k.servers[f], k.ends[f] = settings{scheduler: "rr"}, map[netip.AddrPort]*destination{at: {addr: at, weight: 1}}
 		},
 		"no address":      func(k *fake, _ *rules) { delete(k.device, addr) },
 		"another address": func(k *fake, _ *rules) { k.device[netip.MustParseAddr("10.96.0.7")] = true },
-		"no set":          func(k *fake, _ *rules) { delete(k.sets, names.set(pods, service.IPv6)) },
-		"no element":      func(k *fake, _ *rules) { clear(k.sets[names.set(served, service.IPv4)]) },
+		"no set":          func(k *fake, _ *rules) { delete(k.sets, names.set(pods, inet.IPv6)) },
+		"no element":      func(k *fake, _ *rules) { clear(k.sets[names.set(served, inet.IPv4)]) },
 		"another element": func(k *fake, _ *rules) {
-			k.sets[names.set(addresses, service.IPv4)][element{addr: netip.MustParseAddr("10.96.0.7")}] = true
+			k.sets[names.set(addresses, inet.IPv4)][element{addr: netip.MustParseAddr("10.96.0.7")}] = true
 		},
 		"other rules": func(_ *fake, r *rules) { r.differs = errors.New("a rule is missing") },
 	} {

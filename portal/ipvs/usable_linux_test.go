@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // What a host without IPVS is told names what is missing and what to do.
 func TestUsableSaysWhatIsMissing(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	err := Usable(Options{})
 	if err == nil {
 		return // this kernel has everything, as that of the guest should

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // valid returns the portals of the families that are served, without those that IPVS cannot hold and what is wrong with

@@ -6,14 +6,16 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
-func TestMain(m *testing.M) { portaltest.Main(m) }
+func TestMain(m *testing.M) { netnstest.Main(m) }
 
 // needIPVS is for a test of a kernel with IPVS. In the guest of integration/vmrun there is one, or something is wrong;
 // IPVS_IN_VM=1 says that make test-ipvs comes next, with REQUIRE_ALL=1 too, so that they need not run here.
@@ -27,7 +29,7 @@ func needIPVS(t testing.TB) {
 	case os.Getenv("IPVS_IN_VM") == "1":
 		t.Skipf("runs in a virtual machine next, by make test-ipvs; here: %v", err)
 	default:
-		portaltest.Missing(t, "needs a virtual machine (make test-ipvs): %v", err)
+		netnstest.Missing(t, "needs a virtual machine (make test-ipvs): %v", err)
 	}
 }
 
@@ -76,10 +78,10 @@ func TestClusterIP(t *testing.T) {
 		pod.Must(func() error { return portaltest.Echo(t, host, 8080) })
 	}
 	n.Write([]portal.Portal{
-		spread(service.ClusterIP, "10.96.0.1:80", service.TCP, "10.244.0.2:8080"),
-		spread(service.ClusterIP, "10.96.0.1:80", service.UDP, "10.244.0.2:8080"),
-		spread(service.ClusterIP, "[fd00:96::1]:80", service.TCP, "[fd00:244::2]:8080"),
-		spread(service.ClusterIP, "[fd00:96::1]:80", service.UDP, "[fd00:244::2]:8080"),
+		spread(service.ClusterIP, "10.96.0.1:80", inet.TCP, "10.244.0.2:8080"),
+		spread(service.ClusterIP, "10.96.0.1:80", inet.UDP, "10.244.0.2:8080"),
+		spread(service.ClusterIP, "[fd00:96::1]:80", inet.TCP, "[fd00:244::2]:8080"),
+		spread(service.ClusterIP, "[fd00:96::1]:80", inet.UDP, "[fd00:244::2]:8080"),
 	})
 	for _, network := range []string{"tcp", "udp"} {
 		for _, addr := range []string{"10.96.0.1:80", "[fd00:96::1]:80"} {

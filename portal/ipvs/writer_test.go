@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 const clusterIP, first, second = "10.96.0.1:80", "10.244.0.2:8080", "10.244.0.3:8080"
 
-func front(addr string, p service.Protocol) service.Frontend {
+func front(addr string, p inet.Protocol) service.Frontend {
 	return service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: p}
 }
 
@@ -69,7 +70,7 @@ func (k *fake) weights(f service.Frontend, addrs ...string) (out []int) {
 }
 
 func TestEndpointsDrain(t *testing.T) {
-	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+	for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP} {
 		k := newFake()
 		w, _ := k.writer(t, Options{})
 		both, one := spread(service.ClusterIP, clusterIP, protocol, first, second), spread(service.ClusterIP, clusterIP,
@@ -79,13 +80,13 @@ func TestEndpointsDrain(t *testing.T) {
 		k.ends[f][netip.MustParseAddrPort(first)].conns = 1
 		turn(t, w, both, one.Target)
 		want := []int{0, 1}
-		if protocol == service.UDP {
+		if protocol == inet.UDP {
 			want = []int{-1, 1}
 		}
 		if got := k.weights(f, first, second); !slices.Equal(got, want) {
 			t.Errorf("%s, with a connection: weights %v, want %v", protocol, got, want)
 		}
-		if protocol == service.TCP {
+		if protocol == inet.TCP {
 			k.ends[f][netip.MustParseAddrPort(first)].conns = 0
 		}
 		swept(t, w)
@@ -103,8 +104,8 @@ func TestEndpointsDrain(t *testing.T) {
 func TestServersDrain(t *testing.T) {
 	k := newFake()
 	w, _ := k.writer(t, Options{})
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
-	other := spread(service.ClusterIP, "10.96.0.2:80", service.TCP, second)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
+	other := spread(service.ClusterIP, "10.96.0.2:80", inet.TCP, second)
 	replace(t, w, p, other)
 	k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 1
 	turn(t, w, p, nil)
@@ -123,9 +124,9 @@ func TestServersDrain(t *testing.T) {
 func TestAddressesAreShared(t *testing.T) {
 	k := newFake("192.0.2.1")
 	w, _ := k.writer(t, Options{})
-	a, b := spread(service.ClusterIP, clusterIP, service.TCP, first), spread(service.ClusterIP, "10.96.0.1:443",
-		service.TCP, first)
-	host := spread(service.ExternalIP, "192.0.2.1:80", service.TCP, first)
+	a, b := spread(service.ClusterIP, clusterIP, inet.TCP, first), spread(service.ClusterIP, "10.96.0.1:443",
+		inet.TCP, first)
+	host := spread(service.ExternalIP, "192.0.2.1:80", inet.TCP, first)
 	replace(t, w, a, b, host)
 	addr := a.Frontend.Addr.Addr()
 	if len(k.device) != 1 || !k.device[addr] {
@@ -148,7 +149,7 @@ func TestAddressesAreShared(t *testing.T) {
 func TestRulesGetTheOthers(t *testing.T) {
 	k := newFake()
 	w, r := k.writer(t, Options{})
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	replace(t, w, p)
 	if len(r.got) > 0 {
 		t.Errorf("rules were given %v", r.got)
@@ -164,7 +165,7 @@ func TestRulesGetTheOthers(t *testing.T) {
 func TestServersOutlastRulesThatFail(t *testing.T) {
 	k := newFake()
 	w, r := k.writer(t, Options{})
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	redirect := p
 	redirect.Target = portal.Redirect{Port: 20000}
 	replace(t, w, p)
@@ -191,21 +192,21 @@ func TestServersOutlastRulesThatFail(t *testing.T) {
 func TestAddressesComeLast(t *testing.T) {
 	k := newFake()
 	w, r := k.writer(t, Options{})
-	addr := front(clusterIP, service.TCP).Addr.Addr()
+	addr := front(clusterIP, inet.TCP).Addr.Addr()
 	wrote := 0
 	r.write = func() {
 		wrote++
-		if k.device[addr] || len(k.sets[w.names.set(addresses, service.IPv4)]) > 0 {
+		if k.device[addr] || len(k.sets[w.names.set(addresses, inet.IPv4)]) > 0 {
 			t.Error("the node has the address before there are rules")
 		}
 	}
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	p.Target = portal.Redirect{Port: 20000}
 	replace(t, w)
 	if err := w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &p}}); err != nil {
 		t.Fatal(err)
 	}
-	if wrote != 2 || !k.device[addr] || len(k.sets[w.names.set(addresses, service.IPv4)]) != 1 {
+	if wrote != 2 || !k.device[addr] || len(k.sets[w.names.set(addresses, inet.IPv4)]) != 1 {
 		t.Errorf("rules were written %d times; in the end the node has %v", wrote, k.device)
 	}
 }
@@ -213,15 +214,15 @@ func TestAddressesComeLast(t *testing.T) {
 func TestNodePorts(t *testing.T) {
 	k := newFake("127.0.0.1", "192.0.2.1", "198.18.0.1", "fe80::1")
 	w, _ := k.writer(t, Options{NodePortAddresses: prefixes("192.0.2.0/24", "127.0.0.0/8")})
-	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", service.TCP, first))
-	if _, there := k.servers[front("192.0.2.1:30080", service.TCP)]; !there || len(k.servers) != 1 {
+	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", inet.TCP, first))
+	if _, there := k.servers[front("192.0.2.1:30080", inet.TCP)]; !there || len(k.servers) != 1 {
 		t.Errorf("virtual servers %v, want one at 192.0.2.1", k.servers)
 	}
 	k.host = addrs("192.0.2.1", "192.0.2.9")
 	if err := w.Audit(t.Context()); err == nil {
 		t.Error("the audit misses an address that the host was given")
 	}
-	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", service.TCP, first))
+	replace(t, w, spread(service.NodePort, "0.0.0.0:30080", inet.TCP, first))
 	if len(k.servers) != 2 {
 		t.Errorf("virtual servers %v, want one at each address", k.servers)
 	}
@@ -229,15 +230,15 @@ func TestNodePorts(t *testing.T) {
 
 func TestServersOfOthersStay(t *testing.T) {
 	k := newFake("192.0.2.1")
-	foreign, excluded := front("192.0.2.1:8000", service.TCP), front("10.96.0.9:80", service.TCP)
+	foreign, excluded := front("192.0.2.1:8000", inet.TCP), front("10.96.0.9:80", inet.TCP)
 	for _, f := range []service.Frontend{foreign, excluded} {
 		k.servers[f], k.ends[f] = settings{scheduler: "sed"}, nil
 	}
 	k.device[excluded.Addr.Addr()] = true
 	w, _ := k.writer(t, Options{ExcludeCIDRs: prefixes("10.96.0.8/30")})
-	replace(t, w, spread(service.ClusterIP, "10.96.0.9:80", service.TCP, first), spread(service.ClusterIP, clusterIP,
-		service.TCP, first))
-	replace(t, w, spread(service.ClusterIP, clusterIP, service.TCP, first))
+	replace(t, w, spread(service.ClusterIP, "10.96.0.9:80", inet.TCP, first), spread(service.ClusterIP, clusterIP,
+		inet.TCP, first))
+	replace(t, w, spread(service.ClusterIP, clusterIP, inet.TCP, first))
 	if err := w.Cleanup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,12 +260,12 @@ func TestChangeIsCheap(t *testing.T) {
 		w, _ := k.writer(t, Options{})
 		var all []portal.Portal
 		for i := range n {
-			all = append(all, spread(service.ClusterIP, fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250), service.TCP, first,
+			all = append(all, spread(service.ClusterIP, fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250), inet.TCP, first,
 				second))
 		}
 		replace(t, w, all...)
 		before := k.told
-		turn(t, w, all[0], spread(service.ClusterIP, "10.96.0.1:80", service.TCP, first).Target)
+		turn(t, w, all[0], spread(service.ClusterIP, "10.96.0.1:80", inet.TCP, first).Target)
 		told[n] = k.told - before
 	}
 	if told[10] != told[1000] || told[10] > 4 {
@@ -289,9 +290,9 @@ func TestOptions(t *testing.T) {
 func TestStrangeServersGo(t *testing.T) {
 	k := newFake()
 	w, _ := k.writer(t, Options{})
-	p := spread(service.ClusterIP, clusterIP, service.TCP, first)
+	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	replace(t, w, p)
-	strange := front("10.96.0.1:81", service.TCP)
+	strange := front("10.96.0.1:81", inet.TCP)
 	k.servers[strange], k.ends[strange] = settings{scheduler: "rr"}, nil
 	replace(t, w, p)
 	if _, there := k.servers[strange]; there {
@@ -307,8 +308,8 @@ func TestAlgorithmOfAService(t *testing.T) {
 		standard := map[string]settings{"rr": own("rr", 0), "mh": own("mh", fallback|mhPort), "wlc": own("wlc", 0)}[daemons]
 		k := newFake()
 		w, _ := k.writer(t, Options{Scheduler: daemons})
-		p := spread(service.ClusterIP, clusterIP, service.TCP, first, second)
-		other := spread(service.ClusterIP, "10.96.0.2:80", service.TCP, first, second)
+		p := spread(service.ClusterIP, clusterIP, inet.TCP, first, second)
+		other := spread(service.ClusterIP, "10.96.0.2:80", inet.TCP, first, second)
 		replace(t, w, p, other)
 		k.ends[p.Frontend][netip.MustParseAddrPort(first)].conns = 7
 		for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // address is one that portals need, or that is ours.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/netsh/netshsim"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/netshtest"
+	"github.com/portald/portald/portal/service"
 )
 
 // What the Writer itself costs, beside netsh, with this many Services of one ClusterIP and one NodePort.
@@ -25,10 +25,10 @@ func benchRig(b *testing.B) (*Writer, []portal.Portal) {
 	for i := range services {
 		all = append(all, serviceAt(i)...)
 	}
-	host := &netshsim.Memory{}
+	host := &netshtest.Memory{}
 	host.Plug("Ethernet", nodeIndex, "192.168.1.10/24")
 	host.Plug(DefaultInterface, deviceIndex)
-	r := &rig{host: host, sim: &netshsim.Netsh{Host: host}}
+	r := &rig{host: host, sim: &netshtest.Netsh{Host: host}}
 	w, err := New(Options{Listeners: nobody{}, State: b.TempDir(), Run: r.run, Interfaces: r.interfaces})
 	if err != nil {
 		b.Fatal(err)

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/netsh/netshsim"
+	"github.com/portald/portald/portal/netshtest"
 )
 
 // On every node that was captured, portals are held, found again after a crash, and removed.
 func TestCapturedNodes(t *testing.T) {
-	files, err := filepath.Glob("netshsim/testdata/*.json")
+	files, err := filepath.Glob("../netshtest/testdata/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no captures: %v", err)
 	}
@@ -22,12 +22,12 @@ func TestCapturedNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		inTime(t, func(r *rig) {
-			c, err := netshsim.ReadCapture(text)
+			c, err := netshtest.ReadCapture(text)
 			if err != nil {
 				r.Fatal(err)
 			}
-			r.sim = netshsim.NewFromCapture(c)
-			r.host, r.open = r.sim.Host.(*netshsim.Memory), nil
+			r.sim = netshtest.NewFromCapture(c)
+			r.host, r.open = r.sim.Host.(*netshtest.Memory), nil
 			device := func(o *Options) { o.Interface = c.Interfaces[len(c.Interfaces)-1].Name }
 			r.restart(device)
 			var portals []portal.Portal

@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/netsh/netshsim"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/netshtest"
+	"github.com/portald/portald/portal/service"
 )
 
 // A process that may change nothing is an error of Replace, in whatever language; what needs no address is served.
 func TestNotElevated(t *testing.T) {
-	for _, language := range netshsim.Languages() {
+	for _, language := range netshtest.Languages() {
 		inTime(t, func(r *rig) {
 			r.sim.Language, r.sim.Faults.NotElevated = language, true
 			portals := []portal.Portal{nodePort("0.0.0.0:30080 shop/cart")}
@@ -131,7 +131,7 @@ func TestNoEffect(t *testing.T) {
 
 // A netsh that hangs is killed, at the start, or in the middle of a script; what can be served is.
 func TestHang(t *testing.T) {
-	for what, faults := range map[string]netshsim.Faults{"at once": {Hang: true}, "in a script": {HangAfter: 150}} {
+	for what, faults := range map[string]netshtest.Faults{"at once": {Hang: true}, "in a script": {HangAfter: 150}} {
 		inTime(t, func(r *rig) {
 			r.sim.Faults = faults
 			var portals []portal.Portal
@@ -150,7 +150,7 @@ func TestHang(t *testing.T) {
 				t.Errorf("%s: an Update after an error", what)
 			}
 			time.Sleep(time.Second)
-			r.sim.Faults = netshsim.Faults{}
+			r.sim.Faults = netshtest.Faults{}
 			r.replace(portals...)
 			if n := len(r.served()); n != 300 {
 				t.Errorf("%s: %d are served in the end", what, n)
@@ -171,7 +171,7 @@ func TestKilledInAScript(t *testing.T) {
 		if served, failing := len(r.served()), len(r.failing); served != 7+maxSingle || served+failing != 20 {
 			t.Errorf("%d are served, %d fail", served, failing)
 		}
-		r.sim.Faults = netshsim.Faults{}
+		r.sim.Faults = netshtest.Faults{}
 		r.pass(5 * time.Second)
 		r.wantFailing()
 		if n := len(r.served()); n != 20 {
@@ -293,11 +293,11 @@ func TestDuplicateAddress(t *testing.T) {
 // A port that another program or Windows has is reported with what to do, and had as soon as it is free.
 func TestPortsOfOthers(t *testing.T) {
 	inTime(t, func(r *rig) {
-		kubelet := netshsim.Socket{Protocol: "tcp", Addr: netip.MustParseAddrPort("192.168.1.10:30080")}
+		kubelet := netshtest.Socket{Protocol: "tcp", Addr: netip.MustParseAddrPort("192.168.1.10:30080")}
 		if err := r.host.Bind(kubelet); err != nil {
 			t.Fatal(err)
 		}
-		r.host.Excluded = []netshsim.PortRange{{Family: "ipv4", Protocol: "udp", First: 50000, Last: 50059}}
+		r.host.Excluded = []netshtest.PortRange{{Family: "ipv4", Protocol: "udp", First: 50000, Last: 50059}}
 		r.replace(nodePort("0.0.0.0:30080 shop/cart"), clusterIP("10.96.0.10:50001/udp shop/game"))
 		r.wantFailing([2]string{"0.0.0.0:30080/tcp shop/cart", "netstat"},
 			[2]string{"10.96.0.10:50001/udp shop/game", "excludedportrange"})
@@ -320,7 +320,7 @@ func TestPortsOfOthers(t *testing.T) {
 // Failures end with the portal, and with its owner.
 func TestFailuresEnd(t *testing.T) {
 	inTime(t, func(r *rig) {
-		taken := netshsim.Socket{Protocol: "tcp", Addr: netip.MustParseAddrPort("172.22.0.1:80")}
+		taken := netshtest.Socket{Protocol: "tcp", Addr: netip.MustParseAddrPort("172.22.0.1:80")}
 		r.host.Bind(taken)
 		p := redirect("172.22.0.1:80 shop/cart", service.ExternalIP)
 		r.replace(p)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/netsh/netshsim"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/netshtest"
+	"github.com/portald/portald/portal/service"
 )
 
 // Whatever happens to portals, host and netsh: when nothing fails any more, the host has what the portals say.
@@ -41,7 +41,7 @@ type model struct {
 func (m *model) step() {
 	switch m.rand.IntN(10) {
 	case 0:
-		m.sim.Faults = []netshsim.Faults{
+		m.sim.Faults = []netshtest.Faults{
 			{}, {NoEffect: true}, {NotElevated: true}, {HangAfter: 2}, {KillAfter: 1}, {Hang: true},
 		}[m.rand.IntN(6)]
 	case 1:
@@ -119,7 +119,7 @@ func (m *model) replaceAll() {
 
 // calm ends what goes wrong, and lets the Writer notice.
 func (m *model) calm() {
-	m.sim.Faults = netshsim.Faults{}
+	m.sim.Faults = netshtest.Faults{}
 	if m.lost {
 		time.Sleep(time.Second)
 		m.replaceAll()

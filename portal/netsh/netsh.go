@@ -19,9 +19,10 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Writer implements portal.HostWriter. One goroutine uses it; what begins with Set is for any.
@@ -89,7 +90,7 @@ func (w *Writer) Guard(map[portal.ProxyPort]bool) {}
 func (w *Writer) IPv6() bool { return w.v6 }
 
 // Diverts is false: nothing marks packets here.
-func (w *Writer) Diverts(service.IPFamily) bool { return false }
+func (w *Writer) Diverts(inet.Family) bool { return false }
 
 // Offers returns false: nothing spreads here.
 func (w *Writer) Offers(service.Algorithm) bool { return false }

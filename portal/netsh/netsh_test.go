@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // What netsh is asked, in both families.
@@ -213,9 +214,9 @@ func TestCheck(t *testing.T) {
 	r := newRig(t, t.TempDir())
 	ok := clusterIP("10.96.0.10:80 shop/cart")
 	other := ok
-	other.Owner.Protocol = service.UDP
+	other.Owner.Protocol = inet.UDP
 	sctp := with(ok, portal.Redirect{})
-	sctp.Frontend.Protocol, sctp.Owner.Protocol = service.SCTP, service.SCTP
+	sctp.Frontend.Protocol, sctp.Owner.Protocol = inet.SCTP, inet.SCTP
 	for what, p := range map[string]portal.Portal{
 		"a spread":           with(ok, portal.Spread{Pool: &portal.Pool{}}),
 		"listeners for UDP":  other,

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // DefaultInterface is the one that kube-proxy's userspace mode of Windows adds addresses to.

@@ -12,17 +12,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/netsh/netshsim"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/netshtest"
+	"github.com/portald/portald/portal/service"
 )
 
 // rig is a Writer with listeners on a simulated host: an interface for addresses, and one of the node.
 type rig struct {
 	*testing.T
 	*Writer
-	host    *netshsim.Memory
-	sim     *netshsim.Netsh
+	host    *netshtest.Memory
+	sim     *netshtest.Netsh
 	open    *listeners
 	reports []string          // all
 	failing map[string]string // portals, and why
@@ -45,11 +46,11 @@ func inTime(t *testing.T, test func(*rig)) {
 }
 
 func newRig(t *testing.T, dir string) *rig {
-	r := &rig{T: t, host: &netshsim.Memory{}, dir: filepath.Join(dir, "netsh")}
+	r := &rig{T: t, host: &netshtest.Memory{}, dir: filepath.Join(dir, "netsh")}
 	r.host.Plug("Loopback Pseudo-Interface 1", 1, "127.0.0.1/8", "::1/128")
 	r.host.Plug("Ethernet", nodeIndex, "192.168.1.10/24", "fd01::10/64", "fe80::1/64")
 	r.host.Plug(DefaultInterface, deviceIndex, "172.22.0.1/16")
-	r.sim = &netshsim.Netsh{Host: r.host, PerCall: 80 * time.Millisecond, PerLine: 2 * time.Millisecond}
+	r.sim = &netshtest.Netsh{Host: r.host, PerCall: 80 * time.Millisecond, PerLine: 2 * time.Millisecond}
 	r.restart()
 	return r
 }
@@ -62,7 +63,7 @@ func (r *rig) restart(edit ...func(*Options)) {
 			r.host.Release(s)
 		}
 	}
-	r.open = &listeners{host: r.host, sockets: map[netshsim.Socket]service.PortName{}}
+	r.open = &listeners{host: r.host, sockets: map[netshtest.Socket]service.PortName{}}
 	r.failing = map[string]string{}
 	o := Options{
 		Listeners: r.open, State: r.dir, Run: r.run, Interfaces: r.interfaces, Failed: r.report,
@@ -87,8 +88,8 @@ func (r *rig) run(ctx context.Context, args ...string) (Result, error) {
 func (r *rig) interfaces() (out []Interface, err error) {
 	r.reads++
 	all, err := r.host.Interfaces()
-	states := map[netshsim.State]AddressState{
-		netshsim.Preferred: Usable, netshsim.Tentative: Tentative, netshsim.Duplicate: Duplicate,
+	states := map[netshtest.State]AddressState{
+		netshtest.Preferred: Usable, netshtest.Tentative: Tentative, netshtest.Duplicate: Duplicate,
 	}
 	for _, i := range all {
 		x := Interface{Name: i.Name, Index: i.Index}
@@ -111,13 +112,13 @@ func (r *rig) report(p portal.Portal, err error) {
 
 // listeners bind sockets of the simulated host.
 type listeners struct {
-	host    *netshsim.Memory
-	sockets map[netshsim.Socket]service.PortName
+	host    *netshtest.Memory
+	sockets map[netshtest.Socket]service.PortName
 	asked   int // how often Listen was called
 }
 
-func socketOf(owner service.PortName, at netip.AddrPort) netshsim.Socket {
-	return netshsim.Socket{Protocol: owner.Protocol.String(), Addr: at}
+func socketOf(owner service.PortName, at netip.AddrPort) netshtest.Socket {
+	return netshtest.Socket{Protocol: owner.Protocol.String(), Addr: at}
 }
 
 func (l *listeners) Listen(owner service.PortName, at netip.AddrPort) error {
@@ -241,9 +242,9 @@ func (r *rig) calls() int { return len(r.sim.Calls()) }
 func redirect(text string, kind service.Kind) portal.Portal {
 	where, owner, _ := strings.Cut(text, " ")
 	namespace, name, _ := strings.Cut(owner, "/")
-	proto := service.TCP
+	proto := inet.TCP
 	if at, udp := strings.CutSuffix(where, "/udp"); udp {
-		where, proto = at, service.UDP
+		where, proto = at, inet.UDP
 	}
 	return portal.Portal{
 		Frontend: service.Frontend{Addr: netip.MustParseAddrPort(where), Protocol: proto}, Kind: kind,

@@ -3,7 +3,7 @@ package netsh
 import (
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // scope is what a change touches.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Show implements portal.Shower: the addresses that portals redirect from, as the host has them. The host does not tell
@@ -30,7 +30,7 @@ func (w *Writer) Show(_ context.Context, portals []portal.Portal) (shown portal.
 			continue
 		}
 		command := "netsh interface ipv4 show addresses"
-		if service.FamilyOf(addr) == service.IPv6 {
+		if inet.FamilyOf(addr) == inet.IPv6 {
 			command = "netsh interface ipv6 show addresses"
 		}
 		shown.Add(command, addr.String()+": "+is.state.String())

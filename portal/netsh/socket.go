@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // socket is where a portal is to be had, at one address: open if the portal redirects.
@@ -75,7 +76,7 @@ func (w *Writer) portalAt(s service.Frontend) (portal.Portal, bool) {
 	if !w.servesNodePorts(s.Addr.Addr()) {
 		return portal.Portal{}, false
 	}
-	p, ok := w.portals[at(service.FamilyOf(s.Addr.Addr()).Unspecified(), s)]
+	p, ok := w.portals[at(inet.FamilyOf(s.Addr.Addr()).Unspecified(), s)]
 	return p, ok
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // trouble is what is in the way of a portal, by socket.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // setMark sets bits of the packet's mark, or else clears them.

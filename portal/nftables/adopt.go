@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // rewrite are the steps of a changeset from no table, on a host that may have a table. One of ours is changed, another

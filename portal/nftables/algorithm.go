@@ -3,8 +3,8 @@ package nftables
 import (
 	"errors"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/service"
 )
 
 // isRandom tells whether an algorithm is that of plain portals.

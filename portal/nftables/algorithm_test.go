@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A change from one algorithm with a chain to another writes the chains of that service port, and nothing else.
@@ -20,9 +21,9 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 	}
 	all := algorithms()
 	s, _ := build(r, all, nil)
-	owner := service.PortName{Namespace: "shop", Name: service.RoundRobin.String(), Port: "a", Protocol: service.TCP}
+	owner := service.PortName{Namespace: "shop", Name: service.RoundRobin.String(), Port: "a", Protocol: inet.TCP}
 	var changes []portal.Change
-	pool := pools(service.IPv4)[0]
+	pool := pools(inet.IPv4)[0]
 	pool.Algorithm = service.SourceHash
 	for _, p := range all {
 		if p.Owner == owner && r.owns(p.Frontend.Addr.Addr()) {

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/portaltest"
 )
 
 // Changes of our tables are drift, those of other tables are not.
 func TestAuditLooksAtOursAlone(t *testing.T) {
 	needNFT(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	o := testOptions()
 	w := newWriter(t, o)
 	portals := portaltest.SitePortals()
@@ -67,7 +68,7 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 
 // A comparison of all elements finds no drift after a Replace.
 func TestAuditComparesElements(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	w := newWriter(t, richOptions())
 	if err := w.Replace(t.Context(), append(redirects(), allSpreads()...)); err != nil {
 		t.Fatal(err)

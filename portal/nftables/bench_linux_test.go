@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // clusterIPPortals are n ClusterIPs, each of which spreads over ten endpoints.
@@ -18,9 +20,9 @@ func clusterIPPortals(n int, sticky time.Duration) []portal.Portal {
 	for i := range n {
 		addr := netip.AddrFrom4([4]byte{10, 96 + byte(i>>16), byte(i >> 8), byte(i)})
 		out = append(out, portal.Portal{
-			Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: service.TCP},
+			Frontend: service.Frontend{Addr: netip.AddrPortFrom(addr, 80), Protocol: inet.TCP},
 			Owner: service.PortName{Namespace: "shop", Name: fmt.Sprintf("service-%d", i), Port: "http",
-				Protocol: service.TCP},
+				Protocol: inet.TCP},
 			Target: portal.Spread{Pool: pool(i, 10, sticky)},
 		})
 	}
@@ -43,7 +45,7 @@ func BenchmarkKernel(b *testing.B) {
 		for _, operation := range []string{"first", "again", "address", "endpoint", "class", "portal", "flip", "audit",
 			"audit-all"} {
 			b.Run(fmt.Sprintf("%s/%d", operation, size), func(b *testing.B) {
-				portaltest.Enter(b)
+				netnstest.Enter(b)
 				benchmark(b, newWriter(b, testOptions()), operation, clusterIPPortals(size, 0))
 			})
 		}
@@ -51,7 +53,7 @@ func BenchmarkKernel(b *testing.B) {
 	for _, size := range []int{100, 1_000} {
 		for _, operation := range []string{"first", "address"} {
 			b.Run(fmt.Sprintf("affinity/%s/%d", operation, size), func(b *testing.B) {
-				portaltest.Enter(b)
+				netnstest.Enter(b)
 				benchmark(b, newWriter(b, testOptions()), operation, clusterIPPortals(size, time.Hour))
 			})
 		}

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 func testOptions() Options {
@@ -62,8 +63,8 @@ func redirects() []portal.Portal {
 	}
 	for i, target := range targets {
 		for _, addr := range []string{"10.96.0.1", "fd00:96::1", "192.0.2.1", "0.0.0.0", "::"} {
-			p := portal.Portal{Target: target, Kind: kindOf(addr), Frontend: frontend(addr, 80+uint16(i), service.TCP)}
-			p.Owner = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
+			p := portal.Portal{Target: target, Kind: kindOf(addr), Frontend: frontend(addr, 80+uint16(i), inet.TCP)}
+			p.Owner = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}
 			out = append(out, p)
 		}
 	}
@@ -71,7 +72,7 @@ func redirects() []portal.Portal {
 	return out
 }
 
-func frontend(addr string, port uint16, protocol service.Protocol) service.Frontend {
+func frontend(addr string, port uint16, protocol inet.Protocol) service.Frontend {
 	return service.Frontend{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), port), Protocol: protocol}
 }
 
@@ -89,10 +90,10 @@ func kindOf(addr string) service.Kind {
 func allSpreads() []portal.Portal {
 	var out []portal.Portal
 	port := uint16(1000)
-	for _, protocol := range []service.Protocol{service.TCP, service.UDP, service.SCTP} {
+	for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP, inet.SCTP} {
 		for _, addr := range []string{"10.96.0.1", "fd00:96::1", "192.0.2.1", "0.0.0.0", "::"} {
 			for _, scope := range []service.Scope{service.ClusterScope, service.NodeScope} {
-				for i, pool := range pools(service.FamilyOf(netip.MustParseAddr(addr))) {
+				for i, pool := range pools(inet.FamilyOf(netip.MustParseAddr(addr))) {
 					port++
 					p := portal.Portal{Target: portal.Spread{Pool: pool, Scope: scope}, Kind: kindOf(addr)}
 					p.Frontend = frontend(addr, port, protocol)
@@ -115,11 +116,11 @@ func endpoints(addrs ...string) (out []portal.Endpoint) {
 }
 
 // pools are each kind of pool.
-func pools(family service.IPFamily) []*portal.Pool {
+func pools(family inet.Family) []*portal.Pool {
 	all := endpoints("10.244.0.2:8080", "10.244.1.3:8081")
 	ranges := prefixes("192.0.2.0/24", "203.0.113.7/32", "203.0.113.6/32", "10.0.1.0/24", "10.0.2.0/24",
 		"255.255.255.0/24", "10.0.2.9/32")
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		all = endpoints("[fd00:244::2]:8080", "[fd00:244::3]:8081")
 		ranges = prefixes("fd00:7::/32", "fd00:8::8/128", "fd00:7:1::/64", "ff00::/8")
 	}
@@ -137,11 +138,11 @@ func pools(family service.IPFamily) []*portal.Pool {
 func algorithms() (out []portal.Portal) {
 	for i, a := range service.Algorithms() {
 		for _, addr := range []string{"10.96.0.1", "fd00:96::1", "0.0.0.0", "::"} {
-			for j, pool := range pools(service.FamilyOf(netip.MustParseAddr(addr)))[:2] {
+			for j, pool := range pools(inet.FamilyOf(netip.MustParseAddr(addr)))[:2] {
 				pool.Algorithm = a
 				p := portal.Portal{Target: portal.Spread{Pool: pool}, Kind: kindOf(addr)}
-				p.Frontend = frontend(addr, uint16(80+10*i+j), service.TCP)
-				p.Owner = service.PortName{Namespace: "shop", Name: a.String(), Port: string(rune('a' + j)), Protocol: service.TCP}
+				p.Frontend = frontend(addr, uint16(80+10*i+j), inet.TCP)
+				p.Owner = service.PortName{Namespace: "shop", Name: a.String(), Port: string(rune('a' + j)), Protocol: inet.TCP}
 				out = append(out, p)
 			}
 		}

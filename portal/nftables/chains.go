@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // rules generates the rules of one family. This file has the chains of every table. A packet passes the same rules at
@@ -60,7 +60,7 @@ func (r rules) fixed() []chain {
 		{name: refusedNodes, rules: refusalRules(r.nodePorts)},
 		{name: clusterIPs, rules: r.clusterIPRules()},
 		{name: guard, rules: guardRules()},
-		{name: refuse, rules: []rule{{protocolIs(service.TCP), reject{tcp: true}}, {reject{}}}},
+		{name: refuse, rules: []rule{{protocolIs(inet.TCP), reject{tcp: true}}, {reject{}}}},
 		{name: markClients, rules: r.clientMarks()},
 		{name: masquerading, rules: []rule{{unmark(r.masquerade.Mark)}, {masquerade{}}}},
 	}
@@ -90,7 +90,7 @@ func (r rules) output(nat []rule) []rule {
 func (s scope) internalChain() string { return "redirect-inside-" + s.name }
 
 // redirectable are the protocols that the daemon carries.
-func redirectable() statement { return protocolIs(service.TCP, service.UDP) }
+func redirectable() statement { return protocolIs(inet.TCP, inet.UDP) }
 
 // redirect sends flows to the daemon's port that a map has.
 func (r rules) redirect(ports *set) rule {
@@ -151,8 +151,8 @@ func (r rules) postrouting() chain {
 // connections. Each rule begins with the range of ports, so that other packets fail the first comparison.
 func (r rules) input() []rule {
 	return []rule{
-		{portRange{service.TCP, r.first, r.last}, tcpSYN(), elementOf(r.proxyPorts), jump(guard)},
-		{portRange{service.UDP, r.first, r.last}, newConnection(), elementOf(r.proxyPorts), jump(guard)},
+		{portRange{inet.TCP, r.first, r.last}, tcpSYN(), elementOf(r.proxyPorts), jump(guard)},
+		{portRange{inet.UDP, r.first, r.last}, newConnection(), elementOf(r.proxyPorts), jump(guard)},
 		{newConnection(), jump(refusals)},
 	}
 }
@@ -160,8 +160,8 @@ func (r rules) input() []rule {
 func guardRules() []rule {
 	return []rule{
 		{translated(), backToCaller()},
-		{protocolIs(service.TCP), reject{tcp: true}},
-		{protocolIs(service.UDP), reject{}},
+		{protocolIs(inet.TCP), reject{tcp: true}},
+		{protocolIs(inet.UDP), reject{}},
 	}
 }
 

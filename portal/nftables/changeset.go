@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // changeset turns one state of a table into another. Its parts can be applied one by one, in their order: at each

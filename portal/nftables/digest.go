@@ -3,7 +3,7 @@ package nftables
 import (
 	"crypto/sha256"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // digest identifies what a rule does, its anonymous sets included. A rule carries it as userdata, by which a later run

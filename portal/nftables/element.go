@@ -6,13 +6,13 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // element is a key of a set, or data of a map. It has the parts that the set declares.
 type element struct {
 	source, destination netip.Addr
-	protocol            service.Protocol
+	protocol            inet.Protocol
 	port                uint16
 	slot                uint32
 	end                 bool // of an interval, which does not include it
@@ -76,7 +76,7 @@ func (p part) parse(b []byte, e *element) {
 	case destinationAddress:
 		e.destination, _ = netip.AddrFromSlice(b)
 	case protocolNumber:
-		e.protocol = service.Protocol(b[0])
+		e.protocol = inet.Protocol(b[0])
 	case portNumber:
 		e.port = binary.BigEndian.Uint16(b)
 	case slotNumber:

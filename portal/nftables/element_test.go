@@ -3,7 +3,7 @@ package nftables
 import (
 	"testing"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal/portaltest"
 )
 

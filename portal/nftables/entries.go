@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // entries are the elements that a portal does not share with others.

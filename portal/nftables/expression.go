@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or

@@ -3,13 +3,13 @@ package nftables
 import (
 	"net/netip"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // family is what differs between IPv4 and IPv6 in rules.
 type family struct {
-	ip       service.IPFamily
+	ip       inet.Family
 	word     string // as nft says it: of the table, and of matches of addresses
 	number   byte   // as the kernel says it
 	loopback netip.Prefix
@@ -22,8 +22,8 @@ type family struct {
 	portUnreachable uint8 // ICMP's code
 }
 
-func familyOf(ip service.IPFamily) family {
-	if ip == service.IPv6 {
+func familyOf(ip inet.Family) family {
+	if ip == inet.IPv6 {
 		return ipv6()
 	}
 	return ipv4()
@@ -31,7 +31,7 @@ func familyOf(ip service.IPFamily) family {
 
 func ipv4() family {
 	return family{
-		ip: service.IPv4, word: "ip", number: nfnl.NFPROTO_IPV4,
+		ip: inet.IPv4, word: "ip", number: nfnl.NFPROTO_IPV4,
 		loopback: netip.MustParsePrefix("127.0.0.0/8"), addr: ipv4Addr(),
 		saddrOffset: 12, header: headerIPv4, saddrField: 11,
 		portUnreachable: 3,
@@ -40,7 +40,7 @@ func ipv4() family {
 
 func ipv6() family {
 	return family{
-		ip: service.IPv6, word: "ip6", number: nfnl.NFPROTO_IPV6,
+		ip: inet.IPv6, word: "ip6", number: nfnl.NFPROTO_IPV6,
 		loopback: netip.MustParsePrefix("::1/128"), addr: ipv6Addr(),
 		saddrOffset: 8, header: headerIPv6, saddrField: 8,
 		portUnreachable: 4,
@@ -48,4 +48,4 @@ func ipv6() family {
 }
 
 // owns tells whether an address is of this family.
-func (f family) owns(addr netip.Addr) bool { return service.FamilyOf(addr) == f.ip }
+func (f family) owns(addr netip.Addr) bool { return inet.FamilyOf(addr) == f.ip }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/service"
 )
 
 // minKernel is the first that is known to have everything that rules here use; kube-proxy's nftables mode needs it too.
@@ -31,7 +32,7 @@ func (r rules) features() []feature {
 	clients := r.clients(service.PortName{Name: "trial"})
 	verdicts := &set{name: "verdicts", key: r.ips.chains.key, verdicts: true}
 	endpoint := netip.AddrPortFrom(r.loopback.Addr(), 1)
-	tcp := protocolIs(service.TCP)
+	tcp := protocolIs(inet.TCP)
 	return []feature{
 		one("connection tracking (nft_ct)", "filter", "forward", rule{newConnection(), translated()}),
 		one("address translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/portal/portaltest"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // This kernel has all features, and the trial leaves nothing in it.
 func TestFeatureTrial(t *testing.T) {
 	needNFT(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	before, err := nft(context.Background(), "", "list", "ruleset")
 	if err != nil {
 		t.Fatal(err)

@@ -15,13 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/netnstest"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
-func TestMain(m *testing.M) { portaltest.Main(m) }
+func TestMain(m *testing.M) { netnstest.Main(m) }
 
 func newWriter(t testing.TB, o Options) *Writer {
 	t.Helper()
@@ -35,7 +36,7 @@ func newWriter(t testing.TB, o Options) *Writer {
 // needNFT is for tests that have nft load or list rules.
 func needNFT(t testing.TB) {
 	if _, err := exec.LookPath("nft"); err != nil {
-		portaltest.Missing(t, "needs nft (Debian package nftables)")
+		netnstest.Missing(t, "needs nft (Debian package nftables)")
 	}
 }
 
@@ -49,7 +50,7 @@ func accepted(t *testing.T, input string, args ...string) {
 	t.Helper()
 	_, err := nft(t.Context(), input, args...)
 	if err != nil && strings.Contains(err.Error(), "Message too long") {
-		portaltest.Missing(t, "needs root, or larger buffers of sockets: %v", err)
+		netnstest.Missing(t, "needs root, or larger buffers of sockets: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestKernel(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			portaltest.Run(t, test.spread, func(t *testing.T) portaltest.Subject {
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				open := func() (portal.Writer, error) {
 					w, err := New(test.options)
 					if err == nil && test.prepare != nil {
@@ -184,7 +185,7 @@ func TestTextAndNetlinkAgree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				for range 2 { // the second replaces the first
 					accepted(t, string(text), "-f", "-")
 				}
@@ -192,7 +193,7 @@ func TestTextAndNetlinkAgree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				portaltest.Enter(t)
+				netnstest.Enter(t)
 				w := newWriter(t, o)
 				w.Guard(portaltest.Guarded(true))
 				if err := w.Replace(t.Context(), portals); err != nil {
@@ -215,7 +216,7 @@ func TestTextAndNetlinkAgree(t *testing.T) {
 
 func TestGoldensAreAccepted(t *testing.T) {
 	needNFT(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	files, err := filepath.Glob("testdata/*.nft")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no goldens", err)
@@ -226,7 +227,7 @@ func TestGoldensAreAccepted(t *testing.T) {
 }
 
 func TestOnlyReplaceFollowsAnError(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	w := newWriter(t, testOptions())
 	p := redirects()[0]
 	change := []portal.Change{{Frontend: p.Frontend, Portal: &p}}

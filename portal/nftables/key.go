@@ -3,7 +3,7 @@ package nftables
 import (
 	"strings"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // key is an expression, or a concatenation of several: the key of a set, or the data of a map.

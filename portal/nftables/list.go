@@ -6,7 +6,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // listedChain is a chain as the kernel lists it.

@@ -2,7 +2,7 @@ package nftables
 
 import (
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops those of others.

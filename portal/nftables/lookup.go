@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // lookup matches packets whose key is an element of a set, or others.

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // match compares an expression, or some bits of it, with a constant.
@@ -113,7 +113,7 @@ func is(e expression, n int) match {
 }
 
 // protocolIs matches transport protocols. The kernel demands it before a redirect or a translation of ports.
-func protocolIs(protocols ...service.Protocol) statement {
+func protocolIs(protocols ...inet.Protocol) statement {
 	if p := protocols[0]; len(protocols) == 1 {
 		return match{left: l4proto(), right: constant{p.String(), []byte{byte(p)}}}
 	}
@@ -155,7 +155,7 @@ func (m prefixMatch) encode(p *program) {
 
 // portRange matches destination ports of one protocol.
 type portRange struct {
-	protocol    service.Protocol
+	protocol    inet.Protocol
 	first, last uint16
 }
 

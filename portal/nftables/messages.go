@@ -1,6 +1,6 @@
 package nftables
 
-import "github.com/portald/portald/portal/nftables/nfnl"
+import "github.com/portald/portald/platform/nfnl"
 
 // tableMessage creates or deletes the table.
 func (t *table) tableMessage(kind uint16) nfnl.Message {

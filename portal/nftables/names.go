@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // role is what a service port's chain does.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/service"
 )
 
 // redirect translates the destination to the address of the incoming interface and a port of a map.

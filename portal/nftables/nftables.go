@@ -19,10 +19,11 @@ import (
 	"sync"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // DefaultTable is the name of our tables unless Options says otherwise.
@@ -37,7 +38,7 @@ type Options struct {
 	// are dropped. SetServiceCIDRs changes them later.
 	ServiceCIDRs []netip.Prefix
 	// CleanupFailed is called when the kernel refuses a transaction that deletes what a change has left. Default: nothing.
-	CleanupFailed func(service.IPFamily)
+	CleanupFailed func(inet.Family)
 	// Run runs the command nft, which Show alone uses; default platform.Run.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
 }
@@ -74,7 +75,7 @@ func New(o Options) (*Writer, error) {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
 	w := &Writer{opts: o, ranges: newRanges(o.ServiceCIDRs)}
-	w.families, err = writer.Open(o.Options, func(ip service.IPFamily) (writer.Family, error) {
+	w.families, err = writer.Open(o.Options, func(ip inet.Family) (writer.Family, error) {
 		r, err := o.rules(familyOf(ip))
 		if err != nil {
 			return writer.Family{}, err
@@ -119,7 +120,7 @@ func (o *Options) complete() error {
 		o.Run = platform.Run
 	}
 	if o.CleanupFailed == nil {
-		o.CleanupFailed = func(service.IPFamily) {}
+		o.CleanupFailed = func(inet.Family) {}
 	}
 	if !tableForm.MatchString(o.Table) {
 		return fmt.Errorf("nftables table %q: want at most 60 of letters, digits, _ and -, a letter first", o.Table)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // isPlain tells whether a portal that spreads needs no chain of its own: all clients get a random one of the same
@@ -48,7 +48,7 @@ func (c class) newSet(f family, portals key) *set {
 // chain sends flows to the endpoints of a map. Each class has a chain of its own because for a new rule the kernel goes
 // through all elements of its map: that of a new class is still empty, and the rules of others do not change.
 func (c class) chain(endpoints *set) chain {
-	protocols := protocolIs(service.TCP, service.UDP, service.SCTP)
+	protocols := protocolIs(inet.TCP, inet.UDP, inet.SCTP)
 	return chain{name: c.name(), rules: []rule{{protocols, dnatMap{mapping{endpoints}}}}}
 }
 

@@ -1,7 +1,7 @@
 package nftables
 
 import (
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // program is a rule as the kernel has it: expressions that load registers, compute with them, and act.

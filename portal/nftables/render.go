@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Render returns what a Writer with these options writes for portals, as text for nft -f, which replaces the tables of
@@ -17,7 +17,7 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 	}
 	valid, invalid := writer.Valid(portals, o.Limits().Check)
 	var b bytes.Buffer
-	for _, ip := range service.IPFamilies() {
+	for _, ip := range inet.Families() {
 		f := familyOf(ip)
 		r, err := o.rules(f)
 		if err != nil {

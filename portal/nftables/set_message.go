@@ -1,6 +1,6 @@
 package nftables
 
-import "github.com/portald/portald/portal/nftables/nfnl"
+import "github.com/portald/portald/platform/nfnl"
 
 // declare is the message that creates a named set.
 func (t *table) declare(s *set) nfnl.Message {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nfnl"
 	"github.com/portald/portald/portal/writer"
 )
 

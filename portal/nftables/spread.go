@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // forwarding is what s means for a frontend of a kind with the table's options.

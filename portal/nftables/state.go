@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // state is what the table of one family should have.

@@ -11,33 +11,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/service"
 )
 
 // statements are rules with each statement and each expression.
 func statements(f family) []rule {
 	s := f.newSets()
-	clients := f.clients(service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP})
+	clients := f.clients(service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP})
 	addr, prefix := netip.MustParseAddr("192.0.2.1"), netip.MustParsePrefix("10.8.0.0/13")
-	if f.ip == service.IPv6 {
+	if f.ip == inet.IPv6 {
 		addr, prefix = netip.MustParseAddr("2001:db8::1"), netip.MustParsePrefix("fd00:8::/61")
 	}
 	some := []netip.AddrPort{netip.AddrPortFrom(addr, 80), netip.AddrPortFrom(addr.Next(), 81)}
 	client := key{f.saddr(), numgen(1, 7)}
 	return []rule{
-		{protocolIs(service.TCP)},
-		{protocolIs(service.TCP, service.UDP)},
+		{protocolIs(inet.TCP)},
+		{protocolIs(inet.TCP, inet.UDP)},
 		{newConnection(), translated(), confirmed()},
 		{localAddress(true), localAddress(false)},
 		{fromInterface("cni0", false, false), fromInterface("veth", true, true)},
-		{protocolIs(service.TCP), tcpSYN()},
+		{protocolIs(inet.TCP), tcpSYN()},
 		{marked(0x4000), mark(0x4000), unmark(0x4000)},
 		transparentSocket(),
 		{is(numgen(3, 0), 0)}, {is(counter(3), 0)}, {is(f.clientHash(3), 1)},
 		{f.from(f.loopback, true), f.to(prefix, false)},
 		{f.fromOutside(service.Merge([]netip.Prefix{f.loopback, prefix}))},
-		{portRange{service.UDP, 20000, 20999}},
+		{portRange{inet.UDP, 20000, 20999}},
 		{elementOf(s.ips.plain), vmap{s.ips.chains}},
 		{lookup{key: client, in: clients}, setUpdate{clients, client, time.Minute}},
 		{redirect{mapping{s.ips.redirects}}},

@@ -3,7 +3,7 @@ package nftables
 import (
 	"slices"
 
-	"github.com/portald/portald/portal/nftables/nfnl"
+	"github.com/portald/portald/platform/nfnl"
 )
 
 // createSteps create what nothing refers to yet.

@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nfnl"
-	"github.com/portald/portald/proxy/service"
 )
 
 // table is the table of one family, and what was written to it.
@@ -27,8 +27,8 @@ type table struct {
 	compared time.Time               // when all elements were last known to be right
 
 	log      func(format string, args ...any)
-	stuck    func(service.IPFamily) // Options.CleanupFailed
-	reported bool                   // to log that replies cannot be diverted
+	stuck    func(inet.Family) // Options.CleanupFailed
+	reported bool              // to log that replies cannot be diverted
 	diverts  atomic.Bool
 }
 

@@ -5,15 +5,17 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Whatever others change of our tables is a difference, other tables are not.
 func TestAdoptLooksAtOursAlone(t *testing.T) {
 	needNFT(t)
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	portals := append(portaltest.SitePortals(), allSpreads()...)
 	if err := newWriter(t, richOptions()).Replace(t.Context(), portals); err != nil {
 		t.Fatal(err)
@@ -50,7 +52,7 @@ func TestAdoptLooksAtOursAlone(t *testing.T) {
 
 // A rule of other options is another rule, also where the difference is in a set of its own.
 func TestAdoptComparesOptions(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	portals := append(redirects(), allSpreads()...)
 	if err := newWriter(t, richOptions()).Replace(t.Context(), portals); err != nil {
 		t.Fatal(err)
@@ -88,10 +90,10 @@ func TestAdoptComparesOptions(t *testing.T) {
 
 // Clients that packets added to affinity sets are no difference, unless their endpoint is gone.
 func TestAdoptKeepsClients(t *testing.T) {
-	portaltest.Enter(t)
+	netnstest.Enter(t)
 	endpoint := netip.MustParseAddrPort("10.244.0.2:8080")
-	p := portal.Portal{Frontend: frontend("10.96.0.1", 80, service.TCP), Kind: service.ClusterIP,
-		Owner: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}}
+	p := portal.Portal{Frontend: frontend("10.96.0.1", 80, inet.TCP), Kind: service.ClusterIP,
+		Owner: service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}}
 	p.Target = portal.Spread{Pool: &portal.Pool{Cluster: []portal.Endpoint{{Addr: endpoint}}, Affinity: 1e9}}
 	w := newWriter(t, testOptions())
 	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {

@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/proxy/service"
 )
 
 func newSite(t *testing.T, o Options) *portaltest.Site {
@@ -32,7 +33,7 @@ func newSite(t *testing.T, o Options) *portaltest.Site {
 func TestGuard(t *testing.T) {
 	s := newSite(t, testOptions())
 	for _, network := range []string{"tcp", "udp"} {
-		for who, from := range map[string]*portaltest.Namespace{"the client": s.Client, "the node": s.Node} {
+		for who, from := range map[string]*netnstest.Namespace{"the client": s.Client, "the node": s.Node} {
 			for _, host := range []string{portaltest.NodeV4, "[" + portaltest.NodeV6 + "]"} {
 				s.Expect(from, who, network, host+":20001", portaltest.Refused)
 				s.Expect(from, who, network, host+":20002", portaltest.Refused)
@@ -85,7 +86,7 @@ func TestClientsOfBefore(t *testing.T) {
 		var asked sync.WaitGroup
 		for to, port := range ports {
 			for _, network := range []string{"tcp", "udp"} {
-				for who, from := range map[string]*portaltest.Namespace{"the client": s.Client, "the node": s.Node} {
+				for who, from := range map[string]*netnstest.Namespace{"the client": s.Client, "the node": s.Node} {
 					if network == "udp" && from == s.Node {
 						continue // a kernel that drops one tells the sender
 					}
@@ -104,8 +105,8 @@ func TestClientsOfBefore(t *testing.T) {
 	s.Write(portaltest.SitePortals())
 	ask("while conntrack has the entries of before", silence)
 	s.Node.Must(func() error {
-		n, err := platform.DeleteFlows(t.Context(), service.FlowQuery{Unanswered: true},
-			func(service.Flow) bool { return true })
+		n, err := platform.DeleteFlows(t.Context(), inet.FlowQuery{Unanswered: true},
+			func(inet.Flow) bool { return true })
 		if err == nil && n != 3*len(ports) {
 			err = fmt.Errorf("%d entries were deleted, want %d", n, 3*len(ports))
 		}
@@ -172,10 +173,10 @@ func TestTransparent(t *testing.T) {
 	for _, host := range []string{"10.244.0.2", "fd00:244::2"} {
 		pod.Must(func() error { return portaltest.Echo(t, host, 8080) })
 	}
-	if w := s.Writer.(*Writer); !w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) {
+	if w := s.Writer.(*Writer); !w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) {
 		t.Error("replies are not diverted")
 	}
-	s.Node.Must(func() error { return errors.Join(divert.Add(service.IPv4), divert.Add(service.IPv6)) })
+	s.Node.Must(func() error { return errors.Join(divert.Add(inet.IPv4), divert.Add(inet.IPv6)) })
 	for client, host := range map[string]string{portaltest.ClientV4: "10.244.0.2", portaltest.ClientV6: "fd00:244::2"} {
 		endpoint := net.JoinHostPort(host, "8080")
 		for _, network := range []string{"tcp", "udp"} {

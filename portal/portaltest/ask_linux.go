@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portald/portald/platform/netnstest"
 )
 
 const (
@@ -74,11 +76,11 @@ func echoUDP(conn *net.UDPConn) {
 
 // Ask says "hello" to an address and returns what came of it: Answered, Refused, Silence or another error. A local port
 // of 0 is any.
-func Ask(from *Namespace, network, addr string, localPort int) string {
+func Ask(from *netnstest.Namespace, network, addr string, localPort int) string {
 	return ask(from, network, addr, localPort, answerTime)
 }
 
-func ask(from *Namespace, network, addr string, localPort int, wait time.Duration) string {
+func ask(from *netnstest.Namespace, network, addr string, localPort int, wait time.Duration) string {
 	var conn net.Conn
 	err := from.Do(func() error {
 		var err error
@@ -120,7 +122,7 @@ func verdict(err error) string {
 }
 
 // Expect asks for what is wanted.
-func (s *Site) Expect(from *Namespace, who, network, addr, want string) {
+func (s *Site) Expect(from *netnstest.Namespace, who, network, addr, want string) {
 	s.Helper()
 	wait := answerTime
 	if want == Silence {
@@ -132,7 +134,7 @@ func (s *Site) Expect(from *Namespace, who, network, addr, want string) {
 }
 
 // expectAll asks for what is wanted at port of each of Dials, all at once: silence takes its time.
-func (s *Site) expectAll(from *Namespace, who, port, want string, networks ...string) {
+func (s *Site) expectAll(from *netnstest.Namespace, who, port, want string, networks ...string) {
 	s.Helper()
 	var asked sync.WaitGroup
 	for _, host := range Dials() {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // Reply is what came of a question.
@@ -30,7 +32,7 @@ type Call struct {
 
 // Dial opens a call from an address of the namespace, or from any if that is the zero address. What takes longer than
 // wait is silence.
-func Dial(from *Namespace, network, addr string, local netip.Addr, wait time.Duration) (*Call, error) {
+func Dial(from *netnstest.Namespace, network, addr string, local netip.Addr, wait time.Duration) (*Call, error) {
 	var c *Call
 	err := from.Do(func() error {
 		var err error
@@ -103,7 +105,7 @@ func (c *Call) Ask() Reply {
 }
 
 // Asks asks n times, a call each, or up to the first silence, which takes its time.
-func Asks(from *Namespace, network, addr string, local netip.Addr, n int, wait time.Duration) []Reply {
+func Asks(from *netnstest.Namespace, network, addr string, local netip.Addr, n int, wait time.Duration) []Reply {
 	var out []Reply
 	from.Do(func() error {
 		for range n {

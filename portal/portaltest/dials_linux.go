@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // askMarked is Ask with a socket that bears the mark of the daemon's own packets to endpoints.
-func askMarked(from *Namespace, network, addr string, wait time.Duration) string {
+func askMarked(from *netnstest.Namespace, network, addr string, wait time.Duration) string {
 	d := net.Dialer{Timeout: wait, Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, portal.DefaultDials)
@@ -68,7 +69,7 @@ func dials(s *spreading) {
 	o := s.offer("cart", 80, "ab")
 	s.Write(o.portals())
 	var asked sync.WaitGroup
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		for _, proto := range protocols() {
 			network := proto.String()
 			for _, kind := range kinds() {

@@ -7,8 +7,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Portals returns n portals with different frontends: of both families and protocols, all kinds, and all targets
@@ -64,8 +65,8 @@ func (s State) changes(touched map[service.Frontend]bool) []portal.Change {
 // ProxyPorts are some open ones, of both families and protocols: neighbours, and with gaps.
 func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
 	open := map[portal.ProxyPort]bool{}
-	for _, family := range service.IPFamilies() {
-		for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+	for _, family := range inet.Families() {
+		for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP} {
 			for port := range uint16(400) {
 				if port < 3 || random.IntN(40) == 0 {
 					open[portal.ProxyPort{Family: family, Protocol: protocol, Port: FirstPort + port}] = true
@@ -79,8 +80,8 @@ func ProxyPorts(random *rand.Rand) map[portal.ProxyPort]bool {
 // Guarded is ProxyPort, open or not, in both families and protocols.
 func Guarded(open bool) map[portal.ProxyPort]bool {
 	out := map[portal.ProxyPort]bool{}
-	for _, family := range service.IPFamilies() {
-		for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+	for _, family := range inet.Families() {
+		for _, proto := range []inet.Protocol{inet.TCP, inet.UDP} {
 			out[portal.ProxyPort{Family: family, Protocol: proto, Port: ProxyPort}] = open
 		}
 	}
@@ -91,10 +92,10 @@ func Guarded(open bool) map[portal.ProxyPort]bool {
 func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[portal.ProxyPort]bool {
 	changed := map[portal.ProxyPort]bool{}
 	for range n {
-		p := portal.ProxyPort{Family: service.IPFamily(random.IntN(2)), Protocol: service.TCP}
+		p := portal.ProxyPort{Family: inet.Family(random.IntN(2)), Protocol: inet.TCP}
 		p.Port = FirstPort + uint16(random.IntN(20)*40)
 		if random.IntN(2) == 0 {
-			p.Protocol = service.UDP
+			p.Protocol = inet.UDP
 		}
 		if changed[p] = !open[p]; open[p] {
 			delete(open, p)
@@ -108,11 +109,11 @@ func ChangePorts(random *rand.Rand, open map[portal.ProxyPort]bool, n int) map[p
 // one returns any portal that does not spread; its address is one of about spread in each family.
 func one(random *rand.Rand, spread int) portal.Portal {
 	p := portal.Portal{Kind: service.Kind(random.IntN(4))}
-	proto := []service.Protocol{service.TCP, service.UDP, service.SCTP}[random.IntN(3)]
+	proto := []inet.Protocol{inet.TCP, inet.UDP, inet.SCTP}[random.IntN(3)]
 	p.Frontend.Protocol = proto
 	all := targets(p)
 	p.Target = all[random.IntN(len(all))]
-	if redirect := (portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}); proto != service.SCTP &&
+	if redirect := (portal.Redirect{Port: FirstPort + uint16(random.IntN(100))}); proto != inet.SCTP &&
 		random.IntN(2) == 0 {
 		p.Target = redirect
 	}
@@ -137,7 +138,7 @@ func targets(p portal.Portal) []portal.Target {
 	if redirect, ok := p.Target.(portal.Redirect); ok {
 		port = redirect.Port
 	}
-	if p.Frontend.Protocol == service.SCTP { // no listener carries it
+	if p.Frontend.Protocol == inet.SCTP { // no listener carries it
 		return []portal.Target{portal.Drop{}, portal.Reject{}}
 	}
 	return []portal.Target{

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // SpreadPortals is Portals with as many that spread; owners have several portals each.
@@ -28,8 +29,8 @@ func Anchors() []portal.Portal {
 	var out []portal.Portal
 	for _, at := range [][2]string{{"10.95.0.1:80", "10.244.9.1:80"}, {"[fd00:95::1]:80", "[fd00:244:9::1]:80"}} {
 		out = append(out, portal.Portal{
-			Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at[0]), Protocol: service.TCP}, Kind: service.ClusterIP,
-			Owner:  service.PortName{Namespace: "shop", Name: "anchor", Port: "web", Protocol: service.TCP},
+			Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at[0]), Protocol: inet.TCP}, Kind: service.ClusterIP,
+			Owner:  service.PortName{Namespace: "shop", Name: "anchor", Port: "web", Protocol: inet.TCP},
 			Target: portal.Spread{Pool: &portal.Pool{Cluster: []portal.Endpoint{{Addr: netip.MustParseAddrPort(at[1])}}}},
 		})
 	}
@@ -85,12 +86,12 @@ func (o offered) spread(kind service.Kind) portal.Spread {
 	return portal.Spread{Pool: o.pool, Scope: scope}
 }
 
-func anyOffered(random *rand.Rand, family service.IPFamily) offered {
+func anyOffered(random *rand.Rand, family inet.Family) offered {
 	return offered{Pool(random, family), service.Scope(random.IntN(2)), service.Scope(random.IntN(2))}
 }
 
 // offered is what the owner has, and something for what it has not.
-func (s State) offered(random *rand.Rand, owner service.PortName, family service.IPFamily) offered {
+func (s State) offered(random *rand.Rand, owner service.PortName, family inet.Family) offered {
 	o := anyOffered(random, family)
 	for _, p := range s.spreading(owner, family) {
 		to := p.Target.(portal.Spread)
@@ -105,7 +106,7 @@ func (s State) offered(random *rand.Rand, owner service.PortName, family service
 }
 
 // spreading are the portals of an owner that spread in one family.
-func (s State) spreading(owner service.PortName, family service.IPFamily) (out []portal.Portal) {
+func (s State) spreading(owner service.PortName, family inet.Family) (out []portal.Portal) {
 	for _, p := range s {
 		if _, ok := p.Target.(portal.Spread); ok && p.Owner == owner && familyOf(p) == family {
 			out = append(out, p)
@@ -116,7 +117,7 @@ func (s State) spreading(owner service.PortName, family service.IPFamily) (out [
 
 // repool gives an owner another pool and other scopes in a family, or the latter alone, and returns the frontends
 // concerned.
-func (s State) repool(random *rand.Rand, owner service.PortName, family service.IPFamily) (out []service.Frontend) {
+func (s State) repool(random *rand.Rand, owner service.PortName, family inet.Family) (out []service.Frontend) {
 	was, is := s.offered(random, owner, family), anyOffered(random, family)
 	if random.IntN(3) == 0 || is.pool.Equal(was.pool) {
 		is.pool = was.pool
@@ -130,7 +131,7 @@ func (s State) repool(random *rand.Rand, owner service.PortName, family service.
 }
 
 // Pool returns one of a family with one to four endpoints of a few addresses.
-func Pool(random *rand.Rand, family service.IPFamily) *portal.Pool {
+func Pool(random *rand.Rand, family inet.Family) *portal.Pool {
 	pool := &portal.Pool{Affinity: []time.Duration{0, 0, time.Minute, 3 * time.Hour}[random.IntN(4)]}
 	if random.IntN(2) == 0 {
 		pool.Algorithm = service.Algorithms()[random.IntN(len(service.Algorithms()))]
@@ -157,21 +158,21 @@ func Pool(random *rand.Rand, family service.IPFamily) *portal.Pool {
 	return pool
 }
 
-func podAddress(n int, family service.IPFamily) netip.Addr {
-	if family == service.IPv6 {
+func podAddress(n int, family inet.Family) netip.Addr {
+	if family == inet.IPv6 {
 		return netip.AddrFrom16([16]byte{0: 0xfd, 3: 0x44, 15: byte(1 + n)})
 	}
 	return netip.AddrFrom4([4]byte{10, 244, 0, byte(1 + n)})
 }
 
-func sources(family service.IPFamily) []netip.Prefix {
-	if family == service.IPv6 {
+func sources(family inet.Family) []netip.Prefix {
+	if family == inet.IPv6 {
 		return prefixes("fd00:7::/32", "fd00:8::8/128")
 	}
 	return prefixes("192.0.2.0/24", "203.0.113.7/32")
 }
 
-func familyOf(p portal.Portal) service.IPFamily { return service.FamilyOf(p.Frontend.Addr.Addr()) }
+func familyOf(p portal.Portal) inet.Family { return inet.FamilyOf(p.Frontend.Addr.Addr()) }
 
 func prefixes(texts ...string) (out []netip.Prefix) {
 	for _, text := range texts {

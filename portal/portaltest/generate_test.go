@@ -4,8 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // What generates states keeps the dataplane's word: portals of an owner in one family share a pool, and changes lead
@@ -45,7 +46,7 @@ func poolsAreShared(t *testing.T, portals []portal.Portal) (spreads, shared int)
 	t.Helper()
 	type key struct {
 		owner  service.PortName
-		family service.IPFamily
+		family inet.Family
 	}
 	pools := map[key]*portal.Pool{}
 	for _, p := range portals {

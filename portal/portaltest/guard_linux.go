@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 )
 
@@ -18,7 +19,7 @@ func guardsOpenPorts(s *Site) {
 	for _, host := range everywhere {
 		s.Node.Must(func() error { return Echo(s.TB, host, HostPort) })
 	}
-	from := map[string]*Namespace{"the client": s.Client, "a pod": pod, "the node": s.Node}
+	from := map[string]*netnstest.Namespace{"the client": s.Client, "a pod": pod, "the node": s.Node}
 	expect := func(port uint16, want string) {
 		s.Helper()
 		for who, ns := range from {

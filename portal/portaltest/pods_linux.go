@@ -9,7 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // podPort is where pods answer.
@@ -23,8 +24,8 @@ func addrs(v4, family string) Addrs {
 }
 
 // Of is the address of one family.
-func (a Addrs) Of(family service.IPFamily) netip.Addr {
-	if family == service.IPv6 {
+func (a Addrs) Of(family inet.Family) netip.Addr {
+	if family == inet.IPv6 {
 		return a.V6
 	}
 	return a.V4
@@ -32,7 +33,7 @@ func (a Addrs) Of(family service.IPFamily) netip.Addr {
 
 // Party is somebody who dials, and with Serve also answers.
 type Party struct {
-	*Namespace
+	*netnstest.Namespace
 	Name    string
 	Addrs   Addrs
 	Gateway Addrs // of the node, as a pod sees it: whom a masqueraded client looks like to that pod

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // showReadsTheHost: a Writer shows what the host has of a service port, and what it lacks, and changes nothing.

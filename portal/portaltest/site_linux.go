@@ -3,23 +3,20 @@ package portaltest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/netip"
-	"os"
 	"testing"
 
-	"github.com/vishvananda/netlink"
-
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Site is a node and a client outside the cluster with a veth between them. The node forwards, and sends what it does
 // not know to the client. An echo stands in for the daemon at ProxyPort.
 type Site struct {
 	testing.TB
-	Client, Node *Namespace
+	Client, Node *netnstest.Namespace
 	Writer       portal.Writer
 }
 
@@ -34,14 +31,14 @@ const (
 // NewSite makes a Site, in whose node open makes the Writer.
 func NewSite(t testing.TB, open func() (portal.Writer, error)) *Site {
 	t.Helper()
-	s := &Site{TB: t, Client: New(t), Node: New(t)}
-	Link(s.Client, s.Node, "eth0", "eth0",
+	s := &Site{TB: t, Client: netnstest.New(t), Node: netnstest.New(t)}
+	netnstest.Link(s.Client, s.Node, "eth0", "eth0",
 		[]string{ClientV4 + "/24", ClientV6 + "/64"}, []string{NodeV4 + "/24", NodeV6 + "/64"})
-	s.Client.Must(func() error { return RouteAll(NodeV4, NodeV6) })
+	s.Client.Must(func() error { return netnstest.RouteAll(NodeV4, NodeV6) })
 	s.Node.Must(func() error {
-		return errors.Join(RouteAll(ClientV4, ClientV6),
-			Sysctl("net/ipv4/ip_forward", "1"), Sysctl("net/ipv6/conf/all/forwarding", "1"),
-			Sysctl("net/ipv4/tcp_early_demux", "0")) // all Redirects lead to one port: platform.DisableTCPEarlyDemux
+		return errors.Join(netnstest.RouteAll(ClientV4, ClientV6),
+			netnstest.Sysctl("net/ipv4/ip_forward", "1"), netnstest.Sysctl("net/ipv6/conf/all/forwarding", "1"),
+			netnstest.Sysctl("net/ipv4/tcp_early_demux", "0")) // all Redirects lead to one port: platform.DisableTCPEarlyDemux
 	})
 	for _, host := range []string{NodeV4, NodeV6, "127.0.0.1", "::1"} {
 		s.Node.Must(func() error { return Echo(t, host, ProxyPort) })
@@ -56,13 +53,13 @@ func NewSite(t testing.TB, open func() (portal.Writer, error)) *Site {
 
 // Pod is a namespace behind a device of the node, with everything else beyond it. The addresses are those of its own
 // end and of the node's, one of each family.
-func (s *Site) Pod(device string, own, node []netip.Prefix) *Namespace {
+func (s *Site) Pod(device string, own, node []netip.Prefix) *netnstest.Namespace {
 	s.Helper()
-	pod := New(s.TB)
-	Link(pod, s.Node, "eth0", device, texts(own), texts(node))
+	pod := netnstest.New(s.TB)
+	netnstest.Link(pod, s.Node, "eth0", device, texts(own), texts(node))
 	for _, gateway := range node {
 		addr := gateway.Addr().String()
-		pod.Must(func() error { return RouteAll(addr) })
+		pod.Must(func() error { return netnstest.RouteAll(addr) })
 		s.Node.Must(func() error { return Echo(s.TB, addr, ProxyPort) })
 	}
 	return pod
@@ -87,7 +84,7 @@ func (s *Site) Write(portals []portal.Portal) {
 // UnlimitICMP is for tests with more UDP refusals than the kernel sends to one host in that time.
 func (s *Site) UnlimitICMP() {
 	s.Node.Must(func() error {
-		return errors.Join(Sysctl("net/ipv4/icmp_ratelimit", "0"), Sysctl("net/ipv6/icmp/ratelimit", "0"))
+		return errors.Join(netnstest.Sysctl("net/ipv4/icmp_ratelimit", "0"), netnstest.Sysctl("net/ipv6/icmp/ratelimit", "0"))
 	})
 }
 
@@ -107,7 +104,7 @@ func SitePortals() []portal.Portal {
 		"198.51.100.1:": service.LoadBalancerIP, "[fd00:51::1]:": service.LoadBalancerIP,
 		"0.0.0.0:300": service.NodePort, "[::]:300": service.NodePort,
 	}
-	for _, proto := range []service.Protocol{service.TCP, service.UDP} {
+	for _, proto := range []inet.Protocol{inet.TCP, inet.UDP} {
 		for addr, kind := range hosts {
 			for port, target := range map[string]portal.Target{
 				"80": portal.Redirect{Port: ProxyPort}, "81": portal.Reject{},
@@ -121,17 +118,4 @@ func SitePortals() []portal.Portal {
 		}
 	}
 	return out
-}
-
-// Sysctl sets one of this namespace, named by its path below /proc/sys.
-func Sysctl(name, value string) error { return os.WriteFile("/proc/sys/"+name, []byte(value), 0) }
-
-// RouteAll sends everything in this namespace to gateways, one of each family.
-func RouteAll(via ...string) error {
-	for _, gateway := range via {
-		if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(gateway)}); err != nil {
-			return fmt.Errorf("route to %s: %w", gateway, err)
-		}
-	}
-	return nil
 }

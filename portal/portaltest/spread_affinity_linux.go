@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
+	"github.com/portald/portald/portal/service"
 )
 
 // crowd is how many clients affinity is tried with: by chance they all choose one of two endpoints once in 8 million
@@ -26,20 +28,20 @@ func (s *spreading) addCrowd() []Addrs {
 		out = append(out, a)
 		texts = append(texts, a.V4.String()+"/24", a.V6.String()+"/64")
 	}
-	s.Client.Must(func() error { return up("eth0", texts) })
+	s.Client.Must(func() error { return netnstest.Up("eth0", texts) })
 	return out
 }
 
 // way is one of the frontends of an offer.
 type way struct {
 	kind   service.Kind
-	family service.IPFamily
-	proto  service.Protocol
+	family inet.Family
+	proto  inet.Protocol
 }
 
 func ways(kinds ...service.Kind) (out []way) {
 	for _, kind := range kinds {
-		for _, family := range service.IPFamilies() {
+		for _, family := range inet.Families() {
 			for _, proto := range protocols() {
 				out = append(out, way{kind, family, proto})
 			}

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // by has endpoints chosen by an algorithm.
@@ -127,7 +128,7 @@ func leastConnections(s *spreading) {
 	o := s.offer("least", 80, "abc", by(service.LeastConnections))
 	s.Write(o.portals())
 	for _, w := range ways(service.ClusterIP) {
-		if w.proto != service.TCP {
+		if w.proto != inet.TCP {
 			continue
 		}
 		counts := map[string]int{}
@@ -163,7 +164,7 @@ func algorithmChanges(s *spreading) {
 	o, other := s.offer("changing", 80, "abc"), s.offer("turns", 81, "abc", by(service.RoundRobin))
 	s.Write(slices.Concat(o.portals(), other.portals()))
 	open := s.hold(o, kinds(), s.client, s.node)
-	at := other.dial(service.ClusterIP, service.IPv4)
+	at := other.dial(service.ClusterIP, inet.IPv4)
 	before := s.names(s.client, "tcp", at, 3)
 	for _, a := range append(s.offered(), service.RoundRobin) {
 		o.lead(s, "abc", by(a))

@@ -10,8 +10,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // update applies changes, and forgets UDP flows as the daemon does: what holds those is not the Writer's.
@@ -49,7 +50,7 @@ func (s *spreading) hold(o *offer, kinds []service.Kind, parties ...*Party) held
 	out := held{}
 	for _, from := range parties {
 		for _, kind := range kinds {
-			for _, family := range service.IPFamilies() {
+			for _, family := range inet.Families() {
 				name := fmt.Sprintf("the %s to %s", from.Name, o.dial(kind, family))
 				call, err := Dial(from.Namespace, "tcp", o.dial(kind, family), netip.Addr{}, answerTime)
 				if err != nil {

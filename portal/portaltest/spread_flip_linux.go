@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // flipping is an offer whose mode changes between the daemon's stand-in and endpoints.
@@ -34,8 +35,8 @@ func flips(s *spreading) {
 	f := &flipping{spreading: s, offer: s.offer("flipping", 80, "abc")}
 	for _, from := range []*Party{s.client, s.node, s.guest} {
 		for _, kind := range kinds() {
-			for _, family := range service.IPFamilies() {
-				f.calls = append(f.calls, flipCall{from, way{kind, family, service.TCP}})
+			for _, family := range inet.Families() {
+				f.calls = append(f.calls, flipCall{from, way{kind, family, inet.TCP}})
 			}
 		}
 	}
@@ -118,7 +119,7 @@ const flipTime = 5 * time.Second
 // so that the rules that the first one needs are added and removed too; and its endpoints are among its clients.
 func flipsUnderLoad(s *spreading) {
 	o := s.offer("flipping", 80, "ab")
-	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != service.TCP }
+	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != inet.TCP }
 	f := &flipping{spreading: s, offer: o}
 	toPods, toDaemon := slices.DeleteFunc(o.portals(), lone), slices.DeleteFunc(f.redirects(), lone)
 	s.Write(toDaemon)
@@ -139,7 +140,7 @@ func (s *spreading) load(o *offer) (stop func()) {
 	var ended atomic.Bool
 	var dialing sync.WaitGroup
 	for _, from := range []*Party{s.client, s.node, s.a, s.b} {
-		for _, family := range service.IPFamilies() {
+		for _, family := range inet.Families() {
 			dialing.Go(func() {
 				for !ended.Load() {
 					for _, r := range Asks(from.Namespace, "tcp", o.dial(service.ClusterIP, family), netip.Addr{}, 20, answerTime) {

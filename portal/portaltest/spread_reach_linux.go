@@ -7,7 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // reach is what a client reaches at some frontends of an offer.
@@ -33,7 +34,7 @@ func (s *spreading) expect(o *offer, all ...reach) {
 	var asked sync.WaitGroup
 	for _, l := range all {
 		for _, kind := range l.kinds {
-			for _, family := range service.IPFamilies() {
+			for _, family := range inet.Families() {
 				for _, proto := range protocols() {
 					asked.Go(func() { s.check(o, l, kind, family, proto.String()) })
 				}
@@ -44,7 +45,7 @@ func (s *spreading) expect(o *offer, all ...reach) {
 }
 
 // check asks so often that an endpoint gets too few connections by chance once in a million times.
-func (s *spreading) check(o *offer, l reach, kind service.Kind, family service.IPFamily, network string) {
+func (s *spreading) check(o *offer, l reach, kind service.Kind, family inet.Family, network string) {
 	s.Helper()
 	addr := o.dial(kind, family)
 	what := fmt.Sprintf("the %s asks %s of %s, %s %s", l.from.Name, kind, o.name, network, addr)
@@ -85,7 +86,7 @@ func (s *spreading) silent(what string, from *Party, network, addr string) {
 }
 
 // seen is the client address that the endpoint of a reply must have seen.
-func (s *spreading) seen(l reach, r Reply, family service.IPFamily) netip.Addr {
+func (s *spreading) seen(l reach, r Reply, family inet.Family) netip.Addr {
 	if r.By == "" || l.as == anyone {
 		return r.Saw
 	}

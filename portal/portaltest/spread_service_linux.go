@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // offer is a Service under test: portals of all kinds, in both families and protocols, at one port.
@@ -26,7 +27,7 @@ func (s *spreading) offer(name string, port uint16, endpoints string, shape ...f
 
 // lead gives the offer other endpoints.
 func (o *offer) lead(s *spreading, endpoints string, shape ...func(*portal.Pool)) {
-	for i, family := range service.IPFamilies() {
+	for i, family := range inet.Families() {
 		o.pools[i] = s.pool(family, endpoints)
 		for _, f := range shape {
 			f(o.pools[i])
@@ -42,13 +43,13 @@ func internalKinds() []service.Kind { return kinds()[:1] }
 
 func externalKinds() []service.Kind { return kinds()[1:] }
 
-func protocols() []service.Protocol { return []service.Protocol{service.TCP, service.UDP} }
+func protocols() []inet.Protocol { return []inet.Protocol{inet.TCP, inet.UDP} }
 
 // portals are all of the offer.
 func (o *offer) portals() []portal.Portal {
 	var out []portal.Portal
 	for _, proto := range protocols() {
-		for i, family := range service.IPFamilies() {
+		for i, family := range inet.Families() {
 			for _, kind := range kinds() {
 				out = append(out, portal.Portal{
 					Frontend: o.frontend(kind, family, proto), Kind: kind, Owner: o.owner(proto),
@@ -71,7 +72,7 @@ func changesOf(portals []portal.Portal) []portal.Change {
 	return out
 }
 
-func (o *offer) owner(proto service.Protocol) service.PortName {
+func (o *offer) owner(proto inet.Protocol) service.PortName {
 	return service.PortName{Namespace: "shop", Name: o.name, Port: "web", Protocol: proto}
 }
 
@@ -82,7 +83,7 @@ func (o *offer) scope(kind service.Kind) service.Scope {
 	return o.external
 }
 
-func (o *offer) frontend(kind service.Kind, family service.IPFamily, proto service.Protocol) service.Frontend {
+func (o *offer) frontend(kind service.Kind, family inet.Family, proto inet.Protocol) service.Frontend {
 	return service.Frontend{Addr: netip.AddrPortFrom(frontendHost(kind).Of(family), o.portOf(kind)), Protocol: proto}
 }
 
@@ -94,7 +95,7 @@ func (o *offer) portOf(kind service.Kind) uint16 {
 }
 
 // dial is what to dial for a frontend.
-func (o *offer) dial(kind service.Kind, family service.IPFamily) string {
+func (o *offer) dial(kind service.Kind, family inet.Family) string {
 	host := frontendHost(kind)
 	if kind == service.NodePort {
 		host = addrs(NodeV4, NodeV6)

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func clusterIPs(s *spreading) {
@@ -110,7 +112,7 @@ func sourceRanges(s *spreading) {
 // Among a thousand ranges of others are those of the client and of the guest; some overlap, some touch.
 func sourceRangesMany(s *spreading) {
 	others := func(pool *portal.Pool) {
-		family := service.FamilyOf(pool.Cluster[0].Addr.Addr())
+		family := inet.FamilyOf(pool.Cluster[0].Addr.Addr())
 		for i := range 1000 {
 			addr := addrs(fmt.Sprintf("172.16.%d.%d", i/64, i%64*4), fmt.Sprintf("fd00:172:16::%x:%x", i/64, i%64*4)).Of(family)
 			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()-i%4))
@@ -139,13 +141,13 @@ func sourceRangesNode(s *spreading) {
 // A node that has a load balancer's address itself dials it from there. Who else comes from there is not admitted.
 func sourceRangesHeld(s *spreading) {
 	balanced := kinds()[3:]
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		addr := frontendHost(balanced[0]).Of(family)
-		s.Node.Must(func() error { return up("lo", []string{netip.PrefixFrom(addr, addr.BitLen()).String()}) })
+		s.Node.Must(func() error { return netnstest.Up("lo", []string{netip.PrefixFrom(addr, addr.BitLen()).String()}) })
 	}
 	with, without := s.offer("with", 80, "abc", s.admit(s.node)), s.offer("without", 81, "abc", s.admit(s.client))
 	s.Write(slices.Concat(with.portals(), without.portals()))
-	for _, family := range service.IPFamilies() { // of datagrams the first may be lost, where neighbours are not known yet
+	for _, family := range inet.Families() { // of datagrams the first may be lost, where neighbours are not known yet
 		Asks(s.Node, "tcp", with.dial(balanced[0], family), netip.Addr{}, 20, answerTime)
 	}
 	s.expect(with, reach{s.node, balanced, "abc", masqueraded}, reach{s.client, balanced, "", own})
@@ -162,7 +164,7 @@ func (s *spreading) admit(parties ...*Party) func(*portal.Pool) {
 	return func(pool *portal.Pool) {
 		pool.Restricted = true
 		for _, p := range parties {
-			addr := p.Addrs.Of(service.FamilyOf(pool.Cluster[0].Addr.Addr()))
+			addr := p.Addrs.Of(inet.FamilyOf(pool.Cluster[0].Addr.Addr()))
 			pool.SourceRanges = append(pool.SourceRanges, netip.PrefixFrom(addr, addr.BitLen()))
 			pool.AdmitsNode = pool.AdmitsNode || p == s.node
 		}
@@ -207,7 +209,7 @@ func loopbackNodePorts(s *spreading) {
 	s.Write(o.portals())
 	s.refused(s.node, o.portOf(service.NodePort), addrs("127.0.0.1", "::1"))
 	for _, from := range []*Party{s.client, s.node, s.guest} {
-		for _, family := range service.IPFamilies() {
+		for _, family := range inet.Families() {
 			addr := netip.AddrPortFrom(s.guest.Gateway.Of(family), o.portOf(service.NodePort)).String()
 			if r := Asks(from.Namespace, "tcp", addr, netip.Addr{}, 1, answerTime)[0]; r.By == "" {
 				s.Errorf("the %s asks at another address of the node, %s: %v", from.Name, addr, r)
@@ -219,7 +221,7 @@ func loopbackNodePorts(s *spreading) {
 // refused asks where there is no portal.
 func (s *spreading) refused(from *Party, port uint16, hosts Addrs) {
 	s.Helper()
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		for _, proto := range protocols() {
 			addr := netip.AddrPortFrom(hosts.Of(family), port).String()
 			if r := Asks(from.Namespace, proto.String(), addr, netip.Addr{}, 1, answerTime)[0]; r.Came != Refused {

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Settings are what a Writer is made with.
@@ -183,12 +184,12 @@ func (s *spreading) party(name string) *Party {
 }
 
 // endpoint is where a party answers.
-func (s *spreading) endpoint(p *Party, family service.IPFamily) portal.Endpoint {
+func (s *spreading) endpoint(p *Party, family inet.Family) portal.Endpoint {
 	return portal.Endpoint{Addr: netip.AddrPortFrom(p.Addrs.Of(family), podPort), MayHairpin: p != s.c}
 }
 
 // pool has these endpoints, by their names; those of the node are offered to NodeScope.
-func (s *spreading) pool(family service.IPFamily, names string) *portal.Pool {
+func (s *spreading) pool(family inet.Family, names string) *portal.Pool {
 	pool := &portal.Pool{}
 	for _, name := range names {
 		e := s.endpoint(s.party(string(name)), family)

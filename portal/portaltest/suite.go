@@ -1,4 +1,4 @@
-// Package portaltest is what every portal.Writer must do, as one test suite, and the network namespaces to run it in.
+// Package portaltest is what every portal.Writer must do, as one test suite.
 package portaltest
 
 import (
@@ -8,8 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // The proxy ports of the suite's portals.
@@ -204,7 +205,7 @@ func thousandPortals(t *trial) {
 	t.must(w.Replace(t.Context(), portals))
 	t.must(t.audit(w))
 	before := t.dump()
-	redirects := func(p portal.Portal) bool { return p.Frontend.Protocol != service.SCTP }
+	redirects := func(p portal.Portal) bool { return p.Frontend.Protocol != inet.SCTP }
 	changed := portals[500+slices.IndexFunc(portals[500:], redirects)]
 	changed.Target = portal.Redirect{Port: LastPort}
 	t.must(w.Update(t.Context(), []portal.Change{{Frontend: changed.Frontend, Portal: &changed}}))

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
 )
 
@@ -35,7 +36,7 @@ func Traffic(t *testing.T, open func(portal.LocalDetector) (portal.Writer, error
 }
 
 func redirectAndReject(s *Site) {
-	for who, from := range map[string]*Namespace{"the client": s.Client, "the node": s.Node} {
+	for who, from := range map[string]*netnstest.Namespace{"the client": s.Client, "the node": s.Node} {
 		s.expectAll(from, who, "80", Answered, "tcp", "udp")
 		s.expectAll(from, who, "81", Refused, "tcp", "udp")
 	}
@@ -50,7 +51,7 @@ func dropAnswersNothing(s *Site) {
 // A Redirect for clients inside the cluster serves the node, and pods however they are detected, and drops flows of
 // others.
 func insideOnly(s *Site) {
-	for why, pod := range map[string]*Namespace{
+	for why, pod := range map[string]*netnstest.Namespace{
 		"a pod by address":          s.podOf("eth1", 244),
 		"a pod by interface":        s.podOf("bridge0", 7),
 		"a pod by interface prefix": s.podOf("pod1", 8),
@@ -63,7 +64,7 @@ func insideOnly(s *Site) {
 }
 
 // podOf is a Pod with addresses of 10.NUMBER.0.0/24 and fd00:NUMBER::/64.
-func (s *Site) podOf(device string, number int) *Namespace {
+func (s *Site) podOf(device string, number int) *netnstest.Namespace {
 	s.Helper()
 	of := func(low int) []netip.Prefix {
 		return prefixes(fmt.Sprintf("10.%d.0.%d/24", number, low), fmt.Sprintf("fd00:%d::%d/64", number, low))

@@ -1,11 +1,11 @@
 package writer
 
-import "github.com/portald/portald/proxy/service"
+import "github.com/portald/portald/platform/inet"
 
 // Chain is a chain of iptables rules that the Writer of another facility needs. The iptables Writer writes, audits and
 // removes it with its own chains. Its rules are fixed.
 type Chain struct {
-	Family service.IPFamily
+	Family inet.Family
 	Table  string // nat, filter or mangle
 	Name   string
 	Rules  []string // as iptables-save prints them, without "-A NAME "

@@ -7,13 +7,13 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Family holds the portals of one address family. Portals, changes and proxy ports of the other are passed over.
 type Family struct {
-	IP      service.IPFamily
+	IP      inet.Family
 	Guard   func(map[portal.ProxyPort]bool)
 	Replace func(context.Context, Settings, []portal.Portal) error
 	Adopt   func(context.Context, Settings, []portal.Portal) error // writes nothing; after an error comes Forget
@@ -49,7 +49,7 @@ func (unwatched) Disturbed() bool                  { return false }
 type Families struct {
 	limits Limits
 	live   *Live
-	failed func(service.IPFamily, bool)
+	failed func(inet.Family, bool)
 	watch  Watch
 	*Witness
 	served []Family
@@ -58,14 +58,14 @@ type Families struct {
 
 // Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
 // host without IPv6 is served without it, which is logged.
-func Open(o Options, open func(service.IPFamily) (Family, error)) (*Families, error) {
+func Open(o Options, open func(inet.Family) (Family, error)) (*Families, error) {
 	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed, watch: unwatched{}}
-	for _, ip := range service.IPFamilies() {
+	for _, ip := range inet.Families() {
 		f, err := open(ip)
 		switch {
 		case err == nil:
 			out.served = append(out.served, f)
-		case ip == service.IPv6:
+		case ip == inet.IPv6:
 			o.Log("no portals for IPv6 on this host: %v", err)
 		default:
 			return nil, err
@@ -179,7 +179,7 @@ func (w *Families) each(verb string, call func(Family) error) error {
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in a family: with
 // Settings.Mark, from the first Replace on, on a host that can.
-func (w *Families) Diverts(family service.IPFamily) bool {
+func (w *Families) Diverts(family inet.Family) bool {
 	return slices.ContainsFunc(w.served, func(f Family) bool { return f.IP == family && f.Diverts() })
 }
 

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // host notes the calls of its families.
@@ -19,7 +20,7 @@ type host struct {
 	fails string // calls that fail, by their beginning
 }
 
-func (h *host) call(ip service.IPFamily, what string, n int) error {
+func (h *host) call(ip inet.Family, what string, n int) error {
 	h.calls = append(h.calls, fmt.Sprintf("%s %s %d", ip, what, n))
 	if h.fails != "" && strings.HasPrefix(h.calls[len(h.calls)-1], h.fails) {
 		return errors.New("refused")
@@ -27,7 +28,7 @@ func (h *host) call(ip service.IPFamily, what string, n int) error {
 	return nil
 }
 
-func (h *host) family(ip service.IPFamily) (Family, error) {
+func (h *host) family(ip inet.Family) (Family, error) {
 	return Family{
 		IP:    ip,
 		Guard: func(ports map[portal.ProxyPort]bool) { h.call(ip, "guard", len(ports)) },
@@ -41,7 +42,7 @@ func (h *host) family(ip service.IPFamily) (Family, error) {
 		Update:  func(_ context.Context, c []portal.Change) error { return h.call(ip, "update", len(c)) },
 		Audit:   func(context.Context) error { return h.call(ip, "audit", 0) },
 		Remove:  func(context.Context) error { return h.call(ip, "remove", 0) },
-		Diverts: func() bool { return ip == service.IPv6 },
+		Diverts: func() bool { return ip == inet.IPv6 },
 	}, nil
 }
 
@@ -64,7 +65,7 @@ func open(t *testing.T, h *host, o Options) *Families {
 }
 
 func redirect(addr string, port uint16) portal.Portal {
-	f := service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: service.TCP}
+	f := service.Frontend{Addr: netip.MustParseAddrPort(addr), Protocol: inet.TCP}
 	return portal.Portal{Frontend: f, Target: portal.Redirect{Port: port}}
 }
 
@@ -79,8 +80,8 @@ func TestFamiliesAreGivenWhatIsValid(t *testing.T) {
 	if want := []string{"IPv4 replace mark 7 1", "IPv6 replace mark 7 1"}; !slices.Equal(h.calls, want) {
 		t.Errorf("calls %q, want %q", h.calls, want)
 	}
-	if !w.IPv6() || w.Diverts(service.IPv4) || !w.Diverts(service.IPv6) {
-		t.Errorf("IPv6 %t, diverts %t, %t", w.IPv6(), w.Diverts(service.IPv4), w.Diverts(service.IPv6))
+	if !w.IPv6() || w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) {
+		t.Errorf("IPv6 %t, diverts %t, %t", w.IPv6(), w.Diverts(inet.IPv4), w.Diverts(inet.IPv6))
 	}
 }
 
@@ -89,7 +90,7 @@ func TestFamiliesKnowTheHost(t *testing.T) {
 	h := &host{}
 	var failed []string
 	o := options(t)
-	o.Failed = func(ip service.IPFamily, partial bool) { failed = append(failed, fmt.Sprint(ip, partial)) }
+	o.Failed = func(ip inet.Family, partial bool) { failed = append(failed, fmt.Sprint(ip, partial)) }
 	w := open(t, h, o)
 	for _, err := range []error{w.Update(t.Context(), nil), w.Audit(t.Context())} {
 		if !errors.Is(err, portal.ErrUnknown) {
@@ -187,9 +188,9 @@ func TestOpenWithoutIPv6(t *testing.T) {
 	logged := 0
 	o := options(t)
 	o.Log = func(string, ...any) { logged++ }
-	for ip, served := range map[service.IPFamily]bool{service.IPv4: false, service.IPv6: true} {
+	for ip, served := range map[inet.Family]bool{inet.IPv4: false, inet.IPv6: true} {
 		h := &host{}
-		w, err := Open(o, func(f service.IPFamily) (Family, error) {
+		w, err := Open(o, func(f inet.Family) (Family, error) {
 			if f == ip {
 				return Family{}, errors.New("not here")
 			}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Limits are what rules can express: the first and last proxy port of a Redirect.
@@ -42,14 +43,14 @@ func checkFrontend(p portal.Portal) error {
 		return fmt.Errorf("portal %s of %s: no address and port that a rule can match", p.Frontend, p.Owner)
 	case addr.IsUnspecified() != (p.Kind == service.NodePort):
 		return fmt.Errorf("portal %s of %s: %s at this address", p.Frontend, p.Owner, p.Kind)
-	case proto != service.TCP && proto != service.UDP && proto != service.SCTP:
+	case proto != inet.TCP && proto != inet.UDP && proto != inet.SCTP:
 		return fmt.Errorf("portal %s of %s: cannot carry %s", p.Frontend, p.Owner, proto)
 	}
 	return nil
 }
 
 func (l Limits) checkRedirect(p portal.Portal, to portal.Redirect) error {
-	if proto := p.Frontend.Protocol; proto == service.SCTP {
+	if proto := p.Frontend.Protocol; proto == inet.SCTP {
 		return fmt.Errorf("portal %s of %s: no listener carries %s", p.Frontend, p.Owner, proto)
 	}
 	if to.Port < l.First || to.Port > l.Last {
@@ -67,10 +68,10 @@ func checkSpread(p portal.Portal, s portal.Spread) error {
 	case p.Owner.Protocol != p.Frontend.Protocol:
 		return fmt.Errorf("portal %s of %s: leads to endpoints for %s", p.Frontend, p.Owner, p.Owner.Protocol)
 	}
-	family := service.FamilyOf(p.Frontend.Addr.Addr())
+	family := inet.FamilyOf(p.Frontend.Addr.Addr())
 	for _, e := range slices.Concat(s.Pool.Cluster, s.Pool.Node) {
 		addr := e.Addr.Addr()
-		if !e.Addr.IsValid() || e.Addr.Port() == 0 || service.FamilyOf(addr) != family || addr.Zone() != "" {
+		if !e.Addr.IsValid() || e.Addr.Port() == 0 || inet.FamilyOf(addr) != family || addr.Zone() != "" {
 			return fmt.Errorf("portal %s of %s: endpoint %s: want address and port of its family", p.Frontend, p.Owner, e.Addr)
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func TestPortalsThatNoRuleCanExpress(t *testing.T) {
@@ -22,17 +23,17 @@ func TestPortalsThatNoRuleCanExpress(t *testing.T) {
 		"unspecified address":       at("0.0.0.0:80"),
 		"NodePort at an address":    func(p *portal.Portal) { p.Kind = service.NodePort },
 		"protocol":                  func(p *portal.Portal) { p.Frontend.Protocol = 1 },
-		"redirected SCTP":           func(p *portal.Portal) { p.Frontend.Protocol = service.SCTP },
+		"redirected SCTP":           func(p *portal.Portal) { p.Frontend.Protocol = inet.SCTP },
 		"port of no listener":       func(p *portal.Portal) { p.Target = portal.Redirect{Port: 20010} },
 		"no target":                 func(p *portal.Portal) { p.Target = nil },
 		"no pool":                   func(p *portal.Portal) { p.Target = portal.Spread{} },
 		"endpoints of other family": func(p *portal.Portal) { p.Target = portal.Spread{Pool: other} },
 		"endpoints of other protocol": func(p *portal.Portal) {
-			p.Owner.Protocol, p.Target = service.UDP, portal.Spread{Pool: &portal.Pool{}}
+			p.Owner.Protocol, p.Target = inet.UDP, portal.Spread{Pool: &portal.Pool{}}
 		},
 	} {
 		p := redirect("10.96.0.1:80", 20000)
-		p.Owner = service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}
+		p.Owner = service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}
 		change(&p)
 		check := Limits{First: 20000, Last: 20009}.Check
 		if err := check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Options are those of every Writer of rules. Only ProxyPorts has no default.
@@ -26,7 +26,7 @@ type Options struct {
 	// Log is called once for each thing that the host cannot do. Default none.
 	Log func(format string, args ...any)
 	// Failed is called for each Replace, or Update if partial, that the rules of one family did not take. Default none.
-	Failed func(family service.IPFamily, partial bool)
+	Failed func(family inet.Family, partial bool)
 }
 
 // Complete sets defaults, and refuses what makes no sense.
@@ -35,12 +35,12 @@ func (o *Options) Complete() error {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Failed == nil {
-		o.Failed = func(service.IPFamily, bool) {}
+		o.Failed = func(inet.Family, bool) {}
 	}
 	if err := o.Limits().check(); err != nil {
 		return err
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		if _, err := o.ProxyAddress(family); err != nil {
 			return err
 		}
@@ -61,10 +61,10 @@ func (o *Options) Complete() error {
 func (o *Options) Limits() Limits { return Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]} }
 
 // ProxyAddress returns the one of ProxyAddresses that is of a family, the zero Addr if there is none.
-func (o *Options) ProxyAddress(family service.IPFamily) (netip.Addr, error) {
+func (o *Options) ProxyAddress(family inet.Family) (netip.Addr, error) {
 	var found netip.Addr
 	for _, addr := range o.ProxyAddresses {
-		if service.FamilyOf(addr) != family {
+		if inet.FamilyOf(addr) != family {
 			continue
 		}
 		if found.IsValid() || !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "" {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Settings are options that may change while a Writer is in use. A change takes effect at the next Replace.
@@ -22,16 +22,16 @@ type Settings struct {
 }
 
 // NodeAddresses are the NodePortAddresses of a family but loopback, masked and in order.
-func (s Settings) NodeAddresses(family service.IPFamily) []netip.Prefix {
+func (s Settings) NodeAddresses(family inet.Family) []netip.Prefix {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	if family == service.IPv6 {
+	if family == inet.IPv6 {
 		loopback = netip.MustParsePrefix("::1/128")
 	}
 	var out []netip.Prefix
 	for _, p := range s.NodePortAddresses {
 		p = p.Masked()
 		inLoopback := p.Overlaps(loopback) && p.Bits() >= loopback.Bits()
-		if service.FamilyOf(p.Addr()) == family && !inLoopback {
+		if inet.FamilyOf(p.Addr()) == family && !inLoopback {
 			out = append(out, p)
 		}
 	}

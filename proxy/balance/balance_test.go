@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 var client = netip.MustParseAddr("192.0.2.1")
@@ -24,7 +25,7 @@ func endpoints(n int) []netip.AddrPort {
 // atFirst begins the turn at the first endpoint.
 func atFirst(int) int { return 0 }
 
-var cart = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
+var cart = service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}
 
 // byDefault is the policy of a Service without annotations.
 var byDefault = func() *service.Policy {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // The budget of a service port for further dials, after those of Finagle and Envoy: so many a second whatever comes,

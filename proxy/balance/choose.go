@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // choose returns the endpoint for a client that affinity binds to none, by the policy's algorithm; nil: all were tried.

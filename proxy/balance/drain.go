@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // ErrLast is the error of Drain for an endpoint without which clients would have none.

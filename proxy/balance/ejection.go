@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Failure is a kind of what an endpoint may do to a connection. Each is counted apart: one that refuses is most likely

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 var other = netip.MustParseAddr("10.9.9.9")
@@ -251,7 +251,7 @@ func TestEjectionCanBeTurnedOff(t *testing.T) {
 // A session of UDP tells nothing of its endpoint before there is an answer.
 func TestEjectionOfUDP(t *testing.T) {
 	name := cart
-	name.Protocol = service.UDP
+	name.Protocol = inet.UDP
 	b := New(NewEndpoints(), name, Options{})
 	a := endpoints(2)
 	b.SetEndpoints(a)

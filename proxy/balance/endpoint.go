@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Endpoint is an endpoint of one service port and what is known of it. Each pick is a lease: its holder calls Dialled
@@ -41,7 +41,7 @@ func (e *Endpoint) Dialled(err error, took time.Duration) (ejected bool) {
 	case err == nil:
 		e.dialled.Add(1)
 		e.dials.add(took)
-		if e.port.name.Protocol == service.TCP { // a UDP socket says nothing of its endpoint
+		if e.port.name.Protocol == inet.TCP { // a UDP socket says nothing of its endpoint
 			e.works(Refused, TimedOut)
 		}
 		return false
@@ -66,7 +66,7 @@ func (e *Endpoint) Ended(client netip.Addr, broken error, firstByte time.Duratio
 		kind = failures // none of those that are counted
 	case broken == nil:
 		e.works(Silent)
-	case e.port.name.Protocol == service.UDP:
+	case e.port.name.Protocol == inet.UDP:
 		kind = Refused
 	}
 	return e.close(broken, 0, kind, client)

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Statistics are what is known of an endpoint at one moment. Times are those of the last thousand or so; nil: there is

@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Unreached is an endpoint that is ejected since dials of it fail.
@@ -20,7 +21,7 @@ const idleLooks = 10
 // costs nothing where none is.
 func (all *Endpoints) Unreached() (list []Unreached) {
 	for _, p := range all.ejecting.all() {
-		if p.name.Protocol != service.TCP {
+		if p.name.Protocol != inet.TCP {
 			continue
 		}
 		p.mu.Lock()

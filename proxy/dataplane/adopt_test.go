@@ -5,8 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // heir is a scribe that can go on with what an earlier run wrote.
@@ -45,7 +46,7 @@ func TestAdopt(t *testing.T) {
 		r.opts.Writer = &heir{r.scribe, test.differs}
 		r.opts.Inherits = func() bool { return test.inherits }
 		r.opts.Adopted = func(err error) { adopted = append(adopted, err) }
-		opened := portal.ProxyPort{Protocol: service.UDP, Port: proxyPort}
+		opened := portal.ProxyPort{Protocol: inet.UDP, Port: proxyPort}
 		r.listeners.opens = map[portal.ProxyPort]bool{opened: true}
 		dns := portOf("dns", vip, 0, "10.1.0.1:53")
 		r.resync(t, dns)

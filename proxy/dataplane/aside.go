@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Reason is why a service port is set aside.

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // some returns n service ports, each with a ClusterIP of its own.
@@ -259,7 +260,7 @@ func TestUnsound(t *testing.T) {
 	r := newRig()
 	p := portOf("dns", vip, 0, "10.1.0.1:53")
 	p.Exposures = append(p.Exposures, service.Exposure{
-		Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:53"), Protocol: service.UDP},
+		Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:53"), Protocol: inet.UDP},
 		Kind:     service.ExternalIP,
 	})
 	r.sync(t, p)
@@ -323,7 +324,7 @@ func TestRulesAreGoneAsItLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		port := portal.ProxyPort{Family: service.IPv4, Protocol: service.UDP, Port: proxyPort}
+		port := portal.ProxyPort{Family: inet.IPv4, Protocol: inet.UDP, Port: proxyPort}
 		r.listeners.ports, r.scribe.unknown = map[portal.ProxyPort]bool{port: false}, true
 		if err := r.Unguard(t.Context()); err != nil {
 			t.Errorf("closes %t: %v", closes, err)

@@ -2,7 +2,7 @@ package dataplane
 
 import (
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // checkPorts are the health-check ports of Services, which the Writer is to let flows in to, and what it was not told

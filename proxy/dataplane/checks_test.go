@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func (s *scribe) Open(ports map[uint16]bool) { s.add("open %v", ports) }

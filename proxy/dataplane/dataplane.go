@@ -10,8 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Carrier carries service ports in one mode.
@@ -40,7 +41,7 @@ type Options struct {
 
 	// DeleteFlows deletes the flows of a query that stale accepts from the kernel's conntrack table, and returns how many.
 	// nil = the kernel translates nothing.
-	DeleteFlows func(ctx context.Context, q service.FlowQuery, stale func(service.Flow) bool) (int, error)
+	DeleteFlows func(ctx context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (int, error)
 	// FlowPeriod is how often Sweep looks for stale flows of all frontends; 0 = never.
 	FlowPeriod time.Duration
 	// Own tells whether an address is this host's: NodePorts are served there.

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/service"
 )
 
 // diary is what happened, in order.
@@ -146,11 +147,11 @@ type rig struct {
 	*diary
 	scribe    *scribe
 	listeners *listeners
-	looked    []service.FlowQuery     // for stale flows
-	flows     func(service.Flow) bool // whether one is stale, by the last look for those of UDP
-	unheard   func(service.Flow) bool // and for those that nobody answered
-	lasts     time.Duration           // each look
-	blind     error                   // of these
+	looked    []inet.FlowQuery     // for stale flows
+	flows     func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
+	unheard   func(inet.Flow) bool // and for those that nobody answered
+	lasts     time.Duration        // each look
+	blind     error                // of these
 	contested []portal.Conflict
 	news      []News
 	aside     int
@@ -166,7 +167,7 @@ func newRig() *rig {
 		Aside:     func(n News) { r.news = append(r.news, n) },
 		Counted:   func(n int) { r.aside = n },
 		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
-		DeleteFlows: func(_ context.Context, q service.FlowQuery, stale func(service.Flow) bool) (int, error) {
+		DeleteFlows: func(_ context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (int, error) {
 			if r.looked = append(r.looked, q); q.Unanswered {
 				r.unheard = stale
 			} else {
@@ -184,19 +185,19 @@ func newRig() *rig {
 
 // stale tells whether the last look for UDP flows would delete an answered one.
 func (r *rig) stale(to, replier string) bool {
-	return r.flows(flow(service.UDP, to, replier, true))
+	return r.flows(flow(inet.UDP, to, replier, true))
 }
 
-func flow(protocol service.Protocol, to, replier string, answered bool) service.Flow {
-	return service.Flow{To: service.Frontend{Addr: netip.MustParseAddrPort(to), Protocol: protocol},
+func flow(protocol inet.Protocol, to, replier string, answered bool) inet.Flow {
+	return inet.Flow{Protocol: protocol, To: netip.MustParseAddrPort(to),
 		Replier: netip.MustParseAddrPort(replier), Answered: answered}
 }
 
 func portOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Protocol: service.UDP},
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Protocol: inet.UDP},
 		Created: time.Unix(1, 0), Mode: mode}
 	for i, at := range []string{frontend, "0.0.0.0:30053"} {
-		f := service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.UDP}
+		f := service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: inet.UDP}
 		p.Exposures = append(p.Exposures, service.Exposure{Frontend: f, Kind: service.Kind(i)})
 	}
 	for _, e := range endpoints {
@@ -219,7 +220,7 @@ func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 const vip = "10.96.0.10:53"
 
 func (r *rig) target() portal.Target {
-	return r.scribe.leads[service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.UDP}].Target
+	return r.scribe.leads[service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.UDP}].Target
 }
 
 // Whatever carries a service port gets ready before portals lead to it, and closes only once they lead elsewhere.
@@ -254,7 +255,7 @@ func TestOrder(t *testing.T) {
 // A proxy port is guarded with the portals that lead there, and until its listener is closed.
 func TestGuardOrder(t *testing.T) {
 	r := newRig()
-	port := portal.ProxyPort{Protocol: service.UDP, Port: proxyPort}
+	port := portal.ProxyPort{Protocol: inet.UDP, Port: proxyPort}
 	dns := portOf("dns", vip, 0, "10.1.0.1:53")
 	r.listeners.opens = map[portal.ProxyPort]bool{port: true}
 	r.sync(t, dns)

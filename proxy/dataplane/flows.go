@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // The kernel asks rules about the first packet of a flow alone. So once the rules of a frontend are others, flows are
@@ -29,7 +30,7 @@ func (f *flows) empty() bool { return !f.all && !f.unanswered && len(f.udp) == 0
 // add adds what changes of portals made stale.
 func (f *flows) add(changed []portal.Change) {
 	for _, c := range changed {
-		if c.Frontend.Protocol == service.UDP {
+		if c.Frontend.Protocol == inet.UDP {
 			put(&f.udp, c.Frontend)
 		}
 		if !newlyLed(c) {
@@ -108,13 +109,14 @@ func (d *Dataplane) look(ctx context.Context, due flows) error {
 	if err := d.deleteUDP(ctx, udp, noReplier); err != nil || !due.unanswered || d.opts.DeleteFlows == nil {
 		return err
 	}
-	_, err := d.opts.DeleteFlows(ctx, service.FlowQuery{Unanswered: true}, func(f service.Flow) bool {
-		held := d.leads(f.To)
+	_, err := d.opts.DeleteFlows(ctx, inet.FlowQuery{Unanswered: true}, func(f inet.Flow) bool {
+		to := service.Frontend{Addr: f.To, Protocol: f.Protocol}
+		held := d.leads(to)
 		if held == nil {
-			_, ours := due.clusterIPs[f.To.Addr.Addr()]
+			_, ours := due.clusterIPs[f.To.Addr()]
 			return ours
 		}
-		return noReplier(f, repliers{d.replierOf(portal.Change{Frontend: f.To, Portal: held})})
+		return noReplier(f, repliers{d.replierOf(portal.Change{Frontend: to, Portal: held})})
 	})
 	return err
 }
@@ -124,7 +126,7 @@ func (d *Dataplane) leads(to service.Frontend) *portal.Portal {
 	if held := d.table.Held(to); held != nil || !d.ownAddress(to.Addr.Addr()) {
 		return held
 	}
-	to.Addr = netip.AddrPortFrom(service.FamilyOf(to.Addr.Addr()).Unspecified(), to.Addr.Port())
+	to.Addr = netip.AddrPortFrom(inet.FamilyOf(to.Addr.Addr()).Unspecified(), to.Addr.Port())
 	return d.table.Held(to)
 }
 
@@ -132,12 +134,12 @@ func (d *Dataplane) leads(to service.Frontend) *portal.Portal {
 func (d *Dataplane) ownAddress(a netip.Addr) bool { return !a.IsLoopback() && d.opts.Own(a) }
 
 // noReplier tells whether a flow's replies come from elsewhere.
-func noReplier(f service.Flow, may repliers) bool { return !may.include(f.Replier) }
+func noReplier(f inet.Flow, may repliers) bool { return !may.include(f.Replier) }
 
 // deleteAbandoned deletes the UDP flows to listeners of these portals that were removed, and those that nobody has
 // translated since. Others go on: another service proxy may have come, and have the same endpoints.
 func (d *Dataplane) deleteAbandoned(ctx context.Context, removed []portal.Change) error {
-	return d.deleteUDP(ctx, removed, func(f service.Flow, were repliers) bool {
+	return d.deleteUDP(ctx, removed, func(f inet.Flow, were repliers) bool {
 		return !f.Translated() || were.include(f.Replier)
 	})
 }
@@ -145,12 +147,12 @@ func (d *Dataplane) deleteAbandoned(ctx context.Context, removed []portal.Change
 // deleteUDP deletes the UDP flows of these frontends that bad names, by who may reply. It leaves out those that servers
 // of the host have answered at its own addresses, which rules never led anywhere.
 func (d *Dataplane) deleteUDP(
-	ctx context.Context, changed []portal.Change, bad func(f service.Flow, may repliers) bool,
+	ctx context.Context, changed []portal.Change, bad func(f inet.Flow, may repliers) bool,
 ) error {
 	fixed, nodePorts := map[netip.AddrPort]repliers{}, map[uint16]repliers{}
 	var to []netip.AddrPort
 	for _, c := range changed {
-		if c.Frontend.Protocol != service.UDP {
+		if c.Frontend.Protocol != inet.UDP {
 			continue
 		}
 		to = append(to, c.Frontend.Addr)
@@ -164,11 +166,11 @@ func (d *Dataplane) deleteUDP(
 	if d.opts.DeleteFlows == nil || len(to) == 0 {
 		return nil
 	}
-	_, err := d.opts.DeleteFlows(ctx, service.FlowQuery{To: to}, func(f service.Flow) bool {
-		own := d.ownAddress(f.To.Addr.Addr())
-		may, ok := fixed[f.To.Addr]
+	_, err := d.opts.DeleteFlows(ctx, inet.FlowQuery{To: to}, func(f inet.Flow) bool {
+		own := d.ownAddress(f.To.Addr())
+		may, ok := fixed[f.To]
 		if !ok && own {
-			may, ok = nodePorts[f.To.Addr.Port()]
+			may, ok = nodePorts[f.To.Port()]
 		}
 		server := own && f.Answered && !f.Translated()
 		return ok && !server && bad(f, may)
@@ -180,7 +182,7 @@ func (d *Dataplane) deleteUDP(
 // after it was left out for a while changes no portal, and yet its flows are stale now.
 func (d *Dataplane) spreadUDP(changes []service.Change) (out []portal.Change) {
 	for _, c := range changes {
-		if c.Port == nil || c.Name.Protocol != service.UDP {
+		if c.Port == nil || c.Name.Protocol != inet.UDP {
 			continue
 		}
 		for _, x := range c.Port.Exposures {
@@ -199,7 +201,7 @@ func (d *Dataplane) spreadUDP(changes []service.Change) (out []portal.Change) {
 // replier is who may reply for a frontend: the daemon's proxy port, or any endpoint that serves; the zero value is
 // none. Endpoints that a traffic policy or a topology hint leaves out count too: that is no reason to break a flow.
 type replier struct {
-	family    service.IPFamily
+	family    inet.Family
 	port      uint16 // 0 = none
 	endpoints []service.Endpoint
 }
@@ -207,7 +209,7 @@ type replier struct {
 type repliers []replier
 
 func (d *Dataplane) replierOf(c portal.Change) replier {
-	r := replier{family: service.FamilyOf(c.Frontend.Addr.Addr())}
+	r := replier{family: inet.FamilyOf(c.Frontend.Addr.Addr())}
 	if c.Portal == nil {
 		return r
 	}
@@ -224,7 +226,7 @@ func (d *Dataplane) replierOf(c portal.Change) replier {
 
 func (all repliers) include(addr netip.AddrPort) bool {
 	return slices.ContainsFunc(all, func(r replier) bool {
-		if r.port != 0 && r.port == addr.Port() && r.family == service.FamilyOf(addr.Addr()) {
+		if r.port != 0 && r.port == addr.Port() && r.family == inet.FamilyOf(addr.Addr()) {
 			return true
 		}
 		byAddr := func(e service.Endpoint, at netip.AddrPort) int { return e.Addr.Compare(at) }

@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // NodePorts at an address of this host, of another one, and at one where the daemon itself listens.
@@ -64,10 +65,10 @@ func TestStaleUDP(t *testing.T) {
 func TestFlowsOfTheHostsServersStay(t *testing.T) {
 	r := newRig()
 	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-	if r.flows(flow(service.UDP, nodeAt, nodeAt, true)) {
+	if r.flows(flow(inet.UDP, nodeAt, nodeAt, true)) {
 		t.Error("a flow that a server of the host answers is stale")
 	}
-	if !r.flows(flow(service.UDP, nodeAt, nodeAt, false)) {
+	if !r.flows(flow(inet.UDP, nodeAt, nodeAt, false)) {
 		t.Error("a flow that nobody answers is not stale")
 	}
 }
@@ -75,10 +76,10 @@ func TestFlowsOfTheHostsServersStay(t *testing.T) {
 // tcpOf is portOf for TCP.
 func tcpOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {
 	p := portOf(name, frontend, mode, endpoints...)
-	p.Name.Protocol = service.TCP
+	p.Name.Protocol = inet.TCP
 	p.Exposures = slices.Clone(p.Exposures)
 	for i := range p.Exposures {
-		p.Exposures[i].Frontend.Protocol = service.TCP
+		p.Exposures[i].Frontend.Protocol = inet.TCP
 	}
 	return p
 }
@@ -118,7 +119,7 @@ func TestLooksForUnansweredFlows(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		unanswered := func(q service.FlowQuery) bool { return q.Unanswered }
+		unanswered := func(q inet.FlowQuery) bool { return q.Unanswered }
 		if got := slices.ContainsFunc(r.looked, unanswered); got != step.want || len(r.looked) > 1 {
 			t.Errorf("%s: looked %+v, want a look for unanswered flows: %t", step.what, r.looked, step.want)
 		}
@@ -131,20 +132,20 @@ func TestStaleUnansweredFlows(t *testing.T) {
 		r := newRig()
 		r.sync(t, tcpOf("web", vip, mode, "10.1.0.1:53"), tcpOf("itself", "198.51.100.1:53", mode, "198.51.100.1:53"))
 		for _, test := range []struct {
-			protocol service.Protocol
+			protocol inet.Protocol
 			to       string
 			want     bool
 		}{
-			{service.TCP, vip, true},
-			{service.TCP, nodeAt, true},
-			{service.TCP, "10.96.0.10:54", true}, // nftables refuses it
-			{service.SCTP, vip, true},
-			{service.TCP, elsewhere, false},
-			{service.TCP, loopback, false},
-			{service.TCP, "192.0.2.1:22", false},
-			{service.UDP, nodeAt, false},
-			{service.TCP, "10.96.0.11:53", false},
-			{service.TCP, "198.51.100.1:53", mode == service.ModeUserspace}, // else its endpoint is itself
+			{inet.TCP, vip, true},
+			{inet.TCP, nodeAt, true},
+			{inet.TCP, "10.96.0.10:54", true}, // nftables refuses it
+			{inet.SCTP, vip, true},
+			{inet.TCP, elsewhere, false},
+			{inet.TCP, loopback, false},
+			{inet.TCP, "192.0.2.1:22", false},
+			{inet.UDP, nodeAt, false},
+			{inet.TCP, "10.96.0.11:53", false},
+			{inet.TCP, "198.51.100.1:53", mode == service.ModeUserspace}, // else its endpoint is itself
 		} {
 			if got := r.unheard(flow(test.protocol, test.to, test.to, false)); got != test.want {
 				t.Errorf("mode %s: an unanswered flow of %s to %s is stale: %t", mode, test.protocol, test.to, got)
@@ -159,7 +160,7 @@ func TestFlowsAfterAReplace(t *testing.T) {
 	r.sync(t, tcpOf("web", vip, 0, "10.1.0.1:53"))
 	r.scribe.unknown = true
 	r.sync(t, portOf("dns", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"))
-	if !r.unheard(flow(service.TCP, vip, vip, false)) {
+	if !r.unheard(flow(inet.TCP, vip, vip, false)) {
 		t.Error("a flow to a frontend that was written again is not stale")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A daemon that ends calls Close or HandOver, and DeleteFlows when its connections have ended; nothing else after that.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // plan is the portals that a service port is to have after a change.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // program writes the portals of plans to the host, and returns those that changed. Plans that the writer refuses are

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Standing is what became of a service port.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // algorithm is how the kernel chooses endpoints, as its rules were written.

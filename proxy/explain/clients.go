@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // clients are what is asked of clients: source ranges, limits, affinity.
@@ -38,8 +39,8 @@ func (e *explained) ranges() {
 	switch from := e.asked.From; {
 	case !from.IsValid():
 		e.add(Fact, nil, "%s: other clients of the same family are refused at the load balancer's addresses", text)
-	case len(e.Port.SourceRangesOf(service.FamilyOf(from))) == 0:
-		e.add(Good, nil, "%s: everyone is admitted by %s, which has no range", text, service.FamilyOf(from))
+	case len(e.Port.SourceRangesOf(inet.FamilyOf(from))) == 0:
+		e.add(Good, nil, "%s: everyone is admitted by %s, which has no range", text, inet.FamilyOf(from))
 	case e.Port.Admits(from):
 		e.add(Good, nil, "%s admit %s", text, from)
 	default:
@@ -55,7 +56,7 @@ func (e *explained) limit() {
 	if most <= 0 {
 		return
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		if len(e.Port.ExposuresOf(family)) == 0 {
 			continue
 		}

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // audience is clients with the same endpoints.
 type audience struct {
-	family  service.IPFamily
+	family  inet.Family
 	scope   service.Scope
 	kinds   []service.Kind // of the frontends that they dial
 	clients string         // empty: all
@@ -37,7 +38,7 @@ func (e *explained) audiences() (out []audience) {
 // audiencesOf are those of one frontend: with an external Local policy, clients inside the cluster have other endpoints
 // than those outside.
 func (e *explained) audiencesOf(x service.Exposure) []audience {
-	family := service.FamilyOf(x.Frontend.Addr.Addr())
+	family := inet.FamilyOf(x.Frontend.Addr.Addr())
 	a := audience{family: family, scope: e.Port.Scope(x.Kind), kinds: []service.Kind{x.Kind}}
 	if x.Kind == service.ClusterIP || a.scope == service.ClusterScope || e.oneSetForAll(a) {
 		return []audience{a}
@@ -152,7 +153,7 @@ func (e *explained) why(a audience, x service.Endpoint) Reason {
 	same := func(u service.Endpoint) bool { return u.Addr == x.Addr }
 	usable := slices.ContainsFunc(e.Port.Usable(a.family, a.scope), same)
 	switch {
-	case service.FamilyOf(x.Addr.Addr()) != a.family:
+	case inet.FamilyOf(x.Addr.Addr()) != a.family:
 		return WrongFamily
 	case usable && e.Drained != nil && e.Drained(x.Addr):
 		return Drained
@@ -191,7 +192,7 @@ func (e *explained) leftOut(a audience, x service.Endpoint) bool {
 	}
 	for _, p := range e.Applied.Claims {
 		to, spreads := p.Target.(portal.Spread)
-		if spreads && service.FamilyOf(p.Frontend.Addr.Addr()) == a.family {
+		if spreads && inet.FamilyOf(p.Frontend.Addr.Addr()) == a.family {
 			return !slices.ContainsFunc(to.Pool.Of(a.scope), func(o portal.Endpoint) bool { return o.Addr == x.Addr })
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Status is what a line of a report is: a fact, or something that is well, wants a look, or is wrong.

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kernel/flows"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 )
 
 var (
@@ -34,13 +35,13 @@ type scene struct {
 }
 
 func newScene() *scene {
-	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
+	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}
 	p := &service.Port{
 		Name: name,
 		Exposures: []service.Exposure{
-			{Frontend: service.Frontend{Addr: nodePort, Protocol: service.TCP}, Kind: service.NodePort},
-			{Frontend: service.Frontend{Addr: clusterIP, Protocol: service.TCP}, Kind: service.ClusterIP},
-			{Frontend: service.Frontend{Addr: balancer, Protocol: service.TCP}, Kind: service.LoadBalancerIP},
+			{Frontend: service.Frontend{Addr: nodePort, Protocol: inet.TCP}, Kind: service.NodePort},
+			{Frontend: service.Frontend{Addr: clusterIP, Protocol: inet.TCP}, Kind: service.ClusterIP},
+			{Frontend: service.Frontend{Addr: balancer, Protocol: inet.TCP}, Kind: service.LoadBalancerIP},
 		},
 		Endpoints: []service.Endpoint{
 			endpoint("10.244.0.2:8080", "cart-a", true), endpoint("10.244.1.3:8080", "cart-b", false),
@@ -132,9 +133,9 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		return &netfilter.Ruleset{Tables: netfilter.ParseSaved(text+strings.Join(rules, "\n")+"\nCOMMIT\n",
 			netfilter.IPTablesNFT, "ip")}
 	}
-	record := func(o splice.Outcome) *splice.Record {
+	ended := func(o record.Outcome) *record.Record {
 		client := netip.AddrPortFrom(pod, 4000)
-		return &splice.Record{ID: 7, Client: client, Outcome: o, Error: "connection refused", Start: now}
+		return &record.Record{ID: 7, Client: client, Outcome: o, Error: "connection refused", Start: now}
 	}
 	for _, c := range []struct {
 		name    string
@@ -260,42 +261,42 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		}, Doubt, "are terminating", "used although it terminates"},
 		{"the last ones failed", func(s *scene) {
 			for range 3 {
-				s.Records = append(s.Records, record(splice.OutcomeDialFailed))
+				s.Records = append(s.Records, ended(record.OutcomeDialFailed))
 			}
 		}, Doubt, "The last 3 connections of shop/cart:http failed", "doubt 0s ago: id 7, 10.244.0.9:4000: dial_failed"},
 		{"one failed", func(s *scene) {
-			s.Records = []*splice.Record{record(splice.OutcomeOK), record(splice.OutcomeLimit)}
+			s.Records = []*record.Record{ended(record.OutcomeOK), ended(record.OutcomeLimit)}
 		}, Good, "", "doubt 0s ago: id 7, 10.244.0.9:4000: limit (connection refused)"},
 		{"dials of one endpoint fail", func(s *scene) {
 			dead := s.Port.Endpoints[0].Addr
 			for range 2 {
-				r := record(splice.OutcomeOK)
-				r.Attempts = []splice.Attempt{{Endpoint: dead, Err: "timeout", Times: 1}, {Endpoint: s.Port.Endpoints[1].Addr}}
+				r := ended(record.OutcomeOK)
+				r.Attempts = []record.Attempt{{Endpoint: dead, Err: "timeout", Times: 1}, {Endpoint: s.Port.Endpoints[1].Addr}}
 				s.Records = append(s.Records, r)
 			}
 		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: timeout", "failed after 0s: timeout"},
 		{"dials of one endpoint are overtaken", func(s *scene) {
 			slow, other := s.Port.Endpoints[0].Addr, s.Port.Endpoints[1].Addr
 			for range 2 {
-				r := record(splice.OutcomeOK)
-				r.Attempts = []splice.Attempt{{Endpoint: slow, Err: splice.Overtaken, Times: 1}, {Endpoint: other, Hedge: true}}
+				r := ended(record.OutcomeOK)
+				r.Attempts = []record.Attempt{{Endpoint: slow, Err: record.Overtaken, Times: 1}, {Endpoint: other, Hedge: true}}
 				s.Records = append(s.Records, r)
 			}
 		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: overtaken", "was overtaken by another after 0s"},
 		{"hedges are overtaken", func(s *scene) {
 			for range 2 {
-				r := record(splice.OutcomeOK)
-				r.Attempts = []splice.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: splice.Overtaken, Times: 1, Hedge: true},
+				r := ended(record.OutcomeOK)
+				r.Attempts = []record.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: record.Overtaken, Times: 1, Hedge: true},
 					{Endpoint: s.Port.Endpoints[1].Addr}}
 				s.Records = append(s.Records, r)
 			}
 		}, Good, "", "was overtaken by another after 0s"},
 		{"a stale UDP flow", func(s *scene) {
-			s.Flows = []flows.Flow{{Protocol: service.UDP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
+			s.Flows = []flows.Flow{{Protocol: inet.UDP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
 				Replier: netip.MustParseAddrPort("10.244.9.9:53"), Status: flows.Answered}}
 		}, Doubt, "still leads to 10.244.9.9:53", "which is no endpoint now"},
 		{"an unanswered flow", func(s *scene) {
-			s.Flows = []flows.Flow{{Protocol: service.TCP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
+			s.Flows = []flows.Flow{{Protocol: inet.TCP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
 				Replier: s.Port.Endpoints[0].Addr, State: flows.SynSent, Timeout: 9}}
 		}, Good, "", "led to 10.244.0.2:8080 SYN_SENT, no answer yet, 9 s left"},
 		{"no address for NodePorts", func(s *scene) { s.node.NodePorts = nil }, Doubt, "is served at no address of this host",
@@ -345,8 +346,8 @@ func spreadBy(writer string, asked, by service.Algorithm) func(*scene) {
 
 // Each reason why an endpoint is not used is the one that would have to change.
 func TestReasonsOfEndpoints(t *testing.T) {
-	all := audience{family: service.IPv4, kinds: []service.Kind{service.ClusterIP}}
-	local := audience{family: service.IPv4, scope: service.NodeScope, kinds: []service.Kind{service.ClusterIP}}
+	all := audience{family: inet.IPv4, kinds: []service.Kind{service.ClusterIP}}
+	local := audience{family: inet.IPv4, scope: service.NodeScope, kinds: []service.Kind{service.ClusterIP}}
 	for want, c := range map[Reason]struct {
 		a    audience
 		edit func(*scene, *service.Endpoint)
@@ -402,9 +403,9 @@ func TestContestedAddress(t *testing.T) {
 // An address that a Service has for TCP and for UDP, as that of DNS, is explained for both.
 func TestAnAddressOfTwoProtocols(t *testing.T) {
 	tcp, udp := newScene(), newScene()
-	udp.Port.Name.Port, udp.Port.Name.Protocol = "udp", service.UDP
+	udp.Port.Name.Port, udp.Port.Name.Protocol = "udp", inet.UDP
 	for i := range udp.Port.Exposures {
-		udp.Port.Exposures[i].Frontend.Protocol = service.UDP
+		udp.Port.Exposures[i].Frontend.Protocol = inet.UDP
 	}
 	udp.apply(portal.Redirect{Port: 11001})
 	for _, ask := range []netip.AddrPort{clusterIP, netip.AddrPortFrom(here, nodePort.Port())} {

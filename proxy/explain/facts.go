@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kernel/flows"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Node is what is known of this node, whatever is asked. Each func may be nil: it is not known then.
@@ -46,13 +47,13 @@ type Subject struct {
 	Shows    bool         // the writer can tell
 
 	Waiting int                // connections and sessions of its Service that wait for an endpoint
-	Open    [2]int             // connections and sessions of userspace mode, by service.IPFamily
+	Open    [2]int             // connections and sessions of userspace mode, by inet.Family
 	OpenOf  map[netip.Addr]int // and by client; nil: it may have as many as it wants
 	Bound   func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
 	Drained func(netip.AddrPort) bool
 	Ejected func(netip.AddrPort) (why string) // empty: it is not
 
-	Records  []*splice.Record // the last, the newest at the end
+	Records  []*record.Record // the last, the newest at the end
 	Flows    []flows.Flow     // in the kernel's conntrack table
 	FlowsErr error
 }
@@ -96,7 +97,7 @@ func (a *Applied) Held() (out []portal.Portal) {
 }
 
 // Dialled tells whether an address that a client dials is a frontend. Local tells the addresses of this host.
-func (s *Subject) Dialled(to netip.AddrPort, proto service.Protocol, local func(netip.Addr) bool) bool {
+func (s *Subject) Dialled(to netip.AddrPort, proto inet.Protocol, local func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(s.Port.Exposures, func(x service.Exposure) bool {
 		at := x.Frontend.Addr
 		node := x.Kind == service.NodePort && at.Port() == to.Port() && local(to.Addr())

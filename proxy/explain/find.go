@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Find returns the service ports that a question is about, in order, and the question with what was found out. Local
@@ -83,7 +84,7 @@ func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
 	for _, x := range p.Exposures {
 		f := x.Frontend
 		node := x.Kind == service.NodePort && local != nil && local(q.Address.Addr()) &&
-			service.FamilyOf(f.Addr.Addr()) == service.FamilyOf(q.Address.Addr()) &&
+			inet.FamilyOf(f.Addr.Addr()) == inet.FamilyOf(q.Address.Addr()) &&
 			f.Addr.Port() == q.Address.Port()
 		if !node && !at(q.Address, f.Addr) {
 			continue

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 func TestFind(t *testing.T) {
@@ -124,18 +124,18 @@ func TestPod(t *testing.T) {
 func TestConnection(t *testing.T) {
 	s := newScene()
 	client := netip.AddrPortFrom(pod, 4000)
-	live := &splice.Live{
-		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, State: splice.StateWaiting, Attempts: 4,
+	live := &record.Live{
+		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, State: record.StateWaiting, Attempts: 4,
 		Start: now, LastMoved: now,
 	}
 	onRemoved := *live
-	onRemoved.State, onRemoved.Removed = splice.StateOpen, true
+	onRemoved.State, onRemoved.Removed = record.StateOpen, true
 	onRemoved.Endpoint.Addr = netip.MustParseAddrPort("10.1.9.9:80")
-	ended := &splice.Record{
+	ended := &record.Record{
 		ID: 5, Service: s.Port.Name, Client: client, OriginalDst: clusterIP, Start: now,
-		Outcome: splice.OutcomeEndpointReset, Error: "connection reset by peer",
-		ClosedBy: splice.Endpoint, CloseType: splice.Reset,
-		Attempts: []splice.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: "timed out", Times: 1}},
+		Outcome: record.OutcomeEndpointReset, Error: "connection reset by peer",
+		ClosedBy: record.Endpoint, CloseType: record.Reset,
+		Attempts: []record.Attempt{{Endpoint: s.Port.Endpoints[0].Addr, Err: "timed out", Times: 1}},
 	}
 	for want, c := range map[string]*Connection{
 		"waits for an endpoint of shop/cart:http: 4 dials so far":            {Live: live},
@@ -154,7 +154,7 @@ func TestConnection(t *testing.T) {
 		if !strings.Contains(r.Verdict.Text, want) || strings.Contains(text(r), "NodePort 30080") {
 			t.Errorf("%+v\n%s", r.Verdict, text(r))
 		}
-		if keep := q.About(s.Port); !keep(ended) || keep(&splice.Record{Service: s.Port.Name}) {
+		if keep := q.About(s.Port); !keep(ended) || keep(&record.Record{Service: s.Port.Name}) {
 			t.Error("records of other clients are kept, or its own is not")
 		}
 	}

@@ -3,9 +3,9 @@ package explain
 import (
 	"net/netip"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy/kernel/flows"
-	"github.com/portald/portald/proxy/service"
 )
 
 // mostFlows bounds the entries that are listed.
@@ -52,7 +52,7 @@ func (e *explained) flow(f flows.Flow, stale bool) {
 
 // stale tells whether a UDP flow leads where no new flow is led.
 func (e *explained) stale(f flows.Flow) bool {
-	if f.Protocol != service.UDP || e.Applied == nil || e.node.Local == nil {
+	if f.Protocol != inet.UDP || e.Applied == nil || e.node.Local == nil {
 		return false
 	}
 	for _, x := range e.Port.Endpoints {

@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // exposures are the frontends that are explained, ClusterIPs first.
@@ -103,8 +104,8 @@ func (e *explained) frontend(x service.Exposure) {
 
 // nodePort says where a NodePort is not served.
 func (e *explained) nodePort(x service.Exposure) {
-	family := service.FamilyOf(x.Frontend.Addr.Addr())
-	mine := func(a netip.Addr) bool { return service.FamilyOf(a) == family }
+	family := inet.FamilyOf(x.Frontend.Addr.Addr())
+	mine := func(a netip.Addr) bool { return inet.FamilyOf(a) == family }
 	asked := e.asked.Address.Addr()
 	switch {
 	case asked.IsLoopback():
@@ -175,7 +176,7 @@ func (e *explained) here() bool {
 
 func frontendText(x service.Exposure) string {
 	if x.Kind == service.NodePort {
-		return fmt.Sprintf("%s/%s (%s)", portText(x.Frontend), x.Frontend.Protocol, service.FamilyOf(x.Frontend.Addr.Addr()))
+		return fmt.Sprintf("%s/%s (%s)", portText(x.Frontend), x.Frontend.Protocol, inet.FamilyOf(x.Frontend.Addr.Addr()))
 	}
 	return x.Frontend.String()
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // most is how many names are suggested.

@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Question is what was asked. One of its parts from Service on is set.
@@ -17,9 +18,9 @@ type Question struct {
 
 	Service  service.Name // and Port of it, empty: all
 	Port     string
-	Protocol service.Protocol // 0: any
-	Address  netip.AddrPort   // a frontend, or an endpoint; without port: any
-	ID       uint64           // a connection
+	Protocol inet.Protocol  // 0: any
+	Address  netip.AddrPort // a frontend, or an endpoint; without port: any
+	ID       uint64         // a connection
 
 	kind    string           // that was named: service or pod
 	exact   service.PortName // of a connection
@@ -34,8 +35,8 @@ type Question struct {
 
 // Connection is the connection that was asked for.
 type Connection struct {
-	Live   *splice.Live   // it is open
-	Record *splice.Record // it has ended
+	Live   *record.Live   // it is open
+	Record *record.Record // it has ended
 }
 
 // Parse reads a question: NAMESPACE/NAME[:PORT], service/… or pod/… before it, an address with a port or without,
@@ -49,7 +50,7 @@ func Parse(what, from string) (q Question, err error) {
 		q.From = q.From.Unmap()
 	}
 	rest := what
-	for _, p := range []service.Protocol{service.TCP, service.UDP, service.SCTP} {
+	for _, p := range []inet.Protocol{inet.TCP, inet.UDP, inet.SCTP} {
 		if cut, ok := strings.CutSuffix(rest, "/"+p.String()); ok {
 			rest, q.Protocol = cut, p
 		}
@@ -104,8 +105,8 @@ func (q Question) Of(c *Connection) Question {
 
 // About returns what keeps the records that concern the question: of a service port, and of the client or pod if one
 // was asked for.
-func (q Question) About(p *service.Port) func(*splice.Record) bool {
-	return func(r *splice.Record) bool {
+func (q Question) About(p *service.Port) func(*record.Record) bool {
+	return func(r *record.Record) bool {
 		switch {
 		case r.Service != p.Name:
 			return false

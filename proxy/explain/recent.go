@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 )
 
 // enough is how many of the last connections, or of their dials of one endpoint, have to fail for a verdict.
@@ -38,7 +38,7 @@ func (e *explained) recent() {
 }
 
 // worstDialled is the endpoint that most of these failed to dial, how many did, and the last error.
-func worstDialled(records []*splice.Record) (at netip.AddrPort, n int, why string) {
+func worstDialled(records []*record.Record) (at netip.AddrPort, n int, why string) {
 	failed := map[netip.AddrPort]int{}
 	for _, r := range records {
 		for _, a := range r.Attempts {
@@ -61,7 +61,7 @@ func behind(text string) string {
 	return " (" + text + ")"
 }
 
-func recordText(r *splice.Record, now time.Time) string {
+func recordText(r *record.Record, now time.Time) string {
 	ended := r.Start.Add(r.Duration)
 	text := fmt.Sprintf("%s ago: id %d, %s", now.Sub(ended).Round(time.Second), r.ID, r.Client)
 	if r.ClientPod != "" {
@@ -76,7 +76,7 @@ func recordText(r *splice.Record, now time.Time) string {
 }
 
 // attempts are the dials of a record that did not serve it.
-func attempts(r *splice.Record) (out []string) {
+func attempts(r *record.Record) (out []string) {
 	for _, a := range r.Attempts {
 		if a.Err == "" {
 			continue
@@ -123,7 +123,7 @@ func (b *builder) connection(c *Connection) {
 			"Connection %d of %s is to %s, which is no endpoint of %s any more, or does not serve.", l.ID, l.Client,
 			l.Endpoint.Addr, l.Service.Label())
 	}
-	if l.State == splice.StateDialing || l.State == splice.StateWaiting {
+	if l.State == record.StateDialing || l.State == record.StateWaiting {
 		b.find(Doubt, "portald endpoints --service "+l.Service.Service().String(),
 			"Connection %d of %s waits for an endpoint of %s: %d dials so far.", l.ID, l.Client, l.Service.Label(), l.Attempts)
 	}

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // rules are what packets meet on the way to the endpoints: rules of others before portald's, these, and rules of others
@@ -126,7 +127,7 @@ func destination(p netfilter.Packet) string {
 }
 
 // packet is the first of a flow from the client that was asked for.
-func (e *explained) packet(hook netfilter.Hook, proto service.Protocol, to netip.AddrPort) netfilter.Packet {
+func (e *explained) packet(hook netfilter.Hook, proto inet.Protocol, to netip.AddrPort) netfilter.Packet {
 	return netfilter.Packet{Hook: hook, Protocol: proto, Source: e.asked.From, Destination: to, Local: e.node.Local}
 }
 
@@ -148,7 +149,7 @@ func (e *explained) dialled(p portal.Portal) (out []netip.AddrPort) {
 		return []netip.AddrPort{asked}
 	}
 	for _, addr := range e.node.NodePorts {
-		if service.FamilyOf(addr) == service.FamilyOf(at.Addr()) && len(out) < mostEndpoints {
+		if inet.FamilyOf(addr) == inet.FamilyOf(at.Addr()) && len(out) < mostEndpoints {
 			out = append(out, netip.AddrPortFrom(addr, at.Port()))
 		}
 	}
@@ -177,7 +178,7 @@ const mostEndpoints = 16
 
 // departures are the packets behind portald's rules: to its listener and from there to endpoints, or to endpoints.
 func (e *explained) departures(p portal.Portal) (out []netfilter.Packet) {
-	proto, family := p.Frontend.Protocol, service.FamilyOf(p.Frontend.Addr.Addr())
+	proto, family := p.Frontend.Protocol, inet.FamilyOf(p.Frontend.Addr.Addr())
 	switch to := p.Target.(type) {
 	case portal.Redirect:
 		if to.Port != 0 {
@@ -200,7 +201,7 @@ func (e *explained) departures(p portal.Portal) (out []netfilter.Packet) {
 }
 
 // forwarded is a packet that the kernel has sent to an endpoint.
-func (e *explained) forwarded(proto service.Protocol, at netip.AddrPort) netfilter.Packet {
+func (e *explained) forwarded(proto inet.Protocol, at netip.AddrPort) netfilter.Packet {
 	hook := netfilter.Forward
 	switch {
 	case e.node.Local != nil && e.node.Local(at.Addr()):
@@ -214,7 +215,7 @@ func (e *explained) forwarded(proto service.Protocol, at netip.AddrPort) netfilt
 }
 
 // some are endpoints that may be used, a few of them.
-func (e *explained) some(family service.IPFamily) (out []netip.AddrPort) {
+func (e *explained) some(family inet.Family) (out []netip.AddrPort) {
 	for _, scope := range []service.Scope{service.ClusterScope, service.NodeScope} {
 		for _, x := range e.Port.Usable(family, scope) {
 			if !slices.Contains(out, x.Addr) && len(out) < mostEndpoints {

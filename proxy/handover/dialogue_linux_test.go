@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -37,7 +38,7 @@ func TestDialogue(t *testing.T) {
 		at := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(i+1))
 		all, files = append(all, Socket{Kind: Front, Address: at}), append(files, one)
 	}
-	turn := Turn{Family: service.IPv6, State: balance.Saved{Next: netip.MustParseAddrPort("10.1.0.3:80")}}
+	turn := Turn{Family: inet.IPv6, State: balance.Saved{Next: netip.MustParseAddrPort("10.1.0.3:80")}}
 	for i := range bound {
 		client := netip.AddrFrom4([4]byte{1, 2, byte(i >> 8), byte(i)})
 		turn.State.Bindings = append(turn.State.Bindings, balance.Binding{Client: client})
@@ -49,11 +50,11 @@ func TestDialogue(t *testing.T) {
 		given = append(given, connection(t, uint64(i)))
 	}
 	talk := session(t, 1000)
-	records := []*splice.Record{{
-		ID: 4, CarriedBy: splice.Userspace, Start: time.Date(2026, 11, 21, 13, 0, 1, 123456789, time.UTC),
+	records := []*record.Record{{
+		ID: 4, CarriedBy: record.Userspace, Start: time.Date(2026, 11, 21, 13, 0, 1, 123456789, time.UTC),
 		Client: talk.Session.Client, Attempts: talk.Session.Attempts, Connect: -1, FirstByte: time.Second,
-		ClosedBy: splice.Endpoint, CloseType: splice.Reset, Outcome: splice.OutcomeEndpointReset,
-		Error: "connection reset by peer", Errno: syscall.ECONNRESET, ClientTCP: splice.TCPInfo{Known: true, RTT: 1},
+		ClosedBy: record.Endpoint, CloseType: record.Reset, Outcome: record.OutcomeEndpointReset,
+		Error: "connection reset by peer", Errno: syscall.ECONNRESET, ClientTCP: record.TCPInfo{Known: true, RTT: 1},
 	}, {ID: 5}}
 	go func() {
 		passed <- func() error {
@@ -111,7 +112,7 @@ func TestDialogue(t *testing.T) {
 		t.Errorf("the session came as %+v, was %+v", h.sessions[0], talk.Session)
 	}
 	var resumed, changed int
-	var recorded []*splice.Record
+	var recorded []*record.Record
 	for _, b := range rest {
 		if recorded = append(recorded, b.Records...); b.Resume != nil {
 			resumed++
@@ -135,7 +136,7 @@ func TestLargest(t *testing.T) {
 	var h heir
 	end := h.serves(t, p)
 	awaitServing(t, s)
-	attempts := slices.Repeat([]splice.Attempt{{
+	attempts := slices.Repeat([]record.Attempt{{
 		Endpoint: netip.MustParseAddrPort("[fd00:10:244:1::ffff]:65535"),
 		Proxy:    netip.MustParseAddrPort("[fd00:10:244:2::ffff]:65535"),
 		Took:     time.Hour, Err: "no route to host, or another error with so many words", Times: 1 << 30,
@@ -152,9 +153,9 @@ func TestLargest(t *testing.T) {
 	if n, err := s.Give(netip.AddrPort{})(given); n != len(given) || err != nil {
 		t.Fatalf("%d of %d were taken: %v", n, len(given), err)
 	}
-	var records []*splice.Record
+	var records []*record.Record
 	for range 500 {
-		records = append(records, &splice.Record{Start: time.Now(), Client: attempts[0].Endpoint, Attempts: attempts})
+		records = append(records, &record.Record{Start: time.Now(), Client: attempts[0].Endpoint, Attempts: attempts})
 	}
 	must(t, s.Records(records))
 	must(t, s.Done(0))

@@ -27,8 +27,10 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -124,7 +126,7 @@ type Sockets struct{ Sockets []Socket }
 // Turn is the state of one balancer.
 type Turn struct {
 	Name   service.PortName
-	Family service.IPFamily
+	Family inet.Family
 	Scope  service.Scope
 	State  balance.Saved
 }
@@ -170,7 +172,7 @@ type Batch struct {
 }
 
 // Records are of connections that have ended.
-type Records []*splice.Record
+type Records []*record.Record
 
 // files is how many descriptors belong to the batch.
 func (b *Batch) files() int {

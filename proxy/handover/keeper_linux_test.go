@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -104,7 +105,7 @@ func pair(t *testing.T) (peer net.Conn, files []int) {
 func keptConnection(slot uint32, files []int) *splice.Kept {
 	at := netip.MustParseAddrPort("192.0.2.1:80")
 	return &splice.Kept{Slot: slot, Files: files, State: &splice.SavedConn{SavedLife: splice.SavedLife{
-		ID: uint64(slot), Client: at, OriginalDst: at, Attempts: []splice.Attempt{{Endpoint: at}},
+		ID: uint64(slot), Client: at, OriginalDst: at, Attempts: []record.Attempt{{Endpoint: at}},
 	}}}
 }
 

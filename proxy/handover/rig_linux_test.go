@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -132,10 +134,10 @@ func session(t testing.TB, id uint64) *splice.Departure {
 func life(id uint64) splice.SavedLife {
 	endpoint := netip.MustParseAddrPort("10.1.0.3:8080")
 	return splice.SavedLife{
-		Service: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}, ID: id,
+		Service: service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}, ID: id,
 		Client:      netip.MustParseAddrPort("192.0.2.1:1024"),
 		OriginalDst: netip.MustParseAddrPort("10.96.0.10:80"),
-		Endpoint:    service.Endpoint{Addr: endpoint}, Attempts: []splice.Attempt{{Endpoint: endpoint, Times: 1}},
+		Endpoint:    service.Endpoint{Addr: endpoint}, Attempts: []record.Attempt{{Endpoint: endpoint, Times: 1}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -75,9 +76,9 @@ func TestLongNamesOfRecords(t *testing.T) {
 		end <- err
 	}()
 	awaitServing(t, s)
-	var all []*splice.Record
+	var all []*record.Record
 	for _, d := range ofPods(t, lengths()...) {
-		all = append(all, &splice.Record{Start: time.Now(), Endpoint: d.Conn.Endpoint})
+		all = append(all, &record.Record{Start: time.Now(), Endpoint: d.Conn.Endpoint})
 	}
 	must(t, s.Records(all))
 	must(t, s.Done(0))

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/handover/handovertest"
+	"github.com/portald/portald/proxy/handovertest"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -109,7 +110,7 @@ func (h *spoilt) gives(t *testing.T, l *Listener) (given int, err error) {
 		err = s.Resume(socket)
 	}
 	if err == nil {
-		err = s.Records([]*splice.Record{{ID: 4}})
+		err = s.Records([]*record.Record{{ID: 4}})
 	}
 	if err == nil {
 		err = s.Done(0)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -403,7 +404,7 @@ func (s *Successor) Changed(all []Turn) error {
 }
 
 // Records passes on records, but for those that no message has room for.
-func (s *Successor) Records(all []*splice.Record) error {
+func (s *Successor) Records(all []*record.Record) error {
 	for some := range slices.Chunk(all, recordsAtOnce) {
 		passed := make([]passedRecord, len(some))
 		for i, r := range some {

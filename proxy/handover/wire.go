@@ -8,6 +8,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -193,11 +194,11 @@ type (
 
 // passedRecord is a Record as messages have it: they have no uintptr, which an Errno is.
 type passedRecord struct {
-	splice.Record
+	record.Record
 	Errno uint32
 }
 
-func passedRecordOf(r *splice.Record) passedRecord { return passedRecord{*r, uint32(r.Errno)} }
+func passedRecordOf(r *record.Record) passedRecord { return passedRecord{*r, uint32(r.Errno)} }
 
 // MarshalCBOR implements cbor.Marshaler.
 func (all Records) MarshalCBOR() ([]byte, error) {

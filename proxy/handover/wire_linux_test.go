@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -20,7 +21,7 @@ func bodies() map[kind]any {
 // FuzzMessages: what comes is refused or can be restored, and takes no memory out of proportion.
 func FuzzMessages(f *testing.F) {
 	at := netip.MustParseAddrPort("10.0.0.1:53")
-	life := splice.SavedLife{Client: at, OriginalDst: at, Attempts: []splice.Attempt{{Endpoint: at, Err: "x", Times: 1}}}
+	life := splice.SavedLife{Client: at, OriginalDst: at, Attempts: []record.Attempt{{Endpoint: at, Err: "x", Times: 1}}}
 	bindings := []balance.Binding{{Client: at.Addr(), Endpoint: at, Unused: 5}}
 	full := Batch{
 		Conns: []*splice.SavedConn{{SavedLife: life, Up: splice.SavedFlow{Rest: []byte("rest"), Passed: -4}}, {

@@ -1,6 +1,6 @@
 package kernel
 
-import "github.com/portald/portald/proxy/service"
+import "github.com/portald/portald/portal/service"
 
 // algorithm is how endpoints of a service port are chosen: as it asks, else as the daemon does, else in the Writer's
 // own way.

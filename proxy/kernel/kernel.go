@@ -5,8 +5,9 @@ package kernel
 import (
 	"net/netip"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Options of a Carrier.
@@ -54,7 +55,7 @@ func New(opts Options) *Carrier {
 func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	out := make([]portal.Portal, 0, len(p.Exposures))
 	var now pools
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		exposures := p.ExposuresOf(family)
 		if len(exposures) == 0 {
 			continue
@@ -91,7 +92,7 @@ func (c *Carrier) Readmit() (out []service.PortName) {
 	node := c.opts.NodeAddresses()
 	for name, p := range c.ranged {
 		for family, pool := range c.pools[name] {
-			if pool != nil && pool.AdmitsNode != p.AdmitsNode(service.IPFamily(family), node) {
+			if pool != nil && pool.AdmitsNode != p.AdmitsNode(inet.Family(family), node) {
 				out = append(out, name)
 				break
 			}
@@ -104,7 +105,7 @@ func (c *Carrier) Readmit() (out []service.PortName) {
 func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return nil }
 
 // same returns the pool that the service port had if it is equal, since Spreads are compared by their pools' addresses.
-func (c *Carrier) same(name service.PortName, family service.IPFamily, pool *portal.Pool) *portal.Pool {
+func (c *Carrier) same(name service.PortName, family inet.Family, pool *portal.Pool) *portal.Pool {
 	if was := c.pools[name][family]; was != nil && was.Equal(pool) {
 		return was
 	}
@@ -121,7 +122,7 @@ func target(p *service.Port, usable service.UsableEndpoints, k service.Kind, poo
 	return portal.Spread{Pool: pool, Scope: p.Scope(k)}
 }
 
-func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family service.IPFamily) *portal.Pool {
+func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family inet.Family) *portal.Pool {
 	cluster, node := endpoints(usable[service.ClusterScope]), endpoints(usable[service.NodeScope])
 	if p.Affinity > 0 {
 		cluster, node = bound(cluster, c.opts.Node), bound(node, c.opts.Node)

@@ -7,14 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func port(change func(*service.Port)) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}}
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}}
 	for i, at := range []string{"10.96.0.1:80", "0.0.0.0:30080", "192.0.2.7:80", "198.51.100.1:80", "[fd00::96]:80"} {
-		x := service.Exposure{Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.TCP},
+		x := service.Exposure{Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: inet.TCP},
 			Kind: service.Kind(i % service.Kinds)}
 		p.Exposures = append(p.Exposures, x)
 	}

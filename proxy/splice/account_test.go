@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func address(i int) netip.Addr {

@@ -5,21 +5,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // admit checks what a client dialled, its address and the limits of connections. The outcome is empty for a client that
 // is admitted: it is counted until uncount. A destination that is no frontend of the service port means that the client
 // connected to the proxy port itself, or that rules of others led it here.
-func (f *life) admit(dst netip.AddrPort) Outcome {
+func (f *life) admit(dst netip.AddrPort) record.Outcome {
 	f.dst = dst
 	exposed, ok := f.plan.exposure(dst)
 	if !ok {
-		return OutcomeNotPortal
+		return record.OutcomeNotPortal
 	}
 	f.portal = exposed.Kind
 	if client := f.clientAddr(); !f.plan.admits(client, exposed.Kind) && !f.isNode(client, dst.Addr()) {
-		return OutcomeSourceRange
+		return record.OutcomeSourceRange
 	}
 	return f.enter(f.began)
 }
@@ -27,7 +29,7 @@ func (f *life) admit(dst netip.AddrPort) Outcome {
 // isNode tells whether a client that source ranges leave out is this node, at an address that it has itself and dials
 // from, and the ranges hold another address of it.
 func (f *life) isNode(client, dst netip.Addr) bool {
-	return client == dst && f.plan.Port.AdmitsNode(service.FamilyOf(client), f.front.core.opts.NodeAddresses())
+	return client == dst && f.plan.Port.AdmitsNode(inet.FamilyOf(client), f.front.core.opts.NodeAddresses())
 }
 
 // isOwn tells whether a client claims an address at which the daemon itself receives: a frontend of the service port,

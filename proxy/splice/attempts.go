@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Errors of attempts that the kernel has none for.
@@ -16,7 +17,7 @@ var (
 	errTimeout  = error(timeout("timeout")) // no answer in its time
 	errNoAnswer = errors.New("no answer")   // the endpoint fell silent after it had been reached
 	errGivenUp  = errors.New("given up")    // the connection ended before the answer
-	errOutrun   = error(timeout(Overtaken))
+	errOutrun   = error(timeout(record.Overtaken))
 	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
 	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")
 )
@@ -82,7 +83,7 @@ func (f *life) dialStep(asClient bool) step {
 }
 
 // current is the attempt under way, or the last one.
-func (f *life) current() *Attempt { return &f.attempts[len(f.attempts)-1] }
+func (f *life) current() *record.Attempt { return &f.attempts[len(f.attempts)-1] }
 
 // pick begins an attempt at an endpoint that was not tried in this round. When all were, those that only did not
 // answer in time may have another, longer try; those that refused may not.
@@ -98,7 +99,7 @@ func (f *life) pick() bool {
 	f.lease, f.affinity, f.again = lease{l.State}, l.Affinity, l.Again
 	f.ejected = uint16(min(l.Ejected, math.MaxUint16))
 	if ok {
-		f.attempts = append(f.attempts, Attempt{Endpoint: l.Endpoint, Times: 1, Probe: l.Probe})
+		f.attempts = append(f.attempts, record.Attempt{Endpoint: l.Endpoint, Times: 1, Probe: l.Probe})
 		f.stage.dial()
 	}
 	return ok
@@ -112,9 +113,9 @@ func (f *life) exhausted(allTried bool, now time.Duration) step {
 	case now < until:
 		return f.holdOut(allTried, until, now)
 	case len(f.attempts) == 0:
-		return step{kind: stepRefuse, outcome: OutcomeNoEndpoint}
+		return step{kind: stepRefuse, outcome: record.OutcomeNoEndpoint}
 	case !f.rounds, len(timeouts) == 1, f.retry.timedOut >= len(timeouts), now >= end:
-		return step{kind: stepRefuse, outcome: OutcomeDialFailed}
+		return step{kind: stepRefuse, outcome: record.OutcomeDialFailed}
 	}
 	return step{kind: stepWait, until: min(now+f.retry.nextRound(allTried), end)}
 }
@@ -156,7 +157,7 @@ func (f *life) failed(err error, lack Shortage, now time.Duration) step {
 	f.attempts.failed(err.Error(), now-f.dialled)
 	switch {
 	case lack == NoResources:
-		return step{kind: stepRefuse, outcome: OutcomeResources}
+		return step{kind: stepRefuse, outcome: record.OutcomeResources}
 	case f.again && f.rounds && !ejected && err != errTimeout && f.retry.more(len(f.plan.policy.ConnectTimeouts)):
 		return step{kind: stepWait, until: now + firstRetry} // it refused at once, and may be back soon
 	}

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
@@ -50,20 +51,20 @@ type Owner interface {
 	Interface() int
 	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any
 	// goroutine may call it, and tell does not block.
-	TCPInfo(tell func(client, endpoint TCPInfo))
+	TCPInfo(tell func(client, endpoint record.TCPInfo))
 	Sockets
 }
 
 // Sockets are the two sockets of an established connection. Its owner calls them.
 type Sockets interface {
 	// SetKeepalive sets how one of them asks for its peer.
-	SetKeepalive(of Side, k Keepalive)
+	SetKeepalive(of record.Side, k Keepalive)
 	// InFlight tells whether bytes are under way in the kernel: not read yet, or not acknowledged. False also where
 	// that is not known.
 	InFlight() bool
 	// Unanswered tells whether one of them sends bytes again that were not acknowledged, and nothing came from its peer
 	// for so long.
-	Unanswered(of Side, silence time.Duration) bool
+	Unanswered(of record.Side, silence time.Duration) bool
 }
 
 // Step is what the engine has to do next for a connection.
@@ -106,14 +107,14 @@ func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Dur
 // Admit lets the connection in, or refuses it, by what its client has dialled.
 func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	o := c.admit(dst)
-	if o == OutcomeNotPortal && c.changeFront(dst) {
+	if o == record.OutcomeNotPortal && c.changeFront(dst) {
 		o = c.admit(dst)
 	}
 	if o == "" {
 		o = c.take()
 	}
 	if o != "" {
-		return c.end(Proxy, Reset, o)
+		return c.end(record.Proxy, record.Reset, o)
 	}
 	iface := 0
 	if c.located() {
@@ -136,13 +137,13 @@ func (c *Conn) changeFront(dst netip.AddrPort) bool {
 }
 
 // take takes what a connection needs from the account. The outcome is empty if it could.
-func (c *Conn) take() Outcome {
+func (c *Conn) take() record.Outcome {
 	core := c.front.core
 	h := core.account.holder(c.front.tenant, c.clientAddr())
 	if err := core.account.takeConnection(h); err != nil {
 		core.account.leaveHolder(h)
 		core.opts.Warn(err)
-		return OutcomeResources
+		return record.OutcomeResources
 	}
 	c.holder = h
 	return ""
@@ -238,7 +239,7 @@ func (c *Conn) crowdedOut() {
 		if !c.isQueued() {
 			return Step{}
 		}
-		return c.end(Proxy, Reset, OutcomeWaitLimit)
+		return c.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)
 	})
 }
 
@@ -301,17 +302,17 @@ func (c *Conn) HalfClosed() bool { return c.clientEOF || c.endpointEOF }
 
 // EOF ends the stream from one side, all of which was passed on. It is called once for each side, and again for the
 // client's after a step with Drop.
-func (c *Conn) EOF(from Side, now time.Duration) Step {
+func (c *Conn) EOF(from record.Side, now time.Duration) Step {
 	if s, early := c.closedEarly(from, now); early {
 		return s
 	}
 	switch {
 	case c.clientEOF:
-		return c.end(Client, FIN, OutcomeOK)
+		return c.end(record.Client, record.FIN, record.OutcomeOK)
 	case c.endpointEOF:
-		return c.end(Endpoint, FIN, OutcomeOK)
+		return c.end(record.Endpoint, record.FIN, record.OutcomeOK)
 	}
-	c.clientEOF, c.endpointEOF = from == Client, from == Endpoint
+	c.clientEOF, c.endpointEOF = from == record.Client, from == record.Endpoint
 	c.movedAt(now)
 	c.stage.enter(halfClosed)
 	return Step{Kind: StepHalfClose, Until: c.Until(now)}
@@ -321,8 +322,8 @@ func (c *Conn) EOF(from Side, now time.Duration) Step {
 // stopped answering, else it sent a reset.
 //
 // What the side has sent reaches the other before that sees the reset, as if the two were connected directly.
-func (c *Conn) Broken(side Side, err error, lost bool) Step {
-	if side == Endpoint {
+func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
+	if side == record.Endpoint {
 		if s, early := c.brokenEarly(err, lost); early {
 			return s
 		}
@@ -331,29 +332,29 @@ func (c *Conn) Broken(side Side, err error, lost bool) Step {
 		c.broken = err
 	}
 	switch deliver := StreamFrom(side); {
-	case side == Client && lost:
-		return c.endAfter(deliver, Client, Timeout, OutcomeClientLost)
-	case side == Client:
-		return c.endAfter(deliver, Client, Reset, OutcomeClientReset)
+	case side == record.Client && lost:
+		return c.endAfter(deliver, record.Client, record.Timeout, record.OutcomeClientLost)
+	case side == record.Client:
+		return c.endAfter(deliver, record.Client, record.Reset, record.OutcomeClientReset)
 	case lost:
-		return c.endAfter(deliver, Endpoint, Timeout, OutcomeEndpointLost)
+		return c.endAfter(deliver, record.Endpoint, record.Timeout, record.OutcomeEndpointLost)
 	default:
-		return c.endAfter(deliver, Endpoint, Reset, OutcomeEndpointReset)
+		return c.endAfter(deliver, record.Endpoint, record.Reset, record.OutcomeEndpointReset)
 	}
 }
 
 // Exhausted ends a connection for which the engine lacks something, such as descriptors or memory.
-func (c *Conn) Exhausted() Step { return c.endNow(OutcomeResources) }
+func (c *Conn) Exhausted() Step { return c.endNow(record.OutcomeResources) }
 
 // Cut ends the connection by force.
-func (c *Conn) Cut() Step { return c.endNow(OutcomeCut) }
+func (c *Conn) Cut() Step { return c.endNow(record.OutcomeCut) }
 
 // endNow ends it, or what it still delivers.
-func (c *Conn) endNow(o Outcome) Step {
+func (c *Conn) endNow(o record.Outcome) Step {
 	if c.Ended() {
 		return Step{Kind: StepEnd, Reset: true}
 	}
-	return c.end(Proxy, Reset, o)
+	return c.end(record.Proxy, record.Reset, o)
 }
 
 // Expired is called at Until of the last step that had one, and at HedgeAt.
@@ -368,9 +369,9 @@ func (c *Conn) Expired(now time.Duration) Step {
 	case silent < 0, now < silent:
 		return c.look(now)
 	case c.HalfClosed():
-		return c.endAfter(FromClient|FromEndpoint, Proxy, Timeout, OutcomeHalfClosed)
+		return c.endAfter(FromClient|FromEndpoint, record.Proxy, record.Timeout, record.OutcomeHalfClosed)
 	default:
-		return c.endAfter(FromClient|FromEndpoint, Proxy, Timeout, OutcomeIdle)
+		return c.endAfter(FromClient|FromEndpoint, record.Proxy, record.Timeout, record.OutcomeIdle)
 	}
 }
 
@@ -388,18 +389,18 @@ func (c *Conn) SilentUntil() time.Duration {
 }
 
 // end decides how the connection ends. The first decision counts.
-func (c *Conn) end(by Side, closeType CloseType, o Outcome) Step {
+func (c *Conn) end(by record.Side, closeType record.CloseType, o record.Outcome) Step {
 	if c.Ended() {
 		return Step{}
 	}
 	c.forgo()
 	c.conclude(by, closeType, o)
 	c.rec.Replays = int(c.replays)
-	return Step{Kind: StepEnd, Reset: closeType != FIN}
+	return Step{Kind: StepEnd, Reset: closeType != record.FIN}
 }
 
 // endAfter ends it once streams have reached their peers.
-func (c *Conn) endAfter(streams Streams, by Side, closeType CloseType, o Outcome) Step {
+func (c *Conn) endAfter(streams Streams, by record.Side, closeType record.CloseType, o record.Outcome) Step {
 	s := c.end(by, closeType, o)
 	if s.Kind == StepEnd {
 		s.Deliver = streams
@@ -425,7 +426,7 @@ func (c *Conn) Ended() bool { return c.rec != nil }
 func (c *Conn) WantsTCPInfo() bool { return c.front.core.opts.TCPInfo }
 
 // SetTCPInfo is called after StepEnd and before Closed: what the kernel told of both sockets, before they were closed.
-func (c *Conn) SetTCPInfo(client, endpoint TCPInfo) {
+func (c *Conn) SetTCPInfo(client, endpoint record.TCPInfo) {
 	c.rec.ClientTCP, c.rec.EndpointTCP = client, endpoint
 }
 
@@ -449,7 +450,7 @@ func (c *Conn) giveBack() {
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
 	core := c.front.core
-	if state, _ := c.stage.load(); state == StateDelivering {
+	if state, _ := c.stage.load(); state == record.StateDelivering {
 		core.delivering.Add(-1)
 	}
 	if c.rival != nil {

@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Core is what all connections and sessions of a daemon have in common. Safe for concurrent use.
@@ -125,7 +126,7 @@ func (c *Core) answerPending(ctx context.Context) bool {
 
 // listensAt tells whether a front listens at just this address: to dial it would make the daemon its own client, and
 // that one again, for as long as descriptors last.
-func (c *Core) listensAt(at netip.AddrPort, protocol service.Protocol) bool {
+func (c *Core) listensAt(at netip.AddrPort, protocol inet.Protocol) bool {
 	_, listens := c.listening.Load(service.Frontend{Addr: at, Protocol: protocol})
 	return listens
 }

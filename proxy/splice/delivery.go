@@ -1,6 +1,7 @@
 package splice
 
 import "time"
+import "github.com/portald/portald/proxy/record"
 
 // Streams are directions of a connection.
 type Streams uint8
@@ -12,11 +13,11 @@ const (
 )
 
 // StreamFrom is that of a side, none of the proxy.
-func StreamFrom(side Side) Streams {
+func StreamFrom(side record.Side) Streams {
 	switch side {
-	case Client:
+	case record.Client:
 		return FromClient
-	case Endpoint:
+	case record.Endpoint:
 		return FromEndpoint
 	}
 	return 0

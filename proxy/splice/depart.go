@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // Departure is a connection or session that its engine no longer carries, with its sockets, which are the engine's
@@ -49,7 +51,7 @@ func (c *Core) HandOverWaiting(ctx context.Context, give Give) (left int64, err 
 func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
 	conns := slices.DeleteFunc(c.openConns(), func(conn *Conn) bool {
 		state, _ := conn.stage.load()
-		return (state == StateWaiting) != waiting || conn.stays.Load()
+		return (state == record.StateWaiting) != waiting || conn.stays.Load()
 	})
 	for some := range slices.Chunk(conns, departing) {
 		if err := passOn(c.detach(some, waiting), give); err != nil {
@@ -66,7 +68,7 @@ func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int6
 // movable is how many connections are open, but for those that stay, and those that have ended and are delivered.
 func (c *Core) movable() (n int64) {
 	for _, conn := range c.openConns() {
-		if state, _ := conn.stage.load(); state != StateDelivering && !conn.stays.Load() {
+		if state, _ := conn.stage.load(); state != record.StateDelivering && !conn.stays.Load() {
 			n++
 		}
 	}

@@ -5,18 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
-// Events are calls for what happens to connections and UDP sessions; nil: none. They are made on the data path, by
-// several goroutines at once: they must not block.
-type Events struct {
-	Started   func(Live)          // it was admitted, and no endpoint was dialled yet
-	Attempted func(Live, Attempt) // an attempt has its result
-	Ended     func(*Record)       // also of what was refused; the record is not to be changed
-}
-
 // Subscribe has the calls of e made from now on, until cancel. A call that is under way may still be made after that.
-func (c *Core) Subscribe(e Events) (cancel func()) {
+func (c *Core) Subscribe(e record.Events) (cancel func()) {
 	s := &subscription{e}
 	c.subscribers.change(func(all []*subscription) []*subscription { return append(all, s) })
 	return func() {
@@ -26,7 +20,7 @@ func (c *Core) Subscribe(e Events) (cancel func()) {
 	}
 }
 
-type subscription struct{ Events }
+type subscription struct{ record.Events }
 
 // subscribers is a list that is replaced as a whole, so that reading it costs one atomic load.
 type subscribers struct {
@@ -57,7 +51,7 @@ func (f *life) started() {
 }
 
 // attempted reports the result of an attempt; an empty why: it worked.
-func (f *life) attempted(a Attempt, why string, took time.Duration) {
+func (f *life) attempted(a record.Attempt, why string, took time.Duration) {
 	for _, s := range f.front.core.subscribers.all() {
 		if s.Attempted != nil {
 			a.Err, a.Took = why, took

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // exposed finds a front by what clients dial. It is for connections that reach the listener of another service port: a
@@ -38,8 +39,8 @@ func (e *exposed) change(f *Front, before, next []service.Exposure) {
 
 // by is the front that alone exposes what a client dialled; nil: none does, or several claim it, of which rules lead to
 // one.
-func (e *exposed) by(dst netip.AddrPort, protocol service.Protocol) *Front {
-	nodePort := netip.AddrPortFrom(service.FamilyOf(dst.Addr()).Unspecified(), dst.Port())
+func (e *exposed) by(dst netip.AddrPort, protocol inet.Protocol) *Front {
+	nodePort := netip.AddrPortFrom(inet.FamilyOf(dst.Addr()).Unspecified(), dst.Port())
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, at := range []netip.AddrPort{dst, nodePort} {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // fairness is what the clients of a front take of what its policy gives each of them and all together: places and new
@@ -39,7 +41,7 @@ func (p pace) next(now time.Duration, rate int) (pace, bool) {
 
 // enter counts a client's connection or session by the limits of its plan. The outcome is empty if it is within all of
 // them; else it took nothing, so that who is refused keeps nobody else out.
-func (f *life) enter(now time.Duration) Outcome {
+func (f *life) enter(now time.Duration) record.Outcome {
 	p, r := &f.plan.policy.Shares, &f.front.fair
 	if p.MaxConnectionsPerClient <= 0 && p.ConnectionRatePerClient <= 0 {
 		return f.enterFront(now)
@@ -48,13 +50,13 @@ func (f *life) enter(now time.Duration) Outcome {
 	defer r.mu.Unlock()
 	client := f.clientAddr()
 	if most := p.MaxConnectionsPerClient; most > 0 && r.open[client] >= most {
-		return OutcomeClientLimit
+		return record.OutcomeClientLimit
 	}
 	var after pace
 	if rate := p.ConnectionRatePerClient; rate > 0 {
 		var within bool
 		if after, within = r.paceOf(client).next(now, rate); !within {
-			return OutcomeClientRate
+			return record.OutcomeClientRate
 		}
 	}
 	if o := f.enterFront(now); o != "" {
@@ -71,10 +73,10 @@ func (f *life) enter(now time.Duration) Outcome {
 }
 
 // enterFront is enter by the limits for all clients together.
-func (f *life) enterFront(now time.Duration) Outcome {
+func (f *life) enterFront(now time.Duration) record.Outcome {
 	rate := f.plan.policy.Shares.ConnectionRate
 	if rate > 0 && !f.front.fair.begin(now, rate) {
-		return OutcomeRate
+		return record.OutcomeRate
 	}
 	f.counted = true
 	if f.front.join(f.plan) {
@@ -84,7 +86,7 @@ func (f *life) enterFront(now time.Duration) Outcome {
 	if rate > 0 {
 		f.front.fair.all.Add(-int64(time.Second) / int64(rate))
 	}
-	return OutcomeLimit
+	return record.OutcomeLimit
 }
 
 // begin counts one more to the pace of all clients. False: it is one too many.

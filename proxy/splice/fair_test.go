@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // A pace lets through a second's worth at once, and then exactly its rate, whatever the rate and however clients try.
@@ -130,7 +131,7 @@ func TestFloodOfClientsIsForgotten(t *testing.T) {
 		start := time.Now()
 		p := newPlan(&View{Port: &service.Port{}}, &service.Policy{Shares: service.Shares{ConnectionRatePerClient: 1}})
 		f := &Front{}
-		begin := func(client netip.Addr) Outcome {
+		begin := func(client netip.Addr) record.Outcome {
 			l := life{front: f, plan: p, client: netip.AddrPortFrom(client, 1)}
 			defer l.uncount()
 			return l.enter(time.Since(start))

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and closes it; engines
@@ -15,7 +16,7 @@ type Front struct {
 	core     *Core
 	name     service.PortName
 	pickers  Pickers
-	observer Observer
+	observer record.Observer
 	tenant   *tenant
 	plan     atomic.Pointer[plan]
 	active   atomic.Int64

@@ -4,12 +4,14 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // rival is an attempt that goes on while another endpoint is dialled, which then is the current attempt of the
 // connection. Whichever is answered first becomes the current one, and the other is given up.
 type rival struct {
-	attempt Attempt // the attempts of the connection have it once it has ended
+	attempt record.Attempt // the attempts of the connection have it once it has ended
 	lease   lease
 	dial    Dial
 	dialled time.Duration
@@ -77,14 +79,14 @@ func (c *Conn) pickRival() bool {
 		return false
 	}
 	c.rival = &rival{attempt: *at, lease: c.lease, dial: c.dial, dialled: c.dialled, paid: paid, holder: c.holder}
-	*at = Attempt{Endpoint: l.Endpoint, Times: 1, Hedge: true}
+	*at = record.Attempt{Endpoint: l.Endpoint, Times: 1, Hedge: true}
 	c.lease, c.dial = lease{l.State}, 1-c.dial
 	c.stage.dial()
 	return true
 }
 
 // underWay is that attempt.
-func (f *life) underWay(d Dial) *Attempt {
+func (f *life) underWay(d Dial) *record.Attempt {
 	if r := f.rival; r != nil && r.dial == d {
 		return &r.attempt
 	}

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // inOrder picks one endpoint after the other, and tells no one how it went.
@@ -32,10 +34,12 @@ func (p *inOrder) Pick(_ netip.Addr, tried []netip.AddrPort, _ *service.Policy) 
 func (p *inOrder) Join(netip.AddrPort) State { return nil }
 
 // hedgedConn returns a connection whose first dial has a hedge, at these times.
-func hedgedConn(t *testing.T, policy service.Policy) (c *Conn, rec *Record) {
+func hedgedConn(t *testing.T, policy service.Policy) (c *Conn, rec *record.Record) {
 	t.Helper()
-	rec = &Record{}
-	observe := func(service.PortName) Observer { return ObserverFunc(func(r *Record) { *rec = *r }) }
+	rec = &record.Record{}
+	observe := func(service.PortName) record.Observer {
+		return record.ObserverFunc(func(r *record.Record) { *rec = *r })
+	}
 	core, err := New(Options{Policy: policy, Observe: observe},
 		func(*Core) (Engine, error) { return idleEngine{}, nil })
 	if err != nil {
@@ -44,9 +48,9 @@ func hedgedConn(t *testing.T, policy service.Policy) (c *Conn, rec *Record) {
 	at := netip.MustParseAddrPort("10.96.0.10:80")
 	view := &View{
 		Port:      &service.Port{},
-		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: inet.TCP}}},
 	}
-	name := service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}
+	name := service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}
 	f, err := core.Open(name, Pickers{new(inOrder)}, view)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +115,7 @@ func TestTimeoutsOfHedges(t *testing.T) {
 			t.Errorf("attempts %+v", rec.Attempts)
 		}
 	}
-	if len(rec.Attempts) != 4 || rec.Outcome != OutcomeDialFailed {
+	if len(rec.Attempts) != 4 || rec.Outcome != record.OutcomeDialFailed {
 		t.Errorf("record %+v", rec)
 	}
 }
@@ -172,7 +176,7 @@ func TestAnswerOfAFormerDial(t *testing.T) {
 	}
 	at := netip.MustParseAddrPort("10.96.0.10:80")
 	view := &View{Port: &service.Port{}, Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at}}}}
-	f, err := core.Open(service.PortName{Name: "cart", Protocol: service.TCP}, Pickers{new(inOrder)}, view)
+	f, err := core.Open(service.PortName{Name: "cart", Protocol: inet.TCP}, Pickers{new(inOrder)}, view)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +187,7 @@ func TestAnswerOfAFormerDial(t *testing.T) {
 		t.Fatalf("step %+v", s)
 	}
 	c.Connected(0, 20)
-	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepNone || !s.Drop || !c.waitsForHost() {
+	if s := c.Broken(record.Endpoint, syscall.ECONNRESET, false); s.Kind != StepNone || !s.Drop || !c.waitsForHost() {
 		t.Fatalf("step %+v", s)
 	}
 	if s := (<-owner.posts)(30); s.Kind != StepNone {

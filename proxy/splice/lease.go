@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Picker chooses endpoints for one front. It is called on the data path by several goroutines: it must not block.

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // life is what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other
@@ -44,8 +45,8 @@ type life struct {
 
 	// What Live shows of it: its owner writes that, and any goroutine reads it.
 	stage   stage
-	last    atomic.Int64            // when bytes last moved, on the engine's clock; the lowest bit: they were the client's
-	won     atomic.Pointer[Attempt] // the attempt that worked, which is not changed any more; nil: none did
+	last    atomic.Int64                   // when bytes last moved, by the engine's clock; lowest bit: the client's
+	won     atomic.Pointer[record.Attempt] // the attempt that worked, which is not changed any more; nil: none did
 	traffic Traffic
 
 	// What the record tells. It is made at the end only: it is larger, and an idle connection should be small.
@@ -55,18 +56,18 @@ type life struct {
 	who         *service.Workload                // of the client; nil: not known
 	endpoint    atomic.Pointer[service.Endpoint] // nil: none was reached
 	attempts    attempts
-	attempt     [1]Attempt // room for the usual single one
+	attempt     [1]record.Attempt // room for the usual single one
 	affinity    string
 	connect     time.Duration
 	firstReply  time.Duration
 	broken      error
-	rec         *Record // nil until it is decided how it ends
+	rec         *record.Record // nil until it is decided how it ends
 }
 
 // step is what comes next for a connection or session.
 type step struct {
 	kind     stepKind
-	outcome  Outcome        // of stepRefuse
+	outcome  record.Outcome // of stepRefuse
 	endpoint netip.AddrPort // of stepDial
 	as       netip.Addr     // of stepDial: the client's address if the endpoint is to see it, else zero
 	ask      func() bool    // of stepAsk
@@ -120,8 +121,8 @@ func (f *life) firstByte(now time.Duration) {
 }
 
 // conclude begins the record: it is decided how the life ends. It is called once.
-func (f *life) conclude(by Side, closeType CloseType, o Outcome) {
-	f.rec = &Record{CarriedBy: Userspace, ClosedBy: by, CloseType: closeType, Outcome: o}
+func (f *life) conclude(by record.Side, closeType record.CloseType, o record.Outcome) {
+	f.rec = &record.Record{CarriedBy: record.Userspace, ClosedBy: by, CloseType: closeType, Outcome: o}
 }
 
 // report completes the record and hands it to the observer. It is called once, after all else.
@@ -158,7 +159,7 @@ func (f *life) report(now time.Duration) {
 
 // brokenByEndpoint is why, if the endpoint broke the connection or session.
 func (f *life) brokenByEndpoint() error {
-	if f.rec.ClosedBy != Endpoint || f.rec.CloseType == FIN {
+	if f.rec.ClosedBy != record.Endpoint || f.rec.CloseType == record.FIN {
 		return nil
 	}
 	if f.broken == nil {

@@ -4,7 +4,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // A connection is quiet when no byte has moved for quietTime and the endpoint's were the last: the client has its
@@ -96,14 +97,14 @@ func (c *Conn) overdue(now time.Duration) Step {
 		c.checkEndpoint() // it may be back, and the core's look still to come
 		switch c.notice(now); {
 		case c.goneAt == 0:
-		case how == FIN: // nothing is under way
-			return c.end(Proxy, FIN, OutcomeEndpointRemoved)
+		case how == record.FIN: // nothing is under way
+			return c.end(record.Proxy, record.FIN, record.OutcomeEndpointRemoved)
 		default:
-			return c.endAfter(FromEndpoint, Proxy, how, OutcomeEndpointRemoved)
+			return c.endAfter(FromEndpoint, record.Proxy, how, record.OutcomeEndpointRemoved)
 		}
 	}
 	if p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now) {
-		return c.end(Proxy, FIN, OutcomeMaxAge)
+		return c.end(record.Proxy, record.FIN, record.OutcomeMaxAge)
 	}
 	if t := c.deadPeer(); t != service.DefaultDeadPeer && now >= c.suspectFrom(t) {
 		return c.endIfDead(t, max(p.DeadPeer, leastDeadPeer))
@@ -112,14 +113,14 @@ func (c *Conn) overdue(now time.Duration) Step {
 }
 
 // removalDue tells whether the connection is to end now because its endpoint is gone, and how.
-func (c *Conn) removalDue(now time.Duration) (how CloseType, due bool) {
+func (c *Conn) removalDue(now time.Duration) (how record.CloseType, due bool) {
 	switch p := &c.plan.policy.Removed; {
 	case c.goneAt == 0:
 		return "", false
 	case p.Do == service.ResetConnections:
-		return Reset, now >= c.goneAt+p.After
+		return record.Reset, now >= c.goneAt+p.After
 	default:
-		return FIN, p.Do == service.CloseWhenIdle && c.quiet(now)
+		return record.FIN, p.Do == service.CloseWhenIdle && c.quiet(now)
 	}
 }
 
@@ -169,10 +170,10 @@ func (c *Conn) suspectFrom(t time.Duration) time.Duration { return max(c.lastMov
 // answer and do not read.
 func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
 	switch {
-	case c.owner.Unanswered(Endpoint, endpoint):
-		return c.Broken(Endpoint, syscall.ETIMEDOUT, true)
-	case c.owner.Unanswered(Client, client):
-		return c.Broken(Client, syscall.ETIMEDOUT, true)
+	case c.owner.Unanswered(record.Endpoint, endpoint):
+		return c.Broken(record.Endpoint, syscall.ETIMEDOUT, true)
+	case c.owner.Unanswered(record.Client, client):
+		return c.Broken(record.Client, syscall.ETIMEDOUT, true)
 	}
 	return Step{}
 }
@@ -180,8 +181,8 @@ func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
 // established is called when an endpoint is reached.
 func (c *Conn) established(now time.Duration) {
 	if t := c.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
-		c.owner.SetKeepalive(Client, KeepaliveFor(t))
-		c.owner.SetKeepalive(Endpoint, KeepaliveFor(t))
+		c.owner.SetKeepalive(record.Client, KeepaliveFor(t))
+		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(t))
 	}
 	if c.front.plan.Load() != c.plan { // it may have been removed meanwhile
 		c.checkEndpoint()
@@ -209,6 +210,6 @@ func (c *Conn) notice(now time.Duration) {
 		c.goneAt = now
 	}
 	if c.plan.policy.DeadPeer > removedDeadPeer {
-		c.owner.SetKeepalive(Endpoint, KeepaliveFor(c.deadPeer()))
+		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.deadPeer()))
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // lookedAtOwner does what is posted at once, at a time of the test's, and notes the steps.
@@ -12,23 +13,23 @@ type lookedAtOwner struct {
 	idleOwner
 	now        *time.Duration
 	steps      *[]Step
-	keepalives map[Side]Keepalive
-	unanswered map[Side]time.Duration
+	keepalives map[record.Side]Keepalive
+	unanswered map[record.Side]time.Duration
 	inFlight   *bool
 }
 
 func (o lookedAtOwner) Post(next func(time.Duration) Step) { *o.steps = append(*o.steps, next(*o.now)) }
 
-func (o lookedAtOwner) SetKeepalive(of Side, k Keepalive) { o.keepalives[of] = k }
+func (o lookedAtOwner) SetKeepalive(of record.Side, k Keepalive) { o.keepalives[of] = k }
 
 func (o lookedAtOwner) InFlight() bool { return *o.inFlight }
 
-func (o lookedAtOwner) Unanswered(of Side, t time.Duration) bool { return o.unanswered[of] >= t }
+func (o lookedAtOwner) Unanswered(of record.Side, t time.Duration) bool { return o.unanswered[of] >= t }
 
 func newLookedAtOwner() lookedAtOwner {
 	return lookedAtOwner{
-		now: new(time.Duration), steps: new([]Step), keepalives: map[Side]Keepalive{},
-		unanswered: map[Side]time.Duration{}, inFlight: new(bool),
+		now: new(time.Duration), steps: new([]Step), keepalives: map[record.Side]Keepalive{},
+		unanswered: map[record.Side]time.Duration{}, inFlight: new(bool),
 	}
 }
 
@@ -82,7 +83,7 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 	if all := c.Snapshot(); len(all) != 1 || !all[0].Removed {
 		t.Errorf("shown as %+v", all)
 	}
-	if got := o.keepalives[Endpoint]; got != KeepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
+	if got := o.keepalives[record.Endpoint]; got != KeepaliveFor(removedDeadPeer) || len(o.keepalives) != 1 {
 		t.Errorf("keepalive after the removal: %v", o.keepalives)
 	}
 	*o.now += removedDeadPeer
@@ -90,13 +91,13 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 		t.Errorf("a host that answers: %+v", s)
 	}
 	remove(c, conn, false)
-	if o.keepalives[Endpoint] != DefaultKeepalive() || conn.Until(*o.now) >= 0 {
+	if o.keepalives[record.Endpoint] != DefaultKeepalive() || conn.Until(*o.now) >= 0 {
 		t.Errorf("the endpoint is back: %+v, next look at %s", o.keepalives, conn.Until(*o.now))
 	}
 	remove(c, conn, true)
-	o.unanswered[Endpoint] = removedDeadPeer
+	o.unanswered[record.Endpoint] = removedDeadPeer
 	*o.now += removedDeadPeer
-	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.rec.Outcome != OutcomeEndpointLost {
+	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.rec.Outcome != record.OutcomeEndpointLost {
 		t.Errorf("a host that does not answer: %+v, %+v", s, conn.rec)
 	}
 }
@@ -113,7 +114,7 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		if s := conn.Expired(*o.now); s.Kind == StepEnd || conn.goneAt > 0 || conn.live().Removed {
 			t.Fatalf("%v: it is back: %+v", do, s)
 		}
-		if o.keepalives[Endpoint] != DefaultKeepalive() {
+		if o.keepalives[record.Endpoint] != DefaultKeepalive() {
 			t.Errorf("%v: keepalive of one that is back: %+v", do, o.keepalives)
 		}
 		conn.Moved(*o.now, false)
@@ -121,7 +122,7 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		if s := conn.Expired(*o.now + quietTime - 1); s.Kind == StepEnd {
 			t.Fatalf("%v: gone again: %+v", do, s)
 		}
-		if s := conn.Expired(*o.now + after); s.Kind != StepEnd || conn.rec.Outcome != OutcomeEndpointRemoved {
+		if s := conn.Expired(*o.now + after); s.Kind != StepEnd || conn.rec.Outcome != record.OutcomeEndpointRemoved {
 			t.Errorf("%v: at the end of its time: %+v", do, s)
 		}
 	}
@@ -171,7 +172,7 @@ func TestShortestDeadPeer(t *testing.T) {
 		}
 		*o.now = until
 	}
-	o.unanswered[Client] = leastDeadPeer - 1
+	o.unanswered[record.Client] = leastDeadPeer - 1
 	if s := conn.Expired(*o.now); s.Kind != StepWait {
 		t.Errorf("%+v, %+v", s, conn.rec)
 	}
@@ -188,9 +189,9 @@ func TestSilentPeersAreAskedAbout(t *testing.T) {
 		if asked := len(*o.steps); own == 0 && asked != 1 || own > 0 && asked != 0 {
 			t.Errorf("%s: asked %d times", own, asked)
 		}
-		o.unanswered[Client] = silentTime
+		o.unanswered[record.Client] = silentTime
 		c.askSilent(fell+silentTime-1, fell+silentTime)
-		if own == 0 && conn.rec.Outcome != OutcomeClientLost {
+		if own == 0 && conn.rec.Outcome != record.OutcomeClientLost {
 			t.Errorf("record %+v", conn.rec)
 		}
 	}
@@ -210,7 +211,7 @@ func TestQuiet(t *testing.T) {
 		"just moved":     {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-quietTime/2, false) }, false},
 		"asked":          {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime/2, true) }, false},
 		"asked long ago": {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime-1, true) }, true},
-		"half-closed":    {func(c *Conn, o lookedAtOwner) { c.EOF(Client, *o.now-time.Second) }, false},
+		"half-closed":    {func(c *Conn, o lookedAtOwner) { c.EOF(record.Client, *o.now-time.Second) }, false},
 	} {
 		_, conn, o := lookedAt(t, old)
 		*o.now += age
@@ -218,7 +219,7 @@ func TestQuiet(t *testing.T) {
 		s := conn.Expired(*o.now)
 		if quiet := s.Kind == StepEnd; quiet != c.quiet {
 			t.Errorf("%s: %+v", name, s)
-		} else if quiet && (s.Reset || conn.rec.Outcome != OutcomeMaxAge) {
+		} else if quiet && (s.Reset || conn.rec.Outcome != record.OutcomeMaxAge) {
 			t.Errorf("%s: %+v, %+v", name, s, conn.rec)
 		} else if !quiet && s.Kind == StepWait && s.Until <= *o.now {
 			t.Errorf("%s: looked at again at once", name)

@@ -1,6 +1,6 @@
 package splice
 
-import "github.com/portald/portald/proxy/service"
+import "github.com/portald/portald/portal/service"
 
 // Bytes are what was read of clients and of endpoints.
 type Bytes struct{ FromClient, FromEndpoint int64 }

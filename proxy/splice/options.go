@@ -5,7 +5,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Options of a Core. Zero values mean the defaults that each field names.
@@ -21,7 +23,7 @@ type Options struct {
 	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
 
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
-	Observe func(service.PortName) Observer
+	Observe func(service.PortName) record.Observer
 	// WhoIs tells which pod has a client's address, for records and Live. It is called when a connection begins, on the
 	// data path: it must not block. Default: nobody is asked.
 	WhoIs func(client netip.Addr) (service.Workload, bool)
@@ -39,7 +41,7 @@ type Options struct {
 	Warn func(error)
 	// OriginalDst returns the address that a client dialled before NAT, of an accepted TCP connection; an error means
 	// that it was not translated. Default: nothing is translated.
-	OriginalDst func(fd int, family service.IPFamily) (netip.AddrPort, error)
+	OriginalDst func(fd int, family inet.Family) (netip.AddrPort, error)
 	// OriginalDstUDP returns the same of a UDP flow from client to local.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
 	// IsLocal is the local detector: it tells whether a client is inside the cluster, this node itself or a pod. It is
@@ -92,7 +94,7 @@ func (o *Options) setDefaults() {
 		o.Account = NewAccount(Budget{})
 	}
 	if o.Observe == nil {
-		o.Observe = func(service.PortName) Observer { return ObserverFunc(func(*Record) {}) }
+		o.Observe = func(service.PortName) record.Observer { return record.ObserverFunc(func(*record.Record) {}) }
 	}
 	if o.WhoIs == nil {
 		o.WhoIs = func(netip.Addr) (_ service.Workload, known bool) { return }

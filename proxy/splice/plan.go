@@ -1,6 +1,6 @@
 package splice
 
-import "github.com/portald/portald/proxy/service"
+import "github.com/portald/portald/portal/service"
 
 // plan is a View with its policy and scopes. It does not change: a connection keeps the plan that it began with.
 type plan struct {

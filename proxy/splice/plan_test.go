@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Defaults are complete: nothing is left open, whatever is set.

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and any goroutine reads
@@ -11,21 +13,18 @@ import (
 type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64 }
 
 // Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.
-func (c *Core) Snapshot() []Live {
+func (c *Core) Snapshot() []record.Live {
 	return liveOf(c.open())
 }
 
-// SnapshotParts is how many parts SnapshotPart knows.
-const SnapshotParts = registryShards
-
-// SnapshotPart lists what is open of one part of all, from 0: each has about as much. A connection is always of the
-// same part.
-func (c *Core) SnapshotPart(part int) []Live {
+// SnapshotPart lists what is open of one of record.SnapshotParts, from 0: each has about as much. A connection is
+// always of the same part.
+func (c *Core) SnapshotPart(part int) []record.Live {
 	return liveOf(c.registry.shards[part].appendTo(nil))
 }
 
-func liveOf(members []member) []Live {
-	all := make([]Live, len(members))
+func liveOf(members []member) []record.Live {
+	all := make([]record.Live, len(members))
 	for i, m := range members {
 		all[i] = m.live()
 	}
@@ -33,19 +32,19 @@ func liveOf(members []member) []Live {
 }
 
 // All yields what Snapshot lists, one at a time: each overwrites the one before, which takes no memory for all of them.
-func (c *Core) All() iter.Seq[*Live] { return c.each(func(member) bool { return true }) }
+func (c *Core) All() iter.Seq[*record.Live] { return c.each(func(member) bool { return true }) }
 
 // AllSessions is All of the UDP sessions alone.
-func (c *Core) AllSessions() iter.Seq[*Live] {
+func (c *Core) AllSessions() iter.Seq[*record.Live] {
 	return c.each(func(m member) bool {
 		_, is := m.(*Session)
 		return is
 	})
 }
 
-func (c *Core) each(is func(member) bool) iter.Seq[*Live] {
-	return func(yield func(*Live) bool) {
-		var l Live
+func (c *Core) each(is func(member) bool) iter.Seq[*record.Live] {
+	return func(yield func(*record.Live) bool) {
+		var l record.Live
 		for _, m := range c.open() {
 			if !is(m) {
 				continue
@@ -85,7 +84,7 @@ func (c *Core) CutAll() {
 // entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one.
 type registry struct{ shards [registryShards]registryShard }
 
-const registryShards = 64
+const registryShards = record.SnapshotParts
 
 type registryShard struct {
 	mu      sync.Mutex
@@ -95,7 +94,7 @@ type registryShard struct {
 
 // member is a connection or session. Any goroutine may call it, also when it has ended.
 type member interface {
-	live() Live
+	live() record.Live
 	cutSoon()
 	countSoon() // calls countClient
 	common() *life
@@ -153,7 +152,7 @@ func (s *registryShard) appendTo(all []member) []member {
 }
 
 // conns are the TCP connections of these, in their order; nil where it is none, or has ended.
-func (r *registry) conns(of []Live) []*Conn {
+func (r *registry) conns(of []record.Live) []*Conn {
 	place := make(map[uint64]int, len(of))
 	for i := range of {
 		place[of[i].ID] = i

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // idleEngine is an engine without sockets.
@@ -27,16 +29,16 @@ func (idleSocket) Sessions() *Sessions { return nil }
 // idleOwner is an engine's connection without sockets.
 type idleOwner struct{}
 
-func (idleOwner) Post(func(time.Duration) Step)       {}
-func (idleOwner) Interface() int                      { return 0 }
-func (idleOwner) Detach(tell func(*Departure))        { tell(nil) }
-func (idleOwner) Keep(tell func(*Kept))               { tell(nil) }
-func (idleOwner) SetKeepalive(Side, Keepalive)        {}
-func (idleOwner) Unkept()                             {}
-func (idleOwner) InFlight() bool                      { return false }
-func (idleOwner) Unanswered(Side, time.Duration) bool { return false }
-func (idleOwner) TCPInfo(tell func(_, endpoint TCPInfo)) {
-	tell(TCPInfo{Known: true}, TCPInfo{Known: true})
+func (idleOwner) Post(func(time.Duration) Step)              {}
+func (idleOwner) Interface() int                             { return 0 }
+func (idleOwner) Detach(tell func(*Departure))               { tell(nil) }
+func (idleOwner) Keep(tell func(*Kept))                      { tell(nil) }
+func (idleOwner) SetKeepalive(record.Side, Keepalive)        {}
+func (idleOwner) Unkept()                                    {}
+func (idleOwner) InFlight() bool                             { return false }
+func (idleOwner) Unanswered(record.Side, time.Duration) bool { return false }
+func (idleOwner) TCPInfo(tell func(_, endpoint record.TCPInfo)) {
+	tell(record.TCPInfo{Known: true}, record.TCPInfo{Known: true})
 }
 
 // carrying returns a core with so many open connections.
@@ -52,10 +54,10 @@ func carryingWithin(t testing.TB, b Budget, conns int) *Core {
 		t.Fatal(err)
 	}
 	at, endpoint := netip.MustParseAddrPort("10.96.0.10:80"), netip.MustParseAddrPort("10.1.1.1:8080")
-	name := service.PortName{Namespace: "shop", Name: "cart", Protocol: service.TCP}
+	name := service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}
 	view := &View{
 		Port:      &service.Port{},
-		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: inet.TCP}}},
 		Endpoints: []service.Endpoint{{Addr: endpoint, Pod: "shop/cart-a"}},
 	}
 	picker := &countingPicker{}
@@ -85,13 +87,13 @@ type busyOwner struct {
 	waiting, most *atomic.Int64
 }
 
-func (o busyOwner) TCPInfo(tell func(client, endpoint TCPInfo)) {
+func (o busyOwner) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	if n := o.waiting.Add(1); n > o.most.Load() { // one goroutine at a time asks
 		o.most.Store(n)
 	}
 	go func() {
 		o.waiting.Add(-1)
-		tell(TCPInfo{Known: true}, TCPInfo{})
+		tell(record.TCPInfo{Known: true}, record.TCPInfo{})
 	}()
 }
 
@@ -129,7 +131,7 @@ func TestSnapshotOfMany(t *testing.T) {
 	c.AskTCPInfo(t.Context(), all)
 	for _, l := range all {
 		seen[l.ID] = true
-		if l.State != StateOpen || l.Endpoint.Pod != "shop/cart-a" || !l.ClientTCP.Known {
+		if l.State != record.StateOpen || l.Endpoint.Pod != "shop/cart-a" || !l.ClientTCP.Known {
 			t.Fatalf("%+v", l)
 		}
 	}

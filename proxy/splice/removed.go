@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // removals finds the connections of endpoints that were removed. Connections are in no list of their endpoint, which
@@ -91,9 +93,9 @@ func (f *Front) last() *Front {
 }
 
 // family is that of its frontends. False: it has none.
-func (f *Front) family() (service.IPFamily, bool) {
+func (f *Front) family() (inet.Family, bool) {
 	if x := f.plan.Load().Exposures; len(x) > 0 {
-		return service.FamilyOf(x[0].Frontend.Addr.Addr()), true
+		return inet.FamilyOf(x[0].Frontend.Addr.Addr()), true
 	}
 	return 0, false
 }
@@ -150,7 +152,7 @@ func (c *Core) lookForRemoved() {
 }
 
 // live implements member.
-func (c *Conn) live() Live {
+func (c *Conn) live() record.Live {
 	l := c.life.live()
 	l.Removed = c.gone.Load()
 	return l

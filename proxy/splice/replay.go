@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Errors of attempts that had worked, and that service.RetryReset repeats.
@@ -37,8 +38,8 @@ type replay struct {
 
 // ending is how a connection ends, or would have.
 type ending struct {
-	closeType CloseType
-	outcome   Outcome
+	closeType record.CloseType
+	outcome   record.Outcome
 	err       error
 }
 
@@ -106,16 +107,16 @@ func (c *Conn) KeepsBytes() bool { return c.replay != nil && len(c.replay.sent) 
 
 // closedEarly is for the end of a stream, which ends the attempt if it is the endpoint's and came before any byte of
 // it, unless the client's stream had ended: then it is an answer. False: the end is to be passed on.
-func (c *Conn) closedEarly(from Side, now time.Duration) (Step, bool) {
+func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 	switch {
 	case c.replay == nil:
 		return Step{}, false
 	case c.replay.again: // the client's, which the next endpoint gets
 		return Step{}, true
-	case from == Client:
+	case from == record.Client:
 		return Step{}, false
 	case !c.clientEOF && !c.leftIdle(now):
-		if s, ok := c.startOver(errClosedEarly, ending{FIN, OutcomeOK, nil}); ok {
+		if s, ok := c.startOver(errClosedEarly, ending{record.FIN, record.OutcomeOK, nil}); ok {
 			return s, true
 		}
 	}
@@ -131,9 +132,9 @@ func (c *Conn) leftIdle(now time.Duration) bool {
 // brokenEarly is for a connection that the endpoint has broken before any byte of it. False: it ends.
 func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
 	if lost {
-		return c.startOver(errLostEarly, ending{Timeout, OutcomeEndpointLost, err})
+		return c.startOver(errLostEarly, ending{record.Timeout, record.OutcomeEndpointLost, err})
 	}
-	return c.startOver(errResetEarly, ending{Reset, OutcomeEndpointReset, err})
+	return c.startOver(errResetEarly, ending{record.Reset, record.OutcomeEndpointReset, err})
 }
 
 // goesOver tells whether the connection has left its endpoint, and is not at another yet.
@@ -203,13 +204,13 @@ func (r *retries) giveBackPicked() {
 }
 
 // refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.
-func (c *Conn) refused(o Outcome) Step {
+func (c *Conn) refused(o record.Outcome) Step {
 	if c.replay == nil || c.replay.last == nil {
-		return c.end(Proxy, Reset, o)
+		return c.end(record.Proxy, record.Reset, o)
 	}
 	last := c.replay.last
 	if !c.Ended() {
 		c.broken = last.err
 	}
-	return c.end(Endpoint, last.closeType, last.outcome)
+	return c.end(record.Endpoint, last.closeType, last.outcome)
 }

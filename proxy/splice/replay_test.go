@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // replayingFront opens a front of a Service whose connections may go to another endpoint.
@@ -19,9 +21,9 @@ func replayingFront(t *testing.T, c *Core, name string) *Front {
 	})
 	view := &View{
 		Port:      &service.Port{Policy: service.Policy{RetryOn: service.RetryConnect | service.RetryReset}},
-		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: inet.TCP}}},
 	}
-	f, err := c.Open(service.PortName{Namespace: "shop", Name: name, Protocol: service.TCP}, Pickers{picker}, view, at)
+	f, err := c.Open(service.PortName{Namespace: "shop", Name: name, Protocol: inet.TCP}, Pickers{picker}, view, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 			t.Errorf("%d bytes take %d", len(sent), kept)
 		}
 	}
-	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepDial || !s.Drop {
+	if s := c.Broken(record.Endpoint, syscall.ECONNRESET, false); s.Kind != StepDial || !s.Drop {
 		t.Fatalf("step %+v", s)
 	}
 	if s := c.Connected(0, core.Now()); !bytes.Equal(s.Again, sent) {
@@ -117,7 +119,7 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 	if c.ClientSent(make([]byte, maxReplay)) || c.Replayable() {
 		t.Error("more is kept than may be")
 	}
-	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepEnd {
+	if s := c.Broken(record.Endpoint, syscall.ECONNRESET, false); s.Kind != StepEnd {
 		t.Errorf("step %+v", s)
 	}
 	c.Closed(core.Now())
@@ -139,7 +141,7 @@ func TestReplayNotOfIdleConnection(t *testing.T) {
 		core := replayCore(t)
 		c := established(t, replayingFront(t, core, "cart"), 1)
 		c.ClientSent([]byte(tc.sent))
-		if s := c.EOF(Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.Replayable() != (tc.want == StepDial) {
+		if s := c.EOF(record.Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.Replayable() != (tc.want == StepDial) {
 			t.Errorf("%q, %s: step %+v", tc.sent, tc.after, s)
 		}
 	}
@@ -153,7 +155,8 @@ func TestNoReplayWithoutBuffers(t *testing.T) {
 	for range DefaultBuffers {
 		core.account.TakeBuffer()
 	}
-	if s := c.Broken(Endpoint, syscall.ECONNRESET, false); s.Kind != StepEnd || c.rec.Outcome != OutcomeEndpointReset {
+	s := c.Broken(record.Endpoint, syscall.ECONNRESET, false)
+	if s.Kind != StepEnd || c.rec.Outcome != record.OutcomeEndpointReset {
 		t.Errorf("step %+v", s)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Mover is an Engine that can pass on what it carries.
@@ -37,7 +39,7 @@ func (c *Core) CanMove() bool {
 // Restorer goes on with what a predecessor carried. One goroutine uses it.
 type Restorer struct {
 	core    *Core
-	find    func(service.PortName, service.IPFamily) *Front
+	find    func(service.PortName, inet.Family) *Front
 	orphans map[orphan]*Front
 
 	standing []Standing
@@ -51,7 +53,7 @@ type orphan struct {
 
 // Restorer returns one that is told of the fronts by find, nil where there is none: connections go on nevertheless.
 // Done ends it.
-func (c *Core) Restorer(find func(service.PortName, service.IPFamily) *Front) *Restorer {
+func (c *Core) Restorer(find func(service.PortName, inet.Family) *Front) *Restorer {
 	return &Restorer{core: c, find: find, orphans: map[orphan]*Front{}}
 }
 
@@ -67,13 +69,13 @@ func (r *Restorer) Done() {
 
 // Conn goes on with a connection of a predecessor. The sockets are the engine's from now on.
 func (r *Restorer) Conn(s *SavedConn, files []int) {
-	family := service.FamilyOf(s.OriginalDst.Addr())
+	family := inet.FamilyOf(s.OriginalDst.Addr())
 	r.core.engine.(Mover).Restore(r.front(s, family), s, files)
 }
 
 // Stand does the same with an established one, which moves no byte before KeepStanding.
 func (r *Restorer) Stand(s *SavedConn, files []int) {
-	family := service.FamilyOf(s.OriginalDst.Addr())
+	family := inet.FamilyOf(s.OriginalDst.Addr())
 	r.standing = append(r.standing, r.core.engine.(Mover).Stand(r.front(s, family), s, files))
 }
 
@@ -117,7 +119,7 @@ func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
 // Session goes on with a session that a predecessor had at a socket that was taken over. The socket to the endpoint is
 // the engine's from then on. False: nothing listens there.
 func (r *Restorer) Session(at netip.AddrPort, s *SavedSession, file int) bool {
-	f := r.find(s.Service, service.FamilyOf(at.Addr()))
+	f := r.find(s.Service, inet.FamilyOf(at.Addr()))
 	if f == nil {
 		return false
 	}
@@ -132,7 +134,7 @@ func (r *Restorer) Session(at netip.AddrPort, s *SavedSession, file int) bool {
 
 // front finds the front of a connection, or makes one that serves nothing else: its Service may be gone, or the kernel
 // carries it now.
-func (r *Restorer) front(s *SavedConn, family service.IPFamily) *Front {
+func (r *Restorer) front(s *SavedConn, family inet.Family) *Front {
 	name := s.Service
 	if f := r.find(name, family); f != nil {
 		return f
@@ -218,7 +220,7 @@ func (c *Conn) registered(f *Front) {
 // restoreRemoval goes on with that unless the endpoint is back by now.
 func (c *Conn) restoreRemoval(s *SavedConn) {
 	if !c.front.orphan && c.front.serves(s.Endpoint) {
-		c.owner.SetKeepalive(Endpoint, KeepaliveFor(c.plan.policy.DeadPeer))
+		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.plan.policy.DeadPeer))
 		return
 	}
 	c.goneAt = s.Removed.At

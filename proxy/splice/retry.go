@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // The pause after a round of dials that all failed doubles from the first to the last; a quarter of it is left to
@@ -111,7 +113,7 @@ func sum(timeouts []time.Duration) (all time.Duration) {
 const maxAttempts = 32
 
 // attempts are the dials of a connection, as in its record.
-type attempts []Attempt
+type attempts []record.Attempt
 
 // failed ends the last attempt. If an earlier one of that endpoint failed alike, and not by a timeout, it is added to
 // that.
@@ -120,7 +122,7 @@ func (all *attempts) failed(why string, took time.Duration) {
 	at := len(list) - 1
 	last := list[at]
 	last.Err, last.Took = why, took
-	same := slices.IndexFunc(list[:at], func(a Attempt) bool {
+	same := slices.IndexFunc(list[:at], func(a record.Attempt) bool {
 		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error() && a.Hedge == last.Hedge
 	})
 	if same < 0 && at == maxAttempts {

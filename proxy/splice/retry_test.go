@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 func endpointNumber(i int) netip.AddrPort {
@@ -53,7 +55,7 @@ func TestPausesBetweenRounds(t *testing.T) {
 func TestAttemptsAreBounded(t *testing.T) {
 	var all attempts
 	fail := func(i int, why string) {
-		all = append(all, Attempt{Endpoint: endpointNumber(i), Times: 1})
+		all = append(all, record.Attempt{Endpoint: endpointNumber(i), Times: 1})
 		all.failed(why, time.Millisecond)
 	}
 	for range 10 {

@@ -5,7 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // What a successor needs of a connection or session but its sockets. Times are on the clock of the host: see
@@ -22,7 +23,7 @@ type SavedLife struct {
 	Scope               service.Scope
 	Who                 *service.Workload
 	Endpoint            service.Endpoint
-	Attempts            []Attempt // the last one worked
+	Attempts            []record.Attempt // the last one worked
 	Affinity            string
 	Connect, FirstReply time.Duration // since Began; negative: never
 	Waits               bool          // for an endpoint: it has none
@@ -47,7 +48,7 @@ type SavedConn struct {
 
 // SavedBreak is that of a connection one side of which has failed.
 type SavedBreak struct {
-	Side  Side
+	Side  record.Side
 	Errno syscall.Errno
 }
 

@@ -3,7 +3,7 @@ package splice
 import (
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Pickers choose among the endpoints of each service.Scope; nil = there are none.

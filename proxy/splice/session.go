@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // SessionConn is an engine's session: the socket to the endpoint, with a Session embedded. Whoever owns the Sessions
@@ -55,18 +57,18 @@ func (s *Session) Over() bool { return s.over }
 
 // admit finds an endpoint for a client that may have one. The outcome is empty when it was found or is waited for, or
 // the host is asked.
-func (s *Session) admit(iface int) Outcome {
+func (s *Session) admit(iface int) record.Outcome {
 	t := s.table
 	dst := t.originalDst(s.key, s.plan)
 	if s.isOwn(s.key.Client) {
 		s.dst = dst
-		return OutcomeNotPortal
+		return record.OutcomeNotPortal
 	}
 	if o := s.life.admit(dst); o != "" {
 		return o
 	}
 	s.cameBy = uint32(iface)
-	o := OutcomeResources
+	o := record.OutcomeResources
 	s.client = t.client(s.clientAddr())
 	if t.makeRoom(s.client) {
 		s.started()
@@ -82,7 +84,7 @@ func (s *Session) admit(iface int) Outcome {
 
 // advance takes the steps that come next. The outcome is empty when an endpoint was reached or is waited for, or the
 // host is asked.
-func (s *Session) advance(next step) Outcome {
+func (s *Session) advance(next step) record.Outcome {
 	for next.kind == stepDial {
 		proxy, lack, err := s.conn.Dial(next.endpoint, next.as, s.lost())
 		now := s.table.core().Now()
@@ -127,7 +129,7 @@ func (s *Session) answered(yes bool) {
 		return
 	}
 	if o := s.advance(s.life.answered(yes, s.table.core().Now())); o != "" {
-		s.end(Proxy, Reset, o)
+		s.end(record.Proxy, record.Reset, o)
 		return
 	}
 	s.forwardHeld()
@@ -242,17 +244,17 @@ func (s *Session) Refused(err error, unsent []byte) {
 func (s *Session) moved(err error) bool {
 	switch {
 	case s.detached:
-		s.end(Proxy, Reset, OutcomeEndpointRemoved)
+		s.end(record.Proxy, record.Reset, record.OutcomeEndpointRemoved)
 	case s.unanswered == nil:
 		s.broken = err
-		s.end(Endpoint, Reset, OutcomeEndpointReset)
+		s.end(record.Endpoint, record.Reset, record.OutcomeEndpointReset)
 	default:
 		s.conn.Close()
 		o := s.advance(s.failed(err, Enough, s.table.core().Now()))
 		if o == "" {
 			return true
 		}
-		s.end(Endpoint, Reset, o)
+		s.end(record.Endpoint, record.Reset, o)
 	}
 	return false
 }
@@ -299,14 +301,14 @@ func (s *Session) depart() {
 
 // cutSoon implements member.
 func (s *Session) cutSoon() {
-	s.table.socket.Do(func() { s.end(Proxy, Reset, OutcomeCut) })
+	s.table.socket.Do(func() { s.end(record.Proxy, record.Reset, record.OutcomeCut) })
 }
 
 // countSoon implements member.
 func (s *Session) countSoon() { s.table.socket.Do(s.countClient) }
 
 // end closes a session that was opened.
-func (s *Session) end(by Side, closeType CloseType, o Outcome) {
+func (s *Session) end(by record.Side, closeType record.CloseType, o record.Outcome) {
 	if s.over {
 		return
 	}

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // udpBed is an engine with one UDP socket and nothing of a network: what sessions send is kept, and time is the
@@ -25,7 +27,7 @@ type udpBed struct {
 	picker   *countingPicker
 	refuses  map[netip.AddrPort]bool // endpoints to which no socket can be connected
 	sent     []string                // "endpoint datagram"
-	records  []*Record
+	records  []*record.Record
 	closed   bool
 	opened   int // sessions that Open has begun, or refused with a record
 
@@ -53,8 +55,8 @@ const frontPort = 53
 func inUDPBed(t *testing.T, opts Options, port *service.Port, endpoints int, test func(*udpBed)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &udpBed{t: t, timer: -1, picker: &countingPicker{}, refuses: map[netip.AddrPort]bool{}}
-		opts.Observe = func(service.PortName) Observer {
-			return ObserverFunc(func(r *Record) { b.records = append(b.records, r) })
+		opts.Observe = func(service.PortName) record.Observer {
+			return record.ObserverFunc(func(r *record.Record) { b.records = append(b.records, r) })
 		}
 		core, err := New(opts, func(*Core) (Engine, error) { return b, nil })
 		if err != nil {
@@ -62,7 +64,7 @@ func inUDPBed(t *testing.T, opts Options, port *service.Port, endpoints int, tes
 		}
 		b.core = core
 		at := netip.AddrPortFrom(localAddr4, frontPort)
-		name := service.PortName{Namespace: "shop", Name: "dns", Port: "dns", Protocol: service.UDP}
+		name := service.PortName{Namespace: "shop", Name: "dns", Port: "dns", Protocol: inet.UDP}
 		b.front, err = core.Open(name, Pickers{b.picker, b.picker}, b.view(port, endpoints), at)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +93,7 @@ func inHostBed(t *testing.T, port *service.Port, endpoints int, test func(b *udp
 }
 
 func (b *udpBed) view(port *service.Port, endpoints int) *View {
-	at := service.Frontend{Addr: netip.AddrPortFrom(localAddr4, frontPort), Protocol: service.UDP}
+	at := service.Frontend{Addr: netip.AddrPortFrom(localAddr4, frontPort), Protocol: inet.UDP}
 	v := &View{Port: port, Exposures: []service.Exposure{{Frontend: at, Kind: service.LoadBalancerIP}}}
 	for i := range endpoints {
 		v.Endpoints = append(v.Endpoints, service.Endpoint{Addr: endpointNumber(i), Ready: true, Serving: true})
@@ -186,7 +188,7 @@ func (b *udpBed) deliver(key SessionKey, data string) *udpConn {
 		c = &udpConn{bed: b, key: key}
 		before := len(b.records)
 		opened := b.sessions.Open(&c.Session, c, key, 0, now)
-		if opened || slices.ContainsFunc(b.records[before:], func(r *Record) bool { return r == c.rec }) {
+		if opened || slices.ContainsFunc(b.records[before:], func(r *record.Record) bool { return r == c.rec }) {
 			b.opened++
 		}
 		if !opened {

@@ -3,6 +3,8 @@ package splice
 import (
 	"maps"
 	"net/netip"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // sessionClient is a client address of a UDP socket with its sessions.
@@ -52,7 +54,7 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 		if s == nil || evicted == maxEvicted {
 			return false
 		}
-		s.end(Proxy, Timeout, OutcomeLimit)
+		s.end(record.Proxy, record.Timeout, record.OutcomeLimit)
 	}
 }
 
@@ -89,7 +91,7 @@ func (t *Sessions) evict(c *sessionClient) {
 			return
 		}
 		if s := c.lists.victim(t.core().Now()); s != nil {
-			s.end(Proxy, Timeout, OutcomeLimit)
+			s.end(record.Proxy, record.Timeout, record.OutcomeLimit)
 		}
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // SessionSocket is the bound UDP socket that Sessions belong to, as far as they need it.
@@ -74,7 +75,7 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	s.table, s.conn, s.key, s.waiting = t, conn, key, true
 	s.begin(t.front, key.Client, now)
 	if o := s.admit(iface); o != "" {
-		s.conclude(Proxy, Reset, o)
+		s.conclude(record.Proxy, record.Reset, o)
 		s.report(t.core().Now())
 		return false
 	}
@@ -98,15 +99,15 @@ func (t *Sessions) Close() {
 	}
 	t.closed = true
 	t.front.tenant.remove(t)
-	t.endAll(OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
-	t.endAll(OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
+	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
+	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
 	t.setTimer(-1)
 }
 
-func (t *Sessions) endAll(o Outcome, lists ...*sessionList) {
+func (t *Sessions) endAll(o record.Outcome, lists ...*sessionList) {
 	for _, list := range lists {
 		for s := list.first; s != nil; s = list.first {
-			s.end(Proxy, Reset, o)
+			s.end(record.Proxy, record.Reset, o)
 		}
 	}
 }
@@ -124,15 +125,15 @@ func (t *Sessions) Sweep(now time.Duration) {
 	}
 	for _, list := range []*sessionList{&t.lists.detached, &t.lists.detachedWaiting} {
 		for s := list.first; s != nil && due(s.until); s = list.first {
-			s.end(Proxy, Reset, OutcomeEndpointRemoved)
+			s.end(record.Proxy, record.Reset, record.OutcomeEndpointRemoved)
 		}
 	}
 	idle := t.front.present().policy.UDPIdle
 	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.lastMoved()+idle); s = t.lists.leastRecent() {
 		if s.awaits() {
-			s.end(Proxy, Timeout, OutcomeNoEndpoint)
+			s.end(record.Proxy, record.Timeout, record.OutcomeNoEndpoint)
 		} else {
-			s.end(Proxy, Timeout, OutcomeOK)
+			s.end(record.Proxy, record.Timeout, record.OutcomeOK)
 		}
 	}
 	t.setTimer(next)
@@ -171,9 +172,9 @@ func (t *Sessions) sweepSoon() { t.socket.Do(func() { t.Sweep(t.core().Now()) })
 // cutSoon ends all sessions by force. Of a socket that was drained only those that wait for an answer are cut.
 func (t *Sessions) cutSoon() {
 	t.socket.Do(func() {
-		t.endAll(OutcomeCut, &t.lists.waiting)
+		t.endAll(record.OutcomeCut, &t.lists.waiting)
 		if !t.draining {
-			t.endAll(OutcomeCut, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
+			t.endAll(record.OutcomeCut, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
 		}
 	})
 }

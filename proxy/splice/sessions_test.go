@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 func TestSessionsOfOneSocket(t *testing.T) {
@@ -25,7 +27,7 @@ func TestSessionsOfOneSocket(t *testing.T) {
 		b.wantSent("10.1.0.0 a", "10.1.0.1 b", "10.1.0.0 c")
 		r := b.records[0]
 		carried := []int64{r.BytesFromClient, r.BytesToEndpoint, r.BytesFromEndpoint, r.BytesToClient}
-		if len(b.records) != 2 || !slices.Equal(carried, []int64{1, 1, 3, 3}) || r.Outcome != OutcomeServiceRemoved ||
+		if len(b.records) != 2 || !slices.Equal(carried, []int64{1, 1, 3, 3}) || r.Outcome != record.OutcomeServiceRemoved ||
 			r.Connect < 0 || r.FirstByte < 0 {
 			t.Errorf("%d records, the first %+v", len(b.records), r)
 		}
@@ -71,12 +73,12 @@ func TestSessionsFromOwnAddresses(t *testing.T) {
 	opts := Options{NodeAddresses: func() []netip.Addr { return []netip.Addr{node} }}
 	inUDPBed(t, opts, &service.Port{}, 1, func(b *udpBed) {
 		proxyPort := netip.AddrPortFrom(netip.IPv4Unspecified(), 11001)
-		b.core.listening.Store(service.Frontend{Addr: proxyPort, Protocol: service.UDP}, b.front)
-		defer b.core.listening.Delete(service.Frontend{Addr: proxyPort, Protocol: service.UDP})
+		b.core.listening.Store(service.Frontend{Addr: proxyPort, Protocol: inet.UDP}, b.front)
+		defer b.core.listening.Delete(service.Frontend{Addr: proxyPort, Protocol: inet.UDP})
 		plan := b.front.present().View
 		nodePort := netip.AddrPortFrom(netip.IPv4Unspecified(), 30053)
 		plan.Exposures = append(plan.Exposures, service.Exposure{Kind: service.NodePort,
-			Frontend: service.Frontend{Addr: nodePort, Protocol: service.UDP}})
+			Frontend: service.Frontend{Addr: nodePort, Protocol: inet.UDP}})
 		b.front.Retarget(&plan)
 		b.run()
 		for client, served := range map[string]bool{
@@ -91,7 +93,7 @@ func TestSessionsFromOwnAddresses(t *testing.T) {
 			switch {
 			case served && len(b.records) > before:
 				t.Errorf("%s is refused: %s", client, b.records[before].Outcome)
-			case !served && (len(b.records) != before+1 || b.records[before].Outcome != OutcomeNotPortal ||
+			case !served && (len(b.records) != before+1 || b.records[before].Outcome != record.OutcomeNotPortal ||
 				b.records[before].OriginalDst != netip.AddrPortFrom(localAddr4, frontPort)):
 				t.Errorf("%s is not refused: %v", client, b.records[before:])
 			}
@@ -253,10 +255,11 @@ func TestSessionMoves(t *testing.T) {
 		b.run()
 		b.wantOutcomes("192.0.2.1 dial_failed")
 		r := b.records[0]
-		if len(r.Attempts) != 4 || slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Err != "refused" }) {
+		worked := func(a record.Attempt) bool { return a.Err != "refused" }
+		if len(r.Attempts) != 4 || slices.ContainsFunc(r.Attempts, worked) {
 			t.Errorf("attempts %+v", r.Attempts)
 		}
-		if r.BytesToEndpoint != 2 || r.ClosedBy != Endpoint {
+		if r.BytesToEndpoint != 2 || r.ClosedBy != record.Endpoint {
 			t.Errorf("record %+v", r)
 		}
 	})
@@ -271,7 +274,7 @@ func TestSessionEndsByRefusal(t *testing.T) {
 		b.say(1, "b")
 		b.wantSent("10.1.0.0 a", "10.1.0.1 b")
 		b.wantOutcomes("192.0.2.1 endpoint_reset")
-		if r := b.records[0]; r.Error != "refused" || r.ClosedBy != Endpoint || r.BytesFromClient != 2 {
+		if r := b.records[0]; r.Error != "refused" || r.ClosedBy != record.Endpoint || r.BytesFromClient != 2 {
 			t.Errorf("record %+v", r)
 		}
 	})

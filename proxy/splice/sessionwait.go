@@ -3,6 +3,8 @@ package splice
 import (
 	"bytes"
 	"time"
+
+	"github.com/portald/portald/proxy/record"
 )
 
 // awaits tells whether the session waits for an endpoint. What its client sends is held then.
@@ -33,7 +35,7 @@ func (s *Session) endpointsChanged() { s.table.socket.Do(s.redial) }
 func (s *Session) crowdedOut() {
 	s.table.socket.Do(func() {
 		if s.isQueued() {
-			s.end(Proxy, Reset, OutcomeWaitLimit)
+			s.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)
 		}
 	})
 }
@@ -58,7 +60,7 @@ func (s *Session) goOn(now time.Duration) {
 	next := s.next(now)
 	s.passTurn()
 	if o := s.advance(next); o != "" {
-		s.end(Proxy, Reset, o)
+		s.end(record.Proxy, record.Reset, o)
 		return
 	}
 	s.forwardHeld()

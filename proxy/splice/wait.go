@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // DefaultWaiting is how many connections and sessions of one Service may wait for an endpoint where Options set none.

@@ -13,9 +13,10 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -24,13 +25,13 @@ type Options struct {
 	Core      *splice.Core
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
-	Localhost [2]bool       // serve NodePorts at the loopback address too, by service.IPFamily
+	Localhost [2]bool       // serve NodePorts at the loopback address too, by inet.Family
 	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
 	// Reaches connects to an endpoint and closes the connection, for Recheck. Default: ejected endpoints are not dialled.
 	Reaches func(ctx context.Context, at netip.AddrPort) error
 	// Inherit is what a service port had before, such as with a predecessor. Default: nothing.
-	Inherit func(service.PortName, service.IPFamily) Inherited
+	Inherit func(service.PortName, inet.Family) Inherited
 }
 
 // defaultLinger is far more than a connection takes from the rule that redirects it to the listener, with two
@@ -51,7 +52,7 @@ type Carrier struct {
 }
 
 func keys(name service.PortName) [2]frontKey {
-	return [2]frontKey{{name, service.IPv4}, {name, service.IPv6}}
+	return [2]frontKey{{name, inet.IPv4}, {name, inet.IPv6}}
 }
 
 // New returns a Carrier that serves nothing yet.
@@ -63,7 +64,7 @@ func New(opts Options) *Carrier {
 		opts.Linger = defaultLinger
 	}
 	if opts.Inherit == nil {
-		opts.Inherit = func(service.PortName, service.IPFamily) (_ Inherited) { return }
+		opts.Inherit = func(service.PortName, inet.Family) (_ Inherited) { return }
 	}
 	return &Carrier{
 		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},
@@ -245,6 +246,6 @@ func (c *Carrier) release(key frontKey, f *front) {
 	f.port = 0
 }
 
-func proxyAddress(family service.IPFamily, port uint16) netip.AddrPort {
+func proxyAddress(family inet.Family, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(family.Unspecified(), port)
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
 )
@@ -121,7 +122,7 @@ func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 
 // target is where a frontend leads, as text.
 func (r *rig) target(frontend string) string {
-	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: service.TCP}
+	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: inet.TCP}
 	switch x := r.scribe.leads[f].(type) {
 	case portal.Redirect:
 		if x.Inside {
@@ -155,7 +156,7 @@ func TestLifeOfAPort(t *testing.T) {
 		}
 	}
 	proxyPort := func() uint16 {
-		f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: service.TCP}
+		f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
 		lead, _ := r.scribe.leads[f].(portal.Redirect)
 		return lead.Port
 	}
@@ -355,7 +356,7 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 		t.Fatalf("the next sweep is in %s, %v", wait, err)
 	}
 	other.Close()
-	key := frontKey{p.Name, service.IPv4}
+	key := frontKey{p.Name, inet.IPv4}
 	r.refused[key] = time.Now()
 	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
 		t.Errorf("the next sweep is at %s, %v", next, err)
@@ -389,7 +390,7 @@ func TestLoopbackNodePortChangesHands(t *testing.T) {
 	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
 		t.Errorf("the next sweep is at %s, %v", next, err)
 	}
-	if at := netip.MustParseAddrPort("127.0.0.1:31190"); !r.fronts[frontKey{right.Name, service.IPv4}].loopback[at] {
+	if at := netip.MustParseAddrPort("127.0.0.1:31190"); !r.fronts[frontKey{right.Name, inet.IPv4}].loopback[at] {
 		t.Error("it is not served")
 	}
 }
@@ -459,7 +460,7 @@ func TestLingers(t *testing.T) {
 		p.Mode = mode
 		return p
 	}
-	key := frontKey{in(0).Name, service.IPv4}
+	key := frontKey{in(0).Name, inet.IPv4}
 	answers := func(port uint16) bool { // by a reset, since no portal led there
 		c, err := net.Dial("tcp", netip.AddrPortFrom(insider, port).String())
 		if err != nil {

@@ -7,14 +7,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Listen has the front of a service port listen at the address of one of its frontends. It is called with
 // Options.Direct, after a Serve that returned a portal of that frontend which redirects; again, it does nothing. An
 // address in use is an error that wraps EADDRINUSE.
 func (c *Carrier) Listen(owner service.PortName, at netip.AddrPort) error {
-	f := c.fronts[frontKey{owner, service.FamilyOf(at.Addr())}]
+	f := c.fronts[frontKey{owner, inet.FamilyOf(at.Addr())}]
 	if f == nil {
 		return fmt.Errorf("listen at %s: %s is not served", at, owner)
 	}
@@ -46,7 +47,7 @@ func (c *Carrier) listenAgain(f *front, at netip.AddrPort) error {
 
 // Unlisten ends that. Open connections go on; sessions of UDP end.
 func (c *Carrier) Unlisten(owner service.PortName, at netip.AddrPort) {
-	f := c.fronts[frontKey{owner, service.FamilyOf(at.Addr())}]
+	f := c.fronts[frontKey{owner, inet.FamilyOf(at.Addr())}]
 	if f == nil {
 		return
 	}

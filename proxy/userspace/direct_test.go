@@ -13,9 +13,10 @@ import (
 
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dataplane"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/goroutine"
 )
@@ -136,7 +137,7 @@ func TestDirect(t *testing.T) {
 func TestDirectUDPWithoutEndpoints(t *testing.T) {
 	o, plane := newOpener(t)
 	talk := portOf("talk", freePort(t).String())
-	talk.Name.Protocol, talk.Exposures[0].Frontend.Protocol = service.UDP, service.UDP
+	talk.Name.Protocol, talk.Exposures[0].Frontend.Protocol = inet.UDP, inet.UDP
 	apply(t, plane, service.Change{Name: talk.Name, Port: talk})
 	if len(o.fronts) != 0 || len(o.owners) != 0 {
 		t.Errorf("%d fronts, listeners %v", len(o.fronts), o.owners)

@@ -3,8 +3,8 @@ package userspace
 import (
 	"net/netip"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Endpoints are the endpoints of all service ports that are carried here, and what connections report of them. Any

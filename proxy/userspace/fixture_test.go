@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 func portOf(name, frontend string, endpoints ...string) *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: service.TCP},
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: name, Port: "p", Protocol: inet.TCP},
 		Created: time.Unix(1, 0)}
 	expose(p, frontend, service.ClusterIP)
 	for _, e := range endpoints {

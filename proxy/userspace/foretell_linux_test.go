@@ -6,8 +6,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
-	"github.com/portald/portald/proxy/service"
 )
 
 // A change of endpoints reaches clients while a longer pause between two writes of rules lasts, and writes none.

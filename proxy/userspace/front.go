@@ -8,9 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -152,7 +153,7 @@ func (c *Carrier) openProxyPort(key frontKey, f *front) error {
 }
 
 // hasLoopback tells whether a service port may have NodePorts at the loopback address, whatever its endpoints are.
-func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
+func (c *Carrier) hasLoopback(p *service.Port, family inet.Family) bool {
 	isNodePort := func(x service.Exposure) bool { return x.Kind == service.NodePort }
 	return c.opts.Localhost[family] && service.ModeUserspace.Carries(p.Name.Protocol) &&
 		slices.ContainsFunc(p.ExposuresOf(family), isNodePort)
@@ -162,7 +163,7 @@ func (c *Carrier) hasLoopback(p *service.Port, family service.IPFamily) bool {
 // for one. They need listeners: to redirect that address would open the loopback network to neighbours
 // (route_localnet).
 func (c *Carrier) loopbacks(p *service.Port, usable service.UsableEndpoints,
-	family service.IPFamily) map[netip.AddrPort]bool {
+	family inet.Family) map[netip.AddrPort]bool {
 	out := map[netip.AddrPort]bool{}
 	available := c.opts.Core.Holds(p) || p.Availability(usable, service.NodePort) >= service.AvailableInside
 	if !available || !c.hasLoopback(p, family) {

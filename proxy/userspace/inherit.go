@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -26,7 +27,7 @@ type Socket struct {
 // Turn is the state of one balancer.
 type Turn struct {
 	Name   service.PortName
-	Family service.IPFamily
+	Family inet.Family
 	Scope  service.Scope
 	State  balance.Saved
 }
@@ -65,7 +66,7 @@ func (c *Carrier) RestoreTurn(t Turn) {
 }
 
 // Front is the front of a service port in one family, nil if there is none. Any goroutine may call it.
-func (c *Carrier) Front(name service.PortName, family service.IPFamily) *splice.Front {
+func (c *Carrier) Front(name service.PortName, family inet.Family) *splice.Front {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.fronts[frontKey{name, family}]; f != nil {

@@ -3,8 +3,8 @@ package userspace
 import (
 	"net/netip"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 

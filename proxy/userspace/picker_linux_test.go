@@ -4,14 +4,15 @@ import (
 	"context"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // pickFrom picks from one scope of the IPv4 front of a service port.
 func (r *rig) pickFrom(t *testing.T, name service.PortName, scope service.Scope) splice.Lease {
 	t.Helper()
-	f := r.fronts[frontKey{name, service.IPv4}]
+	f := r.fronts[frontKey{name, inet.IPv4}]
 	l, ok := picker{f.balancers[scope]}.Pick(insider, nil, &service.Policy{})
 	if !ok || l.Endpoint.String() != "10.1.0.1:80" {
 		t.Fatalf("picked %v, %t", l.Endpoint, ok)

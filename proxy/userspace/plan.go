@@ -3,8 +3,9 @@ package userspace
 import (
 	"errors"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Plan is a dataplane.Carrier that listens nowhere: it returns the portals of a Carrier for which every proxy port is
@@ -28,7 +29,7 @@ func NewDirectPlan(defaults service.Policy) *Plan {
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
 	leads := led{sp, p.direct, sp.Policy.Or(p.defaults).WaitForEndpoint > 0}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		usable := sp.UsableEndpoints(family)
 		to, none := p.redirect(frontKey{sp.Name, family}, leads.wanted(usable, family))
 		err = errors.Join(err, none)

@@ -7,14 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // frontKey is a service port in one address family.
 type frontKey struct {
 	name   service.PortName
-	family service.IPFamily
+	family inet.Family
 }
 
 // PortRange is a range of local ports, both ends included.
@@ -41,7 +42,7 @@ const coolDown = 3 * time.Minute
 // passes over ports at which another process listens.
 type proxyPorts struct {
 	within  PortRange
-	pools   map[service.Protocol]*portPool
+	pools   map[inet.Protocol]*portPool
 	changed map[portal.ProxyPort]bool // opened (true) or closed since the last call of changes
 	now     func() time.Time
 }
@@ -66,9 +67,9 @@ type coolingPort struct {
 
 func newProxyPorts(within PortRange) *proxyPorts {
 	p := &proxyPorts{
-		within: within, pools: map[service.Protocol]*portPool{}, changed: map[portal.ProxyPort]bool{}, now: time.Now,
+		within: within, pools: map[inet.Protocol]*portPool{}, changed: map[portal.ProxyPort]bool{}, now: time.Now,
 	}
-	for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+	for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP} {
 		p.pools[protocol] = &portPool{
 			taken: map[uint16]struct{}{}, lowest: int(within.First), cooling: list.New(), former: map[frontKey]*list.Element{},
 			namespaces: map[string]int{},

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A namespace that wants all ports leaves some to others, as many as it wants to some.
@@ -16,8 +17,8 @@ func TestProxyPortsOfNamespaces(t *testing.T) {
 	p := newProxyPorts(PortRange{1000, 1999})
 	fill := func(namespace string) (ports []uint16, err error) {
 		for {
-			name := service.PortName{Namespace: namespace, Name: strconv.Itoa(len(ports)), Protocol: service.TCP}
-			port, err := p.take(frontKey{name, service.IPv4}, 0, func(uint16) (bool, error) { return false, nil })
+			name := service.PortName{Namespace: namespace, Name: strconv.Itoa(len(ports)), Protocol: inet.TCP}
+			port, err := p.take(frontKey{name, inet.IPv4}, 0, func(uint16) (bool, error) { return false, nil })
 			if err != nil {
 				return ports, err
 			}
@@ -35,10 +36,10 @@ func TestProxyPortsOfNamespaces(t *testing.T) {
 		t.Errorf("a third has none: %v", err)
 	}
 	for i, port := range greedy {
-		name := service.PortName{Namespace: "greedy", Name: strconv.Itoa(i), Protocol: service.TCP}
-		p.release(frontKey{name, service.IPv4}, port)
+		name := service.PortName{Namespace: "greedy", Name: strconv.Itoa(i), Protocol: inet.TCP}
+		p.release(frontKey{name, inet.IPv4}, port)
 	}
-	if n := len(p.pools[service.TCP].namespaces); n != 2 {
+	if n := len(p.pools[inet.TCP].namespaces); n != 2 {
 		t.Errorf("%d namespaces are known", n)
 	}
 }
@@ -47,7 +48,7 @@ func TestProxyPorts(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := newProxyPorts(PortRange{100, 104})
 	p.now = func() time.Time { return now }
-	tcp := frontKey{service.PortName{Name: "cart", Protocol: service.TCP}, service.IPv4}
+	tcp := frontKey{service.PortName{Name: "cart", Protocol: inet.TCP}, inet.IPv4}
 	foreign := map[uint16]bool{101: true}
 	other := tcp
 	take := func(want uint16) {
@@ -80,17 +81,17 @@ func TestProxyPorts(t *testing.T) {
 	if _, err := p.take(tcp, 0, func(uint16) (bool, error) { return false, nil }); !errors.Is(err, errNoPort) {
 		t.Errorf("all are taken: %v", err)
 	}
-	if port, err := p.take(frontKey{service.PortName{Protocol: service.UDP}, service.IPv6}, 0,
+	if port, err := p.take(frontKey{service.PortName{Protocol: inet.UDP}, inet.IPv6}, 0,
 		func(uint16) (bool, error) { return false, nil }); port != 100 || err != nil {
 		t.Errorf("UDP has ports of its own: %d, %v", port, err)
 	}
 	p.release(tcp, 104)
-	if n := p.pools[service.TCP].listening.Load(); n != 4 {
+	if n := p.pools[inet.TCP].listening.Load(); n != 4 {
 		t.Errorf("%d ports have a listener, want 4", n)
 	}
 	got := p.changes()
 	want := map[portal.ProxyPort]bool{tcp.proxyPort(100): true, tcp.proxyPort(101): true, tcp.proxyPort(102): true,
-		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {Family: service.IPv6, Protocol: service.UDP, Port: 100}: true}
+		tcp.proxyPort(103): true, tcp.proxyPort(104): false, {Family: inet.IPv6, Protocol: inet.UDP, Port: 100}: true}
 	if len(got) != len(want) || len(p.changes()) != 0 {
 		t.Errorf("changes %v, want %v once", got, want)
 	}
@@ -104,7 +105,7 @@ func TestProxyPorts(t *testing.T) {
 // Ten thousand ports are neighbours, and take no time worth speaking of.
 func TestProxyPortsHaveNoGaps(t *testing.T) {
 	p := newProxyPorts(DefaultPortRange())
-	key := frontKey{service.PortName{Protocol: service.TCP}, service.IPv4}
+	key := frontKey{service.PortName{Protocol: inet.TCP}, inet.IPv4}
 	for n := range 10_000 {
 		port, err := p.take(key, 0, func(uint16) (bool, error) { return false, nil })
 		if want := p.within.First + uint16(n); port != want || err != nil {
@@ -125,7 +126,7 @@ func TestClaimedProxyPort(t *testing.T) {
 		"none":         {want: 100},
 	} {
 		p := newProxyPorts(PortRange{100, 109})
-		key := frontKey{service.PortName{Protocol: service.TCP}, service.IPv4}
+		key := frontKey{service.PortName{Protocol: inet.TCP}, inet.IPv4}
 		got, err := p.take(key, c.claimed, func(port uint16) (bool, error) { return c.inUse && port == c.claimed, nil })
 		if got != c.want || err != nil {
 			t.Errorf("%s: took %d, %v, want %d", name, got, err, c.want)

@@ -9,8 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Endpoints that dials do not reach are dialled, so many at a time, while clients use the service port. One that
@@ -29,7 +30,7 @@ func testRecheck(t *testing.T) {
 		}
 		return syscall.ECONNREFUSED
 	}})
-	name := service.PortName{Name: "cart", Protocol: service.TCP}
+	name := service.PortName{Name: "cart", Protocol: inet.TCP}
 	b := balance.New(c.endpoints, name, balance.Options{})
 	var list []netip.AddrPort
 	for i := range byte(200) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Connections learn that their endpoint went also where it was the last one, or the Service goes, which closes the

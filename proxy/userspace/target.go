@@ -3,8 +3,9 @@ package userspace
 import (
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // led tells which portals of a service port redirect to a front.
@@ -22,7 +23,7 @@ func (l led) to(a service.Availability) bool {
 	if !service.ModeUserspace.Carries(l.port.Name.Protocol) {
 		return false
 	}
-	if l.holds || l.direct && l.port.Name.Protocol == service.TCP {
+	if l.holds || l.direct && l.port.Name.Protocol == inet.TCP {
 		return a != service.UnavailableHere
 	}
 	return a >= service.AvailableInside
@@ -45,7 +46,7 @@ func (l led) availability(usable service.UsableEndpoints, k service.Kind) servic
 
 // portals are those of one family. Those that are led to a front redirect as said; nil: there is none.
 func (l led) portals(
-	family service.IPFamily, usable service.UsableEndpoints, to *portal.Redirect,
+	family inet.Family, usable service.UsableEndpoints, to *portal.Redirect,
 ) (out []portal.Portal) {
 	for _, x := range l.port.ExposuresOf(family) {
 		goal := l.target(l.availability(usable, x.Kind), to)
@@ -66,7 +67,7 @@ func (l led) target(a service.Availability, to *portal.Redirect) portal.Target {
 }
 
 // wanted tells whether any portal is to redirect to a front.
-func (l led) wanted(usable service.UsableEndpoints, family service.IPFamily) bool {
+func (l led) wanted(usable service.UsableEndpoints, family inet.Family) bool {
 	return slices.ContainsFunc(l.port.ExposuresOf(family), func(x service.Exposure) bool {
 		return l.to(l.availability(usable, x.Kind))
 	})

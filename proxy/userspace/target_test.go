@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/goroutine"
 )
@@ -28,7 +29,7 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 		{"elsewhere, local policies", true, []service.Endpoint{there}, toFront, inside},
 		{"somebody", false, []service.Endpoint{there}, toFront, toFront},
 	} {
-		for _, protocol := range []service.Protocol{service.TCP, service.UDP} {
+		for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP} {
 			for _, direct := range []bool{false, true} {
 				p := &service.Port{InternalLocal: c.local, ExternalLocal: c.local, Endpoints: c.endpoints,
 					Name: service.PortName{Protocol: protocol}}
@@ -37,8 +38,8 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 				for i := range p.Exposures {
 					p.Exposures[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 				}
-				leads, usable := led{p, direct, true}, p.UsableEndpoints(service.IPv4)
-				for _, got := range leads.portals(service.IPv4, usable, to) {
+				leads, usable := led{p, direct, true}, p.UsableEndpoints(inet.IPv4)
+				for _, got := range leads.portals(inet.IPv4, usable, to) {
 					want := c.external
 					if got.Kind == service.ClusterIP {
 						want = c.internal
@@ -47,7 +48,7 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 						t.Errorf("%s: %s leads to %#v, want %#v", c.name, got.Kind, got.Target, want)
 					}
 				}
-				if !leads.wanted(usable, service.IPv4) {
+				if !leads.wanted(usable, inet.IPv4) {
 					t.Errorf("%s: no front", c.name)
 				}
 			}
@@ -57,11 +58,11 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 
 // No listener carries SCTP: its clients are refused, whoever serves, and no proxy port is taken.
 func TestTargetsOfSCTP(t *testing.T) {
-	p := &service.Port{Name: service.PortName{Name: "call", Protocol: service.SCTP}, Affinity: 1,
+	p := &service.Port{Name: service.PortName{Name: "call", Protocol: inet.SCTP}, Affinity: 1,
 		Endpoints: []service.Endpoint{{Addr: netip.MustParseAddrPort("10.1.0.1:80"), Ready: true, Serving: true}}}
 	p.Exposures = []service.Exposure{
-		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: service.SCTP}},
-		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:30080"), Protocol: service.SCTP},
+		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: inet.SCTP}},
+		{Frontend: service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:30080"), Protocol: inet.SCTP},
 			Kind: service.NodePort},
 	}
 	core, err := splice.New(splice.Options{}, goroutine.Open(goroutine.Host{}))
@@ -123,7 +124,7 @@ func TestTargets(t *testing.T) {
 			all[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 		}
 		p.Exposures = all
-		usable := p.UsableEndpoints(service.IPv4)
+		usable := p.UsableEndpoints(inet.IPv4)
 		leads, front := led{port: p}, false
 		for _, x := range all {
 			want := c.external
@@ -136,7 +137,7 @@ func TestTargets(t *testing.T) {
 			_, redirects := want.(portal.Redirect)
 			front = front || redirects
 		}
-		if leads.wanted(usable, service.IPv4) != front {
+		if leads.wanted(usable, inet.IPv4) != front {
 			t.Errorf("%s: wants a front: %t", c.name, !front)
 		}
 	}

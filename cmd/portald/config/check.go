@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
 )
 
 // Check writes how a configuration file is understood: each field in it, its value with defaults filled in, and its

@@ -15,10 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -72,14 +73,14 @@ func defaultConfig() *Config {
 		KeepSocket: "/run/portald/admin-keep.sock",
 		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: [2]bool{true, true},
 		DetectLocal:   DetectLocal{Mode: ByClusterCIDR},
-		ConnectionLog: ConnectionLog{Format: "text", Rotation: records.Rotation{Size: 100 << 20, Files: 5}},
+		ConnectionLog: ConnectionLog{Format: "text", Rotation: connlog.Rotation{Size: 100 << 20, Files: 5}},
 		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
 			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, OnExit: onExitKernel,
-			Events: records.EventSettings{Events: []records.Event{records.End}, Period: 5 * time.Minute},
+			Events: connlog.EventSettings{Events: []connlog.Event{connlog.End}, Period: 5 * time.Minute},
 			Policy: service.Policy{
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				HedgeAfter:      service.Never, HalfClose: time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
@@ -136,7 +137,7 @@ func TestComplete(t *testing.T) {
 				"--wait-for-endpoint=30s",
 			want: func(c *Config) {
 				c.Manifests = []string{"/a,b", "-"}
-				c.ConnectionLog = ConnectionLog{"-", "json", records.Rotation{
+				c.ConnectionLog = ConnectionLog{"-", "json", connlog.Rotation{
 					Size: 100 << 20, Age: 24 * time.Hour, Files: 3, Compress: true,
 				}, OTLP{secret.NewURL("https://collector:4318"), []secret.Header{secret.NewHeader("a=b")}, "/ca", "/cert", "/key"}}
 				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
@@ -154,7 +155,7 @@ func TestComplete(t *testing.T) {
 					MaxAge:        service.Age{Time: service.Never},
 					KernelRecords: service.RecordsFailures, RetryOn: service.RetryConnect,
 					WaitForEndpoint: 30 * time.Second,
-				}, Events: records.EventSettings{Events: []records.Event{records.Start, records.End}, Period: time.Minute},
+				}, Events: connlog.EventSettings{Events: []connlog.Event{connlog.Start, connlog.End}, Period: time.Minute},
 					OnExit: onExitCtrlC}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}
@@ -228,7 +229,7 @@ func TestComplete(t *testing.T) {
 			args: "--nodeport-addresses=::1/128",
 			want: func(c *Config) {
 				c.NodePorts = NodePortAddresses{CIDRs: []netip.Prefix{cidr("::1/128")}}
-				c.LocalhostNodePorts = [2]bool{service.IPv6: true}
+				c.LocalhostNodePorts = [2]bool{inet.IPv6: true}
 			},
 		},
 		{

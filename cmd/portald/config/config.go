@@ -11,9 +11,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	ReadOnlyAPI         bool // the reading part of the admin API on the metrics server, for clients of this node
 
 	NodePorts          NodePortAddresses
-	LocalhostNodePorts [2]bool        // serve NodePorts at 127.0.0.1, at ::1: by service.IPFamily
+	LocalhostNodePorts [2]bool        // serve NodePorts at 127.0.0.1, at ::1: by inet.Family
 	ExternalIPs        []netip.Prefix // from which Services may claim external IPs
 	NodeIPs            []netip.Addr   // to which connections are redirected, at most one of a family
 	DetectLocal        DetectLocal
@@ -75,7 +75,7 @@ type Config struct {
 type Settings struct {
 	LogLevel logrus.Level
 	Policy   service.Policy // every field is set: Never, or a negative number, if there is no limit
-	Events   records.EventSettings
+	Events   connlog.EventSettings
 	Drain    time.Duration // for open connections after SIGTERM
 	OnExit   OnExit
 }

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
 )
 
 // ConnectionLog is where records are written. Path: empty for none, "-" for standard error. Format: of
-// records.FormatNames.
+// connlog.FormatNames.
 type ConnectionLog struct {
 	Path, Format string
-	Rotation     records.Rotation
+	Rotation     connlog.Rotation
 	OTLP         OTLP
 }
 
@@ -74,9 +74,9 @@ const (
 func (c *ConnectionLogConfiguration) setDefaults() {
 	fill(&c.Format, "text")
 	if len(c.Events) == 0 {
-		c.Events = []string{string(records.End)}
+		c.Events = []string{string(connlog.End)}
 	}
-	fillOptional(&c.Period, metav1.Duration{Duration: records.DefaultPeriod})
+	fillOptional(&c.Period, metav1.Duration{Duration: connlog.DefaultPeriod})
 	fill(&c.MaxSize, defaultSize)
 	fillOptional(&c.MaxFiles, defaultFiles)
 }
@@ -86,17 +86,17 @@ func (c *ConnectionLogConfiguration) connectionLog() ConnectionLog {
 	return ConnectionLog{
 		Path: c.Path, Format: c.Format,
 		OTLP: OTLP{c.OTLP.Endpoint, c.OTLP.Headers, c.OTLP.CAFile, c.OTLP.CertFile, c.OTLP.KeyFile},
-		Rotation: records.Rotation{
+		Rotation: connlog.Rotation{
 			Size: sizeOf(c.MaxSize), Age: c.MaxAge.Duration, Files: int(*c.MaxFiles), Compress: c.Compress,
 		},
 	}
 }
 
 // events are those of checked documents.
-func (c *ConnectionLogConfiguration) events() records.EventSettings {
-	s := records.EventSettings{Period: c.Period.Duration}
+func (c *ConnectionLogConfiguration) events() connlog.EventSettings {
+	s := connlog.EventSettings{Period: c.Period.Duration}
 	for _, e := range c.Events {
-		s.Events = append(s.Events, records.Event(e))
+		s.Events = append(s.Events, connlog.Event(e))
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func connectionLogSettings() []setting {
 	return []setting{
 		{portald, "connectionLog.path", "connection-log", atStart, nil,
 			"write one record for each connection and UDP session to this `FILE`, - for standard error; default: none"},
-		{portald, "connectionLog.format", "connection-log-format", atStart, oneOf(records.FormatNames()...),
+		{portald, "connectionLog.format", "connection-log-format", atStart, oneOf(connlog.FormatNames()...),
 			"`FORMAT` of the records: json, text, logfmt or columns"},
 		{portald, "connectionLog.events", "connection-log-events", live, oneOf(eventNames()...),
 			"`EVENTS` of a connection that are logged, with commas between: start, attempt (each dial), periodic (of those " +
@@ -134,7 +134,7 @@ func connectionLogSettings() []setting {
 }
 
 func eventNames() (out []string) {
-	for _, e := range records.AllEvents() {
+	for _, e := range connlog.AllEvents() {
 		out = append(out, string(e))
 	}
 	return out

@@ -15,7 +15,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/netsh"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -81,9 +81,9 @@ func logPath(service bool) string {
 // adminSocket is where commands reach the daemon of a system by default.
 func adminSocket(system string) string {
 	if system == windows {
-		return adminapi.DefaultPipe
+		return adminsocket.DefaultPipe
 	}
-	return adminapi.DefaultUnixSocket
+	return adminsocket.DefaultUnixSocket
 }
 
 // besideAdminSocket is where a successor or a keeper is found by default: nowhere on Windows, where sockets are not
@@ -97,7 +97,7 @@ func besideAdminSocket(system, admin, what string) string {
 
 // DefaultKeepSocket is keepSocket where nothing is configured.
 func DefaultKeepSocket() string {
-	return besideAdminSocket(runtime.GOOS, adminapi.DefaultSocket, "keep")
+	return besideAdminSocket(runtime.GOOS, adminsocket.DefaultSocket, "keep")
 }
 
 // setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.

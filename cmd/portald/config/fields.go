@@ -14,9 +14,9 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/service"
 )
 
 // fieldReader decodes a document field by field: a decoder of whole documents stops at the first value of the wrong

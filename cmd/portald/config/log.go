@@ -6,7 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
 )
 
 // NewLogger returns the daemon's own log. Its level may be changed while it is in use.

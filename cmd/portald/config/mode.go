@@ -6,7 +6,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // The values of mode. In the three in the middle the kernel serves Services, by the writer of that name.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Each mode as it is found on a node, by flags and by file, and what it makes of Services, writer and NodePorts.

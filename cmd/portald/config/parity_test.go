@@ -23,8 +23,11 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/health"
+	"github.com/portald/portald/proxy/httpserver"
+	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/zpages"
 )
 
 const (
@@ -255,24 +258,24 @@ func exported(t *testing.T) map[string][]string {
 }
 
 // used are metrics of which those by kube-proxy's names have series.
-func used() *admin.Metrics {
-	m, now := admin.NewMetrics(admin.DefaultLimits(), "IPv4", "IPv6"), time.Now()
-	m.WatchChanges(func() admin.Changes { return admin.Changes{} })
+func used() *metrics.Metrics {
+	m, now := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6"), time.Now()
+	m.WatchChanges(func() metrics.Changes { return metrics.Changes{} })
 	m.WatchInvalidDropped(func() (uint64, bool) { return 0, true })
-	_, _ = m.CountDeletedFlows(func(context.Context, service.FlowQuery, func(service.Flow) bool) (int, error) {
+	_, _ = m.CountDeletedFlows(func(context.Context, inet.FlowQuery, func(inet.Flow) bool) (int, error) {
 		return 0, nil
-	})(context.Background(), service.FlowQuery{}, nil)
+	})(context.Background(), inet.FlowQuery{}, nil)
 	m.Queued(now)
 	m.Synced(true, now, now)
 	m.Synced(false, now, now)
 	m.Programmed([]time.Time{now.Add(time.Hour)}, now)
 	m.Rules("IPv4", "nat", 1)
 	m.RulesLast("IPv4", "nat", 1)
-	h := admin.NewHealth(time.Minute, m)
+	h := health.New(time.Minute, m)
 	for _, answer := range []http.HandlerFunc{h.Healthz, h.Livez} {
 		answer(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
-	admin.ShowFeatures(admin.Features{})
+	metrics.ShowFeatures(metrics.Features{})
 	return m
 }
 
@@ -299,12 +302,12 @@ func (p *parity) features(all []surfaceFeature) {
 func (p *parity) paths(all []string) {
 	p.table("HTTP", "path")
 	at := map[string]string{}
-	m := admin.NewMetrics(admin.DefaultLimits(), "IPv4")
-	serve := func(name string, server func(admin.ServerOptions) *admin.Server) {
+	m := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4")
+	serve := func(name string, server func(httpserver.Options) *httpserver.Server) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		check(p.t, err)
 		at[name] = "http://" + l.Addr().String()
-		s := server(admin.ServerOptions{Name: name, Address: "here", Log: logrus.New(),
+		s := server(httpserver.Options{Name: name, Address: "here", Log: logrus.New(),
 			Listen: func(context.Context, string, string) (net.Listener, error) { return l, nil }})
 		ctx, stop := context.WithCancel(p.t.Context())
 		ended := make(chan error, 1)
@@ -314,11 +317,11 @@ func (p *parity) paths(all []string) {
 			check(p.t, <-ended)
 		})
 	}
-	serve("healthzBindAddress", func(o admin.ServerOptions) *admin.Server {
-		return admin.NewHealthServer(o, admin.NewHealth(time.Minute, m))
+	serve("healthzBindAddress", func(o httpserver.Options) *httpserver.Server {
+		return health.NewServer(o, health.New(time.Minute, m))
 	})
-	serve("metricsBindAddress", func(o admin.ServerOptions) *admin.Server {
-		return admin.NewMetricsServer(o, m, admin.Pages{Mode: "userspace", Profiling: true, Flags: NewFlags().Values(),
+	serve("metricsBindAddress", func(o httpserver.Options) *httpserver.Server {
+		return zpages.NewServer(o, m, zpages.Pages{Mode: "userspace", Profiling: true, Flags: NewFlags().Values(),
 			Config:       func() map[string]any { return nil },
 			SetVerbosity: func(string) error { return nil }})
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // resolve makes a Config from documents that were checked.
@@ -35,7 +35,7 @@ func (d *draft) resolve() *Config {
 		Settings: d.live(), documents: d.documents,
 	}
 	c.ProxyPorts, _ = parsePortRange(p.ProxyPortRange) // checked
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		c.LocalhostNodePorts[family] = *k.IPTables.LocalhostNodePorts && c.NodePorts.loopback(family)
 	}
 	if d.file != nil {
@@ -153,7 +153,7 @@ func nodePorts(from []string) NodePortAddresses {
 }
 
 // loopback tells whether they include the loopback address of a family.
-func (n NodePortAddresses) loopback(family service.IPFamily) bool {
+func (n NodePortAddresses) loopback(family inet.Family) bool {
 	return n.All || n.Localhost || slices.ContainsFunc(n.CIDRs, func(p netip.Prefix) bool {
 		return p.Contains(family.Loopback())
 	})

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -119,7 +119,7 @@ const maxSocket = 90
 func adminPath(v any) string {
 	if s := text(v); !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, `\\.\pipe\`) || len(s) > maxSocket {
 		return fmt.Sprintf("must be an absolute path of at most %d bytes, or on Windows a named pipe, as in %s", maxSocket,
-			adminapi.DefaultPipe)
+			adminsocket.DefaultPipe)
 	}
 	return ""
 }

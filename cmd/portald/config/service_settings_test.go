@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // sample is a value that is not the default, as a flag and an annotation write it, and as a file does.

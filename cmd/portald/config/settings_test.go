@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // leaves are the paths of the fields that hold values.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // asService is the path of kube-proxy's setting of a service of Windows.

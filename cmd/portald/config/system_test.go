@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 func TestDefaultsOnWindows(t *testing.T) {

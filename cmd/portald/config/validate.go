@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 

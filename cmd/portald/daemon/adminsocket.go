@@ -13,13 +13,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/httpserver"
 )
 
 // adminSocket is the server of the socket that commands look into the daemon by.
 type adminSocket struct {
-	*admin.Server
+	*httpserver.Server
 
 	mu sync.Mutex
 	at replaceable // guarded by mu, nil where it does not listen
@@ -35,7 +35,7 @@ type replaceable interface {
 // newAdminSocket replaces the socket of a predecessor. While any other daemon listens there this one goes on without,
 // and tries again until that one has ended.
 func newAdminSocket(
-	cfg *config.Config, api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
+	cfg *config.Config, api *adminsocket.Handler, heritage *inheritance, log *logrus.Logger,
 ) *adminSocket {
 	s := &adminSocket{}
 	listen := func(ctx context.Context, path string) (net.Listener, error) {
@@ -43,11 +43,11 @@ func newAdminSocket(
 		case !heritage.whenServing(ctx):
 			return nil, context.Cause(ctx)
 		case heritage.replaces.Load():
-			return adminapi.Replace(ctx, path)
+			return adminsocket.Replace(ctx, path)
 		}
-		return adminapi.Listen(ctx, path)
+		return adminsocket.Listen(ctx, path)
 	}
-	s.Server = admin.NewAPIServer(admin.ServerOptions{
+	s.Server = httpserver.New(httpserver.Options{
 		Name: "admin", Address: cfg.AdminSocket, Log: log,
 		Listen: func(ctx context.Context, _, path string) (net.Listener, error) {
 			l, err := listen(ctx, path)
@@ -87,15 +87,15 @@ func (s *adminSocket) close() {
 const replaceTime = 2 * time.Second
 
 // adminAPI returns the handler of the admin API, which asks the other parts when it is asked.
-func (d *daemon) adminAPI(version string) *adminapi.Handler {
+func (d *daemon) adminAPI(version string) *adminsocket.Handler {
 	started := time.Now()
-	return adminapi.NewHandler(adminapi.Daemon{
-		Info: func() adminapi.Info {
+	return adminsocket.NewHandler(adminsocket.Daemon{
+		Info: func() adminsocket.Info {
 			cfg := d.rules.cfg
-			return adminapi.Info{
-				Version: version, API: adminapi.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
+			return adminsocket.Info{
+				Version: version, API: adminsocket.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
 				Mode: cfg.ProxyMode, Writer: cfg.Writer, LogLevel: d.log.GetLevel().String(),
-				Ready: d.reconciler.resyncs.isReady(), Instance: os.Getenv(adminapi.InstanceVariable),
+				Ready: d.reconciler.resyncs.isReady(), Instance: os.Getenv(adminsocket.InstanceVariable),
 				Disturbances: d.reconciler.disturbances.report(),
 			}
 		},

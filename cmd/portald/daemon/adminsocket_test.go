@@ -15,7 +15,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // Clients of the socket that say nothing, say it slowly or say too much are cut off, and keep nobody out.
@@ -23,8 +23,8 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	t.Parallel()
 	log, _ := test.NewNullLogger()
 	cfg := &config.Config{AdminSocket: filepath.Join(t.TempDir(), "s")}
-	info := func() adminapi.Info { return adminapi.Info{Node: "here"} }
-	server := newAdminSocket(cfg, adminapi.NewHandler(adminapi.Daemon{Info: info}), alone(), log)
+	info := func() adminsocket.Info { return adminsocket.Info{Node: "here"} }
+	server := newAdminSocket(cfg, adminsocket.NewHandler(adminsocket.Daemon{Info: info}), alone(), log)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -34,7 +34,7 @@ func TestAdminSocketIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	client := adminapi.NewClient(cfg.AdminSocket)
+	client := adminsocket.NewClient(cfg.AdminSocket)
 	asked := func() error { _, err := client.Info(t.Context()); return err }
 	for begin := time.Now(); asked() != nil; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 10*time.Second {

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/service"
 )
 
 // A daemon that dies while it closes a listener leaves a socket that refuses everybody: the next one does not take it.

@@ -9,10 +9,10 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kube/compare"
 	"github.com/portald/portald/proxy/kube/watch"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Cluster says where a cluster's objects are to be read, once.

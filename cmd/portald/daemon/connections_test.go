@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -30,12 +32,12 @@ func (idle) Post(func(time.Duration) splice.Step)                        {}
 func (idle) Interface() int                                              { return 0 }
 func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }
 func (idle) Detach(tell func(*splice.Departure))                         { tell(nil) }
-func (idle) SetKeepalive(splice.Side, splice.Keepalive)                  {}
+func (idle) SetKeepalive(record.Side, splice.Keepalive)                  {}
 func (idle) Unkept()                                                     {}
 func (idle) InFlight() bool                                              { return false }
-func (idle) Unanswered(splice.Side, time.Duration) bool                  { return false }
-func (idle) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
-	tell(splice.TCPInfo{Known: true, RTT: time.Millisecond}, splice.TCPInfo{Known: true, RTT: 2 * time.Millisecond})
+func (idle) Unanswered(record.Side, time.Duration) bool                  { return false }
+func (idle) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
+	tell(record.TCPInfo{Known: true, RTT: time.Millisecond}, record.TCPInfo{Known: true, RTT: 2 * time.Millisecond})
 }
 
 // only picks one endpoint.
@@ -61,10 +63,10 @@ func carrying(t testing.TB, conns int) *dataPath {
 	at, endpoint := netip.MustParseAddrPort("10.96.0.10:80"), netip.MustParseAddrPort("10.1.1.1:8080")
 	view := &splice.View{
 		Port:      &service.Port{},
-		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+		Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: inet.TCP}}},
 		Endpoints: []service.Endpoint{{Addr: endpoint, Pod: "shop/cart-7d9f8b6c5-x2vqk", Node: "node-17"}},
 	}
-	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
+	name := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}
 	f, err := core.Open(name, splice.Pickers{only(endpoint)}, view, at)
 	if err != nil {
 		t.Fatal(err)
@@ -87,11 +89,11 @@ func carrying(t testing.TB, conns int) *dataPath {
 func lister(t testing.TB, path *dataPath) func(query string) int {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
-	l, err := adminapi.Listen(t.Context(), socket)
+	l, err := adminsocket.Listen(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(adminapi.NewHandler(adminapi.Daemon{
+	server := httptest.NewUnstartedServer(adminsocket.NewHandler(adminsocket.Daemon{
 		Connections: path.connections, AddTCP: path.addTCP,
 	}))
 	_ = server.Listener.Close()
@@ -139,7 +141,7 @@ func TestListOfMany(t *testing.T) {
 // What the kernel knows of sockets is asked for by id, and of those that have ended nothing is known.
 func TestTCPIsAdded(t *testing.T) {
 	path := carrying(t, 3)
-	all := []adminapi.Connection{{ID: 2}, {ID: 99}, {ID: 3}}
+	all := []adminsocket.Connection{{ID: 2}, {ID: 99}, {ID: 3}}
 	path.addTCP(t.Context(), all)
 	for i, known := range []bool{true, false, true} {
 		if c := all[i]; (c.ClientTCP != nil) != known || known && (c.ClientTCP.RTTms != 1 || c.EndpointTCP.RTTms != 2) {

@@ -16,9 +16,9 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -178,7 +178,9 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, flags.Values(), d.adminAPI(version),
 		d.heritage, log)
-	admin.ShowFeatures(admin.Features{ExternalIPs: len(cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(cfg)})
+	metrics.ShowFeatures(metrics.Features{
+		ExternalIPs: len(cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(cfg),
+	})
 	d.connect()
 	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
 	if flags.File != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -45,7 +45,7 @@ func newDataPath(
 		Inherit: heritage.front, Reaches: reaches(core.Options().Mark),
 	})
 	to.metrics.WatchActive(listeners.Active)
-	to.metrics.WatchDataPath(admin.DataPath{
+	to.metrics.WatchDataPath(metrics.DataPath{
 		Stats: core.Stats, BusiestEndpoint: listeners.BusiestEndpoint,
 		Ejected: listeners.Endpoints().Ejections, BudgetExhausted: listeners.Endpoints().BudgetExhausted,
 		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,

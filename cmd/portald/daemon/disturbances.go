@@ -11,9 +11,10 @@ import (
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/kube/watch"
+	"github.com/portald/portald/proxy/metrics"
 )
 
 // disturbances are what others did to the host's rules: told of in the log, events, metrics and health, and remembered
@@ -21,17 +22,17 @@ import (
 type disturbances struct {
 	log     logrus.FieldLogger
 	events  *watch.Recorder
-	metrics *admin.Metrics
-	health  *admin.Health
+	metrics *metrics.Metrics
+	health  *health.Health
 	witness portal.Witness // nil: it is never known who
 
 	mu   sync.Mutex
-	seen adminapi.Disturbances
+	seen adminsocket.Disturbances
 }
 
 // newDisturbances returns those of a writer.
 func newDisturbances(
-	writer portal.Writer, events *watch.Recorder, metrics *admin.Metrics, health *admin.Health, log logrus.FieldLogger,
+	writer portal.Writer, events *watch.Recorder, metrics *metrics.Metrics, health *health.Health, log logrus.FieldLogger,
 ) *disturbances {
 	d := &disturbances{log: log, events: events, metrics: metrics, health: health}
 	d.witness, _ = writer.(portal.Witness)
@@ -100,7 +101,7 @@ func (d *disturbances) repaired() {
 }
 
 // report is for who asks.
-func (d *disturbances) report() adminapi.Disturbances {
+func (d *disturbances) report() adminsocket.Disturbances {
 	who := d.culprits()
 	d.mu.Lock()
 	defer d.mu.Unlock()

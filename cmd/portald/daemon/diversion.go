@@ -7,8 +7,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/service"
 )
 
 // diversion delivers replies of endpoints to clients' own addresses to this host, so that the daemon can dial from
@@ -38,21 +38,21 @@ func (d *diversion) enable() (first bool) {
 }
 
 func (d *diversion) add() error {
-	err := d.divert.Add(service.IPv4)
+	err := d.divert.Add(inet.IPv4)
 	if err == nil && d.writer.IPv6() {
-		err = d.divert.Add(service.IPv6)
+		err = d.divert.Add(inet.IPv6)
 	}
 	return err
 }
 
 // returns implements splice.Options.Returns: replies do not come back before they are diverted.
 func (d *diversion) returns(client, endpoint netip.Addr, iface int) bool {
-	return d.writer.Diverts(service.FamilyOf(client)) && d.paths.Returns(client, endpoint, iface)
+	return d.writer.Diverts(inet.FamilyOf(client)) && d.paths.Returns(client, endpoint, iface)
 }
 
 // returnsKnown implements splice.Options.ReturnsKnown.
 func (d *diversion) returnsKnown(client, endpoint netip.Addr, iface int) (returns, known bool) {
-	if !d.writer.Diverts(service.FamilyOf(client)) {
+	if !d.writer.Diverts(inet.FamilyOf(client)) {
 		return false, true
 	}
 	return d.paths.ReturnsKnown(client, endpoint, iface)

@@ -6,13 +6,13 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
 )
 
-// drain implements adminapi.Daemon.Drain.
-func (i *inventory) drain(shown *adminapi.Endpoint, force bool) error {
+// drain implements adminsocket.Daemon.Drain.
+func (i *inventory) drain(shown *adminsocket.Endpoint, force bool) error {
 	p, e, err := i.find(shown)
 	if err != nil {
 		return err
@@ -29,8 +29,8 @@ func (i *inventory) drain(shown *adminapi.Endpoint, force bool) error {
 	return nil
 }
 
-// undrain implements adminapi.Daemon.Undrain.
-func (i *inventory) undrain(shown *adminapi.Endpoint) error {
+// undrain implements adminsocket.Daemon.Undrain.
+func (i *inventory) undrain(shown *adminsocket.Endpoint) error {
 	p, e, err := i.find(shown)
 	if err != nil {
 		return err
@@ -42,12 +42,12 @@ func (i *inventory) undrain(shown *adminapi.Endpoint) error {
 	return nil
 }
 
-func (i *inventory) logDrain(e *adminapi.Endpoint) *logrus.Entry {
+func (i *inventory) logDrain(e *adminsocket.Endpoint) *logrus.Entry {
 	return i.log.WithFields(logrus.Fields{"service": e.Service, "endpoint": e.Address.String(), "pod": e.Pod})
 }
 
 // find returns the endpoint that was shown.
-func (i *inventory) find(shown *adminapi.Endpoint) (*service.Port, service.Endpoint, error) {
+func (i *inventory) find(shown *adminsocket.Endpoint) (*service.Port, service.Endpoint, error) {
 	for _, p := range i.store.Ports() {
 		if p.Name.Label() != shown.Service || p.Name.Protocol.String() != shown.Protocol {
 			continue

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/explain"
 	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 )
 
 // explainer collects the facts of a report, and waits for nothing for long: what does not answer is said in the report.
@@ -42,7 +43,7 @@ const (
 	mostFlows    = 200
 )
 
-// explain implements adminapi.Daemon.Explain.
+// explain implements adminsocket.Daemon.Explain.
 func (x *explainer) explain(ctx context.Context, what, from string) (*explain.Report, error) {
 	q, err := explain.Parse(what, from)
 	if err != nil {
@@ -80,7 +81,7 @@ func (x *explainer) connection(q explain.Question) explain.Question {
 			return q.Of(&explain.Connection{Live: &live})
 		}
 	}
-	for _, r := range x.telemetry.stream.Last(1, func(r *splice.Record) bool { return r.ID == q.ID }) {
+	for _, r := range x.telemetry.stream.Last(1, func(r *record.Record) bool { return r.ID == q.ID }) {
 		return q.Of(&explain.Connection{Record: r})
 	}
 	return q
@@ -208,7 +209,7 @@ func (x *explainer) open(subjects []explain.Subject) {
 		if !ok {
 			continue
 		}
-		subjects[i].Open[service.FamilyOf(live.Client.Addr())]++
+		subjects[i].Open[inet.FamilyOf(live.Client.Addr())]++
 		if of := subjects[i].OpenOf; of != nil {
 			of[live.Client.Addr()]++
 		}

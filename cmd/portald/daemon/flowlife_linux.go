@@ -9,14 +9,14 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // flowLife has the kernel know the flows of UDP sessions for as long as the sessions live: an answer that comes after
 // the kernel has forgotten the flow would be lost. One goroutine uses it.
 type flowLife struct {
-	sessions func() iter.Seq[*splice.Live]
+	sessions func() iter.Seq[*record.Live]
 	timeout  timeoutOf
 	prolong  func(client, to netip.AddrPort, by time.Duration) error
 	log      logrus.FieldLogger

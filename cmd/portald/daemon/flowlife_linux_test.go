@@ -10,7 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 )
 
 // The flow of a session is prolonged in time, for as long as the session may live or the kernel keeps any, and again
@@ -18,7 +18,7 @@ import (
 // the default timeout, never.
 func TestFlowLife(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	all := []splice.Live{
+	all := []record.Live{
 		{ID: 1, LastMoved: start, UDPIdle: 10 * time.Minute}, {ID: 2, LastMoved: start, UDPIdle: 20 * time.Second},
 		{ID: 3, LastMoved: start}, {ID: 4, LastMoved: start.Add(-time.Hour), UDPIdle: time.Minute, Unanswered: true},
 		{ID: 5, LastMoved: start, UDPIdle: time.Minute}, {ID: 6, LastMoved: start, UDPIdle: time.Minute, Unanswered: true},
@@ -31,8 +31,8 @@ func TestFlowLife(t *testing.T) {
 	var fault error
 	log, said := test.NewNullLogger()
 	f := &flowLife{
-		sessions: func() iter.Seq[*splice.Live] {
-			return func(yield func(*splice.Live) bool) {
+		sessions: func() iter.Seq[*record.Live] {
+			return func(yield func(*record.Live) bool) {
 				for i := range all {
 					yield(&all[i])
 				}

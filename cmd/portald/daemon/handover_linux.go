@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/records"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -295,7 +296,7 @@ func (d *daemon) giveConnections(
 ) (left int64, err error) {
 	listeners, until := d.path.listeners, time.Now().Add(dialTime)
 	listeners.Pause(func(at netip.AddrPort) bool {
-		_, is := taken[service.Frontend{Addr: at, Protocol: service.TCP}]
+		_, is := taken[service.Frontend{Addr: at, Protocol: inet.TCP}]
 		return is
 	})
 	if s.TakesState() {
@@ -327,7 +328,7 @@ func (d *daemon) giveConnections(
 		pause(ctx, time.Millisecond)
 	}
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
-	if err := s.Records(d.telemetry.stream.Last(records.DefaultStream, nil)); err != nil {
+	if err := s.Records(d.telemetry.stream.Last(connlog.DefaultStream, nil)); err != nil {
 		d.log.WithError(err).Warn("The last records are not passed on")
 	}
 	left = d.path.core.Stats().Connections
@@ -336,7 +337,7 @@ func (d *daemon) giveConnections(
 
 // giveSessions passes on the UDP sessions of a socket, if it has any.
 func (d *daemon) giveSessions(ctx context.Context, s *handover.Successor, of userspace.Socket) error {
-	f := d.path.listeners.Front(of.Name, service.FamilyOf(of.At.Addr()))
+	f := d.path.listeners.Front(of.Name, inet.FamilyOf(of.At.Addr()))
 	if f == nil {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // takeOver begins at once: sockets are not passed on here.

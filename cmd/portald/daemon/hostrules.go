@@ -12,10 +12,11 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -39,7 +40,8 @@ type hostRules struct {
 }
 
 func newHostRules(
-	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *host, metrics *admin.Metrics, log logrus.FieldLogger,
+	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *host, metrics *metrics.Metrics,
+	log logrus.FieldLogger,
 ) (*hostRules, error) {
 	own, err := platform.LocalAddresses()
 	if err != nil {
@@ -48,10 +50,10 @@ func newHostRules(
 	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector, nodePorts: newNodePorts(cfg, h, log)}
 	err = r.open(writers.Deps{
 		NodePorts: r.nodePorts.within(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
-		Failed:        func(family service.IPFamily, partial bool) { r.countFailure(metrics, family, partial) },
-		CleanupFailed: func(f service.IPFamily) { metrics.NFTablesCleanupFailed(f.String()) },
-		Held:          func(f service.IPFamily, table string, rules int) { metrics.Rules(f.String(), table, rules) },
-		Wrote:         func(f service.IPFamily, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
+		Failed:        func(family inet.Family, partial bool) { r.countFailure(metrics, family, partial) },
+		CleanupFailed: func(f inet.Family) { metrics.NFTablesCleanupFailed(f.String()) },
+		Held:          func(f inet.Family, table string, rules int) { metrics.Rules(f.String(), table, rules) },
+		Wrote:         func(f inet.Family, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
 		Listeners:     r,
 		FailedPortal:  func(p portal.Portal, err error) { r.failedPortal(p, err) },
 		Carried:       func() map[netip.Addr]struct{} { return r.listeners.Carried() },
@@ -100,7 +102,7 @@ func withoutIPVS(cfg *config.Config) *config.Config {
 }
 
 // countFailure counts a transaction that the kernel refused.
-func (r *hostRules) countFailure(metrics *admin.Metrics, family service.IPFamily, partial bool) {
+func (r *hostRules) countFailure(metrics *metrics.Metrics, family inet.Family, partial bool) {
 	if r.cfg.Writer == writers.NFTables {
 		metrics.NFTablesFailed(family.String())
 		return

@@ -12,9 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -59,7 +60,7 @@ const heirloomCoolDown = 10 * time.Second
 // frontName is a service port in one family.
 type frontName struct {
 	name   service.PortName
-	family service.IPFamily
+	family inet.Family
 }
 
 func newInheritance(socket string) *inheritance {
@@ -121,7 +122,7 @@ func (i *inheritance) add(e *handover.Estate) {
 		i.order = append(i.order, h)
 		i.files[service.Frontend{Addr: s.Address, Protocol: s.Name.Protocol}] = h
 		if s.Address.Addr().IsUnspecified() {
-			i.turn(s.Name, service.FamilyOf(s.Address.Addr())).Port = s.Address.Port()
+			i.turn(s.Name, inet.FamilyOf(s.Address.Addr())).Port = s.Address.Port()
 		}
 	}
 	for _, t := range e.Turns {
@@ -133,7 +134,7 @@ func (i *inheritance) add(e *handover.Estate) {
 	}
 }
 
-func (i *inheritance) turn(name service.PortName, family service.IPFamily) *userspace.Inherited {
+func (i *inheritance) turn(name service.PortName, family inet.Family) *userspace.Inherited {
 	key := frontName{name, family}
 	if i.turns[key] == nil {
 		i.turns[key] = &userspace.Inherited{}
@@ -149,7 +150,7 @@ func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.I
 	defer i.mu.Unlock()
 	h := i.files[service.Frontend{Addr: at, Protocol: name.Protocol}]
 	other := h
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		if other == nil && at.Addr().IsUnspecified() {
 			addr := netip.AddrPortFrom(family.Unspecified(), at.Port())
 			other = i.files[service.Frontend{Addr: addr, Protocol: name.Protocol}]
@@ -162,11 +163,11 @@ func (i *inheritance) listen(name service.PortName, at netip.AddrPort) (splice.I
 		return splice.Inherited{}, fmt.Errorf("the predecessor's socket of %s: %w", other.name.Label(), syscall.EADDRINUSE)
 	}
 	h.taken = true
-	return splice.Inherited{File: h.file, Paused: name.Protocol == service.UDP}, nil
+	return splice.Inherited{File: h.file, Paused: name.Protocol == inet.UDP}, nil
 }
 
 // front implements userspace.Options.Inherit.
-func (i *inheritance) front(name service.PortName, family service.IPFamily) userspace.Inherited {
+func (i *inheritance) front(name service.PortName, family inet.Family) userspace.Inherited {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if turn := i.turns[frontName{name, family}]; turn != nil {

@@ -9,8 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/service"
 )
 
 // inheritsCart returns what a daemon has that took over the socket of the service port cart; another one is new.
@@ -20,8 +21,8 @@ func inheritsCart(t *testing.T, family int, at netip.AddrPort) (i *inheritance, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	cart = service.PortName{Name: "cart", Protocol: service.UDP}
-	another = service.PortName{Name: "a", Protocol: service.UDP}
+	cart = service.PortName{Name: "cart", Protocol: inet.UDP}
+	another = service.PortName{Name: "a", Protocol: inet.UDP}
 	i = newInheritance("")
 	front := handover.Socket{Kind: handover.Front, Name: cart, Address: at}
 	i.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
@@ -61,7 +62,7 @@ func TestInheritedPortThatNobodyTook(t *testing.T) {
 			t.Errorf("its own, at %s: %+v, %v", at, got, err)
 		}
 	}
-	i.files[service.Frontend{Addr: four, Protocol: service.UDP}].free = time.Now().Add(-1)
+	i.files[service.Frontend{Addr: four, Protocol: inet.UDP}].free = time.Now().Add(-1)
 	if _, err := i.listen(fresh, four); err != nil {
 		t.Errorf("later: %v", err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/balance"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -28,7 +28,7 @@ type inventory struct {
 	mode      service.Mode // of service ports that set none
 	held      func(service.Frontend) *portal.Portal
 	listeners *userspace.Carrier
-	totals    func(service.PortName) admin.Totals
+	totals    func(service.PortName) metrics.Totals
 	openBytes func() map[service.PortName]splice.Bytes
 	problems  *problems
 	log       logrus.FieldLogger
@@ -41,9 +41,9 @@ func (i *inventory) wanted(name func(string) bool) []*service.Port {
 	return ports
 }
 
-// services implements adminapi.Daemon.Services.
-func (i *inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminapi.Service] {
-	return func(yield func(*adminapi.Service) bool) {
+// services implements adminsocket.Daemon.Services.
+func (i *inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Service] {
+	return func(yield func(*adminsocket.Service) bool) {
 		open := map[service.PortName]int{}
 		i.listeners.Active(func(name service.PortName, live int) { open[name] = live })
 		bytes := i.openBytes()
@@ -58,11 +58,11 @@ func (i *inventory) services(ctx context.Context, name func(string) bool) iter.S
 	}
 }
 
-func (i *inventory) service(p *service.Port, open int) *adminapi.Service {
+func (i *inventory) service(p *service.Port, open int) *adminsocket.Service {
 	totals := i.totals(p.Name)
-	s := &adminapi.Service{
+	s := &adminsocket.Service{
 		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.mode).String(), ModeFrom: "annotation",
-		Frontends: []adminapi.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
+		Frontends: []adminsocket.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
 		Ended: totals.Ended, Failed: totals.Failed, BytesUp: totals.FromClient, BytesDown: totals.FromEndpoint,
 		Problem: i.problem(p),
 	}
@@ -96,8 +96,8 @@ func (i *inventory) usable(p *service.Port) (n int) {
 }
 
 // frontend shows a frontend that a service port claims.
-func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminapi.Frontend {
-	f := adminapi.Frontend{Address: x.Frontend.Addr, Kind: x.Kind.String()}
+func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminsocket.Frontend {
+	f := adminsocket.Frontend{Address: x.Frontend.Addr, Kind: x.Kind.String()}
 	held := i.held(x.Frontend)
 	switch {
 	case held == nil:
@@ -119,9 +119,9 @@ func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminap
 	return f
 }
 
-// endpoints implements adminapi.Daemon.Endpoints.
-func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminapi.Endpoint] {
-	return func(yield func(*adminapi.Endpoint) bool) {
+// endpoints implements adminsocket.Daemon.Endpoints.
+func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Endpoint] {
+	return func(yield func(*adminsocket.Endpoint) bool) {
 		for _, p := range i.wanted(name) {
 			for _, e := range i.endpointsOf(p) {
 				if ctx.Err() != nil || !yield(e) {
@@ -134,7 +134,7 @@ func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.
 
 // endpointsOf returns the endpoints of a service port, and then those that are no longer its own and still have
 // connections.
-func (i *inventory) endpointsOf(p *service.Port) (out []*adminapi.Endpoint) {
+func (i *inventory) endpointsOf(p *service.Port) (out []*adminsocket.Endpoint) {
 	known := map[netip.AddrPort]balance.Statistics{}
 	for _, s := range i.listeners.Endpoints().Statistics(p.Name, 0.5, 0.99) {
 		known[s.Address] = s
@@ -142,9 +142,9 @@ func (i *inventory) endpointsOf(p *service.Port) (out []*adminapi.Endpoint) {
 	drained := i.drained(p)
 	show := func(e service.Endpoint, state string) {
 		if state == string(service.Used) && known[e.Addr].Ejected.LeftOut && p.Mode.Or(i.mode) != service.ModeKernel {
-			state = adminapi.Ejected
+			state = adminsocket.Ejected
 		}
-		one := &adminapi.Endpoint{
+		one := &adminsocket.Endpoint{
 			Service: p.Name.Label(), Protocol: p.Name.Protocol.String(), Address: e.Addr, Pod: e.Pod, Node: e.Node,
 			Zone: e.Zone, State: state,
 		}
@@ -155,13 +155,13 @@ func (i *inventory) endpointsOf(p *service.Port) (out []*adminapi.Endpoint) {
 	for at, use := range p.Uses() {
 		e, state := p.Endpoints[at], string(use)
 		if use == service.Used && slices.Contains(drained, e.Addr) {
-			state = adminapi.Drained
+			state = adminsocket.Drained
 		}
 		show(e, state)
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(known), netip.AddrPort.Compare) {
 		if known[at].Open > 0 {
-			show(service.Endpoint{Addr: at}, adminapi.Removed)
+			show(service.Endpoint{Addr: at}, adminsocket.Removed)
 		}
 	}
 	return out
@@ -189,7 +189,7 @@ func (i *inventory) ejected(p *service.Port) func(netip.AddrPort) string {
 	return func(at netip.AddrPort) string { return out[at] }
 }
 
-func addStatistics(e *adminapi.Endpoint, s balance.Statistics) {
+func addStatistics(e *adminsocket.Endpoint, s balance.Statistics) {
 	e.Open, e.Dials, e.Failures = s.Open, s.Dials, s.Failures
 	at := func(times []time.Duration, i int) *float64 {
 		if times == nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/service"
 )
 
 // news are what the keeper does not know yet.

@@ -11,8 +11,9 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/kernel/flows"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -66,18 +67,18 @@ func (l *lostFlows) add(events uint64) {
 	}
 }
 
-// connections implements adminapi.Daemon.Kernel.
-func (k *kernelFlows) connections(ctx context.Context) iter.Seq[*adminapi.Connection] {
-	return func(yield func(*adminapi.Connection) bool) {
+// connections implements adminsocket.Daemon.Kernel.
+func (k *kernelFlows) connections(ctx context.Context) iter.Seq[*adminsocket.Connection] {
+	return func(yield func(*adminsocket.Connection) bool) {
 		names := labels{}
-		var c adminapi.Connection
+		var c adminsocket.Connection
 		for live, err := range k.recorder.Open(ctx) {
 			if err != nil {
 				k.log.WithError(err).Warn("A list of connections is without those that the kernel carries")
 				return
 			}
 			show(&c, live, names)
-			if c.CarriedBy = string(splice.Kernel); !yield(&c) {
+			if c.CarriedBy = string(record.Kernel); !yield(&c) {
 				return
 			}
 		}

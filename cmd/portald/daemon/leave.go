@@ -8,7 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // stop stops the loop, redirects portals to the kernel or removes them, unless they are another daemon's, and drains: a
@@ -68,7 +69,7 @@ func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
 // Those of a protocol that it does not carry are refused as before.
 func (r *reconciler) carriedAlike(p *service.Port) bool {
 	policy := p.Policy.Or(r.settings.Load().Policy)
-	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == service.TCP
+	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == inet.TCP
 	if header {
 		r.log.WithField("service", p.Name.Label()).Warn("The service port refuses its clients until the next start: its " +
 			"endpoints expect a PROXY protocol header, which the kernel does not send")

@@ -8,12 +8,17 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/health"
+	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // reserved is the number of descriptors left to rules, watches, manifests and logs, whatever arrives from the network.
 const reserved = 256
+
+// serverConnections is how many connections the health server, the metrics server, the admin socket and the
+// health-check ports of Services hold at most.
+const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnections
 
 // raiseNoFile raises the limit of open descriptors and returns it.
 func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
@@ -29,7 +34,7 @@ func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
 func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) splice.Budget {
 	b := splice.Budget{
-		Descriptors: max(int(limit)-reserved-admin.MaxConnections, int(limit/2)), Sessions: cfg.UDPTotal,
+		Descriptors: max(int(limit)-reserved-serverConnections, int(limit/2)), Sessions: cfg.UDPTotal,
 		Kept: k.places(),
 	}
 	if b.Sessions == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // nodePorts knows the addresses that NodePorts are on. Rules, health checks of Services and reports have them from here
@@ -106,8 +106,8 @@ func (n *nodePorts) state() *nodePortState {
 // bindable returns where servers listen that are on the addresses of NodePorts. All addresses of a family are its
 // unspecified one, which has those that come later too.
 func (n *nodePorts) bindable(s *nodePortState) (out []netip.Addr) {
-	for _, family := range service.IPFamilies() {
-		of := func(a netip.Addr) bool { return service.FamilyOf(a) == family }
+	for _, family := range inet.Families() {
+		of := func(a netip.Addr) bool { return inet.FamilyOf(a) == family }
 		all := func(p netip.Prefix) bool { return of(p.Addr()) && isAll(p) }
 		switch {
 		case len(s.within) == 0, slices.ContainsFunc(s.within, all):
@@ -141,7 +141,7 @@ func (n *nodePorts) on(a netip.Addr) bool { return slices.Contains(n.here(), a) 
 func (n *nodePorts) none() string {
 	s, local := n.now.Load(), n.cfg.LocalhostNodePorts
 	switch {
-	case len(s.within) == 0, len(s.here) > 0, local[service.IPv4], local[service.IPv6]:
+	case len(s.within) == 0, len(s.here) > 0, local[inet.IPv4], local[inet.IPv6]:
 		return ""
 	case s.isOwn:
 		return "nodePortAddresses is primary, and this host has no address that others can reach"

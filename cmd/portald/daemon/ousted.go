@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
-	"github.com/portald/portald/proxy/service"
 )
 
 // ownership is the dataplane of the reconcile loop for as long as this daemon is the one that serves the node. Another

@@ -8,8 +8,9 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/watch"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -103,7 +104,7 @@ func checkFlowTimeouts(p *service.Policy, flowTimeout timeoutOf, log logrus.Fiel
 
 // checkForwarding warns if the host does not forward what the kernel leads to endpoints.
 func checkForwarding(log logrus.FieldLogger) {
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		if on, err := platform.Forwarding(family); err == nil && !on {
 			log.Warnf("%s forwarding is off: clients on other hosts cannot reach endpoints on other hosts; set net.ipv%d.%s=1",
 				family, [2]int{4, 6}[family], [2]string{"ip_forward", "conf.all.forwarding"}[family])

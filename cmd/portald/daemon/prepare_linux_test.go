@@ -8,7 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Who has connections asked for a sign of life after the kernel has forgotten them is told what to set.

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dataplane"
-	"github.com/portald/portald/proxy/service"
 )
 
 // problems is why service ports, or frontends of them, are not served as they ask to be. The reconcile loop tells, and

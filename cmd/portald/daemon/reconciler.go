@@ -11,10 +11,10 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
-	"github.com/portald/portald/proxy/service"
 )
 
 // reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next

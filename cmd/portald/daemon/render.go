@@ -13,12 +13,13 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -108,7 +109,7 @@ func (d *desired) keep(name string) {
 	d.portals = slices.DeleteFunc(d.portals, func(p portal.Portal) bool {
 		ours := p.Owner.Service().String() == name
 		if to, ok := p.Target.(portal.Redirect); ok && ours {
-			family := service.FamilyOf(p.Frontend.Addr.Addr())
+			family := inet.FamilyOf(p.Frontend.Addr.Addr())
 			used[portal.ProxyPort{Family: family, Protocol: p.Frontend.Protocol, Port: to.Port}] = true
 		}
 		return !ours

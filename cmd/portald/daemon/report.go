@@ -7,20 +7,20 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
-	"github.com/portald/portald/proxy/admin"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/kube/watch"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 )
 
 // reporter publishes what the reconcile loop and the dataplane did: in the log, events, metrics and health.
 type reporter struct {
 	log      logrus.FieldLogger
 	events   *watch.Recorder
-	metrics  *admin.Metrics
+	metrics  *metrics.Metrics
 	servers  *servers
 	flows    *flows.Recorder
 	resyncs  *resyncs

@@ -8,38 +8,41 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/health"
+	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/kube/watch"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/zpages"
 )
 
 // servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop
 // last, so that a drain can be watched.
 type servers struct {
 	*stage
-	health   *admin.Health
-	services *admin.ServiceHealth
+	health   *health.Health
+	services *health.ServiceHealth
 	sockets  *serverSockets
 	socket   *adminSocket
 }
 
 func newServers(
-	cfg *config.Config, metrics *admin.Metrics, events *watch.Recorder, account *splice.Account,
-	flags map[string]string, api *adminapi.Handler, heritage *inheritance, log *logrus.Logger,
+	cfg *config.Config, m *metrics.Metrics, events *watch.Recorder, account *splice.Account,
+	flags map[string]string, api *adminsocket.Handler, heritage *inheritance, log *logrus.Logger,
 ) *servers {
 	sockets := newServerSockets(heritage)
-	health := admin.NewHealth(cfg.SyncPeriod, metrics)
-	options := func(name, address, failed string) admin.ServerOptions {
-		return admin.ServerOptions{
+	healthy := health.New(cfg.SyncPeriod, m)
+	options := func(name, address, failed string) httpserver.Options {
+		return httpserver.Options{
 			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: log,
 			Listen: sockets.listenLate,
 			Failed: func(err error) { events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
 		}
 	}
-	healthz := admin.NewHealthServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), health)
-	pages := admin.Pages{
+	healthz := health.NewServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), healthy)
+	pages := zpages.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
 		Flags:        flags, CommandLine: config.CommandLine(),
@@ -47,21 +50,21 @@ func newServers(
 	if cfg.ReadOnlyAPI {
 		pages.View = api.View()
 	}
-	metricsz := admin.NewMetricsServer(
-		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), metrics, pages)
-	services := admin.NewServiceHealth(admin.ServiceHealthOptions{
+	metricsz := zpages.NewServer(
+		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), m, pages)
+	services := health.NewServiceHealth(health.ServiceOptions{
 		Log: log, Listen: listenWithin(account, sockets.listen),
 		Tried: func() { heritage.closeServers(cfg.HealthAddress, cfg.MetricsAddress) },
 		Failed: func(svc service.Name, err error) {
 			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},
-	}, health)
+	}, healthy)
 	socket := newAdminSocket(cfg, api, heritage, log)
 	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run, socket.Run}
 	if events != nil {
 		runs = append(runs, events.Run)
 	}
-	return &servers{newStage(runs...), health, services, sockets, socket}
+	return &servers{newStage(runs...), healthy, services, sockets, socket}
 }
 
 // yield stops listening, so that another daemon can. Requests under way are answered.

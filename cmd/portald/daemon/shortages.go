@@ -8,7 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -19,11 +19,11 @@ const shortagePeriod = 10 * time.Second
 // not, so a goroutine of its own does that.
 type shortages struct {
 	log     logrus.FieldLogger
-	metrics *admin.Metrics
+	metrics *metrics.Metrics
 	next    chan error
 }
 
-func newShortages(log logrus.FieldLogger, metrics *admin.Metrics) *shortages {
+func newShortages(log logrus.FieldLogger, metrics *metrics.Metrics) *shortages {
 	return &shortages{log, metrics, make(chan error, 1)}
 }
 

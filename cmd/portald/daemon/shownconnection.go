@@ -5,9 +5,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 // labels are names of service ports as they are shown. Many connections have the same.
@@ -22,11 +22,11 @@ func (l labels) of(name service.PortName) string {
 	return label
 }
 
-// connections implements adminapi.Daemon.Connections.
-func (p *dataPath) connections(ctx context.Context) iter.Seq[*adminapi.Connection] {
-	return func(yield func(*adminapi.Connection) bool) {
+// connections implements adminsocket.Daemon.Connections.
+func (p *dataPath) connections(ctx context.Context) iter.Seq[*adminsocket.Connection] {
+	return func(yield func(*adminsocket.Connection) bool) {
 		names := labels{}
-		var c adminapi.Connection
+		var c adminsocket.Connection
 		for live := range p.core.All() {
 			if show(&c, live, names); ctx.Err() != nil || !yield(&c) {
 				return
@@ -35,9 +35,9 @@ func (p *dataPath) connections(ctx context.Context) iter.Seq[*adminapi.Connectio
 	}
 }
 
-// addTCP implements adminapi.Daemon.AddTCP.
-func (p *dataPath) addTCP(ctx context.Context, to []adminapi.Connection) {
-	asked := make([]splice.Live, len(to))
+// addTCP implements adminsocket.Daemon.AddTCP.
+func (p *dataPath) addTCP(ctx context.Context, to []adminsocket.Connection) {
+	asked := make([]record.Live, len(to))
 	for i := range to {
 		asked[i].ID = to[i].ID
 	}
@@ -48,9 +48,9 @@ func (p *dataPath) addTCP(ctx context.Context, to []adminapi.Connection) {
 }
 
 // show fills in a connection or session of userspace mode as the admin API shows it.
-func show(c *adminapi.Connection, l *splice.Live, names labels) {
-	*c = adminapi.Connection{
-		ID: l.ID, CarriedBy: string(splice.Userspace), Service: names.of(l.Service),
+func show(c *adminsocket.Connection, l *record.Live, names labels) {
+	*c = adminsocket.Connection{
+		ID: l.ID, CarriedBy: string(record.Userspace), Service: names.of(l.Service),
 		Protocol: l.Service.Protocol.String(), State: string(l.State),
 		Client: l.Client, ClientPod: l.ClientPod, ClientNode: l.ClientNode,
 		OriginalDst: l.OriginalDst, Portal: l.Portal.String(), Proxy: l.Proxy,
@@ -62,11 +62,11 @@ func show(c *adminapi.Connection, l *splice.Live, names labels) {
 	}
 }
 
-func shownTCP(t splice.TCPInfo) *adminapi.TCP {
+func shownTCP(t record.TCPInfo) *adminsocket.TCP {
 	if !t.Known {
 		return nil
 	}
-	return &adminapi.TCP{
+	return &adminsocket.TCP{
 		RTTms: milliseconds(t.RTT), RTTVarms: milliseconds(t.RTTVar), Retransmits: t.Retransmits, Lost: t.Lost,
 		DeliveryRate: t.DeliveryRate,
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/admin"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/kube/watch"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/proxy/metrics"
 )
 
 // source delivers Services from the API server or from manifests to the store.
@@ -69,10 +69,10 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 }
 
 // changes returns the numbers of changes that metrics show.
-func (s *source) changes() admin.Changes {
+func (s *source) changes() metrics.Changes {
 	services, endpoints := s.cache.Changes()
 	pending := s.store.Pending()
-	return admin.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
+	return metrics.Changes{Services: services, Endpoints: endpoints, ServicesPending: pending, EndpointsPending: pending}
 }
 
 func translateOptions(cfg *config.Config, ipv6 bool, offers func(service.Algorithm) bool) translate.Options {

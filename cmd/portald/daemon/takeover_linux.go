@@ -10,8 +10,8 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/handover"
-	"github.com/portald/portald/proxy/service"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -245,7 +245,7 @@ func (d *daemon) takeRest(b *handover.Batch) {
 		d.path.listeners.RestoreTurn(userspace.Turn(t))
 	}
 	if r := b.Resume; r != nil {
-		if f := d.path.listeners.Front(r.Name, service.FamilyOf(r.Address.Addr())); f != nil {
+		if f := d.path.listeners.Front(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
 			if s := f.SessionsAt(r.Address); s != nil {
 				s.Resume()
 			}

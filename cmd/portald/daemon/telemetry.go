@@ -6,27 +6,29 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/admin"
-	"github.com/portald/portald/proxy/records"
-	"github.com/portald/portald/proxy/records/otlp"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/connlog/otlp"
+	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // telemetry is what the data path reports to: metrics, the last records, the connection log, and warnings of shortages.
 type telemetry struct {
 	*stage
-	metrics   *admin.Metrics
-	stream    *records.Stream    // the last records, of all carriers
-	sinks     []records.Sink     // the connection log and the export, as far as they are asked for
-	logged    *records.Selection // of records for these; nil without any
-	events    *records.Events    // of userspace connections; nil as logged
+	metrics   *metrics.Metrics
+	stream    *connlog.Stream    // the last records, of all carriers
+	sinks     []connlog.Sink     // the connection log and the export, as far as they are asked for
+	logged    *connlog.Selection // of records for these; nil without any
+	events    *connlog.Events    // of userspace connections; nil as logged
 	shortages *shortages
 }
 
 func newTelemetry(cfg *config.Config, log *logrus.Logger, version string) (*telemetry, error) {
 	t := &telemetry{
-		metrics: admin.NewMetrics(admin.DefaultLimits(), "IPv4", "IPv6"), stream: records.NewStream(records.DefaultStream),
+		metrics: metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6"),
+		stream:  connlog.NewStream(connlog.DefaultStream),
 	}
 	t.shortages = newShortages(log, t.metrics)
 	t.stage = newStage(t.shortages.run)
@@ -39,7 +41,7 @@ func newTelemetry(cfg *config.Config, log *logrus.Logger, version string) (*tele
 	if len(t.sinks) == 0 {
 		return t, nil
 	}
-	t.logged = records.NewSelection(cfg.Settings.Events.Events, t.sinks...)
+	t.logged = connlog.NewSelection(cfg.Settings.Events.Events, t.sinks...)
 	t.metrics.WatchSampling(t.logged.SampledOut)
 	t.runs = append(t.runs, func(ctx context.Context) error { return t.events.Run(ctx) })
 	return t, nil
@@ -51,7 +53,7 @@ func (t *telemetry) openLog(cfg *config.Config, log *logrus.Logger) error {
 	if to.Path == "" {
 		return nil
 	}
-	file, err := records.NewLog(records.Options{Path: to.Path, Format: to.Format, Rotate: to.Rotation, Log: log})
+	file, err := connlog.NewLog(connlog.Options{Path: to.Path, Format: to.Format, Rotate: to.Rotation, Log: log})
 	if err != nil {
 		return err
 	}
@@ -80,12 +82,12 @@ func (t *telemetry) openExport(cfg *config.Config, log *logrus.Logger, version s
 }
 
 // observer implements splice.Options.Observe.
-func (t *telemetry) observer(name service.PortName) splice.Observer {
+func (t *telemetry) observer(name service.PortName) record.Observer {
 	return t.metrics.Observer(name, t)
 }
 
-// Observe implements splice.Observer, for records of all carriers.
-func (t *telemetry) Observe(r *splice.Record) {
+// Observe implements record.Observer, for records of all carriers.
+func (t *telemetry) Observe(r *record.Record) {
 	t.metrics.Waited(r)
 	t.stream.Observe(r)
 	if t.logged != nil {
@@ -94,7 +96,7 @@ func (t *telemetry) Observe(r *splice.Record) {
 }
 
 // kernelRecord takes a record of a connection that the kernel carried.
-func (t *telemetry) kernelRecord(r *splice.Record) {
+func (t *telemetry) kernelRecord(r *record.Record) {
 	t.metrics.KernelEnded(r)
 	t.Observe(r)
 }
@@ -102,7 +104,7 @@ func (t *telemetry) kernelRecord(r *splice.Record) {
 // watch has the events of the core's connections logged that the settings ask for.
 func (t *telemetry) watch(core *splice.Core, s config.Settings) {
 	if t.logged != nil {
-		t.events = records.NewEvents(core, t.logged, s.Events)
+		t.events = connlog.NewEvents(core, t.logged, s.Events)
 	}
 }
 

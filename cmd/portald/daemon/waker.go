@@ -1,8 +1,8 @@
 package daemon
 
 import (
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/wake"
-	"github.com/portald/portald/proxy/service"
 )
 
 // waker tells the API server of clients that wait for an endpoint, and scales workloads for them.

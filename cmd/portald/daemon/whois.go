@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // whoIs tells which pod has an address, as splice.Options.WhoIs and flows.Options.WhoIs ask; nil: nobody knows.

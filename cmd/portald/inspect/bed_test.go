@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // bed is a daemon that answers with fixed rows at a socket of its own.
@@ -27,15 +27,15 @@ type bed struct {
 	testing.TB
 	socket string
 
-	connections []adminapi.Connection
-	services    []adminapi.Service
-	endpoints   []adminapi.Endpoint
-	stream      *records.Stream
+	connections []adminsocket.Connection
+	services    []adminsocket.Service
+	endpoints   []adminsocket.Endpoint
+	stream      *connlog.Stream
 	cut         []uint64
 	drained     string // what was, with +, and was undone, with -
 	refuse      error  // a drain without force
 	level       string
-	info        adminapi.Info // its level is the one above
+	info        adminsocket.Info // its level is the one above
 
 	stop func() // ends the daemon
 }
@@ -47,36 +47,36 @@ func newBed(t testing.TB) *bed {
 	dir, err := os.MkdirTemp("", "inspect") // the path of a socket is short
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	b := &bed{TB: t, socket: filepath.Join(dir, "admin.sock"), level: "info", stream: records.NewStream(64)}
-	l, err := adminapi.Listen(t.Context(), b.socket)
+	b := &bed{TB: t, socket: filepath.Join(dir, "admin.sock"), level: "info", stream: connlog.NewStream(64)}
+	l, err := adminsocket.Listen(t.Context(), b.socket)
 	check(t, err)
-	server := &http.Server{Handler: adminapi.NewHandler(adminapi.Daemon{
-		Info: func() adminapi.Info {
+	server := &http.Server{Handler: adminsocket.NewHandler(adminsocket.Daemon{
+		Info: func() adminsocket.Info {
 			info := b.info
 			info.LogLevel = b.level
 			return info
 		},
-		Connections: func(context.Context) iter.Seq[*adminapi.Connection] {
-			return chosen(b.connections, func(*adminapi.Connection) bool { return true })
+		Connections: func(context.Context) iter.Seq[*adminsocket.Connection] {
+			return chosen(b.connections, func(*adminsocket.Connection) bool { return true })
 		},
-		Services: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminapi.Service] {
-			return chosen(b.services, func(s *adminapi.Service) bool { return wanted(s.Name) })
+		Services: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminsocket.Service] {
+			return chosen(b.services, func(s *adminsocket.Service) bool { return wanted(s.Name) })
 		},
-		Endpoints: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminapi.Endpoint] {
-			return chosen(b.endpoints, func(e *adminapi.Endpoint) bool { return wanted(e.Service) })
+		Endpoints: func(_ context.Context, wanted func(string) bool) iter.Seq[*adminsocket.Endpoint] {
+			return chosen(b.endpoints, func(e *adminsocket.Endpoint) bool { return wanted(e.Service) })
 		},
-		Drain: func(e *adminapi.Endpoint, force bool) error {
+		Drain: func(e *adminsocket.Endpoint, force bool) error {
 			if b.refuse != nil && !force {
 				return b.refuse
 			}
 			b.drained += "+" + e.Address.String() + " "
 			return nil
 		},
-		Undrain: func(e *adminapi.Endpoint) error { b.drained += "-" + e.Address.String() + " "; return nil },
-		AddTCP:  func(context.Context, []adminapi.Connection) {},
+		Undrain: func(e *adminsocket.Endpoint) error { b.drained += "-" + e.Address.String() + " "; return nil },
+		AddTCP:  func(context.Context, []adminsocket.Connection) {},
 		Records: b.stream,
 		Cut: func(id uint64) bool {
-			open := slices.ContainsFunc(b.connections, func(c adminapi.Connection) bool { return c.ID == id })
+			open := slices.ContainsFunc(b.connections, func(c adminsocket.Connection) bool { return c.ID == id })
 			b.cut = append(b.cut, id)
 			return open
 		},

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 // completionTime is how long a completion asks the daemon: a shell that waits longer is in the way.
@@ -65,7 +65,7 @@ func matching(words []string, before, typed string) []cobra.Completion {
 func words(words ...string) candidates { return func(*cobra.Command) []string { return words } }
 
 // live returns words that the daemon knows. A command that completes them has the flag --socket.
-func live[T any](ask func(context.Context, *adminapi.Client) ([]T, error), words func(T) []string) candidates {
+func live[T any](ask func(context.Context, *adminsocket.Client) ([]T, error), words func(T) []string) candidates {
 	return func(cmd *cobra.Command) (all []string) {
 		socket, err := cmd.Flags().GetString("socket")
 		if err != nil {
@@ -73,7 +73,7 @@ func live[T any](ask func(context.Context, *adminapi.Client) ([]T, error), words
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 		defer cancel()
-		client := adminapi.NewClient(socket)
+		client := adminsocket.NewClient(socket)
 		defer client.Close()
 		rows, err := ask(ctx, client)
 		if err != nil {
@@ -90,9 +90,9 @@ func live[T any](ask func(context.Context, *adminapi.Client) ([]T, error), words
 const mostIDs = 500
 
 func completeIDs() candidates {
-	return live(func(ctx context.Context, client *adminapi.Client) ([]adminapi.Connection, error) {
-		return client.Connections(ctx, adminapi.ConnectionQuery{Limit: mostIDs})
-	}, func(c adminapi.Connection) []string {
+	return live(func(ctx context.Context, client *adminsocket.Client) ([]adminsocket.Connection, error) {
+		return client.Connections(ctx, adminsocket.ConnectionQuery{Limit: mostIDs})
+	}, func(c adminsocket.Connection) []string {
 		if c.ID == 0 {
 			return nil
 		}
@@ -102,36 +102,36 @@ func completeIDs() candidates {
 
 // completeServices completes Services, and their ports once a name is complete.
 func completeServices() candidates {
-	return live(services, func(s adminapi.Service) []string {
+	return live(services, func(s adminsocket.Service) []string {
 		name, _, _ := strings.Cut(s.Name, ":")
 		return []string{name, s.Name}
 	})
 }
 
 func completeNamespaces() candidates {
-	return live(services, func(s adminapi.Service) []string {
+	return live(services, func(s adminsocket.Service) []string {
 		namespace, _, _ := strings.Cut(s.Name, "/")
 		return []string{namespace}
 	})
 }
 
 func completePods() candidates {
-	return live(endpoints, func(e adminapi.Endpoint) []string { return []string{e.Pod} })
+	return live(endpoints, func(e adminsocket.Endpoint) []string { return []string{e.Pod} })
 }
 
 func completeEndpoints() candidates {
-	return live(endpoints, func(e adminapi.Endpoint) []string { return []string{e.Address.String()} })
+	return live(endpoints, func(e adminsocket.Endpoint) []string { return []string{e.Address.String()} })
 }
 
 // completeDrainable completes endpoints by address and by pod.
 func completeDrainable() candidates {
-	return live(endpoints, func(e adminapi.Endpoint) []string { return []string{e.Address.String(), e.Pod} })
+	return live(endpoints, func(e adminsocket.Endpoint) []string { return []string{e.Address.String(), e.Pod} })
 }
 
 // outcomes are the words of --outcome.
 func outcomes() []string {
 	all := []string{"failed"}
-	for _, o := range splice.Outcomes() {
+	for _, o := range record.Outcomes() {
 		all = append(all, string(o))
 	}
 	return all
@@ -142,14 +142,14 @@ func filterCompletions() map[string]candidates {
 	return map[string]candidates{
 		"service": completeServices(), "namespace": completeNamespaces(), "pod": completePods(), "from-pod": completePods(),
 		"to-pod": completePods(), "endpoint": completeEndpoints(), "outcome": words(outcomes()...),
-		"proto": words("tcp", "udp", "sctp"), "carried-by": words(string(splice.Userspace), string(splice.Kernel)),
+		"proto": words("tcp", "udp", "sctp"), "carried-by": words(string(record.Userspace), string(record.Kernel)),
 	}
 }
 
-func services(ctx context.Context, client *adminapi.Client) ([]adminapi.Service, error) {
-	return client.Services(ctx, adminapi.ServiceQuery{})
+func services(ctx context.Context, client *adminsocket.Client) ([]adminsocket.Service, error) {
+	return client.Services(ctx, adminsocket.ServiceQuery{})
 }
 
-func endpoints(ctx context.Context, client *adminapi.Client) ([]adminapi.Endpoint, error) {
-	return client.Endpoints(ctx, adminapi.EndpointQuery{})
+func endpoints(ctx context.Context, client *adminsocket.Client) ([]adminsocket.Endpoint, error) {
+	return client.Endpoints(ctx, adminsocket.EndpointQuery{})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // Dial is how a command reaches the daemon.
@@ -15,22 +15,22 @@ type Dial struct{ socket string }
 // AddSocket gives a command the flag --socket.
 func AddSocket(cmd *cobra.Command) *Dial {
 	d := &Dial{}
-	cmd.Flags().StringVar(&d.socket, "socket", adminapi.DefaultSocket, "the daemon's --admin-socket, a `PATH`")
+	cmd.Flags().StringVar(&d.socket, "socket", adminsocket.DefaultSocket, "the daemon's --admin-socket, a `PATH`")
 	return d
 }
 
 // Client returns a client of the daemon. Its errors are to be returned through Failed.
-func (d *Dial) Client() *adminapi.Client { return adminapi.NewClient(d.socket) }
+func (d *Dial) Client() *adminsocket.Client { return adminsocket.NewClient(d.socket) }
 
 // Failed gives an error of the client the exit code that it has, nil for none and for the end of the command by Ctrl-C.
 func Failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return nil
-	case errors.Is(err, adminapi.ErrNotReachable), errors.Is(err, adminapi.ErrPermission),
-		errors.Is(err, adminapi.ErrVersion):
+	case errors.Is(err, adminsocket.ErrNotReachable), errors.Is(err, adminsocket.ErrPermission),
+		errors.Is(err, adminsocket.ErrVersion):
 		return exitError{err, exitUnreachable}
-	case errors.Is(err, adminapi.ErrNotFound):
+	case errors.Is(err, adminsocket.ErrNotFound):
 		return exitError{err, exitNothing}
 	}
 	return err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 func connsCommand() *cobra.Command {
@@ -48,7 +48,7 @@ The same flag twice means either value, different flags must all match.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		debug.SetGCPercent(400) // a twentieth of the time of a list of 100,000, after which this process ends
 		query := chosen.query()
-		query.Sort, query.Limit, query.TCP = adminapi.Order(l.sort.word), *limit, l.output.word != outputTable
+		query.Sort, query.Limit, query.TCP = adminsocket.Order(l.sort.word), *limit, l.output.word != outputTable
 		client := dial.Client()
 		defer client.Close()
 		empty := chosen.empty("connections", chosen.filtered())
@@ -76,17 +76,17 @@ The same flag twice means either value, different flags must all match.`,
 // addConns adds the connections to the table as they come: a node may have 100,000. They are sorted here, so that the
 // daemon sends some while it looks at others; by RTT, which it would not send otherwise, and with a limit, there.
 func addConns(
-	ctx context.Context, client *adminapi.Client, query adminapi.ConnectionQuery, t *table[adminapi.Connection],
+	ctx context.Context, client *adminsocket.Client, query adminsocket.ConnectionQuery, t *table[adminsocket.Connection],
 ) error {
-	if order := query.Sort; query.Limit == 0 && order != adminapi.ByRTT {
+	if order := query.Sort; query.Limit == 0 && order != adminsocket.ByRTT {
 		query.Sort = ""
-		t.place = func(c *adminapi.Connection) place { return place{rank: order.Rank(c), id: c.ID} }
-		return client.EachBatch(ctx, query, rowsOfPage, func(batch []adminapi.Connection) error {
+		t.place = func(c *adminsocket.Connection) place { return place{rank: order.Rank(c), id: c.ID} }
+		return client.EachBatch(ctx, query, rowsOfPage, func(batch []adminsocket.Connection) error {
 			t.addPage(batch)
 			return nil
 		})
 	}
-	return client.EachConnection(ctx, query, func(c *adminapi.Connection) error {
+	return client.EachConnection(ctx, query, func(c *adminsocket.Connection) error {
 		t.add(c)
 		return nil
 	})
@@ -94,7 +94,7 @@ func addConns(
 
 // printConnsAsJSON prints what the daemon answers, with fields that this release does not know.
 func printConnsAsJSON(
-	ctx context.Context, client *adminapi.Client, query adminapi.ConnectionQuery, out io.Writer,
+	ctx context.Context, client *adminsocket.Client, query adminsocket.ConnectionQuery, out io.Writer,
 ) error {
 	j := newJSONList(out)
 	if err := client.EachRow(ctx, "/v1/connections", query.Values(), j.add); err != nil {
@@ -104,9 +104,9 @@ func printConnsAsJSON(
 }
 
 // connColumns are the columns of `portald conns` at a moment.
-func connColumns(now time.Time) []column[adminapi.Connection] {
-	type row = *adminapi.Connection
-	return []column[adminapi.Connection]{
+func connColumns(now time.Time) []column[adminsocket.Connection] {
+	type row = *adminsocket.Connection
+	return []column[adminsocket.Connection]{
 		{name: "ID", cell: func(b []byte, c row) []byte { return appendID(b, c.ID) }},
 		{name: "SERVICE", cell: func(b []byte, c row) []byte { return appendText(b, c.Service) }},
 		{name: "PROTO", cell: func(b []byte, c row) []byte { return appendText(b, c.Protocol) }},
@@ -140,7 +140,7 @@ func appendID(b []byte, id uint64) []byte {
 	return strconv.AppendUint(b, id, 10)
 }
 
-func appendRTT(b []byte, t *adminapi.TCP) []byte {
+func appendRTT(b []byte, t *adminsocket.TCP) []byte {
 	if t == nil {
 		return append(b, none...)
 	}
@@ -148,7 +148,7 @@ func appendRTT(b []byte, t *adminapi.TCP) []byte {
 }
 
 // appendRetransmits writes the segments that were sent again to the client and to the endpoint.
-func appendRetransmits(b []byte, c *adminapi.Connection) []byte {
+func appendRetransmits(b []byte, c *adminsocket.Connection) []byte {
 	if c.ClientTCP == nil || c.EndpointTCP == nil {
 		return append(b, none...)
 	}
@@ -156,7 +156,7 @@ func appendRetransmits(b []byte, c *adminapi.Connection) []byte {
 	return strconv.AppendUint(append(b, '/'), uint64(c.EndpointTCP.Retransmits), 10)
 }
 
-func paintState(c *adminapi.Connection) paint {
+func paintState(c *adminsocket.Connection) paint {
 	switch c.State {
 	case "dialing", "waiting":
 		return yellow
@@ -165,5 +165,5 @@ func paintState(c *adminapi.Connection) paint {
 	case "open":
 		return plain
 	}
-	return paintOutcome(splice.Outcome(c.State))
+	return paintOutcome(record.Outcome(c.State))
 }

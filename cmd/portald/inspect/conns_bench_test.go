@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // manyConns are as many connections as a busy node has.
-func manyConns(n int) []adminapi.Connection {
-	all := make([]adminapi.Connection, n)
+func manyConns(n int) []adminsocket.Connection {
+	all := make([]adminsocket.Connection, n)
 	for i := range all {
 		client := netip.AddrFrom4([4]byte{10, 244, byte(i >> 12), byte(i >> 4)})
 		c := &all[i]

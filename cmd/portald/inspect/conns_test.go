@@ -10,20 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // conns are connections of every kind.
-func conns() []adminapi.Connection {
-	return []adminapi.Connection{
+func conns() []adminsocket.Connection {
+	return []adminsocket.Connection{
 		{
 			ID: 7, CarriedBy: "userspace", Service: "shop/cart:http", Protocol: "tcp", State: "open",
 			Client: addr("10.0.0.9:41234"), ClientPod: "shop/web-1", OriginalDst: addr("10.96.0.10:80"), Portal: "ClusterIP",
 			Proxy: addr("10.0.0.1:35012"), Endpoint: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "n1",
 			Start: ago(303 * time.Second), LastMoved: ago(2 * time.Second), Attempts: 2,
 			BytesFromClient: 1234, BytesToEndpoint: 1234, BytesFromEndpoint: 45_000_000, BytesToClient: 45_000_000,
-			ClientTCP:   &adminapi.TCP{RTTms: 0.42, Retransmits: 1},
-			EndpointTCP: &adminapi.TCP{RTTms: 12.3, Retransmits: 20},
+			ClientTCP:   &adminsocket.TCP{RTTms: 0.42, Retransmits: 1},
+			EndpointTCP: &adminsocket.TCP{RTTms: 12.3, Retransmits: 20},
 		},
 		{
 			ID: 19, CarriedBy: "userspace", Service: "shop/cart:http", Protocol: "tcp", State: "dialing",
@@ -89,11 +89,11 @@ func TestConnsSelection(t *testing.T) {
 		"--limit=1":                         {2},
 	} {
 		got := b.run(append([]string{"conns", "-o", "json"}, strings.Fields(args)...)...)
-		var rows []adminapi.Connection
+		var rows []adminsocket.Connection
 		if err := json.Unmarshal([]byte(got.out), &rows); err != nil || got.err != nil {
 			t.Fatalf("conns %s: %v %v\n%s", args, got.err, err, got.out)
 		}
-		chosen := []adminapi.Connection{}
+		chosen := []adminsocket.Connection{}
 		for _, i := range want {
 			chosen = append(chosen, b.connections[i])
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func cutCommand() *cobra.Command {
@@ -57,7 +57,7 @@ Exit code 4: nothing was open by one of the ids, or nothing matched; what was fo
 
 // cutter cuts connections.
 type cutter struct {
-	client *adminapi.Client
+	client *adminsocket.Client
 	in     io.Reader
 	out    io.Writer
 	asks   bool // in is a terminal
@@ -83,7 +83,7 @@ func (c *cutter) chosen(ctx context.Context, chosen *selection) error {
 	if err != nil {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(c adminapi.Connection) bool { return c.ID == 0 || c.CarriedBy == "kernel" })
+	rows = slices.DeleteFunc(rows, func(c adminsocket.Connection) bool { return c.ID == 0 || c.CarriedBy == "kernel" })
 	if len(rows) == 0 {
 		return nothing("cut: %s", chosen.empty("connections of userspace mode", chosen.filtered()))
 	}
@@ -101,7 +101,7 @@ func (c *cutter) chosen(ctx context.Context, chosen *selection) error {
 const shown = 10
 
 // confirm asks whether to cut what was chosen.
-func (c *cutter) confirm(rows []adminapi.Connection) (bool, error) {
+func (c *cutter) confirm(rows []adminsocket.Connection) (bool, error) {
 	if c.yes {
 		return true, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/platform/doctor"
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func doctorCommand() *cobra.Command {
@@ -86,7 +86,7 @@ func unicodeLocale(getenv func(string) string) bool {
 }
 
 // doctorSource asks a running portald what it is and what it serves.
-func doctorSource(client *adminapi.Client) doctor.Source {
+func doctorSource(client *adminsocket.Client) doctor.Source {
 	return doctor.Source{
 		Daemon: func(ctx context.Context) (doctor.Daemon, error) {
 			i, err := client.Info(ctx)
@@ -94,7 +94,7 @@ func doctorSource(client *adminapi.Client) doctor.Source {
 				Started: i.Started, Disturbed: doctor.Disturbed(i.Disturbances)}, denied(err)
 		},
 		Services: func(ctx context.Context) (doctor.Services, error) {
-			served, err := client.Services(ctx, adminapi.ServiceQuery{})
+			served, err := client.Services(ctx, adminsocket.ServiceQuery{})
 			if err != nil {
 				return nil, denied(err)
 			}
@@ -110,9 +110,9 @@ const modeKernel = "kernel"
 const mostAsked = 20
 
 func servicesForDoctor(
-	ctx context.Context, client *adminapi.Client, served []adminapi.Service,
+	ctx context.Context, client *adminsocket.Client, served []adminsocket.Service,
 ) (all doctor.Services, err error) {
-	query := adminapi.EndpointQuery{States: []string{"used"}}
+	query := adminsocket.EndpointQuery{States: []string{"used"}}
 	for _, s := range served {
 		all = append(all, serviceForDoctor(s))
 		if s.Mode == modeKernel && len(query.Services) < mostAsked {
@@ -134,13 +134,13 @@ func servicesForDoctor(
 
 // denied translates the error of a client without rights.
 func denied(err error) error {
-	if errors.Is(err, adminapi.ErrPermission) {
+	if errors.Is(err, adminsocket.ErrPermission) {
 		return fmt.Errorf("%w: %w", doctor.ErrDenied, err)
 	}
 	return err
 }
 
-func serviceForDoctor(s adminapi.Service) doctor.Service {
+func serviceForDoctor(s adminsocket.Service) doctor.Service {
 	out := doctor.Service{Name: s.Name, Protocol: s.Protocol, Kernel: s.Mode == modeKernel, Problem: s.Problem}
 	for _, fe := range s.Frontends {
 		out.Frontends = append(out.Frontends,

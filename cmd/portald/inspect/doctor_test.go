@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/portald/portald/platform/doctor"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // Warnings are no error of the command, errors are; both formats are whole.
@@ -36,8 +36,8 @@ func TestReportOfDoctor(t *testing.T) {
 // What the daemon serves is what the doctor goes by.
 func TestServiceForDoctor(t *testing.T) {
 	at := netip.MustParseAddrPort("10.96.0.10:80")
-	got := serviceForDoctor(adminapi.Service{Name: "shop/cart:http", Protocol: "tcp", Mode: "kernel", Problem: "p",
-		Frontends: []adminapi.Frontend{{Address: at, Kind: "ClusterIP", Port: 11000, Holder: "shop/old"}}})
+	got := serviceForDoctor(adminsocket.Service{Name: "shop/cart:http", Protocol: "tcp", Mode: "kernel", Problem: "p",
+		Frontends: []adminsocket.Frontend{{Address: at, Kind: "ClusterIP", Port: 11000, Holder: "shop/old"}}})
 	want := doctor.Service{Name: "shop/cart:http", Protocol: "tcp", Kernel: true, Problem: "p",
 		Frontends: []doctor.Frontend{{Address: at, Kind: "ClusterIP", ProxyPort: 11000, Holder: "shop/old"}}}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
@@ -47,11 +47,11 @@ func TestServiceForDoctor(t *testing.T) {
 
 // A client without rights, and one without a daemon, are told apart.
 func TestDeniedToDoctor(t *testing.T) {
-	err := denied(adminapi.ErrPermission)
-	if !errors.Is(err, doctor.ErrDenied) || !errors.Is(err, adminapi.ErrPermission) {
+	err := denied(adminsocket.ErrPermission)
+	if !errors.Is(err, doctor.ErrDenied) || !errors.Is(err, adminsocket.ErrPermission) {
 		t.Error(err)
 	}
-	if err := denied(adminapi.ErrNotReachable); errors.Is(err, doctor.ErrDenied) || err == nil {
+	if err := denied(adminsocket.ErrNotReachable); errors.Is(err, doctor.ErrDenied) || err == nil {
 		t.Error(err)
 	}
 }

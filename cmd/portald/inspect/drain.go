@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func drainCommand() *cobra.Command {
@@ -30,7 +30,7 @@ has the endpoint. Exit code 1: it is refused for a Service.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeOne(completeDrainable()),
 	}
-	asked := adminapi.Drain{}
+	asked := adminsocket.Drain{}
 	f := cmd.Flags()
 	f.StringVar(&asked.Service, "service", "", "of this Service alone, `[NAMESPACE/]NAME[:PORT]`; default: of all")
 	undo := f.Bool("undo", false, "use the endpoint again")
@@ -58,7 +58,7 @@ has the endpoint. Exit code 1: it is refused for a Service.`,
 }
 
 // printDrained says what became of the endpoint in each service port; the error says in which it was refused.
-func printDrained(out io.Writer, answer adminapi.DrainAnswer, done string) error {
+func printDrained(out io.Writer, answer adminsocket.DrainAnswer, done string) error {
 	for _, e := range answer.Done {
 		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable.Text(e.Service), e.Protocol, e.Address, done,
 			counted(e.Open, "connection"))

@@ -6,26 +6,26 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // ended returns the connections that have ended with one of the outcomes, of the records that the daemon keeps, in the
 // order and number of the query.
 func (s *selection) ended(
-	ctx context.Context, client *adminapi.Client, query adminapi.ConnectionQuery,
-) ([]adminapi.Connection, error) {
+	ctx context.Context, client *adminsocket.Client, query adminsocket.ConnectionQuery,
+) ([]adminsocket.Connection, error) {
 	filter, err := s.recordFilter()
 	if err != nil {
 		return nil, err
 	}
-	rows := []adminapi.Connection{}
-	asked := adminapi.RecordQuery{Filter: *filter, Last: everything}
-	err = client.Records(ctx, asked, func(l *records.Line) error {
+	rows := []adminsocket.Connection{}
+	asked := adminsocket.RecordQuery{Filter: *filter, Last: everything}
+	err = client.Records(ctx, asked, func(l *connlog.Line) error {
 		rows = append(rows, endedConnection(l))
 		return nil
-	}, func(adminapi.Gap) error { return nil }) // there are none in what is past
-	slices.SortFunc(rows, func(a, b adminapi.Connection) int {
+	}, func(adminsocket.Gap) error { return nil }) // there are none in what is past
+	slices.SortFunc(rows, func(a, b adminsocket.Connection) int {
 		return cmp.Or(cmp.Compare(query.Sort.Rank(&b), query.Sort.Rank(&a)), cmp.Compare(a.ID, b.ID))
 	})
 	if query.Limit > 0 {
@@ -35,12 +35,12 @@ func (s *selection) ended(
 }
 
 // recordFilter is the selection of records.
-func (s *selection) recordFilter() (*records.Filter, error) {
+func (s *selection) recordFilter() (*connlog.Filter, error) {
 	if s.older > 0 || s.idle > 0 || len(s.states) > 0 {
 		return nil, usage("--outcome: is of connections that have ended; omit --older, --idle and --state, " +
 			"or see portald tail --since")
 	}
-	f := &records.Filter{}
+	f := &connlog.Filter{}
 	for key, values := range map[string][]string{
 		"service": s.services, "namespace": s.namespaces(), "pod": s.pods, "endpoint": s.endpoints, "ip": s.ips.text,
 		"port": s.ports.text, "proto": s.protocols, "carried-by": s.carriers, "outcome": s.outcomes,
@@ -55,8 +55,8 @@ func (s *selection) recordFilter() (*records.Filter, error) {
 }
 
 // endedConnection is a record as conns shows it: the outcome is its state.
-func endedConnection(l *records.Line) adminapi.Connection {
-	return adminapi.Connection{
+func endedConnection(l *connlog.Line) adminsocket.Connection {
+	return adminsocket.Connection{
 		ID: l.ID, CarriedBy: string(l.CarriedBy), Service: l.Service, Protocol: l.Protocol, State: string(l.Outcome),
 		Client: l.Client, ClientPod: l.ClientPod, ClientNode: l.ClientNode, OriginalDst: l.OriginalDst,
 		Portal: l.Portal, Proxy: l.Proxy, Endpoint: l.Endpoint, Pod: l.Pod, Node: l.Node,
@@ -74,11 +74,11 @@ func orAll(delivered *int64, read int64) int64 {
 	return *delivered
 }
 
-func endedTCP(t *records.TCP) *adminapi.TCP {
+func endedTCP(t *connlog.TCP) *adminsocket.TCP {
 	if t == nil {
 		return nil
 	}
-	return &adminapi.TCP{
+	return &adminsocket.TCP{
 		RTTms: t.RTTMS, RTTVarms: t.RTTVarMS, Retransmits: t.Retransmits, Lost: t.Lost, DeliveryRate: t.DeliveryRate,
 	}
 }

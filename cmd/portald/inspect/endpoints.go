@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func endpointsCommand() *cobra.Command {
@@ -31,7 +31,7 @@ stands for any part.`,
 		ValidArgsFunction: completeArgs(completeServices()),
 	}
 	s := &scope{of: " of"}
-	query := adminapi.EndpointQuery{}
+	query := adminsocket.EndpointQuery{}
 	ips, ports := each[netip.Prefix]{parse: parsePrefix}, each[uint16]{parse: parsePort}
 	s.add(cmd)
 	f := cmd.Flags()
@@ -69,9 +69,9 @@ func endpointStates() []string {
 		"removed"}
 }
 
-func endpointColumns(now time.Time) []column[adminapi.Endpoint] {
-	type row = *adminapi.Endpoint
-	return []column[adminapi.Endpoint]{
+func endpointColumns(now time.Time) []column[adminsocket.Endpoint] {
+	type row = *adminsocket.Endpoint
+	return []column[adminsocket.Endpoint]{
 		{name: "SERVICE", cell: func(b []byte, e row) []byte { return appendText(b, e.Service) }},
 		{name: "PROTO", cell: func(b []byte, e row) []byte { return appendText(b, e.Protocol) }},
 		{name: "ENDPOINT", cell: func(b []byte, e row) []byte { return appendAddress(b, e.Address) }},
@@ -92,7 +92,7 @@ func endpointColumns(now time.Time) []column[adminapi.Endpoint] {
 }
 
 // appendLastError writes the last error and how long ago it was.
-func appendLastError(b []byte, now time.Time, e *adminapi.Endpoint) []byte {
+func appendLastError(b []byte, now time.Time, e *adminsocket.Endpoint) []byte {
 	b = appendText(b, e.LastError)
 	if e.LastErrorAt != nil {
 		b = append(appendAge(append(b, " ("...), now, *e.LastErrorAt), " ago)"...)
@@ -100,7 +100,7 @@ func appendLastError(b []byte, now time.Time, e *adminapi.Endpoint) []byte {
 	return b
 }
 
-func paintUse(e *adminapi.Endpoint) paint {
+func paintUse(e *adminsocket.Endpoint) paint {
 	switch e.State {
 	case "used":
 		return green
@@ -110,7 +110,7 @@ func paintUse(e *adminapi.Endpoint) paint {
 	return faint
 }
 
-func paintFailures(e *adminapi.Endpoint) paint {
+func paintFailures(e *adminsocket.Endpoint) paint {
 	if e.Failures > 0 {
 		return yellow
 	}
@@ -118,16 +118,16 @@ func paintFailures(e *adminapi.Endpoint) paint {
 }
 
 // sortEndpoints sorts by a value of --sort; they come in the order of their Services.
-func sortEndpoints(rows []adminapi.Endpoint, by string) {
-	rank := map[string]func(*adminapi.Endpoint) float64{
-		"open":       func(e *adminapi.Endpoint) float64 { return float64(e.Open) },
-		"dials":      func(e *adminapi.Endpoint) float64 { return float64(e.Dials) },
-		"failures":   func(e *adminapi.Endpoint) float64 { return float64(e.Failures) },
-		"dial":       func(e *adminapi.Endpoint) float64 { return orNegative(e.DialP99ms) },
-		"first-byte": func(e *adminapi.Endpoint) float64 { return orNegative(e.FirstByteP99ms) },
+func sortEndpoints(rows []adminsocket.Endpoint, by string) {
+	rank := map[string]func(*adminsocket.Endpoint) float64{
+		"open":       func(e *adminsocket.Endpoint) float64 { return float64(e.Open) },
+		"dials":      func(e *adminsocket.Endpoint) float64 { return float64(e.Dials) },
+		"failures":   func(e *adminsocket.Endpoint) float64 { return float64(e.Failures) },
+		"dial":       func(e *adminsocket.Endpoint) float64 { return orNegative(e.DialP99ms) },
+		"first-byte": func(e *adminsocket.Endpoint) float64 { return orNegative(e.FirstByteP99ms) },
 	}[by]
 	if rank != nil {
-		slices.SortStableFunc(rows, func(a, b adminapi.Endpoint) int { return cmp.Compare(rank(&b), rank(&a)) })
+		slices.SortStableFunc(rows, func(a, b adminsocket.Endpoint) int { return cmp.Compare(rank(&b), rank(&a)) })
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/explain"
-	"github.com/portald/portald/proxy/printable"
 )
 
 func explainCommand() *cobra.Command {
@@ -56,7 +56,7 @@ Exit code 4: nothing of that name is known on this node; the nearest names are p
 	return cmd
 }
 
-func printExplained(cmd *cobra.Command, client *adminapi.Client, what, from string, asJSON bool) error {
+func printExplained(cmd *cobra.Command, client *adminsocket.Client, what, from string, asJSON bool) error {
 	report, err := client.Explain(cmd.Context(), what, from)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func readyCommand() *cobra.Command {
@@ -35,7 +35,7 @@ The exit code is 0 if it is ready, 1 if not, also where none answers, 2 for wron
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client := dial.Client()
 		defer client.Close()
-		if err := ready(cmd.Context(), client, dial.socket, os.Getenv(adminapi.InstanceVariable)); err != nil {
+		if err := ready(cmd.Context(), client, dial.socket, os.Getenv(adminsocket.InstanceVariable)); err != nil {
 			return fmt.Errorf("not ready: %w", err)
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "ready")
@@ -48,12 +48,12 @@ The exit code is 0 if it is ready, 1 if not, also where none answers, 2 for wron
 const readyTime = 3 * time.Second
 
 // ready returns why the daemon at a socket is not ready, or not the instance that is meant; empty: any.
-func ready(ctx context.Context, client *adminapi.Client, socket, instance string) error {
+func ready(ctx context.Context, client *adminsocket.Client, socket, instance string) error {
 	within, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	info, err := client.Info(within)
 	switch {
-	case errors.Is(err, adminapi.ErrNotReachable):
+	case errors.Is(err, adminsocket.ErrNotReachable):
 		return fmt.Errorf("no daemon answers at %s", socket)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the daemon at %s does not answer within %s", socket, readyTime)
@@ -68,7 +68,7 @@ func ready(ctx context.Context, client *adminapi.Client, socket, instance string
 }
 
 // describe tells a daemon from another.
-func describe(info *adminapi.Info) string {
+func describe(info *adminsocket.Info) string {
 	what := "version " + Text(info.Version)
 	if info.Instance != "" {
 		what += ", instance " + Text(info.Instance)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // Only the portald of this very pod counts, once it has applied everything.
@@ -29,8 +29,8 @@ func TestReady(t *testing.T) {
 		"what another says is not commands":  {"new", "\x1b[31m", true, `instance \x1b[31m`},
 		"another that is not ready is there": {"new", "old", false, "another portald still serves"},
 	} {
-		t.Setenv(adminapi.InstanceVariable, test.of)
-		b.info = adminapi.Info{Version: "v1", Instance: test.serving, Ready: test.applied,
+		t.Setenv(adminsocket.InstanceVariable, test.of)
+		b.info = adminsocket.Info{Version: "v1", Instance: test.serving, Ready: test.applied,
 			Started: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 		got := b.run("ready")
 		if test.want == "" {

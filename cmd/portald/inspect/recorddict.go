@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // appendDict writes a record as a paragraph: what it has, a field a line, under the names of its JSON, such as
 // attempts.0.endpoint.
-func appendDict(b []byte, l *records.Line) []byte {
+func appendDict(b []byte, l *connlog.Line) []byte {
 	text, err := json.Marshal(l)
 	if err != nil {
 		panic(err) // a Line is made of texts and finite numbers

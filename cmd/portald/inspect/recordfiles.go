@@ -11,7 +11,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // readFiles prints what is asked for of connection logs. They are read in the order in which they are named.
@@ -42,7 +42,7 @@ func (t *tail) readFiles(ctx context.Context, in io.Reader, p *recordPrinter) er
 	return p.flush()
 }
 
-func (t *tail) readFile(ctx context.Context, name string, in io.Reader, keep func(*records.Line) error,
+func (t *tail) readFile(ctx context.Context, name string, in io.Reader, keep func(*connlog.Line) error,
 	p *recordPrinter) error {
 	if name != "-" {
 		f, err := os.Open(name)
@@ -56,7 +56,7 @@ func (t *tail) readFile(ctx context.Context, name string, in io.Reader, keep fun
 	}
 	foreign := 0
 	err := eachLine(ctx, in, func(line []byte) error {
-		var l records.Line
+		var l connlog.Line
 		if json.Unmarshal(line, &l) != nil || l.Time.IsZero() {
 			foreign++
 			return nil
@@ -120,10 +120,10 @@ func decompressed(in io.Reader) (io.Reader, error) {
 // latest keeps the last records of many.
 type latest struct {
 	most int
-	kept []*records.Line // up to twice as many as asked for
+	kept []*connlog.Line // up to twice as many as asked for
 }
 
-func (k *latest) add(l *records.Line) error {
+func (k *latest) add(l *connlog.Line) error {
 	if k.most == 0 {
 		return nil
 	}
@@ -134,4 +134,4 @@ func (k *latest) add(l *records.Line) error {
 	return nil
 }
 
-func (k *latest) all() []*records.Line { return k.kept[max(0, len(k.kept)-k.most):] }
+func (k *latest) all() []*connlog.Line { return k.kept[max(0, len(k.kept)-k.most):] }

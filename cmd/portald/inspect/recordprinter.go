@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // The outputs of records, beside outputJSON and outputTable.
@@ -22,8 +22,8 @@ type recordPrinter struct {
 	out    *bufio.Writer
 	errOut io.Writer
 	line   []byte
-	append func(b []byte, l *records.Line) []byte // the text of a record; nil: a row of the table
-	table  *table[records.Line]
+	append func(b []byte, l *connlog.Line) []byte // the text of a record; nil: a row of the table
+	table  *table[connlog.Line]
 	live   bool // print each at once
 
 	headers bool // are to be printed yet
@@ -44,12 +44,12 @@ func newRecordPrinter(output string, headers, live bool, out, errOut io.Writer) 
 	case outputDict:
 		p.append = appendDict
 	default:
-		p.append = func(b []byte, l *records.Line) []byte { return appendCompact(b, l, color) }
+		p.append = func(b []byte, l *connlog.Line) []byte { return appendCompact(b, l, color) }
 	}
 	return p
 }
 
-func (p *recordPrinter) print(l *records.Line) error {
+func (p *recordPrinter) print(l *connlog.Line) error {
 	p.printed = true
 	if p.table != nil {
 		p.table.add(l)
@@ -64,7 +64,7 @@ func (p *recordPrinter) print(l *records.Line) error {
 }
 
 // gap says that records are missing at this place: the daemon does not wait for one who reads slowly.
-func (p *recordPrinter) gap(g adminapi.Gap) error {
+func (p *recordPrinter) gap(g adminsocket.Gap) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *recordPrinter) flush() error {
 // recordTime is how times of records are printed, in UTC as in the log.
 const recordTime = "2006-01-02 15:04:05.000"
 
-func appendJSON(b []byte, l *records.Line) []byte {
+func appendJSON(b []byte, l *connlog.Line) []byte {
 	text, err := json.Marshal(l)
 	if err != nil {
 		panic(err) // a Line is made of texts and finite numbers

@@ -5,15 +5,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/portald/portald/proxy/records"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/record"
 )
 
 // recordColumns are the columns of records in a table. Of records that are live, which are not all known when the first
 // is printed, they have at least the width of what they mostly hold.
-func recordColumns(live bool) []column[records.Line] {
-	type row = *records.Line
-	columns := []column[records.Line]{
+func recordColumns(live bool) []column[connlog.Line] {
+	type row = *connlog.Line
+	columns := []column[connlog.Line]{
 		{name: "TIME", min: len(recordTime), cell: func(b []byte, l row) []byte { return appendTime(b, l.Time.Time) }},
 		{name: "ID", min: 8, cell: func(b []byte, l row) []byte { return appendID(b, l.ID) }},
 		{name: "SERVICE", min: 20, cell: func(b []byte, l row) []byte { return appendText(b, l.Service) }},
@@ -42,7 +42,7 @@ func recordColumns(live bool) []column[records.Line] {
 func appendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, recordTime) }
 
 // appendClosed writes how the connection was closed, and by whom: reset/endpoint.
-func appendClosed(b []byte, l *records.Line) []byte {
+func appendClosed(b []byte, l *connlog.Line) []byte {
 	b = appendText(b, string(l.CloseType))
 	if l.ClosedBy != "" {
 		b = appendText(append(b, '/'), string(l.ClosedBy))
@@ -60,22 +60,22 @@ func appendLasted(b []byte, ms float64) []byte {
 
 // paintOutcome shows what went well, what a side or a setting ended, and what was not served. A word that is no outcome
 // is plain.
-func paintOutcome(o splice.Outcome) paint {
+func paintOutcome(o record.Outcome) paint {
 	switch o {
-	case splice.OutcomeOK, splice.OutcomeMaxAge:
+	case record.OutcomeOK, record.OutcomeMaxAge:
 		return green
-	case splice.OutcomeClientReset, splice.OutcomeIdle, splice.OutcomeHalfClosed, splice.OutcomeEndpointRemoved,
-		splice.OutcomeServiceRemoved, splice.OutcomeCut:
+	case record.OutcomeClientReset, record.OutcomeIdle, record.OutcomeHalfClosed, record.OutcomeEndpointRemoved,
+		record.OutcomeServiceRemoved, record.OutcomeCut:
 		return yellow
 	}
-	if slices.Contains(splice.Outcomes(), o) {
+	if slices.Contains(record.Outcomes(), o) {
 		return red
 	}
 	return plain
 }
 
 // appendCompact writes a record as one line, nearly as the log of format text has it.
-func appendCompact(b []byte, l *records.Line, color bool) []byte {
+func appendCompact(b []byte, l *connlog.Line, color bool) []byte {
 	b = appendText(append(appendTime(b, l.Time.Time), ' '), l.Service)
 	b = appendText(append(b, ' '), l.Protocol)
 	b = appendAddress(append(b, ' '), l.Client)
@@ -101,7 +101,7 @@ func appendCompact(b []byte, l *records.Line, color bool) []byte {
 }
 
 // appendOutcome writes how it ended; of a connection that has not, which event it is.
-func appendOutcome(b []byte, l *records.Line, color bool) []byte {
+func appendOutcome(b []byte, l *connlog.Line, color bool) []byte {
 	if l.Outcome == "" {
 		return appendText(b, string(l.Event))
 	}
@@ -123,7 +123,7 @@ func appendOutcome(b []byte, l *records.Line, color bool) []byte {
 }
 
 // appendTried writes an attempt that failed.
-func appendTried(b []byte, a *records.Attempt) []byte {
+func appendTried(b []byte, a *connlog.Attempt) []byte {
 	if a.Error == "" {
 		return b
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 // selection is the flags that choose among open connections.
@@ -44,13 +44,13 @@ func addSelection(cmd *cobra.Command) *selection {
 	complete(cmd, "pod", completePods())
 	complete(cmd, "endpoint", completeEndpoints())
 	complete(cmd, "proto", words("tcp", "udp"))
-	complete(cmd, "carried-by", words(string(splice.Userspace), string(splice.Kernel)))
+	complete(cmd, "carried-by", words(string(record.Userspace), string(record.Kernel)))
 	complete(cmd, "state", words("dialing", "waiting", "open", "half_closed", "delivering"))
 	return s
 }
 
-func (s *selection) query() adminapi.ConnectionQuery {
-	return adminapi.ConnectionQuery{
+func (s *selection) query() adminsocket.ConnectionQuery {
+	return adminsocket.ConnectionQuery{
 		Namespaces: s.namespaces(), Services: s.services, Pods: s.pods, Endpoints: s.endpoints,
 		IPs: s.ips.values, Ports: s.ports.values, Protocols: s.protocols, States: s.states, CarriedBy: s.carriers,
 		Older: s.older, Idle: s.idle,
@@ -102,8 +102,8 @@ func (s *scope) namespaces() []string {
 	return []string{s.namespace}
 }
 
-func (s *scope) query() adminapi.ServiceQuery {
-	return adminapi.ServiceQuery{Namespaces: s.namespaces(), Services: s.services}
+func (s *scope) query() adminsocket.ServiceQuery {
+	return adminsocket.ServiceQuery{Namespaces: s.namespaces(), Services: s.services}
 }
 
 // empty is what to say if there is nothing, with filtered of those that flags chose.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 func servicesCommand() *cobra.Command {
@@ -46,9 +46,9 @@ says why it, or part of it, is not served. NAME is [NAMESPACE/]NAME[:PORT]; * st
 	return cmd
 }
 
-func serviceColumns() []column[adminapi.Service] {
-	type row = *adminapi.Service
-	return []column[adminapi.Service]{
+func serviceColumns() []column[adminsocket.Service] {
+	type row = *adminsocket.Service
+	return []column[adminsocket.Service]{
 		{name: "NAME", cell: func(b []byte, s row) []byte { return appendText(b, s.Name) }},
 		{name: "PROTO", cell: func(b []byte, s row) []byte { return appendText(b, s.Protocol) }},
 		{name: "MODE", cell: func(b []byte, s row) []byte { return appendText(b, s.Mode) }},
@@ -68,7 +68,7 @@ func serviceColumns() []column[adminapi.Service] {
 }
 
 // appendFrontends writes each frontend with its kind and target, and who else holds it.
-func appendFrontends(b []byte, s *adminapi.Service) []byte {
+func appendFrontends(b []byte, s *adminsocket.Service) []byte {
 	if len(s.Frontends) == 0 {
 		return append(b, none...)
 	}
@@ -89,21 +89,21 @@ func appendFrontends(b []byte, s *adminapi.Service) []byte {
 	return b
 }
 
-func paintUsable(s *adminapi.Service) paint {
+func paintUsable(s *adminsocket.Service) paint {
 	if s.Usable == 0 {
 		return yellow
 	}
 	return plain
 }
 
-func paintFailed(s *adminapi.Service) paint {
+func paintFailed(s *adminsocket.Service) paint {
 	if s.Failed > 0 {
 		return yellow
 	}
 	return plain
 }
 
-func paintProblem(s *adminapi.Service) paint {
+func paintProblem(s *adminsocket.Service) paint {
 	if s.Problem != "" {
 		return red
 	}
@@ -111,14 +111,14 @@ func paintProblem(s *adminapi.Service) paint {
 }
 
 // sortServices sorts by a value of --sort; they come in the order of their names.
-func sortServices(rows []adminapi.Service, by string) {
-	rank := map[string]func(*adminapi.Service) uint64{
-		"open":   func(s *adminapi.Service) uint64 { return uint64(s.Open) },
-		"ended":  func(s *adminapi.Service) uint64 { return s.Ended },
-		"failed": func(s *adminapi.Service) uint64 { return s.Failed },
-		"bytes":  func(s *adminapi.Service) uint64 { return s.BytesUp + s.BytesDown },
+func sortServices(rows []adminsocket.Service, by string) {
+	rank := map[string]func(*adminsocket.Service) uint64{
+		"open":   func(s *adminsocket.Service) uint64 { return uint64(s.Open) },
+		"ended":  func(s *adminsocket.Service) uint64 { return s.Ended },
+		"failed": func(s *adminsocket.Service) uint64 { return s.Failed },
+		"bytes":  func(s *adminsocket.Service) uint64 { return s.BytesUp + s.BytesDown },
 	}[by]
 	if rank != nil {
-		slices.SortStableFunc(rows, func(a, b adminapi.Service) int { return cmp.Compare(rank(&b), rank(&a)) })
+		slices.SortStableFunc(rows, func(a, b adminsocket.Service) int { return cmp.Compare(rank(&b), rank(&a)) })
 	}
 }

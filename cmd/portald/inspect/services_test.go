@@ -9,18 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
-func services3() []adminapi.Service {
-	return []adminapi.Service{
+func services3() []adminsocket.Service {
+	return []adminsocket.Service{
 		{
 			Name: "kube-system/kube-dns:dns", Protocol: "udp", Mode: "kernel", ModeFrom: "default", Endpoints: 2, Usable: 2,
-			Frontends: []adminapi.Frontend{{Address: addr("10.96.0.2:53"), Kind: "ClusterIP", Target: "spread"}},
+			Frontends: []adminsocket.Frontend{{Address: addr("10.96.0.2:53"), Kind: "ClusterIP", Target: "spread"}},
 		},
 		{
 			Name: "shop/cart:http", Protocol: "tcp", Mode: "userspace", ModeFrom: "annotation", Endpoints: 4, Usable: 3,
-			Frontends: []adminapi.Frontend{
+			Frontends: []adminsocket.Frontend{
 				{Address: addr("10.96.0.10:80"), Kind: "ClusterIP", Target: "redirect", Port: 11000},
 				{Address: addr("[2001:db8::1]:80"), Kind: "ExternalIP", Target: "redirect", Holder: "other/cart:http"},
 			},
@@ -35,9 +35,9 @@ func services3() []adminapi.Service {
 
 func ptr[T any](v T) *T { return &v }
 
-func endpoints3() []adminapi.Endpoint {
+func endpoints3() []adminsocket.Endpoint {
 	when := ago(64 * time.Second)
-	return []adminapi.Endpoint{
+	return []adminsocket.Endpoint{
 		{
 			Service: "kube-system/kube-dns:dns", Protocol: "udp", Address: addr("10.1.0.4:53"), Pod: "kube-system/dns-1",
 			Node: "n1", Zone: "a", State: "used",

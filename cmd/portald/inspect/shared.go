@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // What follows is for portald top, which has a package of its own.
@@ -39,4 +39,4 @@ func Millis(ms *float64) string { return string(appendIfAny(nil, ms)) }
 func ID(id uint64) string { return string(appendID(nil, id)) }
 
 // Fields are a record as portald tail -o dict prints it.
-func Fields(l *records.Line) string { return string(appendDict(nil, l)) }
+func Fields(l *connlog.Line) string { return string(appendDict(nil, l)) }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/printable"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // tail is what `portald tail` was asked for.
 type tail struct {
-	filter records.Filter
+	filter connlog.Filter
 	not    bool // reverse the next filter
 	follow bool
 	last   int // the latest of the past
@@ -113,9 +113,9 @@ const everything = math.MaxInt32
 var errEnough = errors.New("enough")
 
 // limited returns print for the first records that were asked for.
-func (t *tail) limited(print func(*records.Line) error) func(*records.Line) error {
+func (t *tail) limited(print func(*connlog.Line) error) func(*connlog.Line) error {
 	left := t.first
-	return func(l *records.Line) error {
+	return func(l *connlog.Line) error {
 		if err := print(l); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (t *tail) limited(print func(*records.Line) error) func(*records.Line) erro
 func (t *tail) addFilters(cmd *cobra.Command) {
 	now, flags := time.Now(), cmd.Flags()
 	flags.BoolVar(&t.not, "not", false, "reverse the filter after it")
-	for _, key := range records.Keys() {
+	for _, key := range connlog.Keys() {
 		short := ""
 		if key.Name == "namespace" {
 			short = "n"
@@ -146,7 +146,7 @@ func (t *tail) addFilters(cmd *cobra.Command) {
 // filterValue is the value of one flag of a filter.
 type filterValue struct {
 	tail *tail
-	key  records.Key
+	key  connlog.Key
 	now  time.Time
 }
 
@@ -167,7 +167,7 @@ func (v *filterValue) Set(text string) error {
 func (t *tail) ask(ctx context.Context, dial *Dial, p *recordPrinter) error {
 	client := dial.Client()
 	defer client.Close()
-	query := adminapi.RecordQuery{Filter: t.filter, Last: t.last, Follow: t.follow}
+	query := adminsocket.RecordQuery{Filter: t.filter, Last: t.last, Follow: t.follow}
 	err := client.Records(ctx, query, t.limited(p.print), p.gap)
 	if err != nil && !errors.Is(err, errEnough) {
 		return errors.Join(p.flush(), err)

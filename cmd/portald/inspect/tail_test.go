@@ -14,48 +14,49 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/proxy/records"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/record"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // ended are records of every kind: served after a second dial, not served, and of a name that means a terminal ill.
-func ended() []*splice.Record {
-	cart := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}
-	return []*splice.Record{
+func ended() []*record.Record {
+	cart := service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}
+	return []*record.Record{
 		{
-			ID: 7, CarriedBy: splice.Userspace, Start: noon.Add(123 * time.Millisecond), Service: cart,
+			ID: 7, CarriedBy: record.Userspace, Start: noon.Add(123 * time.Millisecond), Service: cart,
 			Client: addr("10.0.0.9:41234"), ClientPod: "shop/web-1", OriginalDst: addr("10.96.0.10:80"),
 			Endpoint: service.Endpoint{Addr: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "n1"},
-			Attempts: []splice.Attempt{
+			Attempts: []record.Attempt{
 				{Endpoint: addr("10.1.0.2:8080"), Proxy: addr("10.0.0.1:35010"), Took: 200 * time.Microsecond,
 					Err: "connection refused", Times: 2},
 				{Endpoint: addr("10.1.0.3:8080"), Proxy: addr("10.0.0.1:35012"), Took: 150 * time.Microsecond, Times: 1},
 			},
 			BytesFromClient: 1234, BytesToEndpoint: 1234, BytesFromEndpoint: 45_001, BytesToClient: 45_001,
 			Connect: 400 * time.Microsecond, FirstByte: time.Millisecond, Duration: 12 * time.Millisecond,
-			ClosedBy: splice.Client, CloseType: splice.FIN, Outcome: splice.OutcomeOK,
+			ClosedBy: record.Client, CloseType: record.FIN, Outcome: record.OutcomeOK,
 		},
 		{
-			ID: 8, CarriedBy: splice.Userspace, Start: noon.Add(time.Minute), Service: cart,
+			ID: 8, CarriedBy: record.Userspace, Start: noon.Add(time.Minute), Service: cart,
 			Client: addr("[fd00::9]:41234"), OriginalDst: addr("[fd00:96::10]:80"), Connect: -1, FirstByte: -1,
-			Duration: 200 * time.Second, ClosedBy: splice.Proxy, CloseType: splice.Reset, Outcome: splice.OutcomeNoEndpoint,
+			Duration: 200 * time.Second, ClosedBy: record.Proxy, CloseType: record.Reset, Outcome: record.OutcomeNoEndpoint,
 		},
 		{
-			ID: 9, CarriedBy: splice.Userspace, Start: noon.Add(time.Hour),
-			Service: service.PortName{Namespace: "kube-system", Name: "kube-dns", Port: "dns", Protocol: service.UDP},
+			ID: 9, CarriedBy: record.Userspace, Start: noon.Add(time.Hour),
+			Service: service.PortName{Namespace: "kube-system", Name: "kube-dns", Port: "dns", Protocol: inet.UDP},
 			Client:  addr("10.0.0.9:5353"), OriginalDst: addr("10.96.0.2:53"),
 			Endpoint: service.Endpoint{Addr: addr("10.1.0.4:53"), Pod: "kube-system/dns-\x1b[2J\u202e"},
-			Attempts: []splice.Attempt{{Endpoint: addr("10.1.0.4:53"), Proxy: addr("10.0.0.1:53000"), Times: 1}},
-			Duration: 2 * time.Second, ClosedBy: splice.Endpoint, CloseType: splice.Reset,
-			Outcome: splice.OutcomeEndpointReset, Error: "connection reset by peer",
+			Attempts: []record.Attempt{{Endpoint: addr("10.1.0.4:53"), Proxy: addr("10.0.0.1:53000"), Times: 1}},
+			Duration: 2 * time.Second, ClosedBy: record.Endpoint, CloseType: record.Reset,
+			Outcome: record.OutcomeEndpointReset, Error: "connection reset by peer",
 		},
 	}
 }
 
-func (b *bed) observe(all ...*splice.Record) {
+func (b *bed) observe(all ...*record.Record) {
 	for _, r := range all {
 		b.stream.Observe(r)
 	}
@@ -137,7 +138,7 @@ func TestTailOfNothing(t *testing.T) {
 func (b *bed) log(name string, compressed bool) string {
 	var text bytes.Buffer
 	for _, r := range ended() {
-		check(b.TB, json.NewEncoder(&text).Encode(records.From(r)))
+		check(b.TB, json.NewEncoder(&text).Encode(connlog.From(r)))
 	}
 	if compressed {
 		var z bytes.Buffer
@@ -155,7 +156,7 @@ func ids(t *testing.T, out string) string {
 	t.Helper()
 	var all []string
 	for line := range strings.Lines(out) {
-		var l records.Line
+		var l connlog.Line
 		check(t, json.Unmarshal([]byte(line), &l))
 		all = append(all, fmt.Sprint(l.ID))
 	}
@@ -185,7 +186,7 @@ func TestLatest(t *testing.T) {
 	for most := range 5 {
 		k := latest{most: most}
 		for id := range 23 {
-			check(t, k.add(&records.Line{ID: uint64(id)}))
+			check(t, k.add(&connlog.Line{ID: uint64(id)}))
 		}
 		var got []uint64
 		for _, l := range k.all() {

@@ -8,8 +8,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/netsh"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Cleanup removes the rules that any run of portald left on the host, in whatever mode and in both variants of
@@ -49,7 +50,7 @@ func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogg
 
 // RemoveDivert removes the routing of replies to clients' addresses, in both families.
 func (n Names) RemoveDivert() error {
-	return errors.Join(n.Divert.Remove(service.IPv4), n.Divert.Remove(service.IPv6))
+	return errors.Join(n.Divert.Remove(inet.IPv4), n.Divert.Remove(inet.IPv6))
 }
 
 // isWrittenBy tells whether a daemon of that configuration, whose iptables is of that variant, writes this rule set or

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/ipvs"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Names are the names that one portald owns on a host. A portald for the Services of a proxy name may run beside one

@@ -6,7 +6,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // A portald for a proxy name leaves the rules of the one without alone, and stays before those of others.

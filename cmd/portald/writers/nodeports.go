@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // NodePortAddresses returns the addresses that NodePorts are served on; empty means all. Node are the addresses of the
@@ -25,7 +25,7 @@ func NodePortAddresses(cfg *config.Config, node []netip.Addr) []netip.Prefix {
 		}
 	}
 	if len(out) == 0 { // none is known yet, or loopback alone, which no rule leads from
-		out = append(out, netip.PrefixFrom(service.IPv4.Loopback(), 32))
+		out = append(out, netip.PrefixFrom(inet.IPv4.Loopback(), 32))
 	}
 	return out
 }
@@ -36,8 +36,8 @@ func ListsNodeAddresses(cfg *config.Config) bool { return cfg.Writer == IPVS }
 
 // firstOfEachFamily returns the first IPv4 and the first IPv6 address.
 func firstOfEachFamily(addrs []netip.Addr) (out []netip.Addr) {
-	for _, family := range service.IPFamilies() {
-		i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return service.FamilyOf(a) == family })
+	for _, family := range inet.Families() {
+		i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return inet.FamilyOf(a) == family })
 		if i >= 0 {
 			out = append(out, addrs[i])
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/portal/nftables"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Render returns the rules for these portals, open proxy ports and health-check ports as text, in the syntax of the

@@ -13,13 +13,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/netsh"
 	"github.com/portald/portald/portal/nftables"
 	"github.com/portald/portald/portal/writer"
-	"github.com/portald/portald/proxy/service"
 )
 
 // The writers, by the values of config.Config.Writer.
@@ -39,11 +39,11 @@ type Deps struct {
 	Log           logrus.FieldLogger
 	Listeners     netsh.Listeners // for portals that are listeners at frontends' own addresses
 
-	Failed func(family service.IPFamily, partial bool) // the kernel refused a transaction, or a part of it
+	Failed func(family inet.Family, partial bool) // the kernel refused a transaction, or a part of it
 	// CleanupFailed is nftables.Options.CleanupFailed.
-	CleanupFailed func(family service.IPFamily)
-	Held          func(family service.IPFamily, table string, rules int) // rules that a table of iptables holds
-	Wrote         func(family service.IPFamily, table string, rules int) // rules of the last transaction
+	CleanupFailed func(family inet.Family)
+	Held          func(family inet.Family, table string, rules int) // rules that a table of iptables holds
+	Wrote         func(family inet.Family, table string, rules int) // rules of the last transaction
 
 	// FailedPortal and Carried are netsh.Options.Failed and Carried.
 	FailedPortal func(portal.Portal, error)

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portald/portald/portal/netsh/netshsim"
+	"github.com/portald/portald/portal/netshtest"
 )
 
 func main() {
@@ -43,14 +43,14 @@ func hold() {
 }
 
 // run asks the simulator whose address is in a file beside the program: services have an environment of their own.
-func run(args []string) (netshsim.Result, error) {
+func run(args []string) (netshtest.Result, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return netshsim.Result{}, err
+		return netshtest.Result{}, err
 	}
 	address, err := os.ReadFile(filepath.Join(filepath.Dir(self), "netsh.simulator"))
 	if err != nil {
-		return netshsim.Result{}, err
+		return netshtest.Result{}, err
 	}
-	return netshsim.Client{Address: string(address)}.Exec(context.Background(), args...)
+	return netshtest.Client{Address: string(address)}.Exec(context.Background(), args...)
 }

@@ -4,14 +4,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 )
 
 // ending is how a flow ended, as far as the kernel tells.
 type ending struct {
-	outcome splice.Outcome
-	close   splice.CloseType
+	outcome record.Outcome
+	close   record.CloseType
 	errno   syscall.Errno
 }
 
@@ -19,39 +19,39 @@ type ending struct {
 // refused a connection, or when the addresses and ports were used again; else by a program, or for want of room.
 func endOf(f *Flow) ending {
 	switch f.Protocol {
-	case service.UDP:
+	case inet.UDP:
 		return endOfUDP(f)
-	case service.SCTP:
+	case inet.SCTP:
 		return endOfSCTP(f)
 	}
 	answered := f.Status&Answered != 0
 	switch {
 	case f.State == Closed && f.Status&Assured == 0 && onlyResets(f):
-		return ending{splice.OutcomeDialFailed, splice.Reset, syscall.ECONNREFUSED}
+		return ending{record.OutcomeDialFailed, record.Reset, syscall.ECONNREFUSED}
 	case f.State == Closed:
-		return ending{splice.OutcomeReset, splice.Reset, syscall.ECONNRESET}
+		return ending{record.OutcomeReset, record.Reset, syscall.ECONNRESET}
 	case !answered, f.State == SynSent, f.State == SynRecv, f.State == SynSent2:
-		return ending{splice.OutcomeDialFailed, splice.Timeout, syscall.ETIMEDOUT}
+		return ending{record.OutcomeDialFailed, record.Timeout, syscall.ETIMEDOUT}
 	case f.State == TimeWait, f.State == LastAck:
-		return ending{splice.OutcomeOK, splice.FIN, 0}
+		return ending{record.OutcomeOK, record.FIN, 0}
 	case f.State == StateUnknown:
-		return ending{splice.OutcomeOK, "", 0}
+		return ending{record.OutcomeOK, "", 0}
 	case f.Timeout > 0:
-		return ending{splice.OutcomeCut, "", 0}
+		return ending{record.OutcomeCut, "", 0}
 	case f.State == FinWait, f.State == CloseWait:
-		return ending{splice.OutcomeHalfClosed, splice.Timeout, 0}
+		return ending{record.OutcomeHalfClosed, record.Timeout, 0}
 	}
-	return ending{splice.OutcomeIdle, splice.Timeout, 0}
+	return ending{record.OutcomeIdle, record.Timeout, 0}
 }
 
 func endOfUDP(f *Flow) ending {
 	switch {
 	case f.Status&Answered == 0:
-		return ending{splice.OutcomeUnanswered, splice.Timeout, 0}
+		return ending{record.OutcomeUnanswered, record.Timeout, 0}
 	case f.Timeout > 0:
-		return ending{splice.OutcomeCut, "", 0}
+		return ending{record.OutcomeCut, "", 0}
 	}
-	return ending{splice.OutcomeOK, splice.Timeout, 0}
+	return ending{record.OutcomeOK, record.Timeout, 0}
 }
 
 // endOfSCTP: an association that was up is Assured. One that was shut down and one that was aborted look alike.
@@ -59,15 +59,15 @@ func endOfSCTP(f *Flow) ending {
 	up := f.Status&Assured != 0
 	switch {
 	case f.Status&Answered == 0, f.SCTP == SCTPCookieWait, f.SCTP == SCTPCookieEchoed:
-		return ending{splice.OutcomeDialFailed, splice.Timeout, syscall.ETIMEDOUT}
+		return ending{record.OutcomeDialFailed, record.Timeout, syscall.ETIMEDOUT}
 	case f.SCTP == SCTPClosed && !up:
-		return ending{splice.OutcomeDialFailed, splice.Reset, syscall.ECONNREFUSED}
+		return ending{record.OutcomeDialFailed, record.Reset, syscall.ECONNREFUSED}
 	case f.SCTP == SCTPClosed, f.SCTP == SCTPUnknown:
-		return ending{splice.OutcomeOK, "", 0}
+		return ending{record.OutcomeOK, "", 0}
 	case f.Timeout > 0:
-		return ending{splice.OutcomeCut, "", 0}
+		return ending{record.OutcomeCut, "", 0}
 	}
-	return ending{splice.OutcomeIdle, splice.Timeout, 0}
+	return ending{record.OutcomeIdle, record.Timeout, 0}
 }
 
 // onlyResets tells whether all that came back were segments without options, as a reset is: a host that accepts sends
@@ -96,9 +96,9 @@ type Timeouts struct {
 func (t *Timeouts) idle(f *Flow) time.Duration {
 	whole := t.UDP
 	switch {
-	case f.Protocol == service.TCP && int(f.State) < len(t.TCP):
+	case f.Protocol == inet.TCP && int(f.State) < len(t.TCP):
 		whole = t.TCP[f.State]
-	case f.Protocol == service.SCTP:
+	case f.Protocol == inet.SCTP:
 		whole = 0 // not told of later states: as if the last packet came at the end
 		if int(f.SCTP) < len(t.SCTP) {
 			whole = t.SCTP[f.SCTP]

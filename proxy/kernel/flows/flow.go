@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Flow is an entry of the conntrack table, as the kernel describes it in events and lists. A zero field is not known,
 // unless it says otherwise.
 type Flow struct {
-	Protocol  service.Protocol
+	Protocol  inet.Protocol
 	From, To  netip.AddrPort // of the first packet, as its sender wrote it
 	Replier   netip.AddrPort // who answers
 	Answering netip.AddrPort // to whom it answers: From, or the address that masquerades it
@@ -158,7 +158,7 @@ func (f *Flow) parse(b []byte) bool {
 			f.Start, f.Stop = int64(number(find(value, ctaStart))), int64(number(find(value, ctaStop)))
 		}
 	}
-	known := f.Protocol == service.TCP || f.Protocol == service.UDP || f.Protocol == service.SCTP
+	known := f.Protocol == inet.TCP || f.Protocol == inet.UDP || f.Protocol == inet.SCTP
 	return known && f.To.IsValid() && f.Replier.IsValid()
 }
 
@@ -195,9 +195,9 @@ func number(b []byte) (n uint64) {
 
 func count(b []byte) Count { return Count{number(find(b, ctaPackets)), number(find(b, ctaBytes))} }
 
-func tuple(b []byte) (src, dst netip.AddrPort, protocol service.Protocol) {
+func tuple(b []byte) (src, dst netip.AddrPort, protocol inet.Protocol) {
 	ip, proto := find(b, ctaTupleIP), find(b, ctaTupleProto)
-	protocol = service.Protocol(number(find(proto, ctaProtoNum)))
+	protocol = inet.Protocol(number(find(proto, ctaProtoNum)))
 	from, to := find(ip, ctaIPv4Src), find(ip, ctaIPv4Dst)
 	if from == nil {
 		from, to = find(ip, ctaIPv6Src), find(ip, ctaIPv6Dst)

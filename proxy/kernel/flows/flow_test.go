@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 )
 
 // captured are events as the kernel sent them: see TestKernelTells.
@@ -40,18 +40,18 @@ func TestEnds(t *testing.T) { checkEnds(t, capturedEvents(t)) }
 func checkEnds(t *testing.T, events map[string][]byte) {
 	t.Helper()
 	type want struct {
-		outcome  splice.Outcome
-		close    splice.CloseType
+		outcome  record.Outcome
+		close    record.CloseType
 		endpoint string
 		answers  bool
 	}
 	ways := map[string]want{
-		"tcp :80": {splice.OutcomeOK, splice.FIN, "8080", true},
-		"tcp :81": {splice.OutcomeDialFailed, splice.Reset, "9", true},
-		"tcp :82": {splice.OutcomeDialFailed, splice.Timeout, "8082", false},
-		"tcp :83": {splice.OutcomeReset, splice.Reset, "8083", true},
-		"udp :80": {splice.OutcomeOK, splice.Timeout, "8080", true},
-		"udp :82": {splice.OutcomeUnanswered, splice.Timeout, "8082", false},
+		"tcp :80": {record.OutcomeOK, record.FIN, "8080", true},
+		"tcp :81": {record.OutcomeDialFailed, record.Reset, "9", true},
+		"tcp :82": {record.OutcomeDialFailed, record.Timeout, "8082", false},
+		"tcp :83": {record.OutcomeReset, record.Reset, "8083", true},
+		"udp :80": {record.OutcomeOK, record.Timeout, "8080", true},
+		"udp :82": {record.OutcomeUnanswered, record.Timeout, "8082", false},
 	}
 	if len(events) != 2*len(ways) {
 		t.Errorf("%d events", len(events))
@@ -83,23 +83,23 @@ func TestEndsOfSCTP(t *testing.T) {
 		state   SCTPState
 		status  Status
 		left    uint32
-		outcome splice.Outcome
-		close   splice.CloseType
+		outcome record.Outcome
+		close   record.CloseType
 	}{
-		{SCTPCookieWait, 0, 0, splice.OutcomeDialFailed, splice.Timeout},
-		{SCTPCookieEchoed, Answered, 0, splice.OutcomeDialFailed, splice.Timeout},
-		{SCTPClosed, Answered, 0, splice.OutcomeDialFailed, splice.Reset},
-		{SCTPClosed, up, 0, splice.OutcomeOK, ""},
-		{SCTPUnknown, up, 0, splice.OutcomeOK, ""},
-		{SCTPEstablished, up, 90, splice.OutcomeCut, ""},
-		{SCTPEstablished, up, 0, splice.OutcomeIdle, splice.Timeout},
+		{SCTPCookieWait, 0, 0, record.OutcomeDialFailed, record.Timeout},
+		{SCTPCookieEchoed, Answered, 0, record.OutcomeDialFailed, record.Timeout},
+		{SCTPClosed, Answered, 0, record.OutcomeDialFailed, record.Reset},
+		{SCTPClosed, up, 0, record.OutcomeOK, ""},
+		{SCTPUnknown, up, 0, record.OutcomeOK, ""},
+		{SCTPEstablished, up, 90, record.OutcomeCut, ""},
+		{SCTPEstablished, up, 0, record.OutcomeIdle, record.Timeout},
 	} {
-		f := Flow{Protocol: service.SCTP, SCTP: c.state, Status: c.status, Timeout: c.left}
+		f := Flow{Protocol: inet.SCTP, SCTP: c.state, Status: c.status, Timeout: c.left}
 		if end := endOf(&f); end.outcome != c.outcome || end.close != c.close {
 			t.Errorf("%s, %d: %+v, want %s %s", c.state, c.status, end, c.outcome, c.close)
 		}
 	}
-	f := Flow{Protocol: service.SCTP, SCTP: SCTPClosed, Timeout: 4}
+	f := Flow{Protocol: inet.SCTP, SCTP: SCTPClosed, Timeout: 4}
 	long := Timeouts{}
 	long.SCTP[SCTPClosed] = 10 * time.Second
 	if idle := long.idle(&f); idle != 6*time.Second {

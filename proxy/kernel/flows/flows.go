@@ -9,8 +9,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Events are what happens to the conntrack table, from when they were opened. One goroutine uses them.
@@ -31,7 +31,7 @@ type Options struct {
 	Listener func(netip.AddrPort) bool                 // whether portals may lead there to a listener of the daemon
 	WhoIs    func(netip.Addr) (service.Workload, bool) // which pod a client is; nil: that is not known
 	NextID   func() uint64                             // of records
-	Observe  func(*splice.Record)                      // gets each record, and must not block
+	Observe  func(*record.Record)                      // gets each record, and must not block
 	Lost     func(events uint64)                       // that many ends of flows were lost: some may have been of Services
 	Log      logrus.FieldLogger
 

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // keep is how long the endpoints and service ports that are gone are remembered: the kernel reports a connection
@@ -58,7 +59,7 @@ func newIndex(mode service.Mode, policy service.Policy, own func(netip.Addr) boo
 }
 
 // find returns who holds a frontend, nil if nobody does. The caller holds mu.
-func (x *index) find(to netip.AddrPort, protocol service.Protocol) (*known, service.Kind) {
+func (x *index) find(to netip.AddrPort, protocol inet.Protocol) (*known, service.Kind) {
 	at := service.Frontend{Addr: to, Protocol: protocol}
 	claims := x.claims[at]
 	if claims == nil && x.own(to.Addr()) {

@@ -6,17 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // cart is a service port at the addresses of the captured events.
 func cart() *service.Port {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}}
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}}
 	for i, at := range []string{"0.0.0.0:30080", "10.96.0.1:80", "[fd00:96::1]:80"} {
 		kind := []service.Kind{service.NodePort, service.ClusterIP, service.LoadBalancerIP}[i]
 		p.Exposures = append(p.Exposures, service.Exposure{
-			Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: service.TCP}, Kind: kind,
+			Frontend: service.Frontend{Addr: netip.MustParseAddrPort(at), Protocol: inet.TCP}, Kind: kind,
 		})
 	}
 	for i, at := range []string{"127.0.0.1:8080", "[::1]:8080"} {
@@ -31,7 +32,7 @@ func cart() *service.Port {
 type bed struct {
 	*Recorder
 	t    *testing.T
-	said []*splice.Record
+	said []*record.Record
 }
 
 func newBed(t *testing.T, change func(*Options)) *bed {
@@ -41,7 +42,7 @@ func newBed(t *testing.T, change func(*Options)) *bed {
 		Own:      func(a netip.Addr) bool { return a.IsLoopback() },
 		Listener: func(at netip.AddrPort) bool { return at.Port() >= 11000 },
 		NextID:   func() uint64 { return 7 },
-		Observe:  func(r *splice.Record) { b.said = append(b.said, r) },
+		Observe:  func(r *record.Record) { b.said = append(b.said, r) },
 	}
 	if change != nil {
 		change(&opts)
@@ -51,7 +52,7 @@ func newBed(t *testing.T, change func(*Options)) *bed {
 }
 
 // end reports the end of a captured flow, and returns its record, nil if it has none.
-func (b *bed) end(to string) *splice.Record {
+func (b *bed) end(to string) *record.Record {
 	b.t.Helper()
 	b.said = nil
 	event := capturedEvents(b.t)[to]
@@ -74,10 +75,10 @@ func TestRecord(t *testing.T) {
 	b.timeouts.TCP[TimeWait] = time.Second
 	b.Replace([]*service.Port{cart()})
 	r := b.end("tcp 10.96.0.1:80")
-	if r == nil || r.ID != 7 || r.CarriedBy != splice.Kernel || r.Service != cart().Name ||
+	if r == nil || r.ID != 7 || r.CarriedBy != record.Kernel || r.Service != cart().Name ||
 		r.Portal != service.ClusterIP || r.Endpoint.Pod != "shop/cart-a" || r.Endpoint.Node != "here" ||
 		r.Proxy() != r.Client || r.ClientPod != "front/web" || r.ClientZone != "z1" || r.Connect >= 0 || r.FirstByte >= 0 ||
-		r.Outcome != splice.OutcomeOK || r.BytesFromClient < 200 || r.BytesToClient < 200 || r.Duration <= 0 ||
+		r.Outcome != record.OutcomeOK || r.BytesFromClient < 200 || r.BytesToClient < 200 || r.Duration <= 0 ||
 		r.Duration > 500*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
@@ -245,7 +246,7 @@ func BenchmarkRecord(b *testing.B) {
 	r := New(Options{
 		Mode: service.ModeKernel, Policy: service.Policy{KernelRecords: service.RecordsAll},
 		Own: func(netip.Addr) bool { return false }, Listener: func(netip.AddrPort) bool { return false },
-		NextID: func() uint64 { return 7 }, Observe: func(*splice.Record) {},
+		NextID: func() uint64 { return 7 }, Observe: func(*record.Record) {},
 	})
 	r.Replace([]*service.Port{cart()})
 	event := capturedEvents(b)["tcp 10.96.0.1:80"]

@@ -20,7 +20,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Addresses that the rules of the test translate, to the loopback address and the port that the test's server has.

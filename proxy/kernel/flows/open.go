@@ -6,16 +6,16 @@ import (
 	"iter"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Open lists the connections that the kernel carries now, whether they get records or not, from its conntrack table.
 // Their ID is 0, their state is that of conntrack, or of UDP "open" or "unanswered"; times are zero, and bytes 0, where
 // the kernel does not count. Those that both sides have closed, or one has reset, are left out. Any goroutine may call
 // it.
-func (r *Recorder) Open(ctx context.Context) iter.Seq2[*splice.Live, error] {
-	return func(yield func(*splice.Live, error) bool) {
+func (r *Recorder) Open(ctx context.Context) iter.Seq2[*record.Live, error] {
+	return func(yield func(*record.Live, error) bool) {
 		if r.index.empty() {
 			return
 		}
@@ -39,11 +39,11 @@ type lister struct {
 	now      time.Time
 	timeouts Timeouts
 	flow     Flow
-	out      splice.Live
+	out      record.Live
 }
 
 // live returns the connection of a flow, nil if it is to be left out. It is valid until the next call.
-func (l *lister) live(attributes []byte) *splice.Live {
+func (l *lister) live(attributes []byte) *record.Live {
 	f := &l.flow
 	if !f.parse(attributes) || f.State == TimeWait || f.State == Closed || f.State == LastAck ||
 		f.SCTP == SCTPClosed {
@@ -53,7 +53,7 @@ func (l *lister) live(attributes []byte) *splice.Live {
 	if k == nil {
 		return nil
 	}
-	l.out = splice.Live{
+	l.out = record.Live{
 		Service: k.Name, State: f.state(), Client: f.From, OriginalDst: f.To, Portal: kind, Attempts: 1,
 		Endpoint: endpoint, Proxy: f.Answering, LastMoved: l.now.Add(-l.timeouts.idle(f)),
 		BytesFromClient: int64(f.Sent.Bytes), BytesToEndpoint: int64(f.Sent.Bytes),
@@ -67,14 +67,14 @@ func (l *lister) live(attributes []byte) *splice.Live {
 	return &l.out
 }
 
-func (f *Flow) state() splice.ConnState {
+func (f *Flow) state() record.ConnState {
 	switch {
-	case f.Protocol == service.TCP:
-		return splice.ConnState(f.State.String())
-	case f.Protocol == service.SCTP && f.SCTP != SCTPUnknown:
-		return splice.ConnState(f.SCTP.String())
+	case f.Protocol == inet.TCP:
+		return record.ConnState(f.State.String())
+	case f.Protocol == inet.SCTP && f.SCTP != SCTPUnknown:
+		return record.ConnState(f.SCTP.String())
 	case f.Status&Answered == 0:
 		return "unanswered"
 	}
-	return splice.StateOpen
+	return record.StateOpen
 }

@@ -4,12 +4,13 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // recordOf returns the record of a flow that has ended, nil if none is wanted.
-func (r *Recorder) recordOf(f *Flow) *splice.Record {
+func (r *Recorder) recordOf(f *Flow) *record.Record {
 	k, kind, endpoint := r.carried(f)
 	if k == nil {
 		return nil
@@ -18,24 +19,24 @@ func (r *Recorder) recordOf(f *Flow) *splice.Record {
 	switch policy.KernelRecords {
 	case service.RecordsAll:
 	case service.RecordsFailures:
-		if end.outcome == splice.OutcomeOK {
+		if end.outcome == record.OutcomeOK {
 			return nil
 		}
 	default:
 		return nil
 	}
-	if end.outcome == splice.OutcomeCut {
+	if end.outcome == record.OutcomeCut {
 		end.outcome = k.whyCut(f)
 	}
-	all := &record{}
+	all := &oneAttempt{}
 	all.Service, all.Portal, all.Endpoint, all.Logging = k.Name, kind, endpoint, policy.Logging
 	return r.fill(f, end, all)
 }
 
-// record is a Record and its only attempt, in one piece of memory.
-type record struct {
-	splice.Record
-	attempt [1]splice.Attempt
+// oneAttempt is a Record and its only attempt, in one piece of memory.
+type oneAttempt struct {
+	record.Record
+	attempt [1]record.Attempt
 }
 
 // carried returns the service port, the frontend's kind and the endpoint of a flow; nil: nobody holds what the client
@@ -57,22 +58,22 @@ func (r *Recorder) carried(f *Flow) (*known, service.Kind, service.Endpoint) {
 
 // whyCut is the outcome of a flow that was removed before its time: the dataplane removes those of UDP that lead
 // to endpoints that are gone.
-func (k *known) whyCut(f *Flow) splice.Outcome {
-	if f.Protocol != service.UDP {
-		return splice.OutcomeCut
+func (k *known) whyCut(f *Flow) record.Outcome {
+	if f.Protocol != inet.UDP {
+		return record.OutcomeCut
 	}
 	if k.isGone() {
-		return splice.OutcomeServiceRemoved
+		return record.OutcomeServiceRemoved
 	}
 	if _, is := k.listed(f.Replier); !is {
-		return splice.OutcomeEndpointRemoved
+		return record.OutcomeEndpointRemoved
 	}
-	return splice.OutcomeCut
+	return record.OutcomeCut
 }
 
-func (r *Recorder) fill(f *Flow, end ending, all *record) *splice.Record {
+func (r *Recorder) fill(f *Flow, end ending, all *oneAttempt) *record.Record {
 	rec := &all.Record
-	rec.ID, rec.CarriedBy = r.opts.NextID(), splice.Kernel
+	rec.ID, rec.CarriedBy = r.opts.NextID(), record.Kernel
 	rec.Client, rec.OriginalDst = f.From, f.To
 	w := r.whoIs(f.From.Addr())
 	rec.ClientPod, rec.ClientNode, rec.ClientZone = w.Pod, w.Node, w.Zone
@@ -85,10 +86,10 @@ func (r *Recorder) fill(f *Flow, end ending, all *record) *splice.Record {
 		rec.Error = end.errno.Error()
 	}
 	a := &all.attempt[0]
-	*a = splice.Attempt{Endpoint: f.Replier, Proxy: f.Answering, Times: 1}
-	if end.outcome == splice.OutcomeDialFailed {
+	*a = record.Attempt{Endpoint: f.Replier, Proxy: f.Answering, Times: 1}
+	if end.outcome == record.OutcomeDialFailed {
 		a.Err, a.Took = rec.Error, rec.Duration
-		if end.close == splice.Timeout {
+		if end.close == record.Timeout {
 			a.Err = "timeout" // as a dial of the daemon says
 		}
 	}

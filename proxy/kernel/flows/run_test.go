@@ -14,8 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 )
 
 // stub is Events of a test, which lives in a synctest bubble.
@@ -58,7 +58,7 @@ func (s *stub) locked(f func()) {
 	f()
 }
 
-func (s *stub) run(t *testing.T, log logrus.FieldLogger, observe func(*splice.Record), lost func(uint64)) *Recorder {
+func (s *stub) run(t *testing.T, log logrus.FieldLogger, observe func(*record.Record), lost func(uint64)) *Recorder {
 	r := New(Options{
 		Mode: service.ModeKernel, Own: func(netip.Addr) bool { return false },
 		Listener: func(netip.AddrPort) bool { return false }, NextID: func() uint64 { return 1 },
@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 		log.SetOutput(io.Discard)
 		var seen, lost atomic.Int64
 		s := &stub{refuse: errors.New("not permitted")}
-		r := s.run(t, log, func(*splice.Record) { seen.Add(1) }, func(n uint64) { lost.Add(int64(n)) })
+		r := s.run(t, log, func(*record.Record) { seen.Add(1) }, func(n uint64) { lost.Add(int64(n)) })
 		r.Replace([]*service.Port{cart()})
 		set := func(wanted service.Records, wait time.Duration) {
 			r.SetPolicy(service.Policy{KernelRecords: wanted})

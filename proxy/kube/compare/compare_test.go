@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 // Each Service of the dump is served otherwise for one reason, or as by kube-proxy (the first).

@@ -12,9 +12,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"sigs.k8s.io/yaml"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dirwatch"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 // manyServices writes n Services, each with a slice of three endpoints, as one List (JSON or YAML) or one file each.

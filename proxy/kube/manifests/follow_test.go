@@ -15,9 +15,9 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 const windows = "windows" // as in runtime.GOOS
@@ -84,7 +84,7 @@ func (r *running) within(limit time.Duration, want string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("served: %q, want %q; said: %v", got, want, fixture.Messages(r.log, logrus.WarnLevel))
+			r.t.Fatalf("served: %q, want %q; said: %v", got, want, objecttest.Messages(r.log, logrus.WarnLevel))
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (r *running) stays(want string) {
 
 func (r *running) said(part string) {
 	r.t.Helper()
-	all := fixture.Messages(r.log, logrus.WarnLevel)
+	all := objecttest.Messages(r.log, logrus.WarnLevel)
 	n := 0
 	for _, text := range all {
 		if strings.Contains(text, part) {
@@ -139,7 +139,7 @@ func TestFolderIsFollowed(t *testing.T) {
 	r.wait("b=10.96.0.5")
 	check(t, os.Rename(b, filepath.Join(dir, "z.json")))
 	r.stays("b=10.96.0.5")
-	if said := fixture.Messages(r.log, logrus.WarnLevel); len(said) > 0 {
+	if said := objecttest.Messages(r.log, logrus.WarnLevel); len(said) > 0 {
 		t.Error("said:", said)
 	}
 }
@@ -233,11 +233,11 @@ func TestOtherKindsAreCounted(t *testing.T) {
 	write(t, path, kinds("v1 Pod", "v1 Pod", "example.com/v1 Service"), svc("b", "10.96.0.2"))
 	r := run(t, "", path)
 	r.wait("b=10.96.0.2")
-	said := fixture.Messages(r.log, logrus.InfoLevel)
+	said := objecttest.Messages(r.log, logrus.InfoLevel)
 	if want := path + ": kinds that are not read: Pod (2), Service.example.com (1)"; len(said) == 0 || said[0] != want {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	if said := fixture.Messages(r.log, logrus.WarnLevel); len(said) > 0 {
+	if said := objecttest.Messages(r.log, logrus.WarnLevel); len(said) > 0 {
 		t.Error("warned:", said)
 	}
 }
@@ -256,7 +256,7 @@ func TestLargeListWithAlias(t *testing.T) {
 	r.within(slow, "b=10.96.0.1")
 	write(t, path, strings.Replace(text.String(), "10.96.0.1", "10.96.0.2", 1))
 	r.within(slow, "b=10.96.0.2")
-	if said := fixture.Messages(r.log, logrus.WarnLevel); len(said) > 1 { // a has no address
+	if said := objecttest.Messages(r.log, logrus.WarnLevel); len(said) > 1 { // a has no address
 		t.Error("warned:", said)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 // A dump of a real cluster is served whole. UPDATE_GOLDEN=1 writes the expectation anew.
@@ -28,7 +28,7 @@ func TestRealClusterIsServedWhole(t *testing.T) {
 	for _, e := range logged.AllEntries() {
 		t.Error("said:", e.Message)
 	}
-	got := fixture.All(store)
+	got := objecttest.All(store)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		check(t, os.WriteFile("testdata/cluster.golden", []byte(got), 0o644))
 	}

@@ -11,9 +11,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	"golang.org/x/text/encoding/unicode"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 // sliceOf is an EndpointSlice of a Service in the namespace of svc.
@@ -35,10 +35,10 @@ func readOnce(t *testing.T, texts ...string) (served string, warnings []string, 
 	log, hook := logtest.NewNullLogger()
 	store := service.NewStore()
 	err = New(paths, translate.NewCache(store, translate.Options{}, log), log).Read(t.Context())
-	for _, text := range fixture.Messages(hook, logrus.WarnLevel) {
+	for _, text := range objecttest.Messages(hook, logrus.WarnLevel) {
 		warnings = append(warnings, strings.ReplaceAll(text, dir+string(filepath.Separator), ""))
 	}
-	return fixture.All(store), warnings, err
+	return objecttest.All(store), warnings, err
 }
 
 // A Service and its slice are there whatever the encoding and line ends.
@@ -165,7 +165,7 @@ func TestRefusedFilesAreCounted(t *testing.T) {
 			t.Errorf("%q: %s", bad, got)
 		}
 	}
-	said := strings.Join(fixture.Messages(hook, logrus.WarnLevel), "\n")
+	said := strings.Join(objecttest.Messages(hook, logrus.WarnLevel), "\n")
 	kept := path + ": objects that it had before and that may be in what cannot be read are served as they were: 1"
 	if strings.Count(said, kept) != 1 {
 		t.Error("said", said)

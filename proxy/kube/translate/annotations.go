@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // annotationPrefix is that of the annotations of service.Settings.
@@ -61,7 +62,7 @@ func annotationField(name string) string {
 
 // policyFor is the policy as far as the protocol of a port supports it.
 func policyFor(port service.PortName, policy service.Policy, on objectReport) service.Policy {
-	if policy.ClientAddress == service.AddressProxyV2 && port.Protocol == service.UDP {
+	if policy.ClientAddress == service.AddressProxyV2 && port.Protocol == inet.UDP {
 		on.add(annotationField("client-address"), policy.ClientAddress.String(),
 			fmt.Sprintf("is for TCP alone, node is used for UDP port %q; write transparent or node", port.Port))
 		policy.ClientAddress = service.AddressNode

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/kube/fixture"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 func TestAnnotations(t *testing.T) {
@@ -134,7 +134,7 @@ func TestModeOfService(t *testing.T) {
 		{"portald.io/mode: Kernel", service.ModeDefault,
 			`service shop/cart: metadata.annotations[portald.io/mode]: "Kernel": must be userspace or kernel`},
 	} {
-		svc, _ := fixture.Objects(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, "+
+		svc, _ := objecttest.Objects(t, strings.Replace(objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, "+
 			"port: 53}, {name: b, port: 54}]}"),
 			"namespace: shop", "namespace: shop, annotations: {"+c.annotation+"}", 1))
 		ports, problems := ports(svc, nil, Options{})
@@ -182,7 +182,8 @@ func TestRefusedAnnotations(t *testing.T) {
 
 // What takes rules of the kernel is reported where there are none, and replaced.
 func TestAnnotationsWithoutRules(t *testing.T) {
-	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
+	got, problems := translated(t, strings.Replace(
+		objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
 		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: transparent, "+
 			"portald.io/mode: kernel, portald.io/retries: '0'}", 1), Options{NoRules: true})
 	const field = "service shop/cart: metadata.annotations[portald.io/"
@@ -220,7 +221,7 @@ func TestSCTP(t *testing.T) {
 			"Linux, this port is not served on this node; write TCP or UDP"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, "+
+			got, problems := translated(t, strings.Replace(objecttest.Service("spec: {clusterIP: 10.96.0.7, "+
 				"ports: [{name: http, port: 80}, {name: sig, port: 80, protocol: SCTP}]}"),
 				"namespace: shop", "namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
 			wantProblems(t, c.want, problems)
@@ -263,8 +264,9 @@ func TestAlgorithmsInKernelMode(t *testing.T) {
 			Options{KernelAlgorithm: some, NoRules: true}, []string{field + `mode]: "kernel": is not`}, "Algorithm:source-hash "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
-				"namespace: shop", "namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
+			plain := objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")
+			got, problems := translated(t, strings.Replace(plain, "namespace: shop",
+				"namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
 			wantProblems(t, c.want, problems)
 			if !strings.Contains(got, c.has) || c.has == "" && strings.Contains(got, "Algorithm") {
 				t.Errorf("%s, want %q", got, c.has)
@@ -275,7 +277,7 @@ func TestAlgorithmsInKernelMode(t *testing.T) {
 
 // What a header would tell of TCP clients, a UDP endpoint is not told, and the rest of the Service goes on.
 func TestProxyHeaderIsForTCP(t *testing.T) {
-	got, problems := translated(t, strings.Replace(fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+
+	got, problems := translated(t, strings.Replace(objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+
 		"dns, port: 53, protocol: UDP}, {name: tcp, port: 53}]}"),
 		"namespace: shop", "namespace: shop, annotations: {portald.io/client-address: proxy-v2, "+
 			"portald.io/udp-timeout: 5s}", 1), Options{})

@@ -13,8 +13,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/portald/portald/proxy/kube/fixture"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 func newCache(t *testing.T) (*Cache, *service.Store, *logtest.Hook) {
@@ -26,9 +26,9 @@ func newCache(t *testing.T) (*Cache, *service.Store, *logtest.Hook) {
 
 func TestSlicesAndServiceComeInAnyOrder(t *testing.T) {
 	const spec = "spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"
-	svc, a := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("a", "IPv4",
+	svc, a := objecttest.Objects(t, objecttest.Service(spec)+objecttest.Slice("a", "IPv4",
 		"ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1]}]"))
-	_, b := fixture.Objects(t, fixture.Service(spec)+fixture.Slice("b", "IPv4",
+	_, b := objecttest.Objects(t, objecttest.Service(spec)+objecttest.Slice("b", "IPv4",
 		"ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
 	const front = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n"
 	const one, two = "  -> 10.244.0.1:80 ready serving\n", "  -> 10.244.0.2:80 ready serving\n"
@@ -54,7 +54,7 @@ func TestSlicesAndServiceComeInAnyOrder(t *testing.T) {
 		{"all go", func() { cache.Delete(Key{KindService, "shop", "cart"}, Key{KindEndpointSlice, "shop", "a"}) }, ""},
 	} {
 		step.do()
-		if got := fixture.All(store); got != step.want {
+		if got := objecttest.All(store); got != step.want {
 			t.Errorf("%s: served\n%swant\n%s", step.what, got, step.want)
 		}
 	}
@@ -70,9 +70,9 @@ func TestProblemsAreSaidOnceUntilTheyChange(t *testing.T) {
 	cache, _, hook := newCache(t)
 	say := func(spec string) int {
 		hook.Reset()
-		svc, _ := fixture.Objects(t, fixture.Service(spec))
+		svc, _ := objecttest.Objects(t, objecttest.Service(spec))
 		cache.Set(svc)
-		return len(fixture.Messages(hook, logrus.WarnLevel))
+		return len(objecttest.Messages(hook, logrus.WarnLevel))
 	}
 	bad := "spec: {clusterIP: 10.96.0.7, ports: [{port: 80, protocol: SCTP}]}"
 	for i, step := range []struct {
@@ -94,8 +94,9 @@ func TestProblemsAreReported(t *testing.T) {
 	cache, _, _ := newCache(t)
 	var got []string
 	cache.Report = func(svc service.Name, p Problem) { got = append(got, svc.String()+" "+p.Field) }
-	svc, slices := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80, protocol: SCTP}]}")+
-		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [127.0.0.1]}]"))
+	svc, slices := objecttest.Objects(t,
+		objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80, protocol: SCTP}]}")+
+			objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [127.0.0.1]}]"))
 	cache.Set(svc)
 	cache.Set(slices[0])
 	if want := "[shop/cart spec.ports[0].protocol shop/cart endpoints[0].addresses[0]]"; fmt.Sprint(got) != want {
@@ -114,17 +115,17 @@ func TestNodeIsKept(t *testing.T) {
 	if _, ok := cache.Node(); ok {
 		t.Error("took another node for ours")
 	}
-	cache.Set(fixture.Node("z1"))
+	cache.Set(objecttest.Node("z1"))
 	if n, ok := cache.Node(); !ok || n.Zone != "z1" || len(n.Addresses) != 2 || n.Addresses[0].String() != "10.0.0.1" {
 		t.Errorf("%+v %v", n, ok)
 	}
-	busy := fixture.Node("z1")
+	busy := objecttest.Node("z1")
 	busy.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
 	cache.Set(busy) // nothing that is told
-	tainted, going := fixture.Node("z1"), fixture.Node("z1")
+	tainted, going := objecttest.Node("z1"), objecttest.Node("z1")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler"}}
 	cache.Set(tainted)
-	cache.Set(fixture.Node("z1"))
+	cache.Set(objecttest.Node("z1"))
 	going.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	cache.Set(going)
 	cache.WatchNode(note)
@@ -138,7 +139,7 @@ func TestNodeIsKept(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("told (-want +got)\n%s", diff)
 	}
-	if said := fixture.Messages(hook, logrus.WarnLevel); len(said) != 1 ||
+	if said := objecttest.Messages(hook, logrus.WarnLevel); len(said) != 1 ||
 		!strings.Contains(said[0], "node n1: its Node object was removed") {
 		t.Error("said:", said)
 	}
@@ -147,8 +148,8 @@ func TestNodeIsKept(t *testing.T) {
 // When the zone becomes known, or another, all Services are translated anew; that the Node object goes changes nothing.
 func TestZoneMovesHints(t *testing.T) {
 	cache, store, _ := newCache(t)
-	svc, slices := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
-		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: "+
+	svc, slices := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
+		objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: {forZones: "+
 			"[{name: z1}]}}, "+
 			"{addresses: [10.244.0.2], hints: {forZones: [{name: z2}]}}]"))
 	cache.Set(svc, slices[0])
@@ -167,10 +168,10 @@ func TestZoneMovesHints(t *testing.T) {
 		want string
 	}{
 		{"no Node", func() {}, ""},
-		{"a Node", func() { cache.Set(fixture.Node("z1")) }, "10.244.0.2"},
-		{"another zone", func() { cache.Set(fixture.Node("z2")) }, "10.244.0.1"},
+		{"a Node", func() { cache.Set(objecttest.Node("z1")) }, "10.244.0.2"},
+		{"another zone", func() { cache.Set(objecttest.Node("z2")) }, "10.244.0.1"},
 		{"no Node any more", func() { cache.Delete(Key{KindNode, "", "n1"}) }, "10.244.0.1"},
-		{"a Node without zone", func() { cache.Set(fixture.Node("")) }, ""},
+		{"a Node without zone", func() { cache.Set(objecttest.Node("")) }, ""},
 	} {
 		step.do()
 		if got := notHinted(); got != step.want {
@@ -182,11 +183,11 @@ func TestZoneMovesHints(t *testing.T) {
 func TestTriggerTimes(t *testing.T) {
 	cache, store, _ := newCache(t)
 	at := func(after time.Duration) string { return cache.started.Add(after).Format(time.RFC3339Nano) }
-	svc, _ := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"))
+	svc, _ := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"))
 	cache.Set(svc)
 	store.Take()
 	slice := func(addr, when string) *discoveryv1.EndpointSlice {
-		_, slices := fixture.Objects(t, fixture.Service("")+fixture.Slice("a", "IPv4",
+		_, slices := objecttest.Objects(t, objecttest.Service("")+objecttest.Slice("a", "IPv4",
 			"ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"]}]"))
 		slices[0].Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": when}
 		return slices[0]
@@ -212,9 +213,9 @@ func TestTriggerTimes(t *testing.T) {
 // What is held back comes whole, and a state that replaces another says what is gone.
 func TestHoldAndReplace(t *testing.T) {
 	cache, store, _ := newCache(t)
-	svc, slices := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
-		fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1]}]")+
-		fixture.Slice("b", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
+	svc, slices := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
+		objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.1]}]")+
+		objecttest.Slice("b", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
 	svc.ResourceVersion = "7"
 	a, b := Trim(slices[0], cache.opts), Trim(slices[1], cache.opts)
 	cache.Hold()
@@ -226,11 +227,11 @@ func TestHoldAndReplace(t *testing.T) {
 	cache.Release()
 	const front, one, two = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n", "  -> 10.244.0.1:80 ready serving\n",
 		"  -> 10.244.0.2:80 ready serving\n"
-	if got := fixture.All(store); got != front+one+two {
+	if got := objecttest.All(store); got != front+one+two {
 		t.Errorf("after the release\n%s", got)
 	}
 	cache.Replace(KindEndpointSlice, []Object{b})
-	if got := fixture.All(store); got != front+two {
+	if got := objecttest.All(store); got != front+two {
 		t.Errorf("without a\n%s", got)
 	}
 	before, _ := cache.Changes()
@@ -238,11 +239,11 @@ func TestHoldAndReplace(t *testing.T) {
 	if after, _ := cache.Changes(); after != before {
 		t.Error("an object in the version that is known is a change")
 	}
-	cache.Set(fixture.Node("z1"))
+	cache.Set(objecttest.Node("z1"))
 	cache.Replace(KindNode, nil)
 	cache.Replace(KindService, nil)
 	cache.Replace(KindEndpointSlice, nil)
-	if _, has := cache.Node(); has || fixture.All(store) != "" || len(cache.entries)+len(cache.slices) > 0 {
-		t.Error("left over:", has, fixture.All(store), cache.entries, cache.slices)
+	if _, has := cache.Node(); has || objecttest.All(store) != "" || len(cache.entries)+len(cache.slices) > 0 {
+		t.Error("left over:", has, objecttest.All(store), cache.entries, cache.slices)
 	}
 }

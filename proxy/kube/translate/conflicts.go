@@ -5,7 +5,7 @@ import (
 	"iter"
 	"net/netip"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // conflicts finds endpoints that are frontends, of the same Service or of another. They cannot be served: what is sent

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/portald/portald/proxy/kube/fixture"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 // named gives the Service and its slice another name.
@@ -24,9 +24,9 @@ func named(name string, svc *corev1.Service, slices []*discoveryv1.EndpointSlice
 // An endpoint that is a frontend of any Service is named, whichever of the two comes first, and once.
 func TestEndpointsThatAreFrontends(t *testing.T) {
 	object := func(name, ip, endpoint string, port int) (*corev1.Service, *discoveryv1.EndpointSlice) {
-		svc, slices := fixture.Objects(t, fixture.Service("spec: {type: NodePort, clusterIP: "+ip+", ports: [{port: "+
+		svc, slices := objecttest.Objects(t, objecttest.Service("spec: {type: NodePort, clusterIP: "+ip+", ports: [{port: "+
 			"80, nodePort: 30080}]}")+
-			fixture.Slice("x", "IPv4", fmt.Sprintf("ports: [{port: %d}]\nendpoints: [{addresses: [%s]}]", port, endpoint)))
+			objecttest.Slice("x", "IPv4", fmt.Sprintf("ports: [{port: %d}]\nendpoints: [{addresses: [%s]}]", port, endpoint)))
 		if name != "a" {
 			svc.Spec.Ports[0].NodePort = 0
 		}

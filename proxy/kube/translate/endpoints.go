@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // slicePort is a port that all endpoints of a slice have.
 type slicePort struct {
 	name     string
-	protocol service.Protocol
+	protocol inet.Protocol
 	number   uint16
 }
 

@@ -12,7 +12,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // FuzzTranslate: whatever the objects say, service ports keep to the contract of package service.
@@ -69,7 +70,7 @@ func FuzzTranslate(f *testing.F) {
 }
 
 func checkPort(t *testing.T, p *service.Port) {
-	if p.Name.Protocol == service.UDP && p.Policy.ClientAddress == service.AddressProxyV2 || p.HealthCheckPort != 0 &&
+	if p.Name.Protocol == inet.UDP && p.Policy.ClientAddress == service.AddressProxyV2 || p.HealthCheckPort != 0 &&
 		!p.ExternalLocal {
 		t.Errorf("%+v", p)
 	}
@@ -86,9 +87,9 @@ func checkPort(t *testing.T, p *service.Port) {
 			t.Errorf("%s: exposures not ordered, or one twice: %v", p.Name, p.Exposures)
 		}
 	}
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		ready := slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool {
-			return e.Ready && service.FamilyOf(e.Addr.Addr()) == family
+			return e.Ready && inet.FamilyOf(e.Addr.Addr()) == family
 		})
 		if near := p.Usable(family, service.ClusterScope); ready && (len(near) == 0 || !near[0].Ready) {
 			t.Errorf("%s: hints leave out all: %v", p.Name, p.Endpoints)

@@ -7,7 +7,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // hints are the topology hints of an endpoint: the nodes or zones whose clients should use it.
@@ -61,10 +61,10 @@ func (h hints) zone(name string) bool {
 // Hints for nodes take precedence over hints for zones. Hints apply only if every ready endpoint has one and some name
 // this node, or its zone, so that a ready endpoint is always left.
 func applyHints(all []candidate, zone string) {
-	for _, family := range service.IPFamilies() {
+	for _, family := range inet.Families() {
 		var ready []*candidate
 		for i := range all {
-			if c := &all[i]; c.Ready && service.FamilyOf(c.Addr.Addr()) == family {
+			if c := &all[i]; c.Ready && inet.FamilyOf(c.Addr.Addr()) == family {
 				ready = append(ready, c)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 // Each endpoint has the hints that are given for it; those at a + are near, at a - not hinted.
@@ -47,8 +47,8 @@ func TestHints(t *testing.T) {
 				}
 				endpoints += "}"
 			}
-			svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: "+
-				"80}]}")+fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints:"+endpoints))
+			svc, back := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: "+
+				"80}]}")+objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints:"+endpoints))
 			ports, _ := ports(svc, back, Options{NodeName: "n1", Zone: c.zone})
 			got := ""
 			for _, e := range ports[0].Endpoints {
@@ -64,16 +64,16 @@ func TestHints(t *testing.T) {
 // Families have their hints each by themselves, and so do ports; an endpoint in two slices has those of the better one.
 func TestHintsOfFamiliesPortsAndDuplicates(t *testing.T) {
 	const spec = "spec: {clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{name: a, port: 80}, {name: b, port: 81}]}"
-	got, _ := translated(t, fixture.Service(spec)+
-		fixture.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
+	got, _ := translated(t, objecttest.Service(spec)+
+		objecttest.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
 			"{forZones: [{name: z1}]}}, "+
 			"{addresses: [10.244.0.2], hints: {forZones: [{name: z2}]}}]")+
-		fixture.Slice("s2", "IPv6", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: ['fd01::1']}, {addresses: "+
+		objecttest.Slice("s2", "IPv6", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: ['fd01::1']}, {addresses: "+
 			"['fd01::2'], hints: {forZones: [{name: z2}]}}]")+
-		fixture.Slice("s3", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
+		objecttest.Slice("s3", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], hints: "+
 			"{forZones: [{name: z2}]}}, "+
 			"{addresses: [10.244.0.3], hints: {forZones: [{name: z1}]}}]")+
-		fixture.Slice("s4", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], conditions: "+
+		objecttest.Slice("s4", "IPv4", "ports: [{name: b, port: 81}]\nendpoints: [{addresses: [10.244.0.1], conditions: "+
 			"{ready: false}, hints: {forZones: [{name: z1}]}}]"),
 		Options{Zone: "z1"})
 	const want = `shop/cart:a/tcp

@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // mostEndpoints is how many endpoints a Service may have, each counted with each port: a tenant may write a Service and
@@ -47,7 +48,7 @@ func join(svc *trimmedService, back []*trimmedSlice, zone string) (ports []*serv
 // resolved in slices.
 type backName struct {
 	port     string
-	protocol service.Protocol
+	protocol inet.Protocol
 }
 
 // back is a port of a slice, with its endpoints.

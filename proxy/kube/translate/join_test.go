@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/proxy/kube/fixture"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 // asListed is an endpoint of testdata/joins.txt, "here ready serving": each has a pod, a zone and a hint of its own.
@@ -31,10 +32,10 @@ func (e asListed) yaml(addr string) string {
 func outcome(t *testing.T, ports []*service.Port, all []asListed) string {
 	t.Helper()
 	if len(ports) != 1 || len(ports[0].Endpoints) != 1 {
-		t.Fatalf("%v is\n%s, want one endpoint", all, fixture.Render(ports))
+		t.Fatalf("%v is\n%s, want one endpoint", all, objecttest.Render(ports))
 	}
 	p, e := ports[0], ports[0].Endpoints[0]
-	family := service.FamilyOf(e.Addr.Addr())
+	family := inet.FamilyOf(e.Addr.Addr())
 	i := slices.IndexFunc(all, func(a asListed) bool { return "shop/"+a.pod == e.Pod })
 	if i < 0 {
 		t.Fatalf("%v is the pod %q", all, e.Pod)
@@ -67,7 +68,7 @@ func slicesOf(family string, each ...[]asListed) (text string) {
 		for _, e := range all {
 			list += "\n- " + e.yaml(addr)
 		}
-		text += fixture.Slice(fmt.Sprint("cart-", i), family, "ports: [{port: 80}]\nendpoints:"+list)
+		text += objecttest.Slice(fmt.Sprint("cart-", i), family, "ports: [{port: 80}]\nendpoints:"+list)
 	}
 	return text
 }
@@ -93,7 +94,7 @@ func TestJoinsAsKubeProxyDoes(t *testing.T) {
 			for _, each := range [][][]asListed{
 				{{first}, {second}}, {{second}, {first}}, {{first, second}}, {{second, first}},
 			} {
-				svc, back := fixture.Objects(t, fixture.Service(cartOfBoth)+slicesOf(family, each...))
+				svc, back := objecttest.Objects(t, objecttest.Service(cartOfBoth)+slicesOf(family, each...))
 				joined, _ := ports(svc, back, Options{NodeName: "here"})
 				ours := outcome(t, joined, []asListed{first, second})
 				if !slices.Contains(strings.Split(theirs, " or "), ours) {
@@ -121,10 +122,10 @@ func TestJoinsOfThree(t *testing.T) {
 		{starts, there, here},
 	} {
 		for zone, hinted := range map[string]bool{"z-live": true, "z-gone": false} {
-			objects := fixture.Service(cartOfBoth) + slicesOf("IPv4", order[:1], order[1:2], order[2:]) +
-				fixture.Slice("other", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], hints: {forZones: "+
+			objects := objecttest.Service(cartOfBoth) + slicesOf("IPv4", order[:1], order[1:2], order[2:]) +
+				objecttest.Slice("other", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], hints: {forZones: "+
 					"[{name: z-gone}]}}]")
-			svc, back := fixture.Objects(t, objects)
+			svc, back := objecttest.Objects(t, objects)
 			joined, _ := ports(svc, back, Options{NodeName: "here", Zone: zone})
 			e := joined[0].Endpoints[0]
 			if e.Pod != "shop/live" || e.Local || e.Node != "there" || e.NotHinted == hinted {
@@ -136,16 +137,16 @@ func TestJoinsOfThree(t *testing.T) {
 
 // A leftover concerns the ports that it is listed for, and no other.
 func TestJoinsOfOnePort(t *testing.T) {
-	svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 80}, {name: b, "+
-		"port: 81}]}")+
-		fixture.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], nodeName: here, "+
+	svc, back := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 80}, "+
+		"{name: b, port: 81}]}")+
+		objecttest.Slice("s1", "IPv4", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.1], nodeName: here, "+
 			"targetRef: {kind: Pod, name: gone}, conditions: {ready: false, serving: false, terminating: true}}]")+
-		fixture.Slice("s2", "IPv4", "ports: [{name: a, port: 80}, {name: b, port: 81}]\nendpoints: [{addresses: "+
+		objecttest.Slice("s2", "IPv4", "ports: [{name: a, port: 80}, {name: b, port: 81}]\nendpoints: [{addresses: "+
 			"[10.244.0.1], nodeName: there, targetRef: {kind: Pod, name: live}}]"))
 	joined, _ := ports(svc, back, Options{NodeName: "here"})
 	const want = "shop/cart:a/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  -> 10.244.0.1:80 ready serving shop/live there\n" +
 		"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving shop/live there\n"
-	if got := fixture.Render(joined); got != want {
+	if got := objecttest.Render(joined); got != want {
 		t.Errorf("got\n%s", got)
 	}
 }

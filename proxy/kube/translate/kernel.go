@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // inKernel replaces what annotations ask of a balancer, and the kernel cannot do.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // Key names an object. One that is in no namespace has none here.

@@ -3,7 +3,7 @@ package translate
 import (
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // How a Cache stores one object, under its lock: each func adds the Services concerned to changed.

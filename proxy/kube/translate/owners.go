@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // owners counts the Services that have something, by frontend. Almost all frontends have one; a port that is the target

@@ -6,13 +6,14 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Owners are those that were added more often than removed, few or many.
 func TestOwners(t *testing.T) {
 	o, want := owners{}, map[service.Name]int{}
-	f := service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:80"), Protocol: service.TCP}
+	f := service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:80"), Protocol: inet.TCP}
 	random := rand.New(rand.NewPCG(1, 2))
 	for step := range 5000 {
 		name := service.Name{Namespace: "shop", Name: fmt.Sprint("s", random.IntN(40))}
@@ -48,7 +49,7 @@ func BenchmarkOwners(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 30_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			o := owners{}
-			f := service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:80"), Protocol: service.TCP}
+			f := service.Frontend{Addr: netip.MustParseAddrPort("0.0.0.0:80"), Protocol: inet.TCP}
 			all := make([]service.Name, n)
 			for i := range all {
 				all[i] = service.Name{Namespace: "shop", Name: fmt.Sprint("s", i)}

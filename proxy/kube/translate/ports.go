@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // servicePort is a port of a Service that can be served.
@@ -67,7 +68,7 @@ type takenPorts map[any]string
 func (t takenPorts) by(p servicePort) (first string, collides bool) {
 	type address struct {
 		number   uint16
-		protocol service.Protocol
+		protocol inet.Protocol
 	}
 	at := address{p.number, p.name.Protocol}
 	for _, key := range []any{p.name.Port, at} {
@@ -97,14 +98,14 @@ func nodePortOf(svc *corev1.Service, port int32, field string, on objectReport) 
 func isPort(n int32) bool { return n >= 1 && n <= 65535 }
 
 // protocolOf parses a protocol; an empty one is TCP, as for the API server. Advice is as in parseAddr.
-func protocolOf(p corev1.Protocol) (protocol service.Protocol, advice string) {
+func protocolOf(p corev1.Protocol) (protocol inet.Protocol, advice string) {
 	switch p {
 	case corev1.ProtocolTCP, "":
-		return service.TCP, ""
+		return inet.TCP, ""
 	case corev1.ProtocolUDP:
-		return service.UDP, ""
+		return inet.UDP, ""
 	case corev1.ProtocolSCTP:
-		return service.SCTP, ""
+		return inet.SCTP, ""
 	}
 	return 0, "is not a protocol of a Service; write TCP, UDP or SCTP"
 }

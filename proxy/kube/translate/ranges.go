@@ -7,7 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // sourceRanges are the clients that may use the load-balancer addresses of a Service. As with kube-proxy, those of one
@@ -36,16 +37,16 @@ func rangesOf(svc *corev1.Service, on objectReport) sourceRanges {
 // close tells whether nobody may use an address: it has no range, and one that cannot be read may have been meant for
 // it.
 func (r sourceRanges) close(addr netip.Addr) bool {
-	return r.wrong && !r.restrict(service.FamilyOf(addr))
+	return r.wrong && !r.restrict(inet.FamilyOf(addr))
 }
 
 // restrict tells whether there are ranges of a family.
-func (r sourceRanges) restrict(family service.IPFamily) bool {
+func (r sourceRanges) restrict(family inet.Family) bool {
 	return slices.ContainsFunc(r.valid, within(family))
 }
 
-func within(family service.IPFamily) func(netip.Prefix) bool {
-	return func(p netip.Prefix) bool { return service.FamilyOf(p.Addr()) == family }
+func within(family inet.Family) func(netip.Prefix) bool {
+	return func(p netip.Prefix) bool { return inet.FamilyOf(p.Addr()) == family }
 }
 
 // admitEveryone tells whether the ranges that there are leave nobody out.
@@ -57,8 +58,8 @@ func (r sourceRanges) admitEveryone() bool {
 func (r sourceRanges) report(
 	served map[netip.Addr]service.Kind, refused []netip.Addr, on objectReport,
 ) {
-	for _, family := range service.IPFamilies() {
-		of := func(a netip.Addr) bool { return service.FamilyOf(a) == family }
+	for _, family := range inet.Families() {
+		of := func(a netip.Addr) bool { return inet.FamilyOf(a) == family }
 		open := !r.restrict(family) && !r.admitEveryone() && balances(served, of)
 		switch {
 		case slices.ContainsFunc(refused, of):

@@ -3,7 +3,7 @@ package translate
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // readTraffic sets the traffic policies of a Service, and the port of its health check.

@@ -6,15 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 // translated is what Translate makes of YAML documents, as text, and its problems.
 func translated(t *testing.T, text string, opts Options) (rendered string, problems []Problem) {
 	t.Helper()
-	svc, endpointSlices := fixture.Objects(t, text)
+	svc, endpointSlices := objecttest.Objects(t, text)
 	out, problems := ports(svc, endpointSlices, opts)
-	return fixture.Render(out), problems
+	return objecttest.Render(out), problems
 }
 
 // wantProblems fails unless each problem has its part, in order.
@@ -80,7 +80,7 @@ func TestTrafficPolicies(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, problems := translated(t, fixture.Service("spec: "+strings.Replace(c.spec, "{", "{clusterIP: 10.96.0.7, ",
+			got, problems := translated(t, objecttest.Service("spec: "+strings.Replace(c.spec, "{", "{clusterIP: 10.96.0.7, ",
 				1)), Options{})
 			if diff := cmp.Diff("shop/cart/tcp"+c.want+"\n  ClusterIP 10.96.0.7:80/tcp\n", got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/portald/portald/proxy/kube/fixture"
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
 // ports are the service ports of one Service with the endpoints of its slices, and what is wrong in the objects.
@@ -27,7 +27,7 @@ func ports(
 
 // balancer is a Service of both families with a load balancer, and balanced what is served of it.
 func balancer(sourceRanges string) string {
-	return fixture.Service(`
+	return objecttest.Service(`
 spec:
   type: LoadBalancer
   clusterIPs: [10.96.0.7, 'fd00::7']
@@ -52,7 +52,7 @@ func TestTranslate(t *testing.T) {
 	}{
 		{
 			name: "both families",
-			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, fd00::7], " +
+			objects: objecttest.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, fd00::7], " +
 				"ports: [{port: 80, nodePort: 30080}]}"),
 			ports: `shop/cart/tcp
   NodePort 0.0.0.0:30080/tcp
@@ -64,21 +64,21 @@ func TestTranslate(t *testing.T) {
 		{
 			name: "a host without IPv6",
 			opts: Options{NoIPv6: true},
-			objects: fixture.Service("spec: {type: NodePort, clusterIPs: [10.96.0.7, fd00::7], ports: [{port: 80, " +
+			objects: objecttest.Service("spec: {type: NodePort, clusterIPs: [10.96.0.7, fd00::7], ports: [{port: 80, " +
 				"nodePort: 30080}]}"),
 			ports: "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
 			name: "families of node ports as asked",
-			objects: fixture.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, ipFamilies: [IPv4, IPv6, IPv5], " +
+			objects: objecttest.Service("spec: {type: NodePort, clusterIP: 10.96.0.7, ipFamilies: [IPv4, IPv6, IPv5], " +
 				"ports: [{port: 80, nodePort: 30080}]}"),
 			ports: "shop/cart/tcp\n  NodePort 0.0.0.0:30080/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  NodePort [::]:30080/tcp\n",
 			problems: []string{
 				`service shop/cart: spec.ipFamilies[2]: "IPv5": is not an address family`},
 		},
-		{name: "headless", objects: fixture.Service("spec: {clusterIP: None, externalIPs: [203.0.113.1], ports: " +
+		{name: "headless", objects: objecttest.Service("spec: {clusterIP: None, externalIPs: [203.0.113.1], ports: " +
 			"[{port: 80}]}")},
-		{name: "ExternalName", objects: fixture.Service("spec: {type: ExternalName, externalName: a.example, ports: " +
+		{name: "ExternalName", objects: objecttest.Service("spec: {type: ExternalName, externalName: a.example, ports: " +
 			"[{port: 80}]}")},
 		{
 			name: "another proxy's",
@@ -86,7 +86,7 @@ func TestTranslate(t *testing.T) {
 				"{service.kubernetes.io/service-proxy-name: other}}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\n",
 		},
 		{name: "nobody's, for a named proxy", opts: Options{ServiceProxyName: "ours"},
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")},
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")},
 		{
 			name: "ours by name",
 			opts: Options{ServiceProxyName: "ours"},
@@ -101,18 +101,18 @@ func TestTranslate(t *testing.T) {
 		},
 		{
 			name:     "no address at all",
-			objects:  fixture.Service("spec: {ports: [{port: 80, name: a}, {port: 81, name: b}]}"),
+			objects:  objecttest.Service("spec: {ports: [{port: 80, name: a}, {port: 81, name: b}]}"),
 			problems: []string{"spec.clusterIP: \"\": is missing"},
 		},
 		{
 			name: "one number on TCP and UDP",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: dns, port: 53, protocol: UDP}, {name: " +
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: dns, port: 53, protocol: UDP}, {name: " +
 				"dns-tcp, port: 53, protocol: TCP}]}"),
 			ports: "shop/cart:dns/udp\n  ClusterIP 10.96.0.7:53/udp\nshop/cart:dns-tcp/tcp\n  ClusterIP 10.96.0.7:53/tcp\n",
 		},
 		{
 			name: "bad ports beside a good one",
-			objects: fixture.Service(`
+			objects: objecttest.Service(`
 spec:
   clusterIP: 10.96.0.7
   ports:
@@ -138,14 +138,14 @@ spec:
 		},
 		{
 			name:     "external IPs are disabled",
-			objects:  fixture.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1], ports: [{port: 80}]}"),
+			objects:  objecttest.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1], ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 			problems: []string{`spec.externalIPs[0]: "203.0.113.1": is not served: external IPs are disabled`},
 		},
 		{
 			name: "external IPs as allowed",
 			opts: allowed,
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1, 198.51.100.1, 127.0.0.1, " +
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, externalIPs: [203.0.113.1, 198.51.100.1, 127.0.0.1, " +
 				"'', '203.0.113.1'], ports: [{port: 80}]}"),
 			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  ExternalIP 203.0.113.1:80/tcp\n",
 			problems: []string{
@@ -157,7 +157,7 @@ spec:
 		{
 			name: "load-balancer addresses",
 			opts: allowed,
-			objects: fixture.Service(`
+			objects: objecttest.Service(`
 spec:
   type: LoadBalancer
   clusterIP: 10.96.0.7
@@ -178,7 +178,7 @@ status:
 		{
 			name: "no valid source range closes the load-balancer addresses, external or not",
 			opts: allowed,
-			objects: fixture.Service(`
+			objects: objecttest.Service(`
 spec:
   type: LoadBalancer
   clusterIP: 10.96.0.7
@@ -213,7 +213,7 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}`),
 		{
 			name: "leading zeros mean nothing",
 			opts: Options{ExternalIPs: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
-			objects: fixture.Service(`
+			objects: objecttest.Service(`
 spec:
   type: LoadBalancer
   clusterIP: 010.096.000.010
@@ -222,7 +222,7 @@ spec:
   loadBalancerSourceRanges: [' 010.000.000.000/08', 198.051.100.009/024]
   ports: [{port: 80}]
 status: {loadBalancer: {ingress: [{ip: 198.051.100.007}]}}`) +
-				fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [010.244.000.002]}, {addresses: "+
+				objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [010.244.000.002]}, {addresses: "+
 					"['::ffff:010.244.0.5']}]"),
 			ports: "shop/cart/tcp from [10.0.0.0/8 198.51.100.0/24]\n  ClusterIP 10.96.0.10:80/tcp\n" +
 				"  LoadBalancerIP 198.51.100.7:80/tcp\n  ExternalIP 203.0.113.1:80/tcp\n" +
@@ -230,37 +230,37 @@ status: {loadBalancer: {ingress: [{ip: 198.051.100.007}]}}`) +
 		},
 		{
 			name: "a left-over status",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\nstatus: {loadBalancer: " +
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}\nstatus: {loadBalancer: " +
 				"{ingress: [{ip: 203.0.113.1}]}}"),
 			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
 			name:    "affinity by default for three hours",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, ports: [{port: 80}]}"),
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, ports: [{port: 80}]}"),
 			ports:   "shop/cart/tcp affinity 3h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
 			name: "affinity as asked",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
 				"{clientIP: {timeoutSeconds: 86400}}, ports: [{port: 80}]}"),
 			ports: "shop/cart/tcp affinity 24h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 		},
 		{
 			name: "affinity out of range",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: ClientIP, sessionAffinityConfig: " +
 				"{clientIP: {timeoutSeconds: 0}}, ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp affinity 3h0m0s\n  ClusterIP 10.96.0.7:80/tcp\n",
 			problems: []string{"timeoutSeconds: 0: must be 1 to 86400; 10800 is used"},
 		},
 		{
 			name:     "affinity of an unknown kind",
-			objects:  fixture.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: Cookie, ports: [{port: 80}]}"),
+			objects:  objecttest.Service("spec: {clusterIP: 10.96.0.7, sessionAffinity: Cookie, ports: [{port: 80}]}"),
 			ports:    "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n",
 			problems: []string{`spec.sessionAffinity: "Cookie": is not an affinity`},
 		},
 		{
 			name: "addresses nobody may have",
-			objects: fixture.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, " +
+			objects: objecttest.Service("spec: {clusterIPs: [0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, 255.255.255.255, " +
 				"'::', 10.0.0.1.1, fe80::1%eth0, '::ffff:10.96.0.9', 127.000.000.01], ports: [{port: 80}]}"),
 			ports: "shop/cart/tcp\n  ClusterIP 10.96.0.9:80/tcp\n",
 			problems: []string{"unspecified address", "loopback", "link-local", "multicast", "broadcast",
@@ -269,7 +269,7 @@ status: {loadBalancer: {ingress: [{ip: 198.051.100.007}]}}`) +
 		{
 			name: "conditions, names and places of endpoints",
 			opts: Options{NodeName: "n1"},
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: http, port: 80}]}") + fixture.Slice("a", "IPv4", `
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: http, port: 80}]}") + objecttest.Slice("a", "IPv4", `
 ports: [{name: http, port: 8080, protocol: TCP}, {name: http, port: 8081, protocol: UDP}, {name: other, port: 9}, {name: http}, {name: http, port: 0}]
 endpoints:
 - {addresses: [10.244.0.9, 10.244.0.10]}
@@ -287,14 +287,15 @@ endpoints:
 		{
 			name: "several slices, one address in two, two target ports",
 			opts: Options{NodeName: "n1"},
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{port: 80}]}") +
-				fixture.Slice("b", "IPv4", "ports: [{port: 81}]\nendpoints: [{addresses: [10.244.0.2]}, {addresses: "+
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7, 'fd00::7'], ports: "+
+				"[{port: 80}]}") +
+				objecttest.Slice("b", "IPv4", "ports: [{port: 81}]\nendpoints: [{addresses: [10.244.0.2]}, {addresses: "+
 					"['::ffff:10.244.0.5']}]") +
-				fixture.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n2, "+
+				objecttest.Slice("a", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n2, "+
 					"conditions: {ready: false}}, {addresses: [10.244.0.3], nodeName: n1}]") +
-				fixture.Slice("c", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n3}, "+
+				objecttest.Slice("c", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2], nodeName: n3}, "+
 					"{addresses: [10.244.0.3], nodeName: n2, conditions: {terminating: true}}]") +
-				fixture.Slice("d", "IPv6", "ports: [{port: 80}]\nendpoints: [{addresses: ['fd01::2']}]"),
+				objecttest.Slice("d", "IPv6", "ports: [{port: 80}]\nendpoints: [{addresses: ['fd01::2']}]"),
 			ports: `shop/cart/tcp
   ClusterIP 10.96.0.7:80/tcp
   ClusterIP [fd00::7]:80/tcp
@@ -307,12 +308,12 @@ endpoints:
 		},
 		{
 			name: "endpoints nobody may have",
-			objects: fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 80}, {name: b, port: 81}]}") +
-				fixture.Slice("a", "IPv4", `
+			objects: objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: a, port: 80}, {name: b, port: 81}]}") +
+				objecttest.Slice("a", "IPv4", `
 ports: [{name: a, port: 80}, {name: b, port: 81}, {name: a, port: 70000}, {name: a, port: 82, protocol: X}]
 endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses: [224.0.0.1]}, {addresses: [0.0.0.0]}, {addresses: ['::ffff:127.0.0.1']}, {addresses: [fd01::1]}, {addresses: [x]}, {addresses: []}, {addresses: [10.244.0.1]}]`) +
-				fixture.Slice("b", "IPv5", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]") +
-				fixture.Slice("c", "FQDN", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [a.example]}]"),
+				objecttest.Slice("b", "IPv5", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]") +
+				objecttest.Slice("c", "FQDN", "ports: [{name: a, port: 80}]\nendpoints: [{addresses: [a.example]}]"),
 			ports: "shop/cart:a/tcp\n  ClusterIP 10.96.0.7:80/tcp\n  -> 10.244.0.1:80 ready serving\n" +
 				"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving\n",
 			problems: []string{

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // serviceProblem is a problem to report.

@@ -3,7 +3,7 @@ package wake
 import (
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
 )
 
 // reports are what was said of Services last, so that the same is not said again and again.

@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // rig is an API server with one workload, and a Waker.
@@ -107,7 +108,7 @@ func (r *rig) answer(action k8stesting.Action) (bool, runtime.Object, error) {
 
 // wants has a client wait for an endpoint of shop/cart.
 func (r *rig) wants(kind, name string, replicas int32) {
-	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP}}
+	p := &service.Port{Name: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP}}
 	if kind != "" {
 		p.Policy.Wake = service.Wake{Kind: kind, Name: name, Replicas: replicas}
 	}

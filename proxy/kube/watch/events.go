@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/portald/portald/platform/printable"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/printable"
-	"github.com/portald/portald/proxy/service"
 )
 
 // controllerName is the reporting controller of events.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
@@ -44,7 +44,7 @@ var (
 func ranged(t *testing.T, refuse error) (s *apiServer, w *Source, ranges *string) {
 	ranges = new(string)
 	s = newAPIServer(t, translate.Options{NodeName: "n1", ServiceCIDRs: true}, serviceCIDR("kubernetes", "10.96.0.0/16"),
-		fixture.Node("z1"))
+		objecttest.Node("z1"))
 	s.cache.WatchServiceCIDRs(func(all []netip.Prefix) { *ranges = fmt.Sprint(all) })
 	s.refuseWith(refusing(refuse))
 	return s, s.start(), ranges

@@ -28,9 +28,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/portald/portald/proxy/kube/fixture"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
-	"github.com/portald/portald/proxy/service"
 )
 
 // TestMain takes out what the library has errors wait for: it goes by a clock that all tests share, and in synctest's
@@ -119,7 +119,7 @@ func (s *apiServer) start() *Source {
 func (s *apiServer) serves(what, want string) {
 	s.t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, fixture.All(s.store)); diff != "" {
+	if diff := cmp.Diff(want, objecttest.All(s.store)); diff != "" {
 		s.t.Errorf("%s (-want +got)\n%s", what, diff)
 	}
 }
@@ -151,8 +151,8 @@ func (s *apiServer) update(objects ...any) {
 
 // cartAt is Service cart with a ClusterIP, and its slice with an endpoint.
 func cartAt(t *testing.T, addr string) (*corev1.Service, *discoveryv1.EndpointSlice) {
-	svc, back := fixture.Objects(t, fixture.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
-		fixture.Slice("cart-x", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"], hints: {forZones: "+
+	svc, back := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
+		objecttest.Slice("cart-x", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: ["+addr+"], hints: {forZones: "+
 			"[{name: z1}]}}, "+
 			"{addresses: [10.244.9.9], hints: {forZones: [{name: z2}]}}]"))
 	svc.ResourceVersion, back[0].ResourceVersion = "1", "2"
@@ -167,7 +167,7 @@ const (
 func TestWatchFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc, slice := cartAt(t, "10.244.0.1")
-		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, fixture.Node("z1"))
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, objecttest.Node("z1"))
 		s.refuseWith(func(_, resource, _ string) error {
 			if resource == "endpointslices" {
 				return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("in a moment"))
@@ -186,9 +186,9 @@ func TestWatchFollows(t *testing.T) {
 		_, slice = cartAt(t, "10.244.0.2")
 		s.update(slice)
 		s.serves("a changed slice", cartFront+"  -> 10.244.0.2:80 ready serving\n"+cartNine)
-		s.update(fixture.Node("z2"))
+		s.update(objecttest.Node("z2"))
 		s.serves("another zone", cartFront+"  -> 10.244.0.2:80 ready serving not-hinted\n  -> 10.244.9.9:80 ready serving\n")
-		s.update(fixture.Node("z1"))
+		s.update(objecttest.Node("z1"))
 
 		other := svc.DeepCopy()
 		other.Name, other.Spec.ClusterIP = "other", "10.96.0.8"
@@ -228,7 +228,7 @@ func TestRelistLosesNothing(t *testing.T) {
 		svc, slice := cartAt(t, "10.244.0.1")
 		gone := svc.DeepCopy()
 		gone.Name, gone.Spec.ClusterIP = "gone", "10.96.0.8"
-		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, gone, fixture.Node("z1"))
+		s := newAPIServer(t, translate.Options{NodeName: "n1"}, svc, slice, gone, objecttest.Node("z1"))
 		<-s.start().Synced()
 		synctest.Wait()
 		s.said()
@@ -399,7 +399,7 @@ func TestWatchPods(t *testing.T) {
 			Status:     corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.2.1"}}},
 		}
 		svc, slice := cartAt(t, "10.244.0.1")
-		s := newAPIServer(t, translate.Options{NodeName: "n1", ClientPods: true}, svc, slice, fixture.Node("z1"), pod)
+		s := newAPIServer(t, translate.Options{NodeName: "n1", ClientPods: true}, svc, slice, objecttest.Node("z1"), pod)
 		s.refuseWith(func(_, resource, _ string) error {
 			if resource == "pods" {
 				return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no such right"))

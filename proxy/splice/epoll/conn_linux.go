@@ -9,7 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -73,7 +74,7 @@ func (c *conn) admit() {
 
 func (c *conn) originalDst() netip.AddrPort {
 	if ask := c.l.engine.core.Options().OriginalDst; ask != nil {
-		if dst, err := ask(c.client.fd, service.FamilyOf(c.Client().Addr())); err == nil {
+		if dst, err := ask(c.client.fd, inet.FamilyOf(c.Client().Addr())); err == nil {
 			return dst
 		}
 	}
@@ -82,7 +83,7 @@ func (c *conn) originalDst() netip.AddrPort {
 
 // Interface implements Owner.
 func (c *conn) Interface() int {
-	return Interface(uintptr(c.client.fd), service.FamilyOf(c.Client().Addr()))
+	return Interface(uintptr(c.client.fd), inet.FamilyOf(c.Client().Addr()))
 }
 
 // Post implements Owner.
@@ -104,7 +105,7 @@ func (c *conn) Post(next func(now time.Duration) splice.Step) {
 }
 
 // TCPInfo implements Owner.
-func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
+func (c *conn) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	l := c.at.Load()
 	queued := l.do(func() {
 		if c.at.Load() != l || c.l != l { // as in Post
@@ -114,12 +115,12 @@ func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
 		tell(c.tcpInfo())
 	})
 	if !queued {
-		tell(splice.TCPInfo{}, splice.TCPInfo{})
+		tell(record.TCPInfo{}, record.TCPInfo{})
 	}
 }
 
 // tcpInfo is that of both sockets, of the endpoint's once it is connected.
-func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
+func (c *conn) tcpInfo() (client, endpoint record.TCPInfo) {
 	if c.stage < departed {
 		client = TCPInfo(uintptr(c.client.fd))
 	}
@@ -208,7 +209,7 @@ func (c *conn) expired(now time.Duration) {
 }
 
 // broken ends a connection one socket of which has failed.
-func (c *conn) broken(side splice.Side, e syscall.Errno) {
+func (c *conn) broken(side record.Side, e syscall.Errno) {
 	if f := c.flowFrom(side); f.mem != nil {
 		f.mem.broken.Store(uint32(cmp.Or(e, unix.ECONNRESET)))
 	}

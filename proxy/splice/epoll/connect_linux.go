@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // connect makes a stream socket that is connected to an endpoint, or about to be (EINPROGRESS), from one of our ports
@@ -21,7 +21,7 @@ func (e *engine) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 		}
 		streamOptions(fd)
 		e.mark(fd)
-		own := try < portTries && e.bindOwn(fd, service.FamilyOf(to.Addr()), as, now)
+		own := try < portTries && e.bindOwn(fd, inet.FamilyOf(to.Addr()), as, now)
 		if !own && as.IsValid() {
 			e.showClient(fd, as)
 		}
@@ -47,13 +47,13 @@ func (e *engine) mark(fd int) {
 
 // bindOwn binds a socket that is to be connected to one of our ports. False: the kernel is to choose. SO_REUSEADDR lets
 // sockets to many endpoints share a port, and servers of the host listen there that set it, as nearly all do.
-func (e *engine) bindOwn(fd int, family service.IPFamily, as netip.Addr, now time.Duration) bool {
+func (e *engine) bindOwn(fd int, family inet.Family, as netip.Addr, now time.Duration) bool {
 	switch {
 	case as.IsValid():
 		if setTransparent(fd, family) != 0 {
 			return false
 		}
-	case family == service.IPv6:
+	case family == inet.IPv6:
 		as = netip.IPv6Unspecified()
 	default:
 		as = netip.IPv4Unspecified()

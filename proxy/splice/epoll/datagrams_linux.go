@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // batch is how many datagrams one recvmmsg or sendmmsg carries.
@@ -131,8 +131,8 @@ func (d *datagrams) flush() {
 }
 
 // datagramOptions are those of bound sockets: they report the local address that a datagram was sent to.
-func datagramOptions(fd int, family service.IPFamily) {
-	if family == service.IPv6 {
+func datagramOptions(fd int, family inet.Family) {
+	if family == inet.IPv6 {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
 	} else {
 		sysSetInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)

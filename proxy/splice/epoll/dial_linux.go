@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -104,6 +105,6 @@ func (c *conn) watchClient() bool {
 func (c *conn) clientReady(events uint32) {
 	c.client.note(events, c.l.now)
 	if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-		c.broken(splice.Client, sysError(c.client.fd))
+		c.broken(record.Client, sysError(c.client.fd))
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -26,14 +27,14 @@ func TestGuard(t *testing.T) {
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
 	client := dialTCP(t, r.open(t, serveTCP(t, func(*net.TCPConn) { <-hold })))
-	state := func(want splice.ConnState) {
+	state := func(want record.ConnState) {
 		t.Helper()
 		eventually(t, func() bool {
 			all := r.Snapshot()
 			return len(all) == 1 && all[0].State == want
 		}, string(want))
 	}
-	state(splice.StateOpen)
+	state(record.StateOpen)
 	var sockets []int // duplicates
 	_, err = r.HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
 		for _, fd := range all[0].Files {
@@ -65,7 +66,7 @@ func TestGuard(t *testing.T) {
 	r.Unkept()
 	guarded("its keeper is gone", true, true)
 	client.CloseWrite()
-	state(splice.StateHalfClosed)
+	state(record.StateHalfClosed)
 	guarded("the client has ended its stream", true, false)
 	r.Unkept()
 	r.Cut(r.Snapshot()[0].ID)
@@ -95,7 +96,7 @@ func areGuarded(t *testing.T, sockets []int) (are []bool) {
 // It does so from the first moment on: what a client dialled is asked for before anything is done for it.
 func TestGuardFromTheFirst(t *testing.T) {
 	asked := make(chan bool, 1)
-	opts := splice.Options{OriginalDst: func(fd int, _ service.IPFamily) (netip.AddrPort, error) {
+	opts := splice.Options{OriginalDst: func(fd int, _ inet.Family) (netip.AddrPort, error) {
 		linger, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LINGER)
 		asked <- err == nil && linger != 0
 		return netip.AddrPort{}, errors.New("nobody knows")
@@ -104,7 +105,7 @@ func TestGuardFromTheFirst(t *testing.T) {
 	if !<-asked {
 		t.Error("the connection is not guarded")
 	}
-	l, err := bind(service.TCP, netip.MustParseAddrPort("127.0.0.1:0"))
+	l, err := bind(inet.TCP, netip.MustParseAddrPort("127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -17,7 +18,7 @@ func (e *engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, erro
 	if err != nil {
 		return nil, err
 	}
-	if f.Name().Protocol == service.UDP {
+	if f.Name().Protocol == inet.UDP {
 		return openUDP(e, f, fd, at.Port(), paused), nil
 	}
 	return openTCP(e, f, fd), nil
@@ -53,9 +54,9 @@ func takeOver(file *os.File) (int, error) {
 }
 
 // bind makes a listening or bound socket.
-func bind(p service.Protocol, at netip.AddrPort) (int, error) {
+func bind(p inet.Protocol, at netip.AddrPort) (int, error) {
 	kind := unix.SOCK_STREAM
-	if p == service.UDP {
+	if p == inet.UDP {
 		kind = unix.SOCK_DGRAM
 	}
 	fd, e := sysSocket(family(at.Addr()), kind)
@@ -66,7 +67,7 @@ func bind(p service.Protocol, at netip.AddrPort) (int, error) {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
 	}
 	listenOptions(fd, p, at)
-	if p == service.TCP {
+	if p == inet.TCP {
 		guardAccepted(fd)
 	}
 	if err := bindTo(fd, p, at); err != nil {
@@ -76,13 +77,13 @@ func bind(p service.Protocol, at netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-func bindTo(fd int, p service.Protocol, at netip.AddrPort) error {
+func bindTo(fd int, p inet.Protocol, at netip.AddrPort) error {
 	var sa sockaddr
 	sa.set(at)
 	if e := sysBind(fd, &sa); e != 0 {
 		return e
 	}
-	if p == service.UDP {
+	if p == inet.UDP {
 		return nil
 	}
 	return unix.Listen(fd, backlog)
@@ -93,9 +94,9 @@ func bindTo(fd int, p service.Protocol, at netip.AddrPort) error {
 func guardAccepted(listener int) { sysCloseByReset(listener, 1) }
 
 // listenOptions are set before a socket listens: those that it accepts inherit them.
-func listenOptions(fd int, p service.Protocol, at netip.AddrPort) {
-	if p == service.UDP {
-		datagramOptions(fd, service.FamilyOf(at.Addr()))
+func listenOptions(fd int, p inet.Protocol, at netip.AddrPort) {
+	if p == inet.UDP {
+		datagramOptions(fd, inet.FamilyOf(at.Addr()))
 		return
 	}
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)

@@ -5,11 +5,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // SetKeepalive implements splice.Sockets.
-func (c *conn) SetKeepalive(of splice.Side, k splice.Keepalive) {
+func (c *conn) SetKeepalive(of record.Side, k splice.Keepalive) {
 	fd := c.socketOf(of).fd
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int32(k.Interval/time.Second))
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, int32(k.Count))
@@ -27,19 +28,19 @@ func (c *conn) InFlight() bool {
 }
 
 // Unanswered implements splice.Sockets.
-func (c *conn) Unanswered(of splice.Side, silence time.Duration) bool {
+func (c *conn) Unanswered(of record.Side, silence time.Duration) bool {
 	return c.stage == relaying && Unanswered(uintptr(c.socketOf(of).fd), silence)
 }
 
-func (c *conn) socketOf(side splice.Side) *socket {
-	if side == splice.Client {
+func (c *conn) socketOf(side record.Side) *socket {
+	if side == record.Client {
 		return &c.client
 	}
 	return &c.endpoint
 }
 
-func (c *conn) flowFrom(side splice.Side) *flow {
-	if side == splice.Client {
+func (c *conn) flowFrom(side record.Side) *flow {
+	if side == record.Client {
 		return &c.up
 	}
 	return &c.down

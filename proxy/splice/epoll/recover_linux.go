@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -120,9 +121,9 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	case client.closed && endpoint.closed:
 		return nil, ErrEnded
 	case client.closed:
-		return m.recoverBroken(s, splice.Client, up, down, files, pipes)
+		return m.recoverBroken(s, record.Client, up, down, files, pipes)
 	case endpoint.closed:
-		return m.recoverBroken(s, splice.Endpoint, down, up, files, pipes)
+		return m.recoverBroken(s, record.Endpoint, down, up, files, pipes)
 	}
 	var used []uint32
 	for _, r := range []recovered{up, down} {
@@ -156,7 +157,7 @@ type recovered struct {
 
 // recoverBroken is Recover of a connection one side of which has failed. What is left of it is what that side has sent.
 func (m *Memory) recoverBroken(
-	s *splice.SavedConn, side splice.Side, left, vain recovered, files []int, pipes map[uint32][2]int,
+	s *splice.SavedConn, side record.Side, left, vain recovered, files []int, pipes map[uint32][2]int,
 ) ([]int, error) {
 	errno := syscall.Errno(left.noted.broken.Load())
 	if errno == 0 {

@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -331,7 +333,7 @@ func TestRecover(t *testing.T) {
 			if b := w.saved.Broken; b != nil {
 				broken = *b
 			}
-			if c.broken != 0 && broken.Side != splice.Client || broken.Errno != c.broken {
+			if c.broken != 0 && broken.Side != record.Client || broken.Errno != c.broken {
 				t.Errorf("broken %+v, want %v", broken, c.broken)
 			}
 			up := w.saved.Up
@@ -399,12 +401,12 @@ func TestStanding(t *testing.T) {
 			keeper := &pipeKeeper{pipes: map[uint32][2]int{}}
 			r := newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, 1, m, keeper) })
 			at := netip.MustParseAddrPort("127.0.0.1:1")
-			w.saved.Client, w.saved.OriginalDst, w.saved.Attempts = at, at, []splice.Attempt{{Endpoint: at}}
+			w.saved.Client, w.saved.OriginalDst, w.saved.Attempts = at, at, []record.Attempt{{Endpoint: at}}
 			files, err := w.m.Recover(&w.saved, w.slot, dup(t, w.src, w.dst), map[uint32][2]int{9: [2]int(dup(t, w.pipe[:]...))})
 			if err != nil {
 				t.Fatal(err)
 			}
-			none := func(service.PortName, service.IPFamily) *splice.Front { return nil }
+			none := func(service.PortName, inet.Family) *splice.Front { return nil }
 			restorer := r.Restorer(none)
 			restorer.Stand(&w.saved, files)
 			restorer.KeepStanding(func(all []*splice.Kept) bool {

@@ -3,6 +3,7 @@ package epoll
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -52,10 +53,10 @@ func (c *conn) relay() {
 	case c.stage != relaying:
 		return
 	case c.client.failed: // what it has sent can still be read
-		c.broken(splice.Client, sysError(c.client.fd))
+		c.broken(record.Client, sysError(c.client.fd))
 		return
 	case c.endpoint.failed:
-		c.broken(splice.Endpoint, sysError(c.endpoint.fd))
+		c.broken(record.Endpoint, sysError(c.endpoint.fd))
 		return
 	}
 	c.rebalance()
@@ -88,9 +89,9 @@ func (c *conn) after(up, down progress) {
 		return
 	case c.HalfClosed():
 	case up == atEOF:
-		c.halfClose(splice.Client, &c.endpoint)
+		c.halfClose(record.Client, &c.endpoint)
 	case down == atEOF:
-		c.halfClose(splice.Endpoint, &c.client)
+		c.halfClose(record.Endpoint, &c.client)
 	}
 	if up == more || down == more {
 		c.queue()
@@ -99,7 +100,7 @@ func (c *conn) after(up, down progress) {
 
 // bothEnd ends the connection, whose second FIN is passed on by that.
 func (c *conn) bothEnd() {
-	first, second := splice.Client, splice.Endpoint
+	first, second := record.Client, record.Endpoint
 	if c.Replayable() { // the endpoint has not ended for the client's end, of which it does not know
 		first, second = second, first
 	}
@@ -113,11 +114,11 @@ func (c *conn) bothEnd() {
 }
 
 // sideOf is the client's side or the endpoint's.
-func sideOf(client bool) splice.Side {
+func sideOf(client bool) record.Side {
 	if client {
-		return splice.Client
+		return record.Client
 	}
-	return splice.Endpoint
+	return record.Endpoint
 }
 
 // queue has the connection wait for a quantum.
@@ -138,7 +139,7 @@ func (c *conn) schedule() {
 }
 
 // halfClose passes the first FIN on.
-func (c *conn) halfClose(from splice.Side, to *socket) {
+func (c *conn) halfClose(from record.Side, to *socket) {
 	s := c.EOF(from, c.l.now)
 	if s.Kind != splice.StepHalfClose { // it goes to another endpoint
 		c.perform(s)

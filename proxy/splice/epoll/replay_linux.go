@@ -1,6 +1,7 @@
 package epoll
 
 import "github.com/portald/portald/proxy/splice"
+import "github.com/portald/portald/proxy/record"
 
 // keepForReplay tells whoever may send it again of a load. Urgent bytes are sent once.
 func (f *flow) keepForReplay(load []byte, urgent bool) {
@@ -34,7 +35,7 @@ func (c *conn) beginAgain(s splice.Step) bool {
 		return true
 	}
 	if n, e := sysSend(c.endpoint.fd, s.Header); n < len(s.Header) { // a new socket takes it
-		c.broken(splice.Endpoint, e)
+		c.broken(record.Endpoint, e)
 		return false
 	}
 	c.up.borrow(c.l)
@@ -72,8 +73,8 @@ func (nobody) ready(uint32, uint8) {}
 
 // answered notes a first byte of the endpoint that has come before the endpoint broke the connection, and was not read
 // yet: then another endpoint is not to answer too.
-func (c *conn) answered(side splice.Side) {
-	if side != splice.Endpoint || !c.Replayable() {
+func (c *conn) answered(side record.Side) {
+	if side != record.Endpoint || !c.Replayable() {
 		return
 	}
 	var b [1]byte

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -41,7 +42,7 @@ func TestKeptOrReplayed(t *testing.T) {
 	eventually(t, func() bool {
 		open := 0
 		for _, l := range r.Snapshot() {
-			if l.State == splice.StateOpen {
+			if l.State == record.StateOpen {
 				open++
 			}
 		}

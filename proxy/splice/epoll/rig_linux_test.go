@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -20,7 +22,7 @@ import (
 type rig struct {
 	*splice.Core
 	loops   []*loop
-	records chan *splice.Record
+	records chan *record.Record
 	stop    func()
 }
 
@@ -38,9 +40,9 @@ func newRigOf(t testing.TB, loops int, opts splice.Options) *rig {
 // newRigWith is newRig with an engine of its own.
 func newRigWith(t testing.TB, opts splice.Options, open func(*splice.Core) (*engine, error)) *rig {
 	t.Helper()
-	r := &rig{records: make(chan *splice.Record, 1<<10)}
-	opts.Observe = func(service.PortName) splice.Observer {
-		return splice.ObserverFunc(func(rec *splice.Record) { r.records <- rec })
+	r := &rig{records: make(chan *record.Record, 1<<10)}
+	opts.Observe = func(service.PortName) record.Observer {
+		return record.ObserverFunc(func(rec *record.Record) { r.records <- rec })
 	}
 	c, e := newEngineBy(t, opts, open)
 	r.Core, r.loops = c, e.loops
@@ -74,7 +76,7 @@ func newEngineBy(t testing.TB, o splice.Options, open func(*splice.Core) (*engin
 }
 
 // record waits for the next record.
-func (r *rig) record(t testing.TB) *splice.Record {
+func (r *rig) record(t testing.TB) *record.Record {
 	t.Helper()
 	select {
 	case rec := <-r.records:
@@ -105,10 +107,10 @@ func (r *rig) open(t testing.TB, endpoint netip.AddrPort) netip.AddrPort {
 		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
 		view := &splice.View{
 			Port:      &service.Port{},
-			Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: service.TCP}}},
+			Exposures: []service.Exposure{{Frontend: service.Frontend{Addr: at, Protocol: inet.TCP}}},
 			Endpoints: []service.Endpoint{{Addr: endpoint, Ready: true, Serving: true}},
 		}
-		_, err := r.Open(service.PortName{Protocol: service.TCP}, splice.Pickers{only(endpoint)}, view, at)
+		_, err := r.Open(service.PortName{Protocol: inet.TCP}, splice.Pickers{only(endpoint)}, view, at)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

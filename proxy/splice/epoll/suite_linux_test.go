@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/proxy/splice/epoll"
-	"github.com/portald/portald/proxy/splice/splicetest"
+	"github.com/portald/portald/proxy/splicetest"
 )
 
 // With one loop all connections share it; with several they move between loops.

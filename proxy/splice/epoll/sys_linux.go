@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // The calls of the data path. Those on non-blocking descriptors go by RawSyscall: they return at once, so the scheduler
@@ -278,8 +278,8 @@ func localAddr(fd int) netip.AddrPort {
 
 // Interface is the index of the interface that an accepted connection came in by, 0 when the kernel does not say. The
 // kernel notes it for replies of multicast senders, which a connection has no use for.
-func Interface(fd uintptr, family service.IPFamily) int {
-	if family == service.IPv6 {
+func Interface(fd uintptr, family inet.Family) int {
+	if family == inet.IPv6 {
 		index, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF)
 		if err != nil {
 			return 0

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 )
 
 // showClient gives a socket that is to be connected to an endpoint the client's address.
@@ -19,7 +19,7 @@ func (e *engine) showClient(fd int, client netip.Addr) {
 // bindAs binds a socket to an address that is not this host's, at a port that the kernel chooses when it connects: one
 // that is free towards that endpoint.
 func bindAs(fd int, client netip.Addr) syscall.Errno {
-	if e := setTransparent(fd, service.FamilyOf(client)); e != 0 {
+	if e := setTransparent(fd, inet.FamilyOf(client)); e != 0 {
 		return e
 	}
 	if e := sysSetInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); e != 0 {
@@ -31,8 +31,8 @@ func bindAs(fd int, client netip.Addr) syscall.Errno {
 }
 
 // setTransparent lets a socket be bound to an address that is not this host's.
-func setTransparent(fd int, family service.IPFamily) syscall.Errno {
-	if family == service.IPv6 {
+func setTransparent(fd int, family inet.Family) syscall.Errno {
+	if family == inet.IPv6 {
 		return sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT, 1)
 	}
 	return sysSetInt(fd, unix.IPPROTO_IP, unix.IP_TRANSPARENT, 1)

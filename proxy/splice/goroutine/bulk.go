@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice/pipe"
 )
 
@@ -153,7 +153,7 @@ func (d *direction) copy() bool {
 }
 
 // broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.
-func (d *direction) broke() splice.Side {
+func (d *direction) broke() record.Side {
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(time.Millisecond))
 	if _, err := d.from.tcp.Read(make([]byte, 1)); err != nil && !deadlinePassed(err) {
 		return d.from.side

@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -81,7 +82,7 @@ func (c *conn) run() {
 }
 
 func (c *conn) originalDst() (dst netip.AddrPort) {
-	family := service.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
+	family := inet.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
 	err := errors.ErrUnsupported
 	if ask := c.e.core.Options().OriginalDst; ask != nil {
 		control(c.client, func(fd uintptr) { dst, err = ask(int(fd), family) })
@@ -97,20 +98,20 @@ func (c *conn) Interface() (index int) {
 	if c.e.host.Interface == nil {
 		return 0
 	}
-	family := service.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
+	family := inet.FamilyOf(addrOf(c.client.RemoteAddr()).Addr())
 	control(c.client, func(fd uintptr) { index = c.e.host.Interface(fd, family) })
 	return index
 }
 
 // TCPInfo implements splice.Owner.
-func (c *conn) TCPInfo(tell func(client, endpoint splice.TCPInfo)) {
+func (c *conn) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tell(c.tcpInfo())
 }
 
 // tcpInfo returns that of both sockets, as far as they are open and the host tells. mu is held.
-func (c *conn) tcpInfo() (client, endpoint splice.TCPInfo) {
+func (c *conn) tcpInfo() (client, endpoint record.TCPInfo) {
 	if ask := c.e.host.TCPInfo; ask != nil {
 		control(c.client, func(fd uintptr) { client = ask(fd) })
 		if c.endpoint != nil {
@@ -229,7 +230,7 @@ func reset(c *net.TCPConn) {
 }
 
 // broken ends the connection after a socket error of one side.
-func (c *conn) broken(side splice.Side, err error) {
+func (c *conn) broken(side record.Side, err error) {
 	c.do(func(time.Duration) splice.Step { return c.brokenBy(side, err) })
 }
 

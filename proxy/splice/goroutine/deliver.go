@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -27,7 +28,7 @@ type fault struct {
 const blindTime = 200 * time.Millisecond
 
 // brokenBy is the step after a socket error of one side. mu is held.
-func (c *conn) brokenBy(side splice.Side, err error) splice.Step {
+func (c *conn) brokenBy(side record.Side, err error) splice.Step {
 	switch d := c.delivery; {
 	case d == nil:
 		c.fault = fault{is: true, ended: is(err, syscall.EPIPE)} // so Linux names a reset that comes after a FIN

@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -100,7 +101,7 @@ func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.D
 }
 
 func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) {
-	d := net.Dialer{KeepAliveConfig: keepalive(), Control: e.dialControl(service.TCP, s.As)}
+	d := net.Dialer{KeepAliveConfig: keepalive(), Control: e.dialControl(inet.TCP, s.As)}
 	d.SetMultipathTCP(false)
 	socket, err := d.DialContext(ctx, network("tcp", s.Endpoint.Addr()), s.Endpoint.String())
 	if err != nil {
@@ -110,7 +111,7 @@ func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) 
 }
 
 // dialControl sets options of sockets to endpoints.
-func (e *Engine) dialControl(p service.Protocol, as netip.Addr) func(string, string, syscall.RawConn) error {
+func (e *Engine) dialControl(p inet.Protocol, as netip.Addr) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		failed := raw.Control(func(fd uintptr) {
 			if e.host.Dialling != nil {
@@ -147,7 +148,7 @@ func (c *conn) watchClient() {
 		l.n, l.err = c.client.Read(l.buf[:])
 		early <- l
 		if l.err != nil && l.err != io.EOF && !deadlinePassed(l.err) {
-			c.broken(splice.Client, l.err)
+			c.broken(record.Client, l.err)
 		}
 	}()
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -58,7 +58,7 @@ func Open(host Host) func(*splice.Core) (splice.Engine, error) {
 
 // Listen implements splice.Engine.
 func (e *Engine) Listen(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	if f.Name().Protocol == service.UDP {
+	if f.Name().Protocol == inet.UDP {
 		return e.listenUDP(f, at)
 	}
 	return e.listenTCP(f, at)

@@ -5,24 +5,24 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/record"
 )
 
 // Host is what the operating system offers beyond package net. A nil field is not available.
 type Host struct {
 	// Listening sets options of a socket that clients connect or write to, before it is bound.
-	Listening func(fd uintptr, protocol service.Protocol) error
+	Listening func(fd uintptr, protocol inet.Protocol) error
 	// Dialling sets options of a socket to an endpoint, before it is connected, and marks what it sends unless mark is 0.
-	Dialling func(fd uintptr, protocol service.Protocol, mark uint32) error
+	Dialling func(fd uintptr, protocol inet.Protocol, mark uint32) error
 	// BindTransparent binds such a socket to the client's address, which is not this host's.
 	BindTransparent func(fd uintptr, client netip.Addr) error
 	// Refusals has a connected UDP socket report that the endpoint's port is closed, where package net turned that off.
 	Refusals func(fd uintptr)
 	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
-	Interface func(fd uintptr, family service.IPFamily) int
+	Interface func(fd uintptr, family inet.Family) int
 	// TCPInfo is what the kernel tells of a TCP socket.
-	TCPInfo func(fd uintptr) splice.TCPInfo
+	TCPInfo func(fd uintptr) record.TCPInfo
 	// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
 	Queues func(fd uintptr) (unread, unacknowledged int)
 	// Unanswered tells whether a TCP socket sends bytes again that were not acknowledged, and nothing came from its peer

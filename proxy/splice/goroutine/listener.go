@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -50,13 +51,13 @@ func (e *Engine) listenerAt(name service.PortName, at netip.AddrPort) (net.Liste
 		defer file.Close()
 		return net.FileListener(file)
 	}
-	config := net.ListenConfig{KeepAliveConfig: keepalive(), Control: e.listenControl(service.TCP)}
+	config := net.ListenConfig{KeepAliveConfig: keepalive(), Control: e.listenControl(inet.TCP)}
 	config.SetMultipathTCP(false)
 	return config.Listen(e.ctx, network("tcp", at.Addr()), at.String())
 }
 
 // listenControl sets options of sockets that clients connect or send to.
-func (e *Engine) listenControl(protocol service.Protocol) func(string, string, syscall.RawConn) error {
+func (e *Engine) listenControl(protocol inet.Protocol) func(string, string, syscall.RawConn) error {
 	if e.host.Listening == nil {
 		return nil
 	}

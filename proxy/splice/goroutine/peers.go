@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -15,7 +16,7 @@ func keepaliveConfig(k splice.Keepalive) net.KeepAliveConfig {
 }
 
 // SetKeepalive implements splice.Sockets. mu is held.
-func (c *conn) SetKeepalive(of splice.Side, k splice.Keepalive) {
+func (c *conn) SetKeepalive(of record.Side, k splice.Keepalive) {
 	_ = c.socketOf(of).SetKeepAliveConfig(keepaliveConfig(k)) // fails if it is broken: its direction says so
 }
 
@@ -36,15 +37,15 @@ func (c *conn) InFlight() (is bool) {
 }
 
 // Unanswered implements splice.Sockets. mu is held.
-func (c *conn) Unanswered(of splice.Side, silence time.Duration) (is bool) {
+func (c *conn) Unanswered(of record.Side, silence time.Duration) (is bool) {
 	if ask := c.e.host.Unanswered; ask != nil && c.endpoint != nil {
 		control(c.socketOf(of), func(fd uintptr) { is = ask(fd, silence) })
 	}
 	return is
 }
 
-func (c *conn) socketOf(side splice.Side) *net.TCPConn {
-	if side == splice.Client {
+func (c *conn) socketOf(side record.Side) *net.TCPConn {
+	if side == record.Client {
 		return c.client
 	}
 	return c.endpoint

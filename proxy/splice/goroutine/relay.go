@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -33,7 +34,7 @@ type direction struct {
 
 // end is one end of a direction.
 type end struct {
-	side  splice.Side
+	side  record.Side
 	tcp   *net.TCPConn
 	raw   syscall.RawConn
 	bytes *atomic.Int64 // that were read from it, or written to it
@@ -48,10 +49,10 @@ func (c *conn) carry(s splice.Step) (more bool) {
 	t := c.Traffic()
 	fromClient, _ := c.client.SyscallConn()
 	fromEndpoint, _ := endpoint.SyscallConn()
-	up := direction{c: c, from: end{splice.Client, c.client, fromClient, &t.FromClient},
-		to: end{splice.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}, blocked: &c.endpointBlocked}
-	down := direction{c: c, from: end{splice.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
-		to: end{splice.Client, c.client, fromClient, &t.ToClient}, blocked: &c.clientBlocked}
+	up := direction{c: c, from: end{record.Client, c.client, fromClient, &t.FromClient},
+		to: end{record.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}, blocked: &c.endpointBlocked}
+	down := direction{c: c, from: end{record.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
+		to: end{record.Client, c.client, fromClient, &t.ToClient}, blocked: &c.clientBlocked}
 	if replayable {
 		c.carryReplayable(s, &up, &down, early)
 		return true
@@ -140,7 +141,7 @@ func (d *direction) pass(l load) bool {
 func (d *direction) readFailed(err error) {
 	switch {
 	case d.interrupted(err):
-	case d.from.side == splice.Endpoint:
+	case d.from.side == record.Endpoint:
 		d.c.do(func(time.Duration) splice.Step { return d.c.endpointFailed(err) })
 	default:
 		d.c.broken(d.from.side, err)
@@ -150,7 +151,7 @@ func (d *direction) readFailed(err error) {
 // count adds bytes that were read.
 func (d *direction) count(n int64) {
 	d.moved()
-	if d.from.bytes.Add(n) == n && d.from.side == splice.Endpoint {
+	if d.from.bytes.Add(n) == n && d.from.side == record.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)
 			return splice.Step{}
@@ -159,7 +160,7 @@ func (d *direction) count(n int64) {
 }
 
 // moved notes that bytes move. It comes before they are sent: else an answer to them could be noted first.
-func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == splice.Client) }
+func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == record.Client) }
 
 // end forwards EOF as a half-close. gone: the connection was reset too, and the end may be that of what it has left.
 func (d *direction) end(gone bool) {
@@ -171,13 +172,13 @@ func (d *direction) end(gone bool) {
 			}
 			return splice.Step{}
 		}
-		if d.c.restart.failure != nil && d.from.side == splice.Endpoint {
+		if d.c.restart.failure != nil && d.from.side == record.Endpoint {
 			return d.c.endpointFailed(nil)
 		}
 		var pending error
 		if gone && !d.c.HalfClosed() { // else the other way was closed here
 			if pending = d.c.pendingError(d.from.tcp); pending == nil { // a send has taken it, and is about to tell
-				d.c.restart.gone = d.from.side == splice.Endpoint
+				d.c.restart.gone = d.from.side == record.Endpoint
 				return splice.Step{}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -135,7 +136,7 @@ func (c *conn) endpointFailed(err error) splice.Step {
 	if c.restart.failure != nil {
 		err = c.restart.failure
 	}
-	return c.brokenBy(splice.Endpoint, err)
+	return c.brokenBy(record.Endpoint, err)
 }
 
 // drop leaves the endpoint, as splice.Step.Drop tells. mu is held.

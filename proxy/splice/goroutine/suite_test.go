@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/proxy/splice/goroutine"
-	"github.com/portald/portald/proxy/splice/splicetest"
+	"github.com/portald/portald/proxy/splicetest"
 )
 
 // What every system can do.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/splice/goroutine"
-	"github.com/portald/portald/proxy/splice/splicetest"
+	"github.com/portald/portald/proxy/splicetest"
 )
 
 // What Windows can do.

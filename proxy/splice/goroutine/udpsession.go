@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -23,7 +23,7 @@ type session struct {
 // Dial implements splice.SessionConn.
 func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, splice.Shortage, error) {
 	e := s.u.e
-	d := net.Dialer{Control: e.dialControl(service.UDP, as)}
+	d := net.Dialer{Control: e.dialControl(inet.UDP, as)}
 	c, err := d.DialContext(context.Background(), network("udp", to.Addr()), to.String())
 	if err == nil && first != nil {
 		if _, err = c.Write(first); err != nil {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
-	"github.com/portald/portald/proxy/service"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -22,7 +23,7 @@ type udpSocket struct {
 	e      *Engine
 	udp    *net.UDPConn
 	bound  netip.AddrPort
-	family service.IPFamily
+	family inet.Family
 
 	mu       sync.Mutex
 	sessions *splice.Sessions
@@ -37,7 +38,7 @@ func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, e
 	if err != nil {
 		return nil, cause(err)
 	}
-	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: service.FamilyOf(at.Addr())}
+	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: inet.FamilyOf(at.Addr())}
 	u.askWhereTo()
 	u.sessions = splice.NewSessions(f, at.Port(), u)
 	e.add(u)
@@ -57,14 +58,14 @@ func (e *Engine) packetConnAt(name service.PortName, at netip.AddrPort) (net.Pac
 		defer file.Close()
 		return net.FilePacketConn(file)
 	}
-	config := net.ListenConfig{Control: e.listenControl(service.UDP)}
+	config := net.ListenConfig{Control: e.listenControl(inet.UDP)}
 	return config.ListenPacket(e.ctx, network("udp", at.Addr()), at.String())
 }
 
 // askWhereTo has each datagram come with the address that it was sent to, and the interface. Where the system does
 // not tell, it is the address that the socket is bound to.
 func (u *udpSocket) askWhereTo() {
-	if u.family == service.IPv6 {
+	if u.family == inet.IPv6 {
 		_ = ipv6.NewPacketConn(u.udp).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
 	} else {
 		_ = ipv4.NewPacketConn(u.udp).SetControlMessage(ipv4.FlagDst|ipv4.FlagInterface, true)
@@ -164,7 +165,7 @@ func (u *udpSocket) whereTo(oob []byte) (local netip.Addr, iface int) {
 		return local, 0
 	}
 	var dst net.IP
-	if u.family == service.IPv6 {
+	if u.family == inet.IPv6 {
 		var m ipv6.ControlMessage
 		if m.Parse(oob) == nil {
 			dst, iface = m.Dst, m.IfIndex
@@ -216,7 +217,7 @@ func (u *udpSocket) reply(data []byte, s *session) error {
 	case local == u.bound.Addr():
 	case local.Is6() && local.IsLinkLocalUnicast():
 		oob = (&ipv6.ControlMessage{Src: local.AsSlice(), IfIndex: s.iface}).Marshal()
-	case u.family == service.IPv6:
+	case u.family == inet.IPv6:
 		oob = (&ipv6.ControlMessage{Src: local.AsSlice()}).Marshal()
 	default:
 		oob = (&ipv4.ControlMessage{Src: local.AsSlice()}).Marshal()

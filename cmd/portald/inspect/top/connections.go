@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/inspect"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
-type connRow = row[adminapi.Connection]
+type connRow = row[adminsocket.Connection]
 
 // mostConnections is how many connections are listed: a screen has no room for more, and the daemon is asked each
 // second.
@@ -42,7 +42,7 @@ func (c scope) title() string {
 	return "connections"
 }
 
-func (c scope) query() (q adminapi.ConnectionQuery) {
+func (c scope) query() (q adminsocket.ConnectionQuery) {
 	if c.service != "" {
 		q.Services, q.Protocols = []string{c.service}, []string{c.protocol}
 	}
@@ -53,17 +53,17 @@ func (c scope) query() (q adminapi.ConnectionQuery) {
 }
 
 // newConnections is the page of open connections.
-func newConnections(s *screen, of scope) *list[adminapi.Connection] {
-	l := &list[adminapi.Connection]{
+func newConnections(s *screen, of scope) *list[adminsocket.Connection] {
+	l := &list[adminsocket.Connection]{
 		screen: s, title: of.title(), keys: "Enter details  c cut", columns: connColumns(), sorted: 9,
 		id: connKey,
-		counts: func(c *adminapi.Connection) []uint64 {
+		counts: func(c *adminsocket.Connection) []uint64 {
 			return []uint64{uint64(c.BytesFromClient), uint64(c.BytesFromEndpoint)}
 		},
-		open:    func(c *adminapi.Connection) { s.enter(newConnection(s, c)) },
-		actions: map[rune]func(*adminapi.Connection){'c': s.cut},
+		open:    func(c *adminsocket.Connection) { s.enter(newConnection(s, c)) },
+		actions: map[rune]func(*adminsocket.Connection){'c': s.cut},
 	}
-	l.ask = func(ctx context.Context, w wish) ([]adminapi.Connection, error) {
+	l.ask = func(ctx context.Context, w wish) ([]adminsocket.Connection, error) {
 		q := of.query()
 		q.Sort, q.Limit, q.TCP = orderBy(w.sorted), mostConnections, w.sorted == columnRTT
 		if prefix, err := prefixOf(w.filter); err == nil {
@@ -75,7 +75,7 @@ func newConnections(s *screen, of scope) *list[adminapi.Connection] {
 }
 
 // connKey tells connections apart; those of the kernel have no id while they are open.
-func connKey(c *adminapi.Connection) string {
+func connKey(c *adminsocket.Connection) string {
 	return fmt.Sprint(c.ID, c.Protocol, c.Client, c.OriginalDst)
 }
 
@@ -94,33 +94,33 @@ const (
 	columnRTT  = "RTT"
 )
 
-func orderBy(column string) adminapi.Order {
+func orderBy(column string) adminsocket.Order {
 	switch column {
 	case columnAge:
-		return adminapi.ByAge
+		return adminsocket.ByAge
 	case columnIdle:
-		return adminapi.ByIdle
+		return adminsocket.ByIdle
 	case columnRTT:
-		return adminapi.ByRTT
+		return adminsocket.ByRTT
 	}
-	return adminapi.ByBytes
+	return adminsocket.ByBytes
 }
 
-func connColumns() []column[adminapi.Connection] {
+func connColumns() []column[adminsocket.Connection] {
 	type r = *connRow
-	return []column[adminapi.Connection]{
+	return []column[adminsocket.Connection]{
 		{name: "ID", text: func(r r) string { return inspect.ID(r.now.ID) },
 			value: func(r r) float64 { return float64(r.now.ID) }},
 		{name: "SERVICE", text: func(r r) string { return inspect.Text(r.now.Service) }},
 		{name: "CLIENT", text: func(r r) string { return withPod(r.now.Client, r.now.ClientPod) }},
 		{name: "ENDPOINT", text: func(r r) string { return withPod(r.now.Endpoint, r.now.Pod) }},
 		{name: "STATE", text: func(r r) string { return inspect.Text(r.now.State) }, paint: paintState},
-		age(columnAge, func(c *adminapi.Connection) time.Time { return c.Start }),
-		age(columnIdle, func(c *adminapi.Connection) time.Time { return c.LastMoved }),
-		size("UP", func(c *adminapi.Connection) int64 { return c.BytesFromClient }),
-		rate[adminapi.Connection]("UP/S", rateUp, bytesPerSecond),
-		size("DOWN", func(c *adminapi.Connection) int64 { return c.BytesFromEndpoint }),
-		rate[adminapi.Connection]("DOWN/S", rateDown, bytesPerSecond),
+		age(columnAge, func(c *adminsocket.Connection) time.Time { return c.Start }),
+		age(columnIdle, func(c *adminsocket.Connection) time.Time { return c.LastMoved }),
+		size("UP", func(c *adminsocket.Connection) int64 { return c.BytesFromClient }),
+		rate[adminsocket.Connection]("UP/S", rateUp, bytesPerSecond),
+		size("DOWN", func(c *adminsocket.Connection) int64 { return c.BytesFromEndpoint }),
+		rate[adminsocket.Connection]("DOWN/S", rateDown, bytesPerSecond),
 		{name: columnRTT, text: rttText, value: rtt},
 	}
 }
@@ -133,8 +133,8 @@ func withPod(a netip.AddrPort, pod string) string {
 	return inspect.Address(a) + " " + inspect.Text(pod)
 }
 
-func age(name string, since func(*adminapi.Connection) time.Time) column[adminapi.Connection] {
-	return column[adminapi.Connection]{
+func age(name string, since func(*adminsocket.Connection) time.Time) column[adminsocket.Connection] {
+	return column[adminsocket.Connection]{
 		name:  name,
 		text:  func(r *connRow) string { return inspect.Age(time.Now(), since(&r.now)) },
 		value: func(r *connRow) float64 { return -float64(since(&r.now).UnixMilli()) },
@@ -144,7 +144,7 @@ func age(name string, since func(*adminapi.Connection) time.Time) column[adminap
 // rtt is the larger one of both sides in milliseconds, -1 while it is not asked for.
 func rtt(r *connRow) float64 {
 	out := -1.0
-	for _, t := range []*adminapi.TCP{r.now.ClientTCP, r.now.EndpointTCP} {
+	for _, t := range []*adminsocket.TCP{r.now.ClientTCP, r.now.EndpointTCP} {
 		if t != nil {
 			out = max(out, t.RTTms)
 		}
@@ -171,7 +171,7 @@ func paintState(r *connRow) meaning {
 }
 
 // cut asks, then ends a connection by force.
-func (s *screen) cut(c *adminapi.Connection) {
+func (s *screen) cut(c *adminsocket.Connection) {
 	if c.ID == 0 {
 		s.notice = s.colors.tag(warn, " The kernel carries it: portald cannot cut it")
 		return
@@ -191,7 +191,7 @@ func (s *screen) cut(c *adminapi.Connection) {
 }
 
 // details are the lines of one connection.
-func details(c *adminapi.Connection) string {
+func details(c *adminsocket.Connection) string {
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, " %-14s %s\n", name, value) }
 	now := time.Now()
@@ -219,7 +219,7 @@ func onNode(node string) string {
 	return " on " + inspect.Text(node)
 }
 
-func tcpText(t *adminapi.TCP) string {
+func tcpText(t *adminsocket.TCP) string {
 	if t == nil {
 		return "-"
 	}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // shop is a bed with three connections.
 func shop(t *testing.T) *bed {
 	b := newBed(t)
-	b.connections = []adminapi.Connection{
+	b.connections = []adminsocket.Connection{
 		conn(1, "shop/cart:http", "10.0.0.1:1001", 1000), conn(2, "shop/cart:http", "10.0.0.2:1002", 3_000_000),
 		conn(3, "shop/dns", "10.0.0.3:1003", 20_000),
 	}
@@ -68,7 +68,7 @@ func TestChosenRowStays(t *testing.T) {
 
 func TestDetails(t *testing.T) {
 	b := shop(t)
-	b.change(func() { b.connections[1].ClientTCP = &adminapi.TCP{RTTms: 1.5, RTTVarms: 0.5, Retransmits: 1} })
+	b.change(func() { b.connections[1].ClientTCP = &adminsocket.TCP{RTTms: 1.5, RTTVarms: 0.5, Retransmits: 1} })
 	b.key(tcell.KeyEnter)
 	b.want("connections > connection 2", "dialled        10.96.0.10:80, ClusterIP", "dials          2",
 		"client TCP     rtt 1.5ms ± 0.5ms, 1 segment retransmitted", "endpoint TCP   -")
@@ -94,7 +94,7 @@ func TestCut(t *testing.T) {
 	if !slices.Equal(b.cut, []uint64{2}) {
 		t.Errorf("cut %v", b.cut)
 	}
-	b.change(func() { b.connections = []adminapi.Connection{conn(0, "shop/kernel", "10.0.0.5:1005", 1)} })
+	b.change(func() { b.connections = []adminsocket.Connection{conn(0, "shop/kernel", "10.0.0.5:1005", 1)} })
 	b.want("shop/kernel")
 	b.press("c")
 	b.want("cannot cut it")
@@ -139,7 +139,7 @@ func TestTextIsEscaped(t *testing.T) {
 	b := newBed(t)
 	c := conn(1, "shop/[red]cart", "10.0.0.1:1001", 1)
 	c.Pod, c.State = "shop/\x1b[31mx\n", "[::b]open"
-	b.connections = []adminapi.Connection{c}
+	b.connections = []adminsocket.Connection{c}
 	b.serve()
 	b.look()
 	b.press("2")

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/inspect"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
-type endpointRow = row[adminapi.Endpoint]
+type endpointRow = row[adminsocket.Endpoint]
 
 // The rates of endpoints.
 const (
@@ -18,16 +18,16 @@ const (
 )
 
 // newEndpoints is the page of the endpoints of a service port.
-func newEndpoints(s *screen, of *adminapi.Service) *list[adminapi.Endpoint] {
+func newEndpoints(s *screen, of *adminsocket.Service) *list[adminsocket.Endpoint] {
 	service, protocol := of.Name, of.Protocol
-	return newList(&list[adminapi.Endpoint]{
+	return newList(&list[adminsocket.Endpoint]{
 		screen: s, title: inspect.Text(service), keys: "Enter connections  d drain  u undrain",
 		columns: endpointColumns(),
-		id:      func(e *adminapi.Endpoint) string { return e.Address.String() },
-		counts:  func(e *adminapi.Endpoint) []uint64 { return []uint64{e.Dials, e.Failures} },
-		ask: func(ctx context.Context, _ wish) (out []adminapi.Endpoint, err error) {
-			all, err := s.client.Endpoints(ctx, adminapi.EndpointQuery{
-				ServiceQuery: adminapi.ServiceQuery{Services: []string{service}}})
+		id:      func(e *adminsocket.Endpoint) string { return e.Address.String() },
+		counts:  func(e *adminsocket.Endpoint) []uint64 { return []uint64{e.Dials, e.Failures} },
+		ask: func(ctx context.Context, _ wish) (out []adminsocket.Endpoint, err error) {
+			all, err := s.client.Endpoints(ctx, adminsocket.EndpointQuery{
+				ServiceQuery: adminsocket.ServiceQuery{Services: []string{service}}})
 			for _, e := range all { // one without a port name is asked for by the name of all of its ports
 				if e.Service == service && e.Protocol == protocol {
 					out = append(out, e)
@@ -35,32 +35,32 @@ func newEndpoints(s *screen, of *adminapi.Service) *list[adminapi.Endpoint] {
 			}
 			return out, err
 		},
-		open: func(e *adminapi.Endpoint) {
+		open: func(e *adminsocket.Endpoint) {
 			s.enter(newConnections(s, ofService(service, protocol).at(e.Address)))
 		},
-		actions: map[rune]func(*adminapi.Endpoint){
-			'd': func(e *adminapi.Endpoint) { s.drain(e, "Drain", s.client.Drain) },
-			'u': func(e *adminapi.Endpoint) { s.drain(e, "Undrain", s.client.Undrain) },
+		actions: map[rune]func(*adminsocket.Endpoint){
+			'd': func(e *adminsocket.Endpoint) { s.drain(e, "Drain", s.client.Drain) },
+			'u': func(e *adminsocket.Endpoint) { s.drain(e, "Undrain", s.client.Undrain) },
 		},
 	})
 }
 
-func endpointColumns() []column[adminapi.Endpoint] {
+func endpointColumns() []column[adminsocket.Endpoint] {
 	type r = *endpointRow
-	return []column[adminapi.Endpoint]{
+	return []column[adminsocket.Endpoint]{
 		{name: "ENDPOINT", text: func(r r) string { return inspect.Address(r.now.Address) }},
 		{name: "POD", text: func(r r) string { return inspect.Text(r.now.Pod) }},
 		{name: "NODE", text: func(r r) string { return inspect.Text(r.now.Node) }},
 		{name: "STATE", text: func(r r) string { return inspect.Text(r.now.State) }, paint: paintEndpoint},
-		number("OPEN", func(e *adminapi.Endpoint) int { return e.Open }),
-		rate[adminapi.Endpoint]("DIALS/S", rateDials, perSecond),
-		rate[adminapi.Endpoint]("FAILED/S", rateFailures, perSecond).
+		number("OPEN", func(e *adminsocket.Endpoint) int { return e.Open }),
+		rate[adminsocket.Endpoint]("DIALS/S", rateDials, perSecond),
+		rate[adminsocket.Endpoint]("FAILED/S", rateFailures, perSecond).
 			painted(func(r r) meaning { return badIf(r.rates[rateFailures] > 0) }),
-		number("FAILED", func(e *adminapi.Endpoint) int { return int(e.Failures) }),
-		millis("DIAL-P50", func(e *adminapi.Endpoint) *float64 { return e.DialP50ms }),
-		millis("DIAL-P99", func(e *adminapi.Endpoint) *float64 { return e.DialP99ms }),
-		millis("FIRST-BYTE-P50", func(e *adminapi.Endpoint) *float64 { return e.FirstByteP50ms }),
-		millis("FIRST-BYTE-P99", func(e *adminapi.Endpoint) *float64 { return e.FirstByteP99ms }),
+		number("FAILED", func(e *adminsocket.Endpoint) int { return int(e.Failures) }),
+		millis("DIAL-P50", func(e *adminsocket.Endpoint) *float64 { return e.DialP50ms }),
+		millis("DIAL-P99", func(e *adminsocket.Endpoint) *float64 { return e.DialP99ms }),
+		millis("FIRST-BYTE-P50", func(e *adminsocket.Endpoint) *float64 { return e.FirstByteP50ms }),
+		millis("FIRST-BYTE-P99", func(e *adminsocket.Endpoint) *float64 { return e.FirstByteP99ms }),
 		{name: "LAST-ERROR", text: lastError},
 	}
 }
@@ -82,12 +82,12 @@ func lastError(r *endpointRow) string {
 
 // drain asks, then keeps new connections away from an endpoint in all Services that it serves, or no longer does.
 func (s *screen) drain(
-	e *adminapi.Endpoint, what string, do func(context.Context, adminapi.Drain) (adminapi.DrainAnswer, error),
+	e *adminsocket.Endpoint, what string, do func(context.Context, adminsocket.Drain) (adminsocket.DrainAnswer, error),
 ) {
 	endpoint := e.Address.String()
 	question := fmt.Sprintf("%s %s (%s) in every Service that it serves?", what, endpoint, inspect.Text(e.Pod))
 	s.confirm(question, func(ctx context.Context) (string, error) {
-		answer, err := do(ctx, adminapi.Drain{Endpoint: endpoint})
+		answer, err := do(ctx, adminsocket.Drain{Endpoint: endpoint})
 		if err != nil {
 			return "", err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/portald/portald/cmd/portald/inspect"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // page is one view. Its methods are called on the goroutine of the screen, but for load.
@@ -38,7 +38,7 @@ type filtered interface {
 // what happened.
 type screen struct {
 	app      *tview.Application
-	client   *adminapi.Client
+	client   *adminsocket.Client
 	interval time.Duration
 	colors   colors
 
@@ -47,7 +47,7 @@ type screen struct {
 	layout             *tview.Flex
 	asking             func(*tcell.EventKey) // a question is open, and takes the keys
 	notice             string                // in place of the keys, until the next one
-	info               adminapi.Info
+	info               adminsocket.Info
 	away               error // why the daemon does not answer
 	since              time.Time
 
@@ -58,7 +58,7 @@ type screen struct {
 	wake      chan struct{}
 }
 
-func newScreen(client *adminapi.Client, interval time.Duration, c colors) *screen {
+func newScreen(client *adminsocket.Client, interval time.Duration, c colors) *screen {
 	tview.Styles = c.theme()
 	line := func() *tview.TextView { return tview.NewTextView().SetDynamicColors(true).SetWrap(false) }
 	s := &screen{
@@ -170,7 +170,7 @@ func (s *screen) interruptLoad() {
 	s.interrupt()
 }
 
-func (s *screen) load(ctx context.Context, p page) (info adminapi.Info, show func(), err error) {
+func (s *screen) load(ctx context.Context, p page) (info adminsocket.Info, show func(), err error) {
 	if info, err = s.client.Info(ctx); err != nil {
 		return info, nil, err
 	}
@@ -179,7 +179,7 @@ func (s *screen) load(ctx context.Context, p page) (info adminapi.Info, show fun
 }
 
 // loaded shows what was loaded.
-func (s *screen) loaded(p page, info adminapi.Info, show func(), err error) {
+func (s *screen) loaded(p page, info adminsocket.Info, show func(), err error) {
 	switch {
 	case p != s.page() || s.isPaused():
 		return

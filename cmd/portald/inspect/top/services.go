@@ -4,47 +4,47 @@ import (
 	"context"
 
 	"github.com/portald/portald/cmd/portald/inspect"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
-type serviceRow = row[adminapi.Service]
+type serviceRow = row[adminsocket.Service]
 
 // newServices is the page of all Services.
-func newServices(s *screen) *list[adminapi.Service] {
-	return newList(&list[adminapi.Service]{
+func newServices(s *screen) *list[adminsocket.Service] {
+	return newList(&list[adminsocket.Service]{
 		screen: s, title: "Services", sorted: 3,
 		keys:    "Enter endpoints  o connections  l records",
 		columns: serviceColumns(),
-		id:      func(v *adminapi.Service) string { return v.Name + "/" + v.Protocol },
-		counts: func(v *adminapi.Service) []uint64 {
+		id:      func(v *adminsocket.Service) string { return v.Name + "/" + v.Protocol },
+		counts: func(v *adminsocket.Service) []uint64 {
 			return []uint64{v.BytesUp, v.BytesDown, v.Ended + uint64(v.Open), v.Failed}
 		},
-		ask: func(ctx context.Context, _ wish) ([]adminapi.Service, error) {
-			return s.client.Services(ctx, adminapi.ServiceQuery{})
+		ask: func(ctx context.Context, _ wish) ([]adminsocket.Service, error) {
+			return s.client.Services(ctx, adminsocket.ServiceQuery{})
 		},
-		open: func(v *adminapi.Service) { s.enter(newEndpoints(s, v)) },
-		actions: map[rune]func(*adminapi.Service){
-			'o': func(v *adminapi.Service) { s.enter(newConnections(s, ofService(v.Name, v.Protocol))) },
-			'l': func(v *adminapi.Service) { s.enter(newRecords(s, v.Name)) },
+		open: func(v *adminsocket.Service) { s.enter(newEndpoints(s, v)) },
+		actions: map[rune]func(*adminsocket.Service){
+			'o': func(v *adminsocket.Service) { s.enter(newConnections(s, ofService(v.Name, v.Protocol))) },
+			'l': func(v *adminsocket.Service) { s.enter(newRecords(s, v.Name)) },
 		},
 	})
 }
 
-func serviceColumns() []column[adminapi.Service] {
+func serviceColumns() []column[adminsocket.Service] {
 	type r = *serviceRow
-	return []column[adminapi.Service]{
+	return []column[adminsocket.Service]{
 		{name: "SERVICE", text: func(r r) string { return inspect.Text(r.now.Name) }, paint: paintService},
 		{name: "PROTO", text: func(r r) string { return inspect.Text(r.now.Protocol) }},
 		{name: "MODE", text: func(r r) string { return inspect.Text(r.now.Mode) }},
-		rate[adminapi.Service]("NEW/S", rateNew, perSecond),
-		number("OPEN", func(v *adminapi.Service) int { return v.Open }),
-		rate[adminapi.Service]("FAILED/S", rateFailed, perSecond).
+		rate[adminsocket.Service]("NEW/S", rateNew, perSecond),
+		number("OPEN", func(v *adminsocket.Service) int { return v.Open }),
+		rate[adminsocket.Service]("FAILED/S", rateFailed, perSecond).
 			painted(func(r r) meaning { return badIf(r.rates[rateFailed] > 0) }),
-		rate[adminapi.Service]("UP/S", rateUp, bytesPerSecond),
-		rate[adminapi.Service]("DOWN/S", rateDown, bytesPerSecond),
-		number("USABLE", func(v *adminapi.Service) int { return v.Usable }).
+		rate[adminsocket.Service]("UP/S", rateUp, bytesPerSecond),
+		rate[adminsocket.Service]("DOWN/S", rateDown, bytesPerSecond),
+		number("USABLE", func(v *adminsocket.Service) int { return v.Usable }).
 			painted(func(r r) meaning { return badIf(r.now.Usable == 0) }),
-		number("ENDPOINTS", func(v *adminapi.Service) int { return v.Endpoints }),
+		number("ENDPOINTS", func(v *adminsocket.Service) int { return v.Endpoints }),
 		{name: "PROBLEM", text: func(r r) string { return inspect.Text(r.now.Problem) }, paint: paintService},
 	}
 }

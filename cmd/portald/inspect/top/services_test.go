@@ -8,32 +8,33 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/service"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 // market is a bed with two Services, one of them with two endpoints, a connection and a record.
 func market(t *testing.T) *bed {
 	b := newBed(t)
-	b.services = []adminapi.Service{
+	b.services = []adminsocket.Service{
 		{Name: "shop/cart:http", Protocol: "tcp", Mode: "userspace", Endpoints: 2, Usable: 2, Open: 3, Ended: 100},
 		{Name: "shop/dns", Protocol: "udp", Mode: "kernel", Endpoints: 1, Problem: "spec.ports[0]: no"},
 	}
 	dial := 1.25
-	b.endpoints = []adminapi.Endpoint{
+	b.endpoints = []adminsocket.Endpoint{
 		{Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.1.1:8080"), Pod: "shop/cart-a", State: "used",
 			Open: 1, Dials: 50, DialP50ms: &dial},
 		{Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.1.2:8080"), Pod: "shop/cart-b", State: "used",
 			Dials: 50, Failures: 5, LastError: "connection refused", LastErrorAt: new(time.Time)},
 		{Service: "shop/cart:http", Protocol: "udp", Address: addr("10.1.1.3:8080")},
 	}
-	b.connections = []adminapi.Connection{conn(1, "shop/cart:http", "10.0.0.1:1001", 1000),
+	b.connections = []adminsocket.Connection{conn(1, "shop/cart:http", "10.0.0.1:1001", 1000),
 		conn(2, "shop/other", "10.0.0.2:1002", 1000)}
-	b.records.Observe(&splice.Record{
-		ID: 77, Start: time.Now(), Client: netip.MustParseAddrPort("10.0.0.7:1007"), Outcome: splice.OutcomeDialFailed,
+	b.records.Observe(&record.Record{
+		ID: 77, Start: time.Now(), Client: netip.MustParseAddrPort("10.0.0.7:1007"), Outcome: record.OutcomeDialFailed,
 		Error:   "connection refused",
-		Service: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: service.TCP},
+		Service: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP},
 	})
 	b.serve()
 	b.look()
@@ -92,6 +93,6 @@ func TestConnectionsAndRecordsOfAService(t *testing.T) {
 	b.want("record 77", "outcome", "dial_failed")
 	b.press("3")
 	b.want("ENDED↓", "10.0.0.7:1007")
-	b.records.Observe(&splice.Record{ID: 78, Start: time.Now(), Client: addr("10.0.0.8:1008"), Outcome: splice.OutcomeOK})
+	b.records.Observe(&record.Record{ID: 78, Start: time.Now(), Client: addr("10.0.0.8:1008"), Outcome: record.OutcomeOK})
 	b.order("10.0.0.8:1008", "10.0.0.7:1007")
 }

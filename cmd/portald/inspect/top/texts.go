@@ -7,7 +7,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/portald/portald/cmd/portald/inspect"
-	"github.com/portald/portald/proxy/adminapi"
+	"github.com/portald/portald/proxy/adminsocket"
 )
 
 // text is a page that is read.
@@ -43,7 +43,7 @@ func (t *text) key(event *tcell.EventKey) *tcell.EventKey {
 }
 
 // newConnection is the page of one connection. Once it has ended, its last state stays.
-func newConnection(s *screen, of *adminapi.Connection) *text {
+func newConnection(s *screen, of *adminsocket.Connection) *text {
 	last := *of
 	t := newText(&text{
 		title: "connection " + inspect.ID(of.ID), keys: "c cut", actions: map[rune]func(){'c': func() { s.cut(of) }},

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"github.com/portald/portald/proxy/adminapi"
-	"github.com/portald/portald/proxy/records"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
 )
 
 // bed is a daemon with rows of the test's choice, and a screen that looks at it.
@@ -28,12 +28,12 @@ type bed struct {
 	screen tcell.SimulationScreen
 	top    *screen
 
-	records *records.Stream
+	records *connlog.Stream
 
 	mu          sync.Mutex
-	services    []adminapi.Service // what follows is guarded by mu
-	endpoints   []adminapi.Endpoint
-	connections []adminapi.Connection
+	services    []adminsocket.Service // what follows is guarded by mu
+	endpoints   []adminsocket.Endpoint
+	connections []adminsocket.Connection
 	cut         []uint64
 	refuse      error // a drain
 }
@@ -50,7 +50,7 @@ func newBed(t *testing.T) *bed {
 	dir, err := os.MkdirTemp("", "top") // the path of a socket is short
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	return &bed{T: t, socket: filepath.Join(dir, "admin.sock"), records: records.NewStream(64)}
+	return &bed{T: t, socket: filepath.Join(dir, "admin.sock"), records: connlog.NewStream(64)}
 }
 
 func check(t *testing.T, err error) {
@@ -63,31 +63,31 @@ func check(t *testing.T, err error) {
 // serve starts the daemon.
 func (b *bed) serve() {
 	b.Helper()
-	l, err := adminapi.Listen(b.Context(), b.socket)
+	l, err := adminsocket.Listen(b.Context(), b.socket)
 	check(b.T, err)
-	b.server = &http.Server{Handler: adminapi.NewHandler(adminapi.Daemon{
-		Info: func() adminapi.Info {
-			return adminapi.Info{Version: "v1", Node: "node-1", PID: 1, Mode: "userspace", Writer: "iptables", Ready: true}
+	b.server = &http.Server{Handler: adminsocket.NewHandler(adminsocket.Daemon{
+		Info: func() adminsocket.Info {
+			return adminsocket.Info{Version: "v1", Node: "node-1", PID: 1, Mode: "userspace", Writer: "iptables", Ready: true}
 		},
-		Connections: func(context.Context) iter.Seq[*adminapi.Connection] {
+		Connections: func(context.Context) iter.Seq[*adminsocket.Connection] {
 			return pointers(rows(b, &b.connections))
 		},
-		AddTCP: func(context.Context, []adminapi.Connection) {},
-		Services: func(context.Context, func(string) bool) iter.Seq[*adminapi.Service] {
+		AddTCP: func(context.Context, []adminsocket.Connection) {},
+		Services: func(context.Context, func(string) bool) iter.Seq[*adminsocket.Service] {
 			return pointers(rows(b, &b.services))
 		},
-		Endpoints: func(context.Context, func(string) bool) iter.Seq[*adminapi.Endpoint] {
+		Endpoints: func(context.Context, func(string) bool) iter.Seq[*adminsocket.Endpoint] {
 			return pointers(rows(b, &b.endpoints))
 		},
-		Drain:   func(e *adminapi.Endpoint, _ bool) error { return b.drain(e, adminapi.Drained) },
-		Undrain: func(e *adminapi.Endpoint) error { return b.drain(e, "used") },
+		Drain:   func(e *adminsocket.Endpoint, _ bool) error { return b.drain(e, adminsocket.Drained) },
+		Undrain: func(e *adminsocket.Endpoint) error { return b.drain(e, "used") },
 		Records: b.records,
 		Cut: func(id uint64) bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.cut = append(b.cut, id)
 			before := len(b.connections)
-			b.connections = slices.DeleteFunc(b.connections, func(c adminapi.Connection) bool { return c.ID == id })
+			b.connections = slices.DeleteFunc(b.connections, func(c adminsocket.Connection) bool { return c.ID == id })
 			return len(b.connections) < before
 		},
 	})}
@@ -112,7 +112,7 @@ func pointers[T any](all []T) iter.Seq[*T] {
 	}
 }
 
-func (b *bed) drain(e *adminapi.Endpoint, state string) error {
+func (b *bed) drain(e *adminsocket.Endpoint, state string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.endpoints {
@@ -136,7 +136,7 @@ func (b *bed) look() {
 	b.screen = tcell.NewSimulationScreen("UTF-8")
 	check(b.T, b.screen.Init())
 	b.screen.SetSize(width, height)
-	client := adminapi.NewClient(b.socket)
+	client := adminsocket.NewClient(b.socket)
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(b.Context())
 	b.top = newScreen(client, 20*time.Millisecond, true)
@@ -214,8 +214,8 @@ func (b *bed) order(texts ...string) {
 func addr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
 // conn is an open connection with so many bytes down.
-func conn(id uint64, service, client string, down int64) adminapi.Connection {
-	return adminapi.Connection{
+func conn(id uint64, service, client string, down int64) adminsocket.Connection {
+	return adminsocket.Connection{
 		ID: id, CarriedBy: "userspace", Service: service, Protocol: "tcp", State: "open", Client: addr(client),
 		OriginalDst: addr("10.96.0.10:80"), Portal: "ClusterIP", Endpoint: addr("10.1.1.1:8080"), Pod: "shop/cart-a",
 		Start: time.Now().Add(-time.Hour), LastMoved: time.Now(), Attempts: 2, BytesFromEndpoint: down,

@@ -1,0 +1,89 @@
+package netshtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// captureFormat is the number of the format that is read.
+const captureFormat = 1
+
+// Capture is what a real node says of its netsh and its network. The package comment shows one.
+type Capture struct {
+	Format        int         `json:"format"`
+	Windows       string      `json:"windows"`     // its version
+	Culture       string      `json:"culture"`     // the language of its system
+	CodePage      int         `json:"oemCodePage"` // of Output
+	Interfaces    []Interface `json:"interfaces"`
+	ExcludedPorts []PortRange `json:"excludedPorts"`
+	Runs          []Captured  `json:"runs"`
+}
+
+// Captured is one process of netsh. Name is one of Said, or another word for what else is worth seeing: for one with a
+// script it is "script", and Script has its text.
+type Captured struct {
+	Name         Said     `json:"name"`
+	Arguments    []string `json:"arguments"`
+	Script       string   `json:"script,omitempty"`
+	ExitCode     int      `json:"exitCode"`
+	Milliseconds float64  `json:"milliseconds"` // from start to end
+	Output       []byte   `json:"output"`
+}
+
+// address is an Address as captures write it.
+type address struct {
+	Address      netip.Addr `json:"address"`
+	PrefixLength int        `json:"prefixLength"`
+	State        State      `json:"state"`
+}
+
+// MarshalJSON writes it as captures have it.
+func (a Address) MarshalJSON() ([]byte, error) {
+	return json.Marshal(address{a.Prefix.Addr(), a.Prefix.Bits(), a.State})
+}
+
+// UnmarshalJSON reads it from a capture.
+func (a *Address) UnmarshalJSON(text []byte) error {
+	var x address
+	if err := json.Unmarshal(text, &x); err != nil {
+		return err
+	}
+	a.Prefix, a.State = netip.PrefixFrom(x.Address.WithZone(""), x.PrefixLength), x.State
+	if !a.Prefix.IsValid() {
+		return fmt.Errorf("address %s with prefix length %d", x.Address, x.PrefixLength)
+	}
+	return nil
+}
+
+// ReadCapture reads a capture, and refuses what is not one.
+func ReadCapture(text []byte) (c Capture, err error) {
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\uFEFF")), &c); err != nil {
+		return c, fmt.Errorf("read capture: %w", err)
+	}
+	if c.Format != captureFormat {
+		return c, fmt.Errorf("read capture: format %d: want %d", c.Format, captureFormat)
+	}
+	if len(c.Interfaces) == 0 || len(c.Runs) == 0 {
+		return c, fmt.Errorf("read capture: %d interfaces and %d runs: want some of both", len(c.Interfaces), len(c.Runs))
+	}
+	return c, nil
+}
+
+// NewFromCapture returns a Netsh for a Memory with what the capture has of the node. It takes the time, and says the
+// words, of the captured one; what was not captured it says in English.
+func NewFromCapture(c Capture) *Netsh {
+	m := &Memory{Excluded: slices.Clone(c.ExcludedPorts), interfaces: slices.Clone(c.Interfaces)}
+	n := &Netsh{Host: m, captured: map[Said]Result{}}
+	for _, r := range c.Runs {
+		if !slices.Contains(Everything(), r.Name) {
+			continue
+		}
+		n.captured[r.Name] = Result{r.Output, r.ExitCode}
+		n.PerCall = max(n.PerCall, time.Duration(r.Milliseconds*float64(time.Millisecond)))
+	}
+	return n
+}

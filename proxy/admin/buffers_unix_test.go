@@ -1,9 +1,0 @@
-//go:build unix
-
-package admin
-
-import "syscall"
-
-func smallReceive(fd uintptr) {
-	_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
-}

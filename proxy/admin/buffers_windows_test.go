@@ -1,7 +1,0 @@
-package admin
-
-import "syscall"
-
-func smallReceive(fd uintptr) {
-	_ = syscall.SetsockoptInt(syscall.Handle(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
-}

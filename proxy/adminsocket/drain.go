@@ -1,0 +1,47 @@
+package adminsocket
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func (h *Handler) drain(w http.ResponseWriter, r *http.Request) error {
+	return h.changeDrains(w, r, h.daemon.Drain)
+}
+
+func (h *Handler) undrain(w http.ResponseWriter, r *http.Request) error {
+	return h.changeDrains(w, r, func(e *Endpoint, _ bool) error { return h.daemon.Undrain(e) })
+}
+
+// changeDrains has each endpoint that is meant drained, or not drained any more.
+func (h *Handler) changeDrains(w http.ResponseWriter, r *http.Request, change func(*Endpoint, bool) error) error {
+	var asked Drain
+	if err := read(r, &asked); err != nil {
+		return err
+	}
+	if asked.Endpoint == "" {
+		return badRequest("endpoint is missing: write an address:port, an address or a pod")
+	}
+	if strings.ContainsAny(asked.Endpoint+asked.Service, `*?[\\`) {
+		return badRequest("endpoint %s %s: must name one, without *", asked.Endpoint, asked.Service)
+	}
+	query := &EndpointQuery{Endpoints: []string{asked.Endpoint}}
+	if asked.Service != "" {
+		query.Services = []string{asked.Service}
+	}
+	answer := DrainAnswer{Done: []DrainedEndpoint{}, Refused: []DrainedEndpoint{}}
+	for _, e := range slices.Collect(h.chosenEndpoints(r, query)) {
+		one := DrainedEndpoint{Service: e.Service, Protocol: e.Protocol, Address: e.Address, Pod: e.Pod, Open: e.Open}
+		if err := change(e, asked.Force); err != nil {
+			one.Why = err.Error()
+			answer.Refused = append(answer.Refused, one)
+		} else {
+			answer.Done = append(answer.Done, one)
+		}
+	}
+	if len(answer.Done)+len(answer.Refused) == 0 {
+		return notFound("no Service of this node has an endpoint %s", asked.Endpoint)
+	}
+	return writeJSON(w, answer)
+}

@@ -1,0 +1,151 @@
+package adminsocket
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/record"
+)
+
+// RecordQuery selects records.
+type RecordQuery struct {
+	Filter connlog.Filter
+	Last   int  // the latest so many of those in memory
+	Follow bool // then those to come, until the client leaves or the daemon ends
+}
+
+// Gap is in the answer in place of records that came faster than the client read.
+type Gap struct {
+	Missed uint64 `json:"missed"` // of all records, not of those that match
+}
+
+// gapMark is what the line of a gap begins with.
+const gapMark = `{"missed":`
+
+// Values are the query of a request.
+func (q *RecordQuery) Values() url.Values {
+	v := q.Filter.Query()
+	v.Set("last", strconv.Itoa(q.Last))
+	if q.Follow {
+		v.Set("follow", "1")
+	}
+	return v
+}
+
+// parseRecords is the inverse of Values.
+func parseRecords(v url.Values) (*RecordQuery, error) {
+	known := []string{"last", "follow"}
+	for _, key := range connlog.Keys() {
+		known = append(known, key.Name, "not-"+key.Name)
+	}
+	if err := onlyKeys(v, known...); err != nil {
+		return nil, err
+	}
+	filter, err := connlog.ParseFilter(v, time.Now())
+	if err != nil {
+		return nil, badRequest("query: %w", err)
+	}
+	p := parser{v, nil}
+	q := &RecordQuery{Filter: *filter}
+	q.Last = max(0, one(&p, "last", "a number", strconv.Atoi))
+	q.Follow = one(&p, "follow", "true or false", strconv.ParseBool)
+	return q, p.err
+}
+
+// records streams records, a JSON object a line, in the order in which they ended, with a Gap where some are missing.
+func (h *Handler) records(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseRecords(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	to := newStream(w, r)
+	if query.Follow {
+		if err := h.followers.enter(to); err != nil {
+			return err
+		}
+		defer h.followers.leave(to)
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	follower := h.daemon.Records.Follow(0)
+	defer follower.Close()
+	out := newRecordWriter(to, &query.Filter)
+	for _, record := range follower.Last(query.Last, out.wants) {
+		if err := out.record(record); err != nil {
+			return err
+		}
+	}
+	if query.Follow {
+		return out.follow(r.Context(), follower)
+	}
+	return out.flush()
+}
+
+// recordWriter writes records to one client.
+type recordWriter struct {
+	to     *stream
+	filter *connlog.Filter
+	buffer *bufio.Writer
+	line   []byte // to be reused
+}
+
+func newRecordWriter(to *stream, filter *connlog.Filter) *recordWriter {
+	return &recordWriter{to: to, filter: filter, buffer: bufio.NewWriterSize(to, chunk)}
+}
+
+func (w *recordWriter) wants(r *record.Record) bool {
+	return w.filter.Empty() || w.filter.Match(connlog.From(r))
+}
+
+func (w *recordWriter) record(r *record.Record) error {
+	w.line = connlog.AppendJSON(w.line[:0], connlog.From(r))
+	_, err := w.buffer.Write(w.line)
+	return err
+}
+
+// flush sends what was written.
+func (w *recordWriter) flush() error {
+	if err := w.buffer.Flush(); err != nil {
+		return err
+	}
+	return w.to.flush()
+}
+
+// follow writes records until ctx ends, which is the end of the client or of the daemon. What is there is sent at once.
+func (w *recordWriter) follow(ctx context.Context, follower *connlog.Follower) error {
+	if err := w.to.connection.SetReadDeadline(time.Time{}); err != nil { // it would end the stream
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	atOnce, cancel := context.WithCancel(ctx)
+	cancel()
+	for waiting := ctx; ; {
+		record, missed, err := follower.Next(waiting)
+		if missed > 0 {
+			if err := writeJSON(w.buffer, Gap{missed}); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == nil && w.wants(record):
+			if err := w.record(record); err != nil {
+				return err
+			}
+			waiting = atOnce
+		case err == nil:
+		case waiting == ctx:
+			return nil
+		default: // there is none now
+			if err := w.flush(); err != nil {
+				return err
+			}
+			waiting = ctx
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package connlog
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/record"
+)
+
+// served is the line of record, of a client that is a pod.
+func served() *Line {
+	r := sample()
+	r.ClientPod, r.ClientNode, r.CarriedBy = "front/web-1", "node-2", record.Userspace
+	return From(r)
+}
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// filter makes a filter of values such as "service=shop/cart" and "!proto=udp".
+func filter(t testing.TB, values ...string) *Filter {
+	t.Helper()
+	f := &Filter{}
+	for _, v := range values {
+		v, not := strings.CutPrefix(v, "!")
+		name, value, _ := strings.Cut(v, "=")
+		if err := f.Add(not, name, value, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func TestFilterKeys(t *testing.T) {
+	for key, c := range map[string]struct{ yes, no string }{
+		"service":    {"shop/cart shop/cart:http cart cart:http shop/* */cart sh*/c*:ht*", "shop shop/car cart:https"},
+		"namespace":  {"shop s*", "cart front"},
+		"pod":        {"shop/cart-a cart-a front/web-1 web-* */cart-*", "shop cart front/cart-a"},
+		"from-pod":   {"front/web-1 web-1", "shop/cart-a"},
+		"to-pod":     {"shop/cart-a cart-?", "front/web-1"},
+		"node":       {"node-1 node-2 node-*", "node"},
+		"ip":         {"10.0.0.9 10.96.0.10 10.0.0.1 10.1.0.2 10.1.0.3 10.1.0.0/16 ::ffff:10.0.0.9", "10.0.0.8 fd00::/8"},
+		"from-ip":    {"10.0.0.9 10.0.0.0/8", "10.96.0.10 10.1.0.3"},
+		"to-ip":      {"10.96.0.10 10.1.0.2 10.1.0.3", "10.0.0.9 10.0.0.1"},
+		"port":       {"41234 80 35012 8080", "443"},
+		"endpoint":   {"10.1.0.3:8080 10.1.0.2:8080 10.1.0.3", "10.1.0.3:80 10.0.0.9"},
+		"outcome":    {"ok", "failed client_reset"},
+		"attempts":   {"2 =2 >1 >=2 <3 <=2", "1 >2 >=3 <2 <=1"},
+		"proto":      {"tcp", "udp sctp"},
+		"carried-by": {"userspace", "kernel"},
+		"since":      {"5m 0s 2026-11-21T12:00:01Z 2026-11-21T12:00:01.130Z", "2026-11-21T12:00:01.140Z"},
+		"until":      {"2026-11-21T12:00:02Z 2026-11-21T13:00:01.124+01:00", "0s 2026-11-21T12:00:01Z"},
+	} {
+		for want, values := range map[bool]string{true: c.yes, false: c.no} {
+			for value := range strings.FieldsSeq(values) {
+				if got := filter(t, key+"="+value).Match(served()); got != want {
+					t.Errorf("%s %s: %v", key, value, got)
+				}
+			}
+		}
+	}
+	for _, k := range Keys() {
+		if k.Help == "" || k.Value != strings.ToUpper(k.Value) {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+// Values of one key are alternatives, and each key has to match; what is not wanted excludes by itself.
+func TestFilterCombines(t *testing.T) {
+	for values, want := range map[string]bool{
+		"":                                    true,
+		"port=80 port=443":                    true,
+		"port=443 port=80":                    true,
+		"port=80 proto=udp":                   false,
+		"!proto=udp":                          true,
+		"!proto=tcp":                          false,
+		"port=80 !outcome=failed":             true,
+		"port=80 !outcome=failed !pod=cart-a": false,
+		"!port=443 !port=80":                  false,
+	} {
+		f := filter(t, strings.Fields(values)...)
+		if got := f.Match(served()); got != want || f.Empty() != (values == "") {
+			t.Errorf("%q: %v", values, got)
+		}
+		again, err := ParseFilter(f.Query(), noon.Add(time.Hour))
+		if err != nil || again.Match(served()) != want || again.String() != f.String() {
+			t.Errorf("%q as a query: %q, %v", f, again, err)
+		}
+	}
+}
+
+// A time that is relative stays that of when the filter was made.
+func TestFilterQueryHasAbsoluteTimes(t *testing.T) {
+	want := url.Values{"since": {"2026-11-21T11:55:00Z"}, "not-until": {"2026-11-21T10:00:00Z"}}
+	if got := filter(t, "since=5m", "!until=2h").Query(); got.Encode() != want.Encode() {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestFilterRefuses(t *testing.T) {
+	for _, c := range []string{"colour=red", "service=", "service=[", "ip=10.0.0", "ip=10.0.0.0/33", "port=http",
+		"port=65536", "endpoint=cart-a", "outcome=bad", "attempts=many", "attempts=>", "attempts==>2", "attempts=-1",
+		"proto=icmp", "carried-by=me", "since=yesterday", "until=-5m"} {
+		name, value, _ := strings.Cut(c, "=")
+		err := new(Filter).Add(false, name, value, noon)
+		if err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", c, err)
+		}
+		if _, err := ParseFilter(url.Values{"not-" + name: {value}}, noon); name != "colour" && err == nil {
+			t.Errorf("%s is taken as a query", c)
+		}
+	}
+}
+
+// A record without an endpoint matches no empty word or address.
+func TestFilterOfRefusedConnections(t *testing.T) {
+	l := From(stray())
+	for _, value := range []string{"pod=*", "node=*", "endpoint=0.0.0.0", "ip=0.0.0.0/0", "port=0", "to-ip=::/0"} {
+		if filter(t, value).Match(l) {
+			t.Error(value)
+		}
+	}
+	if !filter(t, "ip=fd00::/8", "outcome=failed", "attempts=0").Match(l) {
+		t.Error("its client")
+	}
+}
+
+func TestKeysAreDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Keys() {
+		if seen[k.Name] || strings.HasPrefix(k.Name, notPrefix) {
+			t.Error(k.Name)
+		}
+		seen[k.Name] = true
+	}
+}

@@ -1,0 +1,105 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// DataPath is what metrics read of the data path at each scrape.
+type DataPath struct {
+	Stats           func() splice.Stats
+	BusiestEndpoint func() int // TCP connections of the endpoint with the most
+	Ejected         func() int // endpoints
+	BudgetExhausted func() uint64
+	ProxyPorts      int // how many there are for each protocol
+	ProxyPortsInUse func(inet.Protocol) int
+}
+
+// WatchDataPath exports how much the data path has of what it may take, and how long its event loops take for a round.
+// It may be called once.
+func (m *Metrics) WatchDataPath(d DataPath) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	m.registry.MustRegister(dataPathCollector{
+		from: d,
+		dropped: desc("portald_udp_datagrams_dropped_total",
+			"Datagrams that the kernel would not take, for want of room or of a route."),
+		crowded: desc("portald_crowded_dials_total", "Dials that found most of portald's local ports towards an endpoint "+
+			"in use, and had the kernel search for one."),
+		ejected: desc("portald_endpoints_ejected",
+			"Endpoints that get no new connections for a while, since they failed several in a row."),
+		exhausted: desc("portald_retry_budget_exhausted_total",
+			"Further dials that were not made, or not at once, since the retry budget of the service port had nothing left."),
+		waiting: desc("portald_waiting_connections", "Connections and UDP sessions that wait for an endpoint."),
+		used:    desc("portald_resource_used", "How much of a resource is in use.", "resource"),
+		limit: desc("portald_resource_limit",
+			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
+		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from when events had come until all "+
+			"were served: the connections of a loop wait as long for each other."),
+	})
+}
+
+type dataPathCollector struct {
+	from                                                               DataPath
+	dropped, crowded, ejected, exhausted, waiting, used, limit, rounds *prometheus.Desc
+}
+
+func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.waiting, c.used, c.limit,
+		c.rounds} {
+		to <- d
+	}
+}
+
+func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
+	s := c.from.Stats()
+	to <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(s.UDPDropped))
+	to <- prometheus.MustNewConstMetric(c.crowded, prometheus.CounterValue, float64(s.PortsCrowded))
+	to <- prometheus.MustNewConstMetric(c.ejected, prometheus.GaugeValue, float64(c.from.Ejected()))
+	to <- prometheus.MustNewConstMetric(c.exhausted, prometheus.CounterValue, float64(c.from.BudgetExhausted()))
+	to <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(s.Waiting))
+	for _, r := range c.resources(&s) {
+		to <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(r.used), r.name)
+		if r.limit > 0 {
+			to <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.limit), r.name)
+		}
+	}
+	to <- roundsMetric(c.rounds, s.Rounds)
+}
+
+// resource is something that connections take, and that there is a limit of, or none (0).
+type resource struct {
+	name        string
+	used, limit int64
+}
+
+func (c dataPathCollector) resources(s *splice.Stats) []resource {
+	ports := int64(c.from.ProxyPorts)
+	all := []resource{
+		{"descriptors", s.Descriptors, s.Limits.Descriptors},
+		{"udp_sessions", s.Sessions, s.Limits.Sessions},
+		{"pipe_pages", s.PipePages, s.Limits.PipePages},
+		{"buffers", s.Buffers, s.Limits.Buffers},
+		{"replay_bytes", s.ReplayBytes, s.Limits.ReplayBytes},
+		{"source_ports", int64(c.from.BusiestEndpoint()), s.Limits.SourcePorts},
+		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(inet.TCP)), ports},
+		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(inet.UDP)), ports},
+	}
+	if s.Limits.Kept > 0 {
+		all = append(all, resource{"kept_connections", s.Kept, s.Limits.Kept})
+	}
+	return all
+}
+
+func roundsMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {
+	below, n := map[float64]uint64{}, uint64(0)
+	for i, bound := range splice.RoundBounds() {
+		n += r.Counts[i]
+		below[bound.Seconds()] = n
+	}
+	n += r.Counts[len(r.Counts)-1]
+	return prometheus.MustNewConstHistogram(desc, n, r.Sum.Seconds(), below)
+}

@@ -1,0 +1,75 @@
+package metrics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/splice"
+)
+
+// busy is a data path with something of everything.
+func busy() DataPath {
+	s := splice.Stats{
+		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, ReplayBytes: 512, Kept: 30, UDPDropped: 4,
+		PortsCrowded: 6, Waiting: 3,
+		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, Kept: 40,
+			SourcePorts: 1000},
+	}
+	s.Rounds.Counts[0], s.Rounds.Counts[5], s.Rounds.Counts[16], s.Rounds.Sum = 7, 2, 1, 2*time.Second
+	return DataPath{
+		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 },
+		Ejected: func() int { return 4 }, BudgetExhausted: func() uint64 { return 9 }, ProxyPorts: 19000,
+		ProxyPortsInUse: func(p inet.Protocol) int { return int(p) },
+	}
+}
+
+func TestMetricsOfTheDataPath(t *testing.T) {
+	m := NewMetrics(DefaultLimits(), "IPv4")
+	m.WatchDataPath(busy())
+	wantMetrics(t, m, `
+# HELP portald_crowded_dials_total Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.
+# TYPE portald_crowded_dials_total counter
+portald_crowded_dials_total 6
+# HELP portald_udp_datagrams_dropped_total Datagrams that the kernel would not take, for want of room or of a route.
+# TYPE portald_udp_datagrams_dropped_total counter
+portald_udp_datagrams_dropped_total 4
+# HELP portald_waiting_connections Connections and UDP sessions that wait for an endpoint.
+# TYPE portald_waiting_connections gauge
+portald_waiting_connections 3
+# HELP portald_resource_used How much of a resource is in use.
+# TYPE portald_resource_used gauge
+portald_resource_used{resource="buffers"} 2
+portald_resource_used{resource="descriptors"} 80
+portald_resource_used{resource="kept_connections"} 30
+portald_resource_used{resource="pipe_pages"} 256
+portald_resource_used{resource="proxy_ports_tcp"} 6
+portald_resource_used{resource="proxy_ports_udp"} 17
+portald_resource_used{resource="replay_bytes"} 512
+portald_resource_used{resource="source_ports"} 900
+portald_resource_used{resource="udp_sessions"} 5
+# HELP portald_resource_limit How much of a resource may be in use; a resource without a limit is left out.
+# TYPE portald_resource_limit gauge
+portald_resource_limit{resource="descriptors"} 100
+portald_resource_limit{resource="kept_connections"} 40
+portald_resource_limit{resource="pipe_pages"} 4096
+portald_resource_limit{resource="proxy_ports_tcp"} 19000
+portald_resource_limit{resource="proxy_ports_udp"} 19000
+portald_resource_limit{resource="replay_bytes"} 8.388608e+06
+portald_resource_limit{resource="source_ports"} 1000
+portald_resource_limit{resource="udp_sessions"} 10
+`, "portald_crowded_dials_total", "portald_udp_datagrams_dropped_total", "portald_resource_used",
+		"portald_waiting_connections",
+		"portald_resource_limit")
+	text := scrape(t, m)
+	for line, want := range map[string]string{
+		`portald_loop_round_seconds_bucket{le="3.125e-05"}`: "7",
+		`portald_loop_round_seconds_bucket{le="0.001"}`:     "9",
+		`portald_loop_round_seconds_bucket{le="+Inf"}`:      "10",
+		"portald_loop_round_seconds_sum":                    "2.0",
+	} {
+		if got := lineOf(text, line); got != line+" "+want+"\n" {
+			t.Errorf("%q, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package splicetest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice"
+)
+
+func holdHandOverScenarios() []scenario {
+	return []scenario{
+		{name: "HeldHandOver", run: heldHandOver, needs: Handover},
+		{name: "HeldHandOverOfRequest", run: heldHandOverOfRequest, needs: Handover},
+		{name: "HeldUDPHandOver", run: heldUDPHandOver, needs: Handover},
+	}
+}
+
+// patience is what both of a succession have their clients wait for.
+var patience = splice.Options{Policy: service.Policy{WaitForEndpoint: longest}}
+
+// takenWaiting hands over the connections that wait, or has them taken and given back.
+func (s *succession) takenWaiting(taken bool) {
+	s.Helper()
+	if !taken {
+		_, err := s.old.HandOverWaiting(s.Context(), func([]*splice.Departure) (int, error) { return 0, errKept })
+		if !errors.Is(err, errKept) {
+			s.Fatal(err)
+		}
+		return
+	}
+	s.byProtocol(func(to *handover.Successor) error {
+		if !to.TakesWaiting() {
+			s.Error("the successor does not take what waits")
+		}
+		_, err := s.old.HandOverWaiting(s.Context(), to.Give(netip.AddrPort{}))
+		return err
+	})
+}
+
+// heldHandOver: connections that wait for an endpoint wait on with the successor, in their order, and so does one that
+// has sent all it has; what is not taken stays.
+func heldHandOver(t *trial) {
+	eitherWay(t, func(t *trial, taken bool) {
+		const n = 8
+		s := t.succeeds(patience, inet.TCP)
+		var conns []*net.TCPConn
+		var servers []netip.AddrPort
+		for i := range n {
+			name := string(rune('a' + i))
+			servers = append(servers, serveTCP(t, loopback, func(c *net.TCPConn) {
+				c.Write([]byte(name))
+				echo(c)
+			}))
+			c := dialTCP(t, s.front.at)
+			c.Write([]byte("early"))
+			c.CloseWrite()
+			conns = append(conns, c)
+			s.old.waiting(int64(i + 1))
+		}
+		if left := s.taken(noChange); left != n {
+			t.Errorf("%d connections are left by a hand-over of those that are open", left)
+		}
+		s.takenWaiting(taken)
+		on := s.on(taken)
+		on.waiting(n)
+		front := s.front
+		if taken {
+			front = s.toNext
+		}
+		front.lead(servers...)
+		for i, c := range conns {
+			wantRest(t, c, string(rune('a'+i))+"early")
+		}
+		for range n {
+			if rec := on.record(); rec.Outcome != record.OutcomeOK || rec.Waited == 0 || rec.BytesFromClient != 5 {
+				t.Errorf("record %+v", rec)
+			}
+		}
+		s.givenBack()
+	})
+}
+
+// heldHandOverOfRequest: what an endpoint has lost goes along with the connection, which waits for another.
+func heldHandOverOfRequest(t *trial) {
+	eitherWay(t, func(t *trial, taken bool) {
+		const n, more = 5000, 100
+		o := replaying()
+		o.Policy.WaitForEndpoint = longest
+		s := t.succeeds(o, inet.TCP, failing(t, n, record.Reset), t.refusing())
+		s.toNext.lead()
+		ask := request(n + more)
+		c := dialTCP(t, s.front.at)
+		c.Write(ask[:n])
+		s.old.waiting(1)
+		s.front.lead() // it is not about to dial
+		c.Write(ask[n:])
+		s.takenWaiting(taken)
+		on, front := s.on(taken), s.front
+		if taken {
+			front = s.toNext
+		}
+		on.waiting(1)
+		if kept := on.Stats().ReplayBytes; kept < n {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		live, got := answering(t, n+more)
+		front.lead(live)
+		io.ReadFull(c, make([]byte, len("answer")))
+		c.CloseWrite()
+		wantRest(t, c, "")
+		wantRequest(t, ask, got)
+		rec := on.record()
+		if rec.Outcome != record.OutcomeOK || rec.Replays != 1 || rec.BytesFromClient != n+more ||
+			rec.BytesToEndpoint != n+more || rec.Endpoint.Addr != live {
+			t.Errorf("record %+v", rec)
+		}
+		s.givenBack()
+		on.nothingKept()
+	})
+}
+
+// heldUDPHandOver: so do sessions, with their last datagram.
+func heldUDPHandOver(t *trial) {
+	eitherWay(t, func(t *trial, taken bool) {
+		s := t.succeeds(patience, inet.UDP)
+		c := dialUDP(t, s.front.at)
+		for _, data := range []string{"first", "last"} {
+			c.Write([]byte(data))
+		}
+		s.old.waiting(1)
+		t.eventually("both datagrams have come", func() bool { return s.old.live().BytesFromClient == 9 })
+		from := s.front.SessionsAt(s.front.at)
+		front := s.front
+		if taken {
+			front = s.toNext
+			s.byProtocol(func(to *handover.Successor) error {
+				return errors.Join(from.HandOverAll(s.Context(), to.Give(s.toNext.at)),
+					to.Resume(handover.Socket{Address: s.front.at}))
+			})
+		} else if err := from.HandOverAll(s.Context(), func([]*splice.Departure) (int, error) {
+			return 0, errKept
+		}); !errors.Is(err, errKept) {
+			t.Fatal(err)
+		}
+		s.on(taken).waiting(1)
+		front.lead(named(t, "a"))
+		if got := answerTo(t, c); got != "a last" {
+			t.Errorf("got %q", got)
+		}
+		wantAnswer(t, c, "next", "a next")
+		if n := len(s.old.records) + len(s.next.records); n != 0 {
+			t.Errorf("%d records of one session that is open", n)
+		}
+	})
+}
