@@ -123,8 +123,8 @@ func heldWhileEndpointRefuses(t *trial) {
 	echoLater(t, at, 400*time.Millisecond)
 	wantEcho(t, dialTCP(t, f.at), "x")
 	rec := d.record()
-	if rec.Outcome != record.OutcomeOK || rec.Waited < 200*time.Millisecond || len(rec.Attempts) != 2 ||
-		!refusedIn(rec.Attempts[0]) {
+	if rec.Outcome != record.OutcomeOK || rec.Waited < 200*time.Millisecond || len(rec.Attempts) < 2 ||
+		!refusedIn(rec.Attempts[0]) { // a dial that works may time out first
 		t.Errorf("record %+v", rec)
 	}
 }

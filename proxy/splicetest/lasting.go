@@ -1,6 +1,9 @@
 package splicetest
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -76,23 +79,28 @@ func removedEndpointClosedWhenIdle(t *trial) {
 	exchange(t, stays)
 }
 
-// keepBusy exchanges bytes for so long that the connection is never quiet, and returns how many. It ends the scenario
-// where this process did not run for as long as quiet takes: that is not the engine's silence.
+// keepBusy has bytes echoed without a pause for so long, and returns how many. Some are always under way, also while
+// this process does not run.
 func (t *trial) keepBusy(c net.Conn, atLeast time.Duration) (n int64) {
 	t.Helper()
-	for began, last := time.Now(), time.Now(); time.Since(began) < atLeast; last = time.Now() {
-		time.Sleep(50 * time.Millisecond)
-		slept := time.Since(last)
-		c.Write([]byte("x"))
-		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-			if slept > 400*time.Millisecond {
-				t.Skipf("50 ms of sleep took %s: this machine was too busy", slept)
+	go func() {
+		data := bytes.Repeat([]byte("x"), 4096)
+		for began := time.Now(); time.Since(began) < atLeast; {
+			if _, err := c.Write(data); err != nil {
+				return // the reader sees an error too
 			}
-			t.Fatal(err)
 		}
-		n++
+		c.Write([]byte("."))
+	}()
+	for r := bufio.NewReader(c); ; {
+		got, err := r.ReadSlice('.')
+		switch n += int64(len(got)); {
+		case err == nil:
+			return n
+		case !errors.Is(err, bufio.ErrBufferFull):
+			t.Fatalf("the connection ended after %d bytes: %v", n, err)
+		}
 	}
-	return n
 }
 
 // removedEndpointReset: so long after the removal, be there traffic or not. An endpoint that terminates is there while
