@@ -33,7 +33,7 @@ RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
-	curl=curl git=git dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools
+	curl=curl git=git dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools /lib/systemd/systemd=systemd
 
 FLAPS_NEEDS := $(RUN_NEEDS) nft=nftables curl=curl redis-server=redis-server redis-benchmark=redis-tools \
 	setpriv=util-linux /usr/lib/postgresql/15/bin/initdb=postgresql-15
@@ -49,7 +49,8 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man notice release check-release vulnerabilities demo kubetest test test-ipvs test-windows test-arm64 check-deploy \
+.PHONY: help build man notice release check-release vulnerabilities demo kubetest unit test test-all test-api test-ipvs \
+	test-windows test-arm64 check-deploy \
 	check-pipeline lint bench bench-scale flaps handover crashes chaos migrate fuzz restarts clean
 
 help:  ## this list
@@ -93,19 +94,36 @@ kubetest:  ## a control plane for tests; the first time ten minutes of CPU, then
 AS_KUBETEST    := CGO_ENABLED=0 GOWORK=off $(GO)
 KUBETEST_FLAGS := -trimpath -buildvcs=false
 
-test: kubetest  ## all tests, with the race detector; REQUIRE_ALL=1: none may be skipped
+GOTESTSUM := gotestsum gotest.tools/gotestsum@v1.13.0
+# go test with one line at the end that says how many tests passed. A failure is a failure: nothing runs again.
+GOTEST = "$$(GO=$(GO) .ci/tool $(GOTESTSUM))" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped --
+# Packages that need the control plane, and those that run portald.exe.
+OF_API     := /integration/(api|migrate|cluster)$$
+OF_WINDOWS := /integration/(wine|windows)$$
+
+unit:  ## what to run after each edit: no root, no namespaces, 20 seconds
+	@$(GOTEST) -short -p 6 $$($(GO) list ./cmd/... ./platform/... ./portal/... ./proxy/...)
+
+test:  ## all tests that need no control plane, no virtual machine and no Wine, with the race detector; REQUIRE_ALL=1: none is skipped
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) .ci/landed $$(cat .ci/version-before) >/dev/null || test $$? = 3
+	@OTHER_PARTS="api ipvs" CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m -p 3 \
+		$$($(GO) list ./... | grep -vE '$(OF_API)|$(OF_WINDOWS)')
+
+test-all: test test-api test-ipvs test-windows  ## the same, and the tests of all other parts
+
+test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
+	@.ci/need $(TEST_NEEDS)
+	@.ci/may-make-namespaces
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
 	cd integration/kubetest && $(AS_KUBETEST) test $(KUBETEST_FLAGS) -count=1 ./surface
-	IPVS_IN_VM=1 KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 GO=$(GO) .ci/go-test -race -count=1 -timeout 20m \
-		-- $$($(GO) list ./... | grep -vE '/integration/(wine|windows)$$')
-	@$(MAKE) --no-print-directory test-ipvs
-	@$(MAKE) --no-print-directory test-windows
+	@OTHER_PARTS=ipvs KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
+		./integration/api ./integration/migrate ./integration/cluster
+	@KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m -run TestDeployed ./integration/modes
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
-VMTEST = CGO_ENABLED=0 VM_MEM=1536M VM_TIMEOUT=900 GO=$(GO) .ci/go-test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
+VMTEST = CGO_ENABLED=0 VM_MEM=1536M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
 test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
@@ -113,14 +131,14 @@ test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in 
 	PATH=$(abspath $(BIN)):$$PATH deploy/render replace ipvs >integration/modes/testdata/guest/deploy/replace-ipvs.yaml
 	@mkdir -p integration/migrate/testdata/guest
 	cp integration/modes/testdata/guest/portald integration/migrate/testdata/guest && cp -L $(BIN)/kubetest integration/migrate/testdata/guest
-	$(VMTEST) -run TestThereAndBackWithIPVS -- ./integration/migrate
-	$(VMTEST) -run TestRender -- ./cmd/portald
-	$(VMTEST) -short -- ./portal/ipvs
-	$(VMTEST) -run TestTenants/ipvs -- ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' -- ./integration/modes
-	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$|TestDeployed' -- ./integration/modes
-	$(VMTEST) -run 'TestClientsCome|TestDatagramsCome|TestWipedRules' -- ./integration/modes
-	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort|TestLeftoverOfAPod' -- ./integration/modes
+	$(VMTEST) -run TestThereAndBackWithIPVS ./integration/migrate
+	$(VMTEST) -run TestRender ./cmd/portald
+	$(VMTEST) ./portal/ipvs -quick
+	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' ./integration/modes
+	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$|TestDeployed' ./integration/modes
+	$(VMTEST) -run 'TestClientsCome|TestDatagramsCome|TestWipedRules' ./integration/modes
+	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort|TestLeftoverOfAPod' ./integration/modes
 
 test-windows: kubetest  ## the tests of the Windows build: of all packages by Wine, and of portald.exe in namespaces
 	@.ci/need $(TEST_NEEDS)

@@ -40,6 +40,9 @@ func TestRunTellsWhatFailed(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // The net package of Go has no SCTP, so these are the system's own sockets, one-to-one as those of TCP, each with one
 // address: associations with several are no matter of a service proxy.
 
-// NeedsSCTP is for a test of a kernel with SCTP: that of the virtual machine, if not this one's. IPVS_IN_VM=1 says that
-// make test-ipvs comes next, with REQUIRE_ALL=1 too.
+// NeedsSCTP is for a test of a kernel with SCTP: that of the virtual machine, if not this one's. Elsewhere
+// they are left to make test-ipvs.
 func (b *Bed) NeedsSCTP() {
 	b.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
@@ -27,8 +27,8 @@ func (b *Bed) NeedsSCTP() {
 		unix.Close(fd)
 	case InVM:
 		b.Fatalf("open a socket of SCTP: %v", err)
-	case os.Getenv("IPVS_IN_VM") == "1":
-		b.Skipf("runs in a virtual machine next, by make test-ipvs; here: open a socket of SCTP: %v", err)
+	case netnstest.Elsewhere("ipvs"):
+		b.Skipf("runs in a virtual machine, by make test-ipvs; here: open a socket of SCTP: %v", err)
 	default:
 		topology.Lack(b, "needs a kernel with SCTP (modprobe sctp) or a virtual machine (make test-ipvs): %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/integration/topology"
 )
 
 // manager is a systemd that is process 1 of the node, with the unit of deploy/ and no other.
@@ -27,8 +28,7 @@ type manager struct {
 
 const unit = "portald.service"
 
-// newManager starts systemd in namespaces of its own. It skips the test, also under REQUIRE_ALL=1, where there is no
-// systemd or it may not run: in a container there is neither.
+// newManager starts systemd in namespaces of its own.
 func newManager(t *testing.T) *manager {
 	t.Helper()
 	program := ""
@@ -39,11 +39,11 @@ func newManager(t *testing.T) *manager {
 		}
 	}
 	if program == "" {
-		t.Skip("needs systemd, and there is none here")
+		topology.Lack(t, "needs systemd, and there is none here")
 	}
 	for _, c := range []string{"systemctl", "unshare", "nsenter", "mount"} {
 		if _, err := exec.LookPath(c); err != nil {
-			t.Skip("needs systemd and util-linux: ", err)
+			topology.Lack(t, "needs systemd and util-linux: %v", err)
 		}
 	}
 	group := newControlGroup(t)
@@ -82,7 +82,7 @@ exec %[2]s --system --unit=bed.target --log-target=console --show-status=0`, b.D
 	})
 	if !started {
 		_ = cmd.Process.Kill()
-		t.Skipf("systemd does not start in namespaces of its own here: %s", &out)
+		topology.Lack(t, "systemd does not start in namespaces of its own here: %s", &out)
 	}
 	return m
 }
@@ -103,7 +103,7 @@ func newControlGroup(t *testing.T) string {
 		}
 		errs = append(errs, err)
 	}
-	t.Skip("needs a control group for systemd: ", errors.Join(errs...))
+	topology.Lack(t, "needs a control group for systemd: %v", errors.Join(errs...))
 	return ""
 }
 

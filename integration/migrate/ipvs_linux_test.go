@@ -2,12 +2,12 @@ package migrate
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"testing"
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/platform/netnstest"
 )
 
 // The same with kube-proxy in IPVS mode, by the kernel of a virtual machine. To portald in userspace mode the way is
@@ -15,8 +15,8 @@ import (
 func TestThereAndBackWithIPVS(t *testing.T) {
 	switch {
 	case bed.InVM:
-	case os.Getenv("IPVS_IN_VM") == "1":
-		t.Skip("runs in a virtual machine next, by make test-ipvs")
+	case netnstest.Elsewhere("ipvs"):
+		t.Skip("runs in a virtual machine, by make test-ipvs")
 	default:
 		topology.Lack(t, "needs a virtual machine (make test-ipvs)")
 	}

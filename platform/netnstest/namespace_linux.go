@@ -3,6 +3,7 @@ package netnstest
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is a TestMain for tests that call Namespace: without root, it runs them in a user namespace of their own.
+// Main is a TestMain for tests that have namespaces: without root, it runs them in a user namespace of their own.
 func Main(m *testing.M) {
-	if os.Geteuid() == 0 || os.Getenv("NETNSTEST_USERNS") != "" {
+	flag.Parse()
+	if testing.Short() || os.Geteuid() == 0 || os.Getenv("NETNSTEST_USERNS") != "" {
 		os.Exit(m.Run())
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
@@ -43,6 +46,11 @@ func Main(m *testing.M) {
 	os.Exit(0)
 }
 
+// Elsewhere tells whether tests of a part of make test-all, such as ipvs, are left to that part, as OTHER_PARTS says.
+func Elsewhere(part string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("OTHER_PARTS")), part)
+}
+
 // Missing skips a test for want of something, or fails it when all must run (REQUIRE_ALL=1).
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
@@ -61,6 +69,7 @@ type Namespace struct {
 // New makes a namespace; the calling goroutine stays where it is.
 func New(t testing.TB) *Namespace {
 	t.Helper()
+	notShort(t)
 	made := make(chan error)
 	n := &Namespace{t: t}
 	go func() { // its thread ends with it, changed as it is
@@ -78,10 +87,19 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
+// notShort skips a test with -short, which is for what needs no privilege.
+func notShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a network namespace, and this is -short")
+	}
+}
+
 // Process is the namespace that this process was started in, for a process that was given one of its own: what any of
 // its goroutines opens is there. Loopback is up.
 func Process(t testing.TB) *Namespace {
 	t.Helper()
+	notShort(t)
 	handle, err := netns.Get()
 	if err != nil {
 		t.Fatalf("open the namespace of this process: %v", err)

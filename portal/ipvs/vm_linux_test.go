@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"context"
+	"flag"
 	"os"
 	"slices"
 	"testing"
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) { netnstest.Main(m) }
 
 // needIPVS is for a test of a kernel with IPVS. In the guest of integration/vmrun there is one, or something is wrong;
-// IPVS_IN_VM=1 says that make test-ipvs comes next, with REQUIRE_ALL=1 too, so that they need not run here.
+// Elsewhere they are left to make test-ipvs.
 func needIPVS(t testing.TB) {
 	t.Helper()
 	err := Usable(Options{})
@@ -26,8 +27,8 @@ func needIPVS(t testing.TB) {
 	case err == nil:
 	case os.Getenv("VM_IN_GUEST") == "1":
 		t.Fatal(err)
-	case os.Getenv("IPVS_IN_VM") == "1":
-		t.Skipf("runs in a virtual machine next, by make test-ipvs; here: %v", err)
+	case netnstest.Elsewhere("ipvs"):
+		t.Skipf("runs in a virtual machine, by make test-ipvs; here: %v", err)
 	default:
 		netnstest.Missing(t, "needs a virtual machine (make test-ipvs): %v", err)
 	}
@@ -110,7 +111,9 @@ var cannot = []portaltest.Behaviour{
 	portaltest.NoPodsKnownNode, portaltest.Random, portaltest.AlgorithmsTurn,
 }
 
-// long are left out of short runs: others come close to them, and without hardware to run on they take their time.
+var quick = flag.Bool("quick", false, "leave out behaviours that take long without hardware to run on")
+
+// long are left out of quick runs: others come close to them, and without hardware to run on they take their time.
 var long = []portaltest.Behaviour{
 	portaltest.ExternalFrontends, portaltest.PodsByInterface, portaltest.NoPodsKnown, portaltest.MasqueradeAll,
 	portaltest.SourceRangesNode, portaltest.AffinityThroughChanges, portaltest.PoolChanges, portaltest.ScopeChanges,
@@ -119,7 +122,7 @@ var long = []portaltest.Behaviour{
 func TestSpreading(t *testing.T) {
 	needIPVS(t)
 	without := cannot
-	if testing.Short() {
+	if *quick {
 		without = slices.Concat(cannot, long)
 	}
 	portaltest.Spreading(t, func(s portaltest.Settings) (portal.Writer, error) {

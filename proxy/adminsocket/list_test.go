@@ -15,6 +15,9 @@ import (
 
 // Lists that nobody reads are few at a time, and those by TCP leave room to those of the socket.
 func TestListsThatNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	d := (&fake{}).daemon()
 	var lists, most atomic.Int32

@@ -226,6 +226,9 @@ func TestSilentCallers(t *testing.T) {
 // A successor that works may take its time. One that says nothing for a while has stood still: the predecessor goes on,
 // tells it so, and hears of its end.
 func TestSuccessorWorks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	noLeak(t)
 	for _, c := range []struct {
 		name  string

@@ -64,6 +64,9 @@ func (e *estate) check() {
 
 // Whatever fails, and whenever, no connection has two owners, and none that is left by a side is without one.
 func TestOneOwner(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const rounds = 300
 	noLeak(t)
 	shared := make([]*splice.Departure, 24)

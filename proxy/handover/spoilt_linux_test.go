@@ -140,6 +140,9 @@ func (h *spoilt) follows(t *testing.T, path string) error {
 // Whatever becomes of any message on its way, no connection has two owners, none is lost but by a message without which
 // nobody can know, nobody waits longer than it may, each side says what went wrong, and no descriptor is left open.
 func TestSpoiltMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	noLeak(t)
 	whole := &spoilt{number: -1, patience: longest}
 	whole.run(t)

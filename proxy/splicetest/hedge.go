@@ -237,7 +237,7 @@ func hedgeWaitsForTheHost(t *trial) {
 	close(let)
 	wantEcho(t, c, "hello")
 	rec := d.record()
-	if got := strings.Join(dialsOf(rec, endpoints...), ", "); got != "a timeout, b" { // neither came to run between the two
+	if got := strings.Join(dialsOf(rec, endpoints...), ", "); got != "a timeout, b" { // on a busy machine
 		wantDials(t, rec, endpoints, "a timeout, b hedge")
 	}
 }

@@ -74,10 +74,13 @@ const (
 	network              // needs a network of its own: runs in a child in a network namespace of its own
 )
 
-// Run runs the suite.
+// Run runs the suite, or with -short what of it needs neither privileges nor a second.
 func Run(t *testing.T, e Engine) {
-	ports := newPorts()
-	for _, s := range scenarios() {
+	ports, all := newPorts(), scenarios()
+	if testing.Short() {
+		all = slices.DeleteFunc(quickScenarios(), func(s scenario) bool { return s.scope != shared })
+	}
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			if lacks := s.needs &^ e.Can; lacks != 0 {
 				t.Skip("this engine does not have:", lacks)
@@ -98,6 +101,11 @@ func (s scenario) start(t *trial) {
 		t.Parallel()
 		runChild(t, s.scope == network)
 	}
+}
+
+func quickScenarios() []scenario {
+	return slices.Concat(echoScenarios(), resetScenarios(), recordScenarios(), limitScenarios(), headerScenarios(),
+		questionScenarios(), drainScenarios(), successorScenarios())
 }
 
 func scenarios() []scenario {

@@ -20,6 +20,9 @@ import (
 
 // Clients of the socket that say nothing, say it slowly or say too much are cut off, and keep nobody out.
 func TestAdminSocketIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	log, _ := test.NewNullLogger()
 	cfg := &config.Config{AdminSocket: filepath.Join(t.TempDir(), "s")}

@@ -56,6 +56,9 @@ func TestReady(t *testing.T) {
 
 // A daemon that does not answer is none that is ready, and neither is one that is not waited for.
 func TestReadyOfSilence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	newBed(t) // skips where sockets are others
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)

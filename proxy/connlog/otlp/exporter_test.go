@@ -255,6 +255,9 @@ func TestTLS(t *testing.T) {
 
 // A collector that hangs costs those who put reports nothing, and the daemon's end a few seconds.
 func TestHangingCollector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	release := make(chan struct{})
 	asked := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -291,6 +294,9 @@ func TestHangingCollector(t *testing.T) {
 
 // What a collector refuses is dropped and counted, and said once.
 func TestRefusingCollector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	r := &receiver{status: http.StatusBadRequest}
 	server := httptest.NewServer(r)
 	defer server.Close()

@@ -235,6 +235,9 @@ func TestKernelTells(t *testing.T) {
 
 // The kernel leaves out what nobody asks for.
 func TestKernelFilters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	hostWithRules(t)
 	for _, c := range []struct {
 		name               string

@@ -169,6 +169,9 @@ func TestAnotherNodeWasFaster(t *testing.T) {
 // Without the right, or a workload of the name, that is said once with what to do, and tried again later as long as
 // clients wait.
 func TestFailuresAreSaidOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	r := newRig(t, true)
 	r.refuses = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments/scale"}, "cart",
 		errors.New("no rule"))

@@ -12,6 +12,9 @@ import (
 
 // Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
 func TestUnreadDownloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const clients, size = 60, 8 << 20 // more than the sockets take
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	account := splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})
