@@ -197,7 +197,7 @@ func (l *Loop) failed(ctx context.Context, err error, retry time.Duration) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.Log.WithError(err).Errorf("Sync failed; everything is applied anew in %s", retry)
+	l.Log.WithError(err).Errorf("Sync failed: applying everything again in %s", retry)
 	pause(ctx, retry)
 }
 

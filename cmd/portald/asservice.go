@@ -27,12 +27,12 @@ func runAsService(flags *config.Flags) error {
 			return err
 		}
 		defer closeLog()
-		log.Infof("portald is started as a service, %s", version())
+		log.Infof("portald started as a service: %s", version())
 		defer context.AfterFunc(ctx, func() { log.Infof("portald stops: %s", life.Reason()) })()
 		go checkFirewall(ctx, log)
 		err = daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{Started: life.Started, Cut: life.Cut})
 		if err != nil {
-			log.WithError(err).Error("portald ends by an error")
+			log.WithError(err).Error("portald ends with an error")
 			return err
 		}
 		log.Info("portald has stopped")
@@ -83,10 +83,10 @@ func checkFirewall(ctx context.Context, log *logrus.Logger) {
 	there, err := firewall().Allows(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		log.WithError(err).Debug("Whether the firewall lets clients in is not known")
+		log.WithError(err).Debug("Cannot read the rules of the firewall")
 	case err == nil && !there:
-		log.Warnf("No rule of the firewall is named %s: unless another rule allows it, pods and other hosts do not reach "+
-			"Services by this node; run portald service install --firewall, or %s", winservice.Name,
+		log.Warnf("No firewall rule is named %s: unless another rule allows it, pods and other hosts do not "+
+			"reach Services by this node; run portald service install --firewall, or %s", winservice.Name,
 			winservice.AllowCommand(program))
 	}
 }

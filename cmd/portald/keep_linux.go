@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/handover"
 )
@@ -23,7 +24,7 @@ func keepCommand() *cobra.Command {
 		Use:   "keep [--socket PATH] [--for TIME]",
 		Short: "Hold a portald's listeners and open connections in case it crashes",
 		Long: `Hold descriptors of the portald that runs on this node, and do nothing else: its listeners, its open connections
-that are older than a second, and the memory that says what it has read of them and not written. When portald dies
+that are older than ` + daemon.KeptAge.String() + `, and the memory that says what it has read of them and not written. When portald dies
 (SIGKILL, out of memory, a bug), the next one goes on with all of that, and new connections wait for it meanwhile. A
 connection of which it cannot be proven what was written is reset.
 
@@ -35,7 +36,7 @@ portald finds it at its start, beside its admin socket.`,
 			log := (&config.Config{Settings: config.Settings{LogLevel: logrus.InfoLevel}}).NewLogger(os.Stderr)
 			limit, _, err := platform.RaiseNoFile()
 			if err != nil {
-				log.WithError(err).Warn("The limit of open descriptors is not raised")
+				log.WithError(err).Warn("Cannot raise the limit of open descriptors")
 			}
 			k := &handover.Keeper{Log: log, Limit: int(limit) - keepReserved, For: hold}
 			log.Infof("portald %s keeps at %s: up to %d descriptors", version(), socket, k.Limit)

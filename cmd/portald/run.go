@@ -73,7 +73,7 @@ func runOnce(ctx context.Context, flags *config.Flags) error {
 func initOnly(cfg *config.Config, log *logrus.Logger) error {
 	err := daemon.Prepare(cfg, log)
 	if errors.Is(err, fs.ErrNotExist) {
-		log.WithError(err).Warn("Not all settings of the kernel could be set")
+		log.WithError(err).Warn("Cannot set all kernel settings")
 		return nil
 	}
 	return err

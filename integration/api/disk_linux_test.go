@@ -40,8 +40,8 @@ func (f *faults) diskFull() {
 	f.changesArrive()
 	t.stop()
 	makeRoom()
-	f.site.Eventually("records to be written again", func() bool { return said(d, "can write connection log again") == 1 })
-	f.site.Eventually("the log to report dropped records", func() bool { return said(d, "connection log dropped") == 1 })
+	f.site.Eventually("records to be written again", func() bool { return said(d, "Can write connection log again") == 1 })
+	f.site.Eventually("the log to report dropped records", func() bool { return said(d, "Connection log dropped") == 1 })
 }
 
 // fullDisk mounts a full disk. makeRoom frees space for all buffered records.

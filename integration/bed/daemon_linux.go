@@ -260,8 +260,10 @@ func (d *Daemon) Apply(manifests any) {
 	d.Eventually("the change to be applied", func() bool { return d.syncs() > before })
 }
 
-// applied matches the log line of a finished sync after which no change is waiting for another.
-var applied = regexp.MustCompile(`(?m)msg="(Changes were applied|Everything was applied again)" took=\S+$`)
+// applied matches the log line of a finished sync after which no change is waiting for another, of this version and of
+// that of .ci/version-before.
+var applied = regexp.MustCompile(`(?m)msg="(Applied changes|Applied everything again|Changes were applied|` +
+	`Everything was applied again)" took=\S+$`)
 
 // syncs is the number of times that portald applied changes.
 func (d *Daemon) syncs() int { return len(applied.FindAllString(d.Log.String(), -1)) }

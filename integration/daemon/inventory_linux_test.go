@@ -124,7 +124,7 @@ func TestEndpointIsDrained(t *testing.T) {
 	if err := bed.Echoes(c, r); err != nil {
 		t.Errorf("the open connection: %v", err)
 	}
-	if !strings.Contains(d.Log.String(), "The endpoint is drained") || d.Metric("portald_drained_endpoints") == 0 {
+	if !strings.Contains(d.Log.String(), "Endpoint drained") || d.Metric("portald_drained_endpoints") == 0 {
 		t.Error("nobody is told of the drain")
 	}
 	d.Apply(b.Cart(0, 1, 2))
@@ -160,7 +160,7 @@ func TestKernelDrainsNothing(t *testing.T) {
 	cart := b.Cart(0, 1)
 	cart.Mode = "kernel"
 	d.Apply(cart)
-	if n := d.Metric("portald_drained_endpoints"); n != 0 || !strings.Contains(d.Log.String(), "not drained any more") {
+	if n := d.Metric("portald_drained_endpoints"); n != 0 || !strings.Contains(d.Log.String(), "undrained") {
 		t.Errorf("%v drains", n)
 	}
 	answer, err := client.Drain(t.Context(), adminsocket.Drain{Endpoint: "pod0"})

@@ -136,7 +136,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Errorf("/healthz returns %d, %v", code, err)
 	}
 	d.Apply(b.Cart(0).String() + b.Simple("more", "10.96.7.7", 0).String())
-	if n := strings.Count(d.Log.String(), "a resource is exhausted"); n < 1 || n > 3 {
+	if n := strings.Count(d.Log.String(), "Out of a resource"); n < 1 || n > 3 {
 		t.Errorf("the shortage was logged %d times, want 1 to 3", n)
 	}
 	served := 0

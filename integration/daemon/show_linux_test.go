@@ -80,7 +80,7 @@ func TestAddressInUse(t *testing.T) {
 	b.WriteManifest(bed.Manifest, b.Cart(0))
 	d := b.Launch(nil, "--manifests", filepath.Join(b.Dir, bed.Manifest))
 	b.Eventually("portald to serve", b.Served)
-	if !strings.Contains(d.Log.String(), "cannot bind health server") {
+	if !strings.Contains(d.Log.String(), "Cannot bind health server") {
 		t.Error("the log does not report the address in use")
 	}
 	hard := b.Launch(nil, "--manifests", filepath.Join(b.Dir, bed.Manifest), "--bind-address-hard-fail")

@@ -125,7 +125,7 @@ func (s *show) upgrade(ctx context.Context) error {
 	if err := old.exit(); err != nil {
 		return fmt.Errorf("after its hand-over: %w", err)
 	}
-	if _, err := s.daemon.said(ctx, "A keeper holds listeners and connections"); err != nil {
+	if _, err := s.daemon.said(ctx, "Keeper connected"); err != nil {
 		return err
 	}
 	return s.daemon.healthy(ctx)
@@ -137,7 +137,7 @@ func (s *show) crash(ctx context.Context) error {
 	if err := s.daemon.kill(); err != nil {
 		return err
 	}
-	if err := s.quote(ctx, s.keeper, "keeper", "The daemon has died: 1 connections and "); err != nil {
+	if err := s.quote(ctx, s.keeper, "keeper", "portald died: holding 1 connections and "); err != nil {
 		return err
 	}
 	if err := s.startNext(ctx); err != nil {
@@ -152,7 +152,7 @@ func (s *show) crash(ctx context.Context) error {
 }
 
 // rulesStand is what a portald says that writes no rules, because those that are there are right.
-const rulesStand = "The rules of the predecessor stand; none is written"
+const rulesStand = "The predecessor's rules are up to date: writing none"
 
 func (s *show) startNext(ctx context.Context) error {
 	s.rest(ctx, sceneRest/2)

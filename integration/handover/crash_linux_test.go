@@ -244,7 +244,7 @@ func TestCrashesOfStarts(t *testing.T) {
 			case who == "the one that serves":
 				time.Sleep(time.Duration(moments.Int64N(int64(50 * time.Millisecond))))
 			case moments.IntN(2) == 0: // while it looks at what is left
-				within(start, func() bool { return strings.Contains(c.d.Log.String(), "The last portald has died") })
+				within(start, func() bool { return strings.Contains(c.d.Log.String(), "The last portald died") })
 				time.Sleep(time.Duration(moments.Int64N(int64(carry))))
 			default:
 				time.Sleep(time.Duration(moments.Int64N(int64(start))))
@@ -252,14 +252,14 @@ func TestCrashesOfStarts(t *testing.T) {
 			log := c.d.Log.String()
 			c.d = kill(c.d)
 			t.Logf("round %d: %s is killed after %s", round, who, time.Since(began).Round(time.Microsecond))
-			for _, what := range []string{"The last portald has died", goOn, "A connection is reset"} {
+			for _, what := range []string{"The last portald died", goOn, "Connection reset"} {
 				if strings.Contains(log, what) {
 					t.Log(lineWith(log, what))
 				}
 			}
 		}
 		began := time.Now()
-		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), "The last portald has died") })
+		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), "The last portald died") })
 		claimed := time.Now()
 		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), goOn) })
 		start, carry = time.Since(began)*5/4, time.Since(claimed)*5/4
@@ -381,7 +381,7 @@ func TestKeeperDies(t *testing.T) {
 	}
 	b.Exec(b.Line("keep", "--socket", socket)...)
 	b.Eventually("portald to find the next", func() bool {
-		return strings.Contains(first.Log.String(), "a keeper again")
+		return strings.Contains(first.Log.String(), "Keeper connected again")
 	})
 	time.Sleep(time.Second)
 	second := kill(first)

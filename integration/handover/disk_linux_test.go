@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 	c.says("the next portald cannot find this one")
 
 	at.free()
-	c.says("The next portald can find this one now")
+	c.says("Hand-over is on again: the next portald can find this one")
 	before = c.d
 	c.d = before.Succeed()
 	if code := before.Exit(); code != 0 {
@@ -131,7 +131,7 @@ func TestFullDiskKeepsTheNextOut(t *testing.T) {
 	second := c.d
 	c.d = second.Succeed()
 	const silence = 15 * time.Second
-	if !bed.Within(2*silence, func() bool { return strings.Contains(c.d.Log.String(), "cannot be told") }) {
+	if !bed.Within(2*silence, func() bool { return strings.Contains(c.d.Log.String(), "cannot be notified") }) {
 		t.Fatalf("the next one does not say that it waits:\n%s", c.d.Log)
 	}
 	at.free()

@@ -16,7 +16,7 @@ func TestSuccessorCrashes(t *testing.T) {
 	first := b.Launch([]string{"env", "KUBERNETES_SERVICE_HOST=192.0.2.1"}, "--manifests", manifest)
 	first.WaitReady()
 	second := first.Succeed()
-	b.Eventually("the first to rest", func() bool { return strings.Contains(first.Log.String(), "Nothing is left here") })
+	b.Eventually("the first to rest", func() bool { return strings.Contains(first.Log.String(), "Hand-over done") })
 	second.WaitReady()
 	rules := b.Rules()
 	second.Signal(syscall.SIGKILL)

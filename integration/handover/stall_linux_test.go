@@ -46,7 +46,7 @@ func stalled(b *bed.Bed, m bed.Mode, toldToEnd bool) {
 		first.Signal(syscall.SIGTERM)
 	} else {
 		b.Eventually("the first to leave the node to the second", func() bool {
-			return strings.Contains(first.Log.String(), "another one serves the node by now")
+			return strings.Contains(first.Log.String(), "another one serves the node now")
 		})
 	}
 	if err := bed.Echoes(c, r); err != nil {

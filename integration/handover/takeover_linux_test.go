@@ -36,7 +36,7 @@ func TestTakeOver(t *testing.T) {
 	if n := second.Metric(`portald_inherited_connections_total{fate="live",from="predecessor"}`); n != 1 {
 		t.Errorf("%v connections are counted, want 1", n)
 	}
-	if log := second.Log.String(); !strings.Contains(log, "The rules of the predecessor stand") {
+	if log := second.Log.String(); !strings.Contains(log, "The predecessor's rules are up to date") {
 		t.Errorf("the second wrote rules:\n%s", log)
 	}
 }

@@ -50,7 +50,7 @@ func startRecording(b *bed.Bed, manifests any, args ...string) *bed.Daemon {
 	b.Helper()
 	d := b.Start(manifests, args...)
 	b.Eventually("the kernel's flows to be followed", func() bool {
-		return strings.Contains(d.Log.String(), "Connections that the kernel carries get records")
+		return strings.Contains(d.Log.String(), "Records of connections that the kernel carries: on")
 	})
 	return d
 }

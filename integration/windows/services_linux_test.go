@@ -210,7 +210,7 @@ func TestPortInUse(t *testing.T) {
 	d.ExpectErrors = true
 	b.ServedBy(bed.IP4, "pod0")
 	b.Eventually("the frontend to be counted", func() bool { return d.Metric("portald_frontends_failed") == 1 })
-	if log := d.Log.String(); !strings.Contains(log, "A frontend cannot be served") || !strings.Contains(log, taken) {
+	if log := d.Log.String(); !strings.Contains(log, "Cannot serve a frontend") || !strings.Contains(log, taken) {
 		t.Errorf("the log does not name %s", taken)
 	}
 	other.Stop()

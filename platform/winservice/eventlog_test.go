@@ -57,14 +57,14 @@ func TestEventsOfTheLog(t *testing.T) {
 		log.Info("3 event loops")
 		log.Info("Ready: all service ports are served")
 		log.WithFields(logrus.Fields{"service": "shop/cart", "frontend": "10.96.0.7:80"}).WithError(errors.New("in use")).
-			Error("A frontend cannot be served, and is tried again; all others are served")
-		log.Warn("A frontend cannot be served") // another severity
+			Error("Cannot serve a frontend: trying again; all others are served")
+		log.Warn("Cannot serve a frontend") // another severity
 		log.Error("something else")
 		log.Warn("service shop/cart: spec: \"Sync failed\": must not")
 		host.got(t, "Information 101 Ready: all service ports are served",
-			"Error 130 A frontend cannot be served, and is tried again; all others are served\nerror: in use\nfrontend: "+
+			"Error 130 Cannot serve a frontend: trying again; all others are served\nerror: in use\nfrontend: "+
 				"10.96.0.7:80\nservice: shop/cart",
-			"Warning 200 A frontend cannot be served", "Error 300 something else",
+			"Warning 200 Cannot serve a frontend", "Error 300 something else",
 			"Warning 200 service shop/cart: spec: \"Sync failed\": must not")
 		l.Close()
 	})

@@ -54,18 +54,18 @@ func Events() []Event {
 
 func lifeEvents() []Event {
 	return []Event{
-		{100, Information, []string{"portald is started as a service"}, "The service starts", nothing},
+		{100, Information, []string{"portald started as a service"}, "The service starts", nothing},
 		{101, Information, []string{"Ready: all service ports are served"},
 			"Every Service that the daemon knows is served for the first time since the start", nothing},
 		{102, Information, []string{"portald stops: "}, "The service was asked to stop, or Windows shuts down", nothing},
 		{103, Information, []string{"portald has stopped"},
 			"No connection is open any more, and the addresses of Services are removed", nothing},
-		{104, Warning, []string{"Connections are cut that did not end in time"},
+		{104, Warning, []string{"Drain timeout: closed "},
 			"The service stops, and connections were still open after drainTimeout: they are cut",
 			"raise drainTimeout if they need longer"},
 		{eventCrashed, Error, nil, "The run before this one ended by a panic, whose first lines are here",
 			"report it with the file that the event names"},
-		{eventFailed, Error, []string{"portald ends by an error"},
+		{eventFailed, Error, []string{"portald ends with an error"},
 			"The service could not start, or ended by itself: the service control manager starts it again",
 			"do what the event says; portald service start shows the reason too"},
 	}
@@ -73,35 +73,35 @@ func lifeEvents() []Event {
 
 func configurationEvents() []Event {
 	return []Event{
-		{120, Information, []string{"The changed configuration file is applied"},
+		{120, Information, []string{"Configuration file changed: applied"},
 			"The configuration file changed, and settings that need no restart are in force", nothing},
-		{121, Error, []string{"The changed configuration file is refused"},
+		{121, Error, []string{"Configuration file refused"},
 			"The configuration file changed and has mistakes, which the log names: the settings before stay in force",
 			"correct the file; portald config check names the mistakes too"},
-		{122, Warning, []string{"The configuration file cannot be read"},
+		{122, Warning, []string{"Cannot read the configuration file"},
 			"The configuration file is gone or locked: the settings before stay in force", "put the file back"},
 	}
 }
 
 func trafficEvents() []Event {
 	return []Event{
-		{130, Error, []string{"A frontend cannot be served"},
+		{130, Error, []string{"Cannot serve a frontend"},
 			"An address or a port of a Service cannot be had on this node: it is in use, excluded, or refused by Windows. It " +
 				"is tried again; all others are served",
 			"look for the program that has the port (netstat -abno), or for an excluded range (netsh interface ipv4 show " +
 				"excludedportrange tcp)"},
-		{131, Information, []string{"The frontend is served again"}, "What event 130 named works now", nothing},
+		{131, Information, []string{"Frontend served again"}, "What event 130 named works now", nothing},
 		{132, Error, []string{"Sync failed"},
 			"Addresses could not be added or removed at all, as without the rights of an administrator, or without the " +
 				"interface: everything is tried again",
 			"do what the event says; /healthz fails meanwhile"},
-		{133, Error, []string{"The service port cannot be served as configured"},
+		{133, Error, []string{"Cannot serve the service port as configured"},
 			"A Service asks for what this node cannot do: its clients are refused, all others are served",
 			"change the Service as the event says"},
-		{134, Information, []string{"The service port is served again"}, "What event 133 named works now", nothing},
+		{134, Information, []string{"Service port served again"}, "What event 133 named works now", nothing},
 		{135, Warning, []string{"Two Services claim one address"}, "The older of the two Services has the address",
 			"give the other one another address"},
-		{136, Warning, []string{"No rule of the firewall"},
+		{136, Warning, []string{"No firewall rule"},
 			"Windows' firewall may drop what pods and other hosts send to Services on this node",
 			"run portald service install --firewall, or add the rule by the command in the event"},
 		{140, Warning, []string{"API server"}, "The API server does not answer: what is known stays in force",

@@ -134,9 +134,9 @@ func (l *Log) follow() { l.check(&l.followFails, "reopen", l.out.follow()) }
 func (l *Log) check(failing *bool, what string, err error) bool {
 	switch {
 	case err != nil && !*failing:
-		l.daemon.WithError(err).Warnf("cannot %s connection log: trying again, traffic goes on", what)
+		l.daemon.WithError(err).Warnf("Cannot %s connection log: trying again, traffic goes on", what)
 	case err == nil && *failing:
-		l.daemon.Infof("can %s connection log again", what)
+		l.daemon.Infof("Can %s connection log again", what)
 	}
 	if err != nil {
 		l.errors.Add(1)
@@ -151,10 +151,10 @@ func (l *Log) reportDropped() {
 	switch {
 	case n > l.lastDropped && !l.dropping:
 		l.dropping = true
-		l.daemon.Warn("connection log falls behind: records are being dropped")
+		l.daemon.Warn("Connection log falls behind: records are being dropped")
 	case n == l.lastDropped && l.dropping:
 		l.dropping = false
-		l.daemon.Warnf("connection log dropped %d records", n-l.reported)
+		l.daemon.Warnf("Connection log dropped %d records", n-l.reported)
 		l.reported = n
 	}
 	l.lastDropped = n
@@ -169,7 +169,7 @@ func (l *Log) finish() error {
 	lost := l.out.lines() + len(l.queue.Take())
 	l.queue.Drop(lost)
 	if n := l.Dropped(); n > l.reported {
-		l.daemon.Warnf("connection log dropped %d records", n-l.reported)
+		l.daemon.Warnf("Connection log dropped %d records", n-l.reported)
 	}
 	if lost > 0 {
 		return fmt.Errorf("write connection log: %d records lost at the end", lost)

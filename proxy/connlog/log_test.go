@@ -202,7 +202,7 @@ func TestLogSurvivesALostFolder(t *testing.T) {
 		}
 		wantIDs(t, ids(t, filepath.Join(dir+".moved", "log")), 1, 1)
 		wantIDs(t, ids(t, path), 2, 2)
-		want := "cannot reopen connection log: trying again, traffic goes on\ncan reopen connection log again"
+		want := "Cannot reopen connection log: trying again, traffic goes on\nCan reopen connection log again"
 		if messages(told) != want || l.WriteErrors() < 5 {
 			t.Fatalf("told %q, %d errors", messages(told), l.WriteErrors())
 		}
@@ -237,7 +237,7 @@ func TestLogSurvivesAFullDisk(t *testing.T) {
 		if uint64(len(kept))+l.Dropped() != 30 || kept[0] != 1 {
 			t.Fatalf("wrote %v, %d dropped, of 30", kept, l.Dropped())
 		}
-		want := []string{"cannot write", "falls behind", "can write connection log again", "dropped"}
+		want := []string{"Cannot write", "falls behind", "Can write connection log again", "dropped"}
 		if got := told.AllEntries(); len(got) != len(want) {
 			t.Fatalf("told %q", messages(told))
 		}

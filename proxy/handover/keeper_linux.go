@@ -81,13 +81,13 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			k.Log.WithError(err).Warn("A daemon was not accepted")
+			k.Log.WithError(err).Warn("Cannot accept a portald")
 			time.Sleep(time.Millisecond) // it may be for want of descriptors
 			continue
 		}
 		c, err := newChannel(conn)
 		if err != nil {
-			k.Log.WithError(err).Warn("A daemon was refused")
+			k.Log.WithError(err).Warn("Refused a portald")
 			continue
 		}
 		daemons.Go(func() { k.keep(all, c) })
@@ -101,7 +101,7 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	defer stop()
 	var h Hello
 	if err := c.expect(hello, &h, step); err != nil {
-		k.Log.WithError(err).Warn("A daemon was refused")
+		k.Log.WithError(err).Warn("Refused a portald")
 		return
 	}
 	log := k.Log.WithField("pid", h.PID)
@@ -124,12 +124,12 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, errBye):
-		log.Info("The daemon has ended in order: nothing is held for it any more")
+		log.Info("portald ended normally: released what was held for it")
 	case died:
-		log.Warnf("The daemon has died: %d connections and %d listeners are held for the next one, and %d connections "+
+		log.Warnf("portald died: holding %d connections and %d listeners for the next one, and %d connections "+
 			"that it had claimed", conns, listeners, claimed)
 	default:
-		log.WithError(err).Warn("The daemon says what is not understood: nothing is held for it any more")
+		log.WithError(err).Warn("Bad message from portald: dropping what is held for it")
 	}
 	k.grant()
 }
@@ -341,7 +341,7 @@ func (k *Keeper) leaveBehind(all []*store) (outdated []*store) {
 // expire resets what nobody has come for.
 func (k *Keeper) expire(s *store) {
 	if k.adopt(s) {
-		k.Log.Warnf("No daemon has come for %s: %d connections are reset", k.For, k.reset(s))
+		k.Log.Warnf("No portald came within %s: resetting %d connections", k.For, k.reset(s))
 		k.drop(s)
 		k.grant()
 	}
@@ -355,7 +355,7 @@ func (k *Keeper) abandon() {
 	k.mu.Unlock()
 	for _, s := range left {
 		if alone && k.adopt(s) {
-			k.Log.Warnf("The keeper ends: %d connections of a daemon that has died are reset", k.reset(s))
+			k.Log.Warnf("The keeper ends: resetting %d connections of a portald that died", k.reset(s))
 			k.drop(s)
 		}
 	}

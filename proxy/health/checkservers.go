@@ -143,7 +143,7 @@ func (s *ServiceHealth) serve(ctx context.Context, servers *checkServers, hosts 
 			defer close(running.ended)
 			defer triedOnce()
 			if err := server.Run(ctx); err != nil {
-				s.o.Log.WithError(err).Warn("The health-check port of a Service is no longer served")
+				s.o.Log.WithError(err).Warn("The health check port of a Service is no longer served")
 			}
 		}()
 	}

@@ -91,7 +91,7 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 			s.o.Failed(err)
 			return nil, fmt.Errorf("bind %s server: %w", s.o.Name, err)
 		case !reported:
-			s.o.Log.WithError(err).Warnf("cannot bind %s server, trying again every %v", s.o.Name, RebindEvery)
+			s.o.Log.WithError(err).Warnf("Cannot bind %s server, trying again every %v", s.o.Name, RebindEvery)
 			s.o.Failed(err)
 		}
 		pause(ctx, RebindEvery)

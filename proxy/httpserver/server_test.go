@@ -77,7 +77,7 @@ func TestServerTriesToBindAgain(t *testing.T) {
 		if len(failures) != 1 {
 			t.Errorf("told %v, want one", failures)
 		}
-		const want = "cannot bind test server, trying again every 5s\ntest server is bound to 127.0.0.1:0 now"
+		const want = "Cannot bind test server, trying again every 5s\ntest server is bound to 127.0.0.1:0 now"
 		if messages(told) != want {
 			t.Errorf("told %q", messages(told))
 		}

@@ -28,6 +28,6 @@ func (c *Carrier) endDrains(left service.Change) {
 func (c *Carrier) drainsEnded(name service.PortName, endpoints []netip.AddrPort, why string) {
 	for _, at := range endpoints {
 		c.opts.Log.WithField("service", name.Label()).WithField("endpoint", at.String()).
-			Warn("The endpoint is not drained any more: " + why)
+			Warn("Endpoint undrained: ")
 	}
 }

@@ -43,7 +43,7 @@ func (f *Flags) Follow(ctx context.Context, running *Config, log logrus.FieldLog
 			log.Info(line)
 		}
 		if len(since.Applied) > 0 {
-			log.Info("The changed configuration file is applied")
+			log.Info("Configuration file changed: applied")
 		}
 		for _, line := range waits {
 			if !slices.Contains(waiting, line) {
@@ -63,7 +63,7 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 		log.Warn(line)
 	}
 	if err != nil {
-		log.Error("The changed configuration file is refused; the running configuration is kept")
+		log.Error("Configuration file refused: keeping the running configuration")
 		for line := range strings.Lines(err.Error()) {
 			log.Error(strings.TrimSpace(line))
 		}
@@ -76,7 +76,7 @@ func (f *Flags) again(log logrus.FieldLogger) *Config {
 // links of a mounted ConfigMap.
 func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogger, changed func()) {
 	watcher := dirwatch.New(func(err error) {
-		log.WithError(err).Warnf("Changes of the configuration file are found by polling, every %v", rescanPeriod)
+		log.WithError(err).Warnf("Cannot watch the configuration file: polling it every %v", rescanPeriod)
 	})
 	defer watcher.Close()
 	watcher.Add(filepath.Dir(path))
@@ -101,7 +101,7 @@ func Watch(ctx context.Context, path string, known []byte, log logrus.FieldLogge
 		}
 		text, err := os.ReadFile(path)
 		if err != nil && !missing {
-			log.WithError(err).Warn("The configuration file cannot be read; the running configuration is kept")
+			log.WithError(err).Warn("Cannot read the configuration file: keeping the running configuration")
 		}
 		if missing = err != nil; !missing && !bytes.Equal(text, known) {
 			known = text

@@ -88,7 +88,7 @@ func TestFollowWrites(t *testing.T) {
 
 	// Gone for a while.
 	check(t, os.Remove(path))
-	w.said(logrus.WarnLevel, "cannot be read")
+	w.said(logrus.WarnLevel, "Cannot read the configuration file")
 	check(t, os.WriteFile(path, []byte(drainOf("4s")), 0o644))
 	w.drain(4 * time.Second)
 }
@@ -120,7 +120,7 @@ func TestFollowBadFile(t *testing.T) {
 	path := inFile(t, drainOf("1s"))
 	w := follow(t, path)
 	check(t, os.WriteFile(path, []byte(drainOf("soon")+"what: 1\n"), 0o644))
-	w.said(logrus.ErrorLevel, "the running configuration is kept")
+	w.said(logrus.ErrorLevel, "keeping the running configuration")
 	w.said(logrus.ErrorLevel, "what: there is no such field")
 	w.said(logrus.ErrorLevel, "drainTimeout: soon: must be a time")
 	if w.flags.Refused() != 1 {

@@ -86,7 +86,7 @@ func Run(
 		return err
 	}
 	if err != nil { // as where the disk is full: whoever started this one is not to start it again for that
-		d.log.WithError(err).Warn("This portald leaves the node to another one, and did not end in order")
+		d.log.WithError(err).Warn("Leaving the node to another portald, without an orderly end")
 	}
 	d.rest(told)
 	return nil
@@ -127,7 +127,7 @@ func (d *daemon) rest(told context.Context) {
 	if _, pod := os.LookupEnv("KUBERNETES_SERVICE_HOST"); !pod {
 		return
 	}
-	d.log.Info("Nothing is left here; waiting for the end of the pod")
+	d.log.Info("Hand-over done: idle until the pod is deleted")
 	for missed := 0; missed < missedFor; {
 		select {
 		case <-told.Done():
@@ -138,7 +138,7 @@ func (d *daemon) rest(told context.Context) {
 			missed = 0
 		}
 	}
-	d.log.Warn("The successor is gone, and no other portald serves this node: this one ends, to be started again")
+	d.log.Warn("The successor is gone, and no other portald serves this node: ending, to be started again")
 }
 
 // newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.

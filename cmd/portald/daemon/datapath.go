@@ -62,8 +62,9 @@ func dialMark(log logrus.FieldLogger) uint32 {
 		return 0 // nothing redirects what the daemon dials either
 	}
 	if err != nil {
-		log.WithError(err).Warn("Connections to endpoints are not marked, which takes the capability NET_ADMIN: an " +
-			"endpoint that is a Service's own address makes portald dial itself, up to the limit of open descriptors")
+		log.WithError(err).Warn("Cannot mark connections to endpoints, which takes the capability NET_ADMIN: an " +
+			"endpoint that is a Service's own address makes portald dial itself, up to the limit of open " +
+			"descriptors")
 		return 0
 	}
 	return mark

@@ -45,7 +45,7 @@ func (d *disturbances) listen(ctx context.Context) error {
 		return nil
 	}
 	if err := d.witness.Listen(ctx); err != nil {
-		d.log.WithError(err).Warn("Who changes the host's rules is not known")
+		d.log.WithError(err).Warn("Cannot tell who changes the host's rules")
 	}
 	return nil
 }
@@ -70,12 +70,12 @@ func (d *disturbances) damaged(found proxy.Damage) {
 	if found.Times > 1 {
 		text += fmt.Sprintf(", the %d. time without quiet", found.Times)
 	}
-	if text += "; everything is applied anew"; found.Wait > 0 {
+	if text += ": applying everything again"; found.Wait > 0 {
 		text += fmt.Sprintf(" in %s: portald does not fight with another program", found.Wait.Round(100*time.Millisecond))
 	}
 	entry := d.log.WithError(found.Found)
 	if who != "" {
-		entry, text = entry.WithField("by", who), text+"; seen was "+who
+		entry, text = entry.WithField("by", who), text+"; seen: "+who
 	}
 	entry.Warn(text)
 	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+found.Found.Error())

@@ -28,11 +28,13 @@ func (d *diversion) enable() (first bool) {
 	d.once.Do(func() {
 		first = true
 		if err := d.add(); err != nil {
-			d.log.WithError(err).Warn("Endpoints see this node's address instead of clients': replies cannot be diverted")
+			d.log.WithError(err).Warn("Endpoints see this node's address instead of the client's: replies " +
+				"cannot be diverted")
 			return
 		}
 		d.writer.SetMark(d.divert.Mark)
-		d.log.Info("Endpoints see clients' own addresses where Services ask for that; replies are diverted to this host")
+		d.log.Info("Endpoints see the client's address where a Service asks for it: replies are diverted to " +
+			"this host")
 	})
 	return first
 }

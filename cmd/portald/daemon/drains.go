@@ -24,7 +24,7 @@ func (i *inventory) drain(shown *adminsocket.Endpoint, force bool) error {
 	if err := i.listeners.Endpoints().Drain(p.Name, e, force); errors.Is(err, balance.ErrLast) {
 		return fmt.Errorf("%w: with force it is drained, and its clients are refused", err)
 	}
-	i.logDrain(shown).Warn("The endpoint is drained: new connections of this node go to others, until it is undrained " +
+	i.logDrain(shown).Warn("Endpoint drained: new connections of this node go to others until it is undrained " +
 		"or portald ends")
 	return nil
 }
@@ -38,7 +38,7 @@ func (i *inventory) undrain(shown *adminsocket.Endpoint) error {
 	if !i.listeners.Endpoints().Undrain(p.Name, e.Addr) {
 		return errors.New("it is not drained")
 	}
-	i.logDrain(shown).Info("The endpoint is not drained any more")
+	i.logDrain(shown).Info("Endpoint undrained")
 	return nil
 }
 

@@ -39,6 +39,6 @@ const spareThreads = 2
 func eventLoops(log logrus.FieldLogger) int {
 	loops := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(loops + spareThreads)
-	log.Infof("%d event loops: as many as the CPUs that this process may use at a time", loops)
+	log.Infof("%d event loops, one for each CPU that this process may use", loops)
 	return loops
 }

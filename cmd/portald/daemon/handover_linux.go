@@ -42,7 +42,7 @@ func (d *daemon) handOver(ctx context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			d.log.WithError(err).Warn("A successor was refused")
+			d.log.WithError(err).Warn("Refused a successor")
 			pause(ctx, time.Millisecond)
 		default:
 			all.Go(func() { d.handOverTo(ctx, l, s) })
@@ -61,13 +61,13 @@ func (d *daemon) listenForSuccessors(ctx context.Context, path string) *handover
 		l, err := handover.Listen(path, d.identity())
 		switch {
 		case err == nil && failed:
-			d.log.Info("The next portald can find this one now")
+			d.log.Info("Hand-over is on again: the next portald can find this one")
 			return l
 		case err == nil:
 			return l
 		case !failed:
-			d.log.WithError(err).Warnf("A restart will end open connections: the next portald cannot find this one; trying "+
-				"again every %s", listenAgain)
+			d.log.WithError(err).Warnf("Hand-over is off: the next portald cannot find this one, and a restart "+
+				"closes open connections; trying again every %s", listenAgain)
 		}
 		failed = true
 	}
@@ -105,10 +105,10 @@ func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *hando
 	switch err := s.AwaitBegin(ctx); {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, io.EOF):
-		d.log.Info("The portald that was about to take over has ended")
+		d.log.Info("The successor ended before it took over")
 		return
 	default:
-		d.log.WithError(err).Warn("The portald that was about to take over was refused")
+		d.log.WithError(err).Warn("Refused the successor")
 		return
 	}
 	select {
@@ -147,7 +147,7 @@ func (d *daemon) tryHandOver(ctx context.Context, at *handover.Listener, s *hand
 		return false
 	}
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
-		Infof("portald %s serves this node now; %d connections are left here", s.Version, left)
+		Infof("portald %s serves this node now: %d connections are left here", s.Version, left)
 	d.heritage.other.Store(true)
 	d.heritage.release()
 	at.Leave()
@@ -329,7 +329,7 @@ func (d *daemon) giveConnections(
 	}
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
 	if err := s.Records(d.telemetry.stream.Last(connlog.DefaultStream, nil)); err != nil {
-		d.log.WithError(err).Warn("The last records are not passed on")
+		d.log.WithError(err).Warn("Cannot hand over the last records")
 	}
 	left = d.path.core.Stats().Connections
 	return left, s.Done(left)

@@ -50,10 +50,10 @@ func newHost(cfg *config.Config, log logrus.FieldLogger) (h *host, err error) {
 // follow returns the functions that follow these changes, each until ctx ends.
 func (h *host) follow(log logrus.FieldLogger) []func(context.Context) error {
 	addresses := func(err error) {
-		log.WithError(err).Warn("Changes of this host's addresses are not noticed for now")
+		log.WithError(err).Warn("Cannot watch this host's addresses: changes are not seen for now")
 	}
 	links := func(err error) {
-		log.WithError(err).Warn("Interfaces and routes are looked up for each connection for now")
+		log.WithError(err).Warn("Cannot watch interfaces and routes: looking them up for each connection")
 	}
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return h.addresses.Run(ctx, addresses) },

@@ -115,7 +115,8 @@ func (r *hostRules) setNode(n translate.Node) (changed bool) {
 	if r.detector.setPodCIDRs(n.PodCIDRs) {
 		changed = true
 		if err := r.writer.SetLocalDetector(r.detector.rules()); err != nil {
-			r.log.WithError(err).Warn("Changed pod CIDRs are not applied: who counts as inside the cluster stays as it was")
+			r.log.WithError(err).Warn("Cannot apply changed pod CIDRs: the same clients count as inside the " +
+				"cluster as before")
 		}
 	}
 	return r.setNodePorts(r.nodePorts.setNode(n.Addresses)) || changed
@@ -139,7 +140,7 @@ func (r *hostRules) setServiceCIDRs(all []netip.Prefix) bool {
 	}
 	changed, err := w.SetServiceCIDRs(all)
 	if err != nil {
-		r.log.WithError(err).Warn("Changed ServiceCIDRs are not applied: which addresses are dropped stays as it was")
+		r.log.WithError(err).Warn("Cannot apply changed ServiceCIDRs: the same addresses are dropped as before")
 	}
 	return changed
 }
@@ -157,7 +158,7 @@ func (r *hostRules) stop() error {
 		return nil
 	}
 	if othersServe(r.cfg) {
-		r.log.Info("Another portald serves this node by now: the rules are its own, and stay")
+		r.log.Info("Another portald serves this node now: leaving its rules in place")
 		return nil
 	}
 	return errors.Join(writers.NamesOf(r.cfg).RemoveDivert(), withTimeout(r.writer.Cleanup))

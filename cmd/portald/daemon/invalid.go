@@ -38,7 +38,7 @@ func (d *invalidDrops) dropped() (packets uint64, known bool) {
 	defer cancel()
 	now, drops, err := d.read(ctx)
 	if err != nil {
-		d.log.WithError(err).Debug("Dropped packets are not counted")
+		d.log.WithError(err).Debug("Cannot count dropped packets")
 		return d.total, d.known
 	}
 	if d.known = drops; !drops {

@@ -48,7 +48,7 @@ func (d *daemon) findKeeper(cfg *config.Config) *keeping {
 		memory, err = epoll.NewMemory()
 	}
 	if err != nil {
-		d.log.WithError(err).Warn("No keeper holds what is open: a crash ends it")
+		d.log.WithError(err).Warn("No keeper: a crash closes open connections")
 		return nil
 	}
 	k := &keeping{memory: memory, found: found, due: make(chan struct{}, 1), news: newNews()}
@@ -75,9 +75,12 @@ func closeFiles(files []int) {
 	}
 }
 
-// keptAge is how old a connection is when it is given to the keeper: most end before. keepPeriod is how often younger
-// ones are looked through, keeperAgain how often a keeper is looked for that has gone, and tellPause how long news for
-// it are gathered.
+// KeptAge is the age from which on a connection is with the keeper: most end before.
+const KeptAge = keptAge + keepPeriod
+
+// keptAge is how old a connection is when it is given to the keeper. keepPeriod is how often younger ones are looked
+// through, keeperAgain how often a keeper is looked for that has gone, and tellPause how long updates for it are
+// gathered.
 const (
 	keptAge     = time.Second
 	keepPeriod  = 500 * time.Millisecond
@@ -94,7 +97,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 	keeper := k.found
 	k.found = nil
 	if keeper != nil {
-		d.log.Info("A keeper holds listeners and connections in case this portald crashes")
+		d.log.Info("Keeper connected: it holds listeners and connections in case this portald crashes")
 	}
 	for {
 		if keeper != nil {
@@ -104,7 +107,8 @@ func (d *daemon) keepAll(ctx context.Context) error {
 			}
 			k.holds.Store(false)
 			d.path.core.Unkept()
-			d.log.WithError(err).Warn("The keeper is gone: a crash ends connections until there is one again")
+			d.log.WithError(err).Warn("The keeper is gone: until there is one again, a crash closes open " +
+				"connections")
 			keeper.Close()
 			k.end()
 		}
@@ -115,7 +119,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 			}
 			keeper = d.findKeeperAgain(ctx, k)
 		}
-		d.log.Info("There is a keeper again")
+		d.log.Info("Keeper connected again")
 	}
 }
 
@@ -224,8 +228,8 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 func (d *daemon) keepConns(k *keeping, keeper *handover.Keeping, all []*splice.Kept) error {
 	large, err := keeper.KeepConns(all)
 	if large > 0 && k.large.Add(uint64(large)) == uint64(large) {
-		d.log.Warnf("What is known of %d connections does not fit into a message to the keeper (net.core.wmem_max bounds "+
-			"it): a crash ends them; portald_unkept_connections_total counts such connections", large)
+		d.log.Warnf("Cannot pass %d connections to the keeper: they do not fit into a message "+
+			"(net.core.wmem_max), and a crash closes them; see portald_unkept_connections_total", large)
 	}
 	return err
 }
@@ -237,8 +241,8 @@ func (d *daemon) roomFor(k *keeping, keeper *handover.Keeping) int {
 	if n > 0 {
 		k.full = 0
 	} else if k.full++; k.full == fullScans {
-		d.log.Warn("The keeper may not open more descriptors, and a crash ends connections that it does not have: raise " +
-			"its limit (LimitNOFILE of systemd, that of the container runtime)")
+		d.log.Warn("The keeper is at its limit of open descriptors: a crash closes the connections that it does " +
+			"not hold; raise the limit (LimitNOFILE of systemd, that of the container runtime)")
 	}
 	return n
 }

@@ -61,8 +61,8 @@ func (l *lostFlows) add(events uint64) {
 	l.to.stream.Lost(events)
 	n := l.n.Add(events)
 	if now := time.Now(); now.After(l.next) {
-		l.log.Warnf("%d ends of connections came faster than they are recorded, and have no record; see "+
-			"portald_kernel_records_lost_total, and record failures only (kernelRecords)", n-l.said)
+		l.log.Warnf("Lost %d records of connections that the kernel carries: they end faster than they are "+
+			"recorded; record failures only (kernelRecords), and see portald_kernel_records_lost_total", n-l.said)
 		l.said, l.next = n, now.Add(lostPeriod)
 	}
 }
@@ -74,7 +74,7 @@ func (k *kernelFlows) connections(ctx context.Context) iter.Seq[*adminsocket.Con
 		var c adminsocket.Connection
 		for live, err := range k.recorder.Open(ctx) {
 			if err != nil {
-				k.log.WithError(err).Warn("A list of connections is without those that the kernel carries")
+				k.log.WithError(err).Warn("A list of connections lacks those that the kernel carries")
 				return
 			}
 			show(&c, live, names)

@@ -33,15 +33,15 @@ func listFlows(ipvs bool) func(context.Context, func([]byte) bool) error {
 func accountFlows(log logrus.FieldLogger) (undo func(), timed bool) {
 	a, err := platform.AccountFlows()
 	if err != nil {
-		log.WithError(err).Warn("Records of connections that the kernel carries lack bytes or times; run portald " +
-			"--init-only with kernelRecords and the rights to set this")
+		log.WithError(err).Warn("Records of connections that the kernel carries lack bytes or times: run " +
+			"portald --init-only with kernelRecords and the rights to set this")
 	}
 	for _, what := range a.Changed {
 		log.Infof("Set %s", what)
 	}
 	undo = func() {
 		if err := a.Undo(); err != nil {
-			log.WithError(err).Warn("The kernel goes on counting packets of flows, though nobody asks any more")
+			log.WithError(err).Warn("Cannot switch off the kernel's accounting of flows")
 		}
 	}
 	return undo, a.Timed
@@ -68,7 +68,7 @@ func flowTimeouts(log logrus.FieldLogger) (t flows.Timeouts) {
 		var err error
 		*to, err = platform.FlowTimeout(kind)
 		if without := strings.HasPrefix(kind, "sctp_") && errors.Is(err, fs.ErrNotExist); err != nil && !without {
-			log.WithError(err).Warn("Connections that the kernel carries seem to last longer than they do")
+			log.WithError(err).Warn("Records of connections that the kernel carries may show too long a duration")
 		}
 	}
 	t.TCP[flows.SynSent2] = t.TCP[flows.SynSent]

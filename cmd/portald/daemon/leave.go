@@ -108,7 +108,7 @@ func (r *reconciler) drain(moved int) {
 		}
 	}()
 	if live > 0 {
-		r.log.Infof("Draining: %d connections have %s to end; another signal cuts them", live, timeout)
+		r.log.Infof("Draining: %d connections have %s to end; another signal closes them", live, timeout)
 	}
 	if stats.Sessions > 0 {
 		r.log.Infof("Draining: waiting a few seconds for answers to %d UDP sessions", stats.Sessions)
@@ -120,6 +120,6 @@ func (r *reconciler) drain(moved int) {
 		}
 	}
 	if left := r.path.core.Drain(ctx); left > 0 {
-		r.log.Warnf("Connections are cut that did not end in time: %d", left)
+		r.log.Warnf("Drain timeout: closed %d connections", left)
 	}
 }

@@ -18,6 +18,6 @@ type libraryLines struct{ log logrus.FieldLogger }
 
 // Write implements io.Writer: one call for each line.
 func (l libraryLines) Write(line []byte) (int, error) {
-	l.log.Debugf("library: %s", strings.TrimSuffix(string(line), "\n"))
+	l.log.Debugf("Library: %s", strings.TrimSuffix(string(line), "\n"))
 	return len(line), nil
 }

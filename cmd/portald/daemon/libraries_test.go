@@ -17,7 +17,7 @@ func TestLibraries(t *testing.T) {
 	log.SetLevel(logrus.DebugLevel)
 	quietLibraries(log)
 	stdlog.Printf("unknown attribute %d", 21)
-	if e := hook.LastEntry(); e == nil || e.Level != logrus.DebugLevel || e.Message != "library: unknown attribute 21" {
+	if e := hook.LastEntry(); e == nil || e.Level != logrus.DebugLevel || e.Message != "Library: unknown attribute 21" {
 		t.Errorf("logged %+v", e)
 	}
 }

@@ -24,7 +24,7 @@ const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnectio
 func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
 	soft, hard, err := platform.RaiseNoFile()
 	if err != nil {
-		log.WithError(err).Warn("The limit of open descriptors is not raised")
+		log.WithError(err).Warn("Cannot raise the limit of open descriptors")
 	}
 	log.Infof("portald %s: up to %d open descriptors (hard limit %d), two for each connection", version, soft, hard)
 	return soft
@@ -46,7 +46,7 @@ func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogg
 	}
 	pages, err := platform.PipePages()
 	if err != nil {
-		log.WithError(err).Debug("Pipes keep to the kernel's default limit")
+		log.WithError(err).Debug("Pipes keep the kernel's default limit")
 	}
 	b.PipePages = pages / 4
 	log.Debugf("Up to %d descriptors for connections, %d UDP sessions", b.Descriptors, b.Sessions)
@@ -57,7 +57,7 @@ func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogg
 func reservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
 	found, err := platform.ReservedPorts()
 	if err != nil {
-		log.WithError(err).Warn("Connections to endpoints may use local ports that the host reserves")
+		log.WithError(err).Warn("Cannot read the reserved local ports: connections to endpoints may use them")
 	}
 	for _, s := range found {
 		spans = append(spans, splice.PortSpan(s))

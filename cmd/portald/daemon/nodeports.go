@@ -45,7 +45,7 @@ func newNodePorts(cfg *config.Config, h *host, log logrus.FieldLogger) *nodePort
 	n := &nodePorts{cfg: cfg, log: log, host: h.addresses.Node, own: func() []netip.Addr {
 		found, err := platform.PrimaryAddresses(writers.ServiceInterface(cfg))
 		if err != nil {
-			log.WithError(err).Warn("This host's own primary addresses are not known")
+			log.WithError(err).Warn("Cannot read this host's primary addresses")
 		}
 		return found
 	}}

@@ -82,8 +82,8 @@ func (d *daemon) yieldIfOusted(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	d.log.Warnf("This portald stood still, and another one serves the node by now: %d connections are served here until "+
-		"they end, and nothing else", d.path.core.Stats().Connections)
+	d.log.Warnf("This portald stood still, and another one serves the node now: %d connections are served here "+
+		"until they end, and nothing else", d.path.core.Stats().Connections)
 	d.path.listeners.Close()
 	d.servers.yield()
 	d.path.core.Drain(ctx)

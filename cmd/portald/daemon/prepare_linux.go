@@ -80,15 +80,17 @@ func prepareNode(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 
 func prepareHost(cfg *config.Config, events *watch.Recorder, log logrus.FieldLogger) {
 	if err := platform.SetOOMScore(cfg.OOMScoreAdj); err != nil {
-		log.WithError(err).Warn("The OOM score is not set: portald may be killed as any other process when memory runs out")
+		log.WithError(err).Warn("Cannot set the OOM score: portald may be killed like any other process when " +
+			"memory runs out")
 	}
 	if err := setConntrack(cfg, log); err != nil {
-		log.WithError(err).Warn("The conntrack table is not configured; run portald --init-only with the rights to do so")
+		log.WithError(err).Warn("Cannot configure the conntrack table: run portald --init-only with the rights " +
+			"to do so")
 		events.NodeWarning("ConntrackNotSet", "SetConntrack", err.Error())
 	}
 	if err := disableEarlyDemux(log); err != nil {
-		log.WithError(err).Warn("This kernel may lose one of two connections from one client port to two addresses of a " +
-			"Service; run portald --init-only with the rights to prevent that")
+		log.WithError(err).Warn("This kernel may lose one of two connections from one client port to two " +
+			"addresses of a Service: run portald --init-only with the rights to prevent that")
 	}
 }
 

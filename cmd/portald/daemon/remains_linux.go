@@ -23,7 +23,7 @@ func (d *daemon) goOn(ctx context.Context) {
 		return
 	}
 	listeners := left.listeners()
-	d.log.Infof("The last portald has died: a keeper holds %d connections and %d listeners of it", len(left.conns),
+	d.log.Infof("The last portald died: the keeper holds its %d connections and %d listeners", len(left.conns),
 		len(listeners.Sockets))
 	d.heritage.add(listeners)
 	close(d.heritage.begun)
@@ -55,7 +55,8 @@ func (d *daemon) claim() (*remains, error) {
 	for {
 		r, of, err := d.keeping.found.Claim()
 		if err != nil {
-			d.log.WithError(err).Warn("What the keeper holds of the last portald cannot be claimed: it is reset after a while")
+			d.log.WithError(err).Warn("Cannot claim the connections of the last portald from the keeper: they " +
+				"are reset after a while")
 			left.close()
 			d.keeping.lose()
 			return nil, err
@@ -64,7 +65,7 @@ func (d *daemon) claim() (*remains, error) {
 			break
 		}
 		if err := left.add(r, of); err != nil {
-			d.log.WithError(err).Warn("The memory of the last portald cannot be read")
+			d.log.WithError(err).Warn("Cannot read the memory of the last portald")
 		}
 	}
 	if len(left.stores) == 0 {
@@ -99,7 +100,7 @@ func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored)
 				epoll.Abort(files...)
 			default:
 				counts.lost++
-				d.log.WithError(err).Debug("A connection is reset")
+				d.log.WithError(err).Debug("Connection reset")
 				epoll.Abort(files...)
 			}
 		}
@@ -122,7 +123,8 @@ func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored)
 		d.keeping.socketChanged(s.Name, s.Address) // it is to hold those that are open here alone
 	}
 	if err != nil {
-		d.log.WithError(err).Warn("The keeper does not hold what goes on here: a crash ends connections until it does")
+		d.log.WithError(err).Warn("The keeper does not hold this portald's connections yet: until it does, a " +
+			"crash closes them")
 		d.keeping.lose()
 	}
 	left.close()

@@ -44,7 +44,8 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	}
 	nodePorts := slices.ContainsFunc(want.portals, func(p portal.Portal) bool { return p.Kind == service.NodePort })
 	if nodePorts && cfg.NodePorts.Primary && len(c.node.Addresses) == 0 && !cfg.NodeAddress.IsValid() {
-		log.Warnf("NodePorts are left out: nodePortAddresses is primary, and the manifests have no Node %q with an address",
+		log.Warnf("NodePorts are not served: nodePortAddresses is primary, and the manifests have no Node %q "+
+			"with an address",
 			cfg.NodeName)
 	}
 	detector := newLocalDetector(cfg.DetectLocal, nil)
@@ -73,7 +74,7 @@ func newPlan(
 			NodeAddresses: func() []netip.Addr { return node },
 		}),
 		Contested: func(c portal.Conflict) {
-			log.Warnf("%s is held by the older Service %s; %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
+			log.Warnf("%s belongs to the older Service %s: %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
 		Aside: func(n dataplane.News) {
 			log.WithError(n.Err).Warnf("%s cannot be served as configured", n.Name.Label())

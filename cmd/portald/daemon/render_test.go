@@ -52,7 +52,7 @@ func TestRenderOfWhatCannotBeRead(t *testing.T) {
 
 // NodePorts that nobody has are not missed.
 func TestRenderSaysWhichNodePortsAreLeftOut(t *testing.T) {
-	const leftOut = "NodePorts are left out"
+	const leftOut = "NodePorts are not served"
 	nodePort := strings.Replace(clusterIP, "{clusterIP: 10.96.0.1, ports: [{port: 80}]}",
 		"{type: NodePort, clusterIP: 10.96.0.1, ports: [{port: 80, nodePort: 30080}]}", 1)
 	for text, want := range map[string]bool{clusterIP: false, nodePort: true} {

@@ -39,10 +39,10 @@ func (r *reporter) queued(at time.Time) {
 // adopted implements dataplane.Options.Adopted.
 func (r *reporter) adopted(err error) {
 	if err != nil {
-		r.log.WithError(err).Info("The rules of the predecessor are not those of this portald: all are written")
+		r.log.WithError(err).Info("The predecessor's rules differ: writing all rules")
 		return
 	}
-	r.log.Info("The rules of the predecessor stand; none is written")
+	r.log.Info("The predecessor's rules are up to date: writing none")
 }
 
 // rewritten implements dataplane.Options.Rewritten.
@@ -72,15 +72,15 @@ func (r *reporter) synced(s proxy.Sync) {
 func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 	switch {
 	case !s.Full && s.Waiting > 0:
-		entry.WithField("waiting", s.Waiting).Debug("Changes were applied")
+		entry.WithField("waiting", s.Waiting).Debug("Applied changes")
 	case !s.Full:
-		entry.Debug("Changes were applied")
+		entry.Debug("Applied changes")
 	case !r.resyncs.isReady():
 		close(r.resyncs.ready)
 		r.ready(entry)
 		r.events.Starting()
 	default:
-		entry.Info("Everything was applied again")
+		entry.Info("Applied everything again")
 	}
 }
 
@@ -97,7 +97,7 @@ func (r *reporter) ready(entry *logrus.Entry) {
 func (r *reporter) contested(c portal.Conflict) {
 	r.log.WithFields(logrus.Fields{
 		"frontend": c.Frontend.String(), "holder": c.Holder.Label(), "service": c.Loser.Label(),
-	}).Warn("Two Services claim one address; the older one holds it")
+	}).Warn("Two Services claim one address: the older one gets it")
 	r.events.Contested(c.Loser.Service(),
 		fmt.Sprintf("%s is held by the older Service %s; give this one another address", c.Frontend, c.Holder.Label()))
 }
@@ -116,13 +116,13 @@ func (r *reporter) setAside(n dataplane.News) {
 	r.problems.setAside(n)
 	log := r.log.WithField("service", n.Name.Label())
 	if n.Err == nil {
-		log.Info("The service port is served again")
+		log.Info("Service port served again")
 		r.events.Served(n.Name.Service(), n.Name.Label())
 		return
 	}
 	r.metrics.Refused(string(n.Reason))
 	log.WithError(n.Err).WithField("reason", n.Reason).
-		Error("The service port cannot be served as configured and refuses its clients; all others are served")
+		Error("Cannot serve the service port as configured: its clients are refused; all others are served")
 	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
 }
 
@@ -130,9 +130,9 @@ func (r *reporter) setAside(n dataplane.News) {
 func (r *reporter) failedPortal(p portal.Portal, err error) {
 	log := r.log.WithFields(logrus.Fields{"frontend": p.Frontend.String(), "service": p.Owner.Label()})
 	if err == nil {
-		log.Info("The frontend is served again")
+		log.Info("Frontend served again")
 	} else {
-		log.WithError(err).Error("A frontend cannot be served, and is tried again; all others are served")
+		log.WithError(err).Error("Cannot serve a frontend: trying again; all others are served")
 		r.events.ServiceWarning(p.Owner.Service(), "FailedToListen", "Retry", fmt.Sprintf("%s: %s", p.Frontend, err))
 	}
 	r.metrics.FrontendsFailed(r.problems.failed(p, err))

@@ -65,7 +65,7 @@ func (s *shortages) warn(err error) {
 		log.Warn("Local ports towards an endpoint are running out: new connections to it may soon fail. Add endpoints, or " +
 			"enable TCP timestamps there so that ports can be reused sooner; see portald_crowded_dials_total")
 	default:
-		log.Warn("Connections wait or are refused: a resource is exhausted; see portald_accept_errors_total")
+		log.Warn("Out of a resource: connections wait or are refused; see portald_accept_errors_total")
 	}
 }
 

@@ -37,7 +37,7 @@ func stored() *handover.Deposit {
 // known. Lost: nothing of it can be gone on with.
 func (d *daemon) takeStored(ctx context.Context, s *handover.Deposit) (lost bool, err error) {
 	d.heritage.stored.Store(true)
-	d.log.Info("The last portald has left its connections with systemd: they go on once Services are known")
+	d.log.Info("The last portald left its connections with systemd: they continue once Services are known")
 	if known, err := d.awaitServices(ctx); !known {
 		return false, errors.Join(err, s.Close())
 	}
@@ -49,7 +49,8 @@ func (d *daemon) takeStored(ctx context.Context, s *handover.Deposit) (lost bool
 			return false, err
 		}
 	}
-	d.log.WithError(err).Warn("Connections have ended that the last portald left with systemd")
+	d.log.WithError(err).Warn("Cannot restore connections that the last portald left with systemd: they are " +
+		"closed")
 	return true, nil
 }
 
@@ -67,7 +68,7 @@ func (d *daemon) leave(ctx context.Context) bool {
 	d.tell(systemd.Notify("STOPPING=1", "STATUS=Stops"))
 	again, err := systemd.Restarts(ctx)
 	if err != nil {
-		d.log.WithError(err).Warn("Open connections end, also if this is a restart")
+		d.log.WithError(err).Warn("Open connections will be closed, also if this is a restart")
 	}
 	if !again {
 		d.heritage.abandon()
@@ -91,12 +92,12 @@ func (d *daemon) leave(ctx context.Context) bool {
 	began := time.Now()
 	left, err := d.leaveAll(ctx)
 	if err != nil {
-		d.log.WithError(err).Warn("Open connections end: they are not left with systemd")
+		d.log.WithError(err).Warn("Open connections will be closed: cannot leave them with systemd")
 		d.forgetStored()
 		return false
 	}
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
-		Infof("All is left with systemd for the next portald, but for %d connections", left)
+		Infof("Left listeners and connections with systemd for the next portald, except %d connections", left)
 	d.heritage.other.Store(true)
 	d.heritage.awaited.Store(true)
 	return true
@@ -158,6 +159,6 @@ func (d *daemon) status(line string) { d.tell(systemd.Notify("STATUS=" + line)) 
 // tell logs that systemd could not be told something: nothing depends on it that cannot be done without.
 func (d *daemon) tell(err error) {
 	if err != nil {
-		d.log.WithError(err).Warn("systemd does not know what portald does")
+		d.log.WithError(err).Warn("Cannot notify systemd")
 	}
 }

@@ -51,12 +51,12 @@ func (d *daemon) takeOver(ctx context.Context) error {
 			}
 			continue
 		}
-		d.log.Infof("portald %s (process %d) serves this node: it is taken over once Services are known", p.Version, p.PID)
+		d.log.Infof("portald %s (process %d) serves this node: taking over once Services are known", p.Version, p.PID)
 		again, err := d.takeOverFrom(ctx, p)
 		if again = again && !d.life.Successor; !again {
 			return err
 		}
-		d.log.WithError(err).Warn("The portald that runs on this node does not hand over; trying again")
+		d.log.WithError(err).Warn("The running portald does not hand over: trying again")
 		pause(ctx, takeOverAgain)
 		began = time.Now()
 	}
@@ -72,14 +72,14 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 	case ctx.Err() != nil:
 		return false, nil
 	case errors.Is(cause, os.ErrDeadlineExceeded):
-		d.log.WithError(cause).Warn("The portald that runs on this node stands still: this one takes its place")
+		d.log.WithError(cause).Warn("The running portald stands still: taking its place")
 		if err := d.oust(path); err != nil {
-			d.log.WithError(err).Warn("The other portald is not told that this one takes its place")
+			d.log.WithError(err).Warn("Cannot notify the other portald that this one takes its place")
 		}
 		d.heritage.begin()
 		return true, nil
 	case !errors.Is(cause, handover.ErrNone):
-		d.log.WithError(cause).Warn("The portald that runs on this node does not hand over: this one begins beside it")
+		d.log.WithError(cause).Warn("The running portald does not hand over: this one begins beside it")
 		d.heritage.begin()
 		return true, nil
 	}
@@ -88,18 +88,18 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 	case err == nil:
 		d.heritage.locked(lock)
 	case !errors.Is(err, handover.ErrHeld):
-		d.log.WithError(err).Warn("Whether another portald serves this node cannot be told: this one begins")
+		d.log.WithError(err).Warn("Cannot check for another portald: starting anyway")
 	case time.Since(began) < silenceTime:
 		pause(ctx, lookAgain)
 		return false, nil
 	default:
 		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
-			d.log.WithError(err).Warnf("A portald that runs on this node has not answered for %s, and cannot be told that this "+
-				"one takes its place; trying again every %s", silenceTime, listenAgain)
+			d.log.WithError(err).Warnf("The running portald has not answered for %s, and cannot be notified "+
+				"that this one takes its place: trying again every %s", silenceTime, listenAgain)
 			pause(ctx, listenAgain)
 			return false, nil
 		}
-		d.log.Warnf("A portald that runs on this node has not answered for %s: this one takes its place", silenceTime)
+		d.log.Warnf("The running portald has not answered for %s: taking its place", silenceTime)
 	}
 	d.goOn(ctx)
 	return true, nil
@@ -205,7 +205,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 	log := d.log.WithField("took", time.Since(began).Round(time.Millisecond))
 	switch {
 	case errors.Is(err, handover.ErrDied):
-		log.WithError(err).Warnf("The predecessor has ended: %d connections and %d UDP sessions are taken over",
+		log.WithError(err).Warnf("The predecessor ended: took over %d connections and %d UDP sessions",
 			len(conns), sessions)
 		if kept == nil {
 			kept, _ = d.claim()
@@ -260,7 +260,7 @@ func (d *daemon) drainAgain(all []handover.Drained) {
 			for _, e := range p.Endpoints {
 				if p.Name == drained.Name && e.Addr == drained.Endpoint {
 					if err := d.path.listeners.Endpoints().Drain(p.Name, e, drained.Forced); err != nil {
-						d.log.WithError(err).Warnf("%s of %s is not drained any more", e.Addr, p.Name.Label())
+						d.log.WithError(err).Warnf("%s of %s is undrained", e.Addr, p.Name.Label())
 					}
 				}
 			}

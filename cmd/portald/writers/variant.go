@@ -19,7 +19,7 @@ func ChooseVariant(ctx context.Context, cfg *config.Config, log logrus.FieldLogg
 	if err != nil {
 		return cfg // New says what is wrong
 	}
-	log.Infof("Rules are written by iptables-%s: %s", c.Kind, c.Why)
+	log.Infof("Writing rules with iptables-%s: %s", c.Kind, c.Why)
 	for _, w := range c.Warnings {
 		log.Warnf("Two variants of iptables are in use: %s", w)
 	}

@@ -73,8 +73,8 @@ func New(o Options) (*Exporter, error) {
 		return nil, fmt.Errorf("export connection records: %w", err)
 	}
 	if unread > 0 { // the error shows the value
-		o.Log.Warn("An environment variable OTEL_EXPORTER_OTLP_* has no effect, since it cannot be read: its value is not " +
-			"shown here, as it may be secret; headers are NAME=VALUE with commas between")
+		o.Log.Warn("Ignored an environment variable OTEL_EXPORTER_OTLP_*: cannot parse its value, which may be " +
+			"secret and is not shown; headers are NAME=VALUE, separated by commas")
 	}
 	if o.Buffer <= 0 {
 		o.Buffer = defaultBuffer
@@ -177,9 +177,9 @@ func (e *Exporter) export(ctx context.Context) {
 func (e *Exporter) report(err error) {
 	switch {
 	case err != nil && !e.failing:
-		e.log.WithError(err).Warn("cannot export connection records: those are dropped, traffic goes on")
+		e.log.WithError(err).Warn("Cannot export connection records: those are dropped, traffic goes on")
 	case err == nil && e.failing:
-		e.log.Info("can export connection records again")
+		e.log.Info("Can export connection records again")
 	}
 	if err != nil {
 		e.errors.Add(1)

@@ -103,7 +103,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 			continue
 		}
 		if err.Error() != said {
-			r.opts.Log.WithError(err).Warnf("Connections that the kernel carries have no records; tried every %s", again)
+			r.opts.Log.WithError(err).Warnf("No records of connections that the kernel carries: trying again "+
+				"every %s", again)
 			said = err.Error()
 		}
 		r.pause(ctx, again)
@@ -141,8 +142,8 @@ func (r *Recorder) record(ctx context.Context) error {
 		return err
 	}
 	defer events.Close()
-	r.opts.Log.Info("Connections that the kernel carries get records")
-	defer r.opts.Log.Info("Connections that the kernel carries get no more records")
+	r.opts.Log.Info("Records of connections that the kernel carries: on")
+	defer r.opts.Log.Info("Records of connections that the kernel carries: off")
 	was := service.RecordsAll
 	for ctx.Err() == nil {
 		now := r.index.demand()

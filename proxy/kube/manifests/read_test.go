@@ -104,7 +104,7 @@ func TestWhatIsNotReadIsSaid(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(endpoints[len("---\n"):], "\n", "\n  ") + "\n"
 	const (
 		noEndpoints = "endpoints shop/a: kind Endpoints is not read, and there is no EndpointSlice of the Service: write one"
-		nothing     = "manifests read, and there is no object in them: 0.yaml"
+		nothing     = "No object in the manifests: 0.yaml"
 		proxyName   = "labels: {service.kubernetes.io/service-proxy-name: x}\n  namespace:"
 	)
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestWhatIsNotReadIsSaid(t *testing.T) {
 		"a slice of a headless one":  {[]string{svc("a", "None") + slice}, nil},
 		"a slice of another proxy's": {[]string{strings.Replace(a, "namespace:", proxyName, 1) + slice}, nil},
 		"slices of no Service": {[]string{sliceOf("b", "10.244.0.1") + a},
-			[]string{"not used, since the manifests do not have the Service: endpointslice shop/b-1 of service shop/b; " +
+			[]string{"Not used, since the manifests do not have the Service: endpointslice shop/b-1 of service shop/b; " +
 				"check the label kubernetes.io/service-name and the namespace"}},
 		"nothing": {[]string{"# to be written\n"}, []string{nothing}},
 	} {

@@ -62,7 +62,7 @@ func (s *Source) Run(ctx context.Context) error {
 		return err
 	}
 	watcher := dirwatch.New(func(err error) { // before the first reading, so that no change is missed
-		s.log.WithError(err).Warnf("watch manifests: changes are found by polling, every %v", rescanPeriod)
+		s.log.WithError(err).Warnf("Cannot watch the manifests: polling them every %v", rescanPeriod)
 	})
 	defer watcher.Close()
 	watchDirs(watcher, s.locations)
@@ -118,9 +118,9 @@ func (s *Source) first(ctx context.Context) error {
 	s.update(append(streams, readings(files)...))
 	read := s.log.WithField("objects", len(s.served))
 	if len(s.served) == 0 {
-		read.Warnf("manifests read, and there is no object in them: %s", strings.Join(s.paths, ", "))
+		read.Warnf("No object in the manifests: %s", strings.Join(s.paths, ", "))
 	} else {
-		read.Info("manifests read")
+		read.Info("Manifests read")
 	}
 	return nil
 }

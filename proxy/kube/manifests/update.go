@@ -105,7 +105,8 @@ func (s *Source) warnOfOwners(set []translate.Object) {
 		lost = append(lost[:most], fmt.Sprintf("and %d more", n-most))
 	}
 	if len(lost) > 0 {
-		s.log.Warnf("not used, since the manifests do not have the Service: %s; check the label %s and the namespace",
+		s.log.Warnf("Not used, since the manifests do not have the Service: %s; check the label %s and the "+
+			"namespace",
 			strings.Join(lost, ", "), discoveryv1.LabelServiceName)
 	}
 }

@@ -140,7 +140,7 @@ func TestNodeIsKept(t *testing.T) {
 		t.Errorf("told (-want +got)\n%s", diff)
 	}
 	if said := objecttest.Messages(hook, logrus.WarnLevel); len(said) != 1 ||
-		!strings.Contains(said[0], "node n1: its Node object was removed") {
+		!strings.Contains(said[0], "Node n1: its Node object was removed") {
 		t.Error("said:", said)
 	}
 }

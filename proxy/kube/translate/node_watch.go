@@ -42,7 +42,7 @@ func (c *Cache) notifyNode() {
 		return
 	}
 	if !known {
-		c.log.Warnf("node %s: its Node object was removed; this node serves Services as before", w.node.Name)
+		c.log.Warnf("Node %s: its Node object was removed; this node serves Services as before", w.node.Name)
 	}
 	w.node, w.known = node, known
 	for _, f := range w.all {

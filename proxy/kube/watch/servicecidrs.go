@@ -67,8 +67,8 @@ func (r *ranges) run(ctx context.Context) {
 			sleep(ctx, jitter(rangesAgain))
 			continue
 		case !told:
-			status.log.Infof("API server %s has no ServiceCIDRs, which are in Kubernetes from 1.33 on: only those of the "+
-				"setting serviceCIDRs count", status.server)
+			status.log.Infof("API server %s has no ServiceCIDRs, which Kubernetes has from 1.33 on: using only "+
+				"those of the setting serviceCIDRs", status.server)
 		}
 		told = true
 		r.answered()

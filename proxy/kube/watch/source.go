@@ -45,7 +45,7 @@ func (s *Source) Synced() <-chan struct{} { return s.synced }
 // known so far stay in the cache. The error is always nil. Call it once.
 func (s *Source) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(s.log))
-	s.log.Infof("watching API server %s", s.client.Server)
+	s.log.Infof("Watching API server %s", s.client.Server)
 	s.cache.Hold()
 	stores := s.stores()
 	var running sync.WaitGroup

@@ -212,9 +212,9 @@ func TestWatchFollows(t *testing.T) {
 		check(t, s.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
 		s.serves("without a Node", cartFront)
 		want := []string{
-			"info: watching API server https://api:6443",
+			"info: Watching API server https://api:6443",
 			"info: API server https://api:6443: 1 Services and 1 EndpointSlices listed",
-			"warning: node n1: its Node object was removed; this node serves Services as before",
+			"warning: Node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, s.said()); diff != "" {
 			t.Errorf("said (-want +got)\n%s", diff)
@@ -262,7 +262,7 @@ func TestRelistLosesNothing(t *testing.T) {
 			"info: API server https://api:6443 answers again",
 			"warning: API server https://api:6443 does not answer: dial tcp: connection refused. Services are served as " +
 				"they are until it does",
-			"warning: node n1: its Node object was removed; this node serves Services as before",
+			"warning: Node n1: its Node object was removed; this node serves Services as before",
 		}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(s.said()))); diff != "" {
 			t.Errorf("said (-want +got)\n%s", diff)

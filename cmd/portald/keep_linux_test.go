@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/portald/portald/cmd/portald/daemon"
+)
+
+// What the manual says of the age from which on a connection outlives a crash is what the daemon does.
+func TestManualTellsKeptAge(t *testing.T) {
+	for _, page := range []string{"restarts.md", "architecture.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "older than " + daemon.KeptAge.String(); !strings.Contains(string(text), want) {
+			t.Errorf("docs/%s does not say %q", page, want)
+		}
+	}
+}
