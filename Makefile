@@ -98,7 +98,7 @@ GOTESTSUM := gotestsum gotest.tools/gotestsum@v1.13.0
 # go test with one line at the end that says how many tests passed. A failure is a failure: nothing runs again.
 GOTEST = "$$(GO=$(GO) .ci/tool $(GOTESTSUM))" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped --
 # Packages that need the control plane, and those that run portald.exe.
-OF_API     := /integration/(api|migrate|cluster)$$
+OF_API     := /integration/(api|migrate|cluster|scale)$$
 OF_WINDOWS := /integration/(wine|windows)$$
 
 unit:  ## what to run after each edit: no root, no namespaces, 20 seconds
@@ -119,7 +119,7 @@ test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
 	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
 	cd integration/kubetest && $(AS_KUBETEST) test $(KUBETEST_FLAGS) -count=1 ./surface
 	@OTHER_PARTS=ipvs KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
-		./integration/api ./integration/migrate ./integration/cluster
+		./integration/api ./integration/migrate ./integration/cluster ./integration/scale
 	@KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m -run TestDeployed ./integration/modes
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.

@@ -91,8 +91,9 @@ func self(t *testing.T) string {
 
 func build(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "portald")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path,
-		"../../cmd/portald").CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "../../cmd/portald")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, whose objects are in the cache
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build portald: %v\n%s", err, out)
 	}
 	return path

@@ -33,8 +33,10 @@ func TestMain(m *testing.M) {
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "portald")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program,
-		"github.com/portald/portald/cmd/portald").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program,
+		"github.com/portald/portald/cmd/portald")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, whose objects are in the cache
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build portald: %v\n%s", err, out)
 	}
 	return program

@@ -39,7 +39,7 @@ func Serve(t *testing.T, s interface{ Run(context.Context) error }) (stop func()
 // Fetch returns the status code and the body of an answer.
 func Fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	resp, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)
