@@ -108,7 +108,7 @@ test:  ## all tests that need no control plane, no virtual machine and no Wine, 
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) .ci/landed $$(cat .ci/version-before) >/dev/null || test $$? = 3
-	@OTHER_PARTS="api ipvs" CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m -p 3 \
+	@OTHER_PARTS="api ipvs" CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
 		$$($(GO) list ./... | grep -vE '$(OF_API)|$(OF_WINDOWS)')
 
 test-all: test test-api test-ipvs test-windows  ## the same, and the tests of all other parts

@@ -79,7 +79,8 @@ func flags(o Options) []string {
 func kubetest() (string, error) {
 	path := os.Getenv(binaryKey)
 	if path == "" {
-		return "", fmt.Errorf("the variable %s names no binary: make test-api does, make kubetest makes bin/kubetest", binaryKey)
+		return "", fmt.Errorf("the variable %s names no binary: make test-api does, make kubetest makes bin/kubetest",
+			binaryKey)
 	}
 	return exec.LookPath(path)
 }
