@@ -173,7 +173,7 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 	if got := b.Tally(50, 10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); got["pod0"] != 50 {
 		t.Errorf("on a full disk: %v served, want 50", got)
 	}
-	if n := strings.Count(d.Log.String(), "cannot write connection log"); n != 1 {
+	if n := strings.Count(d.Log.String(), "Cannot write connection log"); n != 1 {
 		t.Errorf("the error was logged %d times, want once", n)
 	}
 	b.Must(os.Remove(filler))

@@ -119,7 +119,7 @@ func (s *show) upgrade(ctx context.Context) error {
 	if err := s.quote(ctx, s.daemon.process, "second", rulesStand, "Took over from portald "); err != nil {
 		return err
 	}
-	if err := s.quote(ctx, old.process, "first", " serves this node now; 0 connections are left here"); err != nil {
+	if err := s.quote(ctx, old.process, "first", " serves this node now: 0 connections are left here"); err != nil {
 		return err
 	}
 	if err := old.exit(); err != nil {

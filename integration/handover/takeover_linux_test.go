@@ -142,7 +142,7 @@ func TestModeChangesDuringTakeOver(t *testing.T) {
 	}
 	clients.Wait()
 	t.Logf("%d connections, %d failed", opened.Load(), failed.Load())
-	if !strings.Contains(first.Log.String(), "; 0 connections are left here") {
+	if !strings.Contains(first.Log.String(), ": 0 connections are left here") {
 		t.Error(first.Log)
 	}
 }
