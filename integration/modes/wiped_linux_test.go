@@ -168,7 +168,7 @@ func TestNoFight(t *testing.T) {
 			if seen := doctorSays(b, d, "rules-changed"); !strings.Contains(seen, w.command[0]) {
 				t.Errorf("the doctor does not name %s: %q", w.command[0], seen)
 			}
-			if log := d.Log.String(); !strings.Contains(log, "seen was "+w.command[0]) {
+			if log := d.Log.String(); !strings.Contains(log, "seen: "+w.command[0]) {
 				t.Errorf("the log does not name %s", w.command[0])
 			}
 			b.Eventually("portals to come back", func() bool {
