@@ -132,11 +132,11 @@ func (d *direction) copy() bool {
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
 	d.c.copying.Add(1)
 	defer d.c.copying.Add(-1)
-	n, err := io.Copy(writer{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
+	n, err := io.Copy(mover{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
 	account.GiveBuffer()
 	if n > 0 {
-		d.count(n)
+		d.add(n)
 		d.to.bytes.Add(n)
 	}
 	if n < copyBytes {
@@ -150,6 +150,14 @@ func (d *direction) copy() bool {
 	}
 	d.c.broken(d.broke(), err)
 	return false
+}
+
+// mover is writer that notes each part: an io.Copy may end a second after the answer to what it carried.
+type mover struct{ d *direction }
+
+func (m mover) Write(b []byte) (int, error) {
+	m.d.moved()
+	return writer{m.d}.Write(b)
 }
 
 // broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.

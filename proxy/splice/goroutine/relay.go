@@ -151,6 +151,10 @@ func (d *direction) readFailed(err error) {
 // count adds bytes that were read.
 func (d *direction) count(n int64) {
 	d.moved()
+	d.add(n)
+}
+
+func (d *direction) add(n int64) {
 	if d.from.bytes.Add(n) == n && d.from.side == record.Endpoint {
 		d.c.do(func(now time.Duration) splice.Step {
 			d.c.FirstByte(now)
