@@ -157,7 +157,7 @@ type mover struct{ d *direction }
 
 func (m mover) Write(b []byte) (int, error) {
 	m.d.moved()
-	return writer{m.d}.Write(b)
+	return writer(m).Write(b)
 }
 
 // broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.
