@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -48,7 +49,7 @@ func messages(t *testing.T) []string {
 				if !ok || logged[method.Sel.Name] == "" || onlyErrors(method.X) {
 					return true
 				}
-				if text := textOf(call.Args[0]); text != "" {
+				for _, text := range textsOf(file, call.Args[0]) {
 					rows = append(rows, fmt.Sprintf("| %s | %s | `%s` |", logged[method.Sel.Name],
 						strings.ReplaceAll(text, "|", "\\|"), pkg))
 				}
@@ -70,14 +71,47 @@ func onlyErrors(of ast.Expr) bool {
 	return ok && (x.Name == "fmt" || x.Name == "t" || x.Name == "errors")
 }
 
-// textOf is the text of a string constant, which may be put together.
+// textsOf are the texts of what is logged: a constant, or those that its file gives to a name.
+func textsOf(file *ast.File, e ast.Expr) (texts []string) {
+	name, ok := e.(*ast.Ident)
+	if !ok {
+		return slices.DeleteFunc([]string{textOf(e)}, func(s string) bool { return s == "" })
+	}
+	given := func(to, value ast.Expr) {
+		if id, ok := to.(*ast.Ident); ok && id.Name == name.Name && textOf(value) != "" {
+			texts = append(texts, textOf(value))
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for i, value := range n.Values {
+				given(n.Names[i], value)
+			}
+		case *ast.AssignStmt:
+			for i := range min(len(n.Lhs), len(n.Rhs)) {
+				if n.Tok != token.ADD_ASSIGN {
+					given(n.Lhs[i], n.Rhs[i])
+				}
+			}
+		}
+		return true
+	})
+	return texts
+}
+
+// textOf is a text that may be put together, with … for what is no constant; empty: none of it is one.
 func textOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, _ := strconv.Unquote(e.Value)
 		return text
 	case *ast.BinaryExpr:
-		return textOf(e.X) + textOf(e.Y)
+		x, y := textOf(e.X), textOf(e.Y)
+		if x == "" && y == "" {
+			return ""
+		}
+		return cmp.Or(x, "…") + cmp.Or(y, "…")
 	}
 	return ""
 }
