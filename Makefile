@@ -101,7 +101,7 @@ GOTEST = "$$(GO=$(GO) .ci/tool $(GOTESTSUM))" --format pkgname-and-test-fails --
 OF_API     := /integration/(api|migrate|cluster|scale)$$
 OF_WINDOWS := /integration/(wine|windows)$$
 
-unit:  ## what to run after each edit: no root, no namespaces, 20 seconds
+unit:  ## what to run after each edit: no root, no namespaces, half a minute
 	@$(GOTEST) -short -p 6 $$($(GO) list ./cmd/... ./platform/... ./portal/... ./proxy/...)
 
 test:  ## all tests that need no control plane, no virtual machine and no Wine, with the race detector; REQUIRE_ALL=1: none is skipped
