@@ -23,13 +23,13 @@ const pause = 300 * time.Millisecond
 // aLot is more than all buffers on the way take.
 const aLot = 64 << 20
 
-// stalled waits until nothing moves any more, and then for longer than the pause. Time alone does not tell: on a busy
-// machine the engine may have had none of it.
-func (d *dataPath) stalled() {
+// waitStalled waits until nothing moves any more, and then for longer than the pause. Time alone does not tell: on a
+// busy machine the engine may have had none of it.
+func waitStalled(d *dataPath) {
 	d.t.Helper()
 	moved, looks := int64(0), 0
 	d.t.eventually("bytes are waiting", func() bool {
-		l := d.live()
+		l := liveOf(d)
 		if n := l.BytesToClient + l.BytesToEndpoint; n != moved {
 			moved, looks = n, 0
 		}
@@ -45,7 +45,7 @@ func blockedByClient(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(make([]byte, aLot)) }))
 	c := dialTCP(t, f.at)
-	d.stalled()
+	waitStalled(d)
 	n, err := io.Copy(io.Discard, c)
 	c.Close()
 	rec := d.record()
@@ -67,7 +67,7 @@ func blockedByEndpoint(t *trial) {
 		c.Write(make([]byte, aLot))
 		c.CloseWrite()
 	}()
-	d.stalled()
+	waitStalled(d)
 	close(read)
 	wantRest(t, c, "")
 	rec := d.record()
@@ -82,7 +82,7 @@ func blockedUntilTheEnd(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(make([]byte, aLot)) }))
 	c := dialTCP(t, f.at)
-	d.stalled()
+	waitStalled(d)
 	reset(c)
 	rec := d.record()
 	if rec.ClientBlocked < pause || rec.ClientBlocked > rec.Duration || rec.EndpointBlocked != 0 {

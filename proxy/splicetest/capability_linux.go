@@ -111,7 +111,7 @@ func serveUnprivileged(t *trial) {
 	ports := ""
 	eachProtocol(func(protocol inet.Protocol, family inet.Family) {
 		pod := netip.AddrPortFrom(podAddrs[family], 8080)
-		ports += fmt.Sprint(" ", d.expose(service.Port{}, protocol, family, toOne(pod)))
+		ports += fmt.Sprint(" ", expose(d, service.Port{}, protocol, family, toOne(pod)))
 	})
 	fmt.Println("\n" + marker + ports)
 	io.Copy(io.Discard, os.Stdin)

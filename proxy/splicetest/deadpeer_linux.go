@@ -64,7 +64,7 @@ func (c *cluster) underDeadPeer() (*dataPath, uint16) {
 	c.Helper()
 	at := c.podEcho(inet.IPv4)
 	d := c.start(splice.Options{Policy: service.Policy{DeadPeer: deadAfter}})
-	return d, d.expose(service.Port{}, inet.TCP, inet.IPv4, toOne(at))
+	return d, expose(d, service.Port{}, inet.TCP, inet.IPv4, toOne(at))
 }
 
 // established is a connection of the client that has carried a byte each way.

@@ -42,15 +42,15 @@ type parted struct {
 	from         record.Side
 }
 
-// part makes one.
-func (d *dataPath) part(t *trial, from record.Side) *parted {
+// partFrom makes one over a network of its own.
+func partFrom(d *dataPath, t *trial, from record.Side) *parted {
 	t.Helper()
 	at, accepted := wires(t)
 	f := d.tcp(at)
-	return d.partOf(t, connect(t, f, accepted), f, from)
+	return partOf(d, t, connect(t, f, accepted), f, from)
 }
 
-func (d *dataPath) partOf(t *trial, w *wire, f *front, from record.Side) *parted {
+func partOf(d *dataPath, t *trial, w *wire, f *front, from record.Side) *parted {
 	t.Helper()
 	p := &parted{wire: w, d: d, front: f, sender: w.endpoint, peer: w.client, from: from}
 	if from == record.Client {
@@ -72,7 +72,7 @@ func (p *parted) reset() {
 
 func (p *parted) delivers() {
 	p.t.Helper()
-	p.t.eventually("it is delivered", func() bool { return p.d.live().State == record.StateDelivering })
+	p.t.eventually("it is delivered", func() bool { return liveOf(p.d).State == record.StateDelivering })
 }
 
 // wantAll expects the other side to read all, and then a reset or the end.
@@ -119,7 +119,7 @@ func (t *trial) eachSide(run func(t *trial, from record.Side)) {
 // deliversToLateReader: what a side has sent before its reset waits for the other to read, also where both send.
 func deliversToLateReader(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.reset()
 		p.wantAll(errReset)
 		p.wantRecord(p.d)
@@ -129,7 +129,7 @@ func deliversToLateReader(t *trial) {
 // deliversEndBeforeReset: a side that has ended its stream and then resets has ended its stream for the other too.
 func deliversEndBeforeReset(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.sender.CloseWrite()
 		p.reset()
 		p.wantAll(nil)
@@ -140,7 +140,7 @@ func deliversEndBeforeReset(t *trial) {
 // deliversToPeerThatSends: a peer that sends before it reads is not held up by a reset of the other.
 func deliversToPeerThatSends(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.reset()
 		if n, err := p.peer.Write(make([]byte, aLot)); err != nil {
 			t.Errorf("%d bytes were taken, then %v", n, err)
@@ -156,7 +156,7 @@ func deliversUntilNothingIsTaken(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
 		t.Parallel()
 		const patience = 3 * time.Second // the shortest
-		p := t.start(splice.Options{Policy: service.Policy{DeadPeer: patience}}).part(t, from)
+		p := partFrom(t.start(splice.Options{Policy: service.Policy{DeadPeer: patience}}), t, from)
 		began := time.Now()
 		p.reset()
 		rec := p.d.record()
@@ -175,7 +175,7 @@ func deliversUntilNothingIsTaken(t *trial) {
 // deliversUntilPeerIsGone: there is nothing to deliver to a peer that resets as well.
 func deliversUntilPeerIsGone(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.reset()
 		reset(p.peer)
 		if rec := p.d.record(); rec.ClosedBy != from {
@@ -187,16 +187,16 @@ func deliversUntilPeerIsGone(t *trial) {
 // deliversUntilItIsCut: who cuts it does not wait, and its record still tells who has reset it.
 func deliversUntilItIsCut(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.reset()
-		p.d.Cut(p.d.live().ID)
+		p.d.Cut(liveOf(p.d).ID)
 		if rec := p.d.record(); rec.ClosedBy != from || rec.CloseType != record.Reset {
 			t.Errorf("record %+v", rec)
 		}
 		if _, err := io.Copy(io.Discard, p.peer); !isReset(err) {
 			t.Errorf("the peer sees %v", err)
 		}
-		q := p.d.part(t, from)
+		q := partFrom(p.d, t, from)
 		q.reset()
 		q.d.stop()
 		if rec := q.d.record(); rec.ClosedBy != from {
@@ -208,7 +208,7 @@ func deliversUntilItIsCut(t *trial) {
 // deliversWhileItDrains: a drain waits for it.
 func deliversWhileItDrains(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
-		p := t.start(splice.Options{}).part(t, from)
+		p := partFrom(t.start(splice.Options{}), t, from)
 		p.front.Close()
 		drained := make(chan int64, 1)
 		go func() { drained <- p.d.Drain(t.timeout(longest)) }()
@@ -224,7 +224,7 @@ func deliversWhileItDrains(t *trial) {
 // deliversOfRemovedEndpoint: a policy that resets connections of endpoints that were removed resets them behind what
 // these have sent.
 func deliversOfRemovedEndpoint(t *trial) {
-	p := t.start(splice.Options{Policy: resetsAfter(0)}).part(t, record.Endpoint)
+	p := partFrom(t.start(splice.Options{Policy: resetsAfter(0)}), t, record.Endpoint)
 	p.front.know()
 	p.delivers()
 	p.wantAll(errReset)
@@ -246,7 +246,7 @@ const untilIdle = 4 * time.Second
 func deliversAfterIdleTimeout(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
 		for _, half := range []bool{false, true} {
-			p := t.start(splice.Options{Policy: service.Policy{Idle: untilIdle, HalfClose: untilIdle}}).part(t, from)
+			p := partFrom(t.start(splice.Options{Policy: service.Policy{Idle: untilIdle, HalfClose: untilIdle}}), t, from)
 			want := record.OutcomeIdle
 			end := errReset
 			if half {
@@ -272,7 +272,7 @@ func deliversBesideHandOver(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
 		at, accepted := wires(t)
 		s := t.succeeds(splice.Options{}, inet.TCP, at)
-		p := s.old.partOf(t, connect(t, s.front, accepted), s.front, from)
+		p := partOf(s.old, t, connect(t, s.front, accepted), s.front, from)
 		p.reset()
 		goesOn := connect(t, s.front, accepted)
 		goesOn.exchange()
@@ -293,7 +293,7 @@ func deliversAfterHandOver(t *trial) {
 		for _, taken := range []bool{true, false} {
 			at, accepted := wires(t)
 			s := t.succeeds(splice.Options{}, inet.TCP, at)
-			p := s.old.partOf(t, connect(t, s.front, accepted), s.front, from)
+			p := partOf(s.old, t, connect(t, s.front, accepted), s.front, from)
 			on := s.old
 			if taken {
 				s.taken(func([]*splice.Departure) { reset(p.sender) })

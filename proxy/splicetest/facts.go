@@ -21,8 +21,8 @@ func factScenarios() []scenario {
 	}
 }
 
-// live is what is open, when it is one alone.
-func (d *dataPath) live() record.Live {
+// liveOf returns the one open connection.
+func liveOf(d *dataPath) record.Live {
 	if all := d.Snapshot(); len(all) == 1 {
 		return all[0]
 	}
@@ -37,7 +37,7 @@ func liveStates(t *trial) {
 	awaitState := func(want record.ConnState, attempts int) {
 		t.Helper()
 		t.eventually(string(want), func() bool {
-			l := d.live()
+			l := liveOf(d)
 			reached := want == record.StateOpen || want == record.StateHalfClosed
 			return l.State == want && l.Attempts >= attempts && l.Proxy.IsValid() == reached
 		})
@@ -72,15 +72,15 @@ func liveLastMoved(t *trial) {
 	}))
 	defer close(word)
 	c := dialTCP(t, f.at)
-	t.eventually("the connection is open", func() bool { return d.live().State == record.StateOpen })
-	last := d.live().LastMoved
+	t.eventually("the connection is open", func() bool { return liveOf(d).State == record.StateOpen })
+	last := liveOf(d).LastMoved
 	moves := func(what string, move func()) {
 		t.Helper()
 		time.Sleep(apart)
 		before := time.Now()
 		move()
-		t.eventually(what, func() bool { return d.live().LastMoved.After(last) })
-		if last = d.live().LastMoved; last.Before(before.Add(-apart/2)) || last.After(time.Now()) {
+		t.eventually(what, func() bool { return liveOf(d).LastMoved.After(last) })
+		if last = liveOf(d).LastMoved; last.Before(before.Add(-apart/2)) || last.After(time.Now()) {
 			t.Errorf("%s at %v, shown as %v", what, before, last)
 		}
 	}
@@ -101,7 +101,7 @@ func clientPods(t *trial) {
 	f, u := d.tcp(echoServer(t)), d.udp(echoDatagrams(t, loopback))
 	c := dialTCP(t, f.at)
 	exchange(t, c)
-	wantWorkload(t, "live", pod, d.live().ClientPod, d.live().ClientNode, d.live().ClientZone)
+	wantWorkload(t, "live", pod, liveOf(d).ClientPod, liveOf(d).ClientNode, liveOf(d).ClientZone)
 	wantEcho(t, c, "")
 	rec := d.record()
 	wantWorkload(t, "record", pod, rec.ClientPod, rec.ClientNode, rec.ClientZone)

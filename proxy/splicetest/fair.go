@@ -94,7 +94,7 @@ func placesOfEachClient(t *trial) {
 		MaxConnections: most, Shares: service.Shares{MaxConnectionsPerClient: each},
 	}})
 	f = d.tcp(pod)
-	other := d.serveAs("other", inet.TCP, pod)
+	other := serveAs(d, "other", inet.TCP, pod)
 	for i := range 30 {
 		if t.served(greedy, f.at) != (i < each) {
 			t.Fatalf("connection %d", i)
@@ -160,7 +160,7 @@ func rateOfEachClient(t *trial) {
 	const rate, tries = 10, 6
 	d := t.start(shares(service.Shares{ConnectionRatePerClient: rate, ConnectionRate: 1000}))
 	pod := echoServer(t)
-	f, other := d.tcp(pod), d.serveAs("other", inet.TCP, pod)
+	f, other := d.tcp(pod), serveAs(d, "other", inet.TCP, pod)
 	stop := t.besieged(f.at)
 	for range tries {
 		time.Sleep(120 * time.Millisecond)
@@ -192,7 +192,7 @@ func rateOfAllClients(t *trial) {
 	const rate = 5
 	d := t.start(splice.Options{})
 	pod := echoServer(t)
-	f, other := d.tcp(pod), d.serveAs("other", inet.TCP, pod)
+	f, other := d.tcp(pod), serveAs(d, "other", inet.TCP, pod)
 	f.under(service.Policy{Shares: service.Shares{ConnectionRate: rate}})
 	began, served, refused := time.Now(), 0, 0
 	for client := 0; time.Since(began) < 700*time.Millisecond; client++ {
@@ -226,7 +226,7 @@ func udpPlacesOfEachClient(t *trial) {
 	const each = 3
 	d := t.start(shares(service.Shares{MaxConnectionsPerClient: each}))
 	pod := named(t, "pod")
-	f, other := d.udp(pod), d.serveAs("other", inet.UDP, pod)
+	f, other := d.udp(pod), serveAs(d, "other", inet.UDP, pod)
 	held := dialUDPFrom(t, greedy, f.at)
 	ask(t, held, "first")
 	for range 50 {

@@ -217,7 +217,7 @@ func (s *succession) still() {
 	s.Helper()
 	moved, looks := int64(0), 0
 	s.eventually("bytes are waiting", func() bool {
-		l := s.old.live()
+		l := liveOf(s.old)
 		if n := l.BytesToClient + l.BytesToEndpoint; n != moved {
 			moved, looks = n, 0
 		}

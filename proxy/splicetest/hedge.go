@@ -161,12 +161,12 @@ func hedgeWithoutDescriptor(t *trial) {
 	}
 }
 
-// underway begins two dials that nobody answers, and returns the client.
-func (d *dataPath) underway(f *front) *net.TCPConn {
+// dialUnderway begins two dials that nobody answers, and returns the client.
+func dialUnderway(d *dataPath, f *front) *net.TCPConn {
 	d.t.Helper()
 	c := dialTCP(d.t, f.at)
-	d.t.eventually("two dials are under way", func() bool { return d.live().Attempts == 2 })
-	if l := d.live(); l.State != record.StateDialing || l.Endpoint.Addr.IsValid() || l.Proxy.IsValid() {
+	d.t.eventually("two dials are under way", func() bool { return liveOf(d).Attempts == 2 })
+	if l := liveOf(d); l.State != record.StateDialing || l.Endpoint.Addr.IsValid() || l.Proxy.IsValid() {
 		d.t.Errorf("%+v", l)
 	}
 	return c
@@ -192,7 +192,7 @@ func hedgeEndsWithItsClient(t *trial) {
 	d := t.start(hedging(50*time.Millisecond, 20_000, 20_000))
 	endpoints := []netip.AddrPort{silent(t), silent(t)}
 	f := d.tcp(endpoints...)
-	c := d.underway(f)
+	c := dialUnderway(d, f)
 	awaitReader()
 	reset(c)
 	wantGivenUp(t, d, f, endpoints, record.OutcomeClientReset)
@@ -203,7 +203,7 @@ func hedgeIsCut(t *trial) {
 	d := t.start(hedging(10*time.Millisecond, 20_000, 20_000))
 	endpoints := []netip.AddrPort{silent(t), silent(t)}
 	f := d.tcp(endpoints...)
-	d.underway(f)
+	dialUnderway(d, f)
 	d.stop()
 	wantGivenUp(t, d, f, endpoints, record.OutcomeCut)
 }

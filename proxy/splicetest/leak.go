@@ -23,13 +23,13 @@ func noLeak(t *trial) {
 	opts := timeouts(20, 20)
 	opts.Policy.HalfClose = 30 * time.Millisecond
 	d := t.start(opts)
-	ways := d.everyWay()
+	ways := everyWay(d)
 	endings := map[record.Outcome]int{}
-	d.load(ways, warmUp, endings) // pools and tables grow to their size
-	before := d.usage()
-	d.load(ways, connections, endings)
-	after := d.usage()
-	for end := time.Now().Add(longest); after.exceeds(before) && time.Now().Before(end); after = d.usage() {
+	loadBy(d, ways, warmUp, endings) // pools and tables grow to their size
+	before := usageOf(d)
+	loadBy(d, ways, connections, endings)
+	after := usageOf(d)
+	for end := time.Now().Add(longest); after.exceeds(before) && time.Now().Before(end); after = usageOf(d) {
 		time.Sleep(50 * time.Millisecond) // servers of the scenario end a little later
 	}
 	t.Logf("before %+v, after %+v", before, after)
@@ -48,7 +48,7 @@ type way struct {
 }
 
 // everyWay opens fronts for connections of every ending.
-func (d *dataPath) everyWay() []way {
+func everyWay(d *dataPath) []way {
 	live := echoServer(d.t)
 	resetting := serveTCP(d.t, loopback, func(c *net.TCPConn) {
 		c.Read(make([]byte, 1))
@@ -72,20 +72,20 @@ func (d *dataPath) everyWay() []way {
 		{at: d.tcp(d.t.refusing(), live).at, bytes: 1}, {at: d.tcp(resetting).at, bytes: 1},
 		{at: d.tcp(d.t.refusing()).at, bytes: 1}, {at: d.tcp(silent(d.t)).at, bytes: 1, seldom: true},
 		{at: d.tcp().at, bytes: 1}, {at: hedged.at, bytes: 1}, {at: d.tcp(deaf).at, bytes: 1, seldom: true},
-		{at: d.replayed(resetting, live).at, bytes: 1}, {at: d.replayed(resetting, deaf).at, bytes: 30 << 10},
+		{at: serveReplayed(d, resetting, live).at, bytes: 1}, {at: serveReplayed(d, resetting, deaf).at, bytes: 30 << 10},
 	}
 }
 
-// replayed opens a front that sends again what an endpoint did not answer.
-func (d *dataPath) replayed(endpoints ...netip.AddrPort) *front {
+// serveReplayed opens a front that sends again what an endpoint did not answer.
+func serveReplayed(d *dataPath, endpoints ...netip.AddrPort) *front {
 	d.t.Helper()
 	f := d.tcp(endpoints...)
 	f.under(service.Policy{RetryOn: service.RetryConnect | service.RetryReset})
 	return f
 }
 
-// load makes so many connections, waits until the last has ended and counts how.
-func (d *dataPath) load(ways []way, n int, endings map[record.Outcome]int) {
+// loadBy makes so many connections, waits until the last has ended and counts how.
+func loadBy(d *dataPath, ways []way, n int, endings map[record.Outcome]int) {
 	d.t.Helper()
 	const clients = 50
 	var wg sync.WaitGroup
@@ -142,7 +142,7 @@ type usage struct {
 	heap        uint64
 }
 
-func (d *dataPath) usage() (u usage) {
+func usageOf(d *dataPath) (u usage) {
 	u.descriptors = openDescriptors(d.t) - d.Stats().Descriptors
 	runtime.GC()
 	runtime.GC()

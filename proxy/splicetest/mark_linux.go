@@ -23,7 +23,7 @@ func mark(t *trial) {
 	d := t.start(splice.Options{Mark: 0x40})
 	eachProtocol(func(protocol inet.Protocol, family inet.Family) {
 		pod := c.whoami(c.pod, protocol, podAddrs[family])
-		port := d.expose(service.Port{}, protocol, family, toOne(pod))
+		port := expose(d, service.Port{}, protocol, family, toOne(pod))
 		seen, err := seenFrom(c.client, protocol, netip.AddrPortFrom(towardClient[family], port))
 		if err != nil || seen != towardPod[family] {
 			t.Errorf("%s: the endpoint sees %s: %v", protocol, seen, err)

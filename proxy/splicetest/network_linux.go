@@ -64,7 +64,7 @@ func (c *cluster) run(commands ...string) {
 }
 
 // expose opens a front at the same port of every address of the node.
-func (d *dataPath) expose(
+func expose(d *dataPath,
 	p service.Port, protocol inet.Protocol, family inet.Family, pickers splice.Pickers,
 ) (port uint16) {
 	d.t.Helper()

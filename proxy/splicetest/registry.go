@@ -70,7 +70,7 @@ func cutByID(t *trial) {
 	exchange(t, stays)
 	ask(t, q, "question")
 	for _, client := range []net.Conn{cut, q} {
-		d.cutClient(addrOf(client.LocalAddr()))
+		cutClient(d, addrOf(client.LocalAddr()))
 		rec := d.record()
 		if rec.Outcome != record.OutcomeCut || rec.Client != addrOf(client.LocalAddr()) {
 			t.Errorf("record %+v", rec)
@@ -87,7 +87,7 @@ func cutByID(t *trial) {
 }
 
 // cutClient cuts what a client has.
-func (d *dataPath) cutClient(client netip.AddrPort) {
+func cutClient(d *dataPath, client netip.AddrPort) {
 	d.t.Helper()
 	for _, l := range d.Snapshot() {
 		if l.Client == client {
@@ -109,7 +109,7 @@ func cutWhileDialling(t *trial) {
 	if l := d.Snapshot(); len(l) != 1 || l[0].Endpoint.Addr.IsValid() {
 		t.Errorf("%+v", l)
 	}
-	d.cutClient(addrOf(c.LocalAddr()))
+	cutClient(d, addrOf(c.LocalAddr()))
 	if rec := d.record(); rec.Outcome != record.OutcomeCut {
 		t.Errorf("record %+v", rec)
 	}

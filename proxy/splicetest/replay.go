@@ -130,8 +130,8 @@ func wantRequest(t *trial, ask []byte, got <-chan []byte) {
 	}
 }
 
-// nothingKept expects that all that was kept is given back.
-func (d *dataPath) nothingKept() {
+// wantNothingKept expects that all that was kept is given back.
+func wantNothingKept(d *dataPath) {
 	d.t.Helper()
 	d.t.eventually("nothing is kept", func() bool { s := d.Stats(); return s.ReplayBytes == 0 && s.Buffers == 0 })
 }
@@ -149,7 +149,7 @@ func replayAfterReset(t *trial) {
 		if rec.Endpoint.Addr != live || rec.Proxy() != rec.Attempts[1].Proxy || rec.FirstByte < rec.Connect {
 			t.Errorf("record %+v", rec)
 		}
-		d.nothingKept()
+		wantNothingKept(d)
 		d.stop()
 		wantLeases(t, f, endedBadly, endedWell)
 	}
@@ -177,7 +177,7 @@ func replayAfterEarlyEnd(t *trial) {
 		f := d.tcp(failing(t, n, record.FIN), live)
 		wantAnswered(t, f.at, request(n), got)
 		wantReplays(t, d.record(), 1, n, closedEarly, "")
-		d.nothingKept()
+		wantNothingKept(d)
 	}
 }
 
@@ -217,7 +217,7 @@ func replayUpToItsLimit(t *trial) {
 	c.Write(request(mostReplayed + 1))
 	wantOnlyReset(t, c)
 	wantResetByEndpoint(t, d.record(), 0)
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // wantOnlyReset expects a reset, and no byte before it.
@@ -243,7 +243,7 @@ func replayEndsAtFirstByte(t *trial) {
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 	c.Write([]byte("x"))
 	wantOnlyReset(t, c)
 	rec := d.record()
@@ -324,7 +324,7 @@ func replayUntilNoneIsLeft(t *trial) {
 		if len(rec.Attempts) != c.replays+1 || rec.BytesToEndpoint != 5 || rec.Endpoint.Addr != all[c.replays] {
 			t.Errorf("record %+v", rec)
 		}
-		d.nothingKept()
+		wantNothingKept(d)
 	}
 }
 
@@ -352,7 +352,7 @@ func replayThenNoneAnswers(t *trial) {
 	if n := len(rec.Attempts); n < 2 || rec.Attempts[0].Err != resetEarly || rec.Attempts[n-1].Err != "timeout" {
 		t.Errorf("attempts %+v", rec.Attempts)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayWithSlowDial: what the client sends while the next endpoint is dialled comes after what it sent before.
@@ -459,7 +459,7 @@ func replayWhileClientSends(t *trial) {
 	if replays < clients*times || unanswered > mostUnanswered {
 		t.Errorf("%d replays of %d connections, %d had no answer", replays, clients*times, unanswered)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // echoAtEnd is an endpoint that answers with a request once it has all of it.
@@ -550,7 +550,7 @@ func replayMemoryIsShared(t *trial) {
 	if replays == 0 || resets == 0 {
 		t.Errorf("%d went on, %d ended", replays, resets)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayClientLeaves: a client that resets while the next endpoint is dialled ends the connection.
@@ -566,7 +566,7 @@ func replayClientLeaves(t *trial) {
 	if rec.Outcome != record.OutcomeClientReset || rec.Replays != 1 || rec.Attempts[1].Err != "given up" {
 		t.Errorf("record %+v", rec)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayLeavesRemoved: what becomes of connections of an endpoint that was removed does not concern one that has left.

@@ -49,7 +49,7 @@ func replayNotOfUnreadAnswer(t *trial) {
 	if n := others.Load(); n > 0 {
 		t.Errorf("%d of %d went on to another endpoint", n, connections)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayNotOfUrgentData: urgent bytes are sent once.
@@ -68,7 +68,7 @@ func replayNotOfUrgentData(t *trial) {
 	c.Write([]byte("ok"))
 	wantOnlyReset(t, c)
 	wantResetByEndpoint(t, d.record(), 0)
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // failsLater is an endpoint that reads so much, and resets once it is told to.
@@ -89,7 +89,7 @@ func replayKeptHere(t *trial) {
 	ask := request(700)
 	c := dialTCP(t, s.front.at)
 	c.Write(ask)
-	t.eventually("it was sent", func() bool { return s.old.live().BytesToEndpoint == 700 })
+	t.eventually("it was sent", func() bool { return liveOf(s.old).BytesToEndpoint == 700 })
 	s.kept(func(all []*splice.Departure) {
 		if len(all) != 1 {
 			t.Errorf("%d connections depart", len(all))
@@ -110,7 +110,7 @@ func replayNotBySuccessor(t *trial) {
 	s := t.succeeds(replaying(), inet.TCP, serveTCP(t, loopback, serve), echoServer(t))
 	c := dialTCP(t, s.front.at)
 	c.Write(request(700))
-	t.eventually("it was sent", func() bool { return s.old.live().BytesToEndpoint == 700 })
+	t.eventually("it was sent", func() bool { return liveOf(s.old).BytesToEndpoint == 700 })
 	if n := s.old.Stats().ReplayBytes; n < 700 {
 		t.Errorf("%d bytes are kept", n)
 	}

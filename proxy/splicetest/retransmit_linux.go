@@ -26,7 +26,7 @@ func recordOfRetransmits(t *trial) {
 	at := netip.AddrPortFrom(podAddrs[inet.IPv4], 8080)
 	c.pod.Must(func() error { return t.listen(at, func(s *net.TCPConn) { io.Copy(io.Discard, s) }) })
 	d := t.start(withTCPInfo)
-	port := d.expose(service.Port{}, inet.TCP, inet.IPv4, toOne(at))
+	port := expose(d, service.Port{}, inet.TCP, inet.IPv4, toOne(at))
 	c.client.Must(func() error {
 		conn, err := net.Dial("tcp", netip.AddrPortFrom(towardClient[inet.IPv4], port).String())
 		if err != nil {

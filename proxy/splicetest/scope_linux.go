@@ -34,8 +34,8 @@ func externalScope(t *trial) {
 		anywhere := c.whoami(c.pod, protocol, podAddrs[family])
 		here := c.whoami(c.node, protocol, towardPod[family])
 		pickers := splice.Pickers{&ring{list: []netip.AddrPort{anywhere}}, &ring{list: []netip.AddrPort{here}}}
-		external := d.expose(service.Port{ExternalLocal: true}, protocol, family, pickers)
-		internal := d.expose(service.Port{InternalLocal: true}, protocol, family, pickers)
+		external := expose(d, service.Port{ExternalLocal: true}, protocol, family, pickers)
+		internal := expose(d, service.Port{InternalLocal: true}, protocol, family, pickers)
 		for _, from := range []struct {
 			ns    *netnstest.Namespace
 			addr  netip.Addr
@@ -47,12 +47,12 @@ func externalScope(t *trial) {
 			{c.pod, podAddrs[family], "pod0", towardPod[family], anywhere},
 			{c.node, towardPod[family], "pod0", towardPod[family], anywhere},
 		} {
-			d.wantEndpoint(from.ns, protocol, netip.AddrPortFrom(from.dial, external), from.want)
+			wantEndpoint(d, from.ns, protocol, netip.AddrPortFrom(from.dial, external), from.want)
 			if got, want := <-questions, (asked{from.addr, index[from.iface]}); got != want {
 				t.Errorf("%s from %s by %s: asked for %+v, want %+v", protocol, from.addr, from.iface, got, want)
 			}
 			// An internal policy does not concern a NodePort.
-			d.wantEndpoint(from.ns, protocol, netip.AddrPortFrom(from.dial, internal), anywhere)
+			wantEndpoint(d, from.ns, protocol, netip.AddrPortFrom(from.dial, internal), anywhere)
 		}
 	})
 	if len(questions) > 0 {
@@ -61,7 +61,7 @@ func externalScope(t *trial) {
 }
 
 // wantEndpoint dials and expects an answer, by TCP of that endpoint: the record of a session does not come at once.
-func (d *dataPath) wantEndpoint(ns *netnstest.Namespace, protocol inet.Protocol, dial, want netip.AddrPort) {
+func wantEndpoint(d *dataPath, ns *netnstest.Namespace, protocol inet.Protocol, dial, want netip.AddrPort) {
 	d.t.Helper()
 	if _, err := seenFrom(ns, protocol, dial); err != nil {
 		d.t.Fatalf("%s to %s: %v", protocol, dial, err)

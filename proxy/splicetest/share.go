@@ -38,7 +38,7 @@ func counting(what error, n *atomic.Int64) func(error) {
 }
 
 // serveAs opens a front of a Service by its name.
-func (d *dataPath) serveAs(name string, protocol inet.Protocol, endpoint netip.AddrPort) netip.AddrPort {
+func serveAs(d *dataPath, name string, protocol inet.Protocol, endpoint netip.AddrPort) netip.AddrPort {
 	d.t.Helper()
 	return d.serve(serving{name: name, protocol: protocol, endpoints: []netip.AddrPort{endpoint}}).at
 }
@@ -71,7 +71,7 @@ func greedyClient(t *trial) {
 		Account: splice.NewAccount(splice.Budget{Descriptors: 1200}), Warn: counting(splice.ErrDescriptors, &reports),
 	})
 	pod := echoServer(t)
-	a, b := d.serveAs("a", inet.TCP, pod), d.serveAs("b", inet.TCP, pod)
+	a, b := serveAs(d, "a", inet.TCP, pod), serveAs(d, "b", inet.TCP, pod)
 	served := 0
 	for refused := 0; refused < refusals; {
 		if t.served(greedy, a) {
@@ -112,14 +112,14 @@ func greedyClientOfMany(t *trial) {
 	pod := echoServer(t)
 	var all []netip.AddrPort
 	for i := range services {
-		all = append(all, d.serveAs(fmt.Sprint("service-", i), inet.TCP, pod))
+		all = append(all, serveAs(d, fmt.Sprint("service-", i), inet.TCP, pod))
 		for t.served(greedy, all[i]) {
 		}
 	}
 	if refused := last.Load(); refused == nil || refused.Who != "client "+greedy {
 		t.Errorf("refused by %v", refused)
 	}
-	all = append(all, d.serveAs("new", inet.TCP, pod))
+	all = append(all, serveAs(d, "new", inet.TCP, pod))
 	for i, at := range all {
 		if !t.served(modest, at) {
 			t.Fatalf("another client is refused at Service %d", i)
@@ -132,7 +132,7 @@ func greedyUDPClient(t *trial) {
 	needSource(t, greedy)
 	d := t.start(splice.Options{UDPSessions: 200, Account: splice.NewAccount(splice.Budget{Sessions: 300})})
 	pod := named(t, "pod")
-	a, b := d.serveAs("a", inet.UDP, pod), d.serveAs("b", inet.UDP, pod)
+	a, b := serveAs(d, "a", inet.UDP, pod), serveAs(d, "b", inet.UDP, pod)
 	var patient []*net.UDPConn
 	for range 3 {
 		patient = append(patient, dialUDPFrom(t, modest, a), dialUDPFrom(t, modest, b))
@@ -166,7 +166,7 @@ func greedyUDPClientOfMany(t *trial) {
 	var all []netip.AddrPort
 	var patient []*net.UDPConn
 	for i := range services {
-		all = append(all, d.serveAs(fmt.Sprint("service-", i), inet.UDP, pod))
+		all = append(all, serveAs(d, fmt.Sprint("service-", i), inet.UDP, pod))
 		patient = append(patient, dialUDPFrom(t, modest, all[i]))
 		ask(t, patient[i], "before")
 	}
@@ -200,7 +200,7 @@ func sessionsOfAll(t *trial) {
 	})
 	pod := named(t, "pod")
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		at := d.serveAs(name, inet.UDP, pod)
+		at := serveAs(d, name, inet.UDP, pod)
 		for range 300 {
 			c := dialUDP(t, at)
 			t.eventually("a client is served", func() bool { return answersWithin(c, time.Second) })

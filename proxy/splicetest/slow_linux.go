@@ -42,7 +42,7 @@ func slowDialOvertakesItsHedge(t *trial) {
 	endpoints := []netip.AddrPort{first, silent(t)}
 	f := d.tcp(endpoints...)
 	free := d.Stats().Descriptors
-	c := d.underway(f)
+	c := dialUnderway(d, f)
 	answer()
 	wantEcho(t, c, "hello")
 	rec := d.record()
@@ -63,7 +63,7 @@ func slowDialOvertakesAQuestion(t *trial) {
 	first, answer := slow(t, echo)
 	endpoints := []netip.AddrPort{first, echoServer(t)}
 	f := d.tcp(endpoints...)
-	c := d.underway(f)
+	c := dialUnderway(d, f)
 	answer()
 	exchange(t, c)
 	close(let)

@@ -84,7 +84,7 @@ func manyShort(c *cluster, opts splice.Options) {
 	for _, family := range inet.Families() {
 		const times = 4 * few
 		endpoint := c.podEcho(family)
-		port := d.expose(service.Port{}, inet.TCP, family, toOne(endpoint))
+		port := expose(d, service.Port{}, inet.TCP, family, toOne(endpoint))
 		c.must(c.short(c.client, netip.AddrPortFrom(towardClient[family], port), times))
 		for range times {
 			if rec := d.record(); rec.Outcome != record.OutcomeOK || len(rec.Attempts) != 1 {
@@ -101,7 +101,7 @@ func portsBesideServers(t *trial) {
 	c := newCluster(t)
 	d := c.startOfFew(splice.Options{Warn: func(err error) { t.Error(err) }})
 	c.occupy(fewFirst, half)
-	port := d.expose(service.Port{}, inet.TCP, inet.IPv4, toOne(c.podEcho(inet.IPv4)))
+	port := expose(d, service.Port{}, inet.TCP, inet.IPv4, toOne(c.podEcho(inet.IPv4)))
 	to := netip.AddrPortFrom(towardClient[inet.IPv4], port)
 	t.must(c.short(c.client, to, 200))
 	if n := c.open(to, 5); n < 5 { // open ones too
@@ -131,7 +131,7 @@ func portsRunOut(t *trial) {
 		reports = append(reports, err)
 	}})
 	endpoint := c.podEcho(inet.IPv4)
-	port := d.expose(service.Port{}, inet.TCP, inet.IPv4, toOne(endpoint))
+	port := expose(d, service.Port{}, inet.TCP, inet.IPv4, toOne(endpoint))
 	const both = 2 * few
 	if n := c.open(netip.AddrPortFrom(towardClient[inet.IPv4], port), 2*both); n < both*9/10 || n > both {
 		t.Errorf("%d connections were served from %d ports", n, both)

@@ -95,7 +95,7 @@ func states() []state {
 
 func (s *succession) halfClosed() {
 	s.Helper()
-	s.eventually("it is half-closed", func() bool { return s.old.live().State == record.StateHalfClosed })
+	s.eventually("it is half-closed", func() bool { return liveOf(s.old).State == record.StateHalfClosed })
 }
 
 // handOverStates: a connection in any state goes on at the successor, or where it was if that does not take it. Nothing
@@ -120,9 +120,9 @@ func handOverState(t *trial, st state, taken bool) {
 	s := t.succeeds(o, inet.TCP, at)
 	began := time.Now()
 	w := connect(t, s.front, accepted)
-	t.eventually("it is open", func() bool { return s.old.live().State == record.StateOpen })
+	t.eventually("it is open", func() bool { return liveOf(s.old).State == record.StateOpen })
 	st.reach(s, w)
-	before := s.old.live()
+	before := liveOf(s.old)
 	t.eventually("the state is reached", func() (reached bool) {
 		s.kept(func(all []*splice.Departure) { reached = st.is == nil || st.is(all[0].Conn) })
 		return reached
@@ -288,13 +288,13 @@ func handOverWaiting(t *trial) {
 	at, accepted := wires(t)
 	s := t.succeeds(timeouts(20_000, 20_000), inet.TCP, t.refusing())
 	w := &wire{t: t, client: dialTCP(t, s.front.at)}
-	t.eventually("it waits", func() bool { return s.old.live().State == record.StateWaiting })
+	t.eventually("it waits", func() bool { return liveOf(s.old).State == record.StateWaiting })
 	if left := s.taken(noChange); left != 1 {
 		t.Errorf("%d are left", left)
 	}
 	s.front.lead(at)
 	w.endpoint = <-accepted
-	t.eventually("it is open", func() bool { return s.old.live().State == record.StateOpen })
+	t.eventually("it is open", func() bool { return liveOf(s.old).State == record.StateOpen })
 	if left := s.taken(noChange); left != 0 {
 		t.Errorf("%d are left", left)
 	}
@@ -431,7 +431,7 @@ func handOverTransparent(t *trial) {
 		})
 		o := splice.Options{Policy: asClient, Returns: returns, Start: time.Now()}
 		s := &succession{trial: t, old: t.start(o), next: t.start(o)}
-		port := s.old.expose(service.Port{}, inet.TCP, family, toOne(endpoint))
+		port := expose(s.old, service.Port{}, inet.TCP, family, toOne(endpoint))
 		s.toNext = s.next.serve(serving{endpoints: []netip.AddrPort{endpoint}})
 		var client net.Conn
 		c.client.Must(func() (err error) {

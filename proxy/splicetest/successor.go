@@ -27,7 +27,7 @@ func inherited(socket interface{ File() (*os.File, error) }) splice.Options {
 }
 
 // openAt opens a front at an address that others may listen at.
-func (d *dataPath) openAt(at netip.AddrPort, p inet.Protocol, endpoint netip.AddrPort) *splice.Front {
+func openAt(d *dataPath, at netip.AddrPort, p inet.Protocol, endpoint netip.AddrPort) *splice.Front {
 	d.t.Helper()
 	s := serving{protocol: p, endpoints: []netip.AddrPort{endpoint}}
 	view, pick := s.viewAt(at), &ring{list: s.endpoints}
@@ -43,7 +43,7 @@ func listenerOfPredecessor(t *trial) {
 	t.must(err)
 	defer ln.Close()
 	d := t.start(inherited(ln.(*net.TCPListener)))
-	d.openAt(addrOf(ln.Addr()), inet.TCP, echoServer(t))
+	openAt(d, addrOf(ln.Addr()), inet.TCP, echoServer(t))
 	wantEcho(t, dialTCP(t, addrOf(ln.Addr())), "hello")
 	if rec := d.record(); rec.Outcome != record.OutcomeOK {
 		t.Errorf("record %+v", rec)
@@ -57,7 +57,7 @@ func socketOfPredecessor(t *trial) {
 	defer pc.Close()
 	d := t.start(inherited(pc))
 	at := addrOf(pc.LocalAddr())
-	d.openAt(at, inet.UDP, echoDatagrams(t, loopback))
+	openAt(d, at, inet.UDP, echoDatagrams(t, loopback))
 	if got := ask(t, dialUDP(t, at), "question"); got != "question" {
 		t.Errorf("got %q", got)
 	}

@@ -12,7 +12,7 @@ import (
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
 		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),
-		sessionHandOverScenarios(), deadPeerScenarios(), holdHandOverScenarios(),
+		sessionHandOverScenarios(), deadPeerScenarios(), waitHandOverScenarios(),
 		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios(), wholeAnswerNetworkScenarios(),
 		deliveryScenarios())
 }

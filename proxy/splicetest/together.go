@@ -58,7 +58,7 @@ func allTogether(t *trial) {
 		for i := range clients {
 			asking.Go(func() { askInFrame(t, f.at, request(sizeOf(i)), i%5 == round) })
 		}
-		d.waiting(clients)
+		awaitWaiting(d, clients)
 		ended := make(chan struct{})
 		go func() {
 			asking.Wait()
@@ -216,7 +216,7 @@ func replayAfterHedge(t *trial) {
 	rec := d.record()
 	wantReplays(t, rec, 1, 100, "overtaken", resetEarly, "")
 	wantDials(t, rec, endpoints, "a overtaken, b hedge "+resetEarly+", c")
-	d.nothingKept()
+	wantNothingKept(d)
 	d.stop()
 	wantLeases(t, f, wasOvertaken, endedBadly, endedWell)
 }
@@ -247,7 +247,7 @@ func replayOfHedgesInVain(t *trial) {
 			t.Errorf("record %+v", rec)
 		}
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayAtOwnEndpoint: the client's own endpoint has a request twice, as it has a dial, before another does.
@@ -263,7 +263,7 @@ func replayAtOwnEndpoint(t *trial) {
 		rec.Endpoint.Addr != live || rec.BytesToEndpoint != 100 {
 		t.Errorf("record %+v", rec)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayAfterRemoval: what is to become of connections of an endpoint that was removed is no matter of those that have
@@ -281,14 +281,14 @@ func replayAfterRemoval(t *trial) {
 	}))
 	c := dialTCP(t, f.at)
 	c.Write([]byte("x"))
-	t.eventually("it is open", func() bool { return d.live().BytesToEndpoint == 1 })
+	t.eventually("it is open", func() bool { return liveOf(d).BytesToEndpoint == 1 })
 	f.lead(live)
-	t.eventually("the endpoint is known to be removed", func() bool { return d.live().Removed })
+	t.eventually("the endpoint is known to be removed", func() bool { return liveOf(d).Removed })
 	close(other)
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if l := d.live(); l.Removed || l.Endpoint.Addr != live {
+	if l := liveOf(d); l.Removed || l.Endpoint.Addr != live {
 		t.Errorf("%+v", l)
 	}
 	d.noRecord(after + 100*time.Millisecond)

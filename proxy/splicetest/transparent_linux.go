@@ -45,7 +45,7 @@ func transparent(t *trial) {
 	d := t.start(splice.Options{Policy: asClient, Returns: returns, Warn: func(err error) { t.Error(err) }})
 	eachProtocol(func(protocol inet.Protocol, family inet.Family) {
 		expose := func(endpoint netip.AddrPort) uint16 {
-			return d.expose(service.Port{}, protocol, family, toOne(endpoint))
+			return expose(d, service.Port{}, protocol, family, toOne(endpoint))
 		}
 		toPod := expose(c.whoami(c.pod, protocol, podAddrs[family]))
 		toNode := expose(c.whoami(c.node, protocol, towardPod[family]))
@@ -77,7 +77,7 @@ func transparentRetry(t *trial) {
 		const unused = 9
 		live := c.whoami(c.pod, protocol, podAddrs[family])
 		list := []netip.AddrPort{netip.AddrPortFrom(podAddrs[family], unused), live}
-		port := d.expose(service.Port{}, protocol, family, splice.Pickers{&ring{list: list}})
+		port := expose(d, service.Port{}, protocol, family, splice.Pickers{&ring{list: list}})
 		seen, err := seenFrom(c.client, protocol, netip.AddrPortFrom(towardClient[family], port))
 		if err != nil || seen != clientAddrs[family] {
 			t.Errorf("%s: the endpoint sees %s: %v", protocol, seen, err)

@@ -52,7 +52,7 @@ func (c *cluster) eightPorts(d *dataPath) (ports []uint16) {
 	c.Helper()
 	pod := c.whoami(c.pod, inet.UDP, podAddrs[inet.IPv4])
 	for range 8 {
-		ports = append(ports, d.expose(service.Port{}, inet.UDP, inet.IPv4, toOne(pod)))
+		ports = append(ports, expose(d, service.Port{}, inet.UDP, inet.IPv4, toOne(pod)))
 	}
 	return ports
 }

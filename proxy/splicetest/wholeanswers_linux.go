@@ -35,7 +35,7 @@ func wholeAnswersOverNetwork(t *trial) {
 			return conn, failed
 		},
 		front: func(d *dataPath, at netip.AddrPort) netip.AddrPort {
-			port := d.expose(service.Port{}, inet.TCP, inet.IPv4, toOne(at))
+			port := expose(d, service.Port{}, inet.TCP, inet.IPv4, toOne(at))
 			return netip.AddrPortFrom(towardClient[inet.IPv4], port)
 		},
 	}, parting{waits: true}, anySize...)

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-func holdHandOverScenarios() []scenario {
+func waitHandOverScenarios() []scenario {
 	return []scenario{
 		{name: "HeldHandOver", run: heldHandOver, needs: Handover},
 		{name: "HeldHandOverOfRequest", run: heldHandOverOfRequest, needs: Handover},
@@ -61,14 +61,14 @@ func heldHandOver(t *trial) {
 			c.Write([]byte("early"))
 			c.CloseWrite()
 			conns = append(conns, c)
-			s.old.waiting(int64(i + 1))
+			awaitWaiting(s.old, int64(i+1))
 		}
 		if left := s.taken(noChange); left != n {
 			t.Errorf("%d connections are left by a hand-over of those that are open", left)
 		}
 		s.takenWaiting(taken)
 		on := s.on(taken)
-		on.waiting(n)
+		awaitWaiting(on, n)
 		front := s.front
 		if taken {
 			front = s.toNext
@@ -98,7 +98,7 @@ func heldHandOverOfRequest(t *trial) {
 		ask := request(n + more)
 		c := dialTCP(t, s.front.at)
 		c.Write(ask[:n])
-		s.old.waiting(1)
+		awaitWaiting(s.old, 1)
 		s.front.lead() // it is not about to dial
 		c.Write(ask[n:])
 		s.takenWaiting(taken)
@@ -106,7 +106,7 @@ func heldHandOverOfRequest(t *trial) {
 		if taken {
 			front = s.toNext
 		}
-		on.waiting(1)
+		awaitWaiting(on, 1)
 		if kept := on.Stats().ReplayBytes; kept < n {
 			t.Errorf("%d bytes are kept", kept)
 		}
@@ -122,7 +122,7 @@ func heldHandOverOfRequest(t *trial) {
 			t.Errorf("record %+v", rec)
 		}
 		s.givenBack()
-		on.nothingKept()
+		wantNothingKept(on)
 	})
 }
 
@@ -134,8 +134,8 @@ func heldUDPHandOver(t *trial) {
 		for _, data := range []string{"first", "last"} {
 			c.Write([]byte(data))
 		}
-		s.old.waiting(1)
-		t.eventually("both datagrams have come", func() bool { return s.old.live().BytesFromClient == 9 })
+		awaitWaiting(s.old, 1)
+		t.eventually("both datagrams have come", func() bool { return liveOf(s.old).BytesFromClient == 9 })
 		from := s.front.SessionsAt(s.front.at)
 		front := s.front
 		if taken {
@@ -149,7 +149,7 @@ func heldUDPHandOver(t *trial) {
 		}); !errors.Is(err, errKept) {
 			t.Fatal(err)
 		}
-		s.on(taken).waiting(1)
+		awaitWaiting(s.on(taken), 1)
 		front.lead(named(t, "a"))
 		if got := answerTo(t, c); got != "a last" {
 			t.Errorf("got %q", got)

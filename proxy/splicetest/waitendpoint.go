@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-func holdScenarios() []scenario {
+func endpointWaitScenarios() []scenario {
 	return []scenario{
 		{name: "HeldUntilEndpoint", run: heldUntilEndpoint},
 		{name: "HeldInOrder", run: heldInOrder},
@@ -35,14 +35,14 @@ func waits(most time.Duration) service.Port {
 	return service.Port{Policy: service.Policy{WaitForEndpoint: most}}
 }
 
-// patient opens a front of that.
-func (d *dataPath) patient(protocol inet.Protocol, most time.Duration, endpoints ...netip.AddrPort) *front {
+// serveWaiting opens a front whose clients wait for an endpoint, for so long at the most.
+func serveWaiting(d *dataPath, protocol inet.Protocol, most time.Duration, endpoints ...netip.AddrPort) *front {
 	d.t.Helper()
 	return d.serve(serving{protocol: protocol, port: waits(most), endpoints: endpoints})
 }
 
-// waiting waits until so many wait for an endpoint.
-func (d *dataPath) waiting(n int64) {
+// awaitWaiting waits until so many wait for an endpoint.
+func awaitWaiting(d *dataPath, n int64) {
 	d.t.Helper()
 	d.t.eventually("the number of those that wait", func() bool { return d.Stats().Waiting == n })
 }
@@ -57,7 +57,7 @@ func heldUntilEndpoint(t *trial) {
 		eager, open := dialTCP(t, f.at), dialTCP(t, f.at)
 		eager.Write([]byte("early"))
 		eager.CloseWrite()
-		d.waiting(2)
+		awaitWaiting(d, 2)
 		for _, live := range d.Snapshot() {
 			if live.State != record.StateWaiting {
 				t.Errorf("a connection is %s", live.State)
@@ -77,7 +77,7 @@ func heldUntilEndpoint(t *trial) {
 		if n := needs.Load(); n != 1 {
 			t.Errorf("told %d times that pods are needed", n)
 		}
-		d.waiting(0)
+		awaitWaiting(d, 0)
 		wantEcho(t, dialTCP(t, f.at), "x")
 		if rec := d.record(); rec.Waited != 0 {
 			t.Errorf("a connection that found an endpoint waited for %s", rec.Waited)
@@ -95,14 +95,14 @@ func heldInOrder(t *trial) {
 		echoes = append(echoes, named(t, name))
 	}
 	d := t.start(splice.Options{})
-	tcp, udp := d.patient(inet.TCP, longest), d.patient(inet.UDP, longest)
+	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
 	var conns []*net.TCPConn
 	var sockets []*net.UDPConn
 	for i := range n {
 		conns, sockets = append(conns, dialTCP(t, tcp.at)), append(sockets, dialUDP(t, udp.at))
-		d.waiting(int64(2*i + 1))
+		awaitWaiting(d, int64(2*i+1))
 		sockets[i].Write([]byte("x"))
-		d.waiting(int64(2*i + 2))
+		awaitWaiting(d, int64(2*i+2))
 	}
 	tcp.lead(servers...)
 	udp.lead(echoes...)
@@ -119,7 +119,7 @@ func heldInOrder(t *trial) {
 func heldWhileEndpointRefuses(t *trial) {
 	at := t.refusing()
 	d := t.start(timeouts(50))
-	f := d.patient(inet.TCP, longest, at)
+	f := serveWaiting(d, inet.TCP, longest, at)
 	echoLater(t, at, 400*time.Millisecond)
 	wantEcho(t, dialTCP(t, f.at), "x")
 	rec := d.record()
@@ -132,9 +132,9 @@ func heldWhileEndpointRefuses(t *trial) {
 // heldWhileEndpointIsSilent: so is one that does not answer, until another one takes its place.
 func heldWhileEndpointIsSilent(t *trial) {
 	d := t.start(timeouts(30, 30))
-	f := d.patient(inet.TCP, longest, silent(t))
+	f := serveWaiting(d, inet.TCP, longest, silent(t))
 	c := dialTCP(t, f.at)
-	d.waiting(1)
+	awaitWaiting(d, 1)
 	time.Sleep(200 * time.Millisecond)
 	f.lead(echoServer(t))
 	wantEcho(t, c, "x")
@@ -148,8 +148,8 @@ func heldWhileEndpointIsSilent(t *trial) {
 func heldForSoLong(t *trial) {
 	const most = 150 * time.Millisecond
 	d := t.start(timeouts(50, 50))
-	wantReset(t, d.patient(inet.TCP, most).at)
-	dialUDP(t, d.patient(inet.UDP, most).at).Write([]byte("x"))
+	wantReset(t, serveWaiting(d, inet.TCP, most).at)
+	dialUDP(t, serveWaiting(d, inet.UDP, most).at).Write([]byte("x"))
 	for range 2 {
 		rec := d.record()
 		if rec.Outcome != record.OutcomeNoEndpoint || rec.Waited < most*9/10 || rec.Waited > rec.Duration ||
@@ -157,28 +157,28 @@ func heldForSoLong(t *trial) {
 			t.Errorf("record %+v", rec)
 		}
 	}
-	refusing := d.patient(inet.TCP, most, t.refusing())
+	refusing := serveWaiting(d, inet.TCP, most, t.refusing())
 	wantReset(t, refusing.at)
 	if rec := d.record(); rec.Outcome != record.OutcomeDialFailed || rec.Waited == 0 {
 		t.Errorf("record %+v", rec)
 	}
 	d.sessions(0)
-	d.waiting(0)
+	awaitWaiting(d, 0)
 }
 
 // heldSoMany: of all ports of a Service so many wait at most, and the oldest make room. Other Services have their own.
 func heldSoMany(t *trial) {
 	const most, more = 3, 2
 	d := t.start(splice.Options{Waiting: most})
-	tcp, udp := d.patient(inet.TCP, longest), d.patient(inet.UDP, longest)
+	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
 	other := d.serve(serving{name: "other", port: waits(longest)})
 	another := dialTCP(t, other.at)
-	d.waiting(1)
+	awaitWaiting(d, 1)
 	oldest := dialTCP(t, tcp.at)
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	older := dialUDP(t, udp.at)
 	older.Write([]byte("x"))
-	d.waiting(3)
+	awaitWaiting(d, 3)
 	var conns []*net.TCPConn
 	for i := range most {
 		conns = append(conns, dialTCP(t, tcp.at))
@@ -192,7 +192,7 @@ func heldSoMany(t *trial) {
 				t.Errorf("record %+v, want that of %s", rec, want)
 			}
 		}
-		d.waiting(min(int64(4+i), most+1))
+		awaitWaiting(d, min(int64(4+i), most+1))
 	}
 	tcp.lead(echoServer(t))
 	other.lead(echoServer(t))
@@ -207,17 +207,17 @@ func heldSoMany(t *trial) {
 // heldClientLeaves: a client that resets its connection does not wait any more, and holds up none that do.
 func heldClientLeaves(t *trial) {
 	d := t.start(splice.Options{})
-	f := d.patient(inet.TCP, longest)
+	f := serveWaiting(d, inet.TCP, longest)
 	first := dialTCP(t, f.at)
-	d.waiting(1)
+	awaitWaiting(d, 1)
 	c := dialTCP(t, f.at)
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	awaitReader()
 	reset(first)
 	if rec := d.record(); rec.Outcome != record.OutcomeClientReset || rec.Waited == 0 || rec.Connect >= 0 {
 		t.Errorf("record %+v", rec)
 	}
-	d.waiting(1)
+	awaitWaiting(d, 1)
 	f.lead(echoServer(t))
 	wantEcho(t, c, "x")
 }
@@ -237,7 +237,7 @@ func heldOutsideLocal(t *trial) {
 	inside = true
 	internal := d.serve(serving{port: port})
 	one, two := dialTCP(t, external.at), dialTCP(t, internal.at)
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	external.lead(echoServer(t))
 	internal.lead(echoServer(t))
 	wantEcho(t, one, "x")
@@ -247,10 +247,10 @@ func heldOutsideLocal(t *trial) {
 // heldFrontCloses: nobody waits for an endpoint of a Service that is gone.
 func heldFrontCloses(t *trial) {
 	d := t.start(splice.Options{})
-	tcp, udp := d.patient(inet.TCP, longest), d.patient(inet.UDP, longest)
+	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
 	c := dialTCP(t, tcp.at)
 	dialUDP(t, udp.at).Write([]byte("x"))
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	tcp.Close()
 	udp.Close()
 	for range 2 {
@@ -266,15 +266,15 @@ func heldFrontCloses(t *trial) {
 	if _, err := c.Read(make([]byte, 1)); !seenAsReset(t, err) {
 		t.Errorf("the client sees %v", err)
 	}
-	d.waiting(0)
+	awaitWaiting(d, 0)
 }
 
 // heldCut: what waits when the engine ends is cut and recorded.
 func heldCut(t *trial) {
 	d := t.start(splice.Options{})
-	dialTCP(t, d.patient(inet.TCP, longest).at)
-	dialUDP(t, d.patient(inet.UDP, longest).at).Write([]byte("x"))
-	d.waiting(2)
+	dialTCP(t, serveWaiting(d, inet.TCP, longest).at)
+	dialUDP(t, serveWaiting(d, inet.UDP, longest).at).Write([]byte("x"))
+	awaitWaiting(d, 2)
 	d.stop()
 	for range 2 {
 		if rec := d.record(); rec.Outcome != record.OutcomeCut || rec.Waited == 0 {
@@ -289,14 +289,14 @@ func heldCut(t *trial) {
 // heldDatagrams: of each session the last datagram is kept, and one that is too large is not.
 func heldDatagrams(t *trial) {
 	d := t.start(splice.Options{})
-	f := d.patient(inet.UDP, longest)
+	f := serveWaiting(d, inet.UDP, longest)
 	one, two := dialUDP(t, f.at), dialUDP(t, f.at)
 	for _, c := range []*net.UDPConn{one, two} {
 		for _, data := range []string{"1", "2", "last", string(make([]byte, 5000))} {
 			c.Write([]byte(data))
 		}
 	}
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	t.eventually("all datagrams have come", func() bool { return d.Stats().UDPDropped == 6 })
 	f.lead(named(t, "a"))
 	for _, c := range []*net.UDPConn{one, two} {
@@ -310,11 +310,11 @@ func heldDatagrams(t *trial) {
 // heldAfterRefusal: a datagram that no endpoint took is kept for the next one that is ready, unless a later one came.
 func heldAfterRefusal(t *trial) {
 	d := t.start(timeouts(20_000))
-	f := d.patient(inet.UDP, longest, t.refusing())
+	f := serveWaiting(d, inet.UDP, longest, t.refusing())
 	one, two := dialUDP(t, f.at), dialUDP(t, f.at)
 	one.Write([]byte("first"))
 	two.Write([]byte("first"))
-	d.waiting(2)
+	awaitWaiting(d, 2)
 	two.Write([]byte("second"))
 	t.eventually("the second has come", func() bool {
 		n := int64(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-func answerScenarios() []scenario {
+func udpAnswerScenarios() []scenario {
 	return []scenario{
 		{name: "UDPAnswersThroughFlood", run: udpAnswersThroughFlood},
 		{name: "UDPAnswerOfLeavingEndpoint", run: udpAnswerOfLeavingEndpoint},

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-func heldScenarios() []scenario {
+func manyIdleScenarios() []scenario {
 	return []scenario{{name: "ThousandsHeld", run: thousandsHeld, scope: alone}}
 }
 
@@ -19,7 +19,7 @@ func thousandsHeld(t *trial) {
 	d := t.start(splice.Options{})
 	p := startPeers(t)
 	f := d.tcp(p.server)
-	before, memory := d.usage(), memoryInUse()
+	before, memory := usageOf(d), memoryInUse()
 	fmt.Fprintln(p.in, f.at, connections)
 	p.expect("held")
 	if n := d.Stats().Connections; n != int64(connections) {
@@ -39,7 +39,7 @@ func thousandsHeld(t *trial) {
 		}
 	}
 	t.eventually("all is given back", func() bool {
-		after := d.usage()
+		after := usageOf(d)
 		return after.descriptors <= before.descriptors+5 &&
 			after.goroutines <= before.goroutines+5
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-func questionScenarios() []scenario {
+func hostLookupScenarios() []scenario {
 	return []scenario{
 		{name: "QuestionsStallNoOther", run: questionsStallNoOther},
 		{name: "EndWhileAsked", run: endWhileAsked},
@@ -20,7 +20,7 @@ func questionScenarios() []scenario {
 	}
 }
 
-// slowHost answers the questions of the options IsLocal and Returns once let is closed.
+// slowHost answers the lookups of the options IsLocal and Returns once let is closed.
 type slowHost struct {
 	t     *trial
 	let   chan struct{}
@@ -33,12 +33,12 @@ func (h *slowHost) wait() bool {
 	return false
 }
 
-func (h *slowHost) waitForQuestion() {
+func (h *slowHost) waitForLookup() {
 	h.t.Helper()
-	h.t.eventually("a question is asked", func() bool { return h.asked.Load() > 0 })
+	h.t.eventually("a lookup is under way", func() bool { return h.asked.Load() > 0 })
 }
 
-// startSlow is start with a host that takes its time for every question.
+// startSlow is start with a host that takes its time for every lookup.
 func (t *trial) startSlow() (*dataPath, *slowHost) {
 	h := &slowHost{t: t, let: make(chan struct{})}
 	return t.start(splice.Options{
@@ -53,8 +53,8 @@ var (
 	asksBoth    = service.Port{ExternalLocal: true, Policy: service.Policy{ClientAddress: service.AddressTransparent}}
 )
 
-// asking opens a front that has a question for every client.
-func (d *dataPath) asking(protocol inet.Protocol, p service.Port, endpoint netip.AddrPort) *front {
+// serveAsking opens a front that looks up every client on its host.
+func serveAsking(d *dataPath, protocol inet.Protocol, p service.Port, endpoint netip.AddrPort) *front {
 	d.t.Helper()
 	return d.serve(serving{protocol: protocol, port: p, kind: service.NodePort, endpoints: []netip.AddrPort{endpoint}})
 }
@@ -69,13 +69,13 @@ func questionsStallNoOther(t *trial) {
 func oneWaitsAlone(t *trial, p service.Port) {
 	d, h := t.startSlow()
 	echoing := echoServer(t)
-	waiting := dialTCP(t, d.asking(inet.TCP, p, echoing).at)
-	sending := dialUDP(t, d.asking(inet.UDP, p, named(t, "a")).at)
+	waiting := dialTCP(t, serveAsking(d, inet.TCP, p, echoing).at)
+	sending := dialUDP(t, serveAsking(d, inet.UDP, p, named(t, "a")).at)
 	other := d.tcp(echoing)
 	waiting.Write([]byte("early"))
 	sending.Write([]byte("one"))
 	sending.Write([]byte("two"))
-	h.waitForQuestion()
+	h.waitForLookup()
 	for range 10 {
 		exchange(t, dialTCP(t, other.at))
 	}
@@ -99,10 +99,10 @@ func wantBytes(t *trial, c net.Conn, want string) {
 // endWhileAsked: what waits for an answer when the engine ends is cut and recorded.
 func endWhileAsked(t *trial) {
 	d, h := t.startSlow()
-	tcp := d.asking(inet.TCP, asksReturns, echoServer(t))
-	udp := d.asking(inet.UDP, asksIsLocal, named(t, "a"))
+	tcp := serveAsking(d, inet.TCP, asksReturns, echoServer(t))
+	udp := serveAsking(d, inet.UDP, asksIsLocal, named(t, "a"))
 	dialTCP(t, tcp.at)
-	h.waitForQuestion()
+	h.waitForLookup()
 	dialUDP(t, udp.at).Write([]byte("one"))
 	d.sessions(1)
 	ended := make(chan struct{})
@@ -126,10 +126,10 @@ func endWhileAsked(t *trial) {
 func endpointGoesWhileAsked(t *trial) {
 	d, h := t.startSlow()
 	gone, live := named(t, "gone"), named(t, "live")
-	f := d.asking(inet.UDP, asksReturns, gone)
+	f := serveAsking(d, inet.UDP, asksReturns, gone)
 	c := dialUDP(t, f.at)
 	c.Write([]byte("x"))
-	h.waitForQuestion()
+	h.waitForLookup()
 	f.lead(live)
 	close(h.let)
 	if got := answerTo(t, c); got != "live x" {

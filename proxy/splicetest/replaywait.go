@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// held has a client ask the only endpoint of a Service, which fails when there is none any more.
-func (d *dataPath) held(most time.Duration, ask []byte, how record.CloseType) (*front, *net.TCPConn) {
+// resetAndWaiting has a client ask the only endpoint of a Service, which fails when there is none any more.
+func resetAndWaiting(d *dataPath, most time.Duration, ask []byte, how record.CloseType) (*front, *net.TCPConn) {
 	d.t.Helper()
 	release := make(chan struct{})
 	at := serveTCP(d.t, loopback, func(c *net.TCPConn) {
@@ -20,7 +20,7 @@ func (d *dataPath) held(most time.Duration, ask []byte, how record.CloseType) (*
 			reset(c)
 		}
 	})
-	f := d.patient(inet.TCP, most, at)
+	f := serveWaiting(d, inet.TCP, most, at)
 	c := dialTCP(d.t, f.at)
 	c.Write(ask)
 	d.t.eventually("it was sent", func() bool {
@@ -29,7 +29,7 @@ func (d *dataPath) held(most time.Duration, ask []byte, how record.CloseType) (*
 	})
 	f.lead()
 	close(release)
-	d.waiting(1)
+	awaitWaiting(d, 1)
 	return f, c
 }
 
@@ -39,7 +39,7 @@ func replayHeld(t *trial) {
 		live, got := answering(t, 300)
 		d := t.start(replaying())
 		ask := request(300)
-		f, c := d.held(longest, ask[:200], how)
+		f, c := resetAndWaiting(d, longest, ask[:200], how)
 		c.Write(ask[200:])
 		f.lead(live)
 		io.ReadFull(c, make([]byte, len("answer")))
@@ -54,32 +54,32 @@ func replayHeld(t *trial) {
 		if rec.Waited <= 0 {
 			t.Errorf("record %+v", rec)
 		}
-		d.nothingKept()
+		wantNothingKept(d)
 	}
 }
 
 // replayHeldUntilItsTime: none comes. The connection ends as its endpoint had ended it.
 func replayHeldUntilItsTime(t *trial) {
 	d := t.start(replaying(50, 50))
-	_, c := d.held(400*time.Millisecond, []byte("hello"), record.Reset)
+	_, c := resetAndWaiting(d, 400*time.Millisecond, []byte("hello"), record.Reset)
 	wantOnlyReset(t, c)
 	rec := d.record()
 	wantResetByEndpoint(t, rec, 1)
 	if len(rec.Attempts) != 1 || rec.Waited <= 0 {
 		t.Errorf("record %+v", rec)
 	}
-	d.nothingKept()
+	wantNothingKept(d)
 }
 
 // replayHeldClientLeaves: a client that resets makes room at once.
 func replayHeldClientLeaves(t *trial) {
 	d := t.start(replaying())
-	_, c := d.held(longest, []byte("hello"), record.Reset)
+	_, c := resetAndWaiting(d, longest, []byte("hello"), record.Reset)
 	awaitReader()
 	reset(c)
 	if rec := d.record(); rec.Outcome != record.OutcomeClientReset || rec.Replays != 1 {
 		t.Errorf("record %+v", rec)
 	}
-	d.waiting(0)
-	d.nothingKept()
+	awaitWaiting(d, 0)
+	wantNothingKept(d)
 }
