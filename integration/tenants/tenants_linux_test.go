@@ -107,7 +107,7 @@ type bed struct {
 	cache *translate.Cache
 	store *service.Store
 	plane *dataplane.Dataplane
-	news  []dataplane.News
+	news  []dataplane.Refusal
 	turns int
 }
 
@@ -136,8 +136,8 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 	}, log)
 	b.plane = dataplane.New(dataplane.Options{
 		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}),
-		Mode:  service.ModeUserspace,
-		Aside: func(n dataplane.News) { b.news = append(b.news, n) },
+		Mode:    service.ModeUserspace,
+		Refused: func(n dataplane.Refusal) { b.news = append(b.news, n) },
 	})
 	b.turn()
 	b.Node.Must(func() error {

@@ -43,9 +43,11 @@ func TestAdopt(t *testing.T) {
 	} {
 		r := newRig()
 		var adopted []error
-		r.opts.Writer = &heir{r.scribe, test.differs}
-		r.opts.Inherits = func() bool { return test.inherits }
-		r.opts.Adopted = func(err error) { adopted = append(adopted, err) }
+		r.with(func(o *Options) {
+			o.Writer = &heir{r.scribe, test.differs}
+			o.Inherits = func() bool { return test.inherits }
+			o.Adopted = func(err error) { adopted = append(adopted, err) }
+		})
 		opened := portal.ProxyPort{Protocol: inet.UDP, Port: proxyPort}
 		r.listeners.opens = map[portal.ProxyPort]bool{opened: true}
 		dns := portOf("dns", vip, 0, "10.1.0.1:53")
@@ -68,24 +70,28 @@ func TestAdopt(t *testing.T) {
 }
 
 // What the writer refuses is found by Replace, and only what the host is to hold at first is adopted.
-func TestAdoptSetsAside(t *testing.T) {
+func TestAdoptQuarantines(t *testing.T) {
 	r := newRig()
-	r.opts.Writer = &heir{r.scribe, errors.New("it lacks a portal")}
-	r.opts.Inherits = func() bool { return true }
+	r.with(func(o *Options) {
+		o.Writer = &heir{r.scribe, errors.New("it lacks a portal")}
+		o.Inherits = func() bool { return true }
+	})
 	r.refusing("bad", false)
 	good, bad := some(1)[0], in("bad", some(2)[1])
 	r.resync(t, good, bad)
-	if r.count("adopt") != 1 || r.aside != 1 || r.leads(good) != (portal.Redirect{Port: proxyPort}) ||
+	if r.count("adopt") != 1 || r.quarantined != 1 || r.leads(good) != (portal.Redirect{Port: proxyPort}) ||
 		r.leads(bad) != (portal.Reject{}) {
-		t.Errorf("%s, %d set aside, %T and %T", r.took(), r.aside, r.leads(good), r.leads(bad))
+		t.Errorf("%s, %d in quarantine, %T and %T", r.took(), r.quarantined, r.leads(good), r.leads(bad))
 	}
 }
 
 // A writer that adopts nothing is never asked.
 func TestAdoptNot(t *testing.T) {
 	r := newRig()
-	r.opts.Inherits = func() bool { return true }
-	r.opts.Adopted = func(err error) { t.Errorf("told of %v", err) }
+	r.with(func(o *Options) {
+		o.Inherits = func() bool { return true }
+		o.Adopted = func(err error) { t.Errorf("told of %v", err) }
+	})
 	r.resync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 	if r.count("replace") != 1 {
 		t.Error(r.took())

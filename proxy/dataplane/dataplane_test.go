@@ -145,16 +145,16 @@ func (l *listeners) Sweep(context.Context) (time.Time, error) {
 type rig struct {
 	*Dataplane
 	*diary
-	scribe    *scribe
-	listeners *listeners
-	looked    []inet.FlowQuery     // for stale flows
-	flows     func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
-	unheard   func(inet.Flow) bool // and for those that nobody answered
-	lasts     time.Duration        // each look
-	blind     error                // of these
-	contested []portal.Conflict
-	news      []News
-	aside     int
+	scribe      *scribe
+	listeners   *listeners
+	looked      []inet.FlowQuery     // for stale flows
+	flows       func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
+	unheard     func(inet.Flow) bool // and for those that nobody answered
+	lasts       time.Duration        // each look
+	blind       error                // of these
+	contested   []portal.Conflict
+	refusals    []Refusal
+	quarantined int
 }
 
 func newRig() *rig {
@@ -163,10 +163,10 @@ func newRig() *rig {
 		listeners: &listeners{diary: d}}
 	r.Dataplane = New(Options{
 		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
-		Contested: func(c portal.Conflict) { r.contested = append(r.contested, c) },
-		Aside:     func(n News) { r.news = append(r.news, n) },
-		Counted:   func(n int) { r.aside = n },
-		Own:       func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
+		Contested:   func(c portal.Conflict) { r.contested = append(r.contested, c) },
+		Refused:     func(n Refusal) { r.refusals = append(r.refusals, n) },
+		Quarantined: func(n int) { r.quarantined = n },
+		Own:         func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
 		DeleteFlows: func(_ context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (int, error) {
 			if r.looked = append(r.looked, q); q.Unanswered {
 				r.unheard = stale
@@ -181,6 +181,13 @@ func newRig() *rig {
 		Rewritten: func(err error) { d.add("rewritten after %v", err) },
 	})
 	return r
+}
+
+// with has the rig go on with a Dataplane of other options.
+func (r *rig) with(change func(*Options)) {
+	opts := r.opts
+	change(&opts)
+	r.Dataplane = New(opts)
 }
 
 // stale tells whether the last look for UDP flows would delete an answered one.
@@ -290,7 +297,7 @@ func TestModes(t *testing.T) {
 		{service.ModeKernel, service.ModeUserspace, false},
 	} {
 		r := newRig()
-		r.opts.Mode = c.daemon
+		r.with(func(o *Options) { o.Mode = c.daemon })
 		r.sync(t, portOf("dns", vip, c.asked, "10.1.0.1:53"))
 		if _, spread := r.target().(portal.Spread); spread != c.spread {
 			t.Errorf("daemon %s, Service %q: leads to %T", c.daemon, c.asked, r.target())
@@ -300,7 +307,7 @@ func TestModes(t *testing.T) {
 
 // For the time without the daemon the kernel carries all that it can, and refuses the rest. Listeners stay for what is
 // on its way, and UDP flows to them until they close.
-func TestHandOver(t *testing.T) {
+func TestMoveToKernel(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		r := newRig()
 		header := portOf("header", "10.96.0.12:53", 0, "10.1.0.1:53")
@@ -310,7 +317,7 @@ func TestHandOver(t *testing.T) {
 		r.took()
 		r.looked = nil
 		r.scribe.unknown = broken
-		moved, err := r.HandOver(t.Context(),
+		moved, err := r.MoveToKernel(t.Context(),
 			func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
 		if err != nil || moved != 2 || r.looked != nil {
 			t.Fatalf("%d moved, %v, looked for stale flows: %v", moved, err, r.looked)
@@ -350,17 +357,17 @@ func TestClose(t *testing.T) {
 // A mode that the daemon does not have refuses clients, and is told.
 func TestNoCarrier(t *testing.T) {
 	r := newRig()
-	r.opts.Kernel = nil
+	r.with(func(o *Options) { o.Kernel = nil })
 	p := portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")
 	r.sync(t, p)
-	if len(r.news) != 1 || !errors.Is(r.news[0].Err, errNoCarrier) || r.news[0].Reason != ByMode ||
+	if len(r.refusals) != 1 || !errors.Is(r.refusals[0].Err, errNoCarrier) || r.refusals[0].Reason != ByMode ||
 		r.target() != (portal.Reject{}) {
-		t.Errorf("%v, leads to %T", r.news, r.target())
+		t.Errorf("%v, leads to %T", r.refusals, r.target())
 	}
 	other := *p
 	other.Mode = service.ModeUserspace
-	if r.sync(t, &other); r.target() != (portal.Redirect{Port: proxyPort}) || r.aside != 0 {
-		t.Errorf("in another mode it leads to %T, %d set aside", r.target(), r.aside)
+	if r.sync(t, &other); r.target() != (portal.Redirect{Port: proxyPort}) || r.quarantined != 0 {
+		t.Errorf("in another mode it leads to %T, %d in quarantine", r.target(), r.quarantined)
 	}
 }
 

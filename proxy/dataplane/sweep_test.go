@@ -13,7 +13,7 @@ func TestSweepLooksThroughFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		var reported error
-		r.opts.FlowPeriod, r.opts.Warn = time.Minute, func(err error) { reported = err }
+		r.with(func(o *Options) { o.FlowPeriod, o.Warn = time.Minute, func(err error) { reported = err } })
 		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 		r.looked = nil
 		sweep := func() time.Duration {

@@ -69,7 +69,7 @@ func (s *scribe) took() string {
 type rig struct {
 	*Carrier
 	plane  *dataplane.Dataplane
-	news   []dataplane.News
+	news   []dataplane.Refusal
 	scribe *scribe
 	log    *test.Hook
 }
@@ -99,7 +99,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: [2]bool{true, true}, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
 		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
-		Aside: func(n dataplane.News) { r.news = append(r.news, n) },
+		Refused: func(n dataplane.Refusal) { r.news = append(r.news, n) },
 	})
 	t.Cleanup(func() {
 		r.Close()

@@ -147,10 +147,10 @@ func (x *explainer) subjects(
 func (x *explainer) standings(ctx context.Context, subjects []explain.Subject) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTime)
 	defer cancel()
-	standing := make([]*dataplane.Standing, len(subjects))
+	standing := make([]*dataplane.PortStatus, len(subjects))
 	err := x.reconciler.questions.Ask(ctx, func() {
 		for i := range subjects {
-			if s, ok := x.reconciler.dataplane.Standing(subjects[i].Port.Name); ok {
+			if s, ok := x.reconciler.dataplane.Status(subjects[i].Port.Name); ok {
 				standing[i] = &s
 			}
 		}

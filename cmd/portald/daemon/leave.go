@@ -55,7 +55,7 @@ func (r *reconciler) withdraw(ctx context.Context) (moved int, err error) {
 
 // handOver makes the kernel carry all service ports. Listeners stay open for connections that are under way.
 func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
-	moved, err = r.dataplane.HandOver(ctx, r.carriedAlike)
+	moved, err = r.dataplane.MoveToKernel(ctx, r.carriedAlike)
 	r.path.listeners.Withdraw()
 	err = errors.Join(err, r.dataplane.Unguard(ctx))
 	if moved > 0 {

@@ -27,8 +27,8 @@ func newProblems() *problems {
 	return &problems{ports: map[service.PortName]string{}, frontends: map[service.Frontend]failedFrontend{}}
 }
 
-// setAside notes what dataplane.Options.Aside reports.
-func (p *problems) setAside(n dataplane.News) {
+// refused notes what dataplane.Options.Refused reports.
+func (p *problems) refused(n dataplane.Refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n.Err == nil {

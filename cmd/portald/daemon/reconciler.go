@@ -55,7 +55,7 @@ func newReconciler(
 		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
 		Rewritten: report.rewritten,
-		Aside:     report.setAside, Counted: report.metrics.SetAside, Warn: report.flowsNotSeen,
+		Refused:   report.refused, Quarantined: report.metrics.SetAside, Warn: report.flowsNotSeen,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
 		r.kernel = kernel.New(kernel.Options{

@@ -76,7 +76,7 @@ func newPlan(
 		Contested: func(c portal.Conflict) {
 			log.Warnf("%s belongs to the older Service %s: %s does not get it", c.Frontend, c.Holder.Label(), c.Loser.Label())
 		},
-		Aside: func(n dataplane.News) {
+		Refused: func(n dataplane.Refusal) {
 			log.WithError(n.Err).Warnf("%s cannot be served as configured", n.Name.Label())
 		},
 	}

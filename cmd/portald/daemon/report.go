@@ -111,9 +111,9 @@ func (r *reporter) bounded(name service.PortName, endpoints int) {
 	r.events.ServiceWarning(name.Service(), "AffinityBounded", "LeaveOut", text)
 }
 
-// setAside reports a service port that cannot be served as asked, or that is served again.
-func (r *reporter) setAside(n dataplane.News) {
-	r.problems.setAside(n)
+// refused reports a service port that cannot be served as asked, or that is served again.
+func (r *reporter) refused(n dataplane.Refusal) {
+	r.problems.refused(n)
 	log := r.log.WithField("service", n.Name.Label())
 	if n.Err == nil {
 		log.Info("Service port served again")

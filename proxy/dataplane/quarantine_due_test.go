@@ -15,10 +15,10 @@ func changeOf(n int) service.Change {
 	return service.Change{Name: name, Port: &service.Port{Name: name}}
 }
 
-// Whatever is set aside, changed and taken back: what is due is what has waited longest, and refusals are counted.
+// Whatever is in quarantine, changed and taken back: what is due is what has waited longest, and refusals are counted.
 func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, r := newAside(), rand.New(rand.NewPCG(1, 2))
+		a, r := newQuarantine(func(Refusal) {}), rand.New(rand.NewPCG(1, 2))
 		defer a.timer.Stop()
 		for range 2000 {
 			c := changeOf(r.IntN(40))
@@ -35,13 +35,13 @@ func TestWhatIsDue(t *testing.T) {
 				time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 			}
 			now, refused := time.Now(), 0
-			var first *setAside
-			for _, held := range a.ports {
-				if held.reason != "" {
+			var first *quarantined
+			for _, kept := range a.ports {
+				if kept.reason != "" {
 					refused++
 				}
-				if !held.next.IsZero() && !now.Before(held.next) && (first == nil || held.next.Before(first.next)) {
-					first = held
+				if !kept.next.IsZero() && !now.Before(kept.next) && (first == nil || kept.next.Before(first.next)) {
+					first = kept
 				}
 			}
 			got, ok := a.due(now)
@@ -52,11 +52,11 @@ func TestWhatIsDue(t *testing.T) {
 	})
 }
 
-// BenchmarkSetAside is a round while many are set aside: one is tried, and refused again.
-func BenchmarkSetAside(b *testing.B) {
+// BenchmarkQuarantine is a sync while many are in quarantine: one is tried, and refused again.
+func BenchmarkQuarantine(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			a := newAside()
+			a := newQuarantine(func(Refusal) {})
 			defer a.timer.Stop()
 			for i := range n {
 				a.queue(changeOf(i))

@@ -46,7 +46,7 @@ func TestHealthCheckPorts(t *testing.T) {
 	other := checked("b", "10.96.0.11:53", 32002)
 	step("another port", "open map[32001:false 32002:true]; update 0; ", service.Change{Name: b.Name, Port: other})
 	step("both gone", "open map[32002:false]; update 1; ", service.Change{Name: b.Name})
-	step("in one round", "open map[32001:true]; update 2; ", service.Change{Name: a.Name, Port: a},
+	step("in one sync", "open map[32001:true]; update 2; ", service.Change{Name: a.Name, Port: a},
 		service.Change{Name: b.Name, Port: b})
 	if err := r.Resync(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -83,12 +83,12 @@ func TestOneIsRefused(t *testing.T) {
 				if _, refuses := r.leads(bad).(portal.Reject); refuses == all {
 					t.Errorf("what is refused leads to %T", r.leads(bad))
 				}
-				if s, ok := r.Standing(bad.Name); !ok || s.Reason != ByRules || !errors.Is(s.Err, errRefused) {
+				if s, ok := r.Status(bad.Name); !ok || s.Reason != ByRules || !errors.Is(s.Err, errRefused) {
 					t.Errorf("it stands as %+v", s)
 				}
-				if len(r.news) != 1 || r.news[0].Name != bad.Name || r.news[0].Reason != ByRules ||
-					!errors.Is(r.news[0].Err, errRefused) || r.aside != 1 {
-					t.Errorf("told of %v, %d set aside", r.news, r.aside)
+				if len(r.refusals) != 1 || r.refusals[0].Name != bad.Name || r.refusals[0].Reason != ByRules ||
+					!errors.Is(r.refusals[0].Err, errRefused) || r.quarantined != 1 {
+					t.Errorf("told of %v, %d in quarantine", r.refusals, r.quarantined)
 				}
 				if n := r.count("refused"); n > 15 {
 					t.Errorf("%d tries in vain", n)
@@ -96,8 +96,8 @@ func TestOneIsRefused(t *testing.T) {
 				mended := portOf("s617", bad.Exposures[0].Frontend.Addr.String(), 0, "10.1.0.2:53")
 				in("evil", mended).Exposures = bad.Exposures
 				r.scribe.refuses = nil
-				if r.sync(t, mended); r.aside != 0 || len(r.news) != 2 || r.news[1].Err != nil {
-					t.Errorf("mended: %d set aside, told of %v", r.aside, r.news)
+				if r.sync(t, mended); r.quarantined != 0 || len(r.refusals) != 2 || r.refusals[1].Err != nil {
+					t.Errorf("mended: %d in quarantine, told of %v", r.quarantined, r.refusals)
 				}
 				if _, led := r.leads(bad).(portal.Redirect); !led {
 					t.Errorf("mended it leads to %T", r.leads(bad))
@@ -107,7 +107,7 @@ func TestOneIsRefused(t *testing.T) {
 	}
 }
 
-// What is set aside is tried again by itself, and taken back when it is taken.
+// What is in quarantine is tried again by itself, and taken back when it is taken.
 func TestTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
@@ -118,21 +118,21 @@ func TestTriedAgain(t *testing.T) {
 			<-r.Due()
 			r.sync(t)
 		}
-		if _, reject := r.leads(bad).(portal.Reject); !reject || len(r.news) != 1 {
-			t.Errorf("leads to %T, told of %v", r.leads(bad), r.news)
+		if _, reject := r.leads(bad).(portal.Reject); !reject || len(r.refusals) != 1 {
+			t.Errorf("leads to %T, told of %v", r.leads(bad), r.refusals)
 		}
 		for start := time.Now(); time.Since(start) < time.Hour; r.sync(t) {
 			<-r.Due()
 		}
-		if len(r.news) != 2 && len(r.news) != 3 {
-			t.Errorf("told of %d times in an hour", len(r.news))
+		if len(r.refusals) != 2 && len(r.refusals) != 3 {
+			t.Errorf("told of %d times in an hour", len(r.refusals))
 		}
 		r.scribe.refuses = nil
 		began := time.Now()
 		<-r.Due()
 		r.sync(t)
-		if _, led := r.leads(bad).(portal.Redirect); !led || r.aside != 0 {
-			t.Errorf("leads to %T, %d set aside", r.leads(bad), r.aside)
+		if _, led := r.leads(bad).(portal.Redirect); !led || r.quarantined != 0 {
+			t.Errorf("leads to %T, %d in quarantine", r.leads(bad), r.quarantined)
 		}
 		if waited := time.Since(began); waited < 30*time.Second || waited > lastRetry {
 			t.Errorf("the last try came %s after the one before", waited)
@@ -141,7 +141,7 @@ func TestTriedAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		select {
 		case <-r.Due():
-			t.Error("nothing is set aside, and yet something is due")
+			t.Error("nothing is in quarantine, and yet something is due")
 		default:
 		}
 	})
@@ -202,7 +202,7 @@ func TestTenantOfManyBadServices(t *testing.T) {
 	}
 }
 
-// A host that refuses everything is nobody's fault, and nobody is set aside.
+// A host that refuses everything is nobody's fault, and nobody is in quarantine.
 func TestHostRefuses(t *testing.T) {
 	r := newRig()
 	r.resync(t, some(100)...)
@@ -213,8 +213,8 @@ func TestHostRefuses(t *testing.T) {
 	if !errors.Is(err, r.scribe.fail) {
 		t.Errorf("sync: %v", err)
 	}
-	if err := r.Resync(t.Context(), all); !errors.Is(err, r.scribe.fail) || r.aside != 0 || len(r.news) != 0 {
-		t.Errorf("resync: %v, %d set aside, told of %v", err, r.aside, r.news)
+	if err := r.Resync(t.Context(), all); !errors.Is(err, r.scribe.fail) || r.quarantined != 0 || len(r.refusals) != 0 {
+		t.Errorf("resync: %v, %d in quarantine, told of %v", err, r.quarantined, r.refusals)
 	}
 	if n := r.count("replace") + r.count("update"); n > 5 {
 		t.Errorf("%d tries", n)
@@ -243,14 +243,14 @@ func TestRemovalIsRefused(t *testing.T) {
 		if err := r.Sync(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(r.lines, "closed s0") || !slices.Contains(r.lines, "closed s1") || r.aside != 1 {
-			t.Errorf("%d set aside, %s", r.aside, r.took())
+		if slices.Contains(r.lines, "closed s0") || !slices.Contains(r.lines, "closed s1") || r.quarantined != 1 {
+			t.Errorf("%d in quarantine, %s", r.quarantined, r.took())
 		}
 		r.resync(t)
 		r.scribe.lacks = nil
 		<-r.Due()
-		if r.sync(t); !slices.Contains(r.lines, "closed s0") || r.aside != 0 || len(r.scribe.leads) != 0 {
-			t.Errorf("%d set aside, %s", r.aside, r.took())
+		if r.sync(t); !slices.Contains(r.lines, "closed s0") || r.quarantined != 0 || len(r.scribe.leads) != 0 {
+			t.Errorf("%d in quarantine, %s", r.quarantined, r.took())
 		}
 	})
 }
@@ -264,9 +264,9 @@ func TestUnsound(t *testing.T) {
 		Kind:     service.ExternalIP,
 	})
 	r.sync(t, p)
-	if len(r.scribe.leads) != 2 || len(r.news) != 1 || r.news[0].Reason != ByPortal ||
-		!strings.Contains(r.news[0].Err.Error(), "0.0.0.0:53") {
-		t.Errorf("%d portals, told of %v", len(r.scribe.leads), r.news)
+	if len(r.scribe.leads) != 2 || len(r.refusals) != 1 || r.refusals[0].Reason != ByPortal ||
+		!strings.Contains(r.refusals[0].Err.Error(), "0.0.0.0:53") {
+		t.Errorf("%d portals, told of %v", len(r.scribe.leads), r.refusals)
 	}
 	if r.count("update") != 1 || r.count("replace") != 0 {
 		t.Error(r.took())
@@ -283,7 +283,7 @@ func TestContestedWhileRefused(t *testing.T) {
 	older.Exposures, younger.Exposures, younger.Created = older.Exposures[:1], younger.Exposures[:1], time.Unix(2, 0)
 	r.sync(t, older, younger)
 	at := younger.Exposures[0].Frontend
-	if s, ok := r.Standing(younger.Name); !ok || len(s.Claims) != 1 || s.Holders[at] != younger.Name || s.Reason != "" {
+	if s, ok := r.Status(younger.Name); !ok || len(s.Claims) != 1 || s.Holders[at] != younger.Name || s.Reason != "" {
 		t.Errorf("it stands as %+v", s)
 	}
 	if r.scribe.leads[at].Owner != younger.Name || len(r.contested) != 0 {
@@ -292,7 +292,7 @@ func TestContestedWhileRefused(t *testing.T) {
 }
 
 // A change that fails because others took the host's rules away is no Service's fault: all are written anew, and nobody
-// is set aside.
+// is in quarantine.
 func TestRulesAreGone(t *testing.T) {
 	r := newRig()
 	ports, wiped := some(2), true
@@ -308,8 +308,9 @@ func TestRulesAreGone(t *testing.T) {
 			t.Errorf("%s leads to %T", p.Name, r.leads(p))
 		}
 	}
-	if len(r.news) != 0 || r.count("replace") != 2 || r.count("rewritten after program 1 portals: invalid argument") != 1 {
-		t.Errorf("told of %v; %s", r.news, r.took())
+	rewritten := r.count("rewritten after program 1 portals: invalid argument")
+	if len(r.refusals) != 0 || r.count("replace") != 2 || rewritten != 1 {
+		t.Errorf("told of %v; %s", r.refusals, r.took())
 	}
 }
 

@@ -5,20 +5,20 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// checkPorts are the health-check ports of Services, which the Writer is to let flows in to, and what it was not told
+// healthPorts has the health-check ports of Services, to which the Writer is to let flows in, and what it was not told
 // yet. All ports of a Service have the same one.
-type checkPorts struct {
+type healthPorts struct {
 	of      map[service.PortName]uint16
 	users   map[uint16]int
 	changed map[uint16]bool // whether it was open when it was told last
 }
 
-func newCheckPorts() checkPorts {
-	return checkPorts{map[service.PortName]uint16{}, map[uint16]int{}, map[uint16]bool{}}
+func newHealthPorts() *healthPorts {
+	return &healthPorts{map[service.PortName]uint16{}, map[uint16]int{}, map[uint16]bool{}}
 }
 
 // set sets the one of a service port, 0 for none.
-func (c *checkPorts) set(name service.PortName, port uint16) {
+func (c *healthPorts) set(name service.PortName, port uint16) {
 	was := c.of[name]
 	if was == port {
 		return
@@ -30,7 +30,7 @@ func (c *checkPorts) set(name service.PortName, port uint16) {
 	}
 }
 
-func (c *checkPorts) use(port uint16, n int) {
+func (c *healthPorts) use(port uint16, n int) {
 	if port == 0 {
 		return
 	}
@@ -42,19 +42,19 @@ func (c *checkPorts) use(port uint16, n int) {
 	}
 }
 
-// tell tells a Writer what has changed, if it is one that can let flows in. False: nothing has.
-func (c *checkPorts) tell(w portal.Writer) bool {
+// flush tells a Writer what has changed, if it is one that can let flows in. False: nothing has.
+func (c *healthPorts) flush(w portal.Writer) bool {
 	opener, ok := w.(portal.Opener)
-	news := map[uint16]bool{}
+	changed := map[uint16]bool{}
 	for port, was := range c.changed {
 		if open := c.users[port] > 0; open != was {
-			news[port] = open
+			changed[port] = open
 		}
 	}
 	c.changed = map[uint16]bool{}
-	if !ok || len(news) == 0 {
+	if !ok || len(changed) == 0 {
 		return false
 	}
-	opener.Open(news)
+	opener.Open(changed)
 	return true
 }

@@ -42,13 +42,13 @@ func TestWritesNoRule(t *testing.T) {
 	}
 }
 
-// What is set aside is not as the table has it.
-func TestWritesNoRuleAside(t *testing.T) {
+// What is in quarantine is not as the table has it.
+func TestWritesNoRuleInQuarantine(t *testing.T) {
 	r := newRig()
 	r.scribe.refuses = func(p portal.Portal) error { return errors.New("no") }
 	p := portOf("cart", "10.96.0.1:53", service.ModeUserspace, "10.0.0.1:53")
-	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name, Port: p}}); err == nil && len(r.news) == 0 {
-		t.Fatal("not set aside")
+	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name, Port: p}}); err == nil && len(r.refusals) == 0 {
+		t.Fatal("not in quarantine")
 	}
 	if r.WritesNoRule(service.Change{Name: p.Name, Port: p}) {
 		t.Error("it would be tried at once, and write rules")

@@ -195,7 +195,7 @@ func TestLooksAreSpaced(t *testing.T) {
 func TestLooksBeforeItLeaves(t *testing.T) {
 	alike := func(*service.Port) bool { return true }
 	for what, leaves := range map[string]func(*rig) error{
-		"the kernel carries on": func(r *rig) error { _, err := r.HandOver(t.Context(), alike); return err },
+		"the kernel carries on": func(r *rig) error { _, err := r.MoveToKernel(t.Context(), alike); return err },
 		"all rules go":          func(r *rig) error { return r.Close(t.Context()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -218,14 +218,15 @@ func TestLooksBeforeItLeaves(t *testing.T) {
 func TestLooksMayFail(t *testing.T) {
 	r := newRig()
 	var reported error
-	r.opts.Warn, r.blind = func(err error) { reported = err }, errors.New("not permitted")
+	r.with(func(o *Options) { o.Warn = func(err error) { reported = err } })
+	r.blind = errors.New("not permitted")
 	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 	if !errors.Is(reported, r.blind) {
 		t.Errorf("reported: %v", reported)
 	}
 }
 
-// What a frontend had before is what it had before all changes of a round.
+// What a frontend had before is what it had before all changes of a sync.
 func TestNewest(t *testing.T) {
 	f := service.Frontend{}
 	was, meanwhile, is := &portal.Portal{}, &portal.Portal{}, &portal.Portal{}
