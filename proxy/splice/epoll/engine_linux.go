@@ -10,13 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // engine carries connections on a few event loops. Safe for concurrent use.
 type engine struct {
 	core    *splice.Core
-	account *splice.Account
+	account *quota.Account
 	loops   []*loop
 	memory  *Memory // nil: nobody keeps what it carries
 	keeper  Keeper

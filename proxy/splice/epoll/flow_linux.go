@@ -96,7 +96,7 @@ func (f *flow) step(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	if f.isBulk() && !src.urgent {
 		return f.splice(l, src, dst)
 	}
-	if l.engine.account.BuffersExhausted() && !src.urgent {
+	if l.engine.account.Buffers.Exhausted() && !src.urgent {
 		return f.pass(l, src, dst)
 	}
 	return f.copy(l, src, dst)
@@ -298,7 +298,7 @@ func (f *flow) holdsAt(l *loop, at int64) {
 }
 
 func (f *flow) borrow(l *loop) {
-	l.engine.account.TakeBuffer()
+	l.engine.account.Buffers.Take()
 	if m := l.engine.memory; m != nil {
 		f.buf = m.takeBuffer()
 	}
@@ -315,7 +315,7 @@ func (f *flow) release(l *loop) {
 		if f.mem != nil {
 			f.mem.unprovable.And(^uint32(privateBuffer))
 		}
-		l.engine.account.GiveBuffer()
+		l.engine.account.Buffers.Give()
 		f.buf = nil
 	}
 	f.rest, f.flags = nil, 0

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice/pipe"
 )
 
@@ -12,7 +12,7 @@ import (
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe while there are few.
-const pipeSize = splice.MaxPipePages << 12
+const pipeSize = quota.MaxPipePages << 12
 
 // worthSplicing is from how many bytes on splice(2) through a pipe is cheaper than a copy.
 const worthSplicing = 16 << 10

@@ -1,7 +1,9 @@
 package epoll
 
-import "github.com/portald/portald/proxy/splice"
-import "github.com/portald/portald/proxy/record"
+import (
+	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice"
+)
 
 // keepForReplay tells whoever may send it again of a load. Urgent bytes are sent once.
 func (f *flow) keepForReplay(load []byte, urgent bool) {
@@ -17,7 +19,7 @@ func (f *flow) keepForReplay(load []byte, urgent bool) {
 // copies tells whether a load is to be copied though a pipe, or the receive buffer, would do: it may be sent again.
 func (f *flow) copies(l *loop) bool {
 	switch {
-	case l.engine.account.BuffersExhausted():
+	case l.engine.account.Buffers.Exhausted():
 		f.replay.ForgetReplay()
 		fallthrough
 	case !f.replay.Replayable():
