@@ -265,6 +265,14 @@ func (f *flow) flush(l *loop, dst *socket) syscall.Errno {
 	return 0
 }
 
+// failure is the error of the source. Whoever goes on with the connection cannot ask for it again.
+func (f *flow) failure(src *socket) syscall.Errno {
+	if f.mem != nil {
+		f.mem.asked.Store(1)
+	}
+	return sysError(src.fd)
+}
+
 // publish stores what the flow has carried so far, for other goroutines to read. An atomic load costs less than a
 // store, so that only what has changed is stored.
 func (f *flow) publish(carried, passed *atomic.Int64) {

@@ -96,7 +96,7 @@ func (c *conn) noted() *splice.Kept {
 	}
 	s := c.Saves()
 	s.Up, s.Down = c.up.position(c.client.fd, c.endpoint.fd), c.down.position(c.endpoint.fd, c.client.fd)
-	if s.Up.Unknown || s.Down.Unknown || !c.keepable() {
+	if s.Up.Unknown || s.Down.Unknown || !c.keepable() { // or a socket is closed, and the connection about to end
 		return nil
 	}
 	pair, ok := duplicates(c.client.fd, c.endpoint.fd)
@@ -133,6 +133,9 @@ func (c *conn) Unkept() {
 // note begins to note what the flow does.
 func (f *flow) note(l *loop, to *flowMemory) {
 	f.mem = to
+	if f.eof {
+		to.ended.Store(1)
+	}
 	switch {
 	case f.inPipe > 0:
 		to.pipe.Store(f.pipe.ID)
@@ -148,7 +151,7 @@ func (f *flow) position(src, dst int) splice.SavedFlow {
 	s := splice.SavedFlow{Carried: f.carried, Passed: f.passed}
 	in, known := countsOf(src)
 	out, also := countsOf(dst)
-	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also
+	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also || in.closed || out.closed
 	return s
 }
 

@@ -53,10 +53,10 @@ func (c *conn) relay() {
 	case c.stage != relaying:
 		return
 	case c.client.failed: // what it has sent can still be read
-		c.broken(record.Client, sysError(c.client.fd))
+		c.broken(record.Client, c.up.failure(&c.client))
 		return
 	case c.endpoint.failed:
-		c.broken(record.Endpoint, sysError(c.endpoint.fd))
+		c.broken(record.Endpoint, c.down.failure(&c.endpoint))
 		return
 	}
 	c.rebalance()
