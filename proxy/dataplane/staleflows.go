@@ -77,6 +77,8 @@ const (
 	scanShare = 10
 	soonScan  = 10 * time.Millisecond
 	lateScan  = time.Second
+
+	slowedDown = 8 // failures in a row, after which no wait is longer
 )
 
 // flowCleaner deletes stale flows from the kernel's conntrack table.
@@ -91,6 +93,7 @@ type flowCleaner struct {
 
 	pending  staleFlows
 	nextScan time.Time // at the earliest
+	failures int       // of scans since the last one that did not fail
 	allDue   time.Time // when sweep scans for all frontends; zero before the first one
 }
 
@@ -100,20 +103,26 @@ func (c *flowCleaner) add(changed []portal.Change) { c.pending.add(changed...) }
 // addAll notes that the rules of any portal may have changed.
 func (c *flowCleaner) addAll() { c.pending.all = true }
 
-// deletePending deletes the flows that are due, unless it is too early for another scan: then a sweep does. A failure
-// is reported: rules are no worse for it.
+// deletePending deletes the flows that are due, unless it is too early for another scan: then a sweep does. After a
+// failure, of which the first is reported, they stay due: rules are no worse for it.
 func (c *flowCleaner) deletePending(ctx context.Context) {
 	began := time.Now()
 	if c.pending.empty() || began.Before(c.nextScan) {
 		return
 	}
-	due := c.pending
-	c.pending = staleFlows{}
-	if err := c.scan(ctx, due); err != nil && ctx.Err() == nil {
-		c.warn(fmt.Errorf("look for stale flows: %w", err))
-	}
+	err := c.scan(ctx, c.pending)
 	now := time.Now()
-	if wait := min((scanShare-1)*now.Sub(began), lateScan); wait > soonScan {
+	wait := min((scanShare-1)*now.Sub(began), lateScan)
+	if err == nil {
+		c.pending, c.failures = staleFlows{}, 0
+	} else {
+		if c.failures == 0 && ctx.Err() == nil {
+			c.warn(fmt.Errorf("look for stale flows: %w", err))
+		}
+		wait = max(wait, min(2*soonScan<<c.failures, lateScan))
+		c.failures = min(c.failures+1, slowedDown)
+	}
+	if wait > soonScan {
 		c.nextScan = now.Add(wait)
 	}
 }

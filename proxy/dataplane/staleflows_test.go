@@ -226,6 +226,69 @@ func TestLooksMayFail(t *testing.T) {
 	}
 }
 
+// What a look that failed was for stays due. It is repeated soon, then less and less often, and reported once.
+func TestFailedLooksAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		reported := 0
+		r.with(func(o *Options) { o.Warn = func(error) { reported++ } })
+		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+		r.blind = errors.New("no buffer space available")
+		r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
+		sweep := func() time.Duration {
+			t.Helper()
+			r.looked, r.flows, r.unheard = nil, nil, nil
+			next, err := r.Sweep(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next.IsZero() {
+				return 0
+			}
+			return time.Until(next)
+		}
+		for _, want := range []time.Duration{20, 40, 80, 160, 320, 640, 1000, 1000} {
+			want *= time.Millisecond
+			wait := sweep()
+			if wait != want || r.looked != nil {
+				t.Fatalf("the next look in %s, want %s; looked %+v", wait, want, r.looked)
+			}
+			time.Sleep(wait)
+			sweep()
+		}
+		r.blind = nil
+		time.Sleep(time.Second)
+		if wait := sweep(); wait != 0 || r.flows == nil || r.unheard == nil {
+			t.Fatalf("when it is possible again: looked %+v, the next in %s", r.looked, wait)
+		}
+		if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
+			t.Error("flows of the frontend that changed are not looked for")
+		}
+		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+		if sweep(); r.looked != nil || reported != 1 {
+			t.Errorf("afterwards: looked %+v; reported %d times", r.looked, reported)
+		}
+		r.blind = errors.New("again")
+		if r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")); reported != 2 {
+			t.Errorf("another failure: reported %d times", reported)
+		}
+	})
+}
+
+// A look after none for a while is at once, however long the last one took.
+func TestLooksAtOnceAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.lasts = time.Minute
+		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+		time.Sleep(time.Second)
+		r.looked = nil
+		if r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")); r.looked == nil {
+			t.Error("it waits")
+		}
+	})
+}
+
 // What a frontend had before is what it had before all changes of a sync.
 func TestNewest(t *testing.T) {
 	f := service.Frontend{}
