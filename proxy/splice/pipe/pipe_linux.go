@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Supported tells whether this system has such pipes.
@@ -17,9 +17,9 @@ const Supported = true
 // Pipe holds bytes on their way from one socket to another: splice(2) copies none of them.
 type Pipe struct {
 	ID      uint32 // of the pipes of this process, from 1
-	r, w    int
-	pages   int64 // its capacity
-	account *quota.Account
+	r, w    int32
+	pages   int32 // its capacity
+	account *splice.Account
 }
 
 // last is the newest ID.
@@ -30,18 +30,18 @@ const smallest = 64 << 10
 
 // Open makes a pipe of as many pages as its share, or of fewer where the kernel grants no more: root's processes
 // without CAP_SYS_RESOURCE share fs.pipe-user-pages-soft. The error is ErrShare if the account has no share left.
-func Open(account *quota.Account) (Pipe, error) {
-	pages, ok := account.Pipes.Take()
+func Open(account *splice.Account) (Pipe, error) {
+	pages, ok := account.TakePipe()
 	if !ok {
 		return Pipe{}, ErrShare
 	}
 	p, err := open(pages)
 	if err != nil {
-		account.Pipes.Give(pages)
+		account.GivePipe(pages)
 		return Pipe{}, err
 	}
 	p.account = account
-	account.Pipes.Resize(p.pages - pages)
+	account.ResizePipe(int64(p.pages) - pages)
 	return p, nil
 }
 
@@ -54,7 +54,7 @@ func open(pages int64) (Pipe, error) {
 	if err != nil {
 		size, err = unix.FcntlInt(uintptr(fds[0]), unix.F_GETPIPE_SZ, 0)
 	}
-	p := Pipe{ID: last.Add(1), r: fds[0], w: fds[1], pages: int64(size / syscall.Getpagesize())}
+	p := newPipe(fds[0], fds[1], size)
 	if err == nil && size < smallest {
 		err = fmt.Errorf("a pipe of %d bytes", size)
 	}
@@ -65,19 +65,24 @@ func open(pages int64) (Pipe, error) {
 	return p, nil
 }
 
+func newPipe(r, w, size int) Pipe {
+	return Pipe{ID: last.Add(1), r: int32(r), w: int32(w), pages: int32(size / syscall.Getpagesize())}
+}
+
 // Adopt takes over a pipe of another process that holds bytes: r is read, w written.
-func Adopt(account *quota.Account, r, w int) Pipe {
+func Adopt(account *splice.Account, r, w int) Pipe {
 	size, err := unix.FcntlInt(uintptr(r), unix.F_GETPIPE_SZ, 0)
 	if err != nil {
 		size = smallest
 	}
-	p := Pipe{ID: last.Add(1), r: r, w: w, pages: int64(size / syscall.Getpagesize()), account: account}
-	account.Pipes.Adopt(p.pages)
+	p := newPipe(r, w, size)
+	p.account = account
+	account.KeepPipe(int64(p.pages))
 	return p
 }
 
 // Files are the descriptor that is read, and the one that is written.
-func (p Pipe) Files() (r, w int) { return p.r, p.w }
+func (p Pipe) Files() (r, w int) { return int(p.r), int(p.w) }
 
 // Size is how many bytes it holds at the most.
 func (p Pipe) Size() int { return int(p.pages) * syscall.Getpagesize() }
@@ -85,11 +90,11 @@ func (p Pipe) Size() int { return int(p.pages) * syscall.Getpagesize() }
 // Fill takes from a socket what there is, without blocking, into the empty pipe. 0 bytes without an error: the end of
 // the stream, or an urgent byte.
 func (p Pipe) Fill(socket int) (n int, errno syscall.Errno) {
-	return move(socket, p.w, quota.MaxPipePages<<12)
+	return move(socket, int(p.w), splice.MaxPipePages<<12)
 }
 
 // Drain sends n bytes that the pipe holds, or as many as the socket takes without blocking.
-func (p Pipe) Drain(socket, n int) (sent int, errno syscall.Errno) { return move(p.r, socket, n) }
+func (p Pipe) Drain(socket, n int) (sent int, errno syscall.Errno) { return move(int(p.r), socket, n) }
 
 // move does not tell the Go scheduler, since it returns soon.
 func move(from, to, most int) (int, syscall.Errno) {
@@ -109,7 +114,7 @@ func move(from, to, most int) (int, syscall.Errno) {
 // Close discards what the pipe holds.
 func (p Pipe) Close() {
 	p.close()
-	p.account.Pipes.Give(p.pages)
+	p.account.GivePipe(int64(p.pages))
 }
 
 func (p Pipe) close() {
