@@ -23,7 +23,7 @@ const (
 	askEvery    = 250 * time.Millisecond
 	streamEvery = 20 * time.Millisecond
 	sayEvery    = 50 * time.Millisecond
-	longest     = 8 * time.Second // a stream or a UDP socket, on a machine that is not busy
+	longest     = 8 * time.Second // a stream or a UDP socket
 	heardWithin = 3 * time.Second // an answer to a datagram
 )
 
@@ -211,10 +211,7 @@ func (c client) stream(ctx context.Context, f *failure) error {
 
 // talks sends numbered datagrams from one socket. One that nobody answers is a failure of its own.
 func (c client) talks(ctx context.Context) {
-	conn, err := bed.Dial(bed.AnswerTimeout, c.from, "udp", c.to)
-	if err == nil {
-		err = conn.SetDeadline(time.Time{}) // its datagrams are counted: on a busy machine they take longer
-	}
+	conn, err := bed.Dial(longest+heardWithin, c.from, "udp", c.to)
 	if err != nil {
 		c.Error(err)
 		return

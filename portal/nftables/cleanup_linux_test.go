@@ -9,7 +9,6 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -28,8 +27,7 @@ func TestCleanupFails(t *testing.T) {
 			return err
 		}
 		gone := []portal.Change{{Frontend: at}}
-		hairpins := newSets(nft.IPv4()).hairpins.Name
-		if _, err := runNFT(t.Context(), "", "flush", "set", "ip", w.opts.Table, hairpins); err != nil {
+		if _, err := nft(t.Context(), "", "flush", "set", "ip", w.opts.Table, ipv4().newSets().hairpins.name); err != nil {
 			return err
 		}
 		if err := w.Update(t.Context(), gone); err == nil || failed[inet.IPv4] != 1 || failed[inet.IPv6] != 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 )
 
@@ -22,26 +21,26 @@ type host struct {
 
 func newHost() *host { return &host{map[string]map[string]string{}, map[string]string{}} }
 
-func (h *host) apply(c *changeset, f nft.Family) error {
+func (h *host) apply(c *changeset, f family) error {
 	for _, s := range c.createSets {
-		if h.sets[s.Name] != nil {
-			return fmt.Errorf("set %s exists", s.Name)
+		if h.sets[s.name] != nil {
+			return fmt.Errorf("set %s exists", s.name)
 		}
-		h.sets[s.Name] = map[string]string{}
+		h.sets[s.name] = map[string]string{}
 	}
 	h.write(c.writeChains, f)
 	for _, change := range []struct {
 		what   string
-		all    []nft.SetElement
+		all    []setElement
 		exists bool
 	}{{"add", c.add, false}, {"replace", c.replace, true}, {"remove", c.remove, true}, {"remove", c.retire, true}} {
 		for _, x := range change.all {
-			set, key := h.sets[x.Set.Name], fmt.Sprint(x.Element)
+			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
 			if _, there := set[key]; set == nil || there != change.exists {
-				return fmt.Errorf("%s %s in set %s, which exists: %t, and has it: %t", change.what, key, x.Set.Name,
+				return fmt.Errorf("%s %s in set %s, which exists: %t, and has it: %t", change.what, key, x.set.name,
 					set != nil, there)
 			}
-			if set[key] = fmt.Sprint(x.Value); change.what == "remove" {
+			if set[key] = fmt.Sprint(x.value); change.what == "remove" {
 				delete(set, key)
 			}
 		}
@@ -54,19 +53,19 @@ func (h *host) apply(c *changeset, f nft.Family) error {
 		delete(h.chains, name)
 	}
 	for _, s := range c.dropSets {
-		if len(h.sets[s.Name]) > 0 {
-			return fmt.Errorf("set %s is dropped with elements in it", s.Name)
+		if len(h.sets[s.name]) > 0 {
+			return fmt.Errorf("set %s is dropped with elements in it", s.name)
 		}
-		delete(h.sets, s.Name)
+		delete(h.sets, s.name)
 	}
 	return nil
 }
 
-func (h *host) write(chains []nft.Chain, f nft.Family) {
+func (h *host) write(chains []chain, f family) {
 	for _, c := range chains {
 		var text bytes.Buffer
-		c.Text(&text, f)
-		h.chains[c.Name] = text.String()
+		c.text(&text, f)
+		h.chains[c.name] = text.String()
 	}
 }
 
@@ -80,7 +79,7 @@ func FuzzEquivalence(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps, size uint8) {
-		for _, family := range []nft.Family{nft.IPv4(), nft.IPv6()} {
+		for _, family := range []family{ipv4(), ipv6()} {
 			r, err := o.rules(family)
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +94,7 @@ func FuzzEquivalence(f *testing.F) {
 			}
 			for range steps % 50 {
 				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
-					return !r.family.Owns(c.Frontend.Addr.Addr())
+					return !r.owns(c.Frontend.Addr.Addr())
 				})
 				table.guard(portaltest.ChangePorts(random, open, int(size%7)))
 				if err := updated.apply(held.change(changes), family); err != nil {

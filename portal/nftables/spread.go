@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -40,66 +39,60 @@ func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
 
 // pickFrom is the role of the chain that picks from the endpoints of a scope.
 func pickFrom(scope service.Scope) role {
-	if scope == service.NodeScope {
-		return pickNode
-	}
-	return pickCluster
+	return choose(scope == service.NodeScope, pickNode, pickCluster)
 }
 
 // scope is that of the endpoints that a chain picks from.
 func (r role) scope() service.Scope {
-	if r == pickNode {
-		return service.NodeScope
-	}
-	return service.ClusterScope
+	return choose(r == pickNode, service.NodeScope, service.ClusterScope)
 }
 
 // chain generates a chain of a service port.
-func (r rules) chain(id chainID, pool *portal.Pool) nft.Chain {
+func (r rules) chain(id chainID, pool *portal.Pool) chain {
 	if id.role == pickCluster || id.role == pickNode {
-		return nft.Chain{Name: id.name(), Rules: r.pick(id, pool)}
+		return chain{name: id.name(), rules: r.pick(id, pool)}
 	}
-	return nft.Chain{Name: id.name(), Rules: r.entry(id, pool)}
+	return chain{name: id.name(), rules: r.entry(id, pool)}
 }
 
 // entry admits clients, and translates the flows of each class.
-func (r rules) entry(id chainID, pool *portal.Pool) []nft.Rule {
+func (r rules) entry(id chainID, pool *portal.Pool) []rule {
 	of := entryRoles[id.role]
 	f := r.forwarding(of.kind, portal.Spread{Pool: pool, Scope: of.scope})
 	out := r.outsiders(f)
-	to := func(t portal.Translation) nft.Verdict { return nft.Goto(chainID{id.owner, pickFrom(t.Scope)}.name()) }
+	to := func(t portal.Translation) verdict { return goTo(chainID{id.owner, pickFrom(t.Scope)}.name()) }
 	switch {
 	case of.kind == service.ClusterIP:
-		return append(out, nft.Rule{nft.Jump(markClients)}, nft.Rule{to(f.Outside)})
+		return append(out, rule{jump(markClients)}, rule{to(f.Outside)})
 	case f.Uniform():
-		return append(out, nft.Rule{nft.Mark(r.masquerade.Mark)}, nft.Rule{to(f.Outside)})
+		return append(out, rule{mark(r.masquerade.Mark)}, rule{to(f.Outside)})
 	}
-	out = append(out, r.translate(nft.LocalAddress(true), f.Node, to(f.Node)))
+	out = append(out, r.translate(localAddress(true), f.Node, to(f.Node)))
 	for _, match := range r.pods(false) {
 		out = append(out, r.translate(match, f.Pods, to(f.Pods)))
 	}
-	return append(out, nft.Rule{to(f.Outside)})
+	return append(out, rule{to(f.Outside)})
 }
 
 // translate sends the clients that match on.
-func (r rules) translate(match nft.Statement, t portal.Translation, to nft.Verdict) nft.Rule {
+func (r rules) translate(match statement, t portal.Translation, to verdict) rule {
 	if t.Masquerade {
-		return nft.Rule{match, nft.Mark(r.masquerade.Mark), to}
+		return rule{match, mark(r.masquerade.Mark), to}
 	}
-	return nft.Rule{match, to}
+	return rule{match, to}
 }
 
 // outsiders drops the flows of clients that are not admitted.
-func (r rules) outsiders(f portal.Forwarding) []nft.Rule {
+func (r rules) outsiders(f portal.Forwarding) []rule {
 	if f.AdmitsAll() {
 		return nil
 	}
-	var out nft.Rule
+	var out rule
 	if len(f.SourceRanges) > 0 {
-		out = append(out, r.family.FromOutside(f.SourceRanges))
+		out = append(out, r.fromOutside(f.SourceRanges))
 	}
 	if f.AdmitsNode {
-		out = append(out, nft.NotElementOf(r.sets.fromNode))
+		out = append(out, lookup{key: r.fromNode.key, not: true, in: r.fromNode})
 	}
-	return []nft.Rule{append(out, nft.Drop())}
+	return []rule{append(out, drop())}
 }

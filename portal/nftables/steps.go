@@ -4,73 +4,72 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform/nfnl"
-	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // createSteps create what nothing refers to yet.
-func createSteps(t *nft.Table, c *changeset) []nfnl.Step {
+func (t *table) createSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, s := range c.createSets {
-		out = append(out, nfnl.Step{t.CreateSet(s)})
+		out = append(out, nfnl.Step{t.declare(s)})
 	}
 	for _, chain := range c.writeChains {
-		out = append(out, nfnl.Step{t.CreateChain(chain)})
+		out = append(out, nfnl.Step{t.chainMessage(chain)})
 	}
 	for _, chain := range c.writeChains {
-		out = append(out, rewriteChain(t, chain))
+		out = append(out, t.rewriteChain(chain))
 	}
 	return out
 }
 
 // switchSteps change elements to refer to it, and delete what nothing refers to any more.
-func switchSteps(t *nft.Table, c *changeset) []nfnl.Step {
+func (t *table) switchSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for s, some := range bySet(c.add) {
-		out = append(out, oneByOne(t.AddElements(s, some))...)
+		out = append(out, oneByOne(t.addElements(s, some))...)
 	}
 	for s, some := range bySet(c.replace) {
 		for few := range slices.Chunk(some, maxReplaced) {
-			out = append(out, slices.Concat(t.DeleteElements(s, few), t.AddElements(s, few)))
+			out = append(out, slices.Concat(t.deleteElements(s, few), t.addElements(s, few)))
 		}
 	}
-	out = append(out, removeSteps(t, c.remove)...)
+	out = append(out, t.removeSteps(c.remove)...)
 	for _, chain := range c.trimChains {
-		out = append(out, rewriteChain(t, chain))
+		out = append(out, t.rewriteChain(chain))
 	}
-	return append(out, dropSteps(t, c)...)
+	return append(out, t.dropSteps(c)...)
 }
 
 // maxReplaced is how many elements get another value in one step.
 const maxReplaced = 64
 
 // retireSteps delete elements that later hooks look up.
-func retireSteps(t *nft.Table, c *changeset) []nfnl.Step { return removeSteps(t, c.retire) }
+func (t *table) retireSteps(c *changeset) []nfnl.Step { return t.removeSteps(c.retire) }
 
-func removeSteps(t *nft.Table, all []nft.SetElement) (out []nfnl.Step) {
+func (t *table) removeSteps(all []setElement) (out []nfnl.Step) {
 	for s, some := range bySet(all) {
-		out = append(out, oneByOne(t.DeleteElements(s, some))...)
+		out = append(out, oneByOne(t.deleteElements(s, some))...)
 	}
 	return out
 }
 
 // dropSteps flush all chains before they delete any, since these jump to one another.
-func dropSteps(t *nft.Table, c *changeset) []nfnl.Step {
+func (t *table) dropSteps(c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, name := range c.dropChains {
-		out = append(out, nfnl.Step{t.FlushChain(name)})
+		out = append(out, nfnl.Step{t.flushMessage(name)})
 	}
 	for _, name := range c.dropChains {
-		out = append(out, nfnl.Step{t.DeleteChain(name)})
+		out = append(out, nfnl.Step{t.dropChainMessage(name)})
 	}
 	for _, s := range c.dropSets {
-		out = append(out, nfnl.Step{t.DeleteSet(s.Name)})
+		out = append(out, nfnl.Step{t.dropSetMessage(s.name)})
 	}
 	return out
 }
 
 // rewriteChain gives a chain its rules, in place of those that it has.
-func rewriteChain(t *nft.Table, c nft.Chain) nfnl.Step {
-	return append(nfnl.Step{t.FlushChain(c.Name)}, t.AppendRules(c)...)
+func (t *table) rewriteChain(c chain) nfnl.Step {
+	return append(nfnl.Step{t.flushMessage(c.name)}, t.ruleMessages(c)...)
 }
 
 // oneByOne makes a step of each message.
@@ -83,14 +82,12 @@ func oneByOne(messages []nfnl.Message) []nfnl.Step {
 }
 
 // bySet groups elements, which are in the order of their sets.
-func bySet(all []nft.SetElement) func(func(*nft.Set, []nft.SetElement) bool) {
-	return func(yield func(*nft.Set, []nft.SetElement) bool) {
+func bySet(all []setElement) func(func(*set, []setElement) bool) {
+	return func(yield func(*set, []setElement) bool) {
 		for len(all) > 0 {
-			n := slices.IndexFunc(all, func(e nft.SetElement) bool { return e.Set != all[0].Set })
-			if n < 0 {
-				n = len(all)
-			}
-			if !yield(all[0].Set, all[:n]) {
+			n := slices.IndexFunc(all, func(e setElement) bool { return e.set != all[0].set })
+			n = choose(n < 0, len(all), n)
+			if !yield(all[0].set, all[:n]) {
 				return
 			}
 			all = all[n:]

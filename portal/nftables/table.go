@@ -12,18 +12,19 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // table is the table of one family, and what was written to it.
 type table struct {
-	rules  rules
-	kernel kernelTable
-	state  *state
-	open   map[portal.ProxyPort]bool // proxy ports of the family
+	rules
+	conn  *nfnl.Conn
+	name  string
+	state *state
+	open  map[portal.ProxyPort]bool // proxy ports of the family
+	ids   uint32                    // the last id of an anonymous set
 
-	chains   map[string]*nft.ListedChain // as the kernel listed them after the last change
-	compared time.Time                   // when all elements were last known to be right
+	chains   map[string]*listedChain // as the kernel listed them after the last change
+	compared time.Time               // when all elements were last known to be right
 
 	log      func(format string, args ...any)
 	stuck    func(inet.Family) // Options.CleanupFailed
@@ -33,12 +34,12 @@ type table struct {
 
 // open checks that the kernel has what the family's rules use.
 func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
-	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.family, o.Table)}, state: newState(r),
-		open: map[portal.ProxyPort]bool{}, log: o.Log, stuck: o.CleanupFailed}
-	if _, _, err := t.kernel.exists(); err != nil {
-		return nil, fmt.Errorf("list tables of %s: %w", r.family.IP, err)
+	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log,
+		stuck: o.CleanupFailed}
+	if _, _, err := t.exists(); err != nil {
+		return nil, fmt.Errorf("list tables of %s: %w", r.ip, err)
 	}
-	if err := t.kernel.check(r); err != nil {
+	if err := t.checkFeatures(); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -47,7 +48,7 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 // guard takes note of proxy ports that were opened or closed.
 func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
-		if p.Family != t.rules.family.IP {
+		if p.Family != t.ip {
 			continue
 		}
 		if t.open[p] = open; !open {
@@ -61,15 +62,15 @@ func (t *table) guard(changes map[portal.ProxyPort]bool) {
 // effect at once.
 func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
 	err := t.write(ctx, portals)
-	if err == nil || t.rules.mark == 0 || ctx.Err() != nil {
+	if err == nil || t.mark == 0 || ctx.Err() != nil {
 		return err
 	}
-	t.rules.mark = 0 // old kernels lack the expression "socket"
+	t.mark = 0 // old kernels lack the expression "socket"
 	if t.write(ctx, portals) != nil {
 		return err
 	}
 	if !t.reported {
-		t.log("replies to clients' own addresses are not diverted for %s: %v", t.rules.family.IP, err)
+		t.log("replies to clients' own addresses are not diverted for %s: %v", t.ip, err)
 	}
 	t.reported = true
 	return nil
@@ -82,23 +83,23 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 	if err != nil {
 		return err
 	}
-	if err := t.kernel.conn.Commit(ctx, steps); err != nil {
+	if err := t.conn.Commit(ctx, steps); err != nil {
 		return err
 	}
 	if err := t.retire(ctx, c); err != nil {
 		return err
 	}
-	t.diverts.Store(t.rules.mark != 0)
+	t.diverts.Store(t.mark != 0)
 	t.compared = time.Now()
 	if err := t.unbind(ctx, c.unbind); err != nil {
 		return err
 	}
-	t.chains, err = t.kernel.listChains()
+	t.chains, err = t.listChains()
 	return err
 }
 
 func (t *table) update(ctx context.Context, changes []portal.Change) error {
-	others := func(c portal.Change) bool { return !t.rules.family.Owns(c.Frontend.Addr.Addr()) }
+	others := func(c portal.Change) bool { return !t.owns(c.Frontend.Addr.Addr()) }
 	c := t.state.change(slices.DeleteFunc(slices.Clone(changes), others))
 	if c.empty() {
 		return nil
@@ -106,8 +107,8 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	// Within a hook a packet sees the rules of one generation, but elements as they are at the time of each lookup. So
 	// chains come a transaction before elements that lead there, for which they would be empty otherwise; and elements
 	// that later hooks look up go a transaction after those that lead packets there.
-	for _, steps := range [][]nfnl.Step{createSteps(t.kernel.wire, c), switchSteps(t.kernel.wire, c)} {
-		if err := t.kernel.conn.Commit(ctx, steps); err != nil {
+	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c)} {
+		if err := t.conn.Commit(ctx, steps); err != nil {
 			return err
 		}
 	}
@@ -122,9 +123,9 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 
 // retire deletes what nothing leads packets to any more.
 func (t *table) retire(ctx context.Context, c *changeset) error {
-	err := t.kernel.conn.Commit(ctx, retireSteps(t.kernel.wire, c))
+	err := t.conn.Commit(ctx, t.retireSteps(c))
 	if err != nil {
-		t.stuck(t.rules.family.IP)
+		t.stuck(t.ip)
 	}
 	return err
 }
@@ -148,16 +149,16 @@ func (t *table) unbind(ctx context.Context, all []affinity) error {
 }
 
 func (t *table) unbindOnce(ctx context.Context, a affinity) error {
-	var stale []nft.SetElement
-	err := t.kernel.listElements(a.clients, func(e nft.SetElement) {
-		if !a.endpoints[e.Slot] {
+	var stale []setElement
+	err := t.listElements(a.clients, func(e setElement) {
+		if !a.endpoints[e.slot] {
 			stale = append(stale, e)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return t.kernel.conn.Commit(ctx, oneByOne(t.kernel.wire.DeleteElements(a.clients, stale)))
+	return t.conn.Commit(ctx, oneByOne(t.deleteElements(a.clients, stale)))
 }
 
 // relist remembers how the kernel lists the chains of a changeset, for audits.
@@ -166,8 +167,8 @@ func (t *table) relist(c *changeset) error {
 		delete(t.chains, name)
 	}
 	for _, chain := range slices.Concat(c.writeChains, c.trimChains) {
-		t.chains[chain.Name] = &nft.ListedChain{Hook: chain.Hook, Accepts: true}
-		if err := t.kernel.listRules(chain.Name, t.chains); err != nil {
+		t.chains[chain.name] = &listedChain{hook: chain.hook, accepts: true}
+		if err := t.listRules(chain.name, t.chains); err != nil {
 			return err
 		}
 	}
@@ -176,9 +177,9 @@ func (t *table) relist(c *changeset) error {
 
 func (t *table) cleanup(ctx context.Context) error {
 	t.forget()
-	exists, _, err := t.kernel.exists()
+	exists, _, err := t.exists()
 	if !exists || err != nil {
 		return err
 	}
-	return t.kernel.conn.Commit(ctx, []nfnl.Step{{t.kernel.wire.Remove()}})
+	return t.conn.Commit(ctx, []nfnl.Step{{t.tableMessage(nfnl.NFT_MSG_DELTABLE)}})
 }

@@ -118,17 +118,11 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	return out, l.fail
 }
 
-// PlannedPortals implements Planner for a proxy port that is open.
-func (l *listeners) PlannedPortals(p *service.Port) ([]portal.Portal, func() error) {
+// Foretell implements Foreteller for a proxy port that is open.
+func (l *listeners) Foretell(p *service.Port) ([]portal.Portal, bool) {
 	quiet := listeners{diary: &diary{}}
 	portals, err := quiet.Serve(p)
-	if err != nil || l.opens != nil {
-		return nil, nil
-	}
-	return portals, func() error {
-		l.add("serve %s as planned", p.Name.Name)
-		return l.fail
-	}
+	return portals, err == nil && l.opens == nil
 }
 
 func (l *listeners) Retire(served []service.PortName, left []service.Change) error {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -21,10 +20,10 @@ import (
 type Conn struct {
 	life
 	owner   Owner
-	quota   *quota.Client // whose share it counts against; nil: it was refused
-	waiting bool          // for another round of dials, or for an endpoint
-	replays uint8         // of replay
-	asks    uint8         // questions to the host so far
+	holder  *holder // whose share it counts against; nil: it was refused
+	waiting bool    // for another round of dials, or for an endpoint
+	replays uint8   // of replay
+	asks    uint8   // questions to the host so far
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
@@ -139,13 +138,14 @@ func (c *Conn) changeFront(dst netip.AddrPort) bool {
 
 // take takes what a connection needs from the account. The outcome is empty if it could.
 func (c *Conn) take() record.Outcome {
-	client := c.front.quota.Client(c.clientAddr())
-	if err := client.TakeConnection(); err != nil {
-		client.Leave()
-		c.front.core.opts.Warn(err)
+	core := c.front.core
+	h := core.account.holder(c.front.tenant, c.clientAddr())
+	if err := core.account.takeConnection(h); err != nil {
+		core.account.leaveHolder(h)
+		core.opts.Warn(err)
 		return record.OutcomeResources
 	}
-	c.quota = client
+	c.holder = h
 	return ""
 }
 
@@ -210,10 +210,10 @@ func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, err
 func (c *Conn) await(s step, now time.Duration) Step {
 	c.waiting = true
 	if s.kind == stepHold || c.isQueued() {
-		c.queue((*connWaiter)(c), c.quota, now)
+		c.queue(c, c.holder, now)
 	} else {
 		c.stage.enter(waiting)
-		c.front.await((*connWaiter)(c))
+		c.front.await(c)
 	}
 	if c.refreshed() {
 		s.until = now
@@ -221,12 +221,8 @@ func (c *Conn) await(s step, now time.Duration) Step {
 	return Step{Kind: StepWait, Until: s.until}
 }
 
-// connWaiter is a connection as those see it who tell it that its wait is over.
-type connWaiter Conn
-
-// Turn begins the round that the connection waits for.
-func (w *connWaiter) Turn() {
-	c := (*Conn)(w)
+// endpointsChanged begins the round that the connection waits for.
+func (c *Conn) endpointsChanged() {
 	c.post(func(now time.Duration) Step {
 		if !c.waiting {
 			c.passTurn()
@@ -237,9 +233,8 @@ func (w *connWaiter) Turn() {
 	})
 }
 
-// Evicted ends the wait: too many of the Service wait.
-func (w *connWaiter) Evicted() {
-	c := (*Conn)(w)
+// crowdedOut implements waiter.
+func (c *Conn) crowdedOut() {
 	c.post(func(time.Duration) Step {
 		if !c.isQueued() {
 			return Step{}
@@ -260,7 +255,7 @@ func (c *Conn) forgo() {
 	if c.waiting {
 		c.waiting = false
 		if !c.isQueued() {
-			c.front.forgo((*connWaiter)(c))
+			c.front.forgo(c)
 		}
 	}
 }
@@ -442,13 +437,14 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
+	core := c.front.core
 	c.ForgetReplay()
-	c.front.core.registry.remove(c)
+	core.registry.remove(c)
 	if c.kept.Load() {
-		c.quota.Give(quota.Kept, 1)
+		core.account.give(places, c.holder, 1)
 	}
-	c.quota.GiveConnection()
-	c.quota.Leave()
+	core.account.giveConnection(c.holder)
+	core.account.leaveHolder(c.holder)
 }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
@@ -460,7 +456,7 @@ func (c *Conn) Closed(now time.Duration) {
 	if c.rival != nil {
 		c.dropRival(errGivenUp, context.Canceled, now)
 	}
-	if c.quota != nil {
+	if c.holder != nil {
 		c.giveBack()
 	}
 	c.uncount()

@@ -1,10 +1,7 @@
 package splice
 
-import (
-	"time"
-
-	"github.com/portald/portald/proxy/record"
-)
+import "time"
+import "github.com/portald/portald/proxy/record"
 
 // Streams are directions of a connection.
 type Streams uint8

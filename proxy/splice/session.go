@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -76,7 +75,7 @@ func (s *Session) admit(iface int) record.Outcome {
 		if o = s.advance(s.start(iface, t.core().Now())); o == "" {
 			return ""
 		}
-		s.client.quota.GiveSession()
+		t.core().account.giveSession(s.client.holder)
 	}
 	t.releaseClient(s.client)
 	s.uncount()
@@ -185,7 +184,7 @@ func (s *Session) Hold(data []byte) bool {
 
 // hold keeps a datagram, which is in the account. False: nothing is left for it.
 func (s *Session) hold(data []byte) bool {
-	if !s.client.quota.Take(quota.ClientBytes, int64(len(data))) {
+	if !s.table.core().account.take(replayed, s.client.holder, int64(len(data))) {
 		return false
 	}
 	s.held = append(s.held, data)
@@ -197,7 +196,7 @@ func (s *Session) releaseHeld() [][]byte {
 	held := s.held
 	s.held = nil
 	for _, data := range held {
-		s.client.quota.Give(quota.ClientBytes, int64(len(data)))
+		s.table.core().account.give(replayed, s.client.holder, int64(len(data)))
 	}
 	return held
 }
@@ -329,7 +328,7 @@ func (s *Session) remove() {
 	}
 	t := s.table
 	s.releaseHeld()
-	s.client.quota.GiveSession()
+	t.core().account.giveSession(s.client.holder)
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
 	t.core().registry.remove(s)

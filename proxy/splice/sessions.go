@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -40,7 +39,7 @@ type Sessions struct {
 	attached map[SessionKey]*Session
 	lists    sessionLists // attached sessions, and detached ones, whose endpoints may still answer
 	clients  map[netip.Addr]*sessionClient
-	largest  quota.Largest[sessionClient]
+	largest  largest[sessionClient]
 	sweepAt  time.Duration // when the next session ends by itself; negative: none does
 }
 
@@ -50,7 +49,7 @@ func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
 		front: f, port: port, socket: socket, attached: map[SessionKey]*Session{}, lists: newSessionLists(ofSocket),
 		clients: map[netip.Addr]*sessionClient{}, sweepAt: -1,
 	}
-	f.quota.AddSocket(t)
+	f.tenant.add(t)
 	return t
 }
 
@@ -99,7 +98,7 @@ func (t *Sessions) Close() {
 		return
 	}
 	t.closed = true
-	t.front.quota.RemoveSocket(t)
+	t.front.tenant.remove(t)
 	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
 	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
 	t.setTimer(-1)

@@ -19,7 +19,7 @@ import (
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
-	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // daemon is the parts, in the order in which they start.
@@ -160,7 +160,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	cfg = d.rules.cfg
 	d.keeping = d.findKeeper(cfg)
-	account := quota.NewAccount(budgetOf(cfg, limit, d.keeping, log))
+	account := splice.NewAccount(budgetOf(cfg, limit, d.keeping, log))
 	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.needPods, d.heritage,
 		d.keeping, log); err != nil {
 		return nil, err

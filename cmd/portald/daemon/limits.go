@@ -10,7 +10,6 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/httpserver"
-	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -33,8 +32,8 @@ func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
 
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
-func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) quota.Budget {
-	b := quota.Budget{
+func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) splice.Budget {
+	b := splice.Budget{
 		Descriptors: max(int(limit)-reserved-serverConnections, int(limit/2)), Sessions: cfg.UDPTotal,
 		Kept: k.places(),
 	}
@@ -70,7 +69,7 @@ type listenFunc = func(ctx context.Context, network, address string) (net.Listen
 
 // listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows
 // with that of Services.
-func listenWithin(account *quota.Account, listen listenFunc) listenFunc {
+func listenWithin(account *splice.Account, listen listenFunc) listenFunc {
 	return func(ctx context.Context, network, address string) (net.Listener, error) {
 		if err := account.Open(1); err != nil {
 			return nil, err
@@ -87,7 +86,7 @@ func listenWithin(account *quota.Account, listen listenFunc) listenFunc {
 // accountedListener returns its descriptor to the account when it is closed.
 type accountedListener struct {
 	net.Listener
-	account *quota.Account
+	account *splice.Account
 }
 
 func (a *accountedListener) Close() error {

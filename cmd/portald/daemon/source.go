@@ -10,7 +10,6 @@ import (
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/kube/watch"
@@ -22,7 +21,7 @@ type source struct {
 	*stage
 	store   *service.Store
 	cache   *translate.Cache
-	client  *apiclient.Client // nil without an API server, as events
+	client  *watch.Client // nil without an API server, as events
 	events  *watch.Recorder
 	refused func() int      // files of which something cannot be read; nil with an API server
 	synced  <-chan struct{} // closed once the store has the first complete state
@@ -57,7 +56,7 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	}
 	watch.QuietLibraries(log)
 	api := cfg.API
-	client, err := apiclient.New(apiclient.Options{
+	client, err := watch.NewClient(watch.ClientOptions{
 		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,
 		ContentType: api.ContentType, AcceptContentTypes: api.AcceptContentTypes,
 	})

@@ -18,7 +18,7 @@ func (d *daemon) newWaker() *waker {
 		Waits: func(svc service.Name) bool { return d.path.core.Waiting(svc) > 0 },
 	}
 	if client := d.source.client; client != nil {
-		o.Client = client
+		o.Client = client.Interface
 	}
 	w := wake.New(o)
 	return &waker{newStage(w.Run), w}

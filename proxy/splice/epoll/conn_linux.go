@@ -14,38 +14,23 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// conn is a Conn with its sockets. One loop owns it at a time.
+// conn is a Conn with its sockets. It tells the core what has happened, and has its parts do the steps that the core
+// returns. One loop owns it at a time.
 type conn struct {
 	splice.Conn
 	l     *loop                // that owns it
 	at    atomic.Pointer[loop] // the same, or the loop that it moves to
 	timer timer
-	until time.Duration // when the dial of endpoint times out; 0: it is not under way
-
-	client, endpoint socket
-	second           *secondDial // nil: there is none
-	up, down         flow        // client to endpoint, endpoint to client
 
 	stage     stage
-	queued    bool   // for a quantum
-	migrating bool   // to another loop
-	relays    uint8  // up to longLivedAfter
-	slot      uint32 // in the engine's memory, while up.mem is set
+	queued    bool  // for a quantum
+	migrating bool  // to another loop
+	relays    uint8 // up to longLivedAfter
+	dials     dials // while that is the stage
+	relay     relay
 
-	seldom *seldom // nil: there is nothing
-}
-
-// seldom is what few connections have, so that it takes a pointer of the others.
-type seldom struct {
-	posted   []func(now time.Duration) splice.Step // while it was departed
-	delivery *delivery                             // while that is the stage
-}
-
-func (c *conn) rare() *seldom {
-	if c.seldom == nil {
-		c.seldom = &seldom{}
-	}
-	return c.seldom
+	delivery *delivery // while that is the stage
+	standing *standing // while it is departed
 }
 
 type stage uint8
@@ -58,82 +43,31 @@ const (
 	closed
 )
 
-// newConn is a connection whose client was accepted and is guarded.
-func newConn(l *loop, f *splice.Front, fd int, client netip.AddrPort) *conn {
+// accept begins a connection whose client was accepted and is guarded.
+func (l *loop) accept(f *splice.Front, fd int, client netip.AddrPort) {
 	c := &conn{l: l}
 	c.at.Store(l)
 	c.timer.owner = c
-	c.client.fd, c.client.guarded, c.endpoint.fd = fd, true, -1
-	c.Accept(f, c, client, l.now)
-	return c
+	r := &c.relay
+	r.client.fd, r.client.guarded, r.endpoint.fd = fd, true, -1
+	c.Accept(f, owner{c}, client, l.now)
+	c.perform(c.Admit(dialled(l.core.Options(), fd, client), l.clock()))
 }
 
-func (c *conn) admit() {
-	c.perform(c.Admit(c.originalDst(), c.l.clock()))
-}
-
-func (c *conn) originalDst() netip.AddrPort {
-	if ask := c.l.engine.core.Options().OriginalDst; ask != nil {
-		if dst, err := ask(c.client.fd, inet.FamilyOf(c.Client().Addr())); err == nil {
+// dialled returns which address a client has dialled.
+func dialled(o *splice.Options, fd int, client netip.AddrPort) netip.AddrPort {
+	if o.OriginalDst != nil {
+		if dst, err := o.OriginalDst(fd, inet.FamilyOf(client.Addr())); err == nil {
 			return dst
 		}
 	}
-	return localAddr(c.client.fd)
-}
-
-// Interface implements Owner.
-func (c *conn) Interface() int {
-	return Interface(uintptr(c.client.fd), inet.FamilyOf(c.Client().Addr()))
-}
-
-// Post implements Owner.
-func (c *conn) Post(next func(now time.Duration) splice.Step) {
-	l := c.at.Load()
-	l.do(func() {
-		if c.at.Load() != l || c.l != l { // it has moved to another loop, or is on its way
-			c.Post(next)
-			return
-		}
-		switch c.stage {
-		case departed: // it may stay
-			c.rare().posted = append(c.rare().posted, next)
-		case closed:
-		default:
-			c.perform(next(l.clock()))
-		}
-	})
-}
-
-// TCPInfo implements Owner.
-func (c *conn) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
-	l := c.at.Load()
-	queued := l.do(func() {
-		if c.at.Load() != l || c.l != l { // as in Post
-			c.TCPInfo(tell)
-			return
-		}
-		tell(c.tcpInfo())
-	})
-	if !queued {
-		tell(record.TCPInfo{}, record.TCPInfo{})
-	}
-}
-
-// tcpInfo is that of both sockets, of the endpoint's once it is connected.
-func (c *conn) tcpInfo() (client, endpoint record.TCPInfo) {
-	if c.stage < departed {
-		client = TCPInfo(uintptr(c.client.fd))
-	}
-	if c.stage == relaying || c.stage == delivering {
-		endpoint = TCPInfo(uintptr(c.endpoint.fd))
-	}
-	return client, endpoint
+	return localAddr(fd)
 }
 
 // perform does what the core has decided.
 func (c *conn) perform(s splice.Step) {
 	if s.Drop {
-		c.drop()
+		c.leaveEndpoint()
 	}
 	for s.Kind == splice.StepDial {
 		s = c.dial(s)
@@ -142,7 +76,9 @@ func (c *conn) perform(s splice.Step) {
 	case splice.StepNone:
 		c.awaitDials()
 	case splice.StepWait:
-		c.await(s.Until)
+		if c.watchClient() {
+			c.setTimer(s.Until)
+		}
 	case splice.StepCarry:
 		c.begin(s)
 	case splice.StepEnd:
@@ -150,22 +86,7 @@ func (c *conn) perform(s splice.Step) {
 	}
 }
 
-// end ends the connection. ended: the stream of the side that has failed had ended before.
-func (c *conn) end(s splice.Step, ended bool) {
-	if s.Deliver != 0 && c.stage == relaying {
-		c.deliver(s.Deliver, ended)
-	} else {
-		c.close(s.Reset)
-	}
-}
-
-// await waits for the timer, and for the client to leave.
-func (c *conn) await(until time.Duration) {
-	if c.watchClient() {
-		c.setTimer(until)
-	}
-}
-
+// setTimer has the core look at the connection again at that time; negative: never.
 func (c *conn) setTimer(until time.Duration) {
 	if until < 0 {
 		c.l.timers.stop(&c.timer)
@@ -176,32 +97,35 @@ func (c *conn) setTimer(until time.Duration) {
 
 // ready implements handler.
 func (c *conn) ready(events uint32, tag uint8) {
+	r := &c.relay
 	switch {
 	case c.stage >= departed:
 	case c.stage == dialing && tag == tagClient:
-		c.clientReady(events)
+		r.client.note(events, c.l.now)
+		if events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 { // a FIN alone is the end of its stream: it may wait for an answer
+			c.broken(record.Client, sysError(r.client.fd))
+		}
 	case c.stage == dialing:
 		c.dialReady(events, splice.Dial(tag-tagDial))
 	case tag == tagClient:
-		c.client.note(events, c.l.now)
+		r.client.note(events, c.l.now)
 		c.schedule()
-	case tag == c.endpoint.tag: // else it is of a dial that was overtaken in this round
-		c.endpoint.note(events, c.l.now)
+	case tag == r.endpoint.tag: // else it is of a dial that was overtaken in this round
+		r.endpoint.note(events, c.l.now)
 		c.schedule()
 	}
 }
 
-// expired implements timed. Of two dials that are late by now, as where the loop was busy, the one was due first.
+// expired implements timed.
 func (c *conn) expired(now time.Duration) {
-	first := c.until != 0 && now >= c.until
-	switch at := c.HedgeAt(); {
+	late, isLate := c.dials.late(now)
+	switch hedge := c.HedgeAt(); {
 	case c.stage == delivering:
-		c.goOn()
-	case c.second != nil && now >= c.second.until && !(first && c.until <= c.second.until):
-		c.timedOut(secondOne, now)
-	case first:
-		c.timedOut(firstOne, now)
-	case !c.dials() || at >= 0 && now >= at:
+		c.deliver()
+	case isLate:
+		c.dials.hangUp(&c.l.poller, late, &c.relay.endpoint)
+		c.perform(c.TimedOut(late, now))
+	case !c.dials.any() || hedge >= 0 && now >= hedge:
 		c.perform(c.Expired(now))
 	case c.watchClient(): // a dial that takes long: the client may leave meanwhile
 		c.awaitDials()
@@ -210,10 +134,12 @@ func (c *conn) expired(now time.Duration) {
 
 // broken ends a connection one socket of which has failed.
 func (c *conn) broken(side record.Side, e syscall.Errno) {
-	if f := c.flowFrom(side); f.mem != nil {
+	if f := c.relay.flowFrom(side); f.mem != nil {
 		f.mem.broken.Store(uint32(cmp.Or(e, unix.ECONNRESET)))
 	}
-	c.answered(side)
+	if side == record.Endpoint && c.Replayable() && c.relay.firstByteWaits() {
+		c.FirstByte(c.l.clock()) // another endpoint is not to answer too
+	}
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH
 	var err error
 	if e != 0 {
@@ -226,84 +152,30 @@ func (c *conn) broken(side record.Side, e syscall.Errno) {
 	}
 }
 
-// close closes both sockets and gives back what was borrowed.
-func (c *conn) close(reset bool) {
-	now := c.l.clock()
-	c.SetBlocked(c.client.blocked.Until(now), c.endpoint.blocked.Until(now))
-	if c.WantsTCPInfo() {
-		c.SetTCPInfo(c.tcpInfo())
-	}
-	c.stage = closed
-	if !reset {
-		c.unguard()
-	}
-	closeFd := sysClose
-	switch kept := c.up.mem != nil; {
-	case kept && reset:
-		closeFd = sysAbort
-	case kept:
-		closeFd = sysFinish
-	case reset:
-		closeFd = sysReset
-	}
-	c.l.timers.stop(&c.timer)
-	c.up.drop(c.l)
-	c.down.drop(c.l)
-	c.shut(&c.client, closeFd)
-	c.shut(&c.endpoint, closeFd)
-	if c.second != nil {
-		c.hangUp(secondOne)
-	}
-	c.unkeep()
-	if c.relays == longLivedAfter {
-		c.l.load.Add(-1)
-	}
-	c.publish()
-	c.Closed(now)
-}
-
-// publish stores what was carried so far for other goroutines to read.
-func (c *conn) publish() {
-	t := c.Traffic()
-	c.up.publish(&t.FromClient, &t.ToEndpoint)
-	c.down.publish(&t.FromEndpoint, &t.ToClient)
-}
-
-// guard has the death of this process reset the streams that go on: see socket.guard.
-func (c *conn) guard() {
-	if !c.down.eof {
-		c.client.guard()
-	}
-	if !c.up.eof && c.endpoint.fd >= 0 {
-		c.endpoint.guard()
-	}
-}
-
-// unguard ends that.
-func (c *conn) unguard() {
-	c.client.unguard()
-	c.endpoint.unguard()
-}
-
-// shut closes one socket. A closed descriptor leaves the epoll set by itself, unless somebody keeps it.
-func (c *conn) shut(s *socket, closeFd func(int)) {
-	if s.fd < 0 {
+// end ends the connection. ended: the stream of the side that has failed had ended before.
+func (c *conn) end(s splice.Step, ended bool) {
+	if s.Deliver == 0 || c.stage != relaying {
+		c.close(s.Reset)
 		return
 	}
-	switch {
-	case s.watched && c.up.mem != nil:
-		c.unwatch(s)
-	case s.watched:
-		c.l.forget(s.id)
-		s.watched = false
-	}
-	closeFd(s.fd)
-	s.fd, s.guarded = -1, false
+	c.stage, c.migrating = delivering, false
+	c.delivery = newDelivery(c, s.Deliver, ended)
+	c.deliver()
 }
 
-func (c *conn) unwatch(s *socket) {
-	if s.watched {
-		c.l.unwatch(s.fd, s.id)
-		s.watched = false
+// close closes both sockets and gives back what was borrowed.
+func (c *conn) close(reset bool) {
+	now, l, r := c.l.clock(), c.l, &c.relay
+	c.SetBlocked(r.client.blocked.Until(now), r.endpoint.blocked.Until(now))
+	if c.WantsTCPInfo() {
+		c.SetTCPInfo(owner{c}.tcpInfo())
 	}
+	c.stage = closed
+	l.timers.stop(&c.timer)
+	r.close(&l.stock, reset)
+	c.dials.drop(&l.poller)
+	r.unkeep(l.keeping)
+	l.uncount(c)
+	r.publish(c.Traffic())
+	c.Closed(now)
 }

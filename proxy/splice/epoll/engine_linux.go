@@ -5,24 +5,17 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
-	"syscall"
+	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
 // engine carries connections on a few event loops. Safe for concurrent use.
 type engine struct {
 	core    *splice.Core
-	account *quota.Account
-	loops   []*loop
-	memory  *Memory // nil: nobody keeps what it carries
-	keeper  Keeper
-	next    atomic.Uint32 // spreads fronts over loops
-	ports   *sourcePorts
+	loops   loops
+	dialer  dialer
+	keeping keeping
 }
 
 // Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or
@@ -37,74 +30,86 @@ func Open(loops int, memory *Memory, keeper Keeper) func(*splice.Core) (splice.E
 func open(c *splice.Core, loops int, memory *Memory, keeper Keeper) (*engine, error) {
 	o := c.Options()
 	e := &engine{
-		core: c, account: o.Account, memory: memory, keeper: keeper, ports: newSourcePorts(o.SourcePorts, o.SpareSource),
+		core:    c,
+		dialer:  dialer{core: c, ports: newSourcePorts(o.SourcePorts, o.SpareSource)},
+		keeping: keeping{memory: memory, keeper: keeper},
 	}
 	for range loops {
-		l, err := newLoop(e)
-		if err != nil {
+		if err := e.loops.add(c, &e.dialer, &e.keeping); err != nil {
 			e.closeLoops()
 			return nil, fmt.Errorf("make event loop: %w", err)
 		}
-		e.loops = append(e.loops, l)
 	}
 	return e, nil
 }
 
 func (e *engine) closeLoops() {
-	for _, l := range e.loops {
+	for _, l := range e.loops.all {
 		l.close()
 	}
 }
 
-// Run implements Engine.
+// Run implements splice.Engine.
 func (e *engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	stops := make([]bool, len(e.loops))
-	for i, l := range e.loops {
+	stops := make([]bool, len(e.loops.all))
+	for i, l := range e.loops.all {
 		wg.Go(func() { l.run(&stops[i]) })
 	}
 	<-ctx.Done()
 	e.core.CutAll()
-	for i, l := range e.loops {
+	for i, l := range e.loops.all {
 		l.do(func() { stops[i] = true })
 	}
 	wg.Wait()
 	e.core.CutAll() // what was accepted meanwhile
-	for e.runQueued() {
+	for e.runCalls() {
 	}
 	e.closeLoops()
 	return nil
 }
 
-// runQueued runs what is queued for loops that have stopped. False: there was nothing.
-func (e *engine) runQueued() (any bool) {
-	for _, l := range e.loops {
-		any = l.runQueued() || any
+// runCalls runs what is queued for loops that have stopped. False: there was nothing.
+func (e *engine) runCalls() (any bool) {
+	for _, l := range e.loops.all {
+		any = l.calls.run() || any
 	}
 	return any
 }
 
-// shortage reports an error of a socket to an endpoint if it means one of this host.
-func (e *engine) shortage(err syscall.Errno) splice.Shortage {
-	switch err {
-	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
-		unix.EAGAIN: // no local port left for a UDP socket
-		e.core.Options().Warn(err)
-		return splice.NoResources
-	case unix.EADDRNOTAVAIL: // no local port left towards this endpoint
-		e.core.Options().Warn(err)
-		return splice.NoPort
+// Silent implements splice.Engine.
+func (e *engine) Silent() (longest time.Duration) {
+	now := e.core.Now()
+	for _, l := range e.loops.all {
+		longest = max(longest, l.probe.silent(now, l.do))
 	}
-	return splice.Enough
+	return longest
 }
 
-// lightest is the loop with the fewest connections.
-func (e *engine) lightest() *loop {
-	best := e.loops[0]
-	for _, l := range e.loops[1:] {
-		if l.load.Load() < best.load.Load() {
-			best = l
+// Settle implements splice.Mover.
+func (e *engine) Settle(wg interface {
+	Add(int)
+	Done()
+}) {
+	for _, l := range e.loops.all {
+		wg.Add(1)
+		if !l.do(wg.Done) {
+			wg.Done()
 		}
 	}
-	return best
+}
+
+// Restore implements splice.Mover.
+func (e *engine) Restore(f *splice.Front, s *splice.SavedConn, files []int) {
+	e.loops.turn().restore(f, s, files, false)
+}
+
+// Stand implements splice.Mover.
+func (e *engine) Stand(f *splice.Front, s *splice.SavedConn, files []int) splice.Standing {
+	c := e.loops.turn().restore(f, s, files, true)
+	keep := c.standing.keep
+	if s.Broken != nil { // it ends as soon as its rest is delivered, and is reset if this process dies before
+		keep = func(tell func(*splice.Kept)) { tell(nil) }
+	}
+	return splice.Standing{Conn: &c.Conn, Keep: keep, GoOn: func() { c.standing.release(s.Broken) }}
 }

@@ -7,36 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/splice"
-	"github.com/portald/portald/proxy/splice/pipe"
 )
 
 // quantum is how many bytes one direction may carry before other connections of the loop are served.
 const quantum = pipeSize
 
-// flow is one direction of a connection. It borrows a buffer or a pipe only while that holds bytes which the
-// destination does not take: an idle connection holds nothing but its two sockets.
+// flow is one direction of a connection, from its source to its destination. It has no memory of its own: an idle
+// connection holds nothing but its two sockets.
 type flow struct {
 	carried int64 // read from the source
 	passed  int64 // of that, what the destination's socket took
-	large   uint8 // loads in a row that are worth a splice; from bulkAfter on it splices
-	small   uint8 // splices in a row that were not worth it
-	fin     bool  // the source's FIN was read
-	eof     bool  // and all before it was passed on
+	loads   loads
+	fin     bool // the source's FIN was read
+	eof     bool // and all before it was passed on
 
-	replay *splice.Conn      // keeps what is read, as it may have to be sent again; nil: nobody
-	mem    *flowMemory       // where it is noted what the flow does; nil: nobody keeps the connection
-	buf    *[bufferSize]byte // holds rest, unless nil
-	rest   []byte
-	flags  uintptr // to send rest with
-	pipe   pipe.Pipe
-	inPipe int // bytes; the pipe is borrowed while positive
+	replay *splice.Conn // keeps what is read, as it may have to be sent again; nil: nobody
+	unsent
 }
-
-// bulkAfter is how many large loads in a row make a flow bulk.
-const bulkAfter = 2
-
-// bulkEnds is how many small splices in a row end that: among many streams each has a little now and then.
-const bulkEnds = 8
 
 // progress is why a flow has stopped carrying.
 type progress uint8
@@ -51,19 +38,19 @@ const (
 )
 
 // carry moves bytes until the flow is blocked or has used its quantum.
-func (f *flow) carry(l *loop, src, dst *socket) (progress, syscall.Errno) {
+func (f *flow) carry(s *stock, src, dst *socket) (progress, syscall.Errno) {
 	if f.eof {
 		return atEOF, 0
 	}
 	for most := f.carried + quantum; f.carried < most; {
-		if f.holds() {
+		if !f.empty() {
 			if !dst.writable {
 				return blocked, 0
 			}
-			if e := f.flush(l, dst); e != 0 {
+			if e := f.flush(s, dst, &f.passed); e != 0 {
 				return destinationFailed, e
 			}
-			if f.holds() {
+			if !f.empty() {
 				return blocked, 0
 			}
 		}
@@ -74,7 +61,7 @@ func (f *flow) carry(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		if !src.readable || !dst.writable {
 			return blocked, 0
 		}
-		switch p, e := f.step(l, src, dst); {
+		switch p, e := f.step(s, src, dst); {
 		case p == spliced:
 			return more, 0 // other connections come before the next load
 		case p != more:
@@ -84,56 +71,52 @@ func (f *flow) carry(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	return more, 0
 }
 
-func (f *flow) holds() bool { return f.inPipe > 0 || len(f.rest) > 0 }
-
-func (f *flow) isBulk() bool { return f.large >= bulkAfter }
-
 // step moves one load, by a copy or by a pipe.
-func (f *flow) step(l *loop, src, dst *socket) (progress, syscall.Errno) {
-	if f.replay != nil && f.copies(l) {
-		return f.copy(l, src, dst)
+func (f *flow) step(s *stock, src, dst *socket) (progress, syscall.Errno) {
+	if f.replay != nil && f.keepsReplay(s) {
+		return f.copy(s, src, dst)
 	}
-	if f.isBulk() && !src.urgent {
-		return f.splice(l, src, dst)
+	if f.loads.bulk() && !src.urgent {
+		return f.splice(s, src, dst)
 	}
-	if l.engine.account.Buffers.Exhausted() && !src.urgent {
-		return f.pass(l, src, dst)
+	if s.account.BuffersExhausted() && !src.urgent {
+		return f.pass(s, src, dst)
 	}
-	return f.copy(l, src, dst)
+	return f.copy(s, src, dst)
 }
 
 // copy moves what one read brings. Small loads are cheaper this way, and the loop's one buffer serves all.
 //
 // A read ends before an urgent byte, at the mark, and splice(2) never gets past one. So what a peer sends is copied
 // once it has sent an urgent byte, each such byte by itself, and sent as urgent data again.
-func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
-	room, flags := l.scratch[:], uintptr(0)
+func (f *flow) copy(s *stock, src, dst *socket) (progress, syscall.Errno) {
+	room, flags := s.scratch[:], uintptr(0)
 	if src.urgent && sysAtMark(src.fd) {
 		room, flags = room[:1], unix.MSG_OOB
 	}
 	if f.mem != nil {
-		f.mem.reads(f.carried, l.scratchIndex)
+		f.mem.reads(f.carried, s.scratchIndex)
 		if src.urgent {
 			f.mem.unprovable.Or(urgentData)
 		}
 	}
 	n, e := sysRecv(src.fd, room)
 	if e != 0 {
-		return src.readFailed(e)
+		return readFailed(src, e)
 	}
 	if n == 0 {
 		f.fin = true
 		return more, 0
 	}
 	if f.replay != nil {
-		f.keepForReplay(l.scratch[:n], flags != 0)
+		f.keepForReplay(s.scratch[:n], flags != 0)
 	}
 	f.carried += int64(n)
-	f.sized(n)
+	f.loads.read(n)
 	if n < bufferSize && !src.urgent {
 		src.readable = src.hup // a short read took all there was, unless a FIN is behind it
 	}
-	sent, e := sysSendAs(dst.fd, l.scratch[:n], flags)
+	sent, e := sysSendAs(dst.fd, s.scratch[:n], flags)
 	if e != 0 {
 		if e != unix.EAGAIN {
 			return destinationFailed, e
@@ -142,31 +125,29 @@ func (f *flow) copy(l *loop, src, dst *socket) (progress, syscall.Errno) {
 	}
 	f.passed += int64(sent)
 	if sent < n {
-		dst.full(l)
-		f.borrow(l)
-		f.rest, f.flags = f.buf[:copy(f.buf[:], l.scratch[sent:n])], flags
-		f.holdsAt(l, f.passed)
+		dst.full(s.poll)
+		f.put(s, f.passed, s.scratch[sent:n], flags != 0)
 	}
 	return more, 0
 }
 
 // pass moves what the destination takes of one read and leaves the rest in the source's receive buffer, so that no
 // buffer is needed for it. It costs a system call more than a copy, and is for when buffers are exhausted.
-func (f *flow) pass(l *loop, src, dst *socket) (progress, syscall.Errno) {
-	n, e := sysPeek(src.fd, l.scratch[:])
+func (f *flow) pass(s *stock, src, dst *socket) (progress, syscall.Errno) {
+	n, e := sysPeek(src.fd, s.scratch[:])
 	if e != 0 {
-		return src.readFailed(e)
+		return readFailed(src, e)
 	}
 	if n == 0 {
 		f.fin = true
 		return more, 0
 	}
 	if f.mem != nil {
-		f.mem.reads(f.carried, l.scratchIndex)
+		f.mem.reads(f.carried, s.scratchIndex)
 		f.mem.peeking.Store(1)
 		defer f.mem.peeking.Store(0)
 	}
-	sent, e := sysSend(dst.fd, l.scratch[:n])
+	sent, e := sysSend(dst.fd, s.scratch[:n])
 	if e != 0 {
 		if e != unix.EAGAIN {
 			return destinationFailed, e
@@ -174,103 +155,58 @@ func (f *flow) pass(l *loop, src, dst *socket) (progress, syscall.Errno) {
 		sent = 0
 	}
 	if sent < n {
-		dst.full(l)
+		dst.full(s.poll)
 	} else if n < bufferSize {
 		src.readable = src.hup
 	}
 	if sent > 0 {
-		if _, e := sysRecv(src.fd, l.scratch[:sent]); e != 0 {
+		if _, e := sysRecv(src.fd, s.scratch[:sent]); e != 0 {
 			return sourceFailed, e
 		}
 	}
 	f.carried += int64(sent)
 	f.passed += int64(sent)
-	f.sized(n)
+	f.loads.read(n)
 	return more, 0
 }
 
-// sized notes whether loads are large enough to be worth a splice.
-func (f *flow) sized(n int) {
-	if n >= worthSplicing {
-		f.large++
-	} else {
-		f.large = 0
-	}
-}
-
 // splice moves what one splice(2) brings, without a copy.
-func (f *flow) splice(l *loop, src, dst *socket) (progress, syscall.Errno) {
-	p, ok := l.pipes.take()
+func (f *flow) splice(s *stock, src, dst *socket) (progress, syscall.Errno) {
+	p, ok := s.pipes.take()
 	if !ok {
-		f.large = 0 // copy: that needs no pipe
+		f.loads.large = 0 // copy: that needs no pipe
 		return more, 0
 	}
 	if f.mem != nil {
-		f.mem.reads(f.carried, l.scratchIndex)
+		f.mem.reads(f.carried, s.scratchIndex)
 		f.mem.pipe.Store(p.ID)
 	}
 	n, e := p.Fill(src.fd)
 	if e != 0 || n == 0 {
-		f.emptied(l, p)
+		f.emptied(s, p)
 		if e != 0 {
-			return src.readFailed(e)
+			return readFailed(src, e)
 		}
-		f.large = 0 // a FIN, or an urgent byte before it: a read tells which
+		f.loads.large = 0 // a FIN, or an urgent byte before it: a read tells which
 		return more, 0
 	}
 	f.carried += int64(n)
-	l.bulk = l.bulk || n < p.Size() // a load that fills the pipe leaves more to read already
-	if n >= worthSplicing {
-		f.small = 0
-	} else if f.small++; f.small == bulkEnds {
-		f.large, f.small = 0, 0
-	}
-	f.pipe, f.inPipe = p, n
-	if e := f.flush(l, dst); e != 0 {
+	s.bulk = s.bulk || n < p.Size() // a load that fills the pipe leaves more to read already
+	f.loads.spliced(n)
+	f.pipe, f.inPipe = p, int32(n)
+	if e := f.flush(s, dst, &f.passed); e != 0 {
 		return destinationFailed, e
 	}
 	return spliced, 0
 }
 
-// flush writes what the flow holds, as far as the destination takes it, and gives back the pipe or buffer that held it.
-func (f *flow) flush(l *loop, dst *socket) syscall.Errno {
-	for f.inPipe > 0 {
-		n, e := f.pipe.Drain(dst.fd, f.inPipe)
-		if e == unix.EAGAIN {
-			dst.full(l)
-			return 0
-		}
-		if e != 0 {
-			return e
-		}
-		f.passed += int64(n)
-		if f.inPipe -= n; f.inPipe == 0 {
-			f.emptied(l, f.pipe)
-		}
+// readFailed returns what an error of a read means for the flow.
+func readFailed(src *socket, e syscall.Errno) (progress, syscall.Errno) {
+	if e == unix.EAGAIN {
+		src.readable = false
+		return blocked, 0
 	}
-	for len(f.rest) > 0 {
-		n, e := sysSendAs(dst.fd, f.rest, f.flags)
-		if e == unix.EAGAIN {
-			dst.full(l)
-			return 0
-		}
-		if e != 0 {
-			return e
-		}
-		f.passed += int64(n)
-		if f.rest = f.rest[n:]; len(f.rest) == 0 {
-			f.release(l)
-		}
-	}
-	return 0
-}
-
-// failure is the error of the source. Whoever goes on with the connection cannot ask for it again.
-func (f *flow) failure(src *socket) syscall.Errno {
-	if f.mem != nil {
-		f.mem.asked.Store(1)
-	}
-	return sysError(src.fd)
+	return sourceFailed, e
 }
 
 // publish stores what the flow has carried so far, for other goroutines to read. An atomic load costs less than a
@@ -284,56 +220,57 @@ func (f *flow) publish(carried, passed *atomic.Int64) {
 	}
 }
 
-// emptied gives back an empty pipe.
-func (f *flow) emptied(l *loop, p pipe.Pipe) {
-	if f.mem != nil {
-		f.mem.pipe.Store(0)
-	}
-	l.pipes.give(p)
-}
-
-// holdsAt notes where in the stream the first byte of rest is.
-func (f *flow) holdsAt(l *loop, at int64) {
-	if f.mem == nil {
-		return
-	}
-	skipped := bufferSize - cap(f.rest)
-	if i, ok := l.engine.memory.index(f.buf); ok {
-		f.mem.reads(at-int64(skipped), i)
-	} else {
-		f.mem.unprovable.Or(privateBuffer)
+// keepForReplay tells whoever may send it again of a load. Urgent bytes are sent once.
+func (f *flow) keepForReplay(load []byte, urgent bool) {
+	switch {
+	case urgent:
+		f.replay.ForgetReplay()
+		f.replay = nil
+	case !f.replay.ClientSent(load):
+		f.replay = nil
 	}
 }
 
-func (f *flow) borrow(l *loop) {
-	l.engine.account.Buffers.Take()
-	if m := l.engine.memory; m != nil {
-		f.buf = m.takeBuffer()
+// keepsReplay tells whether a load may be sent again, so that it is to be copied though a pipe, or the receive buffer,
+// would do.
+func (f *flow) keepsReplay(s *stock) bool {
+	switch {
+	case s.account.BuffersExhausted():
+		f.replay.ForgetReplay()
+		fallthrough
+	case !f.replay.Replayable():
+		f.replay = nil
+		return false
 	}
-	if f.buf == nil {
-		f.buf = buffers.Get().(*[bufferSize]byte)
+	return true
+}
+
+// restart forgets what was read for an endpoint that is left, and the end of the stream: the next one gets it again.
+func (f *flow) restart(s *stock) {
+	f.drop(s)
+	f.eof, f.loads = false, loads{}
+}
+
+// save returns what the flow has carried and what it holds, which stays where it is.
+func (f *flow) save() splice.SavedFlow {
+	return splice.SavedFlow{
+		Carried: f.carried, Passed: f.passed, FIN: f.fin, EOF: f.eof, Large: f.loads.large, Small: f.loads.small,
+		Rest: f.rest, Urgent: f.urgent, InPipe: int(f.inPipe),
 	}
 }
 
-func (f *flow) release(l *loop) {
-	if f.buf != nil {
-		if m := l.engine.memory; m == nil || !m.giveBuffer(f.buf) {
-			buffers.Put(f.buf)
-		}
-		if f.mem != nil {
-			f.mem.unprovable.And(^uint32(privateBuffer))
-		}
-		l.engine.account.Buffers.Give()
-		f.buf = nil
-	}
-	f.rest, f.flags = nil, 0
+// restore goes on with what a predecessor's flow has carried and held. It returns the files that belong to others.
+func (f *flow) restore(s *stock, from splice.SavedFlow, files []int) []int {
+	f.carried, f.passed, f.fin, f.eof = from.Carried, from.Passed, from.FIN, from.EOF
+	f.loads = loads{large: from.Large, small: from.Small}
+	return f.unsent.restore(s, &from, files)
 }
 
-// drop discards what the flow holds.
-func (f *flow) drop(l *loop) {
-	f.release(l)
-	if f.inPipe > 0 {
-		l.pipes.Discard(f.pipe)
-		f.inPipe = 0
-	}
+// position is how far the flow has come, by its own count and by the kernel's.
+func (f *flow) position(src, dst int) splice.SavedFlow {
+	s := splice.SavedFlow{Carried: f.carried, Passed: f.passed}
+	in, known := countsOf(src)
+	out, also := countsOf(dst)
+	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also
+	return s
 }

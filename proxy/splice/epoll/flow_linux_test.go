@@ -14,7 +14,7 @@ import (
 func TestHeaderIsSentWhole(t *testing.T) {
 	_, e := newEngine(t, 1, splice.Options{})
 	defer e.closeLoops()
-	l := e.loops[0]
+	s := &e.loops.all[0].stock
 	client, src := pair(t)
 	dst, endpoint := pair(t)
 	var filled int
@@ -27,9 +27,9 @@ func TestHeaderIsSentWhole(t *testing.T) {
 	}
 	preface, said := bytes.Repeat([]byte("header "), 1000), []byte("first words")
 	sysSend(client, said)
-	f := flow{rest: preface}
+	f := flow{unsent: unsent{rest: preface}}
 	from, to := socket{fd: src, readable: true}, socket{fd: dst, writable: true}
-	if v, e := f.carry(l, &from, &to); v != blocked || e != 0 || to.writable {
+	if v, e := f.carry(s, &from, &to); v != blocked || e != 0 || to.writable {
 		t.Fatalf("progress %d, %v", v, e)
 	}
 	var got []byte
@@ -40,12 +40,12 @@ func TestHeaderIsSentWhole(t *testing.T) {
 		}
 		got = append(got, buf[:n]...)
 		to.writable = true
-		if v, e := f.carry(l, &from, &to); v != blocked || e != 0 {
+		if v, e := f.carry(s, &from, &to); v != blocked || e != 0 {
 			t.Fatalf("progress %d, %v", v, e)
 		}
 	}
 	want := append(preface, said...)
-	if !bytes.Equal(got[filled:], want) || f.carried != int64(len(said)) || f.holds() {
+	if !bytes.Equal(got[filled:], want) || f.carried != int64(len(said)) || !f.empty() {
 		t.Errorf("got %d bytes after the filling, want %d; carried %d", len(got)-filled, len(want), f.carried)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is what an engine shares with whoever goes on with its connections after a crash: the bytes that were read of
-// one socket and not written to the other, and where in their stream they are. The kernel knows all else. Loops write
-// it without a system call. Safe for concurrent use.
+// Memory is shared by an engine and whoever goes on with its connections after a crash. It has the bytes that were read
+// of one socket and not written to the other, and where in their stream they are. The kernel knows all else. Loops
+// write it without a system call. Safe for concurrent use.
 type Memory struct {
 	fd    int
 	bytes []byte
@@ -37,7 +37,7 @@ type flowMemory struct {
 	broken     atomic.Uint32 // the error of the source, which the kernel tells once
 	ended      atomic.Uint32 // a FIN was passed on, or is about to be
 	given      atomic.Uint32 // of up: another process goes on with the connection, and all this is outdated
-	asked      atomic.Uint32 // the kernel is asked for the error of the source: broken is about to be noted
+	_          [4]byte
 }
 
 // Why what a flow does cannot be told.

@@ -1,6 +1,6 @@
 package epoll
 
-// quantumQueue holds those who have more to do than one quantum allows, first come, first served. A lap is over when
+// quantumQueue has those who have more to do than one quantum allows, first come, first served. A lap is over when
 // all who were queued when it began have had one.
 type quantumQueue[T any] struct {
 	lap, next []T // this lap, and those who came since it began

@@ -1,153 +1,157 @@
 package epoll
 
 import (
+	"syscall"
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
-// begin starts to carry. The client's first bytes have most likely arrived, so they are passed on before the client is
-// watched: its first event is then about something new.
-func (c *conn) begin(s splice.Step) {
-	c.stage, c.until = relaying, 0
-	c.up.rest, c.up.passed = s.Header, -int64(len(s.Header))
-	c.client.readable, c.client.writable, c.endpoint.writable = true, true, true
-	c.guard()
-	c.setTimer(s.Until)
-	if c.Replayable() && !c.beginAgain(s) {
-		return
+// relay is the two sockets of a connection and what flows between them.
+type relay struct {
+	client, endpoint socket
+	up, down         flow   // client to endpoint, endpoint to client
+	slot             uint32 // in the engine's memory, while somebody keeps the connection
+}
+
+func (r *relay) socketOf(side record.Side) *socket {
+	if side == record.Client {
+		return &r.client
 	}
-	c.relay()
-	if c.stage == relaying || c.stage == delivering {
-		c.watchBoth()
+	return &r.endpoint
+}
+
+func (r *relay) flowFrom(side record.Side) *flow {
+	if side == record.Client {
+		return &r.up
+	}
+	return &r.down
+}
+
+// bulk tells whether either flow is.
+func (r *relay) bulk() bool { return r.up.loads.bulk() || r.down.loads.bulk() }
+
+// guard has the death of this process reset the streams that go on: see socket.guard.
+func (r *relay) guard() {
+	if !r.down.eof {
+		r.client.guard()
+	}
+	if !r.up.eof && r.endpoint.fd >= 0 {
+		r.endpoint.guard()
 	}
 }
 
-// watchBoth watches the sockets that are not watched yet. What holds by now is reported as their first event.
-func (c *conn) watchBoth() {
-	events := uint32(streamEvents)
-	if c.client.writable {
-		events &^= unix.EPOLLOUT // watched for once the client's send buffer is full
-	}
-	for _, w := range []struct {
-		socket *socket
-		events uint32
-	}{{&c.client, events}, {&c.endpoint, streamEvents}} {
-		if w.socket.watched {
-			continue
-		}
-		if e := c.l.watchSocket(c, w.socket, w.events); e != 0 {
-			c.perform(c.Exhausted())
-			return
-		}
-	}
+// unguard ends that.
+func (r *relay) unguard() {
+	r.client.unguard()
+	r.endpoint.unguard()
 }
 
-// relay gives both directions a quantum, and ends the connection at the end of both or at an error of either socket.
-func (c *conn) relay() {
+// watch watches the sockets that are not watched yet. What holds by now is reported as their first event.
+func (r *relay) watch(p *poller, h handler) syscall.Errno {
+	if !r.client.watched {
+		events := uint32(streamEvents)
+		if r.client.writable {
+			events &^= unix.EPOLLOUT // watched for once the client's send buffer is full
+		}
+		if e := r.client.watch(p, h, events); e != 0 {
+			return e
+		}
+	}
+	if !r.endpoint.watched {
+		return r.endpoint.watch(p, h, streamEvents)
+	}
+	return 0
+}
+
+func (r *relay) unwatch(p *poller) {
+	r.client.unwatch(p)
+	r.endpoint.unwatch(p)
+}
+
+// publish stores what was carried so far for other goroutines to read.
+func (r *relay) publish(t *splice.Traffic) {
+	r.up.publish(&t.FromClient, &t.ToEndpoint)
+	r.down.publish(&t.FromEndpoint, &t.ToClient)
+}
+
+// firstByteWaits tells whether a byte of the endpoint has come that was not read.
+func (r *relay) firstByteWaits() bool {
+	var b [1]byte
+	n, e := sysPeek(r.endpoint.fd, b[:])
+	return e == 0 && n > 0
+}
+
+// inFlight tells whether bytes were not read yet, or not acknowledged.
+func (r *relay) inFlight() bool {
+	for _, s := range []*socket{&r.client, &r.endpoint} {
+		if unread, unacknowledged := Queues(uintptr(s.fd)); unread+unacknowledged > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// leaveEndpoint closes the endpoint's socket and forgets what was read for it, for another endpoint to get that again.
+func (r *relay) leaveEndpoint(s *stock) {
+	r.endpoint.unguard()
+	r.endpoint.close(s.poll, r.kept(), sysClose)
+	r.up.restart(s)
+	r.down = flow{}
+	r.endpoint = socket{fd: -1}
+}
+
+// close closes both sockets, by a reset or a FIN, and gives back what was borrowed.
+func (r *relay) close(s *stock, reset bool) {
+	if !reset {
+		r.unguard()
+	}
+	closeFd := sysClose
 	switch {
-	case c.stage == delivering:
-		c.goOn()
-		return
-	case c.stage != relaying:
-		return
-	case c.client.failed: // what it has sent can still be read
-		c.broken(record.Client, c.up.failure(&c.client))
-		return
-	case c.endpoint.failed:
-		c.broken(record.Endpoint, c.down.failure(&c.endpoint))
-		return
+	case r.kept() && reset:
+		closeFd = sysAbort
+	case r.kept():
+		closeFd = sysFinish
+	case reset:
+		closeFd = sysReset
 	}
-	c.rebalance()
-	asked, answered := c.up.carried, c.down.carried
-	up, e := c.up.carry(c.l, &c.client, &c.endpoint)
-	if up >= sourceFailed {
-		c.broken(sideOf(up == sourceFailed), e)
-		return
-	}
-	down, e := c.down.carry(c.l, &c.endpoint, &c.client)
-	if answered == 0 && c.down.carried > 0 {
-		c.FirstByte(c.l.clock())
-	}
-	if down >= sourceFailed {
-		c.broken(sideOf(down == destinationFailed), e)
-		return
-	}
-	if c.up.carried != asked || c.down.carried != answered {
-		c.Moved(c.l.now, c.up.carried != asked)
-	}
-	c.publish()
-	c.after(up, down)
+	r.closeBy(s, closeFd)
 }
 
-// after passes on what ends, and queues the connection if there is more to do.
-func (c *conn) after(up, down progress) {
-	switch {
-	case up == atEOF && down == atEOF:
-		c.bothEnd()
-		return
-	case c.HalfClosed():
-	case up == atEOF:
-		c.halfClose(record.Client, &c.endpoint)
-	case down == atEOF:
-		c.halfClose(record.Endpoint, &c.client)
-	}
-	if up == more || down == more {
-		c.queue()
-	}
+// leave closes the sockets here, which a successor has: it goes on with them.
+func (r *relay) leave(s *stock) { r.closeBy(s, sysClose) }
+
+func (r *relay) closeBy(s *stock, closeFd func(int)) {
+	r.up.drop(s)
+	r.down.drop(s)
+	r.client.close(s.poll, r.kept(), closeFd)
+	r.endpoint.close(s.poll, r.kept(), closeFd)
 }
 
-// bothEnd ends the connection, whose second FIN is passed on by that.
-func (c *conn) bothEnd() {
-	first, second := record.Client, record.Endpoint
-	if c.Replayable() { // the endpoint has not ended for the client's end, of which it does not know
-		first, second = second, first
-	}
-	if !c.HalfClosed() { // both at once: no side is left to be half-closed
-		if s := c.EOF(first, c.l.now); s.Kind != splice.StepHalfClose {
-			c.perform(s)
-			return
-		}
-	}
-	c.perform(c.EOF(second, c.l.now))
+// files are the descriptors of both sockets, and of the pipes that have bytes.
+func (r *relay) files() []int {
+	files := append([]int{r.client.fd, r.endpoint.fd}, r.up.files()...)
+	return append(files, r.down.files()...)
 }
 
-// sideOf is the client's side or the endpoint's.
-func sideOf(client bool) record.Side {
-	if client {
-		return record.Client
-	}
-	return record.Endpoint
+// save completes what a successor has to know of the connection.
+func (r *relay) save(to *splice.SavedConn, now time.Duration) {
+	to.Up, to.Down = r.up.save(), r.down.save()
+	to.ToClient, to.ToEndpoint = r.client.save(now), r.endpoint.save(now)
 }
 
-// queue has the connection wait for a quantum.
-func (c *conn) queue() {
-	if !c.queued {
-		c.queued = true
-		c.l.quanta.add(c)
-	}
+// restoreSockets goes on with the sockets of a predecessor's connection.
+func (r *relay) restoreSockets(from *splice.SavedConn, client, endpoint int, now time.Duration) {
+	r.client.fd, r.endpoint.fd, r.endpoint.tag = client, endpoint, tagDial
+	r.client.restore(from.ToClient, now)
+	r.endpoint.restore(from.ToEndpoint, now)
 }
 
-// schedule relays what an event is about: at once, unless it is bulk, which comes after all that is small.
-func (c *conn) schedule() {
-	if c.up.isBulk() || c.down.isBulk() {
-		c.queue()
-		return
-	}
-	c.relay()
-}
-
-// halfClose passes the first FIN on.
-func (c *conn) halfClose(from record.Side, to *socket) {
-	s := c.EOF(from, c.l.now)
-	if s.Kind != splice.StepHalfClose { // it goes to another endpoint
-		c.perform(s)
-		return
-	}
-	if f := c.flowFrom(from); f.mem != nil {
-		f.mem.ended.Store(1)
-	}
-	to.end()
-	c.setTimer(s.Until)
+// restoreFlows goes on with what its flows have carried and hold, in these pipes.
+func (r *relay) restoreFlows(s *stock, from *splice.SavedConn, pipes []int) {
+	pipes = r.up.restore(s, from.Up, pipes)
+	r.down.restore(s, from.Down, pipes)
 }

@@ -45,7 +45,7 @@ func newRigWith(t testing.TB, opts splice.Options, open func(*splice.Core) (*eng
 		return record.ObserverFunc(func(rec *record.Record) { r.records <- rec })
 	}
 	c, e := newEngineBy(t, opts, open)
-	r.Core, r.loops = c, e.loops
+	r.Core, r.loops = c, e.loops.all
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { c.Run(ctx) })

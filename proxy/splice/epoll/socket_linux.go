@@ -9,6 +9,9 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
+// streamEvents is edge-triggered readiness of a stream, asked for once: a connection keeps what was reported.
+const streamEvents = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+
 // socket is one of the two sockets of a connection, with what epoll has reported of it.
 type socket struct {
 	fd       int
@@ -55,10 +58,33 @@ func (s *socket) end() {
 	sysShutdownWrite(s.fd)
 }
 
-func (l *loop) watchSocket(c *conn, s *socket, events uint32) syscall.Errno {
-	id, e := l.watch(s.fd, events, c, s.tag)
+func (s *socket) watch(p *poller, h handler, events uint32) syscall.Errno {
+	id, e := p.watch(s.fd, events, h, s.tag)
 	s.id, s.watched, s.forOut = id, e == 0, events&unix.EPOLLOUT != 0
 	return e
+}
+
+func (s *socket) unwatch(p *poller) {
+	if s.watched {
+		p.unwatch(s.fd, s.id)
+		s.watched = false
+	}
+}
+
+// close closes the socket, if there is one. A closed descriptor leaves the epoll set by itself, unless others have it.
+func (s *socket) close(p *poller, shared bool, closeFd func(int)) {
+	if s.fd < 0 {
+		return
+	}
+	switch {
+	case s.watched && shared:
+		s.unwatch(p)
+	case s.watched:
+		p.forget(s.id)
+		s.watched = false
+	}
+	closeFd(s.fd)
+	s.fd, s.guarded = -1, false
 }
 
 // note keeps what an event has reported.
@@ -81,21 +107,28 @@ func (s *socket) note(events uint32, now time.Duration) {
 	}
 }
 
-// full notes that the send buffer is full, and has the loop report when it no longer is.
-func (s *socket) full(l *loop) {
+// full notes that the send buffer is full, and has the poller report when it no longer is.
+func (s *socket) full(p *poller) {
 	s.writable = false
-	s.blocked.Begin(l.clock())
+	s.blocked.Begin(p.clock())
 	if s.watched && !s.forOut {
 		s.forOut = true
-		l.rewatch(s.fd, s.id, streamEvents)
+		p.rewatch(s.fd, s.id, streamEvents)
 	}
 }
 
-// readFailed is what an error of a read means for the flow.
-func (s *socket) readFailed(e syscall.Errno) (progress, syscall.Errno) {
-	if e == unix.EAGAIN {
-		s.readable = false
-		return blocked, 0
-	}
-	return sourceFailed, e
+// become makes s the socket that another was, to which nothing was written yet.
+func (s *socket) become(o *socket) {
+	s.fd, s.id, s.watched, s.forOut, s.tag = o.fd, o.id, o.watched, o.forOut, o.tag
+	s.readable, s.writable, s.hup, s.failed, s.urgent = o.readable, o.writable, o.hup, o.failed, o.urgent
+}
+
+// save returns what a successor has to know of the socket.
+func (s *socket) save(now time.Duration) splice.SavedSocket {
+	return splice.SavedSocket{Urgent: s.urgent, Full: s.blocked.Blocked(), Blocked: s.blocked.Until(now)}
+}
+
+func (s *socket) restore(from splice.SavedSocket, now time.Duration) {
+	s.urgent = from.Urgent
+	s.blocked.Restore(from.Blocked, from.Full, now)
 }

@@ -131,6 +131,20 @@ func sysCloseByReset(fd int, is int32) {
 		uintptr(unsafe.Pointer(&linger)), unsafe.Sizeof(linger), 0) //nolint:errcheck // then it is an ordinary close
 }
 
+// sysFinish closes a socket that others have too: its peer sees a FIN nevertheless.
+func sysFinish(fd int) {
+	syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_RDWR, 0) //nolint:errcheck // it may be closed already
+	sysClose(fd)
+}
+
+// sysAbort closes a TCP socket that others have too, so that its peer sees a reset.
+func sysAbort(fd int) {
+	var unspecified unix.RawSockaddr // AF_UNSPEC disconnects
+	syscall.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&unspecified)),
+		unsafe.Sizeof(unspecified)) //nolint:errcheck // it may be closed already
+	sysClose(fd)
+}
+
 // sysError takes the pending error of a socket.
 func sysError(fd int) syscall.Errno {
 	value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)

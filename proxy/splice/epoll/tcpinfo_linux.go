@@ -10,13 +10,10 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// TCPInfo is what the kernel tells of a TCP socket.
+// TCPInfo reads from the kernel what a record shows of a TCP socket.
 func TCPInfo(fd uintptr) record.TCPInfo {
-	var i unix.TCPInfo // what an older kernel does not know stays 0
-	size := uint32(unsafe.Sizeof(i))
-	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
-		uintptr(unsafe.Pointer(&i)), uintptr(unsafe.Pointer(&size)), 0)
-	if e != 0 {
+	i, ok := tcpInfoOf(int(fd))
+	if !ok {
 		return record.TCPInfo{}
 	}
 	return record.TCPInfo{
@@ -27,3 +24,30 @@ func TCPInfo(fd uintptr) record.TCPInfo {
 }
 
 func micros[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// tcpInfoOf reads TCP_INFO. What an older kernel does not know stays 0.
+func tcpInfoOf(fd int) (i unix.TCPInfo, ok bool) {
+	size := uint32(unsafe.Sizeof(i))
+	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&i)), uintptr(unsafe.Pointer(&size)), 0)
+	return i, e == 0
+}
+
+// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
+func Queues(fd uintptr) (unread, unacknowledged int) {
+	return sysUnread(int(fd)), sysUnacknowledged(int(fd))
+}
+
+// unansweredSegments is how many segments in a row without an answer are no accident: the second is sent some 600 ms
+// after the first, the third some 1.4 s.
+const unansweredSegments = 2
+
+// Unanswered tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and
+// nothing came from its peer for so long. A peer that does not read answers probes nevertheless.
+func Unanswered(fd uintptr, silence time.Duration) bool {
+	i, ok := tcpInfoOf(int(fd))
+	if !ok || uint64(min(i.Last_ack_recv, i.Last_data_recv)) < uint64(silence.Milliseconds()) {
+		return false
+	}
+	return i.Unacked > 0 && i.Retransmits >= unansweredSegments || i.Probes >= unansweredSegments
+}

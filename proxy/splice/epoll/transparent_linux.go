@@ -9,13 +9,6 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// showClient gives a socket that is to be connected to an endpoint the client's address.
-func (e *engine) showClient(fd int, client netip.Addr) {
-	if errno := bindAs(fd, client); errno != 0 {
-		e.core.NotTransparent(errno)
-	}
-}
-
 // bindAs binds a socket to an address that is not this host's, at a port that the kernel chooses when it connects: one
 // that is free towards that endpoint.
 func bindAs(fd int, client netip.Addr) syscall.Errno {

@@ -125,16 +125,16 @@ const (
 // copy carries what comes with io.Copy, whose buffer is larger and kept. A short copy means EOF; the next read tells.
 func (d *direction) copy() bool {
 	account := d.c.e.core.Options().Account
-	if account.Buffers.Exhausted() {
+	if account.BuffersExhausted() {
 		return d.pass(d.read())
 	}
-	account.Buffers.Take()
+	account.TakeBuffer()
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
 	d.c.copying.Add(1)
 	defer d.c.copying.Add(-1)
 	n, err := io.Copy(mover{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
-	account.Buffers.Give()
+	account.GiveBuffer()
 	if n > 0 {
 		d.add(n)
 		d.to.bytes.Add(n)

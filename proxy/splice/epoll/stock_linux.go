@@ -1,0 +1,92 @@
+package epoll
+
+import (
+	"sync"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/splice/pipe"
+)
+
+// bufferSize is what one read takes at the most.
+const bufferSize = 64 << 10
+
+// pipeSize is the capacity asked for a pipe while there are few.
+const pipeSize = splice.MaxPipePages << 12
+
+// stock lends what flows carry bytes with: a loop has one for all of its connections.
+type stock struct {
+	poll    *poller
+	account *splice.Account
+	memory  *Memory // nil: nobody keeps what flows hold
+	pipes   pipePool
+
+	scratch      *[bufferSize]byte // what is read and sent at once
+	scratchIndex uint32            // of scratch in the memory
+	bulk         bool              // a splice carried something in this round, and the next load is to grow
+}
+
+func (s *stock) open(p *poller, account *splice.Account, k *keeping) {
+	s.poll, s.account, s.memory = p, account, k.memory
+	s.pipes.poll, s.pipes.Account = p, account
+	s.pipes.Opened, s.pipes.Closed, s.pipes.Usable = k.pipeOpened, k.pipeClosed, k.pipeUsable
+	if k.memory != nil {
+		s.scratch = k.memory.takeBuffer()
+		s.scratchIndex, _ = k.memory.index(s.scratch)
+	} else {
+		s.scratch = new([bufferSize]byte)
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// buffer lends a buffer, of the memory as long as that has some.
+func (s *stock) buffer() (b *[bufferSize]byte) {
+	s.account.TakeBuffer()
+	if s.memory != nil {
+		b = s.memory.takeBuffer()
+	}
+	if b == nil {
+		b = buffers.Get().(*[bufferSize]byte)
+	}
+	return b
+}
+
+// giveBuffer takes a buffer back.
+func (s *stock) giveBuffer(b *[bufferSize]byte) {
+	if s.memory == nil || !s.memory.giveBuffer(b) {
+		buffers.Put(b)
+	}
+	s.account.GiveBuffer()
+}
+
+// pipePool is a loop's pool of pipes.
+type pipePool struct {
+	pipe.Pool
+	poll  *poller
+	timer timer
+}
+
+// take returns a pipe, false if there can be none: then bytes are copied.
+func (p *pipePool) take() (pipe.Pipe, bool) {
+	q, ok, expire := p.Take(p.poll.now)
+	p.expires(expire)
+	return q, ok
+}
+
+// give takes an empty pipe back.
+func (p *pipePool) give(q pipe.Pipe) { p.expires(p.Give(q)) }
+
+func (p *pipePool) expires(later bool) {
+	if later {
+		p.timer.owner = p
+		p.poll.timers.set(&p.timer, p.poll.now+pipe.Idle)
+	}
+}
+
+// expired closes the pipes that were not needed for a while.
+func (p *pipePool) expired(now time.Duration) {
+	if p.Expire() {
+		p.poll.timers.set(&p.timer, now+pipe.Idle)
+	}
+}

@@ -1,0 +1,67 @@
+package epoll
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
+func TestUnreadDownloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const clients, size = 60, 8 << 20 // more than the sockets take
+	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	account := splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})
+	r := newRig(t, splice.Options{Account: account})
+	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { c.Write(want) }))
+	var conns []*net.TCPConn
+	for range clients {
+		c := dialTCP(t, at)
+		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetReadBuffer(64 << 10)
+		conns = append(conns, c)
+	}
+	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
+		for range 500 {
+			if r.Stats().Pipes > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
+				return clients
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return 0
+	}
+	if stuck() == 0 {
+		t.Fatalf("%d pipes and %d buffers are in use: nothing is short", r.Stats().Pipes, r.Stats().Buffers)
+	}
+	s := r.Stats()
+	loops := int64(len(r.loops))
+	if s.Pipes > 32 || r.Stats().PipePages > 1024 || r.Stats().Buffers > 10+loops {
+		t.Errorf("%d pipes of %d pages, %d buffers", s.Pipes, r.Stats().PipePages, r.Stats().Buffers)
+	}
+	if held := int64(2*clients+1) + 2*s.Pipes + loops*pollerDescriptors; s.Descriptors != held {
+		t.Errorf("%d descriptors are in the account, %d are held", s.Descriptors, held)
+	}
+	for _, c := range conns {
+		got, err := io.ReadAll(c)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("got %d bytes of %d, %v", len(got), size, err)
+		}
+		c.Close()
+	}
+	for range clients {
+		if rec := r.record(t); rec.BytesFromEndpoint != size || rec.BytesToClient != size {
+			t.Fatalf("the record has %d bytes from the endpoint and %d to the client, want %d",
+				rec.BytesFromEndpoint, rec.BytesToClient, size)
+		}
+	}
+	eventually(t, func() bool {
+		s := r.Stats()
+		return s.Pipes == 0 && s.Buffers == 0 && s.PipePages == 0
+	}, "all pipes and buffers are given back")
+}

@@ -1,0 +1,140 @@
+package epoll
+
+import (
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/proxy/splice"
+)
+
+// session is the socket of a Session to its endpoint.
+type session struct {
+	splice.Session
+	u       *udpSocket
+	client  udpClient
+	fd      int
+	dup     int // of fd, while the session is handed over; else -1
+	id      uint32
+	watched bool
+}
+
+// Dial implements SessionConn.
+func (s *session) Dial(endpoint netip.AddrPort, as netip.Addr, first []byte) (netip.AddrPort, splice.Shortage, error) {
+	if e := s.connect(endpoint, as); e != 0 {
+		s.Close()
+		return netip.AddrPort{}, s.u.l.dialer.shortage(e), e
+	}
+	if first != nil {
+		sysSend(s.fd, first)
+	}
+	return localAddr(s.fd), splice.Enough, nil
+}
+
+func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno {
+	l := s.u.l
+	fd, e := sysSocket(family(endpoint.Addr()), unix.SOCK_DGRAM)
+	if e != 0 {
+		return e
+	}
+	s.fd = fd
+	l.dialer.mark(fd)
+	if as.IsValid() {
+		l.dialer.showClient(fd, as)
+	}
+	var sa sockaddr
+	sa.set(endpoint)
+	if e := sysConnect(fd, &sa); e != 0 {
+		return e
+	}
+	return s.watch()
+}
+
+func (s *session) watch() syscall.Errno {
+	id, e := s.u.l.watch(s.fd, unix.EPOLLIN, s, 0)
+	s.id, s.watched = id, e == 0
+	return e
+}
+
+// Detach implements splice.MovingSession.
+func (s *session) Detach(saved *splice.SavedSession) int {
+	saved.Interface = s.client.iface
+	if saved.Client.Addr().Is6() {
+		saved.Zone = s.client.name.raw.Scope_id
+	}
+	if s.watched {
+		s.u.l.unwatch(s.fd, s.id)
+		s.watched = false
+	}
+	dup, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 0) // the session may end meanwhile
+	if err != nil {
+		dup = -1
+	}
+	s.dup = dup
+	return dup
+}
+
+// Resume implements splice.MovingSession.
+func (s *session) Resume() {
+	s.closeDup()
+	if s.fd < 0 {
+		return // it waits for an endpoint
+	}
+	if e := s.watch(); e != 0 {
+		s.u.l.core.Options().Warn(e) // its answers are lost, and it ends when it is idle
+	}
+}
+
+func (s *session) closeDup() {
+	if s.dup >= 0 {
+		sysClose(s.dup)
+		s.dup = -1
+	}
+}
+
+// Close implements SessionConn.
+func (s *session) Close() {
+	s.closeDup()
+	if s.fd < 0 {
+		return
+	}
+	if s.watched {
+		s.u.l.forget(s.id)
+		s.watched = false
+	}
+	sysClose(s.fd)
+	s.fd = -1
+}
+
+// Forward implements SessionConn.
+func (s *session) Forward(data []byte) {
+	if s.Hold(data) {
+		return
+	}
+	switch _, e := sysSend(s.fd, data); e {
+	case 0:
+		s.Sent(len(data))
+	case unix.ECONNREFUSED: // about an earlier datagram; this one was not sent
+		s.Refused(e, data)
+	default: // a full queue, a datagram too large, no route: lost, as datagrams may be
+		s.Dropped()
+	}
+}
+
+// ready receives replies and queues them for the client.
+func (s *session) ready(uint32, uint8) {
+	if s.Over() {
+		return
+	}
+	n, size, e := s.u.l.dgrams.reply(s.u.fd, s.fd, &s.client)
+	switch {
+	case e == unix.EAGAIN || e == unix.EINTR:
+	case e == unix.EMSGSIZE: // an earlier datagram was too large for the way: the next is sent in fragments
+		s.Dropped()
+	case e != 0:
+		s.Refused(e, nil)
+	case n > 0:
+		s.Replied(size, s.u.l.now)
+	}
+}

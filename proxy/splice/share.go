@@ -1,0 +1,90 @@
+package splice
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// share is what somebody holds of an Account, and how much that may be: `times` what is left of the share that it is a
+// part of. Of k parts that all want everything, each gets times/(1+k*times).
+type share struct {
+	of    *share // nil: a part of everything
+	times float64
+	held  [resources]atomic.Int64
+	told  atomic.Int64 // sessions that it is to give up, and has not by now
+}
+
+// keeps is how many sessions are left once those are given up that it was told to.
+func (s *share) keeps() int64 { return s.held[sessions].Load() - s.told.Load() }
+
+// tell notes that so many sockets are told to give up a session each. Each calls done when it has.
+func (s *share) tell(sockets int) (done func()) {
+	s.told.Add(int64(sockets))
+	return func() { s.told.Add(-1) }
+}
+
+// The shares. Each limit is below that of what it is a part of, so that something is left for whoever comes next.
+const (
+	namespaceShare = 16 // 16/17 of everything
+	serviceShare   = 8  // of its namespace: five sixths of everything
+	clientShare    = 8  // of its Service: three quarters
+	networkShare   = 4  // what a client address has of all Services, or the /64 of an IPv6 address: four fifths
+	addressShare   = 8  // an IPv6 address of its /64
+)
+
+// charge adds n, and to whatever it is a part of.
+func (s *share) charge(r resource, n int64) {
+	for ; s != nil; s = s.of {
+		s.held[r].Add(n)
+	}
+}
+
+// left is how much more may be taken while so much is free of everything; negative: too much is held already.
+func (s *share) left(r resource, free float64) float64 {
+	if s.of != nil {
+		free = s.of.left(r, free)
+	}
+	return (s.times*free - float64(s.held[r].Load())) / (s.times + 1)
+}
+
+// ShareError is what the account refuses, since somebody has as much as it may.
+type ShareError struct {
+	Of   error  // which resource: ErrDescriptors or ErrSessions
+	Who  string // such as "namespace shop"; empty: everything is taken
+	Held int64
+	All  int64 // how much there is for everybody
+}
+
+func (e *ShareError) Unwrap() error { return e.Of }
+
+func (e *ShareError) Error() string {
+	if e.Who == "" {
+		return fmt.Sprintf("%v: all %d are taken", e.Of, e.All)
+	}
+	return fmt.Sprintf("%v: %s has %d of %d", e.Of, e.Who, e.Held, e.All)
+}
+
+// refusal is why n more are not granted: it names the widest share that has no room for more.
+func (a *Account) refusal(of error, r resource, h *holder, n int64) error {
+	free := a.free(r, a.keep(r, h, n))
+	defer a.give(r, h, n)
+	e := &ShareError{Of: of, All: a.most[r]}
+	service, address := h.tenant.name, h.client.addr
+	for _, part := range []struct {
+		share *share
+		who   string
+		names []any
+	}{
+		{h.tenant.of, "namespace %s", []any{service.Namespace}},
+		{&h.tenant.share, "Service %s", []any{service}},
+		{h.client.of, "the clients of network %s", []any{networkOf(address)}},
+		{&h.client.share, "client %s", []any{address}},
+		{&h.share, "client %s of Service %s", []any{address, service}},
+	} {
+		if part.share != nil && part.share.left(r, free) < float64(n) {
+			e.Who, e.Held = fmt.Sprintf(part.who, part.names...), part.share.held[r].Load()-n
+			break
+		}
+	}
+	return e
+}
