@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -223,6 +224,27 @@ func TestLooksMayFail(t *testing.T) {
 	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 	if !errors.Is(reported, r.blind) {
 		t.Errorf("reported: %v", reported)
+	}
+}
+
+// A look that the end of the daemon interrupts is repeated before it leaves: else flows lead on to its ports, which the
+// next daemon gives to others.
+func TestLooksAgainBeforeItLeaves(t *testing.T) {
+	r := newRig()
+	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.blind = ctx.Err()
+	if err := r.Sync(ctx, []service.Change{{Name: portOf("dns", vip, 0).Name,
+		Port: portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")}}); err != nil {
+		t.Fatal(err)
+	}
+	r.blind, r.flows = nil, nil
+	if _, err := r.MoveToKernel(t.Context(), func(*service.Port) bool { return true }); err != nil || r.flows == nil {
+		t.Fatalf("%v, looked %+v", err, r.looked)
+	}
+	if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
+		t.Error("flows of the Service that the kernel had got are not looked for")
 	}
 }
 
