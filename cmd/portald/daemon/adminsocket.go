@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/httpserver"
 )
@@ -70,7 +71,7 @@ func (s *adminSocket) awaitReplaced(ctx context.Context) {
 	}
 	at.Leave()
 	for until := time.Now().Add(replaceTime); !at.Replaced() && time.Now().Before(until) && ctx.Err() == nil; {
-		pause(ctx, time.Millisecond)
+		parts.Pause(ctx, time.Millisecond)
 	}
 }
 

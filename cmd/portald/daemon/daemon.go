@@ -14,6 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
@@ -28,7 +30,8 @@ type daemon struct {
 	settings   atomic.Pointer[config.Settings] // of the last reload
 	servers    *servers
 	telemetry  *telemetry
-	host       *host
+	events     *connectionEvents
+	host       *hostinfo.Host
 	rules      *hostRules
 	path       *dataPath
 	flows      *kernelFlows
@@ -36,17 +39,17 @@ type daemon struct {
 	source     *source
 	waker      *waker
 	inventory  *inventory
-	reload     *stage
+	reload     *parts.Stage
 
 	version  string
 	instance string // of this process: no other has the same
 	heritage *inheritance
-	succeed  *stage   // takes over from a predecessor
-	keep     *stage   // gives a keeper what is open
-	prolong  *stage   // has the kernel know the flows of UDP sessions
-	precede  *stage   // hands over to a successor
-	tells    *stage   // announces that the daemon serves
-	keeping  *keeping // nil: no keeper was there at the start
+	succeed  *parts.Stage // takes over from a predecessor
+	keep     *parts.Stage // gives a keeper what is open
+	prolong  *parts.Stage // has the kernel know the flows of UDP sessions
+	precede  *parts.Stage // hands over to a successor
+	tells    *parts.Stage // announces that the daemon serves
+	keeping  *keeping     // nil: no keeper was there at the start
 	life     Life
 	end      context.CancelCauseFunc // of the daemon, set when it starts
 }
@@ -80,7 +83,7 @@ func Run(
 	ctx, d.end = context.WithCancelCause(context.WithoutCancel(told))
 	defer d.end(nil)
 	defer context.AfterFunc(told, func() { d.toldToEnd(context.Cause(told)) })()
-	err = runParts(ctx, d.parts(), life.Started, d.stopping)
+	err = parts.Run(ctx, d.parts(), life.Started, d.stopping)
 	d.keeping.bye()
 	if !errors.Is(context.Cause(ctx), errHandedOver) {
 		return err
@@ -148,11 +151,11 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	d.settings.Store(&cfg.Settings)
 	quietLibraries(log)
-	limit := raiseNoFile(log, version)
+	limit := hostinfo.RaiseNoFile(log, version)
 	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
 		return nil, err
 	}
-	if d.host, err = newHost(cfg, log); err != nil {
+	if d.host, err = hostinfo.New(cfg, log); err != nil {
 		return nil, err
 	}
 	if d.rules, err = newHostRules(cfg, &d.settings, d.host, d.telemetry.metrics, log); err != nil {
@@ -165,7 +168,8 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 		d.keeping, log); err != nil {
 		return nil, err
 	}
-	if d.source, err = newSource(cfg, d.rules.writer, d.rules.nodePorts.on, log); err != nil {
+	d.events = newConnectionEvents(d.path.core, d.telemetry.logged, cfg.Settings)
+	if d.source, err = newSource(cfg, d.rules.writer, d.rules.nodePorts.On, log); err != nil {
 		return nil, err
 	}
 	d.waker = d.newWaker()
@@ -182,7 +186,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 		ExternalIPs: len(cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(cfg),
 	})
 	d.connect()
-	d.reload = newStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
+	d.reload = parts.NewStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
 	if flags.File != "" {
 		d.telemetry.metrics.WatchFiles("configuration", flags.Refused)
 	}
@@ -206,10 +210,10 @@ func (d *daemon) connect() {
 	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
 	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)
 	d.rules.heritage = d.heritage
-	d.rules.nodePorts.follow(d.servers.services.SetAddresses)
-	d.succeed, d.precede, d.tells = newStage(d.takeOver), newStage(d.handOver, d.yieldIfOusted),
-		newStage(d.announce)
-	d.keep, d.prolong = newStage(d.keepAll), newStage(d.keepFlows)
+	d.rules.nodePorts.Follow(d.servers.services.SetAddresses)
+	d.succeed, d.precede, d.tells = parts.NewStage(d.takeOver), parts.NewStage(d.handOver, d.yieldIfOusted),
+		parts.NewStage(d.announce)
+	d.keep, d.prolong = parts.NewStage(d.keepAll), parts.NewStage(d.keepFlows)
 	d.source.cache.WatchNode(d.nodeChanged)
 	if d.source.cache.Options().ServiceCIDRs {
 		d.source.cache.WatchServiceCIDRs(d.serviceCIDRsChanged)
@@ -222,10 +226,10 @@ func (d *daemon) connect() {
 // parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones
 // drained or passed on, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the
 // servers that show it.
-func (d *daemon) parts() []part {
-	return []part{
-		d.servers, d.telemetry, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.waker, d.succeed,
-		d.reload, d.keep, d.prolong, d.tells,
+func (d *daemon) parts() []parts.Part {
+	return []parts.Part{
+		d.servers, d.telemetry, d.events, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.waker,
+		d.succeed, d.reload, d.keep, d.prolong, d.tells,
 	}
 }
 
@@ -250,7 +254,7 @@ func (d *daemon) serviceCIDRsChanged(all []netip.Prefix) {
 // applySettings applies settings that changed while the daemon runs.
 func (d *daemon) applySettings(s config.Settings) {
 	d.log.SetLevel(s.LogLevel)
-	d.telemetry.applySettings(s)
+	d.events.applySettings(s)
 	d.reconciler.applySettings(s)
 	d.flows.recorder.SetPolicy(s.Policy)
 }

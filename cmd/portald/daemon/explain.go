@@ -56,7 +56,7 @@ func (x *explainer) explain(ctx context.Context, what, from string) (*explain.Re
 		return nil, ctx.Err()
 	}
 	ports := x.source.store.Ports()
-	q, found := explain.Find(x.connection(q), ports, x.host.addresses.Contains)
+	q, found := explain.Find(x.connection(q), ports, x.host.Addresses.Contains)
 	more := max(len(found)-mostSubjects, 0)
 	found = found[:len(found)-more]
 	node := x.node()
@@ -91,9 +91,9 @@ func (x *explainer) connection(q explain.Question) explain.Question {
 func (x *explainer) node() explain.Node {
 	cfg := x.rules.cfg
 	return explain.Node{
-		NodePorts: x.rules.nodePorts.here(),
+		NodePorts: x.rules.nodePorts.Here(),
 		Name:      cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
-		Scheduler: cfg.IPVS.Scheduler, Local: x.host.addresses.Contains, Inside: x.rules.detector.insideByAddress, Own: x.own,
+		Scheduler: cfg.IPVS.Scheduler, Local: x.host.Addresses.Contains, Inside: x.rules.detector.InsideByAddress, Own: x.own,
 	}
 }
 
@@ -252,7 +252,7 @@ func (x *explainer) flows(ctx context.Context, subjects []explain.Subject) {
 		f, ok := flows.Parse(raw)
 		for i := range subjects {
 			s := &subjects[i]
-			if ok && len(s.Flows) < mostFlows && s.Dialled(f.To, f.Protocol, x.host.addresses.Contains) {
+			if ok && len(s.Flows) < mostFlows && s.Dialled(f.To, f.Protocol, x.host.Addresses.Contains) {
 				s.Flows = append(s.Flows, f)
 			}
 		}
@@ -261,12 +261,4 @@ func (x *explainer) flows(ctx context.Context, subjects []explain.Subject) {
 	for i := range subjects {
 		subjects[i].FlowsErr = err
 	}
-}
-
-// insideByAddress implements explain.Node.Inside: interfaces are not known of a client that is only asked about.
-func (d *localDetector) insideByAddress(client netip.Addr) (inside, known bool) {
-	if d.byInterface() && !d.host.addresses.Contains(client) {
-		return false, false
-	}
-	return d.isIsLocalKnown(client, 0)
 }

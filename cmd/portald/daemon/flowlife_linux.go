@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
@@ -42,7 +43,7 @@ func (d *daemon) keepFlows(ctx context.Context) error {
 		sessions: d.path.core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: d.log,
 	}
 	for ctx.Err() == nil {
-		pause(ctx, f.look(time.Now()))
+		parts.Pause(ctx, f.look(time.Now()))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
@@ -43,7 +44,7 @@ func (d *daemon) handOver(ctx context.Context) error {
 			return nil
 		case err != nil:
 			d.log.WithError(err).Warn("Refused a successor")
-			pause(ctx, time.Millisecond)
+			parts.Pause(ctx, time.Millisecond)
 		default:
 			all.Go(func() { d.handOverTo(ctx, l, s) })
 		}
@@ -56,7 +57,7 @@ const listenAgain = 5 * time.Second
 
 // listenForSuccessors tries until it listens, or ctx ends: then it returns nil. The disk may be full for a while.
 func (d *daemon) listenForSuccessors(ctx context.Context, path string) *handover.Listener {
-	for failed := false; ctx.Err() == nil; pause(ctx, listenAgain) {
+	for failed := false; ctx.Err() == nil; parts.Pause(ctx, listenAgain) {
 		d.lockAgain(path)
 		l, err := handover.Listen(path, d.identity())
 		switch {
@@ -325,7 +326,7 @@ func (d *daemon) giveConnections(
 			listeners.Pause(nil)
 			last = true
 		}
-		pause(ctx, time.Millisecond)
+		parts.Pause(ctx, time.Millisecond)
 	}
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
 	if err := s.Records(d.telemetry.stream.Last(connlog.DefaultStream, nil)); err != nil {

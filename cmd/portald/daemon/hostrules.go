@@ -10,6 +10,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/platform/inet"
@@ -25,10 +27,10 @@ type hostRules struct {
 	cfg       *config.Config // names the writer in use, which may be the fallback
 	settings  *atomic.Pointer[config.Settings]
 	log       logrus.FieldLogger
-	detector  *localDetector
-	nodePorts *nodePorts
+	detector  *hostinfo.LocalDetector
+	nodePorts *hostinfo.NodePorts
 	writer    portal.HostWriter
-	diversion *diversion
+	diversion *hostinfo.Diversion
 	heritage  *inheritance // set by connect
 	fellBack  error        // why the writer is not the one asked for
 
@@ -40,16 +42,18 @@ type hostRules struct {
 }
 
 func newHostRules(
-	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *host, metrics *metrics.Metrics,
+	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *hostinfo.Host, metrics *metrics.Metrics,
 	log logrus.FieldLogger,
 ) (*hostRules, error) {
 	own, err := platform.LocalAddresses()
 	if err != nil {
 		return nil, err
 	}
-	r := &hostRules{cfg: cfg, settings: settings, log: log, detector: h.detector, nodePorts: newNodePorts(cfg, h, log)}
+	r := &hostRules{
+		cfg: cfg, settings: settings, log: log, detector: h.Detector, nodePorts: hostinfo.NewNodePorts(cfg, h, log),
+	}
 	err = r.open(writers.Deps{
-		NodePorts: r.nodePorts.within(), NodeAddresses: own, LocalDetector: h.detector.rules(), Log: log,
+		NodePorts: r.nodePorts.Within(), NodeAddresses: own, LocalDetector: h.Detector.Rules(), Log: log,
 		Failed:        func(family inet.Family, partial bool) { r.countFailure(metrics, family, partial) },
 		CleanupFailed: func(f inet.Family) { metrics.NFTablesCleanupFailed(f.String()) },
 		Held:          func(f inet.Family, table string, rules int) { metrics.Rules(f.String(), table, rules) },
@@ -64,7 +68,7 @@ func newHostRules(
 	if w, ok := r.writer.(writers.CountsInvalid); ok {
 		metrics.WatchInvalidDropped((&invalidDrops{read: w.InvalidDropped, log: log}).dropped)
 	}
-	r.diversion = &diversion{divert: writers.NamesOf(r.cfg).Divert, writer: r.writer, paths: h.paths, log: log}
+	r.diversion = hostinfo.NewDiversion(writers.NamesOf(r.cfg).Divert, r.writer, h, log)
 	return r, nil
 }
 
@@ -112,23 +116,23 @@ func (r *hostRules) countFailure(metrics *metrics.Metrics, family inet.Family, p
 
 // setNode applies what the Node object says of this node. It returns true if all rules have to be written again.
 func (r *hostRules) setNode(n translate.Node) (changed bool) {
-	if r.detector.setPodCIDRs(n.PodCIDRs) {
+	if r.detector.SetPodCIDRs(n.PodCIDRs) {
 		changed = true
-		if err := r.writer.SetLocalDetector(r.detector.rules()); err != nil {
+		if err := r.writer.SetLocalDetector(r.detector.Rules()); err != nil {
 			r.log.WithError(err).Warn("Cannot apply changed pod CIDRs: the same clients count as inside the " +
 				"cluster as before")
 		}
 	}
-	return r.setNodePorts(r.nodePorts.setNode(n.Addresses)) || changed
+	return r.setNodePorts(r.nodePorts.SetNode(n.Addresses)) || changed
 }
 
 // addressesChanged applies the addresses of this host. It returns true if all rules have to be written again.
-func (r *hostRules) addressesChanged() bool { return r.setNodePorts(r.nodePorts.refresh()) }
+func (r *hostRules) addressesChanged() bool { return r.setNodePorts(r.nodePorts.Refresh()) }
 
 // setNodePorts has the writer serve NodePorts where they are to be served now, if that has changed. It returns true if
 // all rules have to be written again: a range has the addresses that come later, where the kernel looks for them.
 func (r *hostRules) setNodePorts(changed bool) (again bool) {
-	return r.writer.SetNodePortAddresses(r.nodePorts.within()) || changed && writers.ListsNodeAddresses(r.cfg)
+	return r.writer.SetNodePortAddresses(r.nodePorts.Within()) || changed && writers.ListsNodeAddresses(r.cfg)
 }
 
 // setServiceCIDRs applies the ranges that the cluster gives Services. It returns true if all rules have to be written
@@ -149,11 +153,11 @@ func (r *hostRules) setServiceCIDRs(all []netip.Prefix) bool {
 func (r *hostRules) toKernel() bool { return r.settings.Load().OnExit.ToKernel(r.interrupted.Load()) }
 
 // start has nothing to start.
-func (r *hostRules) start(context.CancelCauseFunc) {}
+func (r *hostRules) Start(context.CancelCauseFunc) {}
 
 // stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them,
 // or another daemon does, which may have started while this one drained: then they are that one's.
-func (r *hostRules) stop() error {
+func (r *hostRules) Stop() error {
 	if r.toKernel() || r.heritage.other.Load() {
 		return nil
 	}
@@ -161,5 +165,5 @@ func (r *hostRules) stop() error {
 		r.log.Info("Another portald serves this node now: leaving its rules in place")
 		return nil
 	}
-	return errors.Join(writers.NamesOf(r.cfg).RemoveDivert(), withTimeout(r.writer.Cleanup))
+	return errors.Join(writers.NamesOf(r.cfg).RemoveDivert(), parts.WithTimeout(r.writer.Cleanup))
 }

@@ -28,7 +28,7 @@ func TestRulesOfAnotherStay(t *testing.T) {
 	r := &hostRules{
 		cfg: &config.Config{HandOverSocket: path}, settings: &settings, log: log, heritage: newInheritance(path),
 	}
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
@@ -114,7 +115,7 @@ func (d *daemon) keepAll(ctx context.Context) error {
 		}
 		for keeper = nil; keeper == nil; {
 			k.forget()
-			if pause(ctx, keeperAgain); ctx.Err() != nil {
+			if parts.Pause(ctx, keeperAgain); ctx.Err() != nil {
 				return nil
 			}
 			keeper = d.findKeeperAgain(ctx, k)
@@ -216,7 +217,7 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 			case <-scan.C:
 				next = true
 			case <-k.due:
-				pause(ctx, tellPause)
+				parts.Pause(ctx, tellPause)
 				err = d.flush(k, keeper)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/kernel/flows"
@@ -19,29 +21,29 @@ import (
 
 // kernelFlows makes records of connections that the kernel carries.
 type kernelFlows struct {
-	*stage
+	*parts.Stage
 	recorder *flows.Recorder
 	log      logrus.FieldLogger
 }
 
 // newKernelFlows returns kernelFlows; whoIs may be nil.
 func newKernelFlows(
-	cfg *config.Config, h *host, core *splice.Core, to *telemetry, whoIs whoIs, heritage *inheritance,
+	cfg *config.Config, h *hostinfo.Host, core *splice.Core, to *telemetry, whoIs whoIs, heritage *inheritance,
 	log logrus.FieldLogger,
 ) *kernelFlows {
 	lost, ipvs := &lostFlows{to: to, log: log}, cfg.Writer == writers.IPVS
 	to.metrics.WatchKernelRecords(lost.n.Load)
 	recorder := flows.New(flows.Options{
-		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.addresses.Contains, WhoIs: whoIs, NextID: core.NextID,
+		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.Addresses.Contains, WhoIs: whoIs, NextID: core.NextID,
 		Listener: func(at netip.AddrPort) bool {
-			return cfg.ProxyPorts.First <= at.Port() && at.Port() <= cfg.ProxyPorts.Last && h.addresses.Contains(at.Addr())
+			return cfg.ProxyPorts.First <= at.Port() && at.Port() <= cfg.ProxyPorts.Last && h.Addresses.Contains(at.Addr())
 		},
 		Observe: to.kernelRecord, Lost: lost.add, Log: log,
 		Account:  func() (func(), bool) { return accountFlows(log) },
 		Timeouts: func() flows.Timeouts { return flowTimeouts(log) }, List: listFlows(ipvs),
 		Open: openFlowEvents(ipvs),
 	})
-	return &kernelFlows{newStage(heritage.afterTakeover(recorder.Run)), recorder, log}
+	return &kernelFlows{parts.NewStage(heritage.afterTakeover(recorder.Run)), recorder, log}
 }
 
 // lostFlows counts the ends of flows that were lost, tells followers of records, and logs it once a period.

@@ -8,17 +8,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 )
 
 // stop stops the loop, redirects portals to the kernel or removes them, unless they are another daemon's, and drains: a
 // successor that comes meanwhile gets what is left.
-func (r *reconciler) stop() error {
+func (r *reconciler) Stop() error {
 	r.heritage.takeTurn()
-	r.cancel()
+	r.Cancel()
 	close(r.ending)
-	errs := []error{r.stage.stop()}
+	errs := []error{r.Stage.Stop()}
 	if r.heritage.isOusted() {
 		r.heritage.other.Store(true)
 	}
@@ -26,7 +27,7 @@ func (r *reconciler) stop() error {
 	if others {
 		r.path.listeners.Pause(nil) // the other daemon accepts
 	} else {
-		errs = append(errs, withTimeout(func(ctx context.Context) (err error) {
+		errs = append(errs, parts.WithTimeout(func(ctx context.Context) (err error) {
 			moved, err = r.withdraw(ctx)
 			return err
 		}))
@@ -37,7 +38,7 @@ func (r *reconciler) stop() error {
 	r.heritage.takeTurn()
 	defer r.heritage.endTurn()
 	if !r.heritage.other.Load() {
-		errs = append(errs, withTimeout(r.dataplane.DeleteFlows))
+		errs = append(errs, parts.WithTimeout(r.dataplane.DeleteFlows))
 	}
 	r.path.listeners.Close()
 	return errors.Join(errs...)

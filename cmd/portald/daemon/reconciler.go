@@ -9,6 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/service"
@@ -20,7 +22,7 @@ import (
 // reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next
 // start, or no portal is left; then open connections are drained.
 type reconciler struct {
-	*stage
+	*parts.Stage
 	log       logrus.FieldLogger
 	settings  *atomic.Pointer[config.Settings] // of the last reload
 	rules     *hostRules
@@ -42,7 +44,7 @@ type reconciler struct {
 const signPeriod = 500 * time.Millisecond
 
 func newReconciler(
-	rules *hostRules, path *dataPath, h *host, src *source, heritage *inheritance, report *reporter,
+	rules *hostRules, path *dataPath, h *hostinfo.Host, src *source, heritage *inheritance, report *reporter,
 ) *reconciler {
 	cfg := rules.cfg
 	r := &reconciler{
@@ -52,7 +54,7 @@ func newReconciler(
 	}
 	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
-		Own: h.addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
+		Own: h.Addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
 		Rewritten: report.rewritten,
 		Refused:   report.refused, Quarantined: report.metrics.SetAside, Warn: report.flowsNotSeen,
@@ -61,7 +63,7 @@ func newReconciler(
 		r.kernel = kernel.New(kernel.Options{
 			Node: cfg.NodeName, Bounded: report.bounded, Offers: rules.writer.Offers,
 			Algorithm:     func() service.Algorithm { return r.settings.Load().Policy.Algorithm },
-			NodeAddresses: h.nodeAddresses(cfg),
+			NodeAddresses: h.NodeAddresses(cfg),
 		})
 		options.Kernel = r.kernel
 		options.DeleteFlows = report.metrics.CountDeletedFlows(platform.DeleteFlows)
@@ -78,11 +80,11 @@ func newReconciler(
 		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Questions: r.questions,
 		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod, SignPeriod: signPeriod,
 	}
-	r.stage = newStage(
+	r.Stage = parts.NewStage(
 		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, heritage.begun)) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 		r.disturbances.listen,
-		func(ctx context.Context) error { return r.followAddresses(ctx, h.addresses.Changed(), src.store) },
+		func(ctx context.Context) error { return r.followAddresses(ctx, h.Addresses.Changed(), src.store) },
 	)
 	return r
 }
@@ -90,7 +92,7 @@ func newReconciler(
 // serving implements dataplane.Options.Serving. Before the first resync nothing is requested: it writes all rules
 // anyway.
 func (r *reconciler) serving(p *service.Port) {
-	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
+	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.diversion.Enable() {
 		r.resyncs.requestIfReady()
 	}
 }
@@ -151,7 +153,7 @@ func (r *reconciler) applySettings(s config.Settings) {
 	if old.Policy.WaitForEndpoint != s.Policy.WaitForEndpoint {
 		r.resyncs.request() // portals of Services without endpoints
 	}
-	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.enable() {
+	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.Enable() {
 		r.resyncs.request()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
@@ -48,10 +49,10 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 			"with an address",
 			cfg.NodeName)
 	}
-	detector := newLocalDetector(cfg.DetectLocal, nil)
-	detector.setPodCIDRs(c.node.PodCIDRs)
+	detector := hostinfo.NewLocalDetector(cfg.DetectLocal, nil)
+	detector.SetPodCIDRs(c.node.PodCIDRs)
 	text, err := writers.Render(cfg, writers.Deps{
-		Log: log, LocalDetector: detector.rules(),
+		Log: log, LocalDetector: detector.Rules(),
 		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
 		ServiceCIDRs: c.serviceCIDRs,
 	}, want.portals, want.open, want.checks)

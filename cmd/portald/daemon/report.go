@@ -6,6 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
@@ -26,7 +27,7 @@ type reporter struct {
 	resyncs  *resyncs
 	problems *problems
 
-	nodePorts    *nodePorts
+	nodePorts    *hostinfo.NodePorts
 	disturbances *disturbances
 }
 
@@ -86,7 +87,7 @@ func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 
 // ready says what is served.
 func (r *reporter) ready(entry *logrus.Entry) {
-	if why := r.nodePorts.announce(); why != "" {
+	if why := r.nodePorts.Announce(); why != "" {
 		entry.Warn("Ready: service ports are served, but NodePorts on no address: " + why)
 		return
 	}

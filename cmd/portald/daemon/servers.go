@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/health"
@@ -21,7 +22,7 @@ import (
 // servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop
 // last, so that a drain can be watched.
 type servers struct {
-	*stage
+	*parts.Stage
 	health   *health.Health
 	services *health.ServiceHealth
 	sockets  *serverSockets
@@ -64,7 +65,7 @@ func newServers(
 	if events != nil {
 		runs = append(runs, events.Run)
 	}
-	return &servers{newStage(runs...), healthy, services, sockets, socket}
+	return &servers{parts.NewStage(runs...), healthy, services, sockets, socket}
 }
 
 // yield stops listening, so that another daemon can. Requests under way are answered.

@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
@@ -18,7 +19,7 @@ import (
 
 // source delivers Services from the API server or from manifests to the store.
 type source struct {
-	*stage
+	*parts.Stage
 	store   *service.Store
 	cache   *translate.Cache
 	client  *watch.Client // nil without an API server, as events
@@ -44,7 +45,7 @@ func newSource(
 	if err != nil {
 		return nil, err
 	}
-	s.stage, s.synced = newStage(from.Run), from.Synced()
+	s.Stage, s.synced = parts.NewStage(from.Run), from.Synced()
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/handover"
@@ -57,7 +58,7 @@ func (d *daemon) takeOver(ctx context.Context) error {
 			return err
 		}
 		d.log.WithError(err).Warn("The running portald does not hand over: trying again")
-		pause(ctx, takeOverAgain)
+		parts.Pause(ctx, takeOverAgain)
 		began = time.Now()
 	}
 	return nil
@@ -90,13 +91,13 @@ func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, caus
 	case !errors.Is(err, handover.ErrHeld):
 		d.log.WithError(err).Warn("Cannot check for another portald: starting anyway")
 	case time.Since(began) < silenceTime:
-		pause(ctx, lookAgain)
+		parts.Pause(ctx, lookAgain)
 		return false, nil
 	default:
 		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
 			d.log.WithError(err).Warnf("The running portald has not answered for %s, and cannot be notified "+
 				"that this one takes its place: trying again every %s", silenceTime, listenAgain)
-			pause(ctx, listenAgain)
+			parts.Pause(ctx, listenAgain)
 			return false, nil
 		}
 		d.log.Warnf("The running portald has not answered for %s: taking its place", silenceTime)

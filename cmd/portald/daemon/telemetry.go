@@ -6,6 +6,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/connlog/otlp"
@@ -14,71 +15,76 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// telemetry is what the data path reports to: metrics, the last records, the connection log, and warnings of shortages.
+// telemetry takes what the data path reports: metrics, the last records, the connection log, warnings of shortages.
 type telemetry struct {
-	*stage
+	*parts.Stage
 	metrics   *metrics.Metrics
 	stream    *connlog.Stream    // the last records, of all carriers
-	sinks     []connlog.Sink     // the connection log and the export, as far as they are asked for
-	logged    *connlog.Selection // of records for these; nil without any
-	events    *connlog.Events    // of userspace connections; nil as logged
+	logged    *connlog.Selection // of records for the connection log and the export; nil without either
 	shortages *shortages
 }
 
 func newTelemetry(cfg *config.Config, log *logrus.Logger, version string) (*telemetry, error) {
+	m := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6")
+	short := newShortages(log, m)
+	runs := []func(context.Context) error{short.run}
+	var sinks []connlog.Sink
+	for _, open := range []func() (connlog.Sink, func(context.Context) error, error){
+		func() (connlog.Sink, func(context.Context) error, error) { return openLog(cfg, m, log) },
+		func() (connlog.Sink, func(context.Context) error, error) { return openExport(cfg, m, log, version) },
+	} {
+		sink, run, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if sink != nil {
+			sinks, runs = append(sinks, sink), append(runs, run)
+		}
+	}
 	t := &telemetry{
-		metrics: metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6"),
-		stream:  connlog.NewStream(connlog.DefaultStream),
+		Stage: parts.NewStage(runs...), metrics: m, stream: connlog.NewStream(connlog.DefaultStream), shortages: short,
 	}
-	t.shortages = newShortages(log, t.metrics)
-	t.stage = newStage(t.shortages.run)
-	if err := t.openLog(cfg, log); err != nil {
-		return nil, err
+	if len(sinks) > 0 {
+		t.logged = connlog.NewSelection(cfg.Settings.Events.Events, sinks...)
+		m.WatchSampling(t.logged.SampledOut)
 	}
-	if err := t.openExport(cfg, log, version); err != nil {
-		return nil, err
-	}
-	if len(t.sinks) == 0 {
-		return t, nil
-	}
-	t.logged = connlog.NewSelection(cfg.Settings.Events.Events, t.sinks...)
-	t.metrics.WatchSampling(t.logged.SampledOut)
-	t.runs = append(t.runs, func(ctx context.Context) error { return t.events.Run(ctx) })
 	return t, nil
 }
 
-// openLog opens the connection log.
-func (t *telemetry) openLog(cfg *config.Config, log *logrus.Logger) error {
+// openLog opens the connection log, nil if none is asked for.
+func openLog(
+	cfg *config.Config, m *metrics.Metrics, log *logrus.Logger,
+) (connlog.Sink, func(context.Context) error, error) {
 	to := cfg.ConnectionLog
 	if to.Path == "" {
-		return nil
+		return nil, nil, nil
 	}
 	file, err := connlog.NewLog(connlog.Options{Path: to.Path, Format: to.Format, Rotate: to.Rotation, Log: log})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	t.metrics.WatchLog(file.Dropped, file.WriteErrors)
-	t.sinks, t.runs = append(t.sinks, file), append(t.runs, file.Run)
-	return nil
+	m.WatchLog(file.Dropped, file.WriteErrors)
+	return file, file.Run, nil
 }
 
-// openExport opens the export of records by OTLP.
-func (t *telemetry) openExport(cfg *config.Config, log *logrus.Logger, version string) error {
+// openExport opens the export of records by OTLP, nil if none is asked for.
+func openExport(
+	cfg *config.Config, m *metrics.Metrics, log *logrus.Logger, version string,
+) (connlog.Sink, func(context.Context) error, error) {
 	to := cfg.ConnectionLog.OTLP
 	o := otlp.Options{
 		Endpoint: to.Endpoint.Reveal(), Headers: to.Headers, CAFile: to.CAFile, CertFile: to.CertFile, KeyFile: to.KeyFile,
 		Node: cfg.NodeName, Version: version, Log: log,
 	}
 	if !o.Configured() {
-		return nil
+		return nil, nil, nil
 	}
 	export, err := otlp.New(o)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	t.metrics.WatchExport(export.Dropped, export.Errors)
-	t.sinks, t.runs = append(t.sinks, export), append(t.runs, export.Run)
-	return nil
+	m.WatchExport(export.Dropped, export.Errors)
+	return export, export.Run, nil
 }
 
 // observer implements splice.Options.Observe.
@@ -101,16 +107,38 @@ func (t *telemetry) kernelRecord(r *record.Record) {
 	t.Observe(r)
 }
 
-// watch has the events of the core's connections logged that the settings ask for.
-func (t *telemetry) watch(core *splice.Core, s config.Settings) {
-	if t.logged != nil {
-		t.events = connlog.NewEvents(core, t.logged, s.Events)
+// connectionEvents logs the events of open connections that the settings ask for. Nil: nothing is logged.
+type connectionEvents struct {
+	*parts.Stage
+	events *connlog.Events
+}
+
+func newConnectionEvents(core *splice.Core, to *connlog.Selection, s config.Settings) *connectionEvents {
+	if to == nil {
+		return nil
+	}
+	events := connlog.NewEvents(core, to, s.Events)
+	return &connectionEvents{parts.NewStage(events.Run), events}
+}
+
+// Start implements parts.Part.
+func (e *connectionEvents) Start(failed context.CancelCauseFunc) {
+	if e != nil {
+		e.Stage.Start(failed)
 	}
 }
 
+// Stop implements parts.Part.
+func (e *connectionEvents) Stop() error {
+	if e == nil {
+		return nil
+	}
+	return e.Stage.Stop()
+}
+
 // applySettings applies settings that changed.
-func (t *telemetry) applySettings(s config.Settings) {
-	if t.events != nil {
-		t.events.Set(s.Events)
+func (e *connectionEvents) applySettings(s config.Settings) {
+	if e != nil {
+		e.events.Set(s.Events)
 	}
 }

@@ -1,13 +1,14 @@
 package daemon
 
 import (
+	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/wake"
 )
 
 // waker tells the API server of clients that wait for an endpoint, and scales workloads for them.
 type waker struct {
-	*stage
+	*parts.Stage
 	*wake.Waker
 }
 
@@ -21,7 +22,7 @@ func (d *daemon) newWaker() *waker {
 		o.Client = client.Interface
 	}
 	w := wake.New(o)
-	return &waker{newStage(w.Run), w}
+	return &waker{parts.NewStage(w.Run), w}
 }
 
 // needPods implements splice.Options.NeedPods.

@@ -1,4 +1,4 @@
-package daemon
+package parts
 
 import (
 	"context"
@@ -21,8 +21,8 @@ func (e *events) add(what string) {
 }
 
 // running is a part that notes when its goroutine ends. The goroutine fails at once with err unless that is nil.
-func (e *events) running(name string, err error) *stage {
-	return newStage(func(ctx context.Context) error {
+func (e *events) running(name string, err error) *Stage {
+	return NewStage(func(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
@@ -37,8 +37,8 @@ func TestPartsStopInReverse(t *testing.T) {
 	e := &events{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	parts := []part{e.running("first", nil), e.running("second", nil), e.running("third", nil)}
-	if err := runParts(ctx, parts, func() { e.add("started") }, func() { e.add("stopping") }); err != nil {
+	parts := []Part{e.running("first", nil), e.running("second", nil), e.running("third", nil)}
+	if err := Run(ctx, parts, func() { e.add("started") }, func() { e.add("stopping") }); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"started", "stopping", "third ended", "second ended", "first ended"}; !slices.Equal(e.all, want) {
@@ -49,7 +49,7 @@ func TestPartsStopInReverse(t *testing.T) {
 // A part that fails stops all of them, and its error is returned.
 func TestPartThatFails(t *testing.T) {
 	e, broken := &events{}, errors.New("broken")
-	err := runParts(t.Context(), []part{e.running("first", nil), e.running("second", broken)}, func() {},
+	err := Run(t.Context(), []Part{e.running("first", nil), e.running("second", broken)}, func() {},
 		func() {})
 	if !errors.Is(err, broken) || !slices.Equal(e.all, []string{"first ended"}) {
 		t.Errorf("%v after %v", err, e.all)

@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"net/netip"
@@ -20,15 +20,15 @@ func prefixes(texts ...string) (out []netip.Prefix) {
 // The pods of the Node object count in the mode NodeCIDR alone, and only a change of them is one.
 func TestPodCIDRsOfTheNode(t *testing.T) {
 	pods := prefixes("10.244.1.0/24")
-	byNode := newLocalDetector(config.DetectLocal{Mode: config.ByNodeCIDR}, nil)
-	if !byNode.setPodCIDRs(pods) || byNode.setPodCIDRs(prefixes("10.244.1.0/24")) {
+	byNode := NewLocalDetector(config.DetectLocal{Mode: config.ByNodeCIDR}, nil)
+	if !byNode.SetPodCIDRs(pods) || byNode.SetPodCIDRs(prefixes("10.244.1.0/24")) {
 		t.Error("a change is not told from none")
 	}
-	if got, want := byNode.rules(), (portal.LocalDetector{Sources: pods}); !reflect.DeepEqual(got, want) {
+	if got, want := byNode.Rules(), (portal.LocalDetector{Sources: pods}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	fixed := config.DetectLocal{Mode: config.ByClusterCIDR, CIDRs: prefixes("10.0.0.0/8")}
-	if d := newLocalDetector(fixed, nil); d.setPodCIDRs(pods) || !d.inRange(netip.MustParseAddr("10.9.9.9")) {
+	if d := NewLocalDetector(fixed, nil); d.SetPodCIDRs(pods) || !d.inRange(netip.MustParseAddr("10.9.9.9")) {
 		t.Error("clusterCIDR gave way to the node's")
 	}
 }
@@ -45,8 +45,8 @@ func TestDetectorModes(t *testing.T) {
 		{config.DetectLocal{Mode: config.ByInterfacePrefix, Interface: "veth"}, portal.LocalDetector{InterfacePrefix: "veth"},
 			map[string]bool{"veth1": true, "eth0": false, "": false}},
 	} {
-		d := newLocalDetector(c.mode, nil)
-		if got := d.rules(); !reflect.DeepEqual(got, c.rules) {
+		d := NewLocalDetector(c.mode, nil)
+		if got := d.Rules(); !reflect.DeepEqual(got, c.rules) {
 			t.Errorf("%s: %+v, want %+v", c.mode.Mode, got, c.rules)
 		}
 		for name, want := range c.matches {
@@ -66,9 +66,9 @@ func TestThisHostIsInside(t *testing.T) {
 	for _, mode := range []config.DetectLocalMode{
 		config.ByClusterCIDR, config.ByNodeCIDR, config.ByBridgeInterface, config.ByInterfacePrefix,
 	} {
-		d := newLocalDetector(config.DetectLocal{Mode: mode}, &host{addresses: own})
-		inside, known := d.isIsLocalKnown(netip.MustParseAddr("127.0.0.1"), 1)
-		if !inside || !known || !d.isLocal(netip.IPv6Loopback(), 1) {
+		d := NewLocalDetector(config.DetectLocal{Mode: mode}, &Host{Addresses: own})
+		inside, known := d.IsLocalKnown(netip.MustParseAddr("127.0.0.1"), 1)
+		if !inside || !known || !d.IsLocal(netip.IPv6Loopback(), 1) {
 			t.Errorf("%s: not inside", mode)
 		}
 	}

@@ -20,16 +20,6 @@ const reserved = 256
 // health-check ports of Services hold at most.
 const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnections
 
-// raiseNoFile raises the limit of open descriptors and returns it.
-func raiseNoFile(log logrus.FieldLogger, version string) uint64 {
-	soft, hard, err := platform.RaiseNoFile()
-	if err != nil {
-		log.WithError(err).Warn("Cannot raise the limit of open descriptors")
-	}
-	log.Infof("portald %s: up to %d open descriptors (hard limit %d), two for each connection", version, soft, hard)
-	return soft
-}
-
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
 func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) splice.Budget {
@@ -51,18 +41,6 @@ func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogg
 	b.PipePages = pages / 4
 	log.Debugf("Up to %d descriptors for connections, %d UDP sessions", b.Descriptors, b.Sessions)
 	return b
-}
-
-// reservedPorts returns the local ports that the host reserves for servers.
-func reservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
-	found, err := platform.ReservedPorts()
-	if err != nil {
-		log.WithError(err).Warn("Cannot read the reserved local ports: connections to endpoints may use them")
-	}
-	for _, s := range found {
-		spans = append(spans, splice.PortSpan(s))
-	}
-	return spans
 }
 
 type listenFunc = func(ctx context.Context, network, address string) (net.Listener, error)

@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// reaches returns a function that connects to an endpoint and closes the connection, with the mark of packets to
+// Reaches returns a function that connects to an endpoint and closes the connection, with the mark of packets to
 // endpoints unless that is 0.
-func reaches(mark uint32) func(context.Context, netip.AddrPort) error {
+func Reaches(mark uint32) func(context.Context, netip.AddrPort) error {
 	d := net.Dialer{}
 	d.SetMultipathTCP(false)
 	if mark != 0 {

@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"net/netip"
@@ -11,9 +11,9 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// diversion delivers replies of endpoints to clients' own addresses to this host, so that the daemon can dial from
+// Diversion delivers replies of endpoints to clients' own addresses to this host, so that the daemon can dial from
 // these addresses. Safe for concurrent use.
-type diversion struct {
+type Diversion struct {
 	divert platform.Divert
 	writer portal.HostWriter
 	paths  *platform.Paths
@@ -21,10 +21,15 @@ type diversion struct {
 	once   sync.Once
 }
 
-// enable adds the diversion, which stays until the daemon ends. It is called for the first service port that asks for
+// NewDiversion returns one that is not enabled.
+func NewDiversion(divert platform.Divert, writer portal.HostWriter, h *Host, log logrus.FieldLogger) *Diversion {
+	return &Diversion{divert: divert, writer: writer, paths: h.paths, log: log}
+}
+
+// Enable adds the diversion, which stays until the daemon ends. It is called for the first service port that asks for
 // transparent dials, since its rules match every packet of the host. It returns true the first time: the writer sets
 // the mark once all rules are written again.
-func (d *diversion) enable() (first bool) {
+func (d *Diversion) Enable() (first bool) {
 	d.once.Do(func() {
 		first = true
 		if err := d.add(); err != nil {
@@ -39,7 +44,7 @@ func (d *diversion) enable() (first bool) {
 	return first
 }
 
-func (d *diversion) add() error {
+func (d *Diversion) add() error {
 	err := d.divert.Add(inet.IPv4)
 	if err == nil && d.writer.IPv6() {
 		err = d.divert.Add(inet.IPv6)
@@ -47,13 +52,13 @@ func (d *diversion) add() error {
 	return err
 }
 
-// returns implements splice.Options.Returns: replies do not come back before they are diverted.
-func (d *diversion) returns(client, endpoint netip.Addr, iface int) bool {
+// Returns implements splice.Options.Returns: replies do not come back before they are diverted.
+func (d *Diversion) Returns(client, endpoint netip.Addr, iface int) bool {
 	return d.writer.Diverts(inet.FamilyOf(client)) && d.paths.Returns(client, endpoint, iface)
 }
 
-// returnsKnown implements splice.Options.ReturnsKnown.
-func (d *diversion) returnsKnown(client, endpoint netip.Addr, iface int) (returns, known bool) {
+// ReturnsKnown implements splice.Options.ReturnsKnown.
+func (d *Diversion) ReturnsKnown(client, endpoint netip.Addr, iface int) (returns, known bool) {
 	if !d.writer.Diverts(inet.FamilyOf(client)) {
 		return false, true
 	}

@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// nodePorts knows the addresses that NodePorts are on. Rules, health checks of Services and reports have them from here
+// NodePorts knows the addresses that NodePorts are on. Rules, health checks of Services and reports have them from here
 // alone. Safe for concurrent use.
-type nodePorts struct {
+type NodePorts struct {
 	cfg  *config.Config
 	log  logrus.FieldLogger
 	host func() []netip.Addr // this host's, without loopback
@@ -26,8 +26,8 @@ type nodePorts struct {
 
 	mu     sync.Mutex
 	node   []netip.Addr       // guarded by mu: those of the Node object
-	listen func([]netip.Addr) // guarded by mu: see follow
-	told   string             // guarded by mu: by tell
+	listen func([]netip.Addr) // guarded by mu: see Follow
+	told   string             // guarded by mu: see tell
 	ready  bool               // guarded by mu: what changes is told from then on
 
 	now atomic.Pointer[nodePortState]
@@ -41,37 +41,38 @@ type nodePortState struct {
 	noNode bool           // the addresses of the Node object are not known
 }
 
-func newNodePorts(cfg *config.Config, h *host, log logrus.FieldLogger) *nodePorts {
-	n := &nodePorts{cfg: cfg, log: log, host: h.addresses.Node, own: func() []netip.Addr {
+// NewNodePorts returns those of a configuration at the addresses of a host.
+func NewNodePorts(cfg *config.Config, h *Host, log logrus.FieldLogger) *NodePorts {
+	n := &NodePorts{cfg: cfg, log: log, host: h.Addresses.Node, own: func() []netip.Addr {
 		found, err := platform.PrimaryAddresses(writers.ServiceInterface(cfg))
 		if err != nil {
 			log.WithError(err).Warn("Cannot read this host's primary addresses")
 		}
 		return found
 	}}
-	n.refresh()
+	n.Refresh()
 	return n
 }
 
-// follow calls listen with the addresses that servers are to be bound to, now and whenever they change. An unspecified
+// Follow calls listen with the addresses that servers are to be bound to, now and whenever they change. An unspecified
 // one stands for all of its family.
-func (n *nodePorts) follow(listen func([]netip.Addr)) {
+func (n *NodePorts) Follow(listen func([]netip.Addr)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listen = listen
 	listen(n.bindable(n.now.Load()))
 }
 
-// setNode stores the addresses of the Node object, as refresh does those of the host.
-func (n *nodePorts) setNode(addrs []netip.Addr) (changed bool) {
+// SetNode stores the addresses of the Node object, as Refresh does those of the host.
+func (n *NodePorts) SetNode(addrs []netip.Addr) (changed bool) {
 	n.mu.Lock()
 	n.node = addrs
 	n.mu.Unlock()
-	return n.refresh()
+	return n.Refresh()
 }
 
-// refresh looks at the host's addresses, and tells of a change.
-func (n *nodePorts) refresh() (changed bool) {
+// Refresh looks at the host's addresses, and tells of a change.
+func (n *NodePorts) Refresh() (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	was, is := n.now.Load(), n.state()
@@ -88,7 +89,7 @@ func (n *nodePorts) refresh() (changed bool) {
 	return true
 }
 
-func (n *nodePorts) state() *nodePortState {
+func (n *NodePorts) state() *nodePortState {
 	node := n.node
 	s := &nodePortState{noNode: len(node) == 0}
 	if s.isOwn = n.cfg.NodePorts.Primary && len(n.cfg.Manifests) > 0 && s.noNode; s.isOwn {
@@ -105,7 +106,7 @@ func (n *nodePorts) state() *nodePortState {
 
 // bindable returns where servers listen that are on the addresses of NodePorts. All addresses of a family are its
 // unspecified one, which has those that come later too.
-func (n *nodePorts) bindable(s *nodePortState) (out []netip.Addr) {
+func (n *NodePorts) bindable(s *nodePortState) (out []netip.Addr) {
 	for _, family := range inet.Families() {
 		of := func(a netip.Addr) bool { return inet.FamilyOf(a) == family }
 		all := func(p netip.Prefix) bool { return of(p.Addr()) && isAll(p) }
@@ -128,17 +129,17 @@ func (n *nodePorts) bindable(s *nodePortState) (out []netip.Addr) {
 // isAll tells whether a range is a whole family.
 func isAll(p netip.Prefix) bool { return p.Bits() == 0 }
 
-// within returns the ranges of the addresses, for the writer of portals; empty means all.
-func (n *nodePorts) within() []netip.Prefix { return n.now.Load().within }
+// Within returns the ranges of the addresses, for the writer of portals; empty means all.
+func (n *NodePorts) Within() []netip.Prefix { return n.now.Load().within }
 
-// here returns the addresses that this host has, in order, without loopback. The caller does not change it.
-func (n *nodePorts) here() []netip.Addr { return n.now.Load().here }
+// Here returns the addresses that this host has, in order, without loopback. The caller does not change it.
+func (n *NodePorts) Here() []netip.Addr { return n.now.Load().here }
 
-// on tells whether NodePorts are on an address of this host other than loopback.
-func (n *nodePorts) on(a netip.Addr) bool { return slices.Contains(n.here(), a) }
+// On tells whether NodePorts are on an address of this host other than loopback.
+func (n *NodePorts) On(a netip.Addr) bool { return slices.Contains(n.Here(), a) }
 
 // none says why NodePorts are served on no address; empty if they are.
-func (n *nodePorts) none() string {
+func (n *NodePorts) none() string {
 	s, local := n.now.Load(), n.cfg.LocalhostNodePorts
 	switch {
 	case len(s.within) == 0, len(s.here) > 0, local[inet.IPv4], local[inet.IPv6]:
@@ -152,9 +153,9 @@ func (n *nodePorts) none() string {
 	return "this host has no address in nodePortAddresses " + prefixList(s.within)
 }
 
-// announce says where NodePorts are served, and from then on whenever that changes. Why not, which it returns, is for
+// Announce says where NodePorts are served, and from then on whenever that changes. Why not, which it returns, is for
 // the caller to say the first time.
-func (n *nodePorts) announce() (none string) {
+func (n *NodePorts) Announce() (none string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ready = true
@@ -167,7 +168,7 @@ func (n *nodePorts) announce() (none string) {
 }
 
 // tell logs where NodePorts are served, if the configuration alone does not say it, and once.
-func (n *nodePorts) tell() {
+func (n *NodePorts) tell() {
 	s := n.now.Load()
 	text, log := n.none(), n.log.Warn
 	switch {

@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"net/netip"
@@ -10,22 +10,23 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// localDetector tells which clients are inside the cluster, and so exempt from a Local external policy: this host, and
+// LocalDetector tells which clients are inside the cluster, and so exempt from a Local external policy: this host, and
 // its pods as detectLocalMode says. Safe for concurrent use.
-type localDetector struct {
+type LocalDetector struct {
 	mode config.DetectLocal
-	host *host
+	host *Host
 	pods atomic.Pointer[[]netip.Prefix]
 }
 
-func newLocalDetector(mode config.DetectLocal, h *host) *localDetector {
-	d := &localDetector{mode: mode, host: h}
+// NewLocalDetector returns a detector of that mode; the host may be nil for Rules alone.
+func NewLocalDetector(mode config.DetectLocal, h *Host) *LocalDetector {
+	d := &LocalDetector{mode: mode, host: h}
 	d.pods.Store(&mode.CIDRs)
 	return d
 }
 
-// setPodCIDRs stores the pod addresses of the node. It returns true if that changes who is inside.
-func (d *localDetector) setPodCIDRs(podCIDRs []netip.Prefix) bool {
+// SetPodCIDRs stores the pod addresses of the node. It returns true if that changes who is inside.
+func (d *LocalDetector) SetPodCIDRs(podCIDRs []netip.Prefix) bool {
 	if d.mode.Mode != config.ByNodeCIDR || slices.Equal(*d.pods.Load(), podCIDRs) {
 		return false
 	}
@@ -33,10 +34,10 @@ func (d *localDetector) setPodCIDRs(podCIDRs []netip.Prefix) bool {
 	return true
 }
 
-// isLocal implements splice.Options.IsLocal.
-func (d *localDetector) isLocal(client netip.Addr, iface int) bool {
+// IsLocal implements splice.Options.IsLocal.
+func (d *LocalDetector) IsLocal(client netip.Addr, iface int) bool {
 	switch {
-	case d.host.addresses.Contains(client):
+	case d.host.Addresses.Contains(client):
 		return true
 	case d.byInterface():
 		return d.matches(d.host.interfaces.Name(iface))
@@ -44,10 +45,10 @@ func (d *localDetector) isLocal(client netip.Addr, iface int) bool {
 	return d.inRange(client) && !d.host.paths.Remote(client)
 }
 
-// isIsLocalKnown implements splice.Options.IsLocalKnown.
-func (d *localDetector) isIsLocalKnown(client netip.Addr, iface int) (inside, known bool) {
+// IsLocalKnown implements splice.Options.IsLocalKnown.
+func (d *LocalDetector) IsLocalKnown(client netip.Addr, iface int) (inside, known bool) {
 	switch {
-	case d.host.addresses.Contains(client):
+	case d.host.Addresses.Contains(client):
 		return true, true
 	case d.byInterface():
 		name, known := d.host.interfaces.NameKnown(iface)
@@ -59,12 +60,12 @@ func (d *localDetector) isIsLocalKnown(client netip.Addr, iface int) (inside, kn
 	return !remote, known
 }
 
-func (d *localDetector) byInterface() bool {
+func (d *LocalDetector) byInterface() bool {
 	return d.mode.Mode == config.ByBridgeInterface || d.mode.Mode == config.ByInterfacePrefix
 }
 
 // matches tells whether pods are connected by an interface of that name.
-func (d *localDetector) matches(name string) bool {
+func (d *LocalDetector) matches(name string) bool {
 	if d.mode.Mode == config.ByBridgeInterface {
 		return name == d.mode.Interface
 	}
@@ -72,13 +73,13 @@ func (d *localDetector) matches(name string) bool {
 }
 
 // inRange tells whether an address is in the range of pods. Pods of all nodes may share one range.
-func (d *localDetector) inRange(client netip.Addr) bool {
+func (d *LocalDetector) inRange(client netip.Addr) bool {
 	return slices.ContainsFunc(*d.pods.Load(), func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
-// rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener,
-// where isLocal decides.
-func (d *localDetector) rules() portal.LocalDetector {
+// Rules returns the same for the writer, as far as rules can tell: they let pods of other nodes pass to the listener,
+// where IsLocal decides.
+func (d *LocalDetector) Rules() portal.LocalDetector {
 	switch d.mode.Mode {
 	case config.ByBridgeInterface:
 		return portal.LocalDetector{Interface: d.mode.Interface}
@@ -86,4 +87,12 @@ func (d *localDetector) rules() portal.LocalDetector {
 		return portal.LocalDetector{InterfacePrefix: d.mode.Interface}
 	}
 	return portal.LocalDetector{Sources: *d.pods.Load()}
+}
+
+// InsideByAddress is IsLocalKnown for a client that is only asked about, of which no interface is known.
+func (d *LocalDetector) InsideByAddress(client netip.Addr) (inside, known bool) {
+	if d.byInterface() && !d.host.Addresses.Contains(client) {
+		return false, false
+	}
+	return d.IsLocalKnown(client, 0)
 }

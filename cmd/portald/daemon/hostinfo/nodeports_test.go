@@ -1,4 +1,4 @@
-package daemon
+package hostinfo
 
 import (
 	"bytes"
@@ -27,13 +27,13 @@ func ranges(text string) (out config.NodePortAddresses) {
 }
 
 // nodePortsOf are those of a host with addresses, of which some are its own primary ones.
-func nodePortsOf(cfg *config.Config, host, own *string) (n *nodePorts, log *bytes.Buffer) {
+func nodePortsOf(cfg *config.Config, host, own *string) (n *NodePorts, log *bytes.Buffer) {
 	log = &bytes.Buffer{}
 	to := logrus.New()
 	to.SetOutput(log)
-	n = &nodePorts{cfg: cfg, log: to, host: func() []netip.Addr { return addrsOf(*host) },
+	n = &NodePorts{cfg: cfg, log: to, host: func() []netip.Addr { return addrsOf(*host) },
 		own: func() []netip.Addr { return addrsOf(*own) }}
-	n.refresh()
+	n.Refresh()
 	return n, log
 }
 
@@ -71,9 +71,9 @@ func TestNodePorts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.NodeName = "n1"
 			n, log := nodePortsOf(&c.cfg, &c.host, &c.own)
-			n.setNode(addrsOf(c.node))
+			n.SetNode(addrsOf(c.node))
 			for range 2 {
-				if got := n.announce(); (got == "") != (c.none == "") || !strings.Contains(got, c.none) {
+				if got := n.Announce(); (got == "") != (c.none == "") || !strings.Contains(got, c.none) {
 					t.Errorf("none: %q, want %q", got, c.none)
 				}
 			}
@@ -107,9 +107,9 @@ func TestWhereNodePortsAreBound(t *testing.T) {
 	} {
 		addrs := host
 		n, _ := nodePortsOf(&c.cfg, &addrs, new(string))
-		n.setNode(addrsOf("198.51.100.7 198.51.100.8"))
+		n.SetNode(addrsOf("198.51.100.7 198.51.100.8"))
 		var got string
-		n.follow(func(at []netip.Addr) { got = fmt.Sprint(at) })
+		n.Follow(func(at []netip.Addr) { got = fmt.Sprint(at) })
 		if got != "["+c.want+"]" {
 			t.Errorf("%+v: at %s, want %q", c.cfg.NodePorts, got, c.want)
 		}
@@ -121,8 +121,8 @@ func TestNodePortsFollow(t *testing.T) {
 	host, own := "", ""
 	n, log := nodePortsOf(&config.Config{NodePorts: ranges("203.0.113.0/24 fd00::/8")}, &host, &own)
 	var at []string
-	n.follow(func(addrs []netip.Addr) { at = append(at, fmt.Sprint(addrs)) })
-	if n.announce() == "" {
+	n.Follow(func(addrs []netip.Addr) { at = append(at, fmt.Sprint(addrs)) })
+	if n.Announce() == "" {
 		t.Error("NodePorts are on no address, and nothing says so")
 	}
 	for _, step := range []struct {
@@ -137,7 +137,7 @@ func TestNodePortsFollow(t *testing.T) {
 		at = nil
 		log.Reset()
 		host = step.host
-		changed := n.refresh()
+		changed := n.Refresh()
 		if got := strings.Join(at, ", then "); got != step.want || changed != (step.want != "") {
 			t.Errorf("%q: changed %v, at %q, want %q", step.host, changed, got, step.want)
 		}
@@ -146,8 +146,8 @@ func TestNodePortsFollow(t *testing.T) {
 		}
 		for _, a := range addrsOf(step.host) {
 			if want := strings.HasPrefix(step.want, "[") && strings.Contains(step.want, a.String()); step.want != "" &&
-				n.on(a) != want {
-				t.Errorf("%q: on %s: %v", step.host, a, n.on(a))
+				n.On(a) != want {
+				t.Errorf("%q: on %s: %v", step.host, a, n.On(a))
 			}
 		}
 	}
