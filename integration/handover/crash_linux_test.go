@@ -29,6 +29,16 @@ func keeper(b *bed.Bed) (k *bed.Daemon, socket string) {
 	return k, socket
 }
 
+// awaitKept waits until the keeper has so many connections of a daemon.
+func awaitKept(d *bed.Daemon, n int) {
+	d.Helper()
+	d.Eventually("the keeper to have all", func() bool {
+		_, body, err := d.Get("127.0.0.1:10249", "/metrics") // which may listen only after /healthz
+		return err == nil && d.MetricIn(body, "portald_keeper_connected") == 1 &&
+			d.MetricIn(body, `portald_resource_used{resource="kept_connections"}`) == float64(n)
+	})
+}
+
 // kill kills a daemon, and starts the next.
 func kill(d *bed.Daemon) *bed.Daemon {
 	d.Helper()
@@ -37,14 +47,14 @@ func kill(d *bed.Daemon) *bed.Daemon {
 	return d.Succeed()
 }
 
-// A portald that is killed ends no connection that is older than two seconds: the next one goes on with it.
+// A portald that is killed ends no connection that the keeper has: the next one goes on with it.
 func TestCrash(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
 	_, socket := keeper(b)
 	first := b.Start(b.Cart(0), "--keep-socket="+socket)
 	c, r, a := b.Open(bed.HostPort(bed.IP4, 80))
-	time.Sleep(2 * time.Second)
+	awaitKept(first, 1)
 	second := kill(first)
 	if err := bed.Echoes(c, r); err != nil {
 		t.Errorf("the open connection: %v\n%s", err, second.Log.String())
@@ -53,9 +63,7 @@ func TestCrash(t *testing.T) {
 	if n := second.Metric(`portald_inherited_connections_total{fate="live",from="keeper"}`); n != 1 {
 		t.Errorf("%v connections are counted, want 1", n)
 	}
-	b.Eventually("the keeper to have all again", func() bool {
-		return second.Metric("portald_keeper_connected") == 1 && second.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
-	})
+	awaitKept(second, 1)
 	_ = c.CloseWrite()
 	if r := second.RecordOf(a); r.Outcome != "ok" || r.BytesFromEndpoint == 0 {
 		t.Errorf("recorded as %s", r)
@@ -193,11 +201,7 @@ func underKills(t *testing.T) *crashed {
 // kept waits until the keeper has all streams.
 func (c *crashed) kept() {
 	c.Helper()
-	c.Eventually("the keeper to have all", func() bool {
-		_, body, err := c.d.Get("127.0.0.1:10249", "/metrics") // which may listen only after /healthz
-		return err == nil && c.d.MetricIn(body, "portald_keeper_connected") == 1 &&
-			c.d.MetricIn(body, `portald_resource_used{resource="kept_connections"}`) == float64(len(c.all))
-	})
+	awaitKept(c.d, len(c.all))
 }
 
 // end ends the streams, each of which is whole.
@@ -370,7 +374,7 @@ func TestKeeperDies(t *testing.T) {
 	k, socket := keeper(b)
 	first := b.Start(b.Cart(0), "--keep-socket="+socket)
 	c, r, _ := b.Open(bed.HostPort(bed.IP4, 80))
-	time.Sleep(2 * time.Second)
+	awaitKept(first, 1)
 	k.Signal(syscall.SIGKILL)
 	<-k.Ended
 	b.Eventually("portald to miss its keeper", func() bool {
@@ -383,7 +387,7 @@ func TestKeeperDies(t *testing.T) {
 	b.Eventually("portald to find the next", func() bool {
 		return strings.Contains(first.Log.String(), "Keeper connected again")
 	})
-	time.Sleep(time.Second)
+	awaitKept(first, 1)
 	second := kill(first)
 	if err := bed.Echoes(c, r); err != nil {
 		t.Errorf("after a crash: %v\n%s", err, second.Log.String())

@@ -27,14 +27,13 @@ func TestCrashAsDeployed(t *testing.T) {
 	first := b.Launch(rights, "--manifests", path, "--keep-socket="+socket)
 	first.WaitReady()
 	c, r, _ := b.Open(bed.HostPort(bed.IP4, 80))
-	time.Sleep(2 * time.Second)
+	awaitKept(first, 1)
 	second := kill(first)
 	if err := bed.Echoes(c, r); err != nil {
 		t.Errorf("the open connection: %v\n%s", err, second.Log.String())
 	}
 	second.WaitReady()
-
-	time.Sleep(2 * time.Second)
+	awaitKept(second, 1)
 	second.Signal(syscall.SIGKILL)
 	<-second.Ended
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))

@@ -65,7 +65,7 @@ func TestPredecessorIsKilled(t *testing.T) {
 	d := b.Start(b.Cart(0), "--keep-socket="+socket)
 	for range 6 {
 		c, r, _ := b.Open(bed.HostPort(bed.IP4, 80))
-		time.Sleep(2 * time.Second)
+		awaitKept(d, 1)
 		next := d.Succeed()
 		b.Eventually("the take-over to begin", func() bool {
 			return strings.Contains(next.Log.String(), "serves this node") || strings.Contains(next.Log.String(), "Ready")

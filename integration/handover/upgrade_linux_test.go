@@ -140,17 +140,15 @@ func TestKeeperOfAnotherVersion(t *testing.T) {
 			d := b.Start(b.Cart(0), "--keep-socket="+socket)
 			c, r, _ := b.Open(bed.HostPort(bed.IP4, 80))
 			for _, program := range []string{bed.Portald, old} {
-				time.Sleep(2 * time.Second)
+				awaitKept(d, 1)
 				b.Program = program
 				d = kill(d)
 				if err := bed.Echoes(c, r); err != nil {
 					t.Errorf("the open connection: %v\n%s", err, d.Log.String())
 				}
 				d.WaitReady()
-				b.Eventually("the keeper to have all again", func() bool {
-					return d.Metric(`portald_resource_used{resource="kept_connections"}`) == 1
-				})
 			}
+			awaitKept(d, 1)
 		})
 	}
 }
