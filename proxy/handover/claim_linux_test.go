@@ -58,7 +58,7 @@ func (e *estateOfDead) give(to *Keeping, conn, of int) error {
 func claimed(t *testing.T, k *Keeping) (all []*Remains) {
 	t.Helper()
 	for {
-		r, _, err := k.Claim()
+		r, _, err := k.Claim("")
 		must(t, err)
 		if r == nil {
 			return all
@@ -149,7 +149,7 @@ func TestClaimedByOne(t *testing.T) {
 		t.Fatalf("%d stores are claimed", n)
 	}
 	c := daemonOf(t, e.path)
-	if r, _, err := c.Claim(); r != nil || err != nil {
+	if r, _, err := c.Claim(""); r != nil || err != nil {
 		t.Errorf("claimed twice: %v, %v", r, err)
 	}
 	must(t, b.AllSettled())
@@ -165,7 +165,7 @@ func TestClaimerOfBefore(t *testing.T) {
 	must(t, err)
 	b := &Keeping{c: c}
 	must(t, b.c.send(claim, nil))
-	rest, _, err := b.answer()
+	rest, _, _, err := b.answer()
 	must(t, err)
 	rest.Close()
 	if len(rest.Conns) != connsOfDead {
@@ -174,7 +174,7 @@ func TestClaimerOfBefore(t *testing.T) {
 	holds(t, e.k, 0)
 	b.Close()
 	next := daemonOf(t, e.path)
-	if r, _, err := next.Claim(); r != nil || err != nil {
+	if r, _, err := next.Claim(""); r != nil || err != nil {
 		t.Errorf("claimed again: %v, %v", r, err)
 	}
 	must(t, next.Bye())
@@ -209,13 +209,34 @@ func TestUnsettledIsReset(t *testing.T) {
 	}
 }
 
+// A successor that knows its predecessor to be dead gets what that has left, however long the kernel takes to close
+// what it had open.
+func TestClaimOfOneThatIsEnding(t *testing.T) {
+	noLeak(t)
+	_, path := keeperAt(t, time.Minute, 1000)
+	next := daemonOf(t, path)
+	defer next.Close()
+	dying, err := FindKeeper(t.Context(), path, Identity{Instance: "dying"}, nil)
+	must(t, err)
+	must(t, dying.Keep(Kept{Memory: true}, descriptor(t)))
+	_, files := pair(t)
+	must(t, gives(dying, []*splice.Kept{keptConnection(1, files)}))
+	time.AfterFunc(newsTime+newsTime/2, dying.Close)
+	r, of, err := next.Claim("dying")
+	must(t, err)
+	if r == nil || len(r.Conns) != 1 || of != "dying" {
+		t.Fatalf("claimed %+v of %q", r, of)
+	}
+	r.Close()
+}
+
 // A daemon that has lost its keeper for a while lives: what that had of it, and of those whose connections it carries,
 // is outdated as soon as it gives all again, and not before.
 func TestOutdated(t *testing.T) {
 	noLeak(t)
 	e := died(t, time.Minute)
 	b := daemonOf(t, e.path)
-	r, of, err := b.Claim()
+	r, of, err := b.Claim("")
 	must(t, err)
 	r.Close()
 	me := Identity{Instance: "me"}

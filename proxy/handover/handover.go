@@ -192,4 +192,5 @@ func (b *Batch) files() int {
 type Done struct {
 	Left int64  // connections that the predecessor serves until they end
 	Of   string // by a keeper: the Instance of who has left it
+	Open bool   // by a keeper: nothing was passed on yet, as it still has a connection to who is claimed of
 }

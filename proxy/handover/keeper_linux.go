@@ -227,6 +227,13 @@ func (k *Keeper) others(g *guest) (alone, news bool) {
 	return alone, news
 }
 
+// serves tells whether a daemon of that Instance has a connection.
+func (k *Keeper) serves(instance string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return instance != "" && slices.ContainsFunc(k.served, func(g *guest) bool { return g.instance == instance })
+}
+
 // newsTime is more than it takes to learn that a daemon has died whose successor is there already. quietLooks is how
 // many looks in a row find nothing of one that has given nothing: its message may have been read and not been done yet.
 const (
@@ -266,7 +273,13 @@ func (k *Keeper) take(g *guest, message []byte, files []int) error {
 		k.close(k.remove(g.store, &d))
 		return nil
 	case claim:
-		return k.pass(g)
+		var c Claim
+		if len(message) > 1 { // an older daemon says nothing
+			if err := decode(message, &c); err != nil {
+				return err
+			}
+		}
+		return k.pass(g, c.Of)
 	case settles:
 		var s Settled
 		if err := decode(message, &s); err != nil {
@@ -421,10 +434,13 @@ func (k *Keeper) drop(all ...*store) {
 }
 
 // pass passes the newest of what was left to a daemon. It stays held until the daemon has settled it: if that dies
-// before, the next one may claim it.
-func (k *Keeper) pass(g *guest) error {
-	if len(g.claimed) == 0 {
+// before, the next one may claim it. Nothing is passed while one that is known to be dead still has a connection.
+func (k *Keeper) pass(g *guest, dead string) error {
+	if len(g.claimed) == 0 || k.serves(dead) {
 		k.awaitNews(g)
+	}
+	if k.serves(dead) {
+		return g.c.send(done, Done{Open: true})
 	}
 	s := k.claim(g)
 	if s == nil {

@@ -143,7 +143,7 @@ func TestKeeperPassesOn(t *testing.T) {
 	first.Close()
 
 	second := daemonOf(t, path)
-	r, _, err := second.Claim()
+	r, _, err := second.Claim("")
 	must(err)
 	if r == nil {
 		t.Fatal("nothing was left")
@@ -164,7 +164,7 @@ func TestKeeperPassesOn(t *testing.T) {
 	third := daemonOf(t, path) // what was claimed and settled is not claimed again
 	must(second.AllSettled())
 	must(second.Bye())
-	if r, _, err := third.Claim(); err != nil || r != nil {
+	if r, _, err := third.Claim(""); err != nil || r != nil {
 		t.Errorf("claimed again: %v, %v", r, err)
 	}
 	must(third.Bye())
@@ -190,7 +190,7 @@ func TestKeeperHearsAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, _, err := daemonOf(t, path).Claim()
+			r, _, err := daemonOf(t, path).Claim("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -344,7 +344,7 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 	orphaned(t, k)
 	next := daemonOf(t, path)
 	room(next, 5)
-	r, _, err := next.Claim()
+	r, _, err := next.Claim("")
 	if err != nil || len(r.Conns) != 2 {
 		t.Fatalf("claimed %+v, %v", r, err)
 	}

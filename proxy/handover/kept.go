@@ -32,6 +32,11 @@ type Room struct {
 	Settles bool // the keeper understands Settled and Ping
 }
 
+// Claim asks a keeper for what a daemon has left that died.
+type Claim struct {
+	Of string // the Instance of one that is known to have died; empty: none is
+}
+
 // Settled tells what need not be held any more of what was claimed.
 type Settled struct {
 	Store        int // of those that this daemon has claimed, in their order

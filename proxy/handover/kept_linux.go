@@ -52,19 +52,30 @@ func FindKeeper(ctx context.Context, path string, own Identity, carries []string
 // Claim returns what a daemon has left that died, and the Instance of that, nil if there is nothing more; the newest
 // comes first. It stays held until it is settled. After an error nothing is claimed, and the connection to the keeper
 // is of no use.
-func (k *Keeping) Claim() (r *Remains, of string, err error) {
-	if err := k.c.send(claim, nil); err != nil {
-		return nil, "", err
+//
+// Dead is the Instance of one that is known to have died, or empty: the keeper may learn of that later, as a process
+// that ends closes its descriptors one by one.
+func (k *Keeping) Claim(dead string) (r *Remains, of string, err error) {
+	for until, open := time.Now().Add(exitTime), true; open && err == nil; {
+		if time.Now().After(until) {
+			dead = ""
+		}
+		if err = k.c.send(claim, Claim{dead}); err == nil {
+			r, of, open, err = k.answer()
+		}
 	}
-	if r, of, err = k.answer(); err != nil || r.empty() {
+	if err != nil || r.empty() {
 		return nil, "", err
 	}
 	k.claims(r)
 	return r, of, nil
 }
 
+// exitTime is how long a keeper is asked whether a daemon has died that has.
+const exitTime = 10 * time.Second
+
 // answer reads that to a claim.
-func (k *Keeping) answer() (r *Remains, of string, err error) {
+func (k *Keeping) answer() (r *Remains, of string, open bool, err error) {
 	r = &Remains{Memory: -1, Pipes: map[uint32][2]int{}}
 	for err == nil {
 		var message []byte
@@ -92,14 +103,14 @@ func (k *Keeping) answer() (r *Remains, of string, err error) {
 		case done:
 			var d Done
 			if err = decode(message, &d); err == nil {
-				return r, d.Of, nil
+				return r, d.Of, d.Open, nil
 			}
 		default:
 			err = fmt.Errorf("%w %s", ErrUnexpected, m)
 		}
 	}
 	r.Close()
-	return nil, "", fmt.Errorf("claim connections: %w", err)
+	return nil, "", false, fmt.Errorf("claim connections: %w", err)
 }
 
 func (r *Remains) empty() bool {

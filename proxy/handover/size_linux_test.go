@@ -166,7 +166,7 @@ func TestLongNamesOfKept(t *testing.T) {
 			holds(t, keeper, 1+2*(len(all)-2))
 			d.Close()
 			next := daemonOf(t, path)
-			r, _, err := next.Claim()
+			r, _, err := next.Claim("")
 			must(t, err)
 			if len(r.Conns) != len(all)-2 {
 				t.Errorf("%d connections are claimed of %d", len(r.Conns), len(all))

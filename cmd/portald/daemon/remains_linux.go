@@ -17,7 +17,7 @@ import (
 func (d *daemon) goOn(ctx context.Context) {
 	d.heritage.other.Store(false)
 	began := time.Now()
-	left, _ := d.claim()
+	left, _ := d.claim("")
 	if left == nil {
 		d.heritage.begin()
 		return
@@ -46,14 +46,15 @@ func (d *daemon) goOn(ctx context.Context) {
 // remainsTime is how long connections wait for the first sync after a crash.
 const remainsTime = 3 * time.Second
 
-// claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed.
-func (d *daemon) claim() (*remains, error) {
+// claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed. Dead is
+// the Instance of one that is known to have died, or empty.
+func (d *daemon) claim(dead string) (*remains, error) {
 	if d.keeping == nil || d.keeping.found == nil {
 		return nil, nil
 	}
 	left := &remains{}
 	for {
-		r, of, err := d.keeping.found.Claim()
+		r, of, err := d.keeping.found.Claim(dead)
 		if err != nil {
 			d.log.WithError(err).Warn("Cannot claim the connections of the last portald from the keeper: they " +
 				"are reset after a while")

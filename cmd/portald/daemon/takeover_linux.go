@@ -195,7 +195,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 		},
 		Batch: func(b *handover.Batch) { d.takeRest(b) },
 		Died: func(b *handover.Batch) bool { // it may not have noted yet that it has passed these on
-			left, err := d.claim()
+			left, err := d.claim(p.Instance)
 			if kept = left; kept != nil {
 				kept.giveAwayTaken(idsOf(b))
 			}
@@ -209,7 +209,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 		log.WithError(err).Warnf("The predecessor ended: took over %d connections and %d UDP sessions",
 			len(conns), sessions)
 		if kept == nil {
-			kept, _ = d.claim()
+			kept, _ = d.claim(p.Instance)
 		}
 	case err != nil:
 		return fmt.Errorf("the predecessor goes on, but for %d connections: %w", len(conns), err)
