@@ -15,7 +15,7 @@ func DefaultLimits() Limits { return Limits{Services: 10_000, Histograms: 500, E
 const other = "other"
 
 // places are those of one limit. A namespace may hold at most placeShare times as many as are free, so that one that
-// takes all it can get has eight ninths, and others still get some: the rule of splice.Account.
+// takes all it can get has eight ninths, and others still get some: the rule of quota.Account.
 type places struct {
 	max, used int
 	held      map[string]int // by namespace

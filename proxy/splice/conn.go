@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -20,10 +21,10 @@ import (
 type Conn struct {
 	life
 	owner   Owner
-	holder  *holder // whose share it counts against; nil: it was refused
-	waiting bool    // for another round of dials, or for an endpoint
-	replays uint8   // of replay
-	asks    uint8   // questions to the host so far
+	quota   *quota.Client // whose share it counts against; nil: it was refused
+	waiting bool          // for another round of dials, or for an endpoint
+	replays uint8         // of replay
+	asks    uint8         // questions to the host so far
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
@@ -138,14 +139,13 @@ func (c *Conn) changeFront(dst netip.AddrPort) bool {
 
 // take takes what a connection needs from the account. The outcome is empty if it could.
 func (c *Conn) take() record.Outcome {
-	core := c.front.core
-	h := core.account.holder(c.front.tenant, c.clientAddr())
-	if err := core.account.takeConnection(h); err != nil {
-		core.account.leaveHolder(h)
-		core.opts.Warn(err)
+	client := c.front.quota.Client(c.clientAddr())
+	if err := client.TakeConnection(); err != nil {
+		client.Leave()
+		c.front.core.opts.Warn(err)
 		return record.OutcomeResources
 	}
-	c.holder = h
+	c.quota = client
 	return ""
 }
 
@@ -210,10 +210,10 @@ func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, err
 func (c *Conn) await(s step, now time.Duration) Step {
 	c.waiting = true
 	if s.kind == stepHold || c.isQueued() {
-		c.queue(c, c.holder, now)
+		c.queue((*connWaiter)(c), c.quota, now)
 	} else {
 		c.stage.enter(waiting)
-		c.front.await(c)
+		c.front.await((*connWaiter)(c))
 	}
 	if c.refreshed() {
 		s.until = now
@@ -221,8 +221,12 @@ func (c *Conn) await(s step, now time.Duration) Step {
 	return Step{Kind: StepWait, Until: s.until}
 }
 
-// endpointsChanged begins the round that the connection waits for.
-func (c *Conn) endpointsChanged() {
+// connWaiter is a connection as those see it who tell it that its wait is over.
+type connWaiter Conn
+
+// Turn begins the round that the connection waits for.
+func (w *connWaiter) Turn() {
+	c := (*Conn)(w)
 	c.post(func(now time.Duration) Step {
 		if !c.waiting {
 			c.passTurn()
@@ -233,8 +237,9 @@ func (c *Conn) endpointsChanged() {
 	})
 }
 
-// crowdedOut implements waiter.
-func (c *Conn) crowdedOut() {
+// Evicted ends the wait: too many of the Service wait.
+func (w *connWaiter) Evicted() {
+	c := (*Conn)(w)
 	c.post(func(time.Duration) Step {
 		if !c.isQueued() {
 			return Step{}
@@ -255,7 +260,7 @@ func (c *Conn) forgo() {
 	if c.waiting {
 		c.waiting = false
 		if !c.isQueued() {
-			c.front.forgo(c)
+			c.front.forgo((*connWaiter)(c))
 		}
 	}
 }
@@ -437,14 +442,13 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
-	core := c.front.core
 	c.ForgetReplay()
-	core.registry.remove(c)
+	c.front.core.registry.remove(c)
 	if c.kept.Load() {
-		core.account.give(places, c.holder, 1)
+		c.quota.Give(quota.Kept, 1)
 	}
-	core.account.giveConnection(c.holder)
-	core.account.leaveHolder(c.holder)
+	c.quota.GiveConnection()
+	c.quota.Leave()
 }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
@@ -456,7 +460,7 @@ func (c *Conn) Closed(now time.Duration) {
 	if c.rival != nil {
 		c.dropRival(errGivenUp, context.Canceled, now)
 	}
-	if c.holder != nil {
+	if c.quota != nil {
 		c.giveBack()
 	}
 	c.uncount()

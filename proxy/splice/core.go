@@ -12,12 +12,13 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // Core is what all connections and sessions of a daemon have in common. Safe for concurrent use.
 type Core struct {
 	opts        Options
-	account     *Account
+	account     *quota.Account
 	start       time.Time // of the engine's clock
 	engine      Engine
 	policy      atomic.Pointer[service.Policy] // the defaults, complete

@@ -1,7 +1,10 @@
 package splice
 
-import "time"
-import "github.com/portald/portald/proxy/record"
+import (
+	"time"
+
+	"github.com/portald/portald/proxy/record"
+)
 
 // Streams are directions of a connection.
 type Streams uint8

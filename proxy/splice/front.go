@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/waitqueue"
 )
 
 // Front is the listeners of one service port in one address family. One goroutine opens, changes and closes it; engines
@@ -17,25 +19,19 @@ type Front struct {
 	name     service.PortName
 	pickers  Pickers
 	observer record.Observer
-	tenant   *tenant
+	quota    *quota.Service
 	plan     atomic.Pointer[plan]
 	active   atomic.Int64
-	fair     fairness
+	rates    quota.Rates
 	heir     atomic.Pointer[Front] // that serves the same now, once this is closed; nil: none
 	inherits atomic.Bool           // it was opened as the heir of fronts that had connections
 	orphan   bool                  // it was made for connections of a predecessor alone: see Restorer
 	closed   atomic.Bool           // no endpoint is waited for any more
 
 	mu      sync.Mutex
-	sockets map[netip.AddrPort]Socket // guarded by mu
-	drained bool                      // guarded by mu
-	waiting map[waiter]struct{}       // guarded by mu: connections that wait for another round of dials
-}
-
-// waiter is a connection that waits for another round of dials, or what waits for an endpoint.
-type waiter interface {
-	endpointsChanged() // starts that round, soon
-	crowdedOut()       // ends it, soon: too many of its Service wait
+	sockets map[netip.AddrPort]Socket     // guarded by mu
+	drained bool                          // guarded by mu
+	waiting map[waitqueue.Waiter]struct{} // guarded by mu: connections that wait for another round of dials
 }
 
 // Open listens at the addresses, all of one family, for one service port; the other family is another front, and a
@@ -44,8 +40,8 @@ type waiter interface {
 func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...netip.AddrPort) (*Front, error) {
 	pickers.setDefaults()
 	f := &Front{
-		core: c, name: name, pickers: pickers, observer: c.opts.Observe(name), tenant: c.account.tenant(name.Service()),
-		sockets: map[netip.AddrPort]Socket{}, waiting: map[waiter]struct{}{},
+		core: c, name: name, pickers: pickers, observer: c.opts.Observe(name), quota: c.account.Service(name.Service()),
+		sockets: map[netip.AddrPort]Socket{}, waiting: map[waitqueue.Waiter]struct{}{},
 	}
 	f.plan.Store(newPlan(view, c.policy.Load()))
 	c.exposed.change(f, nil, view.Exposures)
@@ -62,7 +58,7 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 
 // Listen adds a listening socket.
 func (f *Front) Listen(at netip.AddrPort) error {
-	err := f.core.account.openListener(f.tenant)
+	err := f.quota.OpenListener()
 	if err != nil {
 		return fmt.Errorf("listen at %s/%s: %w", at, f.name.Protocol, err)
 	}
@@ -80,7 +76,7 @@ func (f *Front) Listen(at netip.AddrPort) error {
 }
 
 // ListenerClosed gives back what Listen took. The engine calls it once for each of its sockets, when that is closed.
-func (f *Front) ListenerClosed() { f.core.account.closeListener(f.tenant) }
+func (f *Front) ListenerClosed() { f.quota.CloseListener() }
 
 // Unlisten closes the socket that Listen opened at that address.
 func (f *Front) Unlisten(at netip.AddrPort) {
@@ -138,14 +134,14 @@ func (f *Front) Retarget(view *View) {
 	f.wake()
 }
 
-// await has endpointsChanged of a connection called when they do, until forgo.
-func (f *Front) await(w waiter) {
+// await gives a connection its Turn when endpoints change, until forgo.
+func (f *Front) await(w waitqueue.Waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.waiting[w] = struct{}{}
 }
 
-func (f *Front) forgo(w waiter) {
+func (f *Front) forgo(w waitqueue.Waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.waiting, w)
@@ -155,9 +151,9 @@ func (f *Front) wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for w := range f.waiting {
-		w.endpointsChanged()
+		w.Turn()
 	}
-	f.tenant.waits.wake(f)
+	f.quota.Waiting.Wake(f)
 }
 
 // present is the plan of this moment. It is replaced when the core's defaults have changed since it was made.
@@ -194,7 +190,7 @@ func (f *Front) Close() {
 	f.core.exposed.change(f, f.present().Exposures, nil)
 	f.core.removeFront(f)
 	f.core.removals.left(f)
-	f.core.account.leaveTenant(f.tenant)
+	f.quota.Leave()
 }
 
 // Drain takes no new connections or sessions. Open ones go on, until the engine ends; the front is of no other use

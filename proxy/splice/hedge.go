@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -16,7 +17,7 @@ type rival struct {
 	dial    Dial
 	dialled time.Duration
 	paid    bool
-	holder  *holder // has the descriptor of one more socket
+	quota   *quota.Client // has the descriptor of one more socket
 }
 
 // outrun is what its lease hears when another was answered first. One that had its chance before the other began is as
@@ -45,12 +46,11 @@ func (c *Conn) hedge(now time.Duration) Step {
 		return Step{}
 	}
 	c.lone = true
-	account := c.front.core.account
-	if !c.mayHedge() || !account.take(descriptors, c.holder, 1) {
+	if !c.mayHedge() || !c.quota.Take(quota.Descriptors, 1) {
 		return Step{}
 	}
 	if !c.pickRival() {
-		account.give(descriptors, c.holder, 1)
+		c.quota.Give(quota.Descriptors, 1)
 		return Step{}
 	}
 	return c.advance(c.try(now), now)
@@ -78,7 +78,7 @@ func (c *Conn) pickRival() bool {
 		c.paid = paid
 		return false
 	}
-	c.rival = &rival{attempt: *at, lease: c.lease, dial: c.dial, dialled: c.dialled, paid: paid, holder: c.holder}
+	c.rival = &rival{attempt: *at, lease: c.lease, dial: c.dial, dialled: c.dialled, paid: paid, quota: c.quota}
 	*at = record.Attempt{Endpoint: l.Endpoint, Times: 1, Hedge: true}
 	c.lease, c.dial = lease{l.State}, 1-c.dial
 	c.stage.dial()
@@ -133,5 +133,5 @@ func (f *life) dropRival(err, reported error, now time.Duration) {
 	*f.current() = r.attempt
 	f.attempts.failed(err.Error(), took)
 	f.attempts = append(f.attempts, won)
-	f.front.core.account.give(descriptors, r.holder, 1)
+	r.quota.Give(quota.Descriptors, 1)
 }

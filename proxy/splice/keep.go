@@ -3,6 +3,8 @@ package splice
 import (
 	"slices"
 	"time"
+
+	"github.com/portald/portald/proxy/quota"
 )
 
 // Keep has the engine note what the established TCP connections of at least that age do which nobody keeps yet, and
@@ -22,7 +24,7 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 		}
 		switch kept := conn.kept.Load(); {
 		case conn.began > before:
-		case kept && again, !kept && c.account.take(places, conn.holder, 1):
+		case kept && again, !kept && conn.quota.Take(quota.Kept, 1):
 			young = append(young, conn)
 		}
 	}
@@ -60,7 +62,7 @@ func (c *Conn) keptAs(k *Kept) *Kept {
 	case k != nil:
 		c.kept.Store(true)
 	case !c.kept.Load():
-		c.front.core.account.give(places, c.holder, 1)
+		c.quota.Give(quota.Kept, 1)
 	}
 	return k
 }

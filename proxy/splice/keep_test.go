@@ -3,6 +3,8 @@ package splice
 import (
 	"fmt"
 	"testing"
+
+	"github.com/portald/portald/proxy/quota"
 )
 
 // keptOwner is the owner of a connection that can be kept, or cannot now.
@@ -23,7 +25,7 @@ func (o keptOwner) Keep(tell func(*Kept)) {
 
 // keepable returns a core with so many open connections, and places for less.
 func keepable(t testing.TB, conns, places int) (c *Core, o keptOwner) {
-	c = carryingWithin(t, Budget{Kept: places}, conns)
+	c = carryingWithin(t, quota.Budget{Kept: places}, conns)
 	o = keptOwner{cannot: new(bool), asked: new(int)}
 	for _, conn := range c.openConns() {
 		conn.owner = o

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -17,7 +18,7 @@ type Options struct {
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
 	Waiting     int            // of a Service, for an endpoint, connections and sessions; default DefaultWaiting
-	Account     *Account       // of descriptors, sessions and memory; default one without bounds
+	Account     *quota.Account // of descriptors, sessions and memory; default one without bounds
 	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
 	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
 	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
@@ -91,7 +92,7 @@ func (o *Options) setDefaults() {
 		o.NeedPods = func(*service.Port) {}
 	}
 	if o.Account == nil {
-		o.Account = NewAccount(Budget{})
+		o.Account = quota.NewAccount(quota.Budget{})
 	}
 	if o.Observe == nil {
 		o.Observe = func(service.PortName) record.Observer { return record.ObserverFunc(func(*record.Record) {}) }

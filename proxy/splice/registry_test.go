@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -44,12 +45,12 @@ func (idleOwner) TCPInfo(tell func(_, endpoint record.TCPInfo)) {
 // carrying returns a core with so many open connections.
 func carrying(t testing.TB, conns int) *Core {
 	t.Helper()
-	return carryingWithin(t, Budget{}, conns)
+	return carryingWithin(t, quota.Budget{}, conns)
 }
 
-func carryingWithin(t testing.TB, b Budget, conns int) *Core {
+func carryingWithin(t testing.TB, b quota.Budget, conns int) *Core {
 	t.Helper()
-	c, err := New(Options{Account: NewAccount(b)}, func(*Core) (Engine, error) { return idleEngine{}, nil })
+	c, err := New(Options{Account: quota.NewAccount(b)}, func(*Core) (Engine, error) { return idleEngine{}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

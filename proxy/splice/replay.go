@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -84,7 +85,7 @@ func (c *Conn) ClientSent(b []byte) bool {
 // growReplay makes room for n bytes. False: the account has no more.
 func (c *Conn) growReplay(n int) bool {
 	r, size := c.replay, max(leastReplay, 1<<bits.Len(uint(n-1)))
-	if !c.front.core.account.take(replayed, c.holder, int64(size-cap(r.sent))) {
+	if !c.quota.Take(quota.ClientBytes, int64(size-cap(r.sent))) {
 		return false
 	}
 	sent := make([]byte, len(r.sent), size)
@@ -97,7 +98,7 @@ func (c *Conn) growReplay(n int) bool {
 // again.
 func (c *Conn) ForgetReplay() {
 	if r := c.replay; r != nil {
-		c.front.core.account.give(replayed, c.holder, int64(cap(r.sent)))
+		c.quota.Give(quota.ClientBytes, int64(cap(r.sent)))
 		c.replay, c.retry = nil, nil
 	}
 }
@@ -165,7 +166,7 @@ func (c *Conn) mayStartOver(now time.Duration) bool {
 	switch {
 	case c.replay == nil, c.goesOver(), c.Ended(), int(c.replays)+1 >= dials:
 		return false
-	case c.front.core.account.BuffersExhausted(): // what the next endpoint does not take at once waits in a buffer
+	case c.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take at once waits in a buffer
 		return false
 	case now < c.patience():
 		return true

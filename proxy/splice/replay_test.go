@@ -9,6 +9,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -34,7 +35,8 @@ func replayingFront(t *testing.T, c *Core, name string) *Front {
 func established(t *testing.T, f *Front, i int) *Conn {
 	t.Helper()
 	c, now := &Conn{}, f.core.Now()
-	c.Accept(f, idleOwner{}, netip.AddrPortFrom(address(i), 1024), now)
+	c.Accept(f, idleOwner{}, netip.AddrPortFrom(
+		netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 1024), now)
 	if s := c.Admit(netip.MustParseAddrPort("10.96.0.10:80"), now); s.Kind != StepDial {
 		t.Fatalf("step %+v", s)
 	}
@@ -152,8 +154,8 @@ func TestNoReplayWithoutBuffers(t *testing.T) {
 	core := replayCore(t)
 	c := established(t, replayingFront(t, core, "cart"), 1)
 	c.ClientSent([]byte("hello"))
-	for range DefaultBuffers {
-		core.account.TakeBuffer()
+	for range quota.DefaultBuffers {
+		core.account.Buffers.Take()
 	}
 	s := c.Broken(record.Endpoint, syscall.ECONNRESET, false)
 	if s.Kind != StepEnd || c.rec.Outcome != record.OutcomeEndpointReset {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -89,7 +90,7 @@ func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
 	answers := make(chan answer, len(r.standing))
 	for _, s := range r.standing {
 		conn := s.Conn
-		if r.core.account.take(places, conn.holder, 1) {
+		if conn.quota.Take(quota.Kept, 1) {
 			s.Keep(func(k *Kept) { answers <- answer{conn, conn.keptAs(k)} })
 		} else {
 			answers <- answer{}
@@ -110,7 +111,7 @@ func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
 		if !kept {
 			conn.owner.Unkept()
 			conn.kept.Store(false)
-			r.core.account.give(places, conn.holder, 1)
+			conn.quota.Give(quota.Kept, 1)
 		}
 	}
 	r.standing = nil
@@ -189,7 +190,7 @@ func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 	c.registered(f)
 	if len(s.Sent) > 0 {
 		c.replay = &replay{sent: s.Sent, again: true}
-		f.core.account.keep(replayed, c.holder, int64(cap(s.Sent)))
+		c.quota.TakeAnyway(quota.ClientBytes, int64(cap(s.Sent)))
 	}
 }
 
@@ -211,8 +212,8 @@ func (c *Conn) WaitOn(now time.Duration) Step {
 // registered takes what the connection has from the account, whatever is left.
 func (c *Conn) registered(f *Front) {
 	core := f.core
-	c.holder = core.account.holder(f.tenant, c.clientAddr())
-	core.account.keep(descriptors, c.holder, 2)
+	c.quota = f.quota.Client(c.clientAddr())
+	c.quota.TakeAnyway(quota.Descriptors, 2)
 	core.conns.Add(1)
 	core.registry.add(c)
 }

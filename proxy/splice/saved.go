@@ -7,6 +7,7 @@ import (
 
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/waitqueue"
 )
 
 // What a successor needs of a connection or session but its sockets. Times are on the clock of the host: see
@@ -137,7 +138,7 @@ func (f *life) save() SavedLife {
 		Connect:  f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waited(),
 	}
 	if s.Waits {
-		s.WaitsSince = f.wait.since
+		s.WaitsSince = f.wait.place.Since
 	}
 	if e := f.endpoint.Load(); e != nil {
 		s.Endpoint = *e
@@ -154,7 +155,7 @@ func (f *life) restore(front *Front, s *SavedLife) {
 	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
 	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
 	if s.Waits || s.Waited > 0 {
-		f.wait = &wait{since: s.WaitsSince, took: s.Waited}
+		f.wait = &wait{place: waitqueue.Place{Since: s.WaitsSince}, took: s.Waited}
 	}
 	f.counted = true
 	front.active.Add(1)

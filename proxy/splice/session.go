@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -75,7 +76,7 @@ func (s *Session) admit(iface int) record.Outcome {
 		if o = s.advance(s.start(iface, t.core().Now())); o == "" {
 			return ""
 		}
-		t.core().account.giveSession(s.client.holder)
+		s.client.quota.GiveSession()
 	}
 	t.releaseClient(s.client)
 	s.uncount()
@@ -184,7 +185,7 @@ func (s *Session) Hold(data []byte) bool {
 
 // hold keeps a datagram, which is in the account. False: nothing is left for it.
 func (s *Session) hold(data []byte) bool {
-	if !s.table.core().account.take(replayed, s.client.holder, int64(len(data))) {
+	if !s.client.quota.Take(quota.ClientBytes, int64(len(data))) {
 		return false
 	}
 	s.held = append(s.held, data)
@@ -196,7 +197,7 @@ func (s *Session) releaseHeld() [][]byte {
 	held := s.held
 	s.held = nil
 	for _, data := range held {
-		s.table.core().account.give(replayed, s.client.holder, int64(len(data)))
+		s.client.quota.Give(quota.ClientBytes, int64(len(data)))
 	}
 	return held
 }
@@ -328,7 +329,7 @@ func (s *Session) remove() {
 	}
 	t := s.table
 	s.releaseHeld()
-	t.core().account.giveSession(s.client.holder)
+	s.client.quota.GiveSession()
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
 	t.core().registry.remove(s)

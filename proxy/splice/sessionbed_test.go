@@ -13,6 +13,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -265,8 +266,8 @@ func (b *udpBed) check() {
 			ofClients[session] = true
 			n++
 		}
-		if n != c.n || c.holder.held[sessions].Load() != int64(n) {
-			held := c.holder.held[sessions].Load()
+		if n != c.n || c.quota.Held(quota.Sessions) != int64(n) {
+			held := c.quota.Held(quota.Sessions)
 			b.t.Errorf("%s has %d sessions, %d are counted, and %d in the account", addr, n, c.n, held)
 		}
 		inClients += n
@@ -287,8 +288,8 @@ func (b *udpBed) check() {
 	}
 	for what, got := range map[string]int64{
 		"in lists of clients": int64(inClients), "counted by the socket": s.n.Load(),
-		"counted by the core": b.core.sessions.Load(), "in the account": a.used[sessions].Load(),
-		"of the Service": b.front.tenant.held[sessions].Load(),
+		"counted by the core": b.core.sessions.Load(), "in the account": a.Used(quota.Sessions),
+		"of the Service": b.front.quota.Held(quota.Sessions),
 		"registered":     int64(len(b.core.registry.all(0))), "without a record": int64(b.opened - len(b.records)),
 	} {
 		if got != int64(n) {
@@ -323,9 +324,9 @@ func (b *udpBed) checkEmpty() {
 		b.t.Errorf("%d sessions of %d clients are left, and the timer at %v", n, len(b.sessions.clients), b.timer)
 	}
 	a := b.core.account
-	if len(a.tenants) != 0 || a.used[descriptors].Load() != 0 {
-		used := a.used[descriptors].Load()
-		b.t.Errorf("%d Services are left in the account, and %d descriptors", len(a.tenants), used)
+	known := a.Known(b.front.name.Service()) != nil
+	if used := a.Used(quota.Descriptors); known || used != 0 {
+		b.t.Errorf("the Service is left in the account: %t, and %d descriptors", known, used)
 	}
 	ids := map[uint64]bool{}
 	for _, r := range b.records {

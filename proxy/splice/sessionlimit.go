@@ -4,21 +4,22 @@ import (
 	"maps"
 	"net/netip"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
 // sessionClient is a client address of a UDP socket with its sessions.
 type sessionClient struct {
-	holder *holder
-	lists  sessionLists
-	n      int // sessions, with those that are being admitted
+	quota *quota.Client
+	lists sessionLists
+	n     int // sessions, with those that are being admitted
 }
 
 // client finds a client address, or adds it, for one session more, until releaseClient.
 func (t *Sessions) client(addr netip.Addr) *sessionClient {
 	c := t.clients[addr]
 	if c == nil {
-		c = &sessionClient{holder: t.core().account.holder(t.front.tenant, addr), lists: newSessionLists(ofClient)}
+		c = &sessionClient{quota: t.front.quota.Client(addr), lists: newSessionLists(ofClient)}
 		t.clients[addr] = c
 	}
 	c.n++
@@ -29,8 +30,8 @@ func (t *Sessions) client(addr netip.Addr) *sessionClient {
 func (t *Sessions) releaseClient(c *sessionClient) {
 	t.n.Add(-1)
 	if c.n--; c.n == 0 {
-		delete(t.clients, c.holder.client.addr)
-		t.core().account.leaveHolder(c.holder)
+		delete(t.clients, c.quota.Addr())
+		c.quota.Leave()
 	}
 }
 
@@ -44,13 +45,13 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 	for evicted := 0; ; evicted++ {
 		full := t.full(c)
 		if !full {
-			err := t.core().account.takeSession(c.holder, int(t.n.Load())-1)
+			err := c.quota.TakeSession(int(t.n.Load()) - 1)
 			if err == nil {
 				return true
 			}
 			t.core().opts.Warn(err)
 		}
-		s := t.victim(c, !full && t.core().account.isHeavy(c.holder.client))
+		s := t.victim(c, !full && c.quota.IsHeavy())
 		if s == nil || evicted == maxEvicted {
 			return false
 		}
@@ -58,18 +59,18 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 	}
 }
 
-// live implements yielder.
-func (t *Sessions) live() int64 { return t.n.Load() }
+// Len implements quota.Evicter.
+func (t *Sessions) Len() int64 { return t.n.Load() }
 
-// yield implements yielder: it makes room for sessions of other Services, at the client with the most.
-func (t *Sessions) yield(done func()) {
+// Evict implements quota.Evicter: it makes room for sessions of other Services, at the client with the most.
+func (t *Sessions) Evict(done func()) {
 	t.soon(done, func() *sessionClient {
-		return t.largest.find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients))
+		return t.largest.Find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients))
 	})
 }
 
-// yieldOf implements yielder.
-func (t *Sessions) yieldOf(client netip.Addr, done func()) {
+// EvictOf implements quota.Evicter.
+func (t *Sessions) EvictOf(client netip.Addr, done func()) {
 	t.soon(done, func() *sessionClient { return t.clients[client] })
 }
 
@@ -85,9 +86,8 @@ func (t *Sessions) soon(done func(), of func() *sessionClient) {
 
 // evict ends a session of a client, nil for none, and more if it still has more than its share.
 func (t *Sessions) evict(c *sessionClient) {
-	a := t.core().account
 	for n := range maxEvicted {
-		if c == nil || n > 0 && !a.exceeds(sessions, c.holder, a.used[sessions].Load()) {
+		if c == nil || n > 0 && !c.quota.Exceeds(quota.Sessions) {
 			return
 		}
 		if s := c.lists.victim(t.core().Now()); s != nil {
@@ -100,7 +100,7 @@ func (t *Sessions) evict(c *sessionClient) {
 // has its share of what the socket may have, as Services have of the Account.
 func (t *Sessions) full(c *sessionClient) bool {
 	rest := t.core().opts.UDPSessions - int(t.n.Load())
-	return rest < 0 || c.n > clientShare*(rest+1)
+	return rest < 0 || c.n > quota.ClientShare*(rest+1)
 }
 
 // victim is the session to evict for a client's next, nil if there is none: one of its own where it has many of this
@@ -110,7 +110,7 @@ func (t *Sessions) victim(c *sessionClient, own bool) *Session {
 	if own {
 		return c.lists.victim(now)
 	}
-	if (c.n-1)*heavyClient >= int(t.n.Load()) {
+	if (c.n-1)*quota.HeavyClient >= int(t.n.Load()) {
 		if s := c.lists.victim(now); s != nil {
 			return s
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -39,7 +40,7 @@ type Sessions struct {
 	attached map[SessionKey]*Session
 	lists    sessionLists // attached sessions, and detached ones, whose endpoints may still answer
 	clients  map[netip.Addr]*sessionClient
-	largest  largest[sessionClient]
+	largest  quota.Largest[sessionClient]
 	sweepAt  time.Duration // when the next session ends by itself; negative: none does
 }
 
@@ -49,7 +50,7 @@ func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
 		front: f, port: port, socket: socket, attached: map[SessionKey]*Session{}, lists: newSessionLists(ofSocket),
 		clients: map[netip.Addr]*sessionClient{}, sweepAt: -1,
 	}
-	f.tenant.add(t)
+	f.quota.AddSocket(t)
 	return t
 }
 
@@ -98,7 +99,7 @@ func (t *Sessions) Close() {
 		return
 	}
 	t.closed = true
-	t.front.tenant.remove(t)
+	t.front.quota.RemoveSocket(t)
 	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
 	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
 	t.setTimer(-1)

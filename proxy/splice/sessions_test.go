@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -151,25 +152,25 @@ func TestEvictionOfHeavyClient(t *testing.T) {
 
 // A Service that has most of the sessions of all gives some back when another needs them.
 func TestEvictionForOthers(t *testing.T) {
-	account := NewAccount(Budget{Sessions: 20})
+	account := quota.NewAccount(quota.Budget{Sessions: 20})
 	inUDPBed(t, Options{Account: account}, &service.Port{}, 1, func(b *udpBed) {
 		for i := range 40 {
 			b.say(i, "x").reply(1)
 		}
 		before := len(b.records)
-		other := account.tenant(service.Name{Namespace: "shop", Name: "other"})
-		h := account.holder(other, netip.MustParseAddr("192.0.2.99"))
+		other := account.Service(service.Name{Namespace: "shop", Name: "other"})
+		h := other.Client(netip.MustParseAddr("192.0.2.99"))
 		var taken int
 		for range 6 {
-			if account.takeSession(h, taken) == nil {
+			if h.TakeSession(taken) == nil {
 				taken++
 			}
 		}
 		for range taken {
-			account.giveSession(h)
+			h.GiveSession()
 		}
-		account.leaveHolder(h)
-		account.leaveTenant(other)
+		h.Leave()
+		other.Leave()
 		b.run()
 		if taken == 0 || len(b.records) == before {
 			t.Errorf("%d sessions for another Service, %d evicted", taken, len(b.records)-before)
@@ -454,7 +455,7 @@ func TestSessionsAnyOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		policy := service.Policy{ClientAddress: service.AddressTransparent, UDPIdle: 20 * time.Second}
-		opts := Options{UDPSessions: 12, Account: NewAccount(Budget{Sessions: 10}), Policy: policy}
+		opts := Options{UDPSessions: 12, Account: quota.NewAccount(quota.Budget{Sessions: 10}), Policy: policy}
 		opts.IsLocalKnown = func(netip.Addr, int) (bool, bool) { return false, random.IntN(3) > 0 }
 		var asked atomic.Uint64 // by another goroutine
 		yes := func() bool { return asked.Add(1)%2 == 0 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"time"
+
+	"github.com/portald/portald/proxy/quota"
 )
 
 // SessionMover is a SessionSocket that can pass on its sessions. It is called by their owner.
@@ -143,8 +145,8 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.traffic.restore(saved.Carried)
 	s.client = t.client(s.clientAddr())
 	core := t.core()
-	core.account.keep(sessions, s.client.holder, 1)
-	core.account.keep(descriptors, s.client.holder, 1)
+	s.client.quota.TakeAnyway(quota.Sessions, 1)
+	s.client.quota.TakeAnyway(quota.Descriptors, 1)
 	core.sessions.Add(1)
 	core.registry.add(s)
 	if s.detached {

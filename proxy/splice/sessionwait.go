@@ -14,7 +14,7 @@ func (s *Session) awaits() bool { return s.wait != nil && s.wait.asleep }
 // lost is held again.
 func (s *Session) await(until time.Duration) {
 	now := s.table.core().Now()
-	s.queue(s, s.client.holder, now)
+	s.queue((*sessionWaiter)(s), s.client.quota, now)
 	s.wait.asleep = true
 	if s.connect >= 0 {
 		s.connect = -1
@@ -25,14 +25,21 @@ func (s *Session) await(until time.Duration) {
 	if s.refreshed() {
 		until = now
 	}
-	s.wait.timer = time.AfterFunc(until-now, s.endpointsChanged)
+	s.wait.timer = time.AfterFunc(until-now, (*sessionWaiter)(s).Turn)
 }
 
-// endpointsChanged implements waiter.
-func (s *Session) endpointsChanged() { s.table.socket.Do(s.redial) }
+// sessionWaiter is a session as those see it who tell it that its wait is over.
+type sessionWaiter Session
 
-// crowdedOut implements waiter.
-func (s *Session) crowdedOut() {
+// Turn has the session look for an endpoint again.
+func (w *sessionWaiter) Turn() {
+	s := (*Session)(w)
+	s.table.socket.Do(s.redial)
+}
+
+// Evicted ends the session: too many of the Service wait.
+func (w *sessionWaiter) Evicted() {
+	s := (*Session)(w)
 	s.table.socket.Do(func() {
 		if s.isQueued() {
 			s.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)

@@ -1,5 +1,7 @@
 package splice
 
+import "github.com/portald/portald/proxy/quota"
+
 // Stats are figures of a Core at one moment.
 type Stats struct {
 	Connections  int64  // TCP connections that are open
@@ -35,19 +37,19 @@ func (c *Core) Stats() Stats {
 	a := c.account
 	return Stats{
 		Connections: c.conns.Load(), Delivering: c.delivering.Load(), Sessions: c.sessions.Load(), Waiting: c.waiting.Load(),
-		Descriptors: a.used[descriptors].Load(), Pipes: a.pipes.Load(), PipePages: a.pages.Load(), Buffers: a.buffers.Load(),
-		ReplayBytes: a.used[replayed].Load(),
-		Kept:        a.used[places].Load(), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
+		Descriptors: a.Used(quota.Descriptors), Pipes: a.Pipes.Len(), PipePages: a.Pipes.Pages(), Buffers: a.Buffers.Len(),
+		ReplayBytes: a.Used(quota.ClientBytes),
+		Kept:        a.Used(quota.Kept), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
 		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),
 	}
 }
 
 func (c *Core) limits() Limits {
-	b := &c.account.budget
+	a := c.account
 	return Limits{
-		Descriptors: int64(b.Descriptors), Sessions: int64(b.Sessions),
-		PipePages: int64(b.PipePages), Buffers: int64(b.Buffers), Kept: int64(b.Kept),
-		ReplayBytes: c.account.most[replayed],
+		Descriptors: a.Most(quota.Descriptors), Sessions: a.Most(quota.Sessions),
+		PipePages: a.Pipes.Most(), Buffers: a.Buffers.Most(), Kept: a.Most(quota.Kept),
+		ReplayBytes: a.Most(quota.ClientBytes),
 		SourcePorts: c.opts.sourcePorts(),
 	}
 }

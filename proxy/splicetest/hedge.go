@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -153,7 +154,7 @@ func hedgeWithoutDescriptor(t *trial) {
 		want string
 	}{{1, "a timeout, b"}, {3, "a overtaken, b hedge"}} {
 		o := hedging(100*time.Millisecond, 400, 20_000)
-		o.Account = splice.NewAccount(splice.Budget{Descriptors: int(own + engineAside + c.left)})
+		o.Account = quota.NewAccount(quota.Budget{Descriptors: int(own + engineAside + c.left)})
 		d := t.start(o)
 		endpoints := []netip.AddrPort{silent(t), echoServer(t)}
 		wantEcho(t, dialTCP(t, d.tcp(endpoints...).at), "hello")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -496,7 +497,7 @@ func sendInPieces(t *trial, at netip.AddrPort, ask []byte, piece int) {
 func replayMemoryIsShared(t *trial) {
 	const clients, each, buffers = 40, 20_000, 8
 	o := replaying()
-	o.Account = splice.NewAccount(splice.Budget{Buffers: buffers})
+	o.Account = quota.NewAccount(quota.Budget{Buffers: buffers})
 	d := t.start(o)
 	most := d.Stats().Limits.ReplayBytes
 	if most <= 0 || most > buffers*mostReplayed {

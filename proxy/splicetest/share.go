@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -68,7 +69,7 @@ func greedyClient(t *trial) {
 	const refusals = 100
 	var reports atomic.Int64
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Descriptors: 1200}), Warn: counting(splice.ErrDescriptors, &reports),
+		Account: quota.NewAccount(quota.Budget{Descriptors: 1200}), Warn: counting(quota.ErrDescriptors, &reports),
 	})
 	pod := echoServer(t)
 	a, b := serveAs(d, "a", inet.TCP, pod), serveAs(d, "b", inet.TCP, pod)
@@ -100,11 +101,11 @@ func greedyClient(t *trial) {
 // and so is a new Service.
 func greedyClientOfMany(t *trial) {
 	const services = 30
-	var last atomic.Pointer[splice.ShareError]
+	var last atomic.Pointer[quota.ShareError]
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Descriptors: 1200}),
+		Account: quota.NewAccount(quota.Budget{Descriptors: 1200}),
 		Warn: func(err error) {
-			if refused := (*splice.ShareError)(nil); errors.As(err, &refused) {
+			if refused := (*quota.ShareError)(nil); errors.As(err, &refused) {
 				last.Store(refused)
 			}
 		},
@@ -130,7 +131,7 @@ func greedyClientOfMany(t *trial) {
 // greedyUDPClient: one UDP client opens sessions without end. Those that end for it are its own.
 func greedyUDPClient(t *trial) {
 	needSource(t, greedy)
-	d := t.start(splice.Options{UDPSessions: 200, Account: splice.NewAccount(splice.Budget{Sessions: 300})})
+	d := t.start(splice.Options{UDPSessions: 200, Account: quota.NewAccount(quota.Budget{Sessions: 300})})
 	pod := named(t, "pod")
 	a, b := serveAs(d, "a", inet.UDP, pod), serveAs(d, "b", inet.UDP, pod)
 	var patient []*net.UDPConn
@@ -161,7 +162,7 @@ func greedyUDPClient(t *trial) {
 func greedyUDPClientOfMany(t *trial) {
 	needSource(t, greedy)
 	const services, each = 30, 40
-	d := t.start(splice.Options{UDPSessions: 200, Account: splice.NewAccount(splice.Budget{Sessions: 300})})
+	d := t.start(splice.Options{UDPSessions: 200, Account: quota.NewAccount(quota.Budget{Sessions: 300})})
 	pod := named(t, "pod")
 	var all []netip.AddrPort
 	var patient []*net.UDPConn
@@ -196,7 +197,7 @@ func greedyUDPClientOfMany(t *trial) {
 func sessionsOfAll(t *trial) {
 	var reports atomic.Int64
 	d := t.start(splice.Options{
-		Account: splice.NewAccount(splice.Budget{Sessions: 300}), Warn: counting(splice.ErrSessions, &reports),
+		Account: quota.NewAccount(quota.Budget{Sessions: 300}), Warn: counting(quota.ErrSessions, &reports),
 	})
 	pod := named(t, "pod")
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
@@ -226,12 +227,12 @@ func answersWithin(c *net.UDPConn, d time.Duration) bool {
 // listenerWithoutDescriptor: a listener for which there is no descriptor is an error that says so, and all is given
 // back in the end.
 func listenerWithoutDescriptor(t *trial) {
-	own := t.start(splice.Options{}).Stats().Descriptors                   // of the engine itself
-	account := splice.NewAccount(splice.Budget{Descriptors: int(own) + 2}) // a namespace never has all of them
+	own := t.start(splice.Options{}).Stats().Descriptors                 // of the engine itself
+	account := quota.NewAccount(quota.Budget{Descriptors: int(own) + 2}) // a namespace never has all of them
 	d := t.start(splice.Options{Account: account})
 	for _, protocol := range []inet.Protocol{inet.TCP, inet.UDP} {
 		f := d.open(protocol, loopback)
-		if err := f.Listen(netip.MustParseAddrPort(loopback + ":0")); !errors.Is(err, splice.ErrDescriptors) {
+		if err := f.Listen(netip.MustParseAddrPort(loopback + ":0")); !errors.Is(err, quota.ErrDescriptors) {
 			t.Errorf("got %v", err)
 		}
 		f.Close()

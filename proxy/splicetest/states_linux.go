@@ -14,6 +14,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -115,7 +116,7 @@ func handOverState(t *trial, st state, taken bool) {
 	at, accepted := wires(t)
 	var o splice.Options
 	if st.copy {
-		o.Account = splice.NewAccount(splice.Budget{PipePages: 1})
+		o.Account = quota.NewAccount(quota.Budget{PipePages: 1})
 	}
 	s := t.succeeds(o, inet.TCP, at)
 	began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -61,7 +62,7 @@ func (c *cluster) eightPorts(d *dataPath) (ports []uint16) {
 func hostKeepsUDPPorts(t *trial) {
 	c := newCluster(t)
 	c.scarceUDPPorts()
-	d := t.start(splice.Options{Account: splice.NewAccount(splice.Budget{Sessions: fewUDPPorts / 2})})
+	d := t.start(splice.Options{Account: quota.NewAccount(quota.Budget{Sessions: fewUDPPorts / 2})})
 	ports := c.eightPorts(d)
 	for range 3 {
 		c.flood(ports, 100)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -17,7 +18,7 @@ func unreadScenarios() []scenario {
 func unreadDownloads(t *trial) {
 	const clients, size = 60, 4 << 20 // more than the sockets take
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	d := t.start(splice.Options{Account: splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})})
+	d := t.start(splice.Options{Account: quota.NewAccount(quota.Budget{PipePages: 1024, Buffers: 10})})
 	own := d.Stats().Descriptors
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(want) }))
 	var conns []*net.TCPConn

@@ -108,7 +108,7 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 	return 0, pool.full(p.within)
 }
 
-// namespaceShare is how many times the ports that are free one namespace may have: the bound that splice.Account has.
+// namespaceShare is how many times the ports that are free one namespace may have: the bound that quota.Account has.
 const namespaceShare = 16
 
 // share is an error if a namespace has as many ports as it may, so that others find some.

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/httpserver"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // reserved is the number of descriptors left to rules, watches, manifests and logs, whatever arrives from the network.
@@ -22,8 +22,8 @@ const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnectio
 
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
-func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) splice.Budget {
-	b := splice.Budget{
+func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) quota.Budget {
+	b := quota.Budget{
 		Descriptors: max(int(limit)-reserved-serverConnections, int(limit/2)), Sessions: cfg.UDPTotal,
 		Kept: k.places(),
 	}
@@ -47,7 +47,7 @@ type listenFunc = func(ctx context.Context, network, address string) (net.Listen
 
 // listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows
 // with that of Services.
-func listenWithin(account *splice.Account, listen listenFunc) listenFunc {
+func listenWithin(account *quota.Account, listen listenFunc) listenFunc {
 	return func(ctx context.Context, network, address string) (net.Listener, error) {
 		if err := account.Open(1); err != nil {
 			return nil, err
@@ -64,7 +64,7 @@ func listenWithin(account *splice.Account, listen listenFunc) listenFunc {
 // accountedListener returns its descriptor to the account when it is closed.
 type accountedListener struct {
 	net.Listener
-	account *splice.Account
+	account *quota.Account
 }
 
 func (a *accountedListener) Close() error {

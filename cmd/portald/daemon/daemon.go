@@ -21,7 +21,7 @@ import (
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // daemon is the parts, in the order in which they start.
@@ -163,7 +163,7 @@ func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, vers
 	}
 	cfg = d.rules.cfg
 	d.keeping = d.findKeeper(cfg)
-	account := splice.NewAccount(budgetOf(cfg, limit, d.keeping, log))
+	account := quota.NewAccount(budgetOf(cfg, limit, d.keeping, log))
 	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.needPods, d.heritage,
 		d.keeping, log); err != nil {
 		return nil, err

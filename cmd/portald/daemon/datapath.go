@@ -10,6 +10,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -23,7 +24,7 @@ type dataPath struct {
 }
 
 func newDataPath(
-	cfg *config.Config, h *hostinfo.Host, rules *hostRules, to *telemetry, account *splice.Account, whoIs whoIs,
+	cfg *config.Config, h *hostinfo.Host, rules *hostRules, to *telemetry, account *quota.Account, whoIs whoIs,
 	needPods func(*service.Port), heritage *inheritance, k *keeping, log *logrus.Logger,
 ) (*dataPath, error) {
 	core, err := splice.New(splice.Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/metrics"
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/zpages"
 )
 
@@ -30,7 +30,7 @@ type servers struct {
 }
 
 func newServers(
-	cfg *config.Config, m *metrics.Metrics, events *watch.Recorder, account *splice.Account,
+	cfg *config.Config, m *metrics.Metrics, events *watch.Recorder, account *quota.Account,
 	flags map[string]string, api *adminsocket.Handler, heritage *inheritance, log *logrus.Logger,
 ) *servers {
 	sockets := newServerSockets(heritage)

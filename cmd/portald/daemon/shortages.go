@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -78,7 +79,7 @@ func shortageLabel(err error) string {
 		return "memory"
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAGAIN):
 		return "ports"
-	case errors.Is(err, splice.ErrSessions):
+	case errors.Is(err, quota.ErrSessions):
 		return "sessions"
 	}
 	return "other"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -29,7 +30,7 @@ func TestKeptOrReplayed(t *testing.T) {
 	t.Cleanup(m.Close)
 	opts := splice.Options{
 		Policy:  service.Policy{RetryOn: service.RetryConnect | service.RetryReset},
-		Account: splice.NewAccount(splice.Budget{Kept: 100}),
+		Account: quota.NewAccount(quota.Budget{Kept: 100}),
 	}
 	r := newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, 1, m, noKeeper{}) })
 	hold := make(chan struct{})

@@ -79,7 +79,7 @@ func (f *flow) step(s *stock, src, dst *socket) (progress, syscall.Errno) {
 	if f.loads.bulk() && !src.urgent {
 		return f.splice(s, src, dst)
 	}
-	if s.account.BuffersExhausted() && !src.urgent {
+	if s.account.Buffers.Exhausted() && !src.urgent {
 		return f.pass(s, src, dst)
 	}
 	return f.copy(s, src, dst)
@@ -235,7 +235,7 @@ func (f *flow) keepForReplay(load []byte, urgent bool) {
 // would do.
 func (f *flow) keepsReplay(s *stock) bool {
 	switch {
-	case s.account.BuffersExhausted():
+	case s.account.Buffers.Exhausted():
 		f.replay.ForgetReplay()
 		fallthrough
 	case !f.replay.Replayable():

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -22,7 +23,7 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	opts := splice.Options{Account: splice.NewAccount(splice.Budget{Kept: 100})}
+	opts := splice.Options{Account: quota.NewAccount(quota.Budget{Kept: 100})}
 	r := newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, 1, m, noKeeper{}) })
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })

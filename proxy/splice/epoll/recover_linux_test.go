@@ -17,6 +17,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -397,7 +398,7 @@ func TestStanding(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(m.Close)
-			opts := splice.Options{Account: splice.NewAccount(splice.Budget{Kept: 10, PipePages: 1 << 10})}
+			opts := splice.Options{Account: quota.NewAccount(quota.Budget{Kept: 10, PipePages: 1 << 10})}
 			keeper := &pipeKeeper{pipes: map[uint32][2]int{}}
 			r := newRigWith(t, opts, func(c *splice.Core) (*engine, error) { return open(c, 1, m, keeper) })
 			at := netip.MustParseAddrPort("127.0.0.1:1")

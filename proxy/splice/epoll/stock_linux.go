@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice/pipe"
 )
 
@@ -12,12 +12,12 @@ import (
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe while there are few.
-const pipeSize = splice.MaxPipePages << 12
+const pipeSize = quota.MaxPipePages << 12
 
 // stock lends what flows carry bytes with: a loop has one for all of its connections.
 type stock struct {
 	poll    *poller
-	account *splice.Account
+	account *quota.Account
 	memory  *Memory // nil: nobody keeps what flows hold
 	pipes   pipePool
 
@@ -26,7 +26,7 @@ type stock struct {
 	bulk         bool              // a splice carried something in this round, and the next load is to grow
 }
 
-func (s *stock) open(p *poller, account *splice.Account, k *keeping) {
+func (s *stock) open(p *poller, account *quota.Account, k *keeping) {
 	s.poll, s.account, s.memory = p, account, k.memory
 	s.pipes.poll, s.pipes.Account = p, account
 	s.pipes.Opened, s.pipes.Closed, s.pipes.Usable = k.pipeOpened, k.pipeClosed, k.pipeUsable
@@ -42,7 +42,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // buffer lends a buffer, of the memory as long as that has some.
 func (s *stock) buffer() (b *[bufferSize]byte) {
-	s.account.TakeBuffer()
+	s.account.Buffers.Take()
 	if s.memory != nil {
 		b = s.memory.takeBuffer()
 	}
@@ -57,7 +57,7 @@ func (s *stock) giveBuffer(b *[bufferSize]byte) {
 	if s.memory == nil || !s.memory.giveBuffer(b) {
 		buffers.Put(b)
 	}
-	s.account.GiveBuffer()
+	s.account.Buffers.Give()
 }
 
 // pipePool is a loop's pool of pipes.

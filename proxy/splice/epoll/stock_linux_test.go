@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -17,7 +18,7 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 	const clients, size = 60, 8 << 20 // more than the sockets take
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	account := splice.NewAccount(splice.Budget{PipePages: 1024, Buffers: 10})
+	account := quota.NewAccount(quota.Budget{PipePages: 1024, Buffers: 10})
 	r := newRig(t, splice.Options{Account: account})
 	at := r.open(t, serveTCP(t, func(c *net.TCPConn) { c.Write(want) }))
 	var conns []*net.TCPConn
@@ -29,7 +30,7 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 	stuck := func() (n int) { // connections that hold bytes, or have left them where they are
 		for range 500 {
-			if r.Stats().Pipes > 0 && account.BuffersExhausted() && r.Stats().Connections == clients {
+			if r.Stats().Pipes > 0 && account.Buffers.Exhausted() && r.Stats().Connections == clients {
 				return clients
 			}
 			time.Sleep(20 * time.Millisecond)

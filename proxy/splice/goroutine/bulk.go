@@ -125,16 +125,16 @@ const (
 // copy carries what comes with io.Copy, whose buffer is larger and kept. A short copy means EOF; the next read tells.
 func (d *direction) copy() bool {
 	account := d.c.e.core.Options().Account
-	if account.BuffersExhausted() {
+	if account.Buffers.Exhausted() {
 		return d.pass(d.read())
 	}
-	account.TakeBuffer()
+	account.Buffers.Take()
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
 	d.c.copying.Add(1)
 	defer d.c.copying.Add(-1)
 	n, err := io.Copy(mover{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
-	account.GiveBuffer()
+	account.Buffers.Give()
 	if n > 0 {
 		d.add(n)
 		d.to.bytes.Add(n)

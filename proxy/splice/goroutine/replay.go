@@ -80,8 +80,8 @@ func (d *direction) again(s splice.Step) bool {
 		return true
 	}
 	account := d.c.e.core.Options().Account
-	account.TakeBuffer() // the core may forget it meanwhile
-	defer account.GiveBuffer()
+	account.Buffers.Take() // the core may forget it meanwhile
+	defer account.Buffers.Give()
 	n, err := d.send(s.Again)
 	d.to.bytes.Add(int64(n))
 	if err != nil {

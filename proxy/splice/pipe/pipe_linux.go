@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // Supported tells whether this system has such pipes.
@@ -19,7 +19,7 @@ type Pipe struct {
 	ID      uint32 // of the pipes of this process, from 1
 	r, w    int32
 	pages   int32 // its capacity
-	account *splice.Account
+	account *quota.Account
 }
 
 // last is the newest ID.
@@ -30,18 +30,18 @@ const smallest = 64 << 10
 
 // Open makes a pipe of as many pages as its share, or of fewer where the kernel grants no more: root's processes
 // without CAP_SYS_RESOURCE share fs.pipe-user-pages-soft. The error is ErrShare if the account has no share left.
-func Open(account *splice.Account) (Pipe, error) {
-	pages, ok := account.TakePipe()
+func Open(account *quota.Account) (Pipe, error) {
+	pages, ok := account.Pipes.Take()
 	if !ok {
 		return Pipe{}, ErrShare
 	}
 	p, err := open(pages)
 	if err != nil {
-		account.GivePipe(pages)
+		account.Pipes.Give(pages)
 		return Pipe{}, err
 	}
 	p.account = account
-	account.ResizePipe(int64(p.pages) - pages)
+	account.Pipes.Resize(int64(p.pages) - pages)
 	return p, nil
 }
 
@@ -70,14 +70,14 @@ func newPipe(r, w, size int) Pipe {
 }
 
 // Adopt takes over a pipe of another process that holds bytes: r is read, w written.
-func Adopt(account *splice.Account, r, w int) Pipe {
+func Adopt(account *quota.Account, r, w int) Pipe {
 	size, err := unix.FcntlInt(uintptr(r), unix.F_GETPIPE_SZ, 0)
 	if err != nil {
 		size = smallest
 	}
 	p := newPipe(r, w, size)
 	p.account = account
-	account.KeepPipe(int64(p.pages))
+	account.Pipes.Adopt(int64(p.pages))
 	return p
 }
 
@@ -90,7 +90,7 @@ func (p Pipe) Size() int { return int(p.pages) * syscall.Getpagesize() }
 // Fill takes from a socket what there is, without blocking, into the empty pipe. 0 bytes without an error: the end of
 // the stream, or an urgent byte.
 func (p Pipe) Fill(socket int) (n int, errno syscall.Errno) {
-	return move(socket, int(p.w), splice.MaxPipePages<<12)
+	return move(socket, int(p.w), quota.MaxPipePages<<12)
 }
 
 // Drain sends n bytes that the pipe holds, or as many as the socket takes without blocking.
@@ -114,7 +114,7 @@ func move(from, to, most int) (int, syscall.Errno) {
 // Close discards what the pipe holds.
 func (p Pipe) Close() {
 	p.close()
-	p.account.GivePipe(int64(p.pages))
+	p.account.Pipes.Give(int64(p.pages))
 }
 
 func (p Pipe) close() {

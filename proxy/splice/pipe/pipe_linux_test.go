@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // connected returns both ends of a TCP connection, and the descriptor of the second.
@@ -54,7 +54,7 @@ func fill(t *testing.T, p Pipe, fd int) (int, syscall.Errno) {
 }
 
 func TestPipe(t *testing.T) {
-	account := splice.NewAccount(splice.Budget{PipePages: 16})
+	account := quota.NewAccount(quota.Budget{PipePages: 16})
 	p, err := Open(account)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestPool(t *testing.T) {
 		return len(fds)
 	}
 	before := open()
-	pool := Pool{Account: splice.NewAccount(splice.Budget{PipePages: 64})}
+	pool := Pool{Account: quota.NewAccount(quota.Budget{PipePages: 64})}
 	var taken []Pipe
 	for {
 		p, ok, _ := pool.Take(0)
@@ -157,7 +157,7 @@ func TestPoolOfPipesThatMayBeUsedLater(t *testing.T) {
 	use := map[uint32]Use{}
 	made, closed := uint32(0), 0
 	pool := Pool{
-		Account: splice.NewAccount(splice.Budget{PipePages: 1 << 20}),
+		Account: quota.NewAccount(quota.Budget{PipePages: 1 << 20}),
 		Opened:  func(p Pipe) { made, use[p.ID] = p.ID, Later },
 		Closed:  func(Pipe) { closed++ },
 		Usable:  func(p Pipe) Use { return use[p.ID] },

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // Supported tells whether this system has such pipes.
@@ -16,7 +16,7 @@ const Supported = false
 type Pipe struct{}
 
 // Open returns an error.
-func Open(*splice.Account) (Pipe, error) { return Pipe{}, errors.ErrUnsupported }
+func Open(*quota.Account) (Pipe, error) { return Pipe{}, errors.ErrUnsupported }
 
 // Size is 0.
 func (Pipe) Size() int { return 0 }

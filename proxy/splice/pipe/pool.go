@@ -1,4 +1,4 @@
-// Package pipe moves bytes from one TCP socket to another without a copy, within the pipes' budget of splice.Account.
+// Package pipe moves bytes from one TCP socket to another without a copy, within the pipes' budget of quota.Account.
 // Both engines use it. Only Linux has such pipes; elsewhere, and where the budget is used up, engines copy.
 package pipe
 
@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/quota"
 )
 
 // ErrShare means that the account has no share of pipes left.
@@ -33,7 +33,7 @@ const fresh = 16
 
 // Pool keeps empty pipes for the next load. It has no lock: one goroutine at a time may use it.
 type Pool struct {
-	Account *splice.Account
+	Account *quota.Account
 	Opened  func(Pipe)     // called for each pipe that is made; nil: nothing is
 	Closed  func(Pipe)     // called before each is closed
 	Usable  func(Pipe) Use // nil: each is at once

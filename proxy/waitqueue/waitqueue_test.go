@@ -1,4 +1,4 @@
-package splice
+package waitqueue
 
 import (
 	"slices"
@@ -12,20 +12,20 @@ type queuer struct {
 	turns *[]string
 }
 
-func (q queuer) endpointsChanged() { *q.turns = append(*q.turns, q.name) }
-func (q queuer) crowdedOut()       {}
+func (q queuer) Turn()    { *q.turns = append(*q.turns, q.name) }
+func (q queuer) Evicted() {}
 
 // Turns come one after the other, in the order of the waits' beginnings, to those of the front; who leaves has none,
 // and holds up no other.
 func TestTurnsOfThoseThatWait(t *testing.T) {
-	var q waitQueue
+	var q Queue
 	var turns []string
-	mine, others := &Front{}, &Front{}
-	all := map[string]*wait{}
-	enter := func(name string, since time.Duration, f *Front) (crowdedOut *wait) {
-		w := &wait{of: queuer{name, &turns}, client: &holder{}, front: f, since: since}
+	mine, others := "mine", "others"
+	all := map[string]*Place{}
+	enter := func(name string, since time.Duration, f any) (evicted *Place) {
+		w := &Place{Of: queuer{name, &turns}, Client: &Client{}, Port: f, Since: since}
 		all[name] = w
-		return q.enter(w, 5)
+		return q.Enter(w, 5)
 	}
 	want := func(names ...string) {
 		t.Helper()
@@ -38,73 +38,73 @@ func TestTurnsOfThoseThatWait(t *testing.T) {
 	enter("d", 4, mine)
 	enter("c", 3, mine) // a predecessor's
 	enter("a", 1, mine)
-	q.wake(mine)
+	q.Wake(mine)
 	want("a")
-	q.pass(all["c"]) // it is not its turn
-	q.wake(mine)
+	q.Pass(all["c"]) // it is not its turn
+	q.Wake(mine)
 	want("a")
-	q.leave(all["a"])
+	q.Leave(all["a"])
 	want("a", "b")
-	q.leave(all["c"])
-	q.pass(all["b"])
+	q.Leave(all["c"])
+	q.Pass(all["b"])
 	want("a", "b", "d")
-	q.pass(all["d"]) // it has found nothing, and stays
-	q.wake(mine)
+	q.Pass(all["d"]) // it has found nothing, and stays
+	q.Wake(mine)
 	want("a", "b", "d", "b")
 }
 
 // The one that has waited the longest makes room.
 func TestTheOldestMakesRoom(t *testing.T) {
-	var q waitQueue
+	var q Queue
 	var turns []string
-	f := &Front{}
+	f := "port"
 	for i := range 4 {
-		w := &wait{of: queuer{string(rune('a' + i)), &turns}, client: &holder{}, front: f, since: time.Duration(i)}
-		switch out := q.enter(w, 3); {
+		w := &Place{Of: queuer{string(rune('a' + i)), &turns}, Client: &Client{}, Port: f, Since: time.Duration(i)}
+		switch out := q.Enter(w, 3); {
 		case i < 3 && out != nil:
-			t.Errorf("%v was crowded out", out.of)
-		case i == 3 && (out == nil || out.of.(queuer).name != "a"):
+			t.Errorf("%v was crowded out", out.Of)
+		case i == 3 && (out == nil || out.Of.(queuer).name != "a"):
 			t.Errorf("%v was crowded out, want a", out)
 		}
 	}
-	if q.len() != 3 {
-		t.Errorf("%d wait", q.len())
+	if q.Len() != 3 {
+		t.Errorf("%d wait", q.Len())
 	}
 }
 
 // The client with the most makes room, and others keep their places.
 func TestGreedyClientMakesRoom(t *testing.T) {
 	const most = 90
-	var q waitQueue
-	f, greedy := &Front{}, &holder{}
-	enter := func(client *holder, since int) (crowdedOut *wait) {
-		return q.enter(&wait{of: queuer{}, client: client, front: f, since: time.Duration(since)}, most)
+	var q Queue
+	f, greedy := "port", &Client{}
+	enter := func(client *Client, since int) (evicted *Place) {
+		return q.Enter(&Place{Of: queuer{}, Client: client, Port: f, Since: time.Duration(since)}, most)
 	}
 	for i := range most / 2 {
-		enter(&holder{}, i)
+		enter(&Client{}, i)
 	}
 	for i := range 10 * most {
-		if out := enter(greedy, most+i); out != nil && out.client != greedy {
-			t.Fatalf("client %d of others was crowded out", out.since)
+		if out := enter(greedy, most+i); out != nil && out.Client != greedy {
+			t.Fatalf("client %d of others was crowded out", out.Since)
 		}
 	}
 	for i := range most / 4 {
-		if out := enter(&holder{}, 11*most+i); out == nil || out.client != greedy {
+		if out := enter(&Client{}, 11*most+i); out == nil || out.Client != greedy {
 			t.Fatalf("%+v makes room", out)
 		}
 	}
-	if q.len() != most {
-		t.Errorf("%d wait", q.len())
+	if q.Len() != most {
+		t.Errorf("%d wait", q.Len())
 	}
 }
 
 func TestNeedsAreToldSeldom(t *testing.T) {
-	var q waitQueue
+	var q Queue
 	for _, c := range []struct {
 		at   time.Duration
 		want bool
 	}{{0, true}, {time.Second, false}, {needEvery, true}, {needEvery + 1, false}} {
-		if q.tells(c.at) != c.want {
+		if q.NeedsPods(c.at) != c.want {
 			t.Errorf("at %s: told %t", c.at, !c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package splice
+package quota
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-func address(i int) netip.Addr {
+func addressV4(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
@@ -21,8 +21,8 @@ func addressV6(network, host int) netip.Addr {
 }
 
 // fill has a client take connections until it gets no more, and returns how many.
-func fill(a *Account, h *holder) (n int) {
-	for a.takeConnection(h) == nil {
+func fill(h *Client) (n int) {
+	for h.TakeConnection() == nil {
 		n++
 	}
 	return n
@@ -31,37 +31,37 @@ func fill(a *Account, h *holder) (n int) {
 // Who wants all there is leaves enough for others, and Services, and clients of one, come to hold the same.
 func TestAccountShares(t *testing.T) {
 	a := NewAccount(Budget{Descriptors: 20000})
-	one := a.tenant(service.Name{Namespace: "shop", Name: "one"})
-	two := a.tenant(service.Name{Namespace: "shop", Name: "two"})
-	first, second := a.holder(one, address(1)), a.holder(one, address(2))
-	greedy := fill(a, first)
+	one := a.Service(service.Name{Namespace: "shop", Name: "one"})
+	two := a.Service(service.Name{Namespace: "shop", Name: "two"})
+	first, second := one.Client(addressV4(1)), one.Client(addressV4(2))
+	greedy := fill(first)
 	if greedy < 6500 || greedy > 7500 {
 		t.Errorf("a lone client got %d of 10000", greedy)
 	}
-	if n := fill(a, second); n < 700 {
+	if n := fill(second); n < 700 {
 		t.Errorf("the next client of the Service got %d", n)
 	}
-	third := a.holder(two, address(3))
-	if n := fill(a, third); n < 250 {
+	third := two.Client(addressV4(3))
+	if n := fill(third); n < 250 {
 		t.Errorf("the next Service got %d", n)
 	}
 	for i := range 50 { // and whoever comes still gets in
-		s := a.tenant(service.Name{Namespace: "late", Name: fmt.Sprint(i)})
-		if err := a.takeConnection(a.holder(s, address(4))); err != nil {
+		s := a.Service(service.Name{Namespace: "late", Name: fmt.Sprint(i)})
+		if err := s.Client(addressV4(4)).TakeConnection(); err != nil {
 			t.Fatalf("Service %d was refused: %v", i, err)
 		}
 	}
 	for range greedy { // connections end, and those who want more come to hold the same
-		a.giveConnection(first)
-		fill(a, second)
-		fill(a, third)
+		first.GiveConnection()
+		fill(second)
+		fill(third)
 	}
-	fill(a, first)
-	x, y := one.held[descriptors].Load(), two.held[descriptors].Load()
+	fill(first)
+	x, y := one.held[Descriptors].Load(), two.held[Descriptors].Load()
 	if x < y*8/10 || y < x*8/10 {
 		t.Errorf("Services that both want all hold %d and %d", x, y)
 	}
-	if b, c := first.held[descriptors].Load(), second.held[descriptors].Load(); c < 1000 || b < 100 {
+	if b, c := first.held[Descriptors].Load(), second.held[Descriptors].Load(); c < 1000 || b < 100 {
 		t.Errorf("clients of one Service that both want all hold %d and %d", b, c)
 	}
 }
@@ -75,40 +75,40 @@ func TestAccountBounds(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		holds func(a *Account) (n int, last *holder)
+		holds func(a *Account) (n int, last *Client)
 		part  float64
 		who   string
 	}{
-		{"a client of one Service", func(a *Account) (int, *holder) {
-			h := a.holder(a.tenant(named("shop", 0)), address(1))
-			return fill(a, h), h
+		{"a client of one Service", func(a *Account) (int, *Client) {
+			h := a.Service(named("shop", 0)).Client(addressV4(1))
+			return fill(h), h
 		}, 0.75, "client 10.0.0.1 of Service shop/service-0"},
-		{"a Service with many clients", func(a *Account) (n int, h *holder) {
+		{"a Service with many clients", func(a *Account) (n int, h *Client) {
 			for i := range many {
-				h = a.holder(a.tenant(named("shop", 0)), address(i))
-				n += fill(a, h)
+				h = a.Service(named("shop", 0)).Client(addressV4(i))
+				n += fill(h)
 			}
 			return n, h
 		}, 0.85, "Service shop/service-0"},
-		{"a client of many Services", func(a *Account) (n int, h *holder) {
+		{"a client of many Services", func(a *Account) (n int, h *Client) {
 			for i := range many {
-				h = a.holder(a.tenant(named(fmt.Sprint("shop-", i), i)), address(1))
-				n += fill(a, h)
+				h = a.Service(named(fmt.Sprint("shop-", i), i)).Client(addressV4(1))
+				n += fill(h)
 			}
 			return n, h
 		}, 0.8, "client 10.0.0.1"},
-		{"a network", func(a *Account) (n int, h *holder) {
+		{"a network", func(a *Account) (n int, h *Client) {
 			for i := range many {
-				h = a.holder(a.tenant(named(fmt.Sprint("shop-", i), i)), addressV6(1, i))
-				n += fill(a, h)
+				h = a.Service(named(fmt.Sprint("shop-", i), i)).Client(addressV6(1, i))
+				n += fill(h)
 			}
 			return n, h
 		}, 0.8, "the clients of network fd00:0:0:1::/64"},
-		{"a namespace", func(a *Account) (n int, h *holder) {
+		{"a namespace", func(a *Account) (n int, h *Client) {
 			for i := range many {
 				for k := range many {
-					h = a.holder(a.tenant(named("shop", k)), address(i))
-					n += fill(a, h)
+					h = a.Service(named("shop", k)).Client(addressV4(i))
+					n += fill(h)
 				}
 			}
 			return n, h
@@ -121,12 +121,12 @@ func TestAccountBounds(t *testing.T) {
 				t.Errorf("%.3f of all, expected up to %.3f", got, c.part)
 			}
 			var refused *ShareError
-			if err := a.takeConnection(last); !errors.As(err, &refused) || refused.Who != c.who || refused.All != all {
+			if err := last.TakeConnection(); !errors.As(err, &refused) || refused.Who != c.who || refused.All != all {
 				t.Errorf("refused by %v, expected %q", err, c.who)
 			}
 			for i := range 20 { // others get in, through Services and from addresses of their own
-				other := a.holder(a.tenant(named("other", i)), address(1000+i))
-				if err := a.takeConnection(other); err != nil {
+				other := a.Service(named("other", i)).Client(addressV4(1000 + i))
+				if err := other.TakeConnection(); err != nil {
 					t.Fatalf("another client, %d: %v", i, err)
 				}
 			}
@@ -137,18 +137,18 @@ func TestAccountBounds(t *testing.T) {
 // An IPv6 host with all addresses of its /64 leaves room to the neighbours in it, and to other clients of the Service.
 func TestAccountNeighbours(t *testing.T) {
 	a := NewAccount(Budget{Descriptors: 20000})
-	s := a.tenant(service.Name{Namespace: "shop", Name: "cart"})
-	fill(a, a.holder(s, addressV6(1, 1)))
+	s := a.Service(service.Name{Namespace: "shop", Name: "cart"})
+	fill(s.Client(addressV6(1, 1)))
 	for i := range 50 {
-		if err := a.takeConnection(a.holder(s, addressV6(1, 100+i))); err != nil {
+		if err := s.Client(addressV6(1, 100+i)).TakeConnection(); err != nil {
 			t.Fatalf("neighbour %d: %v", i, err)
 		}
 	}
 	for i := range 2000 {
-		fill(a, a.holder(s, addressV6(1, 1000+i)))
+		fill(s.Client(addressV6(1, 1000+i)))
 	}
 	for i := range 50 {
-		if err := a.takeConnection(a.holder(s, address(i))); err != nil {
+		if err := s.Client(addressV4(i)).TakeConnection(); err != nil {
 			t.Fatalf("client %d: %v", i, err)
 		}
 	}
@@ -158,27 +158,27 @@ func TestAccountNeighbours(t *testing.T) {
 func TestAccountListeners(t *testing.T) {
 	a := NewAccount(Budget{Descriptors: 1600})
 	for i := range 100 { // everybody wants everything
-		s := a.tenant(service.Name{Namespace: fmt.Sprint(i), Name: "cart"})
-		fill(a, a.holder(s, address(i)))
+		s := a.Service(service.Name{Namespace: fmt.Sprint(i), Name: "cart"})
+		fill(s.Client(addressV4(i)))
 	}
-	greedy := a.tenant(service.Name{Namespace: "greedy", Name: "cart"})
+	greedy := a.Service(service.Name{Namespace: "greedy", Name: "cart"})
 	n := 0
-	for ; a.openListener(greedy) == nil; n++ {
+	for ; greedy.OpenListener() == nil; n++ {
 	}
 	if n < 1600/forListeners*8/10 {
 		t.Errorf("%d listeners", n)
 	}
 	var refused *ShareError
-	if err := a.openListener(greedy); !errors.As(err, &refused) || !strings.Contains(refused.Who, "namespace greedy") {
+	if err := greedy.OpenListener(); !errors.As(err, &refused) || !strings.Contains(refused.Who, "namespace greedy") {
 		t.Errorf("refused by %v", err)
 	}
-	other := a.tenant(service.Name{Namespace: "other", Name: "cart"})
-	if err := a.openListener(other); err != nil {
+	other := a.Service(service.Name{Namespace: "other", Name: "cart"})
+	if err := other.OpenListener(); err != nil {
 		t.Errorf("another namespace: %v", err)
 	}
-	a.closeListener(other)
+	other.CloseListener()
 	for range n {
-		a.closeListener(greedy)
+		greedy.CloseListener()
 	}
 	if held := greedy.of.held[listeners].Load(); held != 0 {
 		t.Errorf("%d are still held", held)
@@ -187,19 +187,18 @@ func TestAccountListeners(t *testing.T) {
 
 // late is a UDP socket that evicts sessions of one client when it is asked to, and not as soon as it is told.
 type late struct {
-	a    *Account
-	h    *holder
+	h    *Client
 	told []func()
 }
 
-func (l *late) live() int64                       { return l.h.held[sessions].Load() }
-func (l *late) yield(done func())                 { l.told = append(l.told, done) }
-func (l *late) yieldOf(_ netip.Addr, done func()) { l.told = append(l.told, done) }
+func (l *late) Len() int64                        { return l.h.held[Sessions].Load() }
+func (l *late) Evict(done func())                 { l.told = append(l.told, done) }
+func (l *late) EvictOf(_ netip.Addr, done func()) { l.told = append(l.told, done) }
 
 func (l *late) evict() {
 	for _, done := range l.told {
-		if l.live() > 0 {
-			l.a.giveSession(l.h)
+		if l.Len() > 0 {
+			l.h.GiveSession()
 		}
 		done()
 	}
@@ -209,35 +208,35 @@ func (l *late) evict() {
 // What is taken of the reserve is given up by somebody who has it, also where many take of it before anybody could.
 func TestReserveIsGivenUp(t *testing.T) {
 	for name, client := range map[string]func(int) netip.Addr{
-		"by one client of many Services":   func(int) netip.Addr { return address(0) },
-		"by many clients of many Services": address,
+		"by one client of many Services":   func(int) netip.Addr { return addressV4(0) },
+		"by many clients of many Services": addressV4,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := NewAccount(Budget{Sessions: 300})
 			var all []*late
 			for i := range 30 {
-				s := a.tenant(service.Name{Namespace: "shop", Name: fmt.Sprint(i)})
-				all = append(all, &late{a: a, h: a.holder(s, client(i))})
-				s.add(all[i])
+				s := a.Service(service.Name{Namespace: "shop", Name: fmt.Sprint(i)})
+				all = append(all, &late{h: s.Client(client(i))})
+				s.AddSocket(all[i])
 			}
 			for _, some := range [][]*late{all[:10], all[10:]} {
 				for range 30 {
 					for _, l := range some {
-						_ = a.takeSession(l.h, int(l.live()))
+						_ = l.h.TakeSession(int(l.Len()))
 					}
 				}
 			}
-			most := a.used[sessions].Load()
+			most := a.used[Sessions].Load()
 			for _, l := range all {
 				l.evict()
 			}
 			for _, l := range all {
-				if l.h.told.Load() != 0 || l.h.tenant.told.Load() != 0 {
-					t.Errorf("%d and %d are still to be given up", l.h.told.Load(), l.h.tenant.told.Load())
+				if l.h.told.Load() != 0 || l.h.service.told.Load() != 0 {
+					t.Errorf("%d and %d are still to be given up", l.h.told.Load(), l.h.service.told.Load())
 				}
 			}
-			if used := a.used[sessions].Load(); a.exceeds(sessions, all[0].h, used) {
-				t.Errorf("%d were taken, and %d of 300 are", most, used)
+			if all[0].h.Exceeds(Sessions) {
+				t.Errorf("%d were taken, and %d of 300 are", most, a.Used(Sessions))
 			}
 		})
 	}
@@ -249,24 +248,24 @@ func TestAccountGivesBack(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			s := a.tenant(service.Name{Namespace: "shop", Name: fmt.Sprint(g % 2)})
-			defer a.leaveTenant(s)
+			s := a.Service(service.Name{Namespace: "shop", Name: fmt.Sprint(g % 2)})
+			defer s.Leave()
 			for i := range 2000 {
-				addr := address(i % 100)
+				addr := addressV4(i % 100)
 				if i%2 == 0 {
 					addr = addressV6(i%7, i%100)
 				}
-				h := a.holder(s, addr)
-				if a.takeConnection(h) == nil {
-					a.giveConnection(h)
+				h := s.Client(addr)
+				if h.TakeConnection() == nil {
+					h.GiveConnection()
 				}
-				if a.takeSession(h, 0) == nil {
-					a.giveSession(h)
+				if h.TakeSession(0) == nil {
+					h.GiveSession()
 				}
-				if pages, ok := a.TakePipe(); ok {
-					a.GivePipe(pages)
+				if pages, ok := a.Pipes.Take(); ok {
+					a.Pipes.Give(pages)
 				}
-				a.leaveHolder(h)
+				h.Leave()
 			}
 		})
 	}
@@ -276,15 +275,15 @@ func TestAccountGivesBack(t *testing.T) {
 			t.Errorf("%d of resource %d are still taken", n, r)
 		}
 	}
-	if len(a.tenants) != 0 || len(a.namespaces) != 0 || a.pages.Load() != 0 || a.pipes.Load() != 0 {
-		t.Errorf("%d Services, %d pages, %d pipes are still known", len(a.tenants), a.pages.Load(), a.pipes.Load())
+	if len(a.services.all) != 0 || len(a.services.namespaces) != 0 || a.Pipes.Pages() != 0 || a.Pipes.Len() != 0 {
+		t.Errorf("%d Services, %d pages, %d pipes are still known", len(a.services.all), a.Pipes.Pages(), a.Pipes.Len())
 	}
-	for i := range a.clients {
-		if n, all := len(a.clients[i].held), len(a.clients[i].all); n != 0 || all != 0 {
+	for i := range a.addresses {
+		if n, all := len(a.addresses[i].clients), len(a.addresses[i].all); n != 0 || all != 0 {
 			t.Errorf("%d clients of Services are still known, %d clients", n, all)
 		}
 	}
-	if n := len(a.networks.held); n != 0 {
+	if n := len(a.networks.all); n != 0 {
 		t.Errorf("%d networks are still known", n)
 	}
 }
@@ -295,7 +294,7 @@ func TestAccountPipes(t *testing.T) {
 	a := NewAccount(Budget{})
 	var pipes, last, sum int64
 	for {
-		pages, ok := a.TakePipe()
+		pages, ok := a.Pipes.Take()
 		if !ok {
 			break
 		}
@@ -309,9 +308,9 @@ func TestAccountPipes(t *testing.T) {
 	}
 	scarce := NewAccount(Budget{Descriptors: 100})
 	for i := range 10 {
-		fill(scarce, scarce.holder(scarce.tenant(service.Name{}), address(i)))
+		fill(scarce.Service(service.Name{}).Client(addressV4(i)))
 	}
-	if _, ok := scarce.TakePipe(); ok {
+	if _, ok := scarce.Pipes.Take(); ok {
 		t.Error("a pipe was granted while descriptors were short")
 	}
 }
@@ -321,13 +320,13 @@ func BenchmarkAccountSession(b *testing.B) {
 	for _, clients := range []int{1, 10000} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			a := NewAccount(Budget{Descriptors: 1 << 20, Sessions: 1 << 14})
-			s := a.tenant(service.Name{Namespace: "shop", Name: "cart"})
+			s := a.Service(service.Name{Namespace: "shop", Name: "cart"})
 			for i := range b.N {
-				h := a.holder(s, address(i%clients))
-				if a.takeSession(h, 0) == nil {
-					a.giveSession(h)
+				h := s.Client(addressV4(i % clients))
+				if h.TakeSession(0) == nil {
+					h.GiveSession()
 				}
-				a.leaveHolder(h)
+				h.Leave()
 			}
 		})
 	}

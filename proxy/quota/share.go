@@ -1,4 +1,4 @@
-package splice
+package quota
 
 import (
 	"fmt"
@@ -14,8 +14,11 @@ type share struct {
 	told  atomic.Int64 // sessions that it is to give up, and has not by now
 }
 
+// Held is how much of a resource it holds.
+func (s *share) Held(r Resource) int64 { return s.held[r].Load() }
+
 // keeps is how many sessions are left once those are given up that it was told to.
-func (s *share) keeps() int64 { return s.held[sessions].Load() - s.told.Load() }
+func (s *share) keeps() int64 { return s.held[Sessions].Load() - s.told.Load() }
 
 // tell notes that so many sockets are told to give up a session each. Each calls done when it has.
 func (s *share) tell(sockets int) (done func()) {
@@ -27,20 +30,23 @@ func (s *share) tell(sockets int) (done func()) {
 const (
 	namespaceShare = 16 // 16/17 of everything
 	serviceShare   = 8  // of its namespace: five sixths of everything
-	clientShare    = 8  // of its Service: three quarters
 	networkShare   = 4  // what a client address has of all Services, or the /64 of an IPv6 address: four fifths
 	addressShare   = 8  // an IPv6 address of its /64
 )
 
+// ClientShare is how many times what is free of a Service, or of one UDP socket, a client address may hold: of
+// everything, eight ninths.
+const ClientShare = 8
+
 // charge adds n, and to whatever it is a part of.
-func (s *share) charge(r resource, n int64) {
+func (s *share) charge(r Resource, n int64) {
 	for ; s != nil; s = s.of {
 		s.held[r].Add(n)
 	}
 }
 
 // left is how much more may be taken while so much is free of everything; negative: too much is held already.
-func (s *share) left(r resource, free float64) float64 {
+func (s *share) left(r Resource, free float64) float64 {
 	if s.of != nil {
 		free = s.of.left(r, free)
 	}
@@ -65,21 +71,22 @@ func (e *ShareError) Error() string {
 }
 
 // refusal is why n more are not granted: it names the widest share that has no room for more.
-func (a *Account) refusal(of error, r resource, h *holder, n int64) error {
-	free := a.free(r, a.keep(r, h, n))
-	defer a.give(r, h, n)
+func (c *Client) refusal(of error, r Resource, n int64) error {
+	a := c.service.account
+	free := a.free(r, c.TakeAnyway(r, n))
+	defer c.Give(r, n)
 	e := &ShareError{Of: of, All: a.most[r]}
-	service, address := h.tenant.name, h.client.addr
+	service, address := c.service.name, c.address.addr
 	for _, part := range []struct {
 		share *share
 		who   string
 		names []any
 	}{
-		{h.tenant.of, "namespace %s", []any{service.Namespace}},
-		{&h.tenant.share, "Service %s", []any{service}},
-		{h.client.of, "the clients of network %s", []any{networkOf(address)}},
-		{&h.client.share, "client %s", []any{address}},
-		{&h.share, "client %s of Service %s", []any{address, service}},
+		{c.service.of, "namespace %s", []any{service.Namespace}},
+		{&c.service.share, "Service %s", []any{service}},
+		{c.address.of, "the clients of network %s", []any{networkOf(address)}},
+		{&c.address.share, "client %s", []any{address}},
+		{&c.share, "client %s of Service %s", []any{address, service}},
 	} {
 		if part.share != nil && part.share.left(r, free) < float64(n) {
 			e.Who, e.Held = fmt.Sprintf(part.who, part.names...), part.share.held[r].Load()-n
