@@ -135,6 +135,15 @@ func exporting(t *testing.T, o Options) (e *Exporter, told *test.Hook, stop func
 	})
 }
 
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
 func TestExport(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -143,8 +152,11 @@ func TestExport(t *testing.T) {
 		Endpoint: server.URL, Headers: []secret.Header{secret.NewHeader("X-Tenant=shop=1")},
 	})
 	defer stop()
-	const all = 1500
+	const all, left = 1500, 3
 	for id := range uint64(all) {
+		if id == all-left {
+			eventually(t, "what came before to be sent", func() bool { return len(r.records()) == all-left })
+		}
 		e.Put(report(id + 1))
 	}
 	stop() // what is left is sent at the end
@@ -298,21 +310,13 @@ func TestRefusingCollector(t *testing.T) {
 	defer server.Close()
 	e, told, stop := exporting(t, Options{Endpoint: server.URL})
 	defer stop()
-	wait := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("waited for %s: %d dropped, %d records", what, e.Dropped(), len(r.records()))
-			}
-		}
-	}
 	for n := range uint64(2) {
 		e.Put(report(n))
-		wait("the drop", func() bool { return e.Dropped() == n+1 })
+		eventually(t, "the drop", func() bool { return e.Dropped() == n+1 })
 	}
 	r.answer(0)
 	e.Put(report(3))
-	wait("the record", func() bool { return len(r.records()) == 1 })
+	eventually(t, "the record", func() bool { return len(r.records()) == 1 })
 	stop()
 	if n := len(told.AllEntries()); n != 2 || e.Errors() != 2 {
 		t.Errorf("told %d lines of %d errors", n, e.Errors())
