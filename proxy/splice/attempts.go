@@ -17,7 +17,7 @@ var (
 	errTimeout  = error(timeout("timeout")) // no answer in its time
 	errNoAnswer = errors.New("no answer")   // the endpoint fell silent after it had been reached
 	errGivenUp  = errors.New("given up")    // the connection ended before the answer
-	errOutrun   = error(timeout(record.Overtaken))
+	errLostRace = error(timeout(record.Overtaken))
 	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
 	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")
 )
@@ -40,182 +40,201 @@ const (
 	NoResources                 // every dial would fail alike
 )
 
+// dialler dials endpoints, one after the other, until one is reached. While one does not answer it may dial another
+// beside it: see hedged.
+type dialler struct {
+	dialing  bool              // the current attempt has no result yet
+	removed  bool              // its endpoint was taken away meanwhile
+	again    bool              // its endpoint is the client's own, and may be dialled once more
+	noHedge  bool              // no other endpoint is to be dialled beside it
+	rounds   bool              // when all endpoints have failed they are dialled again after a pause
+	asked    question          // that the host has not answered yet
+	ejected  uint16            // endpoints that were left out of the choice of it
+	current  dial              // the last of attempts
+	hedged   *hedgedDial       // the attempt that goes on beside the current one; nil: there is none
+	retry    *retries          // nil: no dial has failed
+	seen     *plan             // the newest plan when dials last began: a newer one may bring endpoints
+	attempts attempts          // as in the record
+	first    [1]record.Attempt // room for the usual single one
+	affinity string
+}
+
+// dial is an attempt as long as it is under way. The lease is the connection's, once it has worked.
+type dial struct {
+	lease  lease
+	began  time.Duration
+	number Dial
+	paid   bool // it was taken out of the budget
+}
+
 // next begins another attempt, or ends the round if it has none left.
-func (f *life) next(now time.Duration) step {
-	if !f.retry.more(len(f.plan.policy.ConnectTimeouts)) || !f.mayRetry() {
-		return f.exhausted(false, now)
+func (d *dialler) next(e *entry, now time.Duration) step {
+	if !d.retry.more(len(e.plan.policy.ConnectTimeouts)) || !d.mayRetry(e) {
+		return d.exhausted(e, false, now)
 	}
-	if !f.pick() {
-		f.payBack()
-		return f.exhausted(true, now)
+	if !d.pick(e) {
+		d.current.payBack(e)
+		return d.exhausted(e, true, now)
 	}
-	f.dial, f.lone = 0, false
-	return f.try(now)
+	d.current.number, d.noHedge = 0, false
+	return d.try(e, now)
 }
 
 // try begins the attempt that was picked.
-func (f *life) try(now time.Duration) step {
-	endpoint := f.current().Endpoint
-	f.dialled, f.dialing = now, true
-	f.stage.enter(dialing)
-	if f.front.core.listensAt(endpoint, f.front.name.Protocol) {
-		return f.failed(errLoop, Enough, now)
+func (d *dialler) try(e *entry, now time.Duration) step {
+	endpoint := d.attempt().Endpoint
+	d.current.began, d.dialing = now, true
+	e.stage.enter(dialing)
+	if e.front.core.listensAt(endpoint, e.front.name.Protocol) {
+		return d.failed(e, errLoop, Enough, now)
 	}
-	o, client, to := &f.front.core.opts, f.clientAddr(), endpoint.Addr()
-	if f.plan.policy.ClientAddress != service.AddressTransparent {
-		return f.dialStep(false)
+	o, client, to := &e.front.core.opts, e.clientAddr(), endpoint.Addr()
+	if e.plan.policy.ClientAddress != service.AddressTransparent {
+		return d.dialStep(e, false)
 	}
-	by := int(f.cameBy)
+	by := int(e.cameBy)
 	asClient, known := o.ReturnsKnown(client, to, by)
 	if !known {
-		return f.ask(returns, func() bool { return o.Returns(client, to, by) })
+		return d.ask(e, returns, func() bool { return o.Returns(client, to, by) })
 	}
-	return f.dialStep(asClient)
+	return d.dialStep(e, asClient)
 }
 
 // dialStep returns the step that makes the current attempt.
-func (f *life) dialStep(asClient bool) step {
-	s := step{kind: stepDial, endpoint: f.current().Endpoint}
+func (d *dialler) dialStep(e *entry, asClient bool) step {
+	s := step{kind: stepDial, endpoint: d.attempt().Endpoint}
 	if asClient {
-		s.as = f.clientAddr()
+		s.as = e.clientAddr()
 	}
 	return s
 }
 
-// current is the attempt under way, or the last one.
-func (f *life) current() *record.Attempt { return &f.attempts[len(f.attempts)-1] }
+// attempt is the one under way, or the last one.
+func (d *dialler) attempt() *record.Attempt { return &d.attempts[len(d.attempts)-1] }
 
 // pick begins an attempt at an endpoint that was not tried in this round. When all were, those that only did not
 // answer in time may have another, longer try; those that refused may not.
-func (f *life) pick() bool {
-	client, picker := f.clientAddr(), f.front.pickers[f.scope]
-	l, ok := f.retry.takePicked()
+func (d *dialler) pick(e *entry) bool {
+	client, picker := e.clientAddr(), e.picker()
+	l, ok := d.retry.takePicked()
 	if !ok {
-		l, ok = picker.Pick(client, f.retry.excluded(), &f.plan.policy)
+		l, ok = picker.Pick(client, d.retry.excluded(), &e.plan.policy)
 	}
-	if !ok && f.retry.readmitSlow() {
-		l, ok = picker.Pick(client, f.retry.excluded(), &f.plan.policy)
+	if !ok && d.retry.readmitSlow() {
+		l, ok = picker.Pick(client, d.retry.excluded(), &e.plan.policy)
 	}
-	f.lease, f.affinity, f.again = lease{l.State}, l.Affinity, l.Again
-	f.ejected = uint16(min(l.Ejected, math.MaxUint16))
+	d.current.lease, d.affinity, d.again = lease{l.State}, l.Affinity, l.Again
+	d.ejected = uint16(min(l.Ejected, math.MaxUint16))
 	if ok {
-		f.attempts = append(f.attempts, record.Attempt{Endpoint: l.Endpoint, Times: 1, Probe: l.Probe})
-		f.stage.dial()
+		d.attempts = append(d.attempts, record.Attempt{Endpoint: l.Endpoint, Times: 1, Probe: l.Probe})
+		e.stage.dial()
 	}
 	return ok
 }
 
 // exhausted ends a round of dials that all failed. allTried: no endpoint is left that was not dialled in it.
-func (f *life) exhausted(allTried bool, now time.Duration) step {
-	timeouts := f.plan.policy.ConnectTimeouts
-	end := f.began + sum(timeouts)
-	switch until := f.patience(); {
+func (d *dialler) exhausted(e *entry, allTried bool, now time.Duration) step {
+	timeouts := e.plan.policy.ConnectTimeouts
+	end := e.began + sum(timeouts)
+	switch until := e.patience(); {
 	case now < until:
-		return f.holdOut(allTried, until, now)
-	case len(f.attempts) == 0:
+		return d.holdOut(e, allTried, until, now)
+	case len(d.attempts) == 0:
 		return step{kind: stepRefuse, outcome: record.OutcomeNoEndpoint}
-	case !f.rounds, len(timeouts) == 1, f.retry.timedOut >= len(timeouts), now >= end:
+	case !d.rounds, len(timeouts) == 1, d.retry.timedOut >= len(timeouts), now >= end:
 		return step{kind: stepRefuse, outcome: record.OutcomeDialFailed}
 	}
-	return step{kind: stepWait, until: min(now+f.retry.nextRound(allTried), end)}
+	return step{kind: stepWait, until: min(now+d.retry.nextRound(allTried), end)}
 }
 
 // refreshed tells whether the front has a newer plan than dials went by, and if so restarts the rounds.
-func (f *life) refreshed() bool {
-	plan := f.front.present()
-	if plan == f.seen {
+func (d *dialler) refreshed(e *entry) bool {
+	plan := e.front.present()
+	if plan == d.seen {
 		return false
 	}
-	f.seen = plan
-	if f.retry != nil {
-		f.retry.restart()
+	d.seen = plan
+	if d.retry != nil {
+		d.retry.restart()
 	}
 	return true
 }
 
 // failed ends the attempt under way, or the one that had been connected, and begins another unless resources are
 // exhausted, or another dial is still under way.
-func (f *life) failed(err error, lack Shortage, now time.Duration) step {
-	if f.rival != nil {
-		return f.oneFailed(err, lack, now)
+func (d *dialler) failed(e *entry, err error, lack Shortage, now time.Duration) step {
+	if d.hedged != nil {
+		return d.oneFailed(e, err, lack, now)
 	}
 	ejected := false
 	switch {
-	case !f.dialing:
-		ejected = f.lease.ended(f.clientAddr(), err, -1) // what was sent is lost
-		f.attempts = slices.Clone(f.attempts)            // for those that look at won
+	case !d.dialing:
+		ejected = d.current.lease.ended(e.clientAddr(), err, -1) // what was sent is lost
+		d.attempts = slices.Clone(d.attempts)                    // for those that look at won
 	case lack != Enough, err == errRemoved:
-		f.lease.dialled(context.Canceled, now-f.dialled)
-		f.payBack()
+		d.current.lease.dialled(context.Canceled, now-d.current.began)
+		d.current.payBack(e)
 	default:
-		ejected = f.lease.dialled(err, now-f.dialled)
+		ejected = d.current.lease.dialled(err, now-d.current.began)
 	}
-	f.dialing = false
-	f.current().Ejected = ejected
-	f.failedAt(f.current().Endpoint, err)
-	f.attempted(*f.current(), err.Error(), now-f.dialled)
-	f.attempts.failed(err.Error(), now-f.dialled)
+	d.dialing = false
+	d.attempt().Ejected = ejected
+	d.failedAt(d.attempt().Endpoint, err)
+	e.attempted(*d.attempt(), err.Error(), now-d.current.began)
+	d.attempts.failed(err.Error(), now-d.current.began)
 	switch {
 	case lack == NoResources:
 		return step{kind: stepRefuse, outcome: record.OutcomeResources}
-	case f.again && f.rounds && !ejected && err != errTimeout && f.retry.more(len(f.plan.policy.ConnectTimeouts)):
+	case d.again && d.rounds && !ejected && err != errTimeout && d.retry.more(len(e.plan.policy.ConnectTimeouts)):
 		return step{kind: stepWait, until: now + firstRetry} // it refused at once, and may be back soon
 	}
-	return f.next(now)
+	return d.next(e, now)
 }
 
 // mayRetry tells whether there may be another dial by the budget of the service port, if one has failed.
-func (f *life) mayRetry() bool {
-	f.paid = false
-	return f.retry == nil || f.pay()
-}
-
-// pay takes a dial out of the budget of the service port. False: there is nothing left.
-func (f *life) pay() bool {
-	f.paid = f.front.pickers[f.scope].MayRetry(&f.plan.policy)
-	return f.paid
+func (d *dialler) mayRetry(e *entry) bool {
+	d.current.paid = d.retry != nil && e.picker().MayRetry(&e.plan.policy)
+	return d.retry == nil || d.current.paid
 }
 
 // payBack is for a dial that did not come to be, or that worked.
-func (f *life) payBack() {
-	if f.paid {
-		f.front.pickers[f.scope].Retried()
-		f.paid = false
+func (d *dial) payBack(e *entry) {
+	if d.paid {
+		e.picker().Retried()
+		d.paid = false
 	}
 }
 
 // failedAt keeps that endpoint from being dialled again in this round.
-func (f *life) failedAt(endpoint netip.AddrPort, err error) {
-	if f.retry == nil {
-		f.retry = &retries{}
+func (d *dialler) failedAt(endpoint netip.AddrPort, err error) {
+	if d.retry == nil {
+		d.retry = &retries{}
 	}
-	f.retry.failed(endpoint, err == errTimeout)
+	d.retry.failed(endpoint, err == errTimeout)
 }
 
 // dialEnds is when the attempt under way times out.
-func (f *life) dialEnds() time.Duration {
-	at := f.retry.position()
-	if f.rival != nil { // which comes before it
+func (d *dialler) dialEnds(e *entry) time.Duration {
+	at := d.retry.position()
+	if d.hedged != nil { // which comes before it
 		at++
 	}
-	return f.dialled + f.plan.policy.ConnectTimeouts[at]
+	return d.current.began + e.plan.policy.ConnectTimeouts[at]
 }
 
 // connected ends the attempt under way: its endpoint is reached. Another that is under way was too slow.
-func (f *life) connected(now time.Duration) {
-	if f.rival != nil {
-		f.asked = noQuestion
-		f.dropRival(errOutrun, f.rival.outrun(f.plan.policy.HedgeAfter, now), now)
+func (d *dialler) connected(e *entry, now time.Duration) {
+	if d.hedged != nil {
+		d.asked = noQuestion
+		d.dropHedged(e, errLostRace, d.hedged.lostRace(e.plan.policy.HedgeAfter, now), now)
 	}
-	f.dialing = false
-	f.payBack()
-	a := f.current()
-	a.Took = now - f.dialled
-	f.lease.dialled(nil, a.Took)
-	f.attempted(*a, "", a.Took)
-	f.connect = now - f.began
-	f.unqueue(now)
-	f.won.Store(a)
-	f.stage.enter(open)
-	f.endpoint.Store(f.front.endpoint(f.plan, a.Endpoint))
+	d.dialing = false
+	d.current.payBack(e)
+	a := d.attempt()
+	a.Took = now - d.current.began
+	d.current.lease.dialled(nil, a.Took)
+	e.attempted(*a, "", a.Took)
+	e.won.Store(a)
+	e.stage.enter(open)
+	e.endpoint.Store(e.front.endpoint(e.plan, a.Endpoint))
 }

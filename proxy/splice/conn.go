@@ -19,7 +19,7 @@ import (
 //
 // One goroutine at a time owns a Conn and calls its methods. now is the time on the core's clock: Core.Now.
 type Conn struct {
-	life
+	life    life
 	owner   Owner
 	quota   *quota.Client // whose share it counts against; nil: it was refused
 	waiting bool          // for another round of dials, or for an endpoint
@@ -100,49 +100,49 @@ const (
 
 // Accept begins a connection that a socket of a front has accepted.
 func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
-	c.begin(f, client, now)
-	c.owner, c.rounds = owner, true
+	c.life.begin(f, client, now)
+	c.owner, c.life.dial.rounds = owner, true
 	f.core.conns.Add(1)
 }
 
 // Admit lets the connection in, or refuses it, by what its client has dialled.
 func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
-	o := c.admit(dst)
+	o := c.life.admission.admit(&c.life.entry, dst)
 	if o == record.OutcomeNotPortal && c.changeFront(dst) {
-		o = c.admit(dst)
+		o = c.life.admission.admit(&c.life.entry, dst)
 	}
 	if o == "" {
 		o = c.take()
 	}
 	if o != "" {
-		return c.end(record.Proxy, record.Reset, o)
+		return c.end(ending{record.Proxy, record.Reset, o, nil})
 	}
 	iface := 0
-	if c.located() {
+	if c.life.entry.located() {
 		iface = c.owner.Interface()
 	}
-	c.front.core.registry.add(c)
-	c.started()
-	return c.advance(c.start(iface, now), now)
+	c.life.entry.front.core.registry.add((*connMember)(c))
+	c.life.entry.started()
+	return c.advance(c.life.dial.start(&c.life.entry, iface, now), now)
 }
 
 // changeFront makes it a connection of the front that it should have reached. False: there is none.
 func (c *Conn) changeFront(dst netip.AddrPort) bool {
-	f := c.front.core.exposed.by(dst, c.front.name.Protocol)
+	f := c.life.entry.front.core.exposed.by(dst, c.life.entry.front.name.Protocol)
 	if f == nil {
 		return false
 	}
-	c.front, c.plan = f, f.present()
-	c.seen = c.plan
+	c.life.entry.front, c.life.entry.plan = f, f.present()
+	c.life.dial.seen = c.life.entry.plan
 	return true
 }
 
 // take takes what a connection needs from the account. The outcome is empty if it could.
 func (c *Conn) take() record.Outcome {
-	client := c.front.quota.Client(c.clientAddr())
+	client := c.life.entry.front.quota.Client(c.life.entry.clientAddr())
 	if err := client.TakeConnection(); err != nil {
 		client.Leave()
-		c.front.core.opts.Warn(err)
+		c.life.entry.front.core.opts.Warn(err)
 		return record.OutcomeResources
 	}
 	c.quota = client
@@ -156,7 +156,9 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 		c.ask(s.ask)
 		return Step{}
 	case stepDial:
-		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: c.dial, Until: c.dialEnds()}
+		d := &c.life.dial
+		until := d.dialEnds(&c.life.entry)
+		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: d.current.number, Until: until}
 	case stepGoOn:
 		return c.hedge(now)
 	case stepWait, stepHold:
@@ -170,13 +172,13 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 func (c *Conn) ask(question func() bool) {
 	c.asks++
 	number := c.asks
-	c.front.core.asker.ask(func() {
+	c.life.entry.front.core.asker.ask(func() {
 		yes := question()
 		c.post(func(now time.Duration) Step {
-			if !c.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
+			if !c.life.dial.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
 				return Step{}
 			}
-			return c.advance(c.answered(yes, now), now)
+			return c.advance(c.life.dial.answered(&c.life.entry, yes, now), now)
 		})
 	})
 }
@@ -191,16 +193,28 @@ func (c *Conn) post(next func(now time.Duration) Step) {
 	})
 }
 
+// HedgeAt is when to call Expired as long as dials are under way, unless one of them is answered or fails before;
+// negative: never. It changes only by steps.
+func (c *Conn) HedgeAt() time.Duration { return c.life.dial.hedgeAt(&c.life.entry) }
+
+// hedge dials another endpoint as well if it is time.
+func (c *Conn) hedge(now time.Duration) Step {
+	if !c.life.dial.hedge(&c.life.entry, c.quota, now) {
+		return Step{}
+	}
+	return c.advance(c.life.dial.try(&c.life.entry, now), now)
+}
+
 // Client is the address that the connection came from.
-func (c *Conn) Client() netip.AddrPort { return c.client }
+func (c *Conn) Client() netip.AddrPort { return c.life.entry.client }
 
 // Dialling notes our own address of an attempt under way.
-func (c *Conn) Dialling(d Dial, proxy netip.AddrPort) { c.underWay(d).Proxy = proxy }
+func (c *Conn) Dialling(d Dial, proxy netip.AddrPort) { c.life.dial.underWay(d).Proxy = proxy }
 
 // Failed ends an attempt under way. The engine has closed its socket, and has reported a shortage to Options.Warn.
 func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step {
-	c.turnTo(d)
-	return c.advance(c.failed(err, lack, now), now)
+	c.life.dial.turnTo(d)
+	return c.advance(c.life.dial.failed(&c.life.entry, err, lack, now), now)
 }
 
 // TimedOut is called at Until of an attempt under way, in place of Failed.
@@ -209,13 +223,13 @@ func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, err
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
 func (c *Conn) await(s step, now time.Duration) Step {
 	c.waiting = true
-	if s.kind == stepHold || c.isQueued() {
-		c.queue((*connWaiter)(c), c.quota, now)
+	if s.kind == stepHold || c.life.queue.waits() {
+		c.life.queue.enter(&c.life.entry, (*connWaiter)(c), c.quota, now)
 	} else {
-		c.stage.enter(waiting)
-		c.front.await((*connWaiter)(c))
+		c.life.entry.stage.enter(waiting)
+		c.life.entry.front.await((*connWaiter)(c))
 	}
-	if c.refreshed() {
+	if c.life.dial.refreshed(&c.life.entry) {
 		s.until = now
 	}
 	return Step{Kind: StepWait, Until: s.until}
@@ -229,10 +243,10 @@ func (w *connWaiter) Turn() {
 	c := (*Conn)(w)
 	c.post(func(now time.Duration) Step {
 		if !c.waiting {
-			c.passTurn()
+			c.life.queue.pass(&c.life.entry)
 			return Step{}
 		}
-		c.refreshed()
+		c.life.dial.refreshed(&c.life.entry)
 		return c.redial(now)
 	})
 }
@@ -241,17 +255,17 @@ func (w *connWaiter) Turn() {
 func (w *connWaiter) Evicted() {
 	c := (*Conn)(w)
 	c.post(func(time.Duration) Step {
-		if !c.isQueued() {
+		if !c.life.queue.waits() {
 			return Step{}
 		}
-		return c.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)
+		return c.end(ending{record.Proxy, record.Reset, record.OutcomeWaitLimit, nil})
 	})
 }
 
 func (c *Conn) redial(now time.Duration) Step {
 	c.forgo()
-	next := c.next(now)
-	c.passTurn()
+	next := c.life.dial.next(&c.life.entry, now)
+	c.life.queue.pass(&c.life.entry)
 	return c.advance(next, now)
 }
 
@@ -259,45 +273,45 @@ func (c *Conn) redial(now time.Duration) Step {
 func (c *Conn) forgo() {
 	if c.waiting {
 		c.waiting = false
-		if !c.isQueued() {
-			c.front.forgo((*connWaiter)(c))
+		if !c.life.queue.waits() {
+			c.life.entry.front.forgo((*connWaiter)(c))
 		}
 	}
 }
 
 // Connected ends an attempt under way: its endpoint is reached. The engine closes the socket of another.
 func (c *Conn) Connected(d Dial, now time.Duration) Step {
-	c.turnTo(d)
-	c.connected(now)
-	c.movedAt(now)
+	c.life.dial.turnTo(d)
+	c.life.connected(now)
+	c.life.entry.movedAt(now)
 	c.established(now)
 	again := c.reachedAgain()
 	if len(again) > 0 {
-		c.askedAt(now)
+		c.life.entry.askedAt(now)
 	}
 	s := Step{Kind: StepCarry, Until: c.Until(now), Again: again}
-	if c.plan.policy.ClientAddress == service.AddressProxyV2 {
-		s.Header = proxyHeader(c.client, c.dst)
+	if c.life.entry.plan.policy.ClientAddress == service.AddressProxyV2 {
+		s.Header = proxyHeader(c.life.entry.client, c.life.entry.dst)
 	}
 	return s
 }
 
 // Traffic is what the engine has carried so far.
-func (c *Conn) Traffic() *Traffic { return &c.traffic }
+func (c *Conn) Traffic() *Traffic { return &c.life.entry.traffic }
 
 // Moved notes that bytes have moved, of the client too or of the endpoint alone. Any goroutine may call it.
 func (c *Conn) Moved(now time.Duration, ofClient bool) {
 	if ofClient {
-		c.askedAt(now)
+		c.life.entry.askedAt(now)
 	} else {
-		c.movedAt(now)
+		c.life.entry.movedAt(now)
 	}
 }
 
 // FirstByte notes that the endpoint has sent something. A second call does nothing.
 func (c *Conn) FirstByte(now time.Duration) {
-	if c.firstReply < 0 {
-		c.firstByte(now)
+	if c.life.result.firstReply < 0 {
+		c.life.firstByte(now)
 		c.ForgetReplay()
 	}
 }
@@ -313,13 +327,13 @@ func (c *Conn) EOF(from record.Side, now time.Duration) Step {
 	}
 	switch {
 	case c.clientEOF:
-		return c.end(record.Client, record.FIN, record.OutcomeOK)
+		return c.end(ending{record.Client, record.FIN, record.OutcomeOK, nil})
 	case c.endpointEOF:
-		return c.end(record.Endpoint, record.FIN, record.OutcomeOK)
+		return c.end(ending{record.Endpoint, record.FIN, record.OutcomeOK, nil})
 	}
 	c.clientEOF, c.endpointEOF = from == record.Client, from == record.Endpoint
-	c.movedAt(now)
-	c.stage.enter(halfClosed)
+	c.life.entry.movedAt(now)
+	c.life.entry.stage.enter(halfClosed)
 	return Step{Kind: StepHalfClose, Until: c.Until(now)}
 }
 
@@ -333,19 +347,16 @@ func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
 			return s
 		}
 	}
-	if !c.Ended() {
-		c.broken = err
-	}
-	switch deliver := StreamFrom(side); {
+	how := ending{side, record.Reset, record.OutcomeEndpointReset, err}
+	switch {
 	case side == record.Client && lost:
-		return c.endAfter(deliver, record.Client, record.Timeout, record.OutcomeClientLost)
+		how.closeType, how.outcome = record.Timeout, record.OutcomeClientLost
 	case side == record.Client:
-		return c.endAfter(deliver, record.Client, record.Reset, record.OutcomeClientReset)
+		how.outcome = record.OutcomeClientReset
 	case lost:
-		return c.endAfter(deliver, record.Endpoint, record.Timeout, record.OutcomeEndpointLost)
-	default:
-		return c.endAfter(deliver, record.Endpoint, record.Reset, record.OutcomeEndpointReset)
+		how.closeType, how.outcome = record.Timeout, record.OutcomeEndpointLost
 	}
+	return c.endAfter(StreamFrom(side), how)
 }
 
 // Exhausted ends a connection for which the engine lacks something, such as descriptors or memory.
@@ -359,7 +370,7 @@ func (c *Conn) endNow(o record.Outcome) Step {
 	if c.Ended() {
 		return Step{Kind: StepEnd, Reset: true}
 	}
-	return c.end(record.Proxy, record.Reset, o)
+	return c.end(ending{record.Proxy, record.Reset, o, nil})
 }
 
 // Expired is called at Until of the last step that had one, and at HedgeAt.
@@ -367,83 +378,96 @@ func (c *Conn) Expired(now time.Duration) Step {
 	switch silent := c.SilentUntil(); {
 	case c.waiting:
 		return c.redial(now)
-	case c.waitsForHost():
+	case c.life.dial.waitsForHost():
 		return Step{}
-	case c.dialing:
+	case c.life.dial.dialing:
 		return c.hedge(now)
 	case silent < 0, now < silent:
 		return c.look(now)
 	case c.HalfClosed():
-		return c.endAfter(FromClient|FromEndpoint, record.Proxy, record.Timeout, record.OutcomeHalfClosed)
+		return c.endAfter(FromClient|FromEndpoint, ending{record.Proxy, record.Timeout, record.OutcomeHalfClosed, nil})
 	default:
-		return c.endAfter(FromClient|FromEndpoint, record.Proxy, record.Timeout, record.OutcomeIdle)
+		return c.endAfter(FromClient|FromEndpoint, ending{record.Proxy, record.Timeout, record.OutcomeIdle, nil})
 	}
 }
 
 // SilentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
 // ever.
 func (c *Conn) SilentUntil() time.Duration {
-	timeout := c.plan.policy.Idle
+	timeout := c.life.entry.plan.policy.Idle
 	if c.HalfClosed() {
-		timeout = c.plan.policy.HalfClose
+		timeout = c.life.entry.plan.policy.HalfClose
 	}
 	if timeout <= 0 {
 		return -1
 	}
-	return c.lastMoved() + timeout
+	return c.life.entry.lastMoved() + timeout
 }
 
 // end decides how the connection ends. The first decision counts.
-func (c *Conn) end(by record.Side, closeType record.CloseType, o record.Outcome) Step {
+func (c *Conn) end(how ending) Step {
 	if c.Ended() {
 		return Step{}
 	}
 	c.forgo()
-	c.conclude(by, closeType, o)
-	c.rec.Replays = int(c.replays)
-	return Step{Kind: StepEnd, Reset: closeType != record.FIN}
+	c.life.result.conclude(how)
+	c.life.result.ended.Replays = int(c.replays)
+	return Step{Kind: StepEnd, Reset: how.closeType != record.FIN}
 }
 
 // endAfter ends it once streams have reached their peers.
-func (c *Conn) endAfter(streams Streams, by record.Side, closeType record.CloseType, o record.Outcome) Step {
-	s := c.end(by, closeType, o)
+func (c *Conn) endAfter(streams Streams, how ending) Step {
+	s := c.end(how)
 	if s.Kind == StepEnd {
 		s.Deliver = streams
 	}
 	return s
 }
 
-// cutSoon implements member.
-func (c *Conn) cutSoon() { c.owner.Post(func(time.Duration) Step { return c.Cut() }) }
+// connMember is a connection as the registry has it.
+type connMember Conn
 
-// countSoon implements member.
-func (c *Conn) countSoon() {
+func (m *connMember) common() *entry { return &m.life.entry }
+
+func (m *connMember) live() record.Live {
+	l := m.life.entry.live()
+	l.Removed = m.gone.Load()
+	return l
+}
+
+func (m *connMember) cutSoon() {
+	c := (*Conn)(m)
+	c.owner.Post(func(time.Duration) Step { return c.Cut() })
+}
+
+func (m *connMember) countSoon() {
+	c := (*Conn)(m)
 	c.post(func(time.Duration) Step {
-		c.countClient()
+		c.life.admission.countClient(&c.life.entry)
 		return Step{}
 	})
 }
 
 // Ended reports whether StepEnd was returned. It may still deliver.
-func (c *Conn) Ended() bool { return c.rec != nil }
+func (c *Conn) Ended() bool { return c.life.result.ended != nil }
 
 // WantsTCPInfo tells whether the record is to have TCP_INFO, which is for SetTCPInfo.
-func (c *Conn) WantsTCPInfo() bool { return c.front.core.opts.TCPInfo }
+func (c *Conn) WantsTCPInfo() bool { return c.life.entry.front.core.opts.TCPInfo }
 
 // SetTCPInfo is called after StepEnd and before Closed: what the kernel told of both sockets, before they were closed.
 func (c *Conn) SetTCPInfo(client, endpoint record.TCPInfo) {
-	c.rec.ClientTCP, c.rec.EndpointTCP = client, endpoint
+	c.life.result.ended.ClientTCP, c.life.result.ended.EndpointTCP = client, endpoint
 }
 
 // SetBlocked is called after StepEnd and before Closed: how long each side did not take bytes of the other.
 func (c *Conn) SetBlocked(client, endpoint time.Duration) {
-	c.rec.ClientBlocked, c.rec.EndpointBlocked = client, endpoint
+	c.life.result.ended.ClientBlocked, c.life.result.ended.EndpointBlocked = client, endpoint
 }
 
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
 	c.ForgetReplay()
-	c.front.core.registry.remove(c)
+	c.life.entry.front.core.registry.remove((*connMember)(c))
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)
 	}
@@ -453,17 +477,17 @@ func (c *Conn) giveBack() {
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.
 func (c *Conn) Closed(now time.Duration) {
-	core := c.front.core
-	if state, _ := c.stage.load(); state == record.StateDelivering {
+	core := c.life.entry.front.core
+	if state, _ := c.life.entry.stage.load(); state == record.StateDelivering {
 		core.delivering.Add(-1)
 	}
-	if c.rival != nil {
-		c.dropRival(errGivenUp, context.Canceled, now)
+	if c.life.dial.hedged != nil {
+		c.life.dial.dropHedged(&c.life.entry, errGivenUp, context.Canceled, now)
 	}
 	if c.quota != nil {
 		c.giveBack()
 	}
-	c.uncount()
-	c.report(now)
+	c.life.admission.uncount(&c.life.entry)
+	c.life.report(now)
 	core.conns.Add(-1) // when none is left, all are reported
 }

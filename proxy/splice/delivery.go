@@ -49,9 +49,9 @@ type Delivery struct {
 // and asks the sockets of the peers, when Look says, how much was acknowledged. Once that is all, Look gives up, or a
 // peer is gone, it closes both sockets by a reset and calls Closed.
 func (c *Conn) Delivers(now time.Duration) Delivery {
-	c.stage.enter(delivering)
-	c.front.core.delivering.Add(1)
-	p := &c.plan.policy
+	c.life.entry.stage.enter(delivering)
+	c.life.entry.front.core.delivering.Add(1)
+	p := &c.life.entry.plan.policy
 	patience := min(deliveryTime, max(p.DeadPeer, leastDeadPeer))
 	silent := p.Idle
 	if c.HalfClosed() {

@@ -50,7 +50,7 @@ func (c *Core) HandOverWaiting(ctx context.Context, give Give) (left int64, err 
 
 func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
 	conns := slices.DeleteFunc(c.openConns(), func(conn *Conn) bool {
-		state, _ := conn.stage.load()
+		state, _ := conn.life.entry.stage.load()
 		return (state == record.StateWaiting) != waiting || conn.stays.Load()
 	})
 	for some := range slices.Chunk(conns, departing) {
@@ -68,7 +68,7 @@ func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int6
 // movable is how many connections are open, but for those that stay, and those that have ended and are delivered.
 func (c *Core) movable() (n int64) {
 	for _, conn := range c.openConns() {
-		if state, _ := conn.stage.load(); state != record.StateDelivering && !conn.stays.Load() {
+		if state, _ := conn.life.entry.stage.load(); state != record.StateDelivering && !conn.stays.Load() {
 			n++
 		}
 	}
@@ -103,8 +103,8 @@ func passOn(some []*Departure, give Give) error {
 
 func (c *Core) openConns() (all []*Conn) {
 	for _, m := range c.open() {
-		if conn, ok := m.(*Conn); ok {
-			all = append(all, conn)
+		if conn, ok := m.(*connMember); ok {
+			all = append(all, (*Conn)(conn))
 		}
 	}
 	return all
@@ -138,7 +138,7 @@ func (c *Core) settle() {
 }
 
 // Holds tells whether the connection waits for an endpoint, and does not dial.
-func (c *Conn) Holds() bool { return c.waiting && c.isQueued() }
+func (c *Conn) Holds() bool { return c.waiting && c.life.queue.waits() }
 
 // Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The
 // rest of what is saved is the engine's: it sets that, and what Resume, Leave and Given call.
@@ -150,10 +150,10 @@ func (c *Conn) Departs(resume, leave, given func(), files ...int) *Departure {
 // Saves returns what is known of the connection but by the engine. It is called by the owner.
 func (c *Conn) Saves() *SavedConn {
 	s := &SavedConn{
-		SavedLife: c.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF, Replays: c.replays,
+		SavedLife: c.life.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF, Replays: c.replays,
 	}
 	if c.goneAt > 0 {
-		s.Removed = &SavedRemoval{At: c.goneAt, Do: c.plan.policy.Removed}
+		s.Removed = &SavedRemoval{At: c.goneAt, Do: c.life.entry.plan.policy.Removed}
 	}
 	if c.goesOver() {
 		s.Sent = c.replay.sent
@@ -164,9 +164,9 @@ func (c *Conn) Saves() *SavedConn {
 // Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
 // Closed.
 func (c *Conn) Left() {
-	c.unqueue(c.front.core.Now())
-	c.lease.ended(c.clientAddr(), nil, -1)
+	c.life.queue.leave(&c.life.entry, c.life.entry.front.core.Now())
+	c.life.dial.current.lease.ended(c.life.entry.clientAddr(), nil, -1)
 	c.giveBack()
-	c.uncount()
-	c.front.core.conns.Add(-1)
+	c.life.admission.uncount(&c.life.entry)
+	c.life.entry.front.core.conns.Add(-1)
 }

@@ -42,31 +42,31 @@ func (s *subscribers) all() []*subscription {
 	return nil
 }
 
-func (f *life) started() {
-	for _, s := range f.front.core.subscribers.all() {
+func (e *entry) started() {
+	for _, s := range e.front.core.subscribers.all() {
 		if s.Started != nil {
-			s.Started(f.live())
+			s.Started(e.live())
 		}
 	}
 }
 
 // attempted reports the result of an attempt; an empty why: it worked.
-func (f *life) attempted(a record.Attempt, why string, took time.Duration) {
-	for _, s := range f.front.core.subscribers.all() {
+func (e *entry) attempted(a record.Attempt, why string, took time.Duration) {
+	for _, s := range e.front.core.subscribers.all() {
 		if s.Attempted != nil {
 			a.Err, a.Took = why, took
-			s.Attempted(f.live(), a)
+			s.Attempted(e.live(), a)
 		}
 	}
 }
 
 // observe reports the end.
-func (f *life) observe() {
-	subscribers := f.front.core.subscribers.all() // before others learn of the end, and subscribe
-	f.front.observer.Observe(f.rec)
+func (l *life) observe() {
+	subscribers := l.entry.front.core.subscribers.all() // before others learn of the end, and subscribe
+	l.entry.front.observer.Observe(&l.result.ended.Record)
 	for _, s := range subscribers {
 		if s.Ended != nil {
-			s.Ended(f.rec)
+			s.Ended(&l.result.ended.Record)
 		}
 	}
 }

@@ -118,9 +118,9 @@ func BenchmarkEnter(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				l := life{front: f, plan: p, client: netip.AddrPortFrom(clients[i%1000], 1)}
-				l.enter(time.Since(start))
-				l.uncount()
+				l := life{entry: entry{front: f, plan: p, client: netip.AddrPortFrom(clients[i%1000], 1)}}
+				l.admission.enter(&l.entry, time.Since(start))
+				l.admission.uncount(&l.entry)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ var hedgedPolicy = service.Policy{ConnectTimeouts: []time.Duration{100, 200, 300
 // A dial for which this host lacks something did not come to be: it costs nothing of the budget. One that fails does.
 func TestBudgetOfDialsThatWereNotMade(t *testing.T) {
 	c, _ := hedgedConn(t, hedgedPolicy)
-	budget := c.front.pickers[service.ClusterScope].(*inOrder)
+	budget := c.life.entry.front.pickers[service.ClusterScope].(*inOrder)
 	paid := func(want int) {
 		t.Helper()
 		if budget.paid != want {
@@ -183,11 +183,12 @@ func TestAnswerOfAFormerDial(t *testing.T) {
 	c, owner := &Conn{}, postingOwner{posts: make(chan func(time.Duration) Step, 2)}
 	c.Accept(f, owner, netip.MustParseAddrPort("10.2.0.1:1024"), 0)
 	wantDial(t, c.Admit(at, 0), 0, 1, 100)
-	if s := c.Expired(10); s.Kind != StepNone || !c.waitsForHost() {
+	if s := c.Expired(10); s.Kind != StepNone || !c.life.dial.waitsForHost() {
 		t.Fatalf("step %+v", s)
 	}
 	c.Connected(0, 20)
-	if s := c.Broken(record.Endpoint, syscall.ECONNRESET, false); s.Kind != StepNone || !s.Drop || !c.waitsForHost() {
+	s := c.Broken(record.Endpoint, syscall.ECONNRESET, false)
+	if s.Kind != StepNone || !s.Drop || !c.life.dial.waitsForHost() {
 		t.Fatalf("step %+v", s)
 	}
 	if s := (<-owner.posts)(30); s.Kind != StepNone {

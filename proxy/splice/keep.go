@@ -23,7 +23,7 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 			break
 		}
 		switch kept := conn.kept.Load(); {
-		case conn.began > before:
+		case conn.life.entry.began > before:
 		case kept && again, !kept && conn.quota.Take(quota.Kept, 1):
 			young = append(young, conn)
 		}

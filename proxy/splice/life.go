@@ -12,36 +12,29 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// life is what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other
-// until one is reached, and ends with one Record. It is embedded by value and begun in place, so that it costs no
-// allocation of its own. One goroutine at a time owns it; now is the time on the engine's clock.
+// life has what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other
+// until one is reached, perhaps waits for one, and ends with one Record. Each part has a state of its own, and is told
+// the entry when it needs it. A life is begun in place, so that it costs no allocation. One goroutine at a time owns
+// it; now is the time on the engine's clock.
 //
 // It makes decisions and no system calls: each step that it returns is what its owner has to do next.
 type life struct {
-	front   *Front
-	plan    *plan
-	scope   service.Scope // which endpoints are for the client
-	counted bool          // among the live ones of the front
-	placed  bool          // and among those of its client
-	rounds  bool          // when all endpoints have failed they are dialled again after a pause
-	dialing bool          // the last attempt has no result yet
-	removed bool          // the endpoint of that attempt was taken away meanwhile
-	again   bool          // the endpoint of that attempt is the client's own, and may be dialled once more
-	lone    bool          // no other endpoint is to be dialled beside that attempt
-	paid    bool          // that attempt was taken out of the budget
-	dial    Dial          // which of the dials under way that attempt is
-	ejected uint16        // endpoints that were left out of the choice of that attempt
-	asked   question      // that the host has not answered yet
-	portal  service.Kind  // of dst
-	lease   lease         // of the current attempt, and then of the connection
-	retry   *retries      // nil: no dial has failed
-	rival   *rival        // the attempt that goes on beside the current one; nil: there is none
-	wait    *wait         // nil: it has not waited for an endpoint
-	seen    *plan         // the newest plan when dials last began: a newer one may bring endpoints
-	began   time.Duration
-	dialled time.Duration // when the current attempt began
-	index   uint32        // in its shard of the registry, guarded by that
-	cameBy  uint32        // of a session: the index of the interface that its client's datagram came in by; 0: not known
+	entry     entry
+	admission admission
+	dial      dialler
+	queue     queuePlace
+	result    result
+}
+
+// entry is a connection or session as the registry has it: who is served by what, and what anybody may look at.
+type entry struct {
+	front  *Front
+	plan   *plan
+	scope  service.Scope // which endpoints are for the client
+	portal service.Kind  // of dst
+	cameBy uint32        // of a session: the index of the interface that its client's datagram came in by; 0: not known
+	index  uint32        // in its shard of the registry, guarded by that
+	began  time.Duration
 
 	// What Live shows of it: its owner writes that, and any goroutine reads it.
 	stage   stage
@@ -49,19 +42,33 @@ type life struct {
 	won     atomic.Pointer[record.Attempt] // the attempt that worked, which is not changed any more; nil: none did
 	traffic Traffic
 
-	// What the record tells. It is made at the end only: it is larger, and an idle connection should be small.
 	id          uint64
 	since       int64 // when it began, by the wall clock: ns since 1970
 	client, dst netip.AddrPort
 	who         *service.Workload                // of the client; nil: not known
 	endpoint    atomic.Pointer[service.Endpoint] // nil: none was reached
-	attempts    attempts
-	attempt     [1]record.Attempt // room for the usual single one
-	affinity    string
-	connect     time.Duration
-	firstReply  time.Duration
-	broken      error
-	rec         *record.Record // nil until it is decided how it ends
+}
+
+// result is what the record tells of the endpoint that was reached, and of the end. The record is made at the end only:
+// it is larger, and an idle connection should be small.
+type result struct {
+	connect    time.Duration // since it began; negative: never
+	firstReply time.Duration // since it began; negative: never
+	ended      *ended        // nil until it is decided how it ends
+}
+
+// ended is the record, and why it ends.
+type ended struct {
+	record.Record
+	broken error
+}
+
+// ending is how a connection or session ends, or would have. The error is the kernel's for the side that broke it.
+type ending struct {
+	by        record.Side
+	closeType record.CloseType
+	outcome   record.Outcome
+	broken    error
 }
 
 // step is what comes next for a connection or session.
@@ -86,107 +93,119 @@ const (
 )
 
 // begin starts the life of a client's connection or session, by the present plan of the front.
-func (f *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
-	f.front, f.plan, f.began = front, front.present(), now
-	f.seen = f.plan
-	f.movedAt(now)
-	f.id, f.since, f.client = front.core.nextID.Add(1), front.core.wall(now), client
-	f.connect, f.firstReply, f.attempts = -1, -1, f.attempt[:0]
+func (l *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
+	l.entry.front, l.entry.plan, l.entry.began = front, front.present(), now
+	l.dial.seen = l.entry.plan
+	l.entry.movedAt(now)
+	l.entry.id, l.entry.since, l.entry.client = front.core.nextID.Add(1), front.core.wall(now), client
+	l.result.connect, l.result.firstReply, l.dial.attempts = -1, -1, l.dial.first[:0]
 	if w, known := front.core.opts.WhoIs(client.Addr()); known {
-		f.who = &w
+		l.entry.who = &w
 	}
 }
 
 // startTime is when it began, by the wall clock.
-func (f *life) startTime() time.Time { return time.Unix(0, f.since) }
+func (e *entry) startTime() time.Time { return time.Unix(0, e.since) }
 
-func (f *life) clientAddr() netip.Addr { return f.client.Addr() }
+// picker chooses among the endpoints that are for the client.
+func (e *entry) picker() Picker { return e.front.pickers[e.scope] }
+
+func (e *entry) clientAddr() netip.Addr { return e.client.Addr() }
 
 // movedAt notes that bytes have moved. Any goroutine may call it.
-func (f *life) movedAt(now time.Duration) { f.last.Store(int64(now) &^ 1) }
+func (e *entry) movedAt(now time.Duration) { e.last.Store(int64(now) &^ 1) }
 
 // askedAt is movedAt of bytes of the client: it may wait for an answer from now on.
-func (f *life) askedAt(now time.Duration) { f.last.Store(int64(now) | 1) }
+func (e *entry) askedAt(now time.Duration) { e.last.Store(int64(now) | 1) }
 
 // clientLast tells whether the last bytes were the client's.
-func (f *life) clientLast() bool { return f.last.Load()&1 != 0 }
+func (e *entry) clientLast() bool { return e.last.Load()&1 != 0 }
 
 // lastMoved is when they did, on the engine's clock.
-func (f *life) lastMoved() time.Duration { return time.Duration(f.last.Load() &^ 1) }
+func (e *entry) lastMoved() time.Duration { return time.Duration(e.last.Load() &^ 1) }
+
+// connected ends the attempt under way: its endpoint is reached.
+func (l *life) connected(now time.Duration) {
+	l.dial.connected(&l.entry, now)
+	l.result.connect = now - l.entry.began
+	l.queue.leave(&l.entry, now)
+}
 
 // firstByte notes that the endpoint has sent something.
-func (f *life) firstByte(now time.Duration) {
-	f.firstReply = now - f.began
-	f.lease.answered()
+func (l *life) firstByte(now time.Duration) {
+	l.result.firstReply = now - l.entry.began
+	l.dial.current.lease.answered()
 }
 
 // conclude begins the record: it is decided how the life ends. It is called once.
-func (f *life) conclude(by record.Side, closeType record.CloseType, o record.Outcome) {
-	f.rec = &record.Record{CarriedBy: record.Userspace, ClosedBy: by, CloseType: closeType, Outcome: o}
+func (r *result) conclude(how ending) {
+	r.ended = &ended{broken: how.broken, Record: record.Record{
+		CarriedBy: record.Userspace, ClosedBy: how.by, CloseType: how.closeType, Outcome: how.outcome,
+	}}
 }
 
 // report completes the record and hands it to the observer. It is called once, after all else.
-func (f *life) report(now time.Duration) {
-	f.unqueue(now)
-	if f.dialing {
-		f.dialing = false
-		f.lease.dialled(context.Canceled, now-f.dialled)
-		f.attempted(*f.current(), errGivenUp.Error(), now-f.dialled)
-		f.attempts.failed(errGivenUp.Error(), now-f.dialled)
+func (l *life) report(now time.Duration) {
+	l.queue.leave(&l.entry, now)
+	if l.dial.dialing {
+		l.dial.dialing = false
+		l.dial.current.lease.dialled(context.Canceled, now-l.dial.current.began)
+		l.entry.attempted(*l.dial.attempt(), errGivenUp.Error(), now-l.dial.current.began)
+		l.dial.attempts.failed(errGivenUp.Error(), now-l.dial.current.began)
 	}
-	r, t := f.rec, &f.traffic
-	r.ID, r.Start, r.Service = f.id, f.startTime(), f.front.name
-	r.Client, r.OriginalDst, r.Portal = f.client, f.dst, f.portal
-	if f.who != nil {
-		r.ClientPod, r.ClientNode, r.ClientZone = f.who.Pod, f.who.Node, f.who.Zone
+	r, t := l.result.ended, &l.entry.traffic
+	r.ID, r.Start, r.Service = l.entry.id, l.entry.startTime(), l.entry.front.name
+	r.Client, r.OriginalDst, r.Portal = l.entry.client, l.entry.dst, l.entry.portal
+	if l.entry.who != nil {
+		r.ClientPod, r.ClientNode, r.ClientZone = l.entry.who.Pod, l.entry.who.Node, l.entry.who.Zone
 	}
-	r.Attempts, r.Affinity = slices.Clone(f.attempts), f.affinity
-	r.Connect, r.FirstByte, r.Duration = f.connect, f.firstReply, now-f.began
-	r.Ejected = int(f.ejected)
-	r.Waited = f.waited()
-	r.Endpoint, r.Logging = f.reached(), f.front.present().policy.Logging
-	if f.broken != nil {
-		r.Error = f.broken.Error()
-		errors.As(f.broken, &r.Errno)
+	r.Attempts, r.Affinity = slices.Clone(l.dial.attempts), l.dial.affinity
+	r.Connect, r.FirstByte, r.Duration = l.result.connect, l.result.firstReply, now-l.entry.began
+	r.Ejected = int(l.dial.ejected)
+	r.Waited = l.queue.waited()
+	r.Endpoint, r.Logging = l.entry.reached(), l.entry.front.present().policy.Logging
+	if r.broken != nil {
+		r.Error = r.broken.Error()
+		errors.As(r.broken, &r.Errno)
 	}
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	if f.lease.ended(f.clientAddr(), f.brokenByEndpoint(), f.answeredAfter()) {
+	if l.dial.current.lease.ended(l.entry.clientAddr(), l.result.brokenByEndpoint(), l.result.answeredAfter()) {
 		r.Attempts[len(r.Attempts)-1].Ejected = true
 	}
-	f.observe()
+	l.observe()
 }
 
 // brokenByEndpoint is why, if the endpoint broke the connection or session.
-func (f *life) brokenByEndpoint() error {
-	if f.rec.ClosedBy != record.Endpoint || f.rec.CloseType == record.FIN {
+func (r *result) brokenByEndpoint() error {
+	if r.ended.ClosedBy != record.Endpoint || r.ended.CloseType == record.FIN {
 		return nil
 	}
-	if f.broken == nil {
+	if r.ended.broken == nil {
 		return errNoAnswer
 	}
-	return f.broken
+	return r.ended.broken
 }
 
 // answeredAfter is how long after the connect the endpoint's first byte came; negative: none came.
-func (f *life) answeredAfter() time.Duration {
-	if f.firstReply < 0 {
+func (r *result) answeredAfter() time.Duration {
+	if r.firstReply < 0 {
 		return -1
 	}
-	return max(f.firstReply-f.connect, 0)
+	return max(r.firstReply-r.connect, 0)
 }
 
 // reached describes the endpoint, zero when none was reached. Its address alone may have been known when it was: the
 // balancer learns of a new endpoint just before the plan does. Any goroutine may call it.
-func (f *life) reached() service.Endpoint {
-	e := f.endpoint.Load()
-	if e == nil {
+func (e *entry) reached() service.Endpoint {
+	at := e.endpoint.Load()
+	if at == nil {
 		return service.Endpoint{}
 	}
-	if *e == (service.Endpoint{Addr: e.Addr}) {
-		if named := f.front.present().endpoint(e.Addr); named != nil {
+	if *at == (service.Endpoint{Addr: at.Addr}) {
+		if named := e.front.present().endpoint(at.Addr); named != nil {
 			return *named
 		}
 	}
-	return *e
+	return *at
 }

@@ -39,25 +39,25 @@ func (s *stage) load() (record.ConnState, int) {
 
 // live shows a connection or session that is registered, from any goroutine: what else it reads does not change any
 // more.
-func (f *life) live() record.Live {
-	t := &f.traffic
-	state, dials := f.stage.load()
-	policy := &f.front.present().policy
+func (e *entry) live() record.Live {
+	t := &e.traffic
+	state, dials := e.stage.load()
+	policy := &e.front.present().policy
 	l := record.Live{
-		ID: f.id, Start: f.startTime(), Service: f.front.name, State: state,
-		LastMoved: f.startTime().Add(f.lastMoved() - f.began), Client: f.client, OriginalDst: f.dst, Portal: f.portal,
-		Attempts: dials, Endpoint: f.reached(), Logging: policy.Logging,
+		ID: e.id, Start: e.startTime(), Service: e.front.name, State: state,
+		LastMoved: e.startTime().Add(e.lastMoved() - e.began), Client: e.client, OriginalDst: e.dst, Portal: e.portal,
+		Attempts: dials, Endpoint: e.reached(), Logging: policy.Logging,
 		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
 	}
-	if f.front.name.Protocol == inet.UDP {
-		l.UDPIdle, l.Unanswered = max(0, policy.UDPIdle), f.clientLast()
+	if e.front.name.Protocol == inet.UDP {
+		l.UDPIdle, l.Unanswered = max(0, policy.UDPIdle), e.clientLast()
 	}
-	if won := f.won.Load(); won != nil {
+	if won := e.won.Load(); won != nil {
 		l.Proxy = won.Proxy
 	}
-	if f.who != nil {
-		l.ClientPod, l.ClientNode, l.ClientZone = f.who.Pod, f.who.Node, f.who.Zone
+	if e.who != nil {
+		l.ClientPod, l.ClientNode, l.ClientZone = e.who.Pod, e.who.Node, e.who.Zone
 	}
 	return l
 }

@@ -48,9 +48,9 @@ func KeepaliveFor(deadPeer time.Duration) Keepalive {
 // Until is when the connection, which is established, is to be looked at by Expired unless something happens before;
 // negative: never.
 func (c *Conn) Until(now time.Duration) time.Duration {
-	until, p := c.SilentUntil(), &c.plan.policy
+	until, p := c.SilentUntil(), &c.life.entry.plan.policy
 	if p.MaxAge.Time > 0 && !c.HalfClosed() {
-		until = sooner(until, c.quietSince(c.began+c.maxAge(), now))
+		until = sooner(until, c.quietSince(c.life.entry.began+c.maxAge(), now))
 	}
 	if c.goneAt > 0 && p.Removed.Do == service.ResetConnections {
 		until = sooner(until, c.goneAt+p.Removed.After)
@@ -92,19 +92,19 @@ func (c *Conn) look(now time.Duration) Step {
 }
 
 func (c *Conn) overdue(now time.Duration) Step {
-	p := &c.plan.policy
+	p := &c.life.entry.plan.policy
 	if how, due := c.removalDue(now); due {
 		c.checkEndpoint() // it may be back, and the core's look still to come
 		switch c.notice(now); {
 		case c.goneAt == 0:
 		case how == record.FIN: // nothing is under way
-			return c.end(record.Proxy, record.FIN, record.OutcomeEndpointRemoved)
+			return c.end(ending{record.Proxy, record.FIN, record.OutcomeEndpointRemoved, nil})
 		default:
-			return c.endAfter(FromEndpoint, record.Proxy, how, record.OutcomeEndpointRemoved)
+			return c.endAfter(FromEndpoint, ending{record.Proxy, how, record.OutcomeEndpointRemoved, nil})
 		}
 	}
-	if p.MaxAge.Time > 0 && now >= c.began+c.maxAge() && c.quiet(now) {
-		return c.end(record.Proxy, record.FIN, record.OutcomeMaxAge)
+	if p.MaxAge.Time > 0 && now >= c.life.entry.began+c.maxAge() && c.quiet(now) {
+		return c.end(ending{record.Proxy, record.FIN, record.OutcomeMaxAge, nil})
 	}
 	if t := c.deadPeer(); t != service.DefaultDeadPeer && now >= c.suspectFrom(t) {
 		return c.endIfDead(t, max(p.DeadPeer, leastDeadPeer))
@@ -114,7 +114,7 @@ func (c *Conn) overdue(now time.Duration) Step {
 
 // removalDue tells whether the connection is to end now because its endpoint is gone, and how.
 func (c *Conn) removalDue(now time.Duration) (how record.CloseType, due bool) {
-	switch p := &c.plan.policy.Removed; {
+	switch p := &c.life.entry.plan.policy.Removed; {
 	case c.goneAt == 0:
 		return "", false
 	case p.Do == service.ResetConnections:
@@ -125,21 +125,23 @@ func (c *Conn) removalDue(now time.Duration) (how record.CloseType, due bool) {
 }
 
 // maxAge is the connection's own, drawn of its id: a successor draws the same.
-func (c *Conn) maxAge() time.Duration { return c.plan.policy.MaxAge.Draw(c.id ^ uint64(c.since)) }
+func (c *Conn) maxAge() time.Duration {
+	return c.life.entry.plan.policy.MaxAge.Draw(c.life.entry.id ^ uint64(c.life.entry.since))
+}
 
 // quietFrom is when the connection will be quiet if no byte moves until then.
 func (c *Conn) quietFrom() time.Duration {
-	if c.clientLast() {
-		return c.lastMoved() + askedTime
+	if c.life.entry.clientLast() {
+		return c.life.entry.lastMoved() + askedTime
 	}
-	return c.lastMoved() + quietTime
+	return c.life.entry.lastMoved() + quietTime
 }
 
 // quietSince is when to look, from some time on, whether it is quiet. An answer may come at any time, and be the last
 // that moves.
 func (c *Conn) quietSince(from, now time.Duration) time.Duration {
 	at := c.quietFrom()
-	if c.clientLast() {
+	if c.life.entry.clientLast() {
 		at = min(at, now+2*quietTime)
 	}
 	return next(max(from, at), now, quietTime)
@@ -148,14 +150,14 @@ func (c *Conn) quietSince(from, now time.Duration) time.Duration {
 // quiet tells whether nothing is under way, here or in the kernel, so that a FIN to both sides loses nothing. A
 // connection of which one stream has ended is not: its end is the peers' matter.
 func (c *Conn) quiet(now time.Duration) bool {
-	t := &c.traffic
+	t := &c.life.entry.traffic
 	return !c.HalfClosed() && now >= c.quietFrom() &&
 		t.FromClient.Load() == t.ToEndpoint.Load() && t.FromEndpoint.Load() == t.ToClient.Load() && !c.owner.InFlight()
 }
 
 // deadPeer is how long the endpoint's host may be without an answer.
 func (c *Conn) deadPeer() time.Duration {
-	t := max(c.plan.policy.DeadPeer, leastDeadPeer)
+	t := max(c.life.entry.plan.policy.DeadPeer, leastDeadPeer)
 	if c.goneAt > 0 {
 		t = min(t, removedDeadPeer)
 	}
@@ -163,7 +165,9 @@ func (c *Conn) deadPeer() time.Duration {
 }
 
 // suspectFrom is when to ask about hosts that are given so much time.
-func (c *Conn) suspectFrom(t time.Duration) time.Duration { return max(c.lastMoved(), c.goneAt) + t }
+func (c *Conn) suspectFrom(t time.Duration) time.Duration {
+	return max(c.life.entry.lastMoved(), c.goneAt) + t
+}
 
 // endIfDead ends the connection if bytes for one side were not acknowledged, and nothing else came of it, for so long.
 // Keepalive is the kernel's matter; it is silent while bytes wait. Unlike TCP_USER_TIMEOUT this spares peers that
@@ -180,11 +184,11 @@ func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
 
 // established is called when an endpoint is reached.
 func (c *Conn) established(now time.Duration) {
-	if t := c.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
+	if t := c.life.entry.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
 		c.owner.SetKeepalive(record.Client, KeepaliveFor(t))
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(t))
 	}
-	if c.front.plan.Load() != c.plan { // it may have been removed meanwhile
+	if c.life.entry.front.plan.Load() != c.life.entry.plan { // it may have been removed meanwhile
 		c.checkEndpoint()
 		c.notice(now)
 	}
@@ -209,7 +213,7 @@ func (c *Conn) notice(now time.Duration) {
 	if c.goneAt = 0; gone {
 		c.goneAt = now
 	}
-	if c.plan.policy.DeadPeer > removedDeadPeer {
+	if c.life.entry.plan.policy.DeadPeer > removedDeadPeer {
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.deadPeer()))
 	}
 }

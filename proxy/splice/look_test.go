@@ -39,9 +39,9 @@ func lookedAt(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
 	c, o := carrying(t, 1), newLookedAtOwner()
 	conn := c.openConns()[0]
 	*o.now = time.Second
-	conn.owner, conn.began = o, *o.now
-	conn.plan = newPlan(&View{Port: &service.Port{Policy: p}}, conn.plan.defaults)
-	conn.front.plan.Store(conn.plan)
+	conn.owner, conn.life.entry.began = o, *o.now
+	conn.life.entry.plan = newPlan(&View{Port: &service.Port{Policy: p}}, conn.life.entry.plan.defaults)
+	conn.life.entry.front.plan.Store(conn.life.entry.plan)
 	conn.Moved(*o.now, false)
 	return c, conn, o
 }
@@ -54,11 +54,11 @@ func remove(c *Core, conn *Conn, gone bool) {
 
 // removeUnseen is remove before the core looks.
 func removeUnseen(conn *Conn, gone bool) {
-	view := conn.plan.View
+	view := conn.life.entry.plan.View
 	if !gone {
-		view.Endpoints = []service.Endpoint{{Addr: conn.endpoint.Load().Addr, Serving: true}}
+		view.Endpoints = []service.Endpoint{{Addr: conn.life.entry.endpoint.Load().Addr, Serving: true}}
 	}
-	conn.front.Retarget(&view)
+	conn.life.entry.front.Retarget(&view)
 }
 
 func TestKeepaliveFor(t *testing.T) {
@@ -97,8 +97,8 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 	remove(c, conn, true)
 	o.unanswered[record.Endpoint] = removedDeadPeer
 	*o.now += removedDeadPeer
-	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.rec.Outcome != record.OutcomeEndpointLost {
-		t.Errorf("a host that does not answer: %+v, %+v", s, conn.rec)
+	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.life.result.ended.Outcome != record.OutcomeEndpointLost {
+		t.Errorf("a host that does not answer: %+v, %+v", s, conn.life.result.ended)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		remove(c, conn, true)
 		removeUnseen(conn, false)
 		*o.now += after
-		if s := conn.Expired(*o.now); s.Kind == StepEnd || conn.goneAt > 0 || conn.live().Removed {
+		if s := conn.Expired(*o.now); s.Kind == StepEnd || conn.goneAt > 0 || (*connMember)(conn).live().Removed {
 			t.Fatalf("%v: it is back: %+v", do, s)
 		}
 		if o.keepalives[record.Endpoint] != DefaultKeepalive() {
@@ -122,7 +122,8 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		if s := conn.Expired(*o.now + quietTime - 1); s.Kind == StepEnd {
 			t.Fatalf("%v: gone again: %+v", do, s)
 		}
-		if s := conn.Expired(*o.now + after); s.Kind != StepEnd || conn.rec.Outcome != record.OutcomeEndpointRemoved {
+		s := conn.Expired(*o.now + after)
+		if s.Kind != StepEnd || conn.life.result.ended.Outcome != record.OutcomeEndpointRemoved {
 			t.Errorf("%v: at the end of its time: %+v", do, s)
 		}
 	}
@@ -174,7 +175,7 @@ func TestShortestDeadPeer(t *testing.T) {
 	}
 	o.unanswered[record.Client] = leastDeadPeer - 1
 	if s := conn.Expired(*o.now); s.Kind != StepWait {
-		t.Errorf("%+v, %+v", s, conn.rec)
+		t.Errorf("%+v, %+v", s, conn.life.result.ended)
 	}
 }
 
@@ -182,7 +183,7 @@ func TestShortestDeadPeer(t *testing.T) {
 func TestSilentPeersAreAskedAbout(t *testing.T) {
 	for _, own := range []time.Duration{0, time.Hour} {
 		c, conn, o := lookedAt(t, service.Policy{DeadPeer: own})
-		fell := conn.lastMoved()
+		fell := conn.life.entry.lastMoved()
 		for at := fell; at < fell+10*silentPeriod; at += silentPeriod {
 			c.askSilent(at, at+silentPeriod)
 		}
@@ -191,8 +192,8 @@ func TestSilentPeersAreAskedAbout(t *testing.T) {
 		}
 		o.unanswered[record.Client] = silentTime
 		c.askSilent(fell+silentTime-1, fell+silentTime)
-		if own == 0 && conn.rec.Outcome != record.OutcomeClientLost {
-			t.Errorf("record %+v", conn.rec)
+		if own == 0 && conn.life.result.ended.Outcome != record.OutcomeClientLost {
+			t.Errorf("record %+v", conn.life.result.ended)
 		}
 	}
 }
@@ -206,7 +207,7 @@ func TestQuiet(t *testing.T) {
 		quiet bool
 	}{
 		"silent":         {func(*Conn, lookedAtOwner) {}, true},
-		"held":           {func(c *Conn, _ lookedAtOwner) { c.traffic.FromEndpoint.Add(1) }, false},
+		"held":           {func(c *Conn, _ lookedAtOwner) { c.life.entry.traffic.FromEndpoint.Add(1) }, false},
 		"in the kernel":  {func(_ *Conn, o lookedAtOwner) { *o.inFlight = true }, false},
 		"just moved":     {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-quietTime/2, false) }, false},
 		"asked":          {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime/2, true) }, false},
@@ -219,8 +220,8 @@ func TestQuiet(t *testing.T) {
 		s := conn.Expired(*o.now)
 		if quiet := s.Kind == StepEnd; quiet != c.quiet {
 			t.Errorf("%s: %+v", name, s)
-		} else if quiet && (s.Reset || conn.rec.Outcome != record.OutcomeMaxAge) {
-			t.Errorf("%s: %+v, %+v", name, s, conn.rec)
+		} else if quiet && (s.Reset || conn.life.result.ended.Outcome != record.OutcomeMaxAge) {
+			t.Errorf("%s: %+v, %+v", name, s, conn.life.result.ended)
 		} else if !quiet && s.Kind == StepWait && s.Until <= *o.now {
 			t.Errorf("%s: looked at again at once", name)
 		}
@@ -238,7 +239,7 @@ func TestNoTimerByDefault(t *testing.T) {
 // What a change of endpoints costs where there are many connections: all are looked at, once for many changes.
 func BenchmarkLookForRemoved(b *testing.B) {
 	c := carrying(b, many)
-	f := c.openConns()[0].front
+	f := c.openConns()[0].life.entry.front
 	for b.Loop() {
 		c.removals.note(f)
 		c.lookForRemoved()

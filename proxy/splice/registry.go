@@ -37,7 +37,7 @@ func (c *Core) All() iter.Seq[*record.Live] { return c.each(func(member) bool { 
 // AllSessions is All of the UDP sessions alone.
 func (c *Core) AllSessions() iter.Seq[*record.Live] {
 	return c.each(func(m member) bool {
-		_, is := m.(*Session)
+		_, is := m.(*sessionMember)
 		return is
 	})
 }
@@ -74,8 +74,8 @@ func (c *Core) CutAll() {
 		f.cutSessions()
 	}
 	for _, m := range c.open() {
-		if conn, ok := m.(*Conn); ok {
-			conn.cutSoon()
+		if _, tcp := m.(*connMember); tcp {
+			m.cutSoon()
 		}
 	}
 }
@@ -97,7 +97,7 @@ type member interface {
 	live() record.Live
 	cutSoon()
 	countSoon() // calls countClient
-	common() *life
+	common() *entry
 }
 
 func (r *registry) shard(id uint64) *registryShard { return &r.shards[id%registryShards] }
@@ -159,12 +159,10 @@ func (r *registry) conns(of []record.Live) []*Conn {
 	}
 	conns := make([]*Conn, len(of))
 	for _, m := range r.all(int64(len(of))) {
-		conn, ok := m.(*Conn)
+		conn, ok := m.(*connMember)
 		if i, wanted := place[m.common().id]; ok && wanted {
-			conns[i] = conn
+			conns[i] = (*Conn)(conn)
 		}
 	}
 	return conns
 }
-
-func (f *life) common() *life { return f }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/record"
 )
 
 // removals finds the connections of endpoints that were removed. Connections are in no list of their endpoint, which
@@ -145,28 +144,21 @@ func sleep(ctx context.Context, t time.Duration) {
 func (c *Core) lookForRemoved() {
 	fronts := c.removals.take()
 	for conn := range c.eachConn() {
-		if _, changed := fronts[conn.front.last()]; changed {
+		if _, changed := fronts[conn.life.entry.front.last()]; changed {
 			conn.checkEndpoint()
 		}
 	}
 }
 
-// live implements member.
-func (c *Conn) live() record.Live {
-	l := c.life.live()
-	l.Removed = c.gone.Load()
-	return l
-}
-
 // checkEndpoint notes whether the endpoint is gone. The core and the owner may both be at it: whoever changes the note
 // looks again, since it may have looked before the other did.
 func (c *Conn) checkEndpoint() {
-	e := c.endpoint.Load()
-	if e == nil || c.front.orphan { // of an orphan nobody knows
+	e := c.life.entry.endpoint.Load()
+	if e == nil || c.life.entry.front.orphan { // of an orphan nobody knows
 		return
 	}
 	for {
-		gone := !c.front.serves(*e)
+		gone := !c.life.entry.front.serves(*e)
 		if gone == c.gone.Load() {
 			return
 		}
@@ -185,8 +177,9 @@ const (
 // host of a peer did not acknowledge in that time would be sent again for a quarter of an hour.
 func (c *Core) askSilent(last, now time.Duration) {
 	for conn := range c.eachConn() {
-		at := conn.lastMoved() + silentTime
-		if conn.plan.policy.DeadPeer == service.DefaultDeadPeer && last < at && at <= now && conn.endpoint.Load() != nil {
+		e := &conn.life.entry
+		at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
+		if standard && last < at && at <= now && e.endpoint.Load() != nil {
 			conn.post(func(time.Duration) Step { return conn.endIfDead(silentTime, silentTime) })
 		}
 	}
@@ -199,7 +192,7 @@ func (c *Core) eachConn() func(yield func(*Conn) bool) {
 		for i := range c.registry.shards {
 			some = c.registry.shards[i].appendTo(some[:0])
 			for _, m := range some {
-				if conn, ok := m.(*Conn); ok && !yield(conn) {
+				if conn, ok := m.(*connMember); ok && !yield((*Conn)(conn)) {
 					return
 				}
 			}

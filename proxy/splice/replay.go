@@ -37,13 +37,6 @@ type replay struct {
 	last  *ending // how the last endpoint ended the connection
 }
 
-// ending is how a connection ends, or would have.
-type ending struct {
-	closeType record.CloseType
-	outcome   record.Outcome
-	err       error
-}
-
 // replays tells whether the policy has connections go to another endpoint after the connect.
 func (p *plan) replays() bool {
 	return p.policy.RetryOn&service.RetryReset != 0 && len(p.policy.ConnectTimeouts) > 1
@@ -55,10 +48,10 @@ func (c *Conn) reachedAgain() []byte {
 	case c.replay != nil: // it began under a policy that has it
 		c.replay.again = false
 		return c.replay.sent
-	case c.plan.replays():
+	case c.life.entry.plan.replays():
 		c.replay = &replay{}
 	default:
-		c.retry = nil
+		c.life.dial.retry = nil
 	}
 	return nil
 }
@@ -99,7 +92,7 @@ func (c *Conn) growReplay(n int) bool {
 func (c *Conn) ForgetReplay() {
 	if r := c.replay; r != nil {
 		c.quota.Give(quota.ClientBytes, int64(cap(r.sent)))
-		c.replay, c.retry = nil, nil
+		c.replay, c.life.dial.retry = nil, nil
 	}
 }
 
@@ -117,7 +110,7 @@ func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 	case from == record.Client:
 		return Step{}, false
 	case !c.clientEOF && !c.leftIdle(now):
-		if s, ok := c.startOver(errClosedEarly, ending{record.FIN, record.OutcomeOK, nil}); ok {
+		if s, ok := c.startOver(errClosedEarly, ending{record.Endpoint, record.FIN, record.OutcomeOK, nil}); ok {
 			return s, true
 		}
 	}
@@ -127,15 +120,15 @@ func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 
 // leftIdle tells whether the client has sent nothing for so long that an endpoint may well close the connection.
 func (c *Conn) leftIdle(now time.Duration) bool {
-	return len(c.replay.sent) == 0 && now-(c.began+c.connect) > idleAfter
+	return len(c.replay.sent) == 0 && now-(c.life.entry.began+c.life.result.connect) > idleAfter
 }
 
 // brokenEarly is for a connection that the endpoint has broken before any byte of it. False: it ends.
 func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
 	if lost {
-		return c.startOver(errLostEarly, ending{record.Timeout, record.OutcomeEndpointLost, err})
+		return c.startOver(errLostEarly, ending{record.Endpoint, record.Timeout, record.OutcomeEndpointLost, err})
 	}
-	return c.startOver(errResetEarly, ending{record.Reset, record.OutcomeEndpointReset, err})
+	return c.startOver(errResetEarly, ending{record.Endpoint, record.Reset, record.OutcomeEndpointReset, err})
 }
 
 // goesOver tells whether the connection has left its endpoint, and is not at another yet.
@@ -143,7 +136,7 @@ func (c *Conn) goesOver() bool { return c.replay != nil && c.replay.again }
 
 // startOver ends the attempt that had worked, and begins another. False: there is none left.
 func (c *Conn) startOver(why error, last ending) (Step, bool) {
-	now := c.front.core.Now()
+	now := c.life.entry.front.core.Now()
 	if !c.mayStartOver(now) {
 		return Step{}, false
 	}
@@ -152,8 +145,8 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	c.gone.Store(false)
 	c.goneAt = 0
 	c.replays++
-	next := c.failed(why, Enough, now)
-	c.retry.giveBackPicked()
+	next := c.life.dial.failed(&c.life.entry, why, Enough, now)
+	c.life.dial.retry.giveBackPicked()
 	s := c.advance(next, now)
 	s.Drop = s.Kind != StepEnd
 	return s, true
@@ -162,27 +155,27 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 // mayStartOver tells whether another endpoint is left that may be dialled in this round, or whether the connection
 // would wait for one. All together it is sent again as often as dials may be repeated.
 func (c *Conn) mayStartOver(now time.Duration) bool {
-	dials := len(c.plan.policy.ConnectTimeouts)
+	dials := len(c.life.entry.plan.policy.ConnectTimeouts)
 	switch {
 	case c.replay == nil, c.goesOver(), c.Ended(), int(c.replays)+1 >= dials:
 		return false
-	case c.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take at once waits in a buffer
+	case c.life.entry.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take waits in one
 		return false
-	case now < c.patience():
+	case now < c.life.entry.patience():
 		return true
 	}
-	return c.retry.position()+1 < dials && c.othersLeft()
+	return c.life.dial.retry.position()+1 < dials && c.othersLeft()
 }
 
 // othersLeft picks an endpoint that was not tried for the next dial, if there is one.
 func (c *Conn) othersLeft() bool {
-	if c.retry == nil {
-		c.retry = &retries{}
+	if c.life.dial.retry == nil {
+		c.life.dial.retry = &retries{}
 	}
-	tried := append(slices.Clone(c.retry.tried), c.current().Endpoint)
-	l, ok := c.front.pickers[c.scope].Pick(c.clientAddr(), tried, &c.plan.policy)
+	tried := append(slices.Clone(c.life.dial.retry.tried), c.life.dial.attempt().Endpoint)
+	l, ok := c.life.entry.picker().Pick(c.life.entry.clientAddr(), tried, &c.life.entry.plan.policy)
 	if ok {
-		c.retry.picked = &l
+		c.life.dial.retry.picked = &l
 	}
 	return ok
 }
@@ -207,11 +200,7 @@ func (r *retries) giveBackPicked() {
 // refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.
 func (c *Conn) refused(o record.Outcome) Step {
 	if c.replay == nil || c.replay.last == nil {
-		return c.end(record.Proxy, record.Reset, o)
+		return c.end(ending{record.Proxy, record.Reset, o, nil})
 	}
-	last := c.replay.last
-	if !c.Ended() {
-		c.broken = last.err
-	}
-	return c.end(record.Endpoint, last.closeType, last.outcome)
+	return c.end(*c.replay.last)
 }

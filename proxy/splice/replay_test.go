@@ -158,7 +158,7 @@ func TestNoReplayWithoutBuffers(t *testing.T) {
 		core.account.Buffers.Take()
 	}
 	s := c.Broken(record.Endpoint, syscall.ECONNRESET, false)
-	if s.Kind != StepEnd || c.rec.Outcome != record.OutcomeEndpointReset {
+	if s.Kind != StepEnd || c.life.result.ended.Outcome != record.OutcomeEndpointReset {
 		t.Errorf("step %+v", s)
 	}
 }

@@ -170,11 +170,11 @@ func (c *Core) LastID() uint64 { return c.nextID.Load() }
 // Restore begins a connection that a predecessor saved, in place. It is called in place of Accept and all that comes
 // before Connected; Until of the step is as that one's.
 func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
-	c.restore(f, &s.SavedLife)
-	c.owner, c.rounds = owner, true
+	c.life.restore(f, &s.SavedLife)
+	c.owner, c.life.dial.rounds = owner, true
 	c.clientEOF, c.endpointEOF, c.replays = s.ClientEOF, s.EndpointEOF, s.Replays
 	if c.HalfClosed() {
-		c.stage.enter(halfClosed)
+		c.life.entry.stage.enter(halfClosed)
 	}
 	if s.Removed != nil {
 		c.restoreRemoval(s)
@@ -185,8 +185,8 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 
 // RestoreWaiting does the same with one that waits for an endpoint. Redial is called next.
 func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
-	c.restore(f, &s.SavedLife)
-	c.owner, c.rounds, c.replays = owner, true, s.Replays
+	c.life.restore(f, &s.SavedLife)
+	c.owner, c.life.dial.rounds, c.replays = owner, true, s.Replays
 	c.registered(f)
 	if len(s.Sent) > 0 {
 		c.replay = &replay{sent: s.Sent, again: true}
@@ -196,14 +196,14 @@ func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 
 // Redial looks for an endpoint of a connection that RestoreWaiting has begun.
 func (c *Conn) Redial(now time.Duration) Step {
-	c.refreshed()
+	c.life.dial.refreshed(&c.life.entry)
 	return c.redial(now)
 }
 
 // WaitOn goes on with one that Holds, and that no successor has taken. What was posted meanwhile comes next.
 func (c *Conn) WaitOn(now time.Duration) Step {
-	until := c.patience()
-	if c.retry != nil {
+	until := c.life.entry.patience()
+	if c.life.dial.retry != nil {
 		until = min(until, now+lastHeldRetry)
 	}
 	return Step{Kind: StepWait, Until: until}
@@ -212,16 +212,16 @@ func (c *Conn) WaitOn(now time.Duration) Step {
 // registered takes what the connection has from the account, whatever is left.
 func (c *Conn) registered(f *Front) {
 	core := f.core
-	c.quota = f.quota.Client(c.clientAddr())
+	c.quota = f.quota.Client(c.life.entry.clientAddr())
 	c.quota.TakeAnyway(quota.Descriptors, 2)
 	core.conns.Add(1)
-	core.registry.add(c)
+	core.registry.add((*connMember)(c))
 }
 
 // restoreRemoval goes on with that unless the endpoint is back by now.
 func (c *Conn) restoreRemoval(s *SavedConn) {
-	if !c.front.orphan && c.front.serves(s.Endpoint) {
-		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.plan.policy.DeadPeer))
+	if !c.life.entry.front.orphan && c.life.entry.front.serves(s.Endpoint) {
+		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.life.entry.plan.policy.DeadPeer))
 		return
 	}
 	c.goneAt = s.Removed.At

@@ -130,48 +130,50 @@ type Kept struct {
 }
 
 // save is called by the owner.
-func (f *life) save() SavedLife {
+func (l *life) save() SavedLife {
+	e, d, r := &l.entry, &l.dial, &l.result
 	s := SavedLife{
-		Service: f.front.name, ID: f.id, Since: f.since, Began: f.began, Moved: time.Duration(f.last.Load()),
-		Client: f.client, OriginalDst: f.dst, Portal: f.portal, Scope: f.scope, Who: f.who, Attempts: f.attempts,
-		Affinity: f.affinity,
-		Connect:  f.connect, FirstReply: f.firstReply, Waits: f.isQueued(), Waited: f.waited(),
+		Service: e.front.name, ID: e.id, Since: e.since, Began: e.began, Moved: time.Duration(e.last.Load()),
+		Client: e.client, OriginalDst: e.dst, Portal: e.portal, Scope: e.scope, Who: e.who,
+		Attempts: d.attempts, Affinity: d.affinity, Connect: r.connect, FirstReply: r.firstReply,
+		Waits: l.queue.waits(), Waited: l.queue.waited(),
 	}
 	if s.Waits {
-		s.WaitsSince = f.wait.place.Since
+		s.WaitsSince = l.queue.wait.place.Since
 	}
-	if e := f.endpoint.Load(); e != nil {
-		s.Endpoint = *e
+	if at := e.endpoint.Load(); at != nil {
+		s.Endpoint = *at
 	}
 	return s
 }
 
 // restore begins a life that a predecessor saved, in place, as part of a front.
-func (f *life) restore(front *Front, s *SavedLife) {
-	f.front, f.plan = front, front.present()
-	f.seen = f.plan
-	f.id, f.since, f.began, f.client, f.dst = s.ID, s.Since, s.Began, s.Client, s.OriginalDst
-	f.last.Store(int64(s.Moved))
-	f.portal, f.scope, f.who, f.affinity = s.Portal, s.Scope, s.Who, s.Affinity
-	f.connect, f.firstReply, f.attempts = s.Connect, s.FirstReply, s.Attempts
+func (l *life) restore(front *Front, s *SavedLife) {
+	e, d := &l.entry, &l.dial
+	e.front, e.plan = front, front.present()
+	d.seen = e.plan
+	e.id, e.since, e.began, e.client, e.dst = s.ID, s.Since, s.Began, s.Client, s.OriginalDst
+	e.last.Store(int64(s.Moved))
+	e.portal, e.scope, e.who, d.affinity = s.Portal, s.Scope, s.Who, s.Affinity
+	l.result.connect, l.result.firstReply, d.attempts = s.Connect, s.FirstReply, s.Attempts
 	if s.Waits || s.Waited > 0 {
-		f.wait = &wait{place: waitqueue.Place{Since: s.WaitsSince}, took: s.Waited}
+		l.queue.wait = &wait{place: waitqueue.Place{Since: s.WaitsSince}, took: s.Waited}
 	}
-	f.counted = true
+	l.admission.counted = true
 	front.active.Add(1)
-	f.countClient()
+	l.admission.countClient(e)
 	if s.Waits {
 		return
 	}
-	f.stage.enter(open)
+	e.stage.enter(open)
 	for range s.Attempts {
-		f.stage.dial()
+		e.stage.dial()
 	}
 	if n := len(s.Attempts); n > 0 {
-		f.won.Store(&f.attempts[n-1])
+		e.won.Store(&d.attempts[n-1])
 	}
 	if s.Endpoint.Addr.IsValid() {
-		f.endpoint.Store(&s.Endpoint)
-		f.lease = lease{front.pickers[s.Scope].Join(s.Endpoint.Addr)}
+		e.endpoint.Store(&s.Endpoint)
+		d.current.lease = lease{front.pickers[s.Scope].Join(s.Endpoint.Addr)}
 	}
 }

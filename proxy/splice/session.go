@@ -28,7 +28,7 @@ type SessionConn interface {
 // For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and
 // one of Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
 type Session struct {
-	life
+	life       life
 	table      *Sessions
 	conn       SessionConn
 	key        SessionKey
@@ -60,26 +60,26 @@ func (s *Session) Over() bool { return s.over }
 // the host is asked.
 func (s *Session) admit(iface int) record.Outcome {
 	t := s.table
-	dst := t.originalDst(s.key, s.plan)
-	if s.isOwn(s.key.Client) {
-		s.dst = dst
+	dst := t.originalDst(s.key, s.life.entry.plan)
+	if s.life.entry.isOwn(s.key.Client) {
+		s.life.entry.dst = dst
 		return record.OutcomeNotPortal
 	}
-	if o := s.life.admit(dst); o != "" {
+	if o := s.life.admission.admit(&s.life.entry, dst); o != "" {
 		return o
 	}
-	s.cameBy = uint32(iface)
+	s.life.entry.cameBy = uint32(iface)
 	o := record.OutcomeResources
-	s.client = t.client(s.clientAddr())
+	s.client = t.client(s.life.entry.clientAddr())
 	if t.makeRoom(s.client) {
-		s.started()
-		if o = s.advance(s.start(iface, t.core().Now())); o == "" {
+		s.life.entry.started()
+		if o = s.advance(s.life.dial.start(&s.life.entry, iface, t.core().Now())); o == "" {
 			return ""
 		}
 		s.client.quota.GiveSession()
 	}
 	t.releaseClient(s.client)
-	s.uncount()
+	s.life.admission.uncount(&s.life.entry)
 	return o
 }
 
@@ -90,11 +90,11 @@ func (s *Session) advance(next step) record.Outcome {
 		proxy, lack, err := s.conn.Dial(next.endpoint, next.as, s.lost())
 		now := s.table.core().Now()
 		if err == nil {
-			s.current().Proxy = proxy
-			s.connected(now)
+			s.life.dial.attempt().Proxy = proxy
+			s.life.connected(now)
 			return ""
 		}
-		next = s.failed(err, lack, now)
+		next = s.life.dial.failed(&s.life.entry, err, lack, now)
 	}
 	switch next.kind {
 	case stepAsk:
@@ -109,7 +109,7 @@ func (s *Session) advance(next step) record.Outcome {
 
 // lost is the first datagram if it was sent to an endpoint that turned out to be gone, else nil.
 func (s *Session) lost() []byte {
-	if s.connect < 0 {
+	if s.life.result.connect < 0 {
 		return nil
 	}
 	return s.unanswered
@@ -129,7 +129,7 @@ func (s *Session) answered(yes bool) {
 	if s.over {
 		return
 	}
-	if o := s.advance(s.life.answered(yes, s.table.core().Now())); o != "" {
+	if o := s.advance(s.life.dial.answered(&s.life.entry, yes, s.table.core().Now())); o != "" {
 		s.end(record.Proxy, record.Reset, o)
 		return
 	}
@@ -152,10 +152,10 @@ func (s *Session) forwardHeld() {
 
 // target is the endpoint that the session has, or is about to be connected to.
 func (s *Session) target() netip.AddrPort {
-	if s.dialing {
-		return s.current().Endpoint
+	if s.life.dial.dialing {
+		return s.life.dial.attempt().Endpoint
 	}
-	if e := s.endpoint.Load(); e != nil {
+	if e := s.life.entry.endpoint.Load(); e != nil {
 		return e.Addr
 	}
 	return netip.AddrPort{}
@@ -163,9 +163,9 @@ func (s *Session) target() netip.AddrPort {
 
 // Received counts a datagram of the client.
 func (s *Session) Received(data []byte, now time.Duration) {
-	s.traffic.FromClient.Add(int64(len(data)))
+	s.life.entry.traffic.FromClient.Add(int64(len(data)))
 	s.touch(true, now)
-	if s.firstReply < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
+	if s.life.result.firstReply < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
 		s.unanswered = bytes.Clone(data)
 	}
 }
@@ -175,7 +175,7 @@ func (s *Session) Hold(data []byte) bool {
 	switch {
 	case s.awaits():
 		s.holdLast(data)
-	case !s.waitsForHost():
+	case !s.life.dial.waitsForHost():
 		return false
 	case len(s.held) == maxHeld || !s.hold(bytes.Clone(data)):
 		s.Dropped()
@@ -203,7 +203,7 @@ func (s *Session) releaseHeld() [][]byte {
 }
 
 // Sent counts a datagram of so many bytes that the kernel took for the endpoint.
-func (s *Session) Sent(n int) { s.traffic.ToEndpoint.Add(int64(n)) }
+func (s *Session) Sent(n int) { s.life.entry.traffic.ToEndpoint.Add(int64(n)) }
 
 // Dropped counts a datagram that the kernel did not take: a full queue, one too large, no route.
 func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
@@ -211,10 +211,10 @@ func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
 // Replied counts datagrams of the endpoint, of so many bytes together, that were sent to the client, or are about to
 // be.
 func (s *Session) Replied(n int64, now time.Duration) {
-	s.traffic.FromEndpoint.Add(n)
-	s.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
-	if s.firstReply < 0 {
-		s.firstByte(s.table.core().Now())
+	s.life.entry.traffic.FromEndpoint.Add(n)
+	s.life.entry.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
+	if s.life.result.firstReply < 0 {
+		s.life.firstByte(s.table.core().Now())
 		s.unanswered = nil
 	}
 	s.touch(false, now)
@@ -247,11 +247,10 @@ func (s *Session) moved(err error) bool {
 	case s.detached:
 		s.end(record.Proxy, record.Reset, record.OutcomeEndpointRemoved)
 	case s.unanswered == nil:
-		s.broken = err
-		s.end(record.Endpoint, record.Reset, record.OutcomeEndpointReset)
+		s.endAs(ending{record.Endpoint, record.Reset, record.OutcomeEndpointReset, err})
 	default:
 		s.conn.Close()
-		o := s.advance(s.failed(err, Enough, s.table.core().Now()))
+		o := s.advance(s.life.dial.failed(&s.life.entry, err, Enough, s.table.core().Now()))
 		if o == "" {
 			return true
 		}
@@ -263,9 +262,9 @@ func (s *Session) moved(err error) bool {
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
 func (s *Session) touch(waiting bool, now time.Duration) {
 	if waiting {
-		s.askedAt(now)
+		s.life.entry.askedAt(now)
 	} else {
-		s.movedAt(now)
+		s.life.entry.movedAt(now)
 	}
 	if s.detached && s.waiting == waiting {
 		return // use does not prolong it
@@ -297,27 +296,39 @@ func (s *Session) detach(now time.Duration) {
 func (s *Session) depart() {
 	delete(s.table.attached, s.key)
 	s.delist()
-	s.uncount()
+	s.life.admission.uncount(&s.life.entry)
 }
 
-// cutSoon implements member.
-func (s *Session) cutSoon() {
+// sessionMember is a session as the registry has it.
+type sessionMember Session
+
+func (m *sessionMember) common() *entry { return &m.life.entry }
+
+func (m *sessionMember) live() record.Live { return m.life.entry.live() }
+
+func (m *sessionMember) cutSoon() {
+	s := (*Session)(m)
 	s.table.socket.Do(func() { s.end(record.Proxy, record.Reset, record.OutcomeCut) })
 }
 
-// countSoon implements member.
-func (s *Session) countSoon() { s.table.socket.Do(s.countClient) }
+func (m *sessionMember) countSoon() {
+	m.table.socket.Do(func() { m.life.admission.countClient(&m.life.entry) })
+}
 
 // end closes a session that was opened.
 func (s *Session) end(by record.Side, closeType record.CloseType, o record.Outcome) {
+	s.endAs(ending{by, closeType, o, nil})
+}
+
+func (s *Session) endAs(how ending) {
 	if s.over {
 		return
 	}
 	s.over = true
 	s.conn.Close()
 	s.remove()
-	s.conclude(by, closeType, o)
-	s.report(s.table.core().Now())
+	s.life.result.conclude(how)
+	s.life.report(s.table.core().Now())
 }
 
 // remove takes a session that is over from all that knows it.
@@ -332,5 +343,5 @@ func (s *Session) remove() {
 	s.client.quota.GiveSession()
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
-	t.core().registry.remove(s)
+	t.core().registry.remove((*sessionMember)(s))
 }

@@ -189,7 +189,8 @@ func (b *udpBed) deliver(key SessionKey, data string) *udpConn {
 		c = &udpConn{bed: b, key: key}
 		before := len(b.records)
 		opened := b.sessions.Open(&c.Session, c, key, 0, now)
-		if opened || slices.ContainsFunc(b.records[before:], func(r *record.Record) bool { return r == c.rec }) {
+		own := func(r *record.Record) bool { return r == &c.life.result.ended.Record }
+		if opened || slices.ContainsFunc(b.records[before:], own) {
 			b.opened++
 		}
 		if !opened {
@@ -260,8 +261,8 @@ func (b *udpBed) check() {
 	for addr, c := range s.clients {
 		n := 0
 		for session := range c.lists.each {
-			if session.client != c || session.clientAddr() != addr || ofClients[session] {
-				b.t.Errorf("session %d is in a list of %s", session.id, addr)
+			if session.client != c || session.life.entry.clientAddr() != addr || ofClients[session] {
+				b.t.Errorf("session %d is in a list of %s", session.life.entry.id, addr)
 			}
 			ofClients[session] = true
 			n++
@@ -276,14 +277,14 @@ func (b *udpBed) check() {
 	for session := range s.lists.each {
 		n++
 		if session.over || !ofClients[session] {
-			b.t.Errorf("session %d is over (%t) or in no list of its client", session.id, session.over)
+			b.t.Errorf("session %d is over (%t) or in no list of its client", session.life.entry.id, session.over)
 		}
 		if session.detached {
 			continue
 		}
 		attached++
 		if s.attached[session.key] != session {
-			b.t.Errorf("session %d does not get its client's datagrams", session.id)
+			b.t.Errorf("session %d does not get its client's datagrams", session.life.entry.id)
 		}
 	}
 	for what, got := range map[string]int64{
@@ -308,7 +309,7 @@ func (l *sessionLists) each(yield func(*Session) bool) {
 		var last *Session
 		for s := list.first; s != nil; last, s = s, s.links[list.at].next {
 			if s.links[list.at].prev != last || l.of(s) != list || !yield(s) {
-				panic(fmt.Sprintf("session %d is in a wrong list, or after a wrong one", s.id))
+				panic(fmt.Sprintf("session %d is in a wrong list, or after a wrong one", s.life.entry.id))
 			}
 		}
 		if list.last != last {

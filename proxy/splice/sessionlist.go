@@ -71,7 +71,7 @@ func (l *sessionLists) of(s *Session) *sessionList {
 // leastRecent is the attached session that was used the longest time ago, nil if there is none.
 func (l *sessionLists) leastRecent() *Session {
 	a, w := l.answered.first, l.waiting.first
-	if a == nil || w != nil && w.lastMoved() < a.lastMoved() {
+	if a == nil || w != nil && w.life.entry.lastMoved() < a.life.entry.lastMoved() {
 		return w
 	}
 	return a
@@ -82,7 +82,7 @@ func (l *sessionLists) leastRecent() *Session {
 // longer than answerTime comes before all but detached ones that have their answer.
 func (l *sessionLists) victim(now time.Duration) *Session {
 	w := l.waiting.first
-	if w != nil && w.lastMoved()+answerTime <= now && l.detached.first == nil {
+	if w != nil && w.life.entry.lastMoved()+answerTime <= now && l.detached.first == nil {
 		return w
 	}
 	return cmp.Or(l.detached.first, l.answered.first, l.detachedWaiting.first, w)

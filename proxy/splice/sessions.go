@@ -74,16 +74,16 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 		return false
 	}
 	s.table, s.conn, s.key, s.waiting = t, conn, key, true
-	s.begin(t.front, key.Client, now)
+	s.life.begin(t.front, key.Client, now)
 	if o := s.admit(iface); o != "" {
-		s.conclude(record.Proxy, record.Reset, o)
-		s.report(t.core().Now())
+		s.life.result.conclude(ending{record.Proxy, record.Reset, o, nil})
+		s.life.report(t.core().Now())
 		return false
 	}
 	t.attached[key] = s
 	s.enlist()
 	t.core().sessions.Add(1)
-	t.core().registry.add(s)
+	t.core().registry.add((*sessionMember)(s))
 	if idle := t.front.present().policy.UDPIdle; idle > 0 && t.sweepAt < 0 {
 		t.setTimer(now + idle)
 	}
@@ -130,7 +130,7 @@ func (t *Sessions) Sweep(now time.Duration) {
 		}
 	}
 	idle := t.front.present().policy.UDPIdle
-	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.lastMoved()+idle); s = t.lists.leastRecent() {
+	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.life.entry.lastMoved()+idle); s = t.lists.leastRecent() {
 		if s.awaits() {
 			s.end(record.Proxy, record.Timeout, record.OutcomeNoEndpoint)
 		} else {
@@ -154,8 +154,8 @@ func (t *Sessions) retarget(v *View) {
 			switch e := v.endpoint(s.target()); {
 			case s.awaits(): // it is told by its queue
 			case e != nil && (e.Ready || e.Serving):
-			case s.waitsForHost():
-				s.removed = true
+			case s.life.dial.waitsForHost():
+				s.life.dial.removed = true
 			default:
 				s.detach(now)
 			}
@@ -191,7 +191,7 @@ func (t *Sessions) answerPending(reply chan<- bool) {
 // waits tells whether a session waits for an answer that may be under way.
 func (t *Sessions) waits(now time.Duration) bool {
 	s := t.lists.waiting.last
-	return t.lists.detachedWaiting.first != nil || s != nil && now < s.lastMoved()+answerTime
+	return t.lists.detachedWaiting.first != nil || s != nil && now < s.life.entry.lastMoved()+answerTime
 }
 
 // originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front

@@ -77,7 +77,7 @@ func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
 				case s.departing, s.stays, s.awaits() && !waiting:
-				case s.waitsForHost():
+				case s.life.dial.waitsForHost():
 					asking = true
 				default:
 					some = append(some, s.departs())
@@ -99,8 +99,8 @@ func (t *Sessions) do(f func()) {
 func (s *Session) departs() *Departure {
 	s.departing = true
 	saved := &SavedSession{
-		SavedLife: s.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
-		Unanswered: s.unanswered, Carried: s.traffic.save(),
+		SavedLife: s.life.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
+		Unanswered: s.unanswered, Carried: s.life.entry.traffic.save(),
 	}
 	files := []int{s.conn.(MovingSession).Detach(saved)}
 	if saved.Waits {
@@ -130,8 +130,8 @@ func (s *Session) left() {
 		return
 	}
 	s.over = true
-	s.unqueue(s.table.core().Now())
-	s.lease.ended(s.clientAddr(), nil, -1)
+	s.life.queue.leave(&s.life.entry, s.table.core().Now())
+	s.life.dial.current.lease.ended(s.life.entry.clientAddr(), nil, -1)
 	s.conn.Close()
 	s.remove()
 }
@@ -140,17 +140,17 @@ func (s *Session) left() {
 func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.table, s.conn, s.key = t, conn, SessionKey{Client: saved.Client, Local: saved.Local}
 	s.waiting, s.detached, s.until, s.unanswered = saved.Waiting, saved.Detached, saved.Until, saved.Unanswered
-	s.restore(t.front, &saved.SavedLife)
-	s.cameBy = saved.Interface
-	s.traffic.restore(saved.Carried)
-	s.client = t.client(s.clientAddr())
+	s.life.restore(t.front, &saved.SavedLife)
+	s.life.entry.cameBy = saved.Interface
+	s.life.entry.traffic.restore(saved.Carried)
+	s.client = t.client(s.life.entry.clientAddr())
 	core := t.core()
 	s.client.quota.TakeAnyway(quota.Sessions, 1)
 	s.client.quota.TakeAnyway(quota.Descriptors, 1)
 	core.sessions.Add(1)
-	core.registry.add(s)
+	core.registry.add((*sessionMember)(s))
 	if s.detached {
-		s.uncount()
+		s.life.admission.uncount(&s.life.entry)
 	} else {
 		t.attached[s.key] = s
 	}

@@ -8,24 +8,24 @@ import (
 )
 
 // awaits tells whether the session waits for an endpoint. What its client sends is held then.
-func (s *Session) awaits() bool { return s.wait != nil && s.wait.asleep }
+func (s *Session) awaits() bool { return s.life.queue.wait != nil && s.life.queue.wait.asleep }
 
 // await waits for an endpoint until that time, or until endpoints change. A datagram that an endpoint which is gone has
 // lost is held again.
 func (s *Session) await(until time.Duration) {
 	now := s.table.core().Now()
-	s.queue((*sessionWaiter)(s), s.client.quota, now)
-	s.wait.asleep = true
-	if s.connect >= 0 {
-		s.connect = -1
+	s.life.queue.enter(&s.life.entry, (*sessionWaiter)(s), s.client.quota, now)
+	s.life.queue.wait.asleep = true
+	if s.life.result.connect >= 0 {
+		s.life.result.connect = -1
 		if s.unanswered != nil && len(s.held) == 0 {
 			s.hold(s.unanswered)
 		}
 	}
-	if s.refreshed() {
+	if s.life.dial.refreshed(&s.life.entry) {
 		until = now
 	}
-	s.wait.timer = time.AfterFunc(until-now, (*sessionWaiter)(s).Turn)
+	s.life.queue.wait.timer = time.AfterFunc(until-now, (*sessionWaiter)(s).Turn)
 }
 
 // sessionWaiter is a session as those see it who tell it that its wait is over.
@@ -41,7 +41,7 @@ func (w *sessionWaiter) Turn() {
 func (w *sessionWaiter) Evicted() {
 	s := (*Session)(w)
 	s.table.socket.Do(func() {
-		if s.isQueued() {
+		if s.life.queue.waits() {
 			s.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)
 		}
 	})
@@ -53,19 +53,19 @@ func (s *Session) redial() {
 		return
 	}
 	if !s.awaits() || s.departing {
-		s.passTurn()
+		s.life.queue.pass(&s.life.entry)
 		return
 	}
-	s.wait.asleep = false
-	s.wait.timer.Stop()
+	s.life.queue.wait.asleep = false
+	s.life.queue.wait.timer.Stop()
 	s.goOn(s.table.core().Now())
 }
 
 // goOn looks for an endpoint, and sends it what is held.
 func (s *Session) goOn(now time.Duration) {
-	s.refreshed()
-	next := s.next(now)
-	s.passTurn()
+	s.life.dial.refreshed(&s.life.entry)
+	next := s.life.dial.next(&s.life.entry, now)
+	s.life.queue.pass(&s.life.entry)
 	if o := s.advance(next); o != "" {
 		s.end(record.Proxy, record.Reset, o)
 		return

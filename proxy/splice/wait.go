@@ -19,46 +19,49 @@ type wait struct {
 	timer  *time.Timer     // of a session
 }
 
+// queuePlace is the one in the queue of the Service, if it has waited for an endpoint.
+type queuePlace struct{ wait *wait }
+
 // patience is until when it waits for an endpoint that is ready and answers; 0: it does not. Who comes from outside to
 // an external frontend with a Local policy does not: other nodes may have an endpoint.
-func (f *life) patience() time.Duration {
-	most := f.plan.policy.WaitForEndpoint
-	if most <= 0 || f.scope == service.NodeScope && f.portal != service.ClusterIP || f.front.closed.Load() {
+func (e *entry) patience() time.Duration {
+	most := e.plan.policy.WaitForEndpoint
+	if most <= 0 || e.scope == service.NodeScope && e.portal != service.ClusterIP || e.front.closed.Load() {
 		return 0
 	}
-	return f.began + most
+	return e.began + most
 }
 
 // holdOut waits for endpoints to change, or, where some have failed, for another round of dials.
-func (f *life) holdOut(allTried bool, until, now time.Duration) step {
-	if f.retry != nil {
-		until = min(until, now+f.retry.again(allTried, len(f.plan.policy.ConnectTimeouts)))
+func (d *dialler) holdOut(e *entry, allTried bool, until, now time.Duration) step {
+	if d.retry != nil {
+		until = min(until, now+d.retry.again(allTried, len(e.plan.policy.ConnectTimeouts)))
 	}
 	return step{kind: stepHold, until: until}
 }
 
 // queue begins to wait for an endpoint, or goes on with that.
-func (f *life) queue(of waitqueue.Waiter, client *quota.Client, now time.Duration) {
-	f.stage.enter(waiting)
-	if old := f.wait; old == nil || old.took > 0 || old.place.Of == nil {
-		w := &wait{place: waitqueue.Place{Of: of, Client: &client.Waiting, Port: f.front, Since: now - f.waited()}}
+func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, now time.Duration) {
+	e.stage.enter(waiting)
+	if old := q.wait; old == nil || old.took > 0 || old.place.Of == nil {
+		w := &wait{place: waitqueue.Place{Of: of, Client: &client.Waiting, Port: e.front, Since: now - q.waited()}}
 		if old != nil && old.took == 0 {
 			w.place.Since = old.place.Since
 		}
-		f.wait = w
-		f.front.core.waiting.Add(1)
-		if first := f.front.quota.Waiting.Enter(&w.place, f.front.core.opts.Waiting); first != nil {
+		q.wait = w
+		e.front.core.waiting.Add(1)
+		if first := e.front.quota.Waiting.Enter(&w.place, e.front.core.opts.Waiting); first != nil {
 			first.Of.Evicted()
 		}
 	}
-	if p := f.front.present(); !p.hasPods() && f.front.quota.Waiting.NeedsPods(now) {
-		f.front.core.opts.NeedPods(p.Port)
+	if p := e.front.present(); !p.hasPods() && e.front.quota.Waiting.NeedsPods(now) {
+		e.front.core.opts.NeedPods(p.Port)
 	}
 }
 
 // unqueue ends the wait: an endpoint was reached, or the life ends.
-func (f *life) unqueue(now time.Duration) {
-	w := f.wait
+func (q *queuePlace) leave(e *entry, now time.Duration) {
+	w := q.wait
 	if w == nil || w.took > 0 {
 		return
 	}
@@ -69,26 +72,26 @@ func (f *life) unqueue(now time.Duration) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	f.front.quota.Waiting.Leave(&w.place)
-	f.front.core.waiting.Add(-1)
+	e.front.quota.Waiting.Leave(&w.place)
+	e.front.core.waiting.Add(-1)
 }
 
 // passTurn lets the next one pick.
-func (f *life) passTurn() {
-	if f.wait != nil {
-		f.front.quota.Waiting.Pass(&f.wait.place)
+func (q *queuePlace) pass(e *entry) {
+	if q.wait != nil {
+		e.front.quota.Waiting.Pass(&q.wait.place)
 	}
 }
 
 // isQueued tells whether it waits for an endpoint, or dials after it has.
-func (f *life) isQueued() bool { return f.wait != nil && f.wait.took == 0 }
+func (q *queuePlace) waits() bool { return q.wait != nil && q.wait.took == 0 }
 
 // waited is how long it did, until an endpoint was reached.
-func (f *life) waited() time.Duration {
-	if f.wait == nil {
+func (q *queuePlace) waited() time.Duration {
+	if q.wait == nil {
 		return 0
 	}
-	return f.wait.took
+	return q.wait.took
 }
 
 // hasPods tells whether some endpoint of the service port, of either family, is ready or still serves.
