@@ -44,12 +44,13 @@ func market(t *testing.T) *bed {
 
 func TestServices(t *testing.T) {
 	b := market(t)
-	b.change(func() {
+	steady := b.grows(func() {
 		b.services[1].Ended += 1000
-		b.services[1].BytesUp += 1 << 40
+		b.services[1].BytesUp += 1 << 42
 	})
 	b.want("TB/s")
 	b.order("NEW/S↓", "shop/dns", "shop/cart:http") // the busiest first
+	steady()
 	b.change(func() { b.services[0].Failed++ })
 	b.wantNot("TB/s")
 	b.change(func() { b.services[1].Ended = 0 }) // it started again

@@ -35,7 +35,8 @@ type bed struct {
 	endpoints   []adminsocket.Endpoint
 	connections []adminsocket.Connection
 	cut         []uint64
-	refuse      error // a drain
+	refuse      error  // a drain
+	grow        func() // before each answer; nil: nothing does
 }
 
 const (
@@ -99,6 +100,9 @@ func (b *bed) serve() {
 func rows[T any](b *bed, all *[]T) []T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.grow != nil {
+		b.grow()
+	}
 	return slices.Clone(*all)
 }
 
@@ -128,6 +132,13 @@ func (b *bed) change(edit func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	edit()
+}
+
+// grows has a part of the rows grow before each answer, so that a rate is shown until steady is called: one that is
+// shown for a moment may never be seen.
+func (b *bed) grows(grow func()) (steady func()) {
+	b.change(func() { b.grow = grow })
+	return func() { b.change(func() { b.grow = nil }) }
 }
 
 // look starts the screen.
