@@ -54,6 +54,7 @@ func TestServiceCIDRs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w, ranges := ranged(t, nil)
 		<-w.Synced()
+		synctest.Wait() // until it watches: the fake server forgets what comes before
 		if *ranges != "[10.96.0.0/16]" {
 			t.Errorf("with the first state: %s", *ranges)
 		}
