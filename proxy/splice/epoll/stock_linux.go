@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/splice/pipe"
 )
 
-// bufferSize is what one read takes at the most.
+// bufferSize is the most that one read takes, in bytes.
 const bufferSize = 64 << 10
 
 // pipeSize is the capacity asked for a pipe while there are few.

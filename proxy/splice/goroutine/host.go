@@ -1,6 +1,7 @@
 package goroutine
 
 import (
+	"net"
 	"net/netip"
 	"syscall"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Host is what the operating system offers beyond package net. A nil field is not available.
+// Host has the operating system's functions beyond package net. One that is nil is not available.
 type Host struct {
 	// Listening sets options of a socket that clients connect or write to, before it is bound.
 	Listening func(fd uintptr, protocol inet.Protocol) error
@@ -21,7 +22,7 @@ type Host struct {
 	Refusals func(fd uintptr)
 	// Interface is the index of the interface that an accepted connection came in by, 0 when it is not known.
 	Interface func(fd uintptr, family inet.Family) int
-	// TCPInfo is what the kernel tells of a TCP socket.
+	// TCPInfo reads what the kernel tells of a TCP socket.
 	TCPInfo func(fd uintptr) record.TCPInfo
 	// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
 	Queues func(fd uintptr) (unread, unacknowledged int)
@@ -40,6 +41,30 @@ type Host struct {
 	Error func(fd uintptr) error
 	// Send writes to a TCP socket without blocking, the last byte as its urgent one if it is to be. It comes with Receive.
 	Send func(fd uintptr, b []byte, urgent bool) (n int, err error)
+}
+
+// tcpInfo asks for that of a socket; nil: there is none.
+func (h *Host) tcpInfo(socket *net.TCPConn) (info record.TCPInfo) {
+	if h.TCPInfo != nil && socket != nil {
+		control(socket, func(fd uintptr) { info = h.TCPInfo(fd) })
+	}
+	return info
+}
+
+// pendingError takes the error of a socket, if there is one and the host tells.
+func (h *Host) pendingError(of *net.TCPConn) (pending error) {
+	if h.Error != nil {
+		control(of, func(fd uintptr) { pending = h.Error(fd) })
+	}
+	return pending
+}
+
+// queues asks how many bytes of a socket were not read, and how many not acknowledged: 0 where that is not known.
+func (h *Host) queues(socket *net.TCPConn) (unread, unacknowledged int) {
+	if h.Queues != nil {
+		control(socket, func(fd uintptr) { unread, unacknowledged = h.Queues(fd) })
+	}
+	return unread, unacknowledged
 }
 
 // control calls call with the descriptor of a socket.

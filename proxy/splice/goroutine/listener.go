@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
 
 	"github.com/portald/portald/platform/inet"
@@ -12,29 +11,24 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// The pause after an accept or a receive failed, for want of something, doubles from the first to the last.
-const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = time.Second
-)
-
 // lastAccepts is how long a closing listener still accepts connections that are in the kernel's accept queue.
 const lastAccepts = 10 * time.Millisecond
 
 // listener is a listening TCP socket of a front.
 type listener struct {
-	e     *Engine
+	e     *shared
+	among *sockets
 	front *splice.Front
 	tcp   *net.TCPListener
 }
 
-func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	l, err := e.listenerAt(f.Name(), at)
+func listenTCP(e *shared, among *sockets, f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
+	l, err := listenerAt(e, f.Name(), at)
 	if err != nil {
 		return nil, cause(err)
 	}
-	n := &listener{e: e, front: f, tcp: l.(*net.TCPListener)}
-	e.add(n)
+	n := &listener{e: e, among: among, front: f, tcp: l.(*net.TCPListener)}
+	among.add(n)
 	if !e.start(n.run) {
 		n.close()
 	}
@@ -42,7 +36,7 @@ func (e *Engine) listenTCP(f *splice.Front, at netip.AddrPort) (splice.Socket, e
 }
 
 // listenerAt takes over the listener of a predecessor, or makes one.
-func (e *Engine) listenerAt(name service.PortName, at netip.AddrPort) (net.Listener, error) {
+func listenerAt(e *shared, name service.PortName, at netip.AddrPort) (net.Listener, error) {
 	inherited, err := e.core.Options().Listen(name, at)
 	if err != nil {
 		return nil, err
@@ -54,17 +48,6 @@ func (e *Engine) listenerAt(name service.PortName, at netip.AddrPort) (net.Liste
 	config := net.ListenConfig{KeepAliveConfig: keepalive(), Control: e.listenControl(inet.TCP)}
 	config.SetMultipathTCP(false)
 	return config.Listen(e.ctx, network("tcp", at.Addr()), at.String())
-}
-
-// listenControl sets options of sockets that clients connect or send to.
-func (e *Engine) listenControl(protocol inet.Protocol) func(string, string, syscall.RawConn) error {
-	if e.host.Listening == nil {
-		return nil
-	}
-	return func(_, _ string, raw syscall.RawConn) (err error) {
-		failed := raw.Control(func(fd uintptr) { err = e.host.Listening(fd, protocol) })
-		return errors.Join(failed, err)
-	}
 }
 
 // Sessions implements splice.Socket.
@@ -83,33 +66,24 @@ func (n *listener) end() { _ = n.tcp.SetDeadline(time.Now().Add(lastAccepts)) }
 
 func (n *listener) close() {
 	n.tcp.Close()
-	n.e.remove(n)
+	n.among.remove(n)
 	n.front.ListenerClosed()
 }
 
 // run accepts until the listener ends.
 func (n *listener) run() {
 	defer n.close()
-	for pause := time.Duration(0); ; {
+	for pause := pause(0); ; {
 		c, err := n.tcp.AcceptTCP()
 		switch {
 		case err == nil:
 			pause = 0
-			n.e.serve(n.front, c)
+			serve(n.e, n.front, c)
 		case deadlinePassed(err), errors.Is(err, net.ErrClosed):
 			return
 		default: // a shortage, most likely
 			n.e.core.AcceptFailed(cause(err))
-			pause = min(max(2*pause, firstPause), lastPause)
-			n.e.rest(pause)
+			pause.rest(n.e)
 		}
-	}
-}
-
-// rest sleeps, or returns early when the engine ends.
-func (e *Engine) rest(pause time.Duration) {
-	select {
-	case <-e.ctx.Done():
-	case <-time.After(pause):
 	}
 }

@@ -20,7 +20,8 @@ const maxDatagram = 64 << 10
 
 // udpSocket is a bound UDP socket of a front. The goroutine that holds mu owns its sessions.
 type udpSocket struct {
-	e      *Engine
+	e      *shared
+	among  *sockets
 	udp    *net.UDPConn
 	bound  netip.AddrPort
 	family inet.Family
@@ -33,15 +34,15 @@ type udpSocket struct {
 	closed   bool        // guarded by mu
 }
 
-func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
-	c, err := e.packetConnAt(f.Name(), at)
+func listenUDP(e *shared, among *sockets, f *splice.Front, at netip.AddrPort) (splice.Socket, error) {
+	c, err := packetConnAt(e, f.Name(), at)
 	if err != nil {
 		return nil, cause(err)
 	}
-	u := &udpSocket{e: e, udp: c.(*net.UDPConn), bound: at, family: inet.FamilyOf(at.Addr())}
+	u := &udpSocket{e: e, among: among, udp: c.(*net.UDPConn), bound: at, family: inet.FamilyOf(at.Addr())}
 	u.askWhereTo()
 	u.sessions = splice.NewSessions(f, at.Port(), u)
-	e.add(u)
+	among.add(u)
 	if !e.start(u.receive) {
 		u.shut()
 	}
@@ -49,7 +50,7 @@ func (e *Engine) listenUDP(f *splice.Front, at netip.AddrPort) (splice.Socket, e
 }
 
 // packetConnAt takes over the socket of a predecessor, or makes one.
-func (e *Engine) packetConnAt(name service.PortName, at netip.AddrPort) (net.PacketConn, error) {
+func packetConnAt(e *shared, name service.PortName, at netip.AddrPort) (net.PacketConn, error) {
 	inherited, err := e.core.Options().Listen(name, at)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (u *udpSocket) shut() {
 	u.closed = true
 	u.udp.Close()
 	u.sessions.Front().ListenerClosed()
-	u.e.remove(u)
+	u.among.remove(u)
 }
 
 func (u *udpSocket) stop() {
@@ -139,14 +140,13 @@ func (u *udpSocket) SetTimer(at time.Duration) {
 // receive delivers datagrams of clients until the socket is closed.
 func (u *udpSocket) receive() {
 	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
-	for pause := time.Duration(0); ; {
+	for pause := pause(0); ; {
 		n, oobn, _, from, err := u.udp.ReadMsgUDPAddrPort(buf, oob)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil && !tooLarge(err) && !refused(err): // which are about one datagram
-			pause = min(max(2*pause, firstPause), lastPause)
-			u.e.rest(pause)
+			pause.rest(u.e)
 		case err == nil:
 			pause = 0
 			local, iface := u.whereTo(oob[:oobn])

@@ -10,15 +10,23 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// delivery is what is left of a connection that has ended: see splice.Step.Deliver. Its directions go on until there is
-// nothing to read. Then their destinations are asked now and then: nothing tells when they have acknowledged all.
+// delivery brings to the peers what is left of a connection that has ended: see splice.Step.Deliver. Its directions go
+// on until there is nothing to read. Then their destinations are asked now and then: nothing tells when they have
+// acknowledged all.
 type delivery struct {
 	splice.Delivery
 	streams splice.Streams
 	blind   time.Duration // when it ends where they cannot be asked; 0: not yet
 }
 
-// fault is what has broken a connection.
+// ending is how far a connection has come whose streams end.
+type ending struct {
+	done     splice.Streams // of which nothing more is passed on
+	delivery *delivery      // nil: the connection has not ended
+	fault    fault
+}
+
+// fault tells how a connection was broken.
 type fault struct {
 	is    bool // a socket has failed: what it has sent can be read, and nothing more comes
 	ended bool // its stream had ended before
@@ -29,9 +37,9 @@ const blindTime = 200 * time.Millisecond
 
 // brokenBy is the step after a socket error of one side. mu is held.
 func (c *conn) brokenBy(side record.Side, err error) splice.Step {
-	switch d := c.delivery; {
+	switch d := c.ending.delivery; {
 	case d == nil:
-		c.fault = fault{is: true, ended: is(err, syscall.EPIPE)} // so Linux names a reset that comes after a FIN
+		c.ending.fault = fault{is: true, ended: is(err, syscall.EPIPE)} // so Linux names a reset that comes after a FIN
 		return c.Broken(side, cause(err), lost(err))
 	case d.streams == splice.StreamFrom(side):
 		return splice.Step{}
@@ -42,14 +50,14 @@ func (c *conn) brokenBy(side record.Side, err error) splice.Step {
 
 // deliver begins to bring streams to their peers. mu is held.
 func (c *conn) deliver(streams splice.Streams) {
-	c.delivery = &delivery{Delivery: c.Delivers(c.e.core.Now()), streams: streams}
+	c.ending.delivery = &delivery{Delivery: c.Delivers(c.e.core.Now()), streams: streams}
 	switch {
-	case !c.fault.is:
-		for _, s := range c.streams(streams &^ c.done) {
+	case !c.ending.fault.is:
+		for _, s := range c.streams(streams &^ c.ending.done) {
 			_ = s.from.SetReadDeadline(time.Unix(1, 0)) // long past: it interrupts who reads
 		}
-	case c.fault.ended && !c.HalfClosed():
-		for _, s := range c.streams(streams & c.done) {
+	case c.ending.fault.ended && !c.HalfClosed():
+		for _, s := range c.streams(streams & c.ending.done) {
 			closeWrite(s.to) // its direction could not tell the end from the reset
 		}
 	}
@@ -77,15 +85,16 @@ func (c *conn) streams(of splice.Streams) (all []stream) {
 // look closes the connection once peers have all of the streams, or take nothing any more, or else looks again later.
 // mu is held.
 func (c *conn) look() {
-	d, now := c.delivery, c.e.core.Now()
+	d, now := c.ending.delivery, c.e.core.Now()
 	all := c.streams(d.streams)
 	left := make([]int64, len(all))
 	var passed, unacknowledged int64
 	for i, s := range all {
-		left[i] = c.unacknowledged(s.to)
+		_, n := c.e.host.queues(s.to)
+		left[i] = int64(n)
 		passed, unacknowledged = passed+s.passed.Load(), unacknowledged+left[i]
 	}
-	delivered := c.done&d.streams == d.streams && unacknowledged == 0
+	delivered := c.ending.done&d.streams == d.streams && unacknowledged == 0
 	if delivered && c.e.host.Queues == nil && passed > 0 {
 		if d.blind == 0 {
 			d.blind = now + blindTime
@@ -106,76 +115,9 @@ func (c *conn) look() {
 	}
 }
 
-// unacknowledged is how many bytes the peer of a socket did not acknowledge, 0 where that is not known.
-func (c *conn) unacknowledged(socket *net.TCPConn) (n int64) {
-	if ask := c.e.host.Queues; ask != nil {
-		control(socket, func(fd uintptr) {
-			_, out := ask(fd)
-			n = int64(out)
-		})
-	}
-	return n
-}
-
-// over notes that the direction passes on nothing any more. It returns true if what else its source sends is to be
-// discarded, so that a peer goes on that sends before it reads.
-func (d *direction) over() (discards bool) {
-	c := d.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stream := splice.StreamFrom(d.from.side)
-	c.done |= stream
-	if c.closed || c.delivery == nil {
-		return false
-	}
-	c.look()
-	return !c.closed && c.delivery.streams&stream == 0
-}
-
-// discard reads what nobody is left for, until the connection is closed.
-func (d *direction) discard() {
-	_ = d.from.tcp.SetReadDeadline(time.Time{}) // closed: the read says so
-	buf := takeBuffer()
-	defer buffers.Put(buf)
-	for {
-		n, err := d.from.tcp.Read(buf[:])
-		d.from.bytes.Add(int64(n))
-		if err != nil {
-			d.readFailed(err)
-			return
-		}
-	}
-}
-
-// interrupted tells whether a read has failed because the connection has ended, and passes on what can be read at once.
-func (d *direction) interrupted(err error) bool {
-	if !deadlinePassed(err) || !d.c.delivers() {
-		return false
-	}
-	receive, ask := d.c.e.host.Receive, d.c.e.host.Queues
-	if receive == nil || ask == nil {
-		return true
-	}
-	var left int
-	control(d.from.tcp, func(fd uintptr) { left, _ = ask(fd) })
-	for left > 0 {
-		var n int
-		buf := takeBuffer()
-		control(d.from.tcp, func(fd uintptr) { n, d.urgent, _, _ = receive(fd, buf[:]) })
-		if n <= 0 {
-			buffers.Put(buf)
-			break
-		}
-		if left -= n; !d.pass(load{buf: buf, n: n}) {
-			break
-		}
-	}
-	return true
-}
-
 // delivers tells whether the connection has ended, but for that.
 func (c *conn) delivers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.delivery != nil
+	return c.ending.delivery != nil
 }

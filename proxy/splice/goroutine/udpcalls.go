@@ -11,7 +11,7 @@ type calls struct {
 
 // add queues f; Run waits for it. ok is false if the engine has ended. first is true if no goroutine runs the queue:
 // the caller has to start one.
-func (c *calls) add(f func(), e *Engine) (first, ok bool) {
+func (c *calls) add(f func(), e *shared) (first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !e.count(stopping) {

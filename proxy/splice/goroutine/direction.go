@@ -2,71 +2,21 @@ package goroutine
 
 import (
 	"io"
-	"net"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
-// bufferSize is the size of the copy buffers, in bytes.
-const bufferSize = 16 << 10
-
-type buffer [bufferSize]byte
-
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
-
-func takeBuffer() *buffer { return buffers.Get().(*buffer) }
-
-// direction carries bytes from one socket to the other, on a goroutine of its own.
+// direction carries bytes from one socket of a connection to the other, on a goroutine of its own.
 type direction struct {
-	c        *conn
-	from, to end
-	full     int                 // buffers in a row that were
-	keeps    bool                // what is read may have to be sent to another endpoint
-	urgent   bool                // the byte in hand is its sender's urgent one
-	eof      bool                // its stream has ended
-	blocked  *splice.BlockedTime // the destination
-}
-
-// end is one end of a direction.
-type end struct {
-	side  record.Side
-	tcp   *net.TCPConn
-	raw   syscall.RawConn
-	bytes *atomic.Int64 // that were read from it, or written to it
-}
-
-// carry starts the direction from the endpoint and runs the one from the client itself. False: no other step comes.
-func (c *conn) carry(s splice.Step) (more bool) {
-	c.mu.Lock()
-	c.done = 0
-	endpoint, early, replayable := c.endpoint, c.early, c.Replayable()
-	c.mu.Unlock()
-	t := c.Traffic()
-	fromClient, _ := c.client.SyscallConn()
-	fromEndpoint, _ := endpoint.SyscallConn()
-	up := direction{c: c, from: end{record.Client, c.client, fromClient, &t.FromClient},
-		to: end{record.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint}, blocked: &c.endpointBlocked}
-	down := direction{c: c, from: end{record.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
-		to: end{record.Client, c.client, fromClient, &t.ToClient}, blocked: &c.clientBlocked}
-	if replayable {
-		c.carryReplayable(s, &up, &down, early)
-		return true
-	}
-	go down.run(nil)
-	if s.Header != nil {
-		if _, err := endpoint.Write(s.Header); err != nil {
-			up.sendFailed(err)
-			up.over()
-			return false
-		}
-	}
-	up.run(early)
-	return false
+	c      *conn
+	from   source
+	to     sink
+	full   int  // buffers in a row that were
+	keeps  bool // what is read may have to be sent to another endpoint
+	urgent bool // the byte in hand is its sender's urgent one
+	eof    bool // its stream has ended
 }
 
 // run copies until EOF or a socket error.
@@ -170,8 +120,8 @@ func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == record.
 func (d *direction) end(gone bool) {
 	d.eof = true
 	d.c.do(func(now time.Duration) splice.Step {
-		if d.c.delivery != nil {
-			if d.c.fault.ended {
+		if d.c.ending.delivery != nil {
+			if d.c.ending.fault.ended {
 				closeWrite(d.to.tcp)
 			}
 			return splice.Step{}
@@ -181,7 +131,7 @@ func (d *direction) end(gone bool) {
 		}
 		var pending error
 		if gone && !d.c.HalfClosed() { // else the other way was closed here
-			if pending = d.c.pendingError(d.from.tcp); pending == nil { // a send has taken it, and is about to tell
+			if pending = d.c.e.host.pendingError(d.from.tcp); pending == nil { // a send has taken it, and is about to tell
 				d.c.restart.gone = d.from.side == record.Endpoint
 				return splice.Step{}
 			}
@@ -196,14 +146,6 @@ func (d *direction) end(gone bool) {
 		}
 		return s
 	})
-}
-
-// pendingError takes the error of a socket, if there is one and the host tells.
-func (c *conn) pendingError(of *net.TCPConn) (pending error) {
-	if ask := c.e.host.Error; ask != nil {
-		control(of, func(fd uintptr) { pending = ask(fd) })
-	}
-	return pending
 }
 
 // awaitReset waits for a reset by a sender whose stream has ended.

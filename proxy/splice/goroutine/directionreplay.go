@@ -2,17 +2,15 @@ package goroutine
 
 import (
 	"io"
-	"sync"
 	"time"
 
-	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
-// restart is what a connection needs to go to another endpoint: its directions end, and begin anew.
+// restart takes a connection to another endpoint: its directions end, and two more begin.
 type restart struct {
 	dropped bool   // the endpoint was left, and both directions are to end
-	held    []load // read of the client and not sent to an endpoint yet, for the next one
+	unsent  []load // read of the client and not sent to an endpoint yet, for the next one
 	failure error  // of a send to the endpoint: the direction from it tells what became of it
 	gone    bool   // that one has ended by such a failure before it was told
 }
@@ -20,48 +18,14 @@ type restart struct {
 // unreadTime is how long the direction from an endpoint may take to read what is there, once nothing can be sent to it.
 const unreadTime = time.Second
 
-// carryReplayable carries until the connection has ended, or goes to another endpoint.
-func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan load) {
-	c.mu.Lock()
-	held := c.restart.held
-	up.keeps, c.restart.held = true, nil
-	c.mu.Unlock()
-	var ends sync.WaitGroup
-	ends.Go(func() { down.run(nil) })
-	goesOn := up.again(s)
-	for ; goesOn && len(held) > 0; held = held[1:] {
-		up.urgent = held[0].urgent
-		goesOn = up.pass(held[0])
-	}
-	if goesOn {
-		up.run(early)
-		early = nil
-	} else {
-		up.over()
-	}
-	ends.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.restart.dropped {
-		c.holdOn(held, early)
-	}
-	c.restart.dropped, c.restart.failure, c.restart.gone = false, nil, false
-	c.endpointBlocked.Restore(0, false, 0)
-	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
-	if c.Holds() {
-		c.watchClient()
-	}
-}
-
-// holdOn keeps what an endpoint was not sent, in its order: early comes at once now. mu is held.
-func (c *conn) holdOn(held []load, early chan load) {
-	r := &c.restart
-	r.held = append(r.held, held...)
+// keep keeps what an endpoint was not sent, in its order: early comes at once now.
+func (r *restart) keep(unsent []load, early chan load) {
+	r.unsent = append(r.unsent, unsent...)
 	if early == nil {
 		return
 	}
 	if l := <-early; l.err == nil {
-		r.held = append(r.held, l)
+		r.unsent = append(r.unsent, l)
 	} else { // interrupted, or it is read again
 		buffers.Put(l.buf)
 	}
@@ -100,7 +64,7 @@ func (d *direction) keep(l load) bool {
 	case l.err != nil && l.err != io.EOF && !(r.dropped && deadlinePassed(l.err)):
 	case r.dropped && l.err == nil:
 		l.urgent = d.urgent
-		r.held = append(r.held, l)
+		r.unsent = append(r.unsent, l)
 		return false
 	case r.dropped: // interrupted, or the end of the stream, which is read again
 		buffers.Put(l.buf)
@@ -128,24 +92,4 @@ func (d *direction) sendFailed(err error) {
 		}
 		return d.c.brokenBy(d.to.side, err)
 	})
-}
-
-// endpointFailed is for the direction from the endpoint, which has ended by this error, or by an earlier one of a send.
-// mu is held.
-func (c *conn) endpointFailed(err error) splice.Step {
-	if c.restart.failure != nil {
-		err = c.restart.failure
-	}
-	return c.brokenBy(record.Endpoint, err)
-}
-
-// drop leaves the endpoint, as splice.Step.Drop tells. mu is held.
-func (c *conn) drop() {
-	unguard(c.endpoint)
-	c.endpoint.Close()
-	c.endpoint, c.early = nil, nil
-	c.dials, c.hangUp = nil, nil
-	c.restart.dropped = true
-	c.setTimer(-1)
-	_ = c.client.SetReadDeadline(time.Unix(1, 0)) // long past: it interrupts who reads
 }

@@ -1,7 +1,6 @@
 package goroutine
 
 import (
-	"cmp"
 	"io"
 	"syscall"
 )
@@ -71,37 +70,9 @@ func (d *direction) forward(l *load) bool {
 	return true
 }
 
-// await waits for bytes, as Host.Awaits tells.
-func await(raw syscall.RawConn) error {
-	waited := false
-	return raw.Read(func(uintptr) bool {
-		before := waited
-		waited = true
-		return before
-	})
-}
-
 // send writes b, as urgent data if it was received as such.
 func (d *direction) send(b []byte) (n int, err error) {
-	send := d.c.e.host.Send
-	if send == nil {
-		return writer{d}.Write(b)
-	}
 	urgent := d.urgent
 	d.urgent = false
-	failed := d.to.raw.Write(func(fd uintptr) bool {
-		d.unblock()
-		for n < len(b) && err == nil {
-			var sent int
-			sent, err = send(fd, b[n:], urgent)
-			n += sent
-		}
-		if err == syscall.EAGAIN {
-			err = nil
-			d.block()
-			return false
-		}
-		return true
-	})
-	return n, cmp.Or(failed, err)
+	return d.to.send(b, urgent)
 }

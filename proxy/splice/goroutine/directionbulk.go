@@ -1,9 +1,7 @@
 package goroutine
 
 import (
-	"cmp"
 	"io"
-	"syscall"
 	"time"
 
 	"github.com/portald/portald/proxy/record"
@@ -28,16 +26,10 @@ const (
 	worthSplicing = 16 << 10
 )
 
-// spliced is a load in a pipe.
-type spliced struct {
-	pipe pipe.Pipe
-	n    int // bytes
-}
-
 // splice carries loads through pipes. What a pipe cannot take, the next read gets: the end, or an urgent byte.
 func (d *direction) splice() bool {
 	for small := 0; small < bulkEnds; {
-		l, err := d.fill()
+		l, err := d.from.fill(d.c.e)
 		if err != nil {
 			d.readFailed(err)
 			return false
@@ -50,69 +42,13 @@ func (d *direction) splice() bool {
 			small = 0
 		}
 		d.count(int64(l.n))
-		if err := d.drain(l); err != nil {
+		if err := d.to.drain(l); err != nil {
 			d.c.broken(d.to.side, err)
 			return false
 		}
 	}
 	d.full = 0
 	return true
-}
-
-// fill waits for bytes. None without an error: a read gets what there is, or no pipe is to be had.
-func (d *direction) fill() (l spliced, err error) {
-	failed := d.from.raw.Read(func(fd uintptr) bool {
-		d.c.e.turns.begin()
-		defer d.c.e.turns.end()
-		var ok bool
-		if l.pipe, ok = d.c.e.pipes.take(d.c.e.core.Now()); !ok {
-			return true
-		}
-		var errno syscall.Errno
-		l.n, errno = l.pipe.Fill(int(fd))
-		if l.n > 0 {
-			return true
-		}
-		d.c.e.pipes.give(l.pipe)
-		switch errno {
-		case 0:
-			return true
-		case syscall.EAGAIN:
-			return pipe.Unspliceable(int(fd))
-		}
-		err = errno
-		return true
-	})
-	return l, cmp.Or(failed, err)
-}
-
-// drain sends what a pipe holds, and gives the pipe back.
-func (d *direction) drain(l spliced) (err error) {
-	failed := d.to.raw.Write(func(fd uintptr) bool {
-		d.unblock()
-		d.c.e.turns.begin()
-		defer d.c.e.turns.end()
-		for l.n > 0 && err == nil {
-			n, errno := l.pipe.Drain(int(fd), l.n)
-			switch errno {
-			case 0:
-				l.n -= n
-				d.to.bytes.Add(int64(n))
-			case syscall.EAGAIN:
-				d.block()
-				return false
-			default:
-				err = errno
-			}
-		}
-		return true
-	})
-	if err = cmp.Or(failed, err); err != nil {
-		l.pipe.Close()
-		return err
-	}
-	d.c.e.pipes.give(l.pipe)
-	return nil
 }
 
 // One io.Copy ends after this many bytes or this time, so that traffic counters stay current, and an idle connection
@@ -152,12 +88,12 @@ func (d *direction) copy() bool {
 	return false
 }
 
-// mover is writer that notes each part: an io.Copy may end a second after the answer to what it carried.
+// mover is a sink that notes each part: an io.Copy may end a second after the answer to what it carried.
 type mover struct{ d *direction }
 
 func (m mover) Write(b []byte) (int, error) {
 	m.d.moved()
-	return writer(m).Write(b)
+	return m.d.to.Write(b)
 }
 
 // broke returns the side that an io.Copy error came from. A broken source fails to read again; a healthy one times out.

@@ -2,14 +2,10 @@ package goroutine
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
-	"net/netip"
-	"syscall"
 	"time"
 
-	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -22,28 +18,34 @@ const watchedAfter = 20 * time.Millisecond
 func (c *conn) prepare(s splice.Step) {
 	at := c.HedgeAt()
 	c.setTimer(at)
-	if at >= 0 && c.dials == nil {
-		c.dials, c.hangUp = context.WithCancel(c.ctx)
+	if at >= 0 && c.dials.ctx == nil {
+		c.dials.ctx, c.dials.hangUp = context.WithCancel(c.ctx)
 	}
 	if s.Dial == 0 {
 		c.steps <- s
 	} else {
-		go c.dialUnder(c.dials, s)
+		go c.dialUnder(c.dials.ctx, s)
 	}
 }
 
-// dialing is the context of dials. mu is held.
-func (c *conn) dialing() context.Context {
-	if c.dials != nil {
-		return c.dials
+// dials are the dials under way: one, or two at once.
+type dials struct {
+	ctx    context.Context // ends once one of two was answered; nil: there is one at most
+	hangUp context.CancelFunc
+}
+
+// within returns the context of a dial of a connection.
+func (d *dials) within(conn context.Context) context.Context {
+	if d.ctx != nil {
+		return d.ctx
 	}
-	return c.ctx
+	return conn
 }
 
 // dial makes the dial that run finds.
 func (c *conn) dial(s splice.Step) {
 	c.mu.Lock()
-	parent := c.dialing()
+	parent := c.dials.within(c.ctx)
 	c.mu.Unlock()
 	c.dialUnder(parent, s)
 }
@@ -59,11 +61,11 @@ func (c *conn) dialUnder(parent context.Context, s splice.Step) {
 			return splice.Step{}
 		})
 	})
-	socket, err := c.e.dial(ctx, s)
+	socket, err := c.e.dialTCP(ctx, s)
 	watch.Stop()
 	overtaken := false
 	open := c.do(func(now time.Duration) splice.Step {
-		if overtaken = c.endpoint != nil || parent != c.dialing(); overtaken {
+		if overtaken = c.endpoint != nil || parent != c.dials.within(c.ctx); overtaken {
 			return splice.Step{}
 		}
 		next := c.dialled(s.Dial, socket, err, now)
@@ -83,8 +85,8 @@ func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.D
 	case err == nil:
 		c.endpoint = socket
 		guard(socket)
-		if c.hangUp != nil {
-			c.hangUp()
+		if c.dials.hangUp != nil {
+			c.dials.hangUp()
 		}
 		c.Dialling(d, addrOf(socket.LocalAddr()))
 		return c.Connected(d, now)
@@ -98,42 +100,6 @@ func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.D
 		c.e.core.Options().Warn(cause(err))
 	}
 	return c.Failed(d, cause(err), lack, now)
-}
-
-func (e *Engine) dial(ctx context.Context, s splice.Step) (*net.TCPConn, error) {
-	d := net.Dialer{KeepAliveConfig: keepalive(), Control: e.dialControl(inet.TCP, s.As)}
-	d.SetMultipathTCP(false)
-	socket, err := d.DialContext(ctx, network("tcp", s.Endpoint.Addr()), s.Endpoint.String())
-	if err != nil {
-		return nil, err
-	}
-	return socket.(*net.TCPConn), nil
-}
-
-// dialControl sets options of sockets to endpoints.
-func (e *Engine) dialControl(p inet.Protocol, as netip.Addr) func(string, string, syscall.RawConn) error {
-	return func(_, _ string, raw syscall.RawConn) (err error) {
-		failed := raw.Control(func(fd uintptr) {
-			if e.host.Dialling != nil {
-				err = e.host.Dialling(fd, p, e.core.Options().Mark)
-			}
-			if as.IsValid() {
-				e.bindTransparent(fd, as)
-			}
-		})
-		return errors.Join(failed, err)
-	}
-}
-
-// bindTransparent binds a socket to the client's address, if the host supports it.
-func (e *Engine) bindTransparent(fd uintptr, client netip.Addr) {
-	err := errors.ErrUnsupported
-	if e.host.BindTransparent != nil {
-		err = e.host.BindTransparent(fd, client)
-	}
-	if err != nil {
-		e.core.NotTransparent(err)
-	}
 }
 
 // watchClient reads the client's first bytes while an endpoint is dialled, so that a reset ends the dial. mu is held.
