@@ -20,10 +20,11 @@ type Carrier interface {
 	ProxyPorts() map[portal.ProxyPort]bool
 }
 
-// Foreteller is a Carrier that may serve a changed service port as its portals are.
-type Foreteller interface {
-	// Foretell returns the portals that Serve would, and changes nothing. False: it would open or close a proxy port.
-	Foretell(p *service.Port) ([]portal.Portal, bool)
+// Planner is a Carrier that may serve a changed service port as its portals are.
+type Planner interface {
+	// PlannedPortals returns the portals that Serve would, and changes nothing. Then serve does the rest of Serve, as long
+	// as nothing else was done to the service port; nil: Serve would open or close a proxy port.
+	PlannedPortals(p *service.Port) (portals []portal.Portal, serve func() error)
 }
 
 // carriers has the carrier of each mode.

@@ -81,6 +81,7 @@ func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
 
 // Resync applies the whole state. What is in quarantine stays there until it is due.
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
+	d.planner.forget()
 	return d.apply(ctx, d.changesTo(ports), true)
 }
 
@@ -113,27 +114,23 @@ func (d *Dataplane) finish(ctx context.Context, changes []service.Change, change
 
 func (d *Dataplane) endSync() {
 	d.claims.conflicts = nil
+	d.planner.forget()
 	d.quarantine.schedule()
 	d.opts.Quarantined(d.quarantine.refused)
 }
 
 // WritesNoRule tells whether a Sync of a change would write nothing: that of endpoints alone in userspace, as long as
-// some are left. It costs O(the service port).
+// some are left. The Sync, which comes next then, does not plan it again. Costs O(the service port).
 func (d *Dataplane) WritesNoRule(c service.Change) bool {
-	was := d.ports[c.Name]
-	if c.Port == nil || was == nil || d.quarantine.ports[c.Name] != nil {
+	if d.quarantine.ports[c.Name] != nil {
 		return false
 	}
-	by, _ := d.carriers.of(c.Port)
-	if before, _ := d.carriers.of(was); by != before {
+	ahead, ok := d.planner.planAhead(c)
+	if !ok || !d.table.Keeps(c.Name, c.Port.Created, ahead.portals) {
 		return false
 	}
-	carrier, ok := by.(Foreteller)
-	if !ok {
-		return false
-	}
-	portals, ok := carrier.Foretell(c.Port)
-	return ok && d.table.Keeps(c.Name, c.Port.Created, portals)
+	d.planner.remember(ahead)
+	return true
 }
 
 // Audit asks the writer whether the host holds what was written, and changes nothing.

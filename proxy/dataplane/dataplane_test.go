@@ -118,11 +118,17 @@ func (l *listeners) Serve(p *service.Port) (out []portal.Portal, err error) {
 	return out, l.fail
 }
 
-// Foretell implements Foreteller for a proxy port that is open.
-func (l *listeners) Foretell(p *service.Port) ([]portal.Portal, bool) {
+// PlannedPortals implements Planner for a proxy port that is open.
+func (l *listeners) PlannedPortals(p *service.Port) ([]portal.Portal, func() error) {
 	quiet := listeners{diary: &diary{}}
 	portals, err := quiet.Serve(p)
-	return portals, err == nil && l.opens == nil
+	if err != nil || l.opens != nil {
+		return nil, nil
+	}
+	return portals, func() error {
+		l.add("serve %s as planned", p.Name.Name)
+		return l.fail
+	}
 }
 
 func (l *listeners) Retire(served []service.PortName, left []service.Change) error {

@@ -36,9 +36,18 @@ func TestWritesNoRule(t *testing.T) {
 		}
 	}
 	r.took()
-	r.sync(t, portOf("cart", "10.96.0.1:53", service.ModeUserspace, "10.0.0.2:53"))
-	if got := r.took(); got != "serving cart; serve cart; retire cart" {
-		t.Errorf("other endpoints: %s", got)
+	other := portOf("cart", "10.96.0.1:53", service.ModeUserspace, "10.0.0.2:53")
+	r.WritesNoRule(service.Change{Name: before.Name, Port: other})
+	for _, want := range []string{"serve cart as planned", "serve cart"} { // for one sync
+		r.sync(t, other)
+		if got := r.took(); got != "serving cart; "+want+"; retire cart" {
+			t.Errorf("other endpoints: %s", got)
+		}
+	}
+	r.WritesNoRule(service.Change{Name: before.Name, Port: other})
+	r.resync(t, other)
+	if got := r.took(); got != "serving cart; serve cart; replace 2; retire cart" {
+		t.Errorf("a resync goes by what was planned before: %s", got)
 	}
 }
 

@@ -58,22 +58,36 @@ func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
 	return portals, errors.Join(errs...)
 }
 
-// Foretell implements dataplane.Foreteller.
-func (c *Carrier) Foretell(p *service.Port) ([]portal.Portal, bool) {
-	portals := make([]portal.Portal, 0, len(p.Exposures))
+// PlannedPortals implements dataplane.Planner.
+func (c *Carrier) PlannedPortals(p *service.Port) (portals []portal.Portal, serve func() error) {
+	portals = make([]portal.Portal, 0, len(p.Exposures))
+	var all [2]service.UsableEndpoints
 	for _, key := range keys(p.Name) {
 		usable := p.UsableEndpoints(key.family)
 		f := c.fronts[key]
 		if f != nil && (!f.inUse || f.port == 0 && !c.opts.Direct) || c.led(p).wanted(usable, key.family) != (f != nil) {
-			return nil, false
+			return nil, nil
 		}
 		var to *portal.Redirect
 		if f != nil {
 			to = &portal.Redirect{Port: f.port}
 		}
 		portals = append(portals, c.led(p).portals(key.family, usable, to)...)
+		all[key.family] = usable
 	}
-	return portals, true
+	return portals, func() error { return c.servePlanned(p, all) }
+}
+
+// servePlanned updates the fronts of a service port, which redirect as before.
+func (c *Carrier) servePlanned(p *service.Port, usable [2]service.UsableEndpoints) error {
+	c.renewDrains(p)
+	var errs []error
+	for _, key := range keys(p.Name) {
+		if f := c.fronts[key]; f != nil {
+			errs = append(errs, c.refresh(key, f, p, usable[key.family]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Carrier) led(p *service.Port) led { return led{p, c.opts.Direct, c.opts.Core.Holds(p)} }
