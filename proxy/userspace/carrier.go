@@ -1,14 +1,17 @@
-// Package userspace is the carrier with listeners: a front for each service port and address family, which portals
-// redirect to. It listens at a proxy port, or, where the host cannot redirect, at the frontends' own addresses. It does
-// not know how portals are written, nor how bytes are carried.
+// Package userspace carries service ports through listeners of the daemon: a front for each service port and address
+// family, to which portals redirect. It listens at a proxy port, or, where the host cannot redirect, at the frontends'
+// own addresses; NodePorts also at the loopback address. It does not know how portals are written, nor how bytes are
+// carried.
+//
+// The Carrier serves one change after the other. Fronts is the register of what it has opened, for every other
+// goroutine; Plan tells the portals that a Carrier would return without opening anything.
 package userspace
 
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -38,21 +41,16 @@ type Options struct {
 // retransmissions of its SYN.
 const defaultLinger = 10 * time.Second
 
-// Carrier implements dataplane.Carrier. One goroutine calls it.
+// Carrier implements dataplane.Carrier and dataplane.Planner. One goroutine calls it.
 type Carrier struct {
 	opts      Options
 	endpoints *balance.Endpoints
-	ports     *proxyPorts
-	lingering map[frontKey]time.Time         // fronts whose proxy port closes at that time
-	refused   map[frontKey]time.Time         // fronts with a loopback address that is tried again at that time
-	closing   map[service.Frontend]time.Time // where nothing listens any more, until the engine has closed that
-
-	mu     sync.Mutex // for Active, which any goroutine may call
-	fronts map[frontKey]*front
-}
-
-func keys(name service.PortName) [2]frontKey {
-	return [2]frontKey{{name, inet.IPv4}, {name, inet.IPv6}}
+	fronts    *Fronts
+	sockets   *sockets
+	loopbacks *loopbacks
+	proxies   *proxyListeners
+	drains    drains
+	recheck   rechecker
 }
 
 // New returns a Carrier that serves nothing yet.
@@ -66,22 +64,173 @@ func New(opts Options) *Carrier {
 	if opts.Inherit == nil {
 		opts.Inherit = func(service.PortName, inet.Family) (_ Inherited) { return }
 	}
+	endpoints := balance.NewEndpoints()
+	sockets := &sockets{map[service.Frontend]time.Time{}}
 	return &Carrier{
-		opts: opts, endpoints: balance.NewEndpoints(), ports: newProxyPorts(opts.Ports), fronts: map[frontKey]*front{},
-		lingering: map[frontKey]time.Time{}, refused: map[frontKey]time.Time{}, closing: map[service.Frontend]time.Time{},
+		opts: opts, endpoints: endpoints, fronts: &Fronts{byKey: map[frontKey]*front{}}, sockets: sockets,
+		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}},
+		proxies:   &proxyListeners{newProxyPorts(opts.Ports), sockets, opts.Linger, map[*front]time.Time{}},
+		drains:    drains{endpoints, opts.Log},
+		recheck:   rechecker{endpoints, opts.Reaches},
 	}
+}
+
+// Fronts returns the fronts of all service ports that are carried here. Any goroutine may use them.
+func (c *Carrier) Fronts() *Fronts { return c.fronts }
+
+// Endpoints returns the endpoints of all service ports that are carried here, and what connections report of them. Any
+// goroutine may use them.
+func (c *Carrier) Endpoints() *balance.Endpoints { return c.endpoints }
+
+// ProxyPortsInUse returns how many proxy ports of a protocol have a listener, of the Size of Options.Ports. Any
+// goroutine may call it.
+func (c *Carrier) ProxyPortsInUse(p inet.Protocol) int { return c.proxies.ports.inUse(p) }
+
+// BusiestEndpoint returns how many TCP connections the endpoint has that has the most. Any goroutine may call it.
+func (c *Carrier) BusiestEndpoint() int { return c.endpoints.Busiest(inet.TCP) }
+
+// Recheck dials endpoints that are ejected since dials fail, until ctx ends. One that answers is tried by the next
+// connection.
+func (c *Carrier) Recheck(ctx context.Context) error { return c.recheck.run(ctx) }
+
+// Serve updates the fronts of a service port and returns its portals.
+func (c *Carrier) Serve(p *service.Port) ([]portal.Portal, error) {
+	portals := make([]portal.Portal, 0, len(p.Exposures))
+	c.drains.renew(p)
+	var errs []error
+	for _, key := range keys(p.Name) {
+		usable := p.UsableEndpoints(key.family)
+		to, err := c.front(key, p, usable)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		portals = append(portals, c.targets(p).portals(key.family, usable, to)...)
+	}
+	return portals, errors.Join(errs...)
+}
+
+// PlannedPortals implements dataplane.Planner.
+func (c *Carrier) PlannedPortals(p *service.Port) (portals []portal.Portal, serve func() error) {
+	portals = make([]portal.Portal, 0, len(p.Exposures))
+	targets := c.targets(p)
+	var all [2]service.UsableEndpoints
+	for _, key := range keys(p.Name) {
+		usable := p.UsableEndpoints(key.family)
+		f := c.fronts.get(key)
+		if f != nil && (!f.inUse || f.port == 0 && !c.opts.Direct) || targets.wanted(usable, key.family) != (f != nil) {
+			return nil, nil
+		}
+		var to *portal.Redirect
+		if f != nil {
+			to = &portal.Redirect{Port: f.port}
+		}
+		portals = append(portals, targets.portals(key.family, usable, to)...)
+		all[key.family] = usable
+	}
+	return portals, func() error { return c.servePlanned(p, all) }
+}
+
+// servePlanned updates the fronts of a service port, which redirect as before.
+func (c *Carrier) servePlanned(p *service.Port, usable [2]service.UsableEndpoints) error {
+	c.drains.renew(p)
+	var errs []error
+	for _, key := range keys(p.Name) {
+		if f := c.fronts.get(key); f != nil {
+			errs = append(errs, c.update(f, p, usable[key.family]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Carrier) targets(p *service.Port) targets {
+	return targets{p, c.opts.Direct, c.opts.Core.Holds(p)}
+}
+
+// front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to
+// it. One that is no longer wanted stays open until portals no longer do, and nil is returned.
+func (c *Carrier) front(
+	key frontKey, p *service.Port, usable service.UsableEndpoints,
+) (to *portal.Redirect, err error) {
+	f := c.fronts.get(key)
+	if !c.targets(p).wanted(usable, key.family) {
+		if f != nil {
+			f.inUse = false
+			f.Lose(p.EndpointsOf(key.family))
+		}
+		return nil, nil
+	}
+	if f == nil {
+		f = newFront(key, c.endpoints)
+	}
+	if err := c.update(f, p, usable); err != nil {
+		return nil, err
+	}
+	f.inUse = true
+	if c.opts.Direct {
+		return &portal.Redirect{}, nil
+	}
+	c.proxies.reuse(f)
+	if f.port == 0 {
+		err = c.proxies.open(f, c.opts.Inherit(key.name, key.family).Port)
+	}
+	if f.idle() {
+		c.drop(f)
+	}
+	if f.port == 0 {
+		return nil, err
+	}
+	return &portal.Redirect{Port: f.port}, err
+}
+
+// update opens a front if it is new, and updates what it serves and where it listens, all but its proxy port.
+func (c *Carrier) update(f *front, p *service.Port, usable service.UsableEndpoints) (err error) {
+	family := f.key.family
+	for scope, b := range f.balancers {
+		b.SetAffinity(p.Affinity)
+		b.SetEndpoints(addresses(usable[scope]))
+		if f.Front == nil {
+			b.Restore(c.opts.Inherit(f.key.name, family).Scopes[scope])
+		}
+	}
+	view := &splice.View{Port: p, Exposures: p.ExposuresOf(family), Endpoints: p.EndpointsOf(family)}
+	if f.Front != nil {
+		f.Retarget(view)
+	} else {
+		pickers := splice.Pickers{picker{f.balancers[service.ClusterScope]}, picker{f.balancers[service.NodeScope]}}
+		if f.Front, err = c.opts.Core.Open(p.Name, pickers, view); err != nil {
+			f.closeBalancers()
+			return fmt.Errorf("serve %s: %w", p.Name, err)
+		}
+		c.fronts.add(f)
+	}
+	c.loopbacks.serve(f, c.loopbacksOf(p, usable, family))
+	return nil
+}
+
+func (c *Carrier) loopbacksOf(
+	p *service.Port, usable service.UsableEndpoints, family inet.Family,
+) map[netip.AddrPort]bool {
+	return c.loopbacks.wanted(p, usable, family, c.opts.Core.Holds(p))
+}
+
+func addresses(endpoints []service.Endpoint) []netip.AddrPort {
+	out := make([]netip.AddrPort, 0, len(endpoints))
+	for _, e := range endpoints {
+		out = append(out, e.Addr)
+	}
+	return out
 }
 
 // Retire closes the fronts that portals no longer redirect to.
 func (c *Carrier) Retire(served []service.PortName, left []service.Change) error {
 	for _, name := range served {
 		for _, key := range keys(name) {
-			switch f := c.fronts[key]; {
+			switch f := c.fronts.get(key); {
 			case f == nil:
 			case f.inUse:
 				f.SetGuarded(true)
 			default:
-				c.drop(key, f)
+				c.drop(f)
 			}
 		}
 	}
@@ -96,15 +245,15 @@ func (c *Carrier) Retire(served []service.PortName, left []service.Change) error
 // were redirected just before still arrive; and its NodePorts stay served at the loopback addresses, which no rule can
 // redirect.
 func (c *Carrier) retire(left service.Change) error {
-	c.endDrains(left)
+	c.drains.end(left)
 	var errs []error
 	for _, key := range keys(left.Name) {
-		f := c.fronts[key]
+		f := c.fronts.get(key)
 		switch {
 		case left.Port == nil && f != nil:
 			f.Lose(nil)
-			c.drop(key, f)
-		case left.Port != nil && (f != nil || c.hasLoopback(left.Port, key.family)):
+			c.drop(f)
+		case left.Port != nil && (f != nil || c.loopbacks.eligible(left.Port, key.family)):
 			errs = append(errs, c.serveRest(key, f, left.Port))
 		}
 	}
@@ -115,20 +264,18 @@ func (c *Carrier) retire(left service.Change) error {
 // NodePorts at the loopback address.
 func (c *Carrier) serveRest(key frontKey, f *front, p *service.Port) error {
 	usable := p.UsableEndpoints(key.family)
-	if f == nil && len(c.loopbacks(p, usable, key.family)) == 0 {
+	if f == nil && len(c.loopbacksOf(p, usable, key.family)) == 0 {
 		return nil
 	}
 	if f == nil {
-		f = c.newFront(key.name)
+		f = newFront(key, c.endpoints)
 	}
-	if err := c.refresh(key, f, p, usable); err != nil {
+	if err := c.update(f, p, usable); err != nil {
 		return err
 	}
-	if _, lingers := c.lingering[key]; f.port != 0 && !lingers {
-		f.inUse, c.lingering[key] = false, time.Now().Add(c.opts.Linger)
-	}
+	c.proxies.leave(f)
 	if f.idle() {
-		c.drop(key, f)
+		c.drop(f)
 	}
 	return nil
 }
@@ -137,115 +284,46 @@ func (c *Carrier) serveRest(key frontKey, f *front, p *service.Port) error {
 // returns when the next is due.
 func (c *Carrier) Sweep(context.Context) (next time.Time, err error) {
 	now := time.Now()
-	maps.DeleteFunc(c.closing, func(_ service.Frontend, until time.Time) bool { return now.After(until) })
-	for key, until := range c.lingering {
-		if !now.Before(until) {
-			c.closeProxyPort(key, c.fronts[key])
-		} else if next.IsZero() || until.Before(next) {
-			next = until
+	c.sockets.sweep(now)
+	closed, next := c.proxies.sweep(now)
+	for _, f := range closed {
+		if f.idle() {
+			c.drop(f)
 		}
 	}
-	for key, at := range c.refused {
-		if !now.Before(at) {
-			c.retryLoopback(key)
-			at = c.refused[key]
-		}
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next, nil
+	return earlier(next, c.loopbacks.sweep(now)), nil
 }
 
 // ProxyPorts returns the proxy ports that were opened (true) and closed since the last call.
-func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.ports.changes() }
+func (c *Carrier) ProxyPorts() map[portal.ProxyPort]bool { return c.proxies.changes() }
 
 // Withdraw is called at the end, when portals no longer redirect to any front. Fronts go on listening for connections
 // that were redirected just before, but not at the loopback addresses, which never are. ProxyPorts then returns all
 // proxy ports as closed: rules that guard them must not outlive the listeners.
 func (c *Carrier) Withdraw() {
-	for key, f := range c.fronts {
-		c.serveLoopback(key, f, nil)
-		if f.port != 0 {
-			c.ports.changed[key.proxyPort(f.port)] = false
-			f.SetGuarded(false)
-		}
+	for _, f := range c.fronts.clone() {
+		c.loopbacks.serve(f, nil)
+		c.proxies.withdraw(f)
 	}
 }
 
 // Close drains every front: open connections and sessions go on, new ones are not accepted.
 func (c *Carrier) Close() {
-	for key, f := range c.fronts {
+	for _, f := range c.fronts.clone() {
 		f.Drain()
-		c.forget(key, f)
-	}
-}
-
-// Active calls visit with the live connections or sessions of each service port that has any. It may be called from any
-// goroutine.
-func (c *Carrier) Active(visit func(name service.PortName, live int)) {
-	live := map[service.PortName]int{}
-	c.mu.Lock()
-	for key, f := range c.fronts {
-		if n := f.Active(); n > 0 {
-			live[key.name] += int(n)
-		}
-	}
-	c.mu.Unlock()
-	for name, n := range live {
-		visit(name, n)
-	}
-}
-
-func (c *Carrier) keep(key frontKey, f *front) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fronts[key] = f
-}
-
-// closeProxyPort closes the proxy port of a front, and the front if it listens nowhere else.
-func (c *Carrier) closeProxyPort(key frontKey, f *front) {
-	delete(c.lingering, key)
-	if f.port != 0 {
-		f.Unlisten(proxyAddress(key.family, f.port))
-		c.release(key, f)
-	}
-	if f.idle() {
-		c.drop(key, f)
+		c.forget(f)
 	}
 }
 
 // drop closes a front and releases its proxy port.
-func (c *Carrier) drop(key frontKey, f *front) {
+func (c *Carrier) drop(f *front) {
 	f.Close()
-	c.forget(key, f)
+	c.forget(f)
 }
 
-func (c *Carrier) forget(key frontKey, f *front) {
-	delete(c.lingering, key)
-	delete(c.refused, key)
-	for at, open := range f.loopback {
-		if open {
-			c.freed(service.Frontend{Addr: at, Protocol: key.name.Protocol})
-		}
-	}
-	if f.port != 0 {
-		c.release(key, f)
-	}
+func (c *Carrier) forget(f *front) {
+	c.loopbacks.forget(f)
+	c.proxies.forget(f)
 	f.closeBalancers()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.fronts, key)
-}
-
-// release takes the proxy port from a front that no longer listens there.
-func (c *Carrier) release(key frontKey, f *front) {
-	at := service.Frontend{Addr: proxyAddress(key.family, f.port), Protocol: key.name.Protocol}
-	c.closing[at] = time.Now().Add(closingTime)
-	c.ports.release(key, f.port)
-	f.port = 0
-}
-
-func proxyAddress(family inet.Family, port uint16) netip.AddrPort {
-	return netip.AddrPortFrom(family.Unspecified(), port)
+	c.fronts.remove(f)
 }

@@ -68,10 +68,10 @@ func (s *scribe) took() string {
 
 type rig struct {
 	*Carrier
-	plane  *dataplane.Dataplane
-	news   []dataplane.Refusal
-	scribe *scribe
-	log    *test.Hook
+	plane    *dataplane.Dataplane
+	refusals []dataplane.Refusal
+	scribe   *scribe
+	log      *test.Hook
 }
 
 // linger is long enough to be seen, and short enough to wait for.
@@ -99,7 +99,7 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: [2]bool{true, true}, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
 		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
-		Refused: func(n dataplane.Refusal) { r.news = append(r.news, n) },
+		Refused: func(n dataplane.Refusal) { r.refusals = append(r.refusals, n) },
 	})
 	t.Cleanup(func() {
 		r.Close()
@@ -164,7 +164,7 @@ func TestLifeOfAPort(t *testing.T) {
 	former := proxyPort()
 	step("other endpoints touch no portal", "redirect", "", portOf("cart", vip, "10.1.0.1:80", "10.1.0.2:80"))
 	step("no endpoints", "reject", "update 1, update 0", portOf("cart", vip))
-	if len(r.fronts) != 0 {
+	if len(r.fronts.byKey) != 0 {
 		t.Error("a front without endpoints is still open")
 	}
 	r.sync(t, portOf("other", "10.96.0.11:80", "10.1.0.1:80"))
@@ -175,8 +175,8 @@ func TestLifeOfAPort(t *testing.T) {
 	}
 	r.sync(t, portOf("other", "10.96.0.11:80"))
 	if err := r.plane.Sync(t.Context(), []service.Change{{Name: portOf("cart", vip).Name}}); err != nil ||
-		r.target(vip) != "nowhere" || len(r.fronts) != 0 {
-		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts))
+		r.target(vip) != "nowhere" || len(r.fronts.byKey) != 0 {
+		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts.byKey))
 	}
 	if len(r.scribe.open) != 0 {
 		t.Errorf("guarded still: %v", r.scribe.open)
@@ -199,8 +199,8 @@ func TestLocalPolicies(t *testing.T) {
 		if got := r.target(node); got != wantNode {
 			t.Errorf("%s: the NodePort leads %s, want %s", what, got, wantNode)
 		}
-		if len(r.fronts) != fronts {
-			t.Errorf("%s: %d fronts, want %d", what, len(r.fronts), fronts)
+		if len(r.fronts.byKey) != fronts {
+			t.Errorf("%s: %d fronts, want %d", what, len(r.fronts.byKey), fronts)
 		}
 	}
 	nodePort := func(p *service.Port) { expose(p, node, service.NodePort) }
@@ -229,9 +229,9 @@ func TestNoFreePort(t *testing.T) {
 	r := newRig(t, PortRange{31020, 31020})
 	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
 	r.sync(t, a, b)
-	if len(r.news) != 1 || r.news[0].Reason != dataplane.ByListener || !errors.Is(r.news[0].Err, errNoPort) ||
-		!strings.Contains(r.news[0].Err.Error(), "serve shop/b:p/tcp") {
-		t.Errorf("told of %v", r.news)
+	if len(r.refusals) != 1 || r.refusals[0].Reason != dataplane.ByListener || !errors.Is(r.refusals[0].Err, errNoPort) ||
+		!strings.Contains(r.refusals[0].Err.Error(), "serve shop/b:p/tcp") {
+		t.Errorf("told of %v", r.refusals)
 	}
 	if r.target("10.96.0.1:80") != "redirect" || r.target("10.96.0.2:80") != "reject" {
 		t.Errorf("a leads %s, b %s", r.target("10.96.0.1:80"), r.target("10.96.0.2:80"))
@@ -259,7 +259,7 @@ func TestPortInUse(t *testing.T) {
 	defer ln.Close()
 	r := newRig(t, PortRange{31030, 31031})
 	r.sync(t, portOf("cart", "10.96.0.10:80", "10.1.0.1:80"))
-	for _, f := range r.fronts {
+	for _, f := range r.fronts.byKey {
 		if f.port != 31031 {
 			t.Errorf("proxy port %d", f.port)
 		}
@@ -272,12 +272,12 @@ func TestFailedUpdate(t *testing.T) {
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	r.sync(t, p)
 	r.scribe.fail = errors.New("xtables lock")
-	if err := r.plane.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts) != 1 {
-		t.Errorf("error %v, %d fronts: a front is closed before its portals are gone", err, len(r.fronts))
+	if err := r.plane.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts.byKey) != 1 {
+		t.Errorf("error %v, %d fronts: a front is closed before its portals are gone", err, len(r.fronts.byKey))
 	}
 	r.scribe.fail = nil
-	if err := r.plane.Resync(t.Context(), nil); err != nil || len(r.fronts) != 0 {
-		t.Errorf("error %v, %d fronts", err, len(r.fronts))
+	if err := r.plane.Resync(t.Context(), nil); err != nil || len(r.fronts.byKey) != 0 {
+		t.Errorf("error %v, %d fronts", err, len(r.fronts.byKey))
 	}
 }
 
@@ -352,12 +352,12 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	expose(p, "0.0.0.0:31080", service.NodePort)
 	r.sync(t, p)
 	next, err := r.Sweep(t.Context())
-	if wait := time.Until(next); err != nil || wait <= 0 || wait > listenAgain {
+	if wait := time.Until(next); err != nil || wait <= 0 || wait > takenRetry {
 		t.Fatalf("the next sweep is in %s, %v", wait, err)
 	}
 	other.Close()
 	key := frontKey{p.Name, inet.IPv4}
-	r.refused[key] = time.Now()
+	r.loopbacks.retries[r.fronts.get(key)] = time.Now()
 	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
 		t.Errorf("the next sweep is at %s, %v", next, err)
 	}
@@ -369,9 +369,9 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	r.drop(key, r.fronts[key])
-	if len(r.refused) > 0 {
-		t.Errorf("still tried again: %v", r.refused)
+	r.drop(r.fronts.get(key))
+	if len(r.loopbacks.retries) > 0 {
+		t.Errorf("still tried again: %v", r.loopbacks.retries)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestLoopbackNodePortChangesHands(t *testing.T) {
 	if next, err := r.Sweep(t.Context()); err != nil || !next.IsZero() {
 		t.Errorf("the next sweep is at %s, %v", next, err)
 	}
-	if at := netip.MustParseAddrPort("127.0.0.1:31190"); !r.fronts[frontKey{right.Name, inet.IPv4}].loopback[at] {
+	if at := netip.MustParseAddrPort("127.0.0.1:31190"); !r.fronts.get(frontKey{right.Name, inet.IPv4}).loopback[at] {
 		t.Error("it is not served")
 	}
 }
@@ -475,7 +475,7 @@ func TestLingers(t *testing.T) {
 		return string(said) == "hello"
 	}
 	r.sync(t, in(service.ModeUserspace))
-	port := r.fronts[key].port
+	port := r.fronts.get(key).port
 	for round := range 3 {
 		r.sync(t, in(service.ModeKernel))
 		if r.target(vip) != "spread" || !answers(port) || !loopbackAnswers() {
@@ -483,7 +483,7 @@ func TestLingers(t *testing.T) {
 				loopbackAnswers())
 		}
 		r.sync(t, in(service.ModeUserspace))
-		if now := r.fronts[key].port; r.target(vip) != "redirect" || now != port {
+		if now := r.fronts.get(key).port; r.target(vip) != "redirect" || now != port {
 			t.Fatalf("round %d, and back: leads %s, proxy port %d, was %d", round, r.target(vip), now, port)
 		}
 	}
@@ -496,13 +496,13 @@ func TestLingers(t *testing.T) {
 			t.Fatal("the listener outlives its time")
 		}
 	}
-	if r.fronts[key].port != 0 || !loopbackAnswers() {
-		t.Errorf("proxy port %d, the loopback address answers %t", r.fronts[key].port, loopbackAnswers())
+	if r.fronts.get(key).port != 0 || !loopbackAnswers() {
+		t.Errorf("proxy port %d, the loopback address answers %t", r.fronts.get(key).port, loopbackAnswers())
 	}
 	gone := in(service.ModeKernel)
 	gone.Exposures = gone.Exposures[:1]
 	r.sync(t, gone)
-	if len(r.fronts) != 0 {
-		t.Errorf("without the NodePort there are %d fronts", len(r.fronts))
+	if len(r.fronts.byKey) != 0 {
+		t.Errorf("without the NodePort there are %d fronts", len(r.fronts.byKey))
 	}
 }

@@ -125,8 +125,8 @@ func TestDirect(t *testing.T) {
 			t.Fatal("a frontend that is gone accepts clients")
 		}
 	}
-	if len(o.fronts) != 0 {
-		t.Errorf("%d fronts are left", len(o.fronts))
+	if len(o.fronts.byKey) != 0 {
+		t.Errorf("%d fronts are left", len(o.fronts.byKey))
 	}
 	if err := o.Listen(cart.Name, at); err == nil {
 		t.Error("it listens for a service port that is not served")
@@ -139,8 +139,8 @@ func TestDirectUDPWithoutEndpoints(t *testing.T) {
 	talk := portOf("talk", freePort(t).String())
 	talk.Name.Protocol, talk.Exposures[0].Frontend.Protocol = inet.UDP, inet.UDP
 	apply(t, plane, service.Change{Name: talk.Name, Port: talk})
-	if len(o.fronts) != 0 || len(o.owners) != 0 {
-		t.Errorf("%d fronts, listeners %v", len(o.fronts), o.owners)
+	if len(o.fronts.byKey) != 0 || len(o.owners) != 0 {
+		t.Errorf("%d fronts, listeners %v", len(o.fronts.byKey), o.owners)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // pickFrom picks from one scope of the IPv4 front of a service port.
 func (r *rig) pickFrom(t *testing.T, name service.PortName, scope service.Scope) splice.Lease {
 	t.Helper()
-	f := r.fronts[frontKey{name, inet.IPv4}]
+	f := r.fronts.get(frontKey{name, inet.IPv4})
 	l, ok := picker{f.balancers[scope]}.Pick(insider, nil, &service.Policy{})
 	if !ok || l.Endpoint.String() != "10.1.0.1:80" {
 		t.Fatalf("picked %v, %t", l.Endpoint, ok)
@@ -33,7 +33,7 @@ func TestFrontsShareEndpoints(t *testing.T) {
 	}
 	node.State.Dialled(context.Canceled, 0)
 	r.sync(t, portOf("cart", "10.96.0.10:80"))
-	if len(r.fronts) != 0 {
+	if len(r.fronts.byKey) != 0 {
 		t.Fatal("a front without endpoints is still open")
 	}
 	r.sync(t, p)

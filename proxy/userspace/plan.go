@@ -28,7 +28,7 @@ func NewDirectPlan(defaults service.Policy) *Plan {
 
 // Serve gives the service port the next proxy port of each family that it is wanted in.
 func (p *Plan) Serve(sp *service.Port) (out []portal.Portal, err error) {
-	leads := led{sp, p.direct, sp.Policy.Or(p.defaults).WaitForEndpoint > 0}
+	leads := targets{sp, p.direct, sp.Policy.Or(p.defaults).WaitForEndpoint > 0}
 	for _, family := range inet.Families() {
 		usable := sp.UsableEndpoints(family)
 		to, none := p.redirect(frontKey{sp.Name, family}, leads.wanted(usable, family))

@@ -3,6 +3,7 @@ package userspace
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -19,10 +20,15 @@ const (
 	rechecksAtOnce = 64
 )
 
-// Recheck dials endpoints that are ejected since dials fail, until ctx ends: a client that tried one would wait. One
-// that answers is tried by the next connection, as if its time were up.
-func (c *Carrier) Recheck(ctx context.Context) error {
-	if c.opts.Reaches == nil {
+// rechecker dials endpoints that are ejected since dials fail: a client that tried one would wait. One that answers is
+// tried by the next connection, as if its time were up.
+type rechecker struct {
+	endpoints *balance.Endpoints
+	reaches   func(context.Context, netip.AddrPort) error // Options.Reaches
+}
+
+func (r *rechecker) run(ctx context.Context) error {
+	if r.reaches == nil {
 		return nil
 	}
 	for {
@@ -30,25 +36,25 @@ func (c *Carrier) Recheck(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(recheckEvery - rand.N(recheckEvery/4)):
-			c.recheck(ctx)
+			r.recheck(ctx)
 		}
 	}
 }
 
-func (c *Carrier) recheck(ctx context.Context) {
-	unreached := c.endpoints.Unreached()
+func (r *rechecker) recheck(ctx context.Context) {
+	unreached := r.endpoints.Unreached()
 	rand.Shuffle(len(unreached), func(i, j int) { unreached[i], unreached[j] = unreached[j], unreached[i] })
 	var all sync.WaitGroup
 	for _, u := range unreached[:min(len(unreached), rechecksAtOnce)] {
-		all.Go(func() { c.recheckOne(ctx, u) })
+		all.Go(func() { r.recheckOne(ctx, u) })
 	}
 	all.Wait()
 }
 
-func (c *Carrier) recheckOne(ctx context.Context, u balance.Unreached) {
+func (r *rechecker) recheckOne(ctx context.Context, u balance.Unreached) {
 	ctx, cancel := context.WithTimeout(ctx, recheckTime)
 	defer cancel()
-	if c.opts.Reaches(ctx, u.Addr) == nil {
-		c.endpoints.Reached(u)
+	if r.reaches(ctx, u.Addr) == nil {
+		r.endpoints.Reached(u)
 	}
 }

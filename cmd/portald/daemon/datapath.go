@@ -43,7 +43,7 @@ func newDataPath(
 		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
 		Inherit: heritage.front, Reaches: hostinfo.Reaches(core.Options().Mark),
 	})
-	to.metrics.WatchActive(listeners.Active)
+	to.metrics.WatchActive(listeners.Fronts().Active)
 	to.metrics.WatchDataPath(metrics.DataPath{
 		Stats: core.Stats, BusiestEndpoint: listeners.BusiestEndpoint,
 		Ejected: listeners.Endpoints().Ejections, BudgetExhausted: listeners.Endpoints().BudgetExhausted,

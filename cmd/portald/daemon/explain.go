@@ -128,7 +128,7 @@ func (x *explainer) subjects(
 		subjects[i].Drained = func(at netip.AddrPort) bool { return slices.Contains(drained, at) }
 		subjects[i].Ejected = x.inventory.ejected(p)
 		subjects[i].Waiting = x.path.core.Waiting(p.Name.Service())
-		subjects[i].Bound = x.path.listeners.Bound(p.Name)
+		subjects[i].Bound = x.path.listeners.Fronts().Bound(p.Name)
 		subjects[i].Records = x.telemetry.stream.Last(lastRecords, q.About(p))
 	}
 	node.Busy = x.standings(ctx, subjects)

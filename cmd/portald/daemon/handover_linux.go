@@ -178,7 +178,7 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 	}
 	defer func() {
 		if err != nil {
-			d.path.listeners.Resume()
+			d.path.listeners.Fronts().Resume()
 			d.path.core.Remain()
 			thaw()
 			d.reconciler.resyncs.request() // the successor may have written rules
@@ -190,7 +190,7 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 		return 0, err
 	}
 	frozen := time.Now()
-	if err := s.Turns(turns(d.path.listeners.Turns(0))); err != nil {
+	if err := s.Turns(turns(d.path.listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
 	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
@@ -221,7 +221,7 @@ func (d *daemon) giveLeft(ctx context.Context, s *handover.Successor) (left int6
 		return 0, err
 	}
 	frozen := time.Now()
-	if err := s.Turns(turns(d.path.listeners.Turns(0))); err != nil {
+	if err := s.Turns(turns(d.path.listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
 	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
@@ -263,7 +263,7 @@ func (d *daemon) giveSockets(s *handover.Successor) (fronts []userspace.Socket, 
 	}
 	var sockets []handover.Socket
 	var files []int
-	fronts = d.path.listeners.Sockets()
+	fronts = d.path.listeners.Fronts().Sockets()
 	for _, at := range fronts {
 		// What a successor accepts may not be reset by its close, whatever this daemon has set: it is set again by Resume.
 		_ = unix.SetsockoptLinger(at.File, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // it is open
@@ -296,7 +296,7 @@ func (d *daemon) giveConnections(
 	ctx context.Context, s *handover.Successor, taken map[service.Frontend]userspace.Socket, frozen, accepts time.Time,
 ) (left int64, err error) {
 	listeners, until := d.path.listeners, time.Now().Add(dialTime)
-	listeners.Pause(func(at netip.AddrPort) bool {
+	listeners.Fronts().Pause(func(at netip.AddrPort) bool {
 		_, is := taken[service.Frontend{Addr: at, Protocol: inet.TCP}]
 		return is
 	})
@@ -307,7 +307,7 @@ func (d *daemon) giveConnections(
 			}
 		}
 	}
-	if err := s.Changed(turns(listeners.Turns(time.Since(frozen)))); err != nil {
+	if err := s.Changed(turns(listeners.Fronts().Turns(time.Since(frozen)))); err != nil {
 		return 0, err
 	}
 	for last := false; s.TakesState(); { // the last time nothing more can come: the successor may listen here by now too
@@ -323,7 +323,7 @@ func (d *daemon) giveConnections(
 			break
 		}
 		if !last && now.After(accepts) {
-			listeners.Pause(nil)
+			listeners.Fronts().Pause(nil)
 			last = true
 		}
 		parts.Pause(ctx, time.Millisecond)
@@ -338,7 +338,7 @@ func (d *daemon) giveConnections(
 
 // giveSessions passes on the UDP sessions of a socket, if it has any.
 func (d *daemon) giveSessions(ctx context.Context, s *handover.Successor, of userspace.Socket) error {
-	f := d.path.listeners.Front(of.Name, inet.FamilyOf(of.At.Addr()))
+	f := d.path.listeners.Fronts().Find(of.Name, inet.FamilyOf(of.At.Addr()))
 	if f == nil {
 		return nil
 	}

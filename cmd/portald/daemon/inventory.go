@@ -45,7 +45,7 @@ func (i *inventory) wanted(name func(string) bool) []*service.Port {
 func (i *inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Service] {
 	return func(yield func(*adminsocket.Service) bool) {
 		open := map[service.PortName]int{}
-		i.listeners.Active(func(name service.PortName, live int) { open[name] = live })
+		i.listeners.Fronts().Active(func(name service.PortName, live int) { open[name] = live })
 		bytes := i.openBytes()
 		for _, p := range i.wanted(name) {
 			s := i.service(p, open[p.Name])

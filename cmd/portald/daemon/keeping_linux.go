@@ -188,7 +188,7 @@ func (d *daemon) keepWith(ctx context.Context, k *keeping, keeper *handover.Keep
 		k.pipes.begin()
 		err = keeper.Keep(handover.Kept{Memory: true}, k.memory.File())
 	}
-	for _, s := range d.path.listeners.Sockets() {
+	for _, s := range d.path.listeners.Fronts().Sockets() {
 		k.socketChanged(s.Name, s.At)
 	}
 	scan := time.NewTicker(keepPeriod)

@@ -25,7 +25,7 @@ func (r *reconciler) Stop() error {
 	}
 	moved, others := 0, r.heritage.other.Load()
 	if others {
-		r.path.listeners.Pause(nil) // the other daemon accepts
+		r.path.listeners.Fronts().Pause(nil) // the other daemon accepts
 	} else {
 		errs = append(errs, parts.WithTimeout(func(ctx context.Context) (err error) {
 			moved, err = r.withdraw(ctx)

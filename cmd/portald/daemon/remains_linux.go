@@ -38,7 +38,7 @@ func (d *daemon) goOn(ctx context.Context) {
 	case <-d.reconciler.resyncs.ready: // until then sockets are not taken
 	case <-ctx.Done():
 	}
-	d.path.listeners.Resume()
+	d.path.listeners.Fronts().Resume()
 	d.heritage.serve()
 	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).Info(counts)
 }
@@ -83,7 +83,7 @@ func (d *daemon) claim(dead string) (*remains, error) {
 // marked as outdated: if this one dies too, one of the two is true at each moment.
 func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored) {
 	d.keeping.carries = append(d.keeping.carries, left.instances...)
-	restorer := d.path.core.Restorer(d.path.listeners.Front)
+	restorer := d.path.core.Restorer(d.path.listeners.Fronts().Find)
 	err := d.keeping.giveMemory()
 	for some := range slices.Chunk(left.conns, d.keeping.restoredAtOnce()) {
 		for _, c := range some {

@@ -181,7 +181,7 @@ func (d *daemon) room() int {
 
 // takeConnections goes on with all that the predecessor carries.
 func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error {
-	restorer := d.path.core.Restorer(d.path.listeners.Front)
+	restorer := d.path.core.Restorer(d.path.listeners.Fronts().Find)
 	conns, sessions := map[uint64]bool{}, 0
 	var kept *remains // of the predecessor, if it dies
 	left, err := p.Serving(d.heritage.taken(), handover.Taker{
@@ -223,7 +223,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 	if left > 0 {
 		d.log.Warnf("%d connections stay with the predecessor until they end", left)
 	}
-	d.path.listeners.Resume() // UDP sockets whose sessions did not come
+	d.path.listeners.Fronts().Resume() // UDP sockets whose sessions did not come
 	d.heritage.replaces.Store(true)
 	d.heritage.serve()
 	return nil
@@ -243,10 +243,10 @@ func (d *daemon) takeRest(b *handover.Batch) {
 		d.telemetry.stream.Observe(r)
 	}
 	for _, t := range b.Turns {
-		d.path.listeners.RestoreTurn(userspace.Turn(t))
+		d.path.listeners.Fronts().RestoreTurn(userspace.Turn(t))
 	}
 	if r := b.Resume; r != nil {
-		if f := d.path.listeners.Front(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
+		if f := d.path.listeners.Fronts().Find(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
 			if s := f.SessionsAt(r.Address); s != nil {
 				s.Resume()
 			}

@@ -38,7 +38,7 @@ func TestTargetsWhereClientsWait(t *testing.T) {
 				for i := range p.Exposures {
 					p.Exposures[i].Frontend.Addr = netip.MustParseAddrPort("10.96.0.1:80")
 				}
-				leads, usable := led{p, direct, true}, p.UsableEndpoints(inet.IPv4)
+				leads, usable := targets{p, direct, true}, p.UsableEndpoints(inet.IPv4)
 				for _, got := range leads.portals(inet.IPv4, usable, to) {
 					want := c.external
 					if got.Kind == service.ClusterIP {
@@ -86,7 +86,7 @@ func TestTargetsOfSCTP(t *testing.T) {
 	if err := c.Retire(nil, []service.Change{{Name: p.Name, Port: p}}); err != nil {
 		t.Error(err) // NodePorts at loopback stay of Services that the kernel carries
 	}
-	if _, err := c.ports.take(frontKey{name: p.Name}, 0, nil); !errors.Is(err, errNoPort) {
+	if _, err := c.proxies.ports.take(frontKey{name: p.Name}, 0, nil); !errors.Is(err, errNoPort) {
 		t.Errorf("a proxy port: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestTargets(t *testing.T) {
 		}
 		p.Exposures = all
 		usable := p.UsableEndpoints(inet.IPv4)
-		leads, front := led{port: p}, false
+		leads, front := targets{port: p}, false
 		for _, x := range all {
 			want := c.external
 			if x.Kind == service.ClusterIP {

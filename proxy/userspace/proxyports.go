@@ -9,14 +9,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/service"
 )
-
-// frontKey is a service port in one address family.
-type frontKey struct {
-	name   service.PortName
-	family inet.Family
-}
 
 // PortRange is a range of local ports, both ends included.
 type PortRange struct{ First, Last uint16 }
@@ -136,6 +129,11 @@ func (p *proxyPorts) release(of frontKey, port uint16) {
 	}
 	pool.former[of] = pool.cooling.PushBack(coolingPort{port, of, p.now().Add(coolDown)})
 	p.changed[of.proxyPort(port)] = false
+}
+
+// inUse returns how many ports of a protocol have a listener. Any goroutine may ask.
+func (p *proxyPorts) inUse(protocol inet.Protocol) int {
+	return int(p.pools[protocol].listening.Load())
 }
 
 // changes returns the ports that were opened (true) and closed since the last call.
