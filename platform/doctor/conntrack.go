@@ -11,16 +11,18 @@ func conntrackChecks() []Check {
 		look: conntrackHasRoom,
 	}, {
 		Name: "conntrack-drops", Severity: Warning, System: linux, What: "conntrack drops packets now",
-		Why: "Packets of new connections are lost: clients send them again after a second, then two, then four. " +
-			"insert_failed: two packets of one flow at a time, mostly UDP queries from one socket; drop and early_drop: " +
+		Why: "Packets of new connections are lost: clients retransmit after 1 s, then 2 s, then 4 s. " +
+			"insert_failed: two packets of one flow at the same time, mostly UDP queries from one socket; drop " +
+			"and early_drop: " +
 			"the table was full.",
 		Do:   "conntrack -S; sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
 		look: conntrackDrops,
 	}, {
 		Name: "conntrack-buckets", Severity: Warning, System: linux,
-		What: "the hash table of conntrack is small for the number of entries that it may get",
-		Why:  "Each packet walks a long list when the table is full. portald and kube-proxy set four entries a bucket.",
-		Do:   "echo MAX/4 > /sys/module/nf_conntrack/parameters/hashsize", look: conntrackHashes,
+		What: "the conntrack hash table is small for the maximum number of entries",
+		Why: "Each packet walks a long list when the table is full. portald and kube-proxy set four entries " +
+			"per bucket.",
+		Do: "echo MAX/4 > /sys/module/nf_conntrack/parameters/hashsize", look: conntrackHashes,
 	}}
 }
 

@@ -18,11 +18,11 @@ func daemonChecks() []Check {
 		look: daemonAnswers,
 	}, {
 		Name: "ready", Severity: Error, What: "portald has not applied its rules yet, or cannot",
-		Why:  "Services are not served, or as they were before.",
+		Why:  "Services are not served, or only in their previous state.",
 		Do:   "curl -s 127.0.0.1:10256/healthz; journalctl -u portald",
 		look: daemonReady,
 	}, {
-		Name: "services", Severity: Warning, What: "service ports that are not served, or not wholly",
+		Name: "services", Severity: Warning, What: "service ports that are not served, or only in part",
 		Why: "Their clients are refused, or are led to another Service that holds the address.",
 		Do:  "portald explain NAMESPACE/NAME", look: servicesServed,
 	}}

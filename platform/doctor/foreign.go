@@ -12,9 +12,10 @@ import (
 func foreignChecks() []Check {
 	return []Check{{
 		Name: "foreign-rules", Severity: Error, System: linux,
-		What: "rules of others that drop, reject or translate packets to Services before portald's rules, or behind them",
-		Why: "Clients time out, are refused, or reach something else. A note, if it depends on what is not known of a " +
-			"packet (its interface, say).",
+		What: "rules of other programs that drop, reject or translate packets to Services before portald's " +
+			"rules, or after them",
+		Why: "Clients time out, are refused, or reach something else. Only a note if it depends on unknown " +
+			"properties of a packet, such as its interface.",
 		Do:   "portald explain NAMESPACE/NAME; then change the program that writes the rule, not the rule",
 		look: othersComeFirst,
 	}}

@@ -7,13 +7,13 @@ import (
 
 func kernelChecks() []Check {
 	return []Check{{
-		Name: "kernel", Severity: Warning, System: linux, What: "a version of the kernel with known problems",
-		Why: "See docs/limits.md: some features are missing or have errors there.",
+		Name: "kernel", Severity: Warning, System: linux, What: "a kernel version with known problems",
+		Why: "See docs/limits.md: some features are missing or broken there.",
 		Do:  "upgrade the kernel", look: kernelIsFit,
 	}, {
 		Name: "ip-forward", Severity: Error, System: linux, What: "forwarding is off in a family that Services use",
-		Why: "The node drops what the kernel leads from clients to endpoints on other hosts, and what pods send to " +
-			"others; a warning unless the kernel carries a Service.",
+		Why: "The node drops packets that the kernel forwards from clients to endpoints on other hosts, and " +
+			"packets from pods to other hosts; only a warning if the kernel carries no Service.",
 		Do: "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1", look: forwards,
 	}, {
 		Name: "route-localnet", Severity: Warning, System: linux, What: "route_localnet is on",

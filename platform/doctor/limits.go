@@ -8,27 +8,29 @@ import (
 
 func limitChecks() []Check {
 	return []Check{{
-		Name: "descriptors", Severity: Error, System: linux, What: "portald has opened nearly all descriptors that it may",
+		Name: "descriptors", Severity: Error, System: linux, What: "portald has nearly reached its descriptor limit",
 		Why: "A connection takes two, and more for large amounts of data. New connections are refused when none is " +
 			"left; a warning from 80 %, an error from 95 % on.",
 		Do: "LimitNOFILE=1048576 in the unit, or ulimit -n; portald conns --sort age", look: descriptorsAreLeft,
 	}, {
-		Name: "descriptor-limit", Severity: Warning, System: linux, What: "portald may open few descriptors",
-		Why: "A connection takes two: with 65,536 of them at most some 32,000 connections are carried at a time.",
+		Name: "descriptor-limit", Severity: Warning, System: linux, What: "portald has a low descriptor limit",
+		Why: "A connection takes two: 65,536 of them allow about 32,000 connections at a time.",
 		Do:  "LimitNOFILE=1048576 in the unit, or the container runtime's limit", look: descriptorLimitIsHigh,
 	}, {
-		Name: "host-files", Severity: Error, System: linux, What: "the host has nearly as many open files as it may",
-		Why:  "Every program of the host fails to open files and sockets; a warning from 80 %, an error from 95 % on.",
+		Name: "host-files", Severity: Error, System: linux, What: "the host has nearly reached its limit of " +
+			"open files",
+		Why:  "Then no program on the host can open files or sockets; a warning from 80 %, an error from 95 % on.",
 		Do:   "sysctl -w fs.file-max=TWICE; who has most: lsof | awk '{print $1}' | sort | uniq -c | sort -n",
 		look: filesAreLeft,
 	}, {
-		Name: "pipes", Severity: Warning, System: linux, What: "a low limit of the memory of pipes",
-		Why: "portald moves large amounts of data by pipes, and takes a quarter of fs.pipe-user-pages-soft for them. " +
+		Name: "pipes", Severity: Warning, System: linux, What: "a low limit for pipe memory",
+		Why: "portald moves large amounts of data through pipes, and uses 25 % of fs.pipe-user-pages-soft for " +
+			"them. " +
 			"Without pipes it copies, which costs CPU.",
 		Do: "sysctl -w fs.pipe-user-pages-soft=16384", look: pipesAreLeft,
 	}, {
-		Name: "memory", Severity: Error, System: linux, What: "portald's control group has nearly no memory left, or " +
-			"was killed",
+		Name: "memory", Severity: Error, System: linux, What: "portald's cgroup has almost no memory left, or " +
+			"was OOM-killed",
 		Why: "The OOM killer ends portald, and with it every connection of userspace mode; a warning from 80 %, an " +
 			"error from 95 % on.",
 		Do: "raise the memory limit of the pod, or MemoryMax of the unit", look: memoryIsLeft,

@@ -9,14 +9,14 @@ import (
 func mtuChecks() []Check {
 	return []Check{{
 		Name: "mtu-tunnel", Severity: Warning, System: linux, What: "a tunnel whose packets do not fit into the uplink",
-		Why: "Large packets to pods of other nodes are fragmented, or vanish: connections open, and hang with the " +
-			"first large answer.",
+		Why: "Large packets to pods of other nodes are fragmented, or vanish: connections open, and then hang " +
+			"at the first large answer.",
 		Do: "ip link set TUNNEL mtu UPLINK-MINUS-OVERHEAD; set the MTU in the CNI", look: tunnelsFit,
 	}, {
-		Name: "mtu-pods", Severity: Warning, System: linux, What: "an interface of pods with a larger MTU than the way out",
-		Why: "Packets of pods have to be made smaller on the way. Where the ICMP message that says so is dropped, " +
-			"connections hang with the first large packet; a bridge drops what is too large for its other ports without " +
-			"a message.",
+		Name: "mtu-pods", Severity: Warning, System: linux, What: "a pod interface with a larger MTU than the uplink",
+		Why: "Packets of pods are too large for the path. If the ICMP message that says so is dropped, " +
+			"connections hang at the first large packet; a bridge drops packets that are too large for its " +
+			"other ports without a message.",
 		Do: "ip link show; set the MTU in the CNI; a test: ping -M do -s 1472 ADDRESS", look: podsFit,
 	}}
 }

@@ -10,24 +10,24 @@ import (
 func portChecks() []Check {
 	return []Check{{
 		Name: "port-taken", Severity: Warning, System: linux,
-		What: "another program listens at a NodePort, or at a port of one of portald's listeners",
-		Why: "Rules come before sockets: what clients send to that port of the node reaches the Service, and never " +
-			"that program.",
-		Do: "ss -lntup 'sport = :PORT'; move the program, or the NodePort", look: portsAreFree,
+		What: "another program listens on a NodePort, or on the port of one of portald's listeners",
+		Why:  "Rules come before sockets: packets to that port of the node reach the Service, never that program.",
+		Do:   "ss -lntup 'sport = :PORT'; move the program, or the NodePort", look: portsAreFree,
 	}, {
 		Name: "local-ports-nodeports", Severity: Warning, System: linux,
 		What: "the kernel may choose NodePorts as local ports of outgoing connections",
-		Why: "portald cannot listen at a NodePort of the loopback address, and health check ports of Services cannot " +
-			"be opened, while a connection has the port.",
+		Why: "While a connection uses the port, portald cannot listen on a NodePort of the loopback address, " +
+			"and cannot open health check ports of Services.",
 		Do: "sysctl -w net.ipv4.ip_local_reserved_ports=30000-32767", look: nodePortsAreReserved,
 	}, {
 		Name: "local-ports-proxy", Severity: Note, System: linux,
 		What: "the kernel may choose proxy ports as local ports of outgoing connections",
-		Why:  "portald passes over proxy ports that are taken, so more of them are given out with gaps.",
+		Why:  "portald skips proxy ports that are in use, which leaves gaps in the ports that it uses.",
 		Do:   "set ip_local_port_range and proxyPortRange so that they do not overlap", look: proxyPortsAreApart,
 	}, {
 		Name: "local-ports-room", Severity: Error, System: linux, What: "the node's local ports of UDP are nearly used up",
-		Why: "A UDP socket has its port alone: the node cannot send queries when all are in use. (TCP connections to " +
+		Why: "A UDP socket needs a port for itself: when all are in use, the node cannot send queries. (TCP " +
+			"connections to " +
 			"different endpoints share ports.) A warning from 80 %, an error from 95 % on.",
 		Do: "ss -s; sysctl -w net.ipv4.ip_local_port_range='16384 60999'; set udpMaxSessionsTotal", look: localPortsAreLeft,
 	}}

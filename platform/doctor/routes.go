@@ -13,7 +13,7 @@ func routeChecks() []Check {
 		Do: "ip route add SERVICE-CIDR dev UPLINK", look: servicesAreRouted,
 	}, {
 		Name: "service-route-elsewhere", Severity: Warning, System: linux,
-		What: "a route of its own leads addresses of Services to another interface than the default route",
+		What: "a specific route sends packets for Service addresses to a different interface than the default route",
 		Why: "The node's own connections to them get the source address of that interface, which endpoints may not be " +
 			"able to answer; without portald's rules the packets leave there. Often a VPN, or a network that overlaps " +
 			"the Service CIDR.",
@@ -21,8 +21,8 @@ func routeChecks() []Check {
 	}, {
 		Name: "service-address-local", Severity: Warning, System: linux,
 		What: "an interface of the node has the address of a Service",
-		Why: "What rules do not lead away reaches servers of this node, connections from the node have the Service's " +
-			"address as source, and the node answers ARP for it.",
+		Why: "Packets that no rule translates reach servers of this node, connections from the node have the " +
+			"Service's address as source, and the node answers ARP for it.",
 		Do: "ip address del ADDRESS dev INTERFACE", look: servicesAreNotLocal,
 	}}
 }

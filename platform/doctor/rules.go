@@ -10,7 +10,8 @@ const nftables = "nftables"
 
 func ruleChecks() []Check {
 	return []Check{{
-		Name: "xtables-lock", Severity: Error, System: linux, What: "one process holds the lock of iptables for long",
+		Name: "xtables-lock", Severity: Error, System: linux, What: "one process holds the iptables lock for a " +
+			"long time",
 		Why: "iptables-legacy waits for the lock: changes of Services and of the CNI do not reach the kernel meanwhile.",
 		Do:  "lsof /run/xtables.lock; end the process if it hangs", look: lockIsFree,
 	}, {
@@ -20,37 +21,40 @@ func ruleChecks() []Check {
 		look: iptablesAnswers,
 	}, {
 		Name: "rules", Severity: Error, System: linux, What: "the chains or the table that portald writes are not there",
-		Why:  "Somebody flushed or deleted them: packets to Services are not led anywhere until portald's next check.",
+		Why: "Another program flushed or deleted them: packets to Services are not translated until portald's " +
+			"next check.",
 		Do:   "nft monitor shows who changes what (iptables-nft too); portald writes its rules again by itself",
 		look: rulesAreThere,
 	}, {
 		Name: "rules-changed", Severity: Warning, System: linux, What: "others changed the rules that portald wrote",
-		Why: "Until they are written again new connections to Services go nowhere, or elsewhere: an error meanwhile. " +
-			"portald sees it within a second and a half, and writes ever later if it happens again and again. Who does it is " +
-			"known from the second time on, with nftables and iptables-nft.",
+		Why: "Until portald restores them, new connections to Services fail or go elsewhere: an error meanwhile. " +
+			"portald sees it within a second and a half, and waits longer each time if it happens repeatedly. " +
+			"With nftables and iptables-nft it knows the program from the second time on.",
 		Do: "nft monitor shows each change, and the process that makes it; a unit or script that flushes all rules (nft " +
-			"flush ruleset, iptables -F) has to leave out those of portald",
+			"flush ruleset, iptables -F) has to leave out portald's",
 		look: rulesStay,
 	}, {
-		Name: "kube-proxy-rules", Severity: Error, System: linux, What: "rules of kube-proxy beside those of portald",
-		Why: "Two service proxies translate the same packets: which one does is a matter of the order of rules, and " +
-			"its endpoints are those of the time when it ended.",
+		Name: "kube-proxy-rules", Severity: Error, System: linux, What: "rules of kube-proxy in addition to " +
+			"portald's",
+		Why: "Two service proxies translate the same packets: the order of rules decides which one wins, and " +
+			"kube-proxy's endpoints are as old as its last run.",
 		Do:   "kube-proxy --cleanup",
 		look: noKubeProxyRules,
 	}, {
-		Name: "kube-proxy-process", Severity: Error, System: linux, What: "a kube-proxy that runs beside portald",
+		Name: "kube-proxy-process", Severity: Error, System: linux, What: "a kube-proxy that runs on the same node",
 		Why: "Both write rules for the same Services, and claim the same health port.",
 		Do:  "kubectl -n kube-system get pods -o wide | grep kube-proxy", look: noKubeProxy,
 	}, {
 		Name: "leftovers", Severity: Warning, System: linux, What: "rules that portald wrote in another mode or variant",
-		Why:  "They may lead packets to endpoints and proxy ports that are gone, before the rules in force.",
+		Why: "They may send packets to endpoints and proxy ports that no longer exist, before the current " +
+			"rules apply.",
 		Do:   "portald cleanup, then restart portald",
 		look: noLeftovers,
 	}, {
 		Name: "ipvs-leftovers", Severity: Warning, System: linux,
 		What: "virtual servers of IPVS, or their interface, without a proxy that uses them",
-		Why: "The interface makes the addresses of Services the node's own, and IPVS leads what arrives for them to " +
-			"endpoints of an earlier time.",
+		Why: "The interface makes the addresses of Services the node's own, and IPVS forwards packets for them " +
+			"to outdated endpoints.",
 		Do: "ipvsadm --clear; ip link delete kube-ipvs0", look: noIPVSLeftovers,
 	}, {
 		Name: "ipvs-modules", Severity: Error, System: linux, What: "a kernel without IPVS, with the writer ipvs",

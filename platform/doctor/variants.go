@@ -11,8 +11,8 @@ func variantChecks() []Check {
 	return []Check{{
 		Name: "iptables-variant", Severity: Warning, System: linux,
 		What: "kubelet, or another program of the node, uses the other variant of iptables than portald",
-		Why: "Packets pass the rules of both variants: what one accepts the other may drop, and who looks at one does " +
-			"not see the rest. portald chooses its variant at start, when kubelet may not have run yet.",
+		Why: "Packets pass the rules of both variants: one may drop what the other accepts, and a listing of " +
+			"one does not show the other. portald chooses its variant at start, when kubelet may not have run yet.",
 		Do:   "restart portald, or set iptablesVariant",
 		look: variantIsKubelets,
 	}}

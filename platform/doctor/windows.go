@@ -14,18 +14,20 @@ const (
 
 func windowsChecks() []Check {
 	return []Check{{
-		Name: "windows-elevated", Severity: Note, System: windows, What: "the doctor runs without the rights of an " +
-			"administrator",
-		Why: "portald's pipe answers administrators only, so most cannot be looked at.",
+		Name: "windows-elevated", Severity: Note, System: windows, What: "the doctor runs without administrator " +
+			"rights",
+		Why: "portald's pipe answers only administrators, so most checks are impossible.",
 		Do:  "run it in an elevated prompt", look: runsElevated,
 	}, {
-		Name: "windows-service", Severity: Warning, System: windows, What: "the service portald is missing or does not run",
-		Why: "Services are not served after the next start of Windows.",
+		Name: "windows-service", Severity: Warning, System: windows, What: "the service portald is missing or " +
+			"not running",
+		Why: "Services are not served after Windows next starts.",
 		Do:  "portald service install; portald service start", look: serviceRuns,
 	}, {
 		Name: "windows-excluded-ports", Severity: Error, System: windows,
-		What: "Windows keeps ports that Services need",
-		Why: "portald listens at the ports of Services themselves; Windows refuses ports in its excluded ranges " +
+		What: "Windows reserves ports that Services need",
+		Why: "portald listens on the ports of the Services themselves; Windows refuses ports in its excluded " +
+			"ranges " +
 			"(Hyper-V and WinNAT reserve some at each start).",
 		Do: "netsh interface ipv4 show excludedportrange protocol=tcp; net stop winnat, portald service start, net " +
 			"start winnat",

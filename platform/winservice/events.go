@@ -59,14 +59,14 @@ func lifeEvents() []Event {
 			"Every Service that the daemon knows is served for the first time since the start", nothing},
 		{102, Information, []string{"portald stops: "}, "The service was asked to stop, or Windows shuts down", nothing},
 		{103, Information, []string{"portald has stopped"},
-			"No connection is open any more, and the addresses of Services are removed", nothing},
+			"All connections have ended, and the addresses of Services are removed", nothing},
 		{104, Warning, []string{"Drain timeout: closed "},
 			"The service stops, and connections were still open after drainTimeout: they are cut",
 			"raise drainTimeout if they need longer"},
-		{eventCrashed, Error, nil, "The run before this one ended by a panic, whose first lines are here",
+		{eventCrashed, Error, nil, "The previous run ended with a panic, whose first lines are here",
 			"report it with the file that the event names"},
 		{eventFailed, Error, []string{"portald ends with an error"},
-			"The service could not start, or ended by itself: the service control manager starts it again",
+			"The service could not start, or exited: the service control manager restarts it",
 			"do what the event says; portald service start shows the reason too"},
 	}
 }
@@ -76,38 +76,40 @@ func configurationEvents() []Event {
 		{120, Information, []string{"Configuration file changed: applied"},
 			"The configuration file changed, and settings that need no restart are in force", nothing},
 		{121, Error, []string{"Configuration file refused"},
-			"The configuration file changed and has mistakes, which the log names: the settings before stay in force",
+			"The changed configuration file has mistakes, which the log names: the previous settings stay in force",
 			"correct the file; portald config check names the mistakes too"},
 		{122, Warning, []string{"Cannot read the configuration file"},
-			"The configuration file is gone or locked: the settings before stay in force", "put the file back"},
+			"The configuration file is missing or locked: the previous settings stay in force", "put the file back"},
 	}
 }
 
 func trafficEvents() []Event {
 	return []Event{
 		{130, Error, []string{"Cannot serve a frontend"},
-			"An address or a port of a Service cannot be had on this node: it is in use, excluded, or refused by Windows. It " +
-				"is tried again; all others are served",
+			"An address or port of a Service is not available on this node: it is in use, excluded, or refused " +
+				"by Windows. It is retried; all others are served",
 			"look for the program that has the port (netstat -abno), or for an excluded range (netsh interface ipv4 show " +
 				"excludedportrange tcp)"},
-		{131, Information, []string{"Frontend served again"}, "What event 130 named works now", nothing},
+		{131, Information, []string{"Frontend served again"}, "The problem of event 130 is solved", nothing},
 		{132, Error, []string{"Sync failed"},
-			"Addresses could not be added or removed at all, as without the rights of an administrator, or without the " +
-				"interface: everything is tried again",
+			"No addresses could be added or removed, for example without administrator rights or without the " +
+				"interface: everything is retried",
 			"do what the event says; /healthz fails meanwhile"},
 		{133, Error, []string{"Cannot serve the service port as configured"},
-			"A Service asks for what this node cannot do: its clients are refused, all others are served",
+			"A Service needs something that this node does not support: its clients are refused, all others are " +
+				"served",
 			"change the Service as the event says"},
-		{134, Information, []string{"Service port served again"}, "What event 133 named works now", nothing},
-		{135, Warning, []string{"Two Services claim one address"}, "The older of the two Services has the address",
+		{134, Information, []string{"Service port served again"}, "The problem of event 133 is solved", nothing},
+		{135, Warning, []string{"Two Services claim one address"}, "Two Services claim an address: the older " +
+			"one keeps it",
 			"give the other one another address"},
 		{136, Warning, []string{"No firewall rule"},
 			"Windows' firewall may drop what pods and other hosts send to Services on this node",
-			"run portald service install --firewall, or add the rule by the command in the event"},
-		{140, Warning, []string{"API server"}, "The API server does not answer: what is known stays in force",
-			"look at the API server, and at the way to it"},
-		{141, Error, []string{"API server"}, "The API server refuses the daemon: what is known stays in force",
-			"look at the kubeconfig and the ClusterRole"},
+			"run portald service install --firewall, or add the rule with the command in the event"},
+		{140, Warning, []string{"API server"}, "The API server does not answer: the known state stays in force",
+			"check the API server, and the network path to it"},
+		{141, Error, []string{"API server"}, "The API server refuses the daemon: the known state stays in force",
+			"check the kubeconfig and the ClusterRole"},
 		{142, Information, []string{"API server"}, "The API server has listed Services, or answers again", nothing},
 		{143, Error, []string{"portald hangs"}, "A part of the daemon hangs, and /livez fails",
 			"restart the service, and report it with the log"},
@@ -116,8 +118,9 @@ func trafficEvents() []Event {
 
 func otherEvents() []Event {
 	return []Event{
-		{eventLimited, Warning, nil, "More events of some IDs came than the event log gets: ten of each in ten minutes",
-			"look into the log of the daemon, which has all"},
+		{eventLimited, Warning, nil, "Some events were left out of the event log: at most ten of each ID are " +
+			"written in ten minutes",
+			"read the daemon's log, which has all events"},
 		{eventWarning, Warning, nil, "Any other warning of the daemon's log", "do what the event says"},
 		{eventError, Error, nil, "Any other error of the daemon's log", "do what the event says"},
 	}

@@ -39,8 +39,9 @@ func carrySettings() []Setting {
 				Words: []string{ModeUserspace.String(), ModeKernel.String()},
 				Set:   func(p *Port, word string) { p.Mode, _ = ParseMode(word) },
 			},
-			About: "who serves the Service, the daemon or the kernel; of the annotations below those of records and " +
-				"`algorithm` apply in both modes, `kernel-records` in kernel mode, and the others in userspace mode",
+			About: "whether the daemon or the kernel serves the Service; of the annotations below, those for " +
+				"records and `algorithm` apply in both modes, `kernel-records` in kernel mode, and the others " +
+				"in userspace mode",
 		},
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
@@ -82,7 +83,7 @@ func carrySettings() []Setting {
 				Default: DefaultUDPIdle,
 				Part:    func(p *Port) *time.Duration { return &p.Policy.UDPIdle },
 			},
-			Help:  "close a UDP session after this `TIME` without a datagram; conntrack knows its flow for as long",
+			Help:  "close a UDP session after this `TIME` without a datagram; conntrack keeps its flow for as long",
 			About: "time without a datagram after which a UDP session is closed",
 		},
 		{

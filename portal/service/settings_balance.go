@@ -17,15 +17,16 @@ func balanceSettings() []Setting {
 				Set:     func(p *Port, word string) { p.Policy.Algorithm, _ = ParseAlgorithm(word) },
 			},
 			Help: "`ALGORITHM` that chooses the endpoint of a new connection: round-robin, least-connections, source-hash " +
-				"(by the client's address, on every node the same), or random",
-			About: "how the endpoint of a new connection is chosen, where no affinity binds its client; in kernel mode " +
-				"as far as the kernel has it",
+				"(by the client's address, the same on every node), or random",
+			About: "how the endpoint of a new connection is chosen if no affinity binds its client; in kernel " +
+				"mode as far as the kernel supports it",
 		},
 		{
 			Name: "slow-start", Field: "slowStart",
 			Value: Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.SlowStart }},
-			Help:  "a new endpoint gets fewer new connections for this `TIME`, more by and by; 0: as many as the others at once",
-			About: "how long a new endpoint gets fewer new connections than the others, more by and by",
+			Help: "a new endpoint gets a smaller but rising share of new connections for this `TIME`; 0: its " +
+				"full share at once",
+			About: "how long a new endpoint gets a smaller but rising share of new connections",
 		},
 	}
 }

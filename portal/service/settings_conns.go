@@ -13,9 +13,9 @@ func connectionSettings() []Setting {
 		{
 			Name: "removed-endpoint", Field: "removedEndpoint",
 			Value: Removals{Default: RemovedEndpoint{Do: KeepConnections}},
-			Help: "what becomes of TCP `CONNECTIONS` of an endpoint that was removed, or no longer serves: keep, " +
+			Help: "what happens to TCP `CONNECTIONS` of an endpoint that was removed, or no longer serves: keep, " +
 				"close-when-idle, or reset-after=TIME",
-			About: "what becomes of TCP connections of an endpoint that was removed, or no longer serves",
+			About: "what happens to TCP connections of an endpoint that was removed, or no longer serves",
 		},
 		{
 			Name: "dead-peer-timeout", Field: "deadPeerTimeout",
@@ -28,7 +28,7 @@ func connectionSettings() []Setting {
 			Value: Ages{Part: func(p *Port) *Age { return &p.Policy.MaxAge }},
 			Help: "close a TCP connection of this `AGE`, such as 10m±20%, at the next moment when it is quiet; " +
 				"0: never",
-			About: "age from which on a TCP connection is closed, at the next moment when it is quiet",
+			About: "age at which a TCP connection is closed, at the next moment when it is quiet",
 		},
 	}
 }

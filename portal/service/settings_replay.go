@@ -18,8 +18,8 @@ func replaySettings() []Setting {
 			"and reset-before-response (the endpoint ended it before its first byte; what the client sent, up to 64 KiB, " +
 			"is sent again)",
 		About: "when a TCP connection goes to another endpoint: `connect` is that a dial failed; with " +
-			"`reset-before-response` also if the endpoint ends it before its first byte, and what the client sent is sent " +
-			"again: only for requests that may be done twice",
+			"`reset-before-response` also if the endpoint ends it before its first byte, and what the client " +
+			"sent is sent again: only for requests that may be executed twice",
 	}}
 }
 

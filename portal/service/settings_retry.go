@@ -17,10 +17,10 @@ func retrySettings() []Setting {
 		{
 			Name: "retry-budget", Field: "retryBudget",
 			Value: Count{Default: new(20), Most: maxBudget, Set: limit(func(p *Policy) *int { return &p.RetryBudget })},
-			Help: "how many further dials may fail, in `PERCENT` of the connections of a service port, and 10 a second " +
-				"besides; 0: no limit",
-			About: "further dials that may fail, in percent of the connections of each port, and 10 a second besides; " +
-				"0: no limit",
+			Help: "how many retries may fail, in `PERCENT` of the connections of a service port, plus 10 per " +
+				"second; 0: no limit",
+			About: "retries that may fail, in percent of the connections of each port, plus 10 per second; 0: " +
+				"no limit",
 		},
 	}
 }

@@ -14,16 +14,16 @@ func waitSettings() []Setting {
 		{
 			Name: "wait-for-endpoint", Field: "waitForEndpoint",
 			Value: Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.WaitForEndpoint }},
-			Help: "let a new connection wait for this `TIME` where no endpoint is ready or answers, in place of refusing it; " +
-				"0: do not",
-			About: "time that new connections wait where no endpoint is ready or answers, in place of being refused " +
+			Help: "let a new connection wait for this `TIME` if no endpoint is ready or answers, instead of " +
+				"refusing it; 0: do not",
+			About: "time that new connections wait if no endpoint is ready or answers, instead of being refused " +
 				"([retries.md](retries.md))",
 		},
 		{
 			Name:  "wake",
 			Value: WakeUp{Set: func(p *Port, w Wake) { p.Policy.Wake = w }},
-			About: "workload that is scaled from 0 to so many replicas when a client waits for an endpoint; takes " +
-				"`wait-for-endpoint`, and a role for portald ([retries.md](retries.md))",
+			About: "workload that is scaled from 0 to this number of replicas when a client waits for an " +
+				"endpoint; needs `wait-for-endpoint`, and a role for portald ([retries.md](retries.md))",
 		},
 	}
 }

@@ -26,10 +26,11 @@ func newConnDescs() connDescs {
 			"Bytes carried by finished connections and UDP sessions.", "direction"),
 		dials: desc("portald_dial_attempts_total",
 			"Attempts to reach an endpoint, by finished connections and UDP sessions.", "result"),
-		hedges: desc("portald_hedged_dials_total", "Dials that began while another was under way, by whether they served.",
+		hedges: desc("portald_hedged_dials_total", "Dials that began while another was in progress, by whether "+
+			"they served.",
 			"result"),
 		replays: desc("portald_replays_total",
-			"How often what a client had sent was sent again, to another endpoint, for want of a response (retry-on)."),
+			"Requests that were sent again to another endpoint because the first did not respond (retry-on)."),
 		byProtocol: newTimingDescs("portald_connect_seconds", "portald_first_byte_seconds",
 			"portald_connection_duration_seconds", "protocol"),
 		byService: newTimingDescs("portald_service_connect_seconds", "portald_service_first_byte_seconds",

@@ -26,19 +26,20 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 	m.registry.MustRegister(dataPathCollector{
 		from: d,
 		dropped: desc("portald_udp_datagrams_dropped_total",
-			"Datagrams that the kernel would not take, for want of room or of a route."),
-		crowded: desc("portald_crowded_dials_total", "Dials that found most of portald's local ports towards an endpoint "+
-			"in use, and had the kernel search for one."),
+			"Datagrams that the kernel did not accept because there was no room or no route."),
+		crowded: desc("portald_crowded_dials_total", "Dials that found most of portald's local ports towards an "+
+			"endpoint in use, so that the kernel had to search for one."),
 		ejected: desc("portald_endpoints_ejected",
-			"Endpoints that get no new connections for a while, since they failed several in a row."),
+			"Endpoints that are ejected because they failed several connections in a row: they get no new "+
+				"connections for a while."),
 		exhausted: desc("portald_retry_budget_exhausted_total",
-			"Further dials that were not made, or not at once, since the retry budget of the service port had nothing left."),
+			"Retries that were not made, or not at once, because the retry budget of the service port was used up."),
 		waiting: desc("portald_waiting_connections", "Connections and UDP sessions that wait for an endpoint."),
 		used:    desc("portald_resource_used", "How much of a resource is in use.", "resource"),
 		limit: desc("portald_resource_limit",
 			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
-		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from when events had come until all "+
-			"were served: the connections of a loop wait as long for each other."),
+		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from the arrival of "+
+			"events until all are handled: how long connections of one loop wait for each other."),
 	})
 }
 

@@ -28,10 +28,10 @@ func TestMetricsOfTheDataPath(t *testing.T) {
 	m := NewMetrics(DefaultLimits(), "IPv4")
 	m.WatchDataPath(busy())
 	wantMetrics(t, m, `
-# HELP portald_crowded_dials_total Dials that found most of portald's local ports towards an endpoint in use, and had the kernel search for one.
+# HELP portald_crowded_dials_total Dials that found most of portald's local ports towards an endpoint in use, so that the kernel had to search for one.
 # TYPE portald_crowded_dials_total counter
 portald_crowded_dials_total 6
-# HELP portald_udp_datagrams_dropped_total Datagrams that the kernel would not take, for want of room or of a route.
+# HELP portald_udp_datagrams_dropped_total Datagrams that the kernel did not accept because there was no room or no route.
 # TYPE portald_udp_datagrams_dropped_total counter
 portald_udp_datagrams_dropped_total 4
 # HELP portald_waiting_connections Connections and UDP sessions that wait for an endpoint.

@@ -44,9 +44,9 @@ func newEndpointDescs() endpointDescs {
 		dials: desc("portald_endpoint_dial_attempts_total",
 			"Attempts to reach the endpoint, by finished connections and UDP sessions.", "result"),
 		ejections: desc("portald_endpoint_ejections_total",
-			"How often the endpoint was left out for a while, since it failed several connections in a row."),
+			"Ejections of the endpoint, because it failed several connections in a row."),
 		dialTime: desc("portald_endpoint_dial_seconds",
-			"Time that the dials of the endpoint took that worked."),
+			"Time of successful dials of the endpoint."),
 		firstByte: desc("portald_endpoint_first_byte_seconds",
 			"Time from the connect until the endpoint's first byte."),
 	}

@@ -57,7 +57,7 @@ portald_endpoint_dial_attempts_total{endpoint="10.1.0.2:8080",pod="shop/cart-b",
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.2:8080",pod="shop/cart-b",protocol="tcp",result="failed",service="shop/cart:http"} 9
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",result="ok",service="shop/cart:http"} 2
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",result="failed",service="shop/cart:http"} 1
-# HELP portald_endpoint_dial_seconds Time that the dials of the endpoint took that worked.
+# HELP portald_endpoint_dial_seconds Time of successful dials of the endpoint.
 # TYPE portald_endpoint_dial_seconds summary
 portald_endpoint_dial_seconds_sum{endpoint="10.1.0.2:8080",pod="shop/cart-b",protocol="tcp",service="shop/cart:http"} 0
 portald_endpoint_dial_seconds_count{endpoint="10.1.0.2:8080",pod="shop/cart-b",protocol="tcp",service="shop/cart:http"} 0

@@ -33,7 +33,7 @@ portald_endpoint_dial_attempts_total{endpoint="10.1.0.2:8080",pod="shop/cart-b",
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.2:8080",pod="shop/cart-b",protocol="tcp",result="overtaken",service="shop/cart:http"} 2
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",result="failed",service="shop/cart:http"} 0
 portald_endpoint_dial_attempts_total{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",result="ok",service="shop/cart:http"} 3
-# HELP portald_hedged_dials_total Dials that began while another was under way, by whether they served.
+# HELP portald_hedged_dials_total Dials that began while another was in progress, by whether they served.
 # TYPE portald_hedged_dials_total counter
 portald_hedged_dials_total{protocol="tcp",result="lost",service="shop/cart:http"} 3
 portald_hedged_dials_total{protocol="tcp",result="won",service="shop/cart:http"} 1

@@ -12,8 +12,8 @@ const (
 
 func inherited() *prometheus.CounterVec {
 	return counters("portald_inherited_connections_total",
-		"TCP connections of the portald before this one, by what became of them: those of one that hands over, or of one "+
-			"that died (from: predecessor, keeper).", "fate", "from")
+		"TCP connections of the previous portald, by what became of them, and by whether it handed over (from: "+
+			"predecessor) or died (from: keeper).", "fate", "from")
 }
 
 // TookOver counts the connections that a predecessor has passed on, and those that stay with it.
@@ -33,10 +33,11 @@ func (m *Metrics) Recovered(live, ended, reset int) {
 // reads at each scrape. It may be called once.
 func (m *Metrics) WatchKeeper(connected func() bool, large func() uint64) {
 	m.registry.MustRegister(counterFunc("portald_unkept_connections_total",
-		"Connections that the keeper did not get, since what is known of one does not fit into a message.", large))
+		"Connections that the keeper did not get because their state does not fit into a message.", large))
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portald_keeper_connected",
-		Help: "Whether a keeper holds what is open in case this portald crashes. No series: none was there at its start.",
+		Help: "Whether a keeper holds open connections in case this portald crashes. No series: there was no " +
+			"keeper at start.",
 	}, func() float64 {
 		if connected() {
 			return 1

@@ -20,7 +20,7 @@ type kernelMetrics struct {
 
 func (k *kernelMetrics) init(l Limits) {
 	k.desc = prometheus.NewDesc("portald_kernel_connections_total",
-		"Finished connections and UDP flows that the kernel carried, of which there is a record.",
+		"Finished connections and UDP flows that the kernel carried and that have a record.",
 		[]string{"service", "protocol", "outcome"}, nil)
 	k.places, k.ports = newPlaces(l.Services), map[service.PortName]map[record.Outcome]uint64{}
 }
@@ -49,7 +49,7 @@ func (k *kernelMetrics) of(name service.PortName) map[record.Outcome]uint64 {
 // WatchKernelRecords exports how many ends of flows were lost, which it reads at each scrape. It may be called once.
 func (m *Metrics) WatchKernelRecords(lost func() uint64) {
 	m.registry.MustRegister(counterFunc("portald_kernel_records_lost_total",
-		"Ends of connections that the kernel carried and that came faster than they were recorded.", lost))
+		"Connections that the kernel carried and whose ends came too fast to be recorded.", lost))
 }
 
 func (k *kernelMetrics) forget(name service.PortName) {

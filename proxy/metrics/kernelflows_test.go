@@ -25,7 +25,7 @@ func TestKernelConnections(t *testing.T) {
 	m.KernelEnded(&record.Record{Service: port(11), Outcome: record.OutcomeOK})
 	const name = "portald_kernel_connections_total"
 	want := []string{
-		"# HELP " + name + " Finished connections and UDP flows that the kernel carried, of which there is a record.",
+		"# HELP " + name + " Finished connections and UDP flows that the kernel carried and that have a record.",
 		"# TYPE " + name + " counter",
 	}
 	for i := 1; i < 7; i++ {

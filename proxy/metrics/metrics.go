@@ -49,11 +49,11 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 		accepts: counters("portald_accept_errors_total",
 			"Connections that could not be accepted, by reason.", "reason"),
 		refused: counters("portald_service_ports_refused_total",
-			"Service ports that were set aside, or changed and were again, by reason.", "reason"),
+			"Service ports that were set aside (quarantined), also again after a change, by reason.", "reason"),
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_service_ports_set_aside",
-			Help: "Service ports that cannot be served as they ask to be, and are set aside."}),
+			Help: "Service ports that the host refuses and that are set aside (quarantined)."}),
 		unserved: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_frontends_failed",
-			Help: "Frontends whose address or port the host does not give to portald."}),
+			Help: "Frontends whose address or port portald cannot get on this host."}),
 		changed: prometheus.NewCounter(prometheus.CounterOpts{Name: "portald_rules_changed_total",
 			Help: "How often portald's rules were found changed by others."}),
 		inherited: inherited(),
@@ -132,7 +132,7 @@ func (m *Metrics) WatchSampling(left func() uint64) {
 func (m *Metrics) WatchDrains(drains func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portald_drained_endpoints",
-		Help: "Endpoints that were drained by hand: new connections of this node go to others.",
+		Help: "Endpoints that were drained with portald drain: new connections of this node go to others.",
 	}, func() float64 { return float64(drains()) }))
 }
 
@@ -141,8 +141,8 @@ func (m *Metrics) WatchDrains(drains func() int) {
 func (m *Metrics) WatchFiles(kind string, refused func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portald_files_refused",
-		Help: "Files of manifests, or of the configuration, of which something cannot be read: " +
-			"what they had before stays in force.",
+		Help: "Manifest or configuration files that are partly or wholly invalid; their previous content stays " +
+			"in force.",
 		ConstLabels: prometheus.Labels{"files": kind},
 	}, func() float64 { return float64(refused()) }))
 }

@@ -92,7 +92,7 @@ portald_dial_attempts_total{protocol="tcp",result="failed",service="shop/cart:ht
 portald_dial_attempts_total{protocol="tcp",result="ok",service="shop/cart:http"} 3
 portald_dial_attempts_total{protocol="udp",result="failed",service="shop/dns"} 0
 portald_dial_attempts_total{protocol="udp",result="ok",service="shop/dns"} 0
-# HELP portald_replays_total How often what a client had sent was sent again, to another endpoint, for want of a response (retry-on).
+# HELP portald_replays_total Requests that were sent again to another endpoint because the first did not respond (retry-on).
 # TYPE portald_replays_total counter
 portald_replays_total{protocol="tcp",service="shop/cart:http"} 3
 # HELP portald_connect_seconds Time from the accept until an endpoint was connected, retries included.

@@ -10,8 +10,8 @@ import (
 type waitMetrics struct{ served, unserved prometheus.Observer }
 
 func (w *waitMetrics) init(registry *prometheus.Registry) {
-	times := histograms("portald_wait_seconds", "Time that connections and UDP sessions waited for an endpoint, of those "+
-		"that were served then, and of those that were refused or left.",
+	times := histograms("portald_wait_seconds", "Time that connections and UDP sessions waited for an endpoint, "+
+		"by whether they were then served.",
 		[]float64{.1, .5, 1, 2.5, 5, 10, 30, 60, 300}, "result")
 	w.served, w.unserved = times.WithLabelValues("served"), times.WithLabelValues("unserved")
 	registry.MustRegister(times)

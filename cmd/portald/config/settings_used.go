@@ -117,8 +117,8 @@ func sourceSettings() []setting {
 			"serve only Services whose label service.kubernetes.io/service-proxy-name is this `NAME`; default: " +
 				"those without the label"},
 		{portald, "refusedAnnotations", "refused-annotations", atStart, annotation(),
-			"`NAMES` of annotations that Services may not set, without portald.io/, or all; one that does is told by an " +
-				"event, and has the daemon's value. Default: none"},
+			"`NAMES` of annotations that Services may not set, without portald.io/, or all; a Service that does " +
+				"gets an event, and the daemon's value. Default: none"},
 		{kubeProxy, "clientConnection.contentType", "kube-api-content-type", atStart, nil,
 			"content `TYPE` of requests to the API server"},
 		{kubeProxy, "clientConnection.acceptContentTypes", "", atStart, nil,
@@ -134,11 +134,11 @@ func connectionSettings() []setting {
 		{kubeProxy, "udpIdleTimeout", "", live, notNegative,
 			"the same as udpTimeout, if that is not set (kube-proxy up to 1.25)"},
 		{portald, "udpMaxSessions", "udp-max-sessions", atStart, aboveZero,
-			"`NUMBER` of concurrent UDP sessions of one service port; at the limit one that was answered is " +
-				"evicted"},
+			"`NUMBER` of concurrent UDP sessions of one service port; at the limit a session that was answered " +
+				"is evicted"},
 		{portald, "udpMaxSessionsTotal", "udp-max-sessions-total", atStart, notNegative,
-			"`NUMBER` of concurrent UDP sessions of all service ports together, each with a port of this node; at " +
-				"the limit one of the Service with the most is evicted; 0: half the ports of " +
+			"`NUMBER` of concurrent UDP sessions of all service ports together, each with a port of this node; " +
+				"at the limit a session of the Service with the most is evicted; 0: half the ports of " +
 				"net.ipv4.ip_local_port_range"},
 		{portald, "engine", "engine", atStart, oneOf(EngineAuto, EngineEpoll, EngineGoroutine),
 			"`ENGINE` that moves the bytes of connections: epoll (event loops, on Linux), goroutine (on any system), or " +
@@ -148,8 +148,9 @@ func connectionSettings() []setting {
 				"once"},
 		{portald, "onExit", "on-exit", live, oneOf(onExitKernel, onExitRemove, onExitCtrlC),
 			"`WHAT` the daemon leaves on the host when it exits: kernel (rules with which the kernel serves all " +
-				"Services until the next start), remove (nothing), or remove-on-interrupt (nothing after Ctrl-C, else as " +
-				"kernel). Default: kernel; with manifests in mode userspace remove-on-interrupt, and on Windows remove"},
+				"Services until the next start), remove (nothing), or remove-on-interrupt (nothing after " +
+				"Ctrl-C, otherwise as kernel). Default: kernel; with manifests in mode userspace " +
+				"remove-on-interrupt, and on Windows remove"},
 	}...)
 }
 
