@@ -12,8 +12,6 @@ export PATH := $(PATH):/usr/sbin:/sbin
 STATICCHECK_VERSION := v0.8.2
 # A staticcheck built by an older Go refuses what a newer one reads: one for each pair.
 STATICCHECK = $(BIN)/staticcheck-$(STATICCHECK_VERSION)-$(shell $(GO) env GOVERSION)
-# Without this tag gRPC, which OpenTelemetry links, pulls in html/template, and that 20 MB of methods that nobody calls.
-TAGS := grpcnotrace
 # A checkout that belongs to somebody else has no revision that git would tell.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
@@ -57,7 +55,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 build:  ## bin/portald, static
-	CGO_ENABLED=0 $(GO) build -trimpath -tags=$(TAGS) -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
 
 man: build  ## bin/man, a man page for each command
 	$(BIN)/portald man --dir $(BIN)/man

@@ -59,7 +59,7 @@ type goPackage struct {
 }
 
 func linkedPackages(ctx context.Context, t target) ([]goPackage, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags="+tags, "-json=ImportPath,Dir,Standard,Module", product)
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,Standard,Module", product)
 	cmd.Env = t.environment()
 	var said bytes.Buffer
 	cmd.Stderr = &said

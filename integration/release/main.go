@@ -35,9 +35,6 @@ func (t target) environment() []string {
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off")
 }
 
-// tags are those of the Makefile.
-const tags = "grpcnotrace"
-
 const usage = "release notice -classifier PROGRAM [-check], or " +
 	"release pack -nfpm PROGRAM -cyclonedx PROGRAM [-to FOLDER] [-here]"
 

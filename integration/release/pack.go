@@ -106,11 +106,26 @@ func (p *packer) clone(ctx context.Context) error {
 	return nil
 }
 
-// build builds the program as "make build" does.
+// mostSize bounds a program, in bytes. What makes it larger is most often one import: a package that reaches
+// text/template, so that the linker keeps all exported methods, or one of client-go that reaches its Clientset.
+const mostSize = 32_000_000
+
+// build builds the program as "make build" does, but without symbols for debuggers. Panics have names even so.
 func (p *packer) build(ctx context.Context, t target) error {
-	_, err := said(ctx, p.sources, t.environment(), "go", "build", "-trimpath", "-tags="+tags, "-buildvcs=true",
+	_, err := said(ctx, p.sources, t.environment(), "go", "build", "-trimpath", "-ldflags=-s -w", "-buildvcs=true",
 		"-o", p.program(t), product)
-	return err
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(p.program(t))
+	if err != nil {
+		return err
+	}
+	if size := info.Size(); size > mostSize {
+		return fmt.Errorf("portald for %s has %.1f MB, and may have %.1f: see what imports more (go list -deps %s), or "+
+			"raise mostSize in integration/release/pack.go", t, float64(size)/1e6, mostSize/1e6, product)
+	}
+	return nil
 }
 
 func (p *packer) program(t target) string {

@@ -2,126 +2,143 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
+	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/log"
-	sdklog "go.opentelemetry.io/otel/sdk/log"
-	"go.opentelemetry.io/otel/sdk/resource"
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// encoder makes log records of OpenTelemetry out of reports: the line as text is the body, and the fields of the line
-// are attributes of the same names. One goroutine uses it.
+// scope names what made the records.
+const scope = "github.com/portald/portald/proxy/records"
+
+// encoder makes requests of OTLP out of reports: the line as text is the body, and the fields of the line are
+// attributes of the same names. One goroutine uses it.
 type encoder struct {
-	logger log.Logger
-	made   []sdklog.Record
-	line   connlog.Line
-	text   []byte
+	resource *resource.Resource
+	line     connlog.Line
+	text     []byte
 }
 
-func newEncoder(node, version string) *encoder {
-	e := &encoder{}
-	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(e), sdklog.WithAttributeCountLimit(-1),
-		sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "portald"),
-			attribute.String("service.version", version), attribute.String("k8s.node.name", node))))
-	e.logger = provider.Logger("github.com/portald/portald/proxy/records")
+// newEncoder returns an encoder; more are attributes of all records beside those that name the sender.
+func newEncoder(node, version string, more map[string]string) *encoder {
+	all := maps.Clone(more)
+	maps.Copy(all, map[string]string{
+		"service.name": "portald", "service.version": version, "k8s.node.name": node,
+	})
+	e := &encoder{resource: &resource.Resource{}}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e.resource.Attributes = append(e.resource.Attributes, attribute(name, textValue(all[name])))
+	}
 	return e
 }
 
-// encode returns the log records of a batch, valid until the next call.
-func (e *encoder) encode(batch []connlog.Report) []sdklog.Record {
-	e.made = e.made[:0]
+// encode returns the request of a batch.
+func (e *encoder) encode(batch []connlog.Report) *collector.ExportLogsServiceRequest {
+	made := make([]*logs.LogRecord, len(batch))
 	for i := range batch {
 		e.line.FillReport(batch[i])
-		e.logger.Emit(context.Background(), e.record())
+		made[i] = e.record()
 	}
-	return e.made
+	return &collector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+		Resource:  e.resource,
+		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: scope}, LogRecords: made}},
+	}}}
 }
 
 // record is the log record of the line.
-func (e *encoder) record() (out log.Record) {
+func (e *encoder) record() *logs.LogRecord {
 	e.text = connlog.AppendText(e.text[:0], &e.line)
-	out.SetTimestamp(e.line.End())
-	out.SetEventName("portald.connection." + string(e.line.Event))
-	out.SetBody(attribute.StringValue(string(bytes.TrimSuffix(e.text, []byte{'\n'}))))
-	out.SetSeverity(log.SeverityInfo)
-	out.SetSeverityText("INFO")
+	out := &logs.LogRecord{
+		TimeUnixNano:         uint64(e.line.End().UnixNano()),
+		ObservedTimeUnixNano: uint64(time.Now().UnixNano()),
+		EventName:            "portald.connection." + string(e.line.Event),
+		Body:                 textValue(string(bytes.TrimSuffix(e.text, []byte{'\n'}))),
+		SeverityNumber:       logs.SeverityNumber_SEVERITY_NUMBER_INFO,
+		SeverityText:         "INFO",
+	}
 	if e.line.Failed() {
-		out.SetSeverity(log.SeverityWarn)
-		out.SetSeverityText("WARN")
+		out.SeverityNumber, out.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
 	}
 	var fields attributes
 	e.line.Fields(&fields)
-	out.AddAttributes(fields...)
+	out.Attributes = fields
 	return out
 }
 
-// OnEmit implements sdklog.Processor: it collects what the SDK made of a record.
-func (e *encoder) OnEmit(_ context.Context, r *sdklog.Record) error {
-	e.made = append(e.made, r.Clone())
-	return nil
-}
-
-// Enabled implements sdklog.Processor.
-func (e *encoder) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
-
-// Shutdown implements sdklog.Processor.
-func (e *encoder) Shutdown(context.Context) error { return nil }
-
-// ForceFlush implements sdklog.Processor.
-func (e *encoder) ForceFlush(context.Context) error { return nil }
-
 // attributes are fields as attributes. What is empty, null or [] is left out.
-type attributes []attribute.KeyValue
+type attributes []*common.KeyValue
 
-// Field implements records.FieldWriter.
+// Field implements connlog.FieldWriter.
 func (a *attributes) Field(name string, v slog.Value) {
-	if value, known := valueOf(v); known {
-		*a = append(*a, attribute.KeyValue{Key: attribute.Key(name), Value: value})
+	if value := valueOf(v); value != nil {
+		*a = append(*a, attribute(name, value))
 	}
 }
 
-func valueOf(v slog.Value) (out attribute.Value, known bool) {
+func attribute(name string, value *common.AnyValue) *common.KeyValue {
+	return &common.KeyValue{Key: name, Value: value}
+}
+
+// valueOf returns nil for a value that is empty.
+func valueOf(v slog.Value) *common.AnyValue {
 	switch v.Kind() {
 	case slog.KindString:
-		return attribute.StringValue(v.String()), v.String() != ""
+		if v.String() != "" {
+			return textValue(v.String())
+		}
+		return nil
 	case slog.KindInt64:
-		return attribute.Int64Value(v.Int64()), true
+		return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: v.Int64()}}
 	case slog.KindUint64:
-		return attribute.Int64Value(int64(v.Uint64())), true
+		return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: int64(v.Uint64())}}
 	case slog.KindFloat64:
-		return attribute.Float64Value(v.Float64()), true
+		return &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: v.Float64()}}
 	case slog.KindBool:
-		return attribute.BoolValue(v.Bool()), true
+		return &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: v.Bool()}}
 	}
 	switch v := v.Any().(type) {
 	case *connlog.Time:
-		text, err := v.AppendText(nil)
-		return attribute.StringValue(string(text)), err == nil
+		if text, err := v.AppendText(nil); err == nil {
+			return textValue(string(text))
+		}
 	case *netip.AddrPort:
-		return attribute.StringValue(v.String()), v.IsValid()
+		if v.IsValid() {
+			return textValue(v.String())
+		}
 	case *[]connlog.Attempt:
-		return attempts(*v), len(*v) > 0
+		if len(*v) > 0 {
+			return attempts(*v)
+		}
 	case connlog.Object:
-		return object(v), true
+		return object(v)
 	}
-	return out, false
+	return nil
 }
 
-func attempts(all []connlog.Attempt) attribute.Value {
-	out := make([]attribute.Value, len(all))
+// textValue is a text in UTF-8, which OTLP demands.
+func textValue(s string) *common.AnyValue {
+	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(s, "\ufffd")}}
+}
+
+func attempts(all []connlog.Attempt) *common.AnyValue {
+	out := make([]*common.AnyValue, len(all))
 	for i := range all {
 		out[i] = object(&all[i])
 	}
-	return attribute.SliceValue(out...)
+	return &common.AnyValue{Value: &common.AnyValue_ArrayValue{ArrayValue: &common.ArrayValue{Values: out}}}
 }
 
-func object(o connlog.Object) attribute.Value {
+func object(o connlog.Object) *common.AnyValue {
 	var fields attributes
 	o.Fields(&fields)
-	return attribute.MapValue(fields...)
+	return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: fields}}}
 }

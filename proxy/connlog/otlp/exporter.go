@@ -6,15 +6,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
@@ -51,7 +51,7 @@ func (o *Options) Configured() bool {
 // Exporter sends reports to a collector. It implements records.Sink.
 type Exporter struct {
 	queue  *connlog.Queue
-	to     *otlploghttp.Exporter
+	to     *client
 	log    logrus.FieldLogger
 	errors atomic.Uint64
 
@@ -62,65 +62,68 @@ type Exporter struct {
 
 // New makes an exporter. Nothing is sent before Run.
 func New(o Options) (*Exporter, error) {
-	options, err := o.transport()
+	var env environment
+	to, err := o.settings(&env)
 	if err != nil {
 		return nil, fmt.Errorf("export connection records: %w", err)
 	}
-	unread := 0
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { unread++ }))
-	to, err := otlploghttp.New(context.Background(), options...)
-	if err != nil {
-		return nil, fmt.Errorf("export connection records: %w", err)
-	}
-	if unread > 0 { // the error shows the value
+	encoder := newEncoder(o.Node, o.Version, env.resource())
+	if env.unread > 0 { // the error shows the value
 		o.Log.Warn("Ignored an environment variable OTEL_EXPORTER_OTLP_*: cannot parse its value, which may be " +
 			"secret and is not shown; headers are NAME=VALUE, separated by commas")
 	}
 	if o.Buffer <= 0 {
 		o.Buffer = defaultBuffer
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // of what a collector refuses of a batch
-		o.Log.WithError(err).Debug("OpenTelemetry")
-	}))
 	return &Exporter{
-		queue: connlog.NewQueue(o.Buffer), to: to, log: o.Log, encoder: newEncoder(o.Node, o.Version),
+		queue: connlog.NewQueue(o.Buffer), to: newClient(to, o.Version), log: o.Log, encoder: encoder,
 	}, nil
 }
 
-// transport is how requests are sent.
-func (o *Options) transport() (out []otlploghttp.Option, err error) {
+// settings are how requests are sent: as the environment says what the options leave open.
+func (o *Options) settings(env *environment) (settings, error) {
+	s := env.settings()
 	if o.Endpoint != "" {
-		out = append(out, otlploghttp.WithEndpointURL(strings.TrimSuffix(o.Endpoint, "/")+"/v1/logs"))
+		if err := s.setURL(o.Endpoint, logsPath); err != nil {
+			return s, errors.New("connectionLog.otlp.endpoint must be a URL, such as https://collector:4318")
+		}
 	}
 	if len(o.Headers) > 0 {
-		headers := map[string]string{}
-		for _, h := range o.Headers {
-			name, value, _ := strings.Cut(h.Reveal(), "=")
-			headers[name] = value
-		}
-		out = append(out, otlploghttp.WithHeaders(headers))
+		s.header = http.Header{}
 	}
-	if o.CAFile == "" && o.CertFile == "" {
-		return out, nil
+	for _, h := range o.Headers {
+		name, value, _ := strings.Cut(h.Reveal(), "=")
+		s.header.Set(name, value)
 	}
-	config, err := o.tls()
-	return append(out, otlploghttp.WithTLSClientConfig(config)), err
+	files := tlsFiles{o.CAFile, o.CertFile, o.KeyFile}
+	config, err := files.config()
+	if config != nil {
+		s.tls = config
+	}
+	return s, err
 }
 
-func (o *Options) tls() (*tls.Config, error) {
+// tlsFiles name PEM files: certificates that sign the collector's, and that of this client, with its key.
+type tlsFiles struct{ ca, cert, key string }
+
+// config is nil without files.
+func (f tlsFiles) config() (*tls.Config, error) {
+	if f.ca == "" && f.cert == "" {
+		return nil, nil
+	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
 		if err != nil {
 			return nil, err
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: there is no certificate in it", o.CAFile)
+			return nil, fmt.Errorf("%s: there is no certificate in it", f.ca)
 		}
 	}
-	if o.CertFile != "" {
-		own, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if f.cert != "" {
+		own, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
 			return nil, err
 		}
@@ -153,21 +156,24 @@ func (e *Exporter) Run(ctx context.Context) error {
 	}
 	e.queue.Close()
 	e.export(sending)
-	_ = e.to.Shutdown(sending) // it has nothing left to send
+	e.to.http.CloseIdleConnections()
 	return nil
 }
 
-// export sends all queued reports, in batches. A batch that fails is dropped: the collector's library has tried again.
+// export sends all queued reports, in batches. A batch that fails is dropped: the client has tried again.
 func (e *Exporter) export(ctx context.Context) {
 	waiting := e.queue.Take()
 	for start := 0; start < len(waiting); start += batchSize {
 		batch := waiting[start:min(start+batchSize, len(waiting))]
 		within, cancel := context.WithTimeout(ctx, exportTime)
-		err := e.to.Export(within, e.encoder.encode(batch))
+		refused, err := e.to.export(within, e.encoder.encode(batch))
 		cancel()
 		clear(batch)
 		if err != nil {
 			e.queue.Drop(len(batch))
+		}
+		if refused != "" {
+			e.log.Debugf("The collector has refused %s", refused)
 		}
 		e.report(err)
 	}

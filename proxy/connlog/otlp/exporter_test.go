@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,9 +17,9 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus/hooks/test"
-	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/portald/portald/platform/inet"
@@ -320,5 +321,68 @@ func TestRefusingCollector(t *testing.T) {
 	stop()
 	if n := len(told.AllEntries()); n != 2 || e.Errors() != 2 {
 		t.Errorf("told %d lines of %d errors", n, e.Errors())
+	}
+}
+
+// What a collector cannot take now is sent again, not before it says; what it refuses of a batch is not sent again.
+func TestSentAgain(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests++; requests == 1 {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "in a\x1b moment", http.StatusServiceUnavailable)
+			return
+		}
+		answer, err := proto.Marshal(&collector.ExportLogsServiceResponse{
+			PartialSuccess: &collector.ExportLogsPartialSuccess{RejectedLogRecords: 3, ErrorMessage: "too old"},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(answer)
+	}))
+	defer server.Close()
+	s := settings{url: server.URL, header: http.Header{}, timeout: defaultTimeout}
+	c := newClient(s, "v1")
+	var later retryable
+	if _, err := c.send(t.Context(), nil); !errors.As(err, &later) || later.after != time.Second ||
+		!strings.HasSuffix(err.Error(), `503 Service Unavailable: in a\x1b moment`) {
+		t.Errorf("%v", err)
+	}
+	refused, err := c.export(t.Context(), &collector.ExportLogsServiceRequest{})
+	if err != nil || refused != "3 records: too old" || requests != 2 {
+		t.Errorf("refused %q, %v, after %d requests", refused, err, requests)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+		"Fri, 02 Jan 2026 03:00:00 GMT": 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}, at); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// Of two variables the one of logs counts, whose URL is used as it is.
+func TestSettings(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://u:p@all:1/below/")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=other, zone = a%20b")
+	var env environment
+	if s := env.settings(); s.url != "https://all:1/below/v1/logs" || s.timeout != 1500*time.Millisecond {
+		t.Errorf("%+v", s)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://logs:2")
+	if s := env.settings(); s.url != "http://logs:2/" {
+		t.Errorf("%+v", s)
+	}
+	got := newEncoder("n1", "v1", env.resource()).resource
+	if all := texts(got.Attributes); all["service.name"] != "portald" || all["zone"] != "a b" || len(all) != 4 {
+		t.Errorf("%v", got)
+	}
+	if env.unread > 0 {
+		t.Errorf("%d were not read", env.unread)
 	}
 }
