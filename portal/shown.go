@@ -1,17 +1,6 @@
 package portal
 
-import (
-	"context"
-	"slices"
-)
-
-// Shower is a Writer that reads from the host what it holds of portals. Any goroutine may call it, also during an
-// Update.
-type Shower interface {
-	// Show reads the rules of these portals, which the Writer was given, as they are on the host now, and changes nothing.
-	// It returns what it has also with an error, when ctx ends first or a command fails.
-	Show(ctx context.Context, portals []Portal) (Shown, error)
-}
+import "slices"
 
 // Shown is what a host holds of portals.
 type Shown struct {

@@ -39,10 +39,10 @@ func inside() portal.LocalDetector {
 }
 
 // writers lists all rule writers that the host supports.
-func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
+func writers(t *testing.T) map[string]func() (portal.Writer, error) {
 	t.Setenv("XTABLES_LOCKFILE", filepath.Join(t.TempDir(), "xtables.lock"))
-	out := map[string]func() (portal.HostWriter, error){
-		"nftables": func() (portal.HostWriter, error) {
+	out := map[string]func() (portal.Writer, error){
+		"nftables": func() (portal.Writer, error) {
 			return nftables.New(nftables.Options{Options: options()})
 		},
 	}
@@ -50,11 +50,11 @@ func writers(t *testing.T) map[string]func() (portal.HostWriter, error) {
 		if _, err := exec.LookPath("iptables-" + variant + "-restore"); err != nil {
 			netnstest.Missing(t, "needs iptables-%s-restore (Debian package iptables)", variant)
 		}
-		out["iptables-"+variant] = func() (portal.HostWriter, error) { return iptables.New(rules(variant, nil)) }
+		out["iptables-"+variant] = func() (portal.Writer, error) { return iptables.New(rules(variant, nil)) }
 	}
 	o := ipvs.Options{Prefix: prefix, LocalDetector: inside()}
 	if ipvs.Usable(o) == nil {
-		out["ipvs"] = func() (w portal.HostWriter, err error) {
+		out["ipvs"] = func() (w portal.Writer, err error) {
 			if o.Rules, err = iptables.New(rules("", ipvs.Chains(o))); err != nil {
 				return nil, err
 			}
@@ -116,12 +116,12 @@ const (
 	firstEcho            = 7001 // and the next one
 )
 
-func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
+func newBed(t *testing.T, open func() (portal.Writer, error)) *bed {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	b := &bed{store: service.NewStore()}
-	var w portal.HostWriter
+	var w portal.Writer
 	b.Site = portaltest.NewSite(t, func() (portal.Writer, error) {
 		var err error
 		w, err = open()
@@ -132,7 +132,7 @@ func newBed(t *testing.T, open func() (portal.HostWriter, error)) *bed {
 	}
 	b.cache = translate.NewCache(b.store, translate.Options{
 		NodeName: "here", ExternalIPs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
-		NoIPv6: !w.IPv6(),
+		NoIPv6: !w.Features().IPv6,
 	}, log)
 	b.plane = dataplane.New(dataplane.Options{
 		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}),

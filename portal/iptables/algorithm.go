@@ -14,7 +14,7 @@ func Offers(legacy bool, a service.Algorithm) bool {
 	return a == service.AlgorithmDefault || a == service.Random || a == service.RoundRobin && !legacy
 }
 
-// Offers implements portal.Capabilities.
+// Offers implements portal.Writer.
 func (w *Writer) Offers(a service.Algorithm) bool {
 	return Offers(slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.nft }), a)
 }

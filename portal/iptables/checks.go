@@ -47,7 +47,7 @@ func (r renderer) checkJumps(c *checks) []jump {
 	}}
 }
 
-// Open implements portal.Opener.
+// Open implements portal.Writer.
 func (w *Writer) Open(changes map[uint16]bool) {
 	for _, h := range w.hosts {
 		h.open(changes)

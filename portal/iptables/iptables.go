@@ -52,13 +52,14 @@ type Writer struct {
 	hosts []*host // one for each family served
 }
 
-var (
-	_ portal.Writer  = (*Writer)(nil)
-	_ portal.Auditor = (*Writer)(nil)
-	_ portal.Adopter = (*Writer)(nil)
-	_ portal.Witness = (*Writer)(nil)
-	_ portal.Shower  = (*Writer)(nil)
-)
+var _ portal.Writer = (*Writer)(nil)
+
+// Features say what it can do beside what all Writers of rules can.
+func (w *Writer) Features() portal.Features {
+	f := w.families.Features()
+	f.Opens, f.DropsInvalid = true, true
+	return f
+}
 
 // New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be
 // served; a host without IPv6 is served without it.

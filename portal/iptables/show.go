@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// Show implements portal.Shower: the rules that a packet to a frontend may meet, from the built-in chains on, as
+// Show implements portal.Writer: the rules that a packet to a frontend may meet, from the built-in chains on, as
 // iptables-save prints them.
 func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown portal.Shown, err error) {
 	valid, invalid := writer.Valid(portals, w.Check)

@@ -42,7 +42,7 @@ func tries(has func(scheduler string) bool) map[string]func() bool {
 // Offers tells whether there is a scheduler that does what an algorithm does, if the kernel has them all.
 func Offers(a service.Algorithm) bool { return a == service.AlgorithmDefault || algorithms[a] != "" }
 
-// Offers implements portal.Capabilities.
+// Offers implements portal.Writer.
 func (w *Writer) Offers(a service.Algorithm) bool {
 	return Offers(a) && (a == service.AlgorithmDefault || w.tried[algorithms[a]]())
 }

@@ -36,7 +36,7 @@ func (w *Writer) auditAddresses(found *writer.Drift) error {
 func (w *Writer) auditSets(found *writer.Drift) error {
 	held := map[entry]bool{}
 	for _, s := range w.names.sets() {
-		if s.family == inet.IPv6 && !w.IPv6() {
+		if s.family == inet.IPv6 && !w.v6 {
 			continue
 		}
 		elements, there, err := w.elementsOf(s)

@@ -1,7 +1,6 @@
 package ipvs
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -109,10 +109,11 @@ func (k *fake) weigh(f service.Frontend, a netip.AddrPort, weight int) error {
 	return nil
 }
 
-// writer is one of ours on this kernel.
-func (k *fake) writer(t *testing.T, o Options) (*Writer, *rules) {
+// writer is one of ours on this kernel, with Rules in memory.
+func (k *fake) writer(t *testing.T, o Options) (*Writer, *portaltest.Fake) {
 	t.Helper()
-	r := &rules{}
+	r := portaltest.NewFake()
+	r.Has = portal.Features{IPv6: true, Adopts: true, Opens: true}
 	o.Rules = r
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
@@ -121,45 +122,3 @@ func (k *fake) writer(t *testing.T, o Options) (*Writer, *rules) {
 	w.v6 = true
 	return w, r
 }
-
-// rules take what they are given, unless they are to fail.
-type rules struct {
-	portal.HostWriter
-	got     []portal.Change
-	adopted []portal.Portal
-	differs error // what the host holds
-	fail    error
-	write   func() // is called by a Replace or Update; nil: nothing is
-	opened  string
-	updates int
-}
-
-func (*rules) Disturbed() bool { return false }
-
-func (r *rules) Replace(_ context.Context, portals []portal.Portal) error {
-	for i := range portals {
-		r.got = append(r.got, portal.Change{Frontend: portals[i].Frontend, Portal: &portals[i]})
-	}
-	return r.written()
-}
-
-func (r *rules) Update(_ context.Context, changes []portal.Change) error {
-	r.got = append(r.got, changes...)
-	r.updates++
-	return r.written()
-}
-
-func (r *rules) written() error {
-	if r.write != nil {
-		r.write()
-	}
-	return r.fail
-}
-
-func (r *rules) Adopt(_ context.Context, portals []portal.Portal) error {
-	r.adopted = portals
-	return r.differs
-}
-
-func (r *rules) Cleanup(context.Context) error { return nil }
-func (r *rules) Audit(context.Context) error   { return nil }

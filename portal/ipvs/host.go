@@ -74,7 +74,7 @@ func (w *Writer) prepare() error {
 	}
 	errs = append(errs, w.makeDevice())
 	for _, s := range w.names.sets() {
-		if s.family == inet.IPv4 || w.IPv6() {
+		if s.family == inet.IPv4 || w.v6 {
 			errs = append(errs, w.makeSet(s))
 		}
 	}

@@ -34,9 +34,9 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// Writer holds portals in IPVS, and passes the others on to Options.Rules. One goroutine uses it; Diverts, Offers
-// and what begins with Set are for any.
+// Writer holds portals in IPVS, and passes the others on to Options.Rules.
 type Writer struct {
+	portal.Unsupported
 	Options
 	kernel
 	look  func() (kernel, error) // opens another one, for any goroutine
@@ -58,13 +58,13 @@ type Writer struct {
 	state    writer.State
 }
 
-var (
-	_ portal.Writer  = (*Writer)(nil)
-	_ portal.Auditor = (*Writer)(nil)
-	_ portal.Adopter = (*Writer)(nil)
-	_ portal.Witness = (*Writer)(nil)
-	_ portal.Shower  = (*Writer)(nil)
-)
+var _ portal.Writer = (*Writer)(nil)
+
+// Features say what it can do with its Rules.
+func (w *Writer) Features() portal.Features {
+	f := w.Rules.Features()
+	return portal.Features{IPv6: w.v6, Adopts: f.Adopts, Opens: f.Opens}
+}
 
 // New returns a Writer that has changed nothing yet. An error says what the kernel lacks, and what to do.
 func New(o Options) (*Writer, error) {
@@ -83,7 +83,7 @@ func New(o Options) (*Writer, error) {
 	}
 	w := newWriter(o, k)
 	w.look = func() (kernel, error) { return openKernel(w.names.device) }
-	w.v6 = o.Rules.IPv6() && k.speaksIPv6()
+	w.v6 = o.Rules.Features().IPv6 && k.speaksIPv6()
 	return w, nil
 }
 
@@ -112,10 +112,8 @@ func (w *Writer) Guard(changes map[portal.ProxyPort]bool) {
 
 // Open says at which ports health checks of load balancers are answered. Letting them in is the Rules'.
 func (w *Writer) Open(changes map[uint16]bool) {
-	if rules, ok := w.Rules.(portal.Opener); ok {
-		w.guard = w.guard || len(changes) > 0
-		rules.Open(changes)
-	}
+	w.guard = w.guard || len(changes) > 0
+	w.Rules.Open(changes)
 }
 
 // Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of

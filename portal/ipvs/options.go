@@ -24,7 +24,7 @@ var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh",
 // Options of a Writer. Only Rules has no default.
 type Options struct {
 	// Rules is the Writer of the portals that do not spread. It was given Chains.
-	Rules portal.HostWriter
+	Rules portal.Writer
 	// Prefix begins the names of sets and chains: capital letters, digits and -, 14 at most; SolePrefix for kube-proxy's.
 	Prefix string
 	// Scheduler is one of rr (the default) wrr lc wlc lblc lblcr sh dh sed nq mh.

@@ -32,6 +32,3 @@ func (w *Writer) SetMark(mark uint32) { w.Rules.SetMark(mark) }
 
 // Diverts tells whether replies to the addresses of clients that the daemon dials from are marked in that family.
 func (w *Writer) Diverts(family inet.Family) bool { return w.Rules.Diverts(family) }
-
-// IPv6 tells whether this host can hold portals of IPv6. It always can hold those of IPv4.
-func (w *Writer) IPv6() bool { return w.v6 }

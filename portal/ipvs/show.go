@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Show implements portal.Shower: virtual servers and endpoints as ipvsadm saves them, elements of sets as ipset does,
+// Show implements portal.Writer: virtual servers and endpoints as ipvsadm saves them, elements of sets as ipset does,
 // and what the Rules show. The last column of an endpoint is how many connections it has.
 func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown portal.Shown, err error) {
 	var rest []portal.Portal
@@ -23,8 +23,8 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 			rest = append(rest, p)
 		}
 	}
-	if shower, ok := w.Rules.(portal.Shower); ok && len(rest) > 0 {
-		if shown, err = shower.Show(ctx, rest); err != nil {
+	if len(rest) > 0 {
+		if shown, err = w.Rules.Show(ctx, rest); err != nil {
 			return shown, err
 		}
 	}

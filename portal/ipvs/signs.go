@@ -49,25 +49,11 @@ func (w *Writer) setNames() map[string]bool {
 	return out
 }
 
-// Watch implements portal.Witness for the Rules, as do the next two. Who changes the rest is not known.
-func (w *Writer) Watch(d time.Duration) {
-	if is, ok := w.Rules.(portal.Witness); ok {
-		is.Watch(d)
-	}
-}
+// Watch looks who changes the Rules, as do the next two. Who changes the rest is not known.
+func (w *Writer) Watch(d time.Duration) { w.Rules.Watch(d) }
 
-// Culprits implements portal.Witness.
-func (w *Writer) Culprits() []portal.Culprit {
-	if is, ok := w.Rules.(portal.Witness); ok {
-		return is.Culprits()
-	}
-	return nil
-}
+// Listen implements portal.Writer.
+func (w *Writer) Listen(ctx context.Context) error { return w.Rules.Listen(ctx) }
 
-// Listen implements portal.Witness.
-func (w *Writer) Listen(ctx context.Context) error {
-	if is, ok := w.Rules.(portal.Witness); ok {
-		return is.Listen(ctx)
-	}
-	return nil
-}
+// Culprits implements portal.Writer.
+func (w *Writer) Culprits() []portal.Culprit { return w.Rules.Culprits() }

@@ -3,6 +3,7 @@ package ipvs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
@@ -24,9 +25,8 @@ func (w *Writer) Adopt(ctx context.Context, portals []portal.Portal) error {
 }
 
 func (w *Writer) takeOver(ctx context.Context, portals []portal.Portal) error {
-	rules, ok := w.Rules.(portal.Adopter)
-	if !ok {
-		return errors.New("the writer of rules cannot")
+	if !w.Rules.Features().Adopts {
+		return fmt.Errorf("the writer of rules: %w", errors.ErrUnsupported)
 	}
 	valid, invalid := w.valid(portals)
 	if err := errors.Join(invalid, w.readHost()); err != nil {
@@ -53,7 +53,7 @@ func (w *Writer) takeOver(ctx context.Context, portals []portal.Portal) error {
 		return err
 	}
 	w.guard = false
-	return rules.Adopt(ctx, withoutSpreads(portals))
+	return w.Rules.Adopt(ctx, withoutSpreads(portals))
 }
 
 // compareServer adds how a virtual server of ours differs from what is wanted, but for endpoints that drain, which it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -36,8 +37,8 @@ func TestAdopt(t *testing.T) {
 		t.Fatalf("Adopt: %v, and the kernel was told %d times", err, k.told-told)
 	}
 	audited(t, w)
-	if !slices.Equal(r.adopted, []portal.Portal{turned}) {
-		t.Errorf("rules adopted %v", r.adopted)
+	if got, want := r.Dump(), "ExternalIP 198.51.100.1:80/tcp -> port 20000 (shop/web/tcp)"; got != want {
+		t.Errorf("rules adopted %s", got)
 	}
 	if got := append(k.weights(both.Frontend, first, second), k.weights(gone.Frontend, first)...); !slices.Equal(got,
 		[]int{0, 1, 0}) {
@@ -62,24 +63,26 @@ func TestAdoptFindsDifferences(t *testing.T) {
 	p := spread(service.ClusterIP, clusterIP, inet.TCP, first, second)
 	at, addr := netip.MustParseAddrPort(first), p.Frontend.Addr.Addr()
 	names := newNames(DefaultPrefix)
-	for what, change := range map[string]func(*fake, *rules){
-		"no server":        func(k *fake, _ *rules) { delete(k.servers, p.Frontend) },
-		"other settings":   func(k *fake, _ *rules) { k.servers[p.Frontend] = settings{scheduler: "sed"} },
-		"no endpoint":      func(k *fake, _ *rules) { delete(k.ends[p.Frontend], at) },
-		"another weight":   func(k *fake, _ *rules) { k.ends[p.Frontend][at].weight = 0 },
-		"another endpoint": func(k *fake, _ *rules) { k.weigh(p.Frontend, netip.MustParseAddrPort("10.244.0.9:1"), 1) },
-		"another server": func(k *fake, _ *rules) {
+	for what, change := range map[string]func(*fake, *portaltest.Fake){
+		"no server":      func(k *fake, _ *portaltest.Fake) { delete(k.servers, p.Frontend) },
+		"other settings": func(k *fake, _ *portaltest.Fake) { k.servers[p.Frontend] = settings{scheduler: "sed"} },
+		"no endpoint":    func(k *fake, _ *portaltest.Fake) { delete(k.ends[p.Frontend], at) },
+		"another weight": func(k *fake, _ *portaltest.Fake) { k.ends[p.Frontend][at].weight = 0 },
+		"another endpoint": func(k *fake, _ *portaltest.Fake) {
+			k.weigh(p.Frontend, netip.MustParseAddrPort("10.244.0.9:1"), 1)
+		},
+		"another server": func(k *fake, _ *portaltest.Fake) {
 			f := front("10.96.0.1:81", inet.TCP)
 			k.servers[f], k.ends[f] = settings{scheduler: "rr"}, map[netip.AddrPort]*destination{at: {addr: at, weight: 1}}
 		},
-		"no address":      func(k *fake, _ *rules) { delete(k.device, addr) },
-		"another address": func(k *fake, _ *rules) { k.device[netip.MustParseAddr("10.96.0.7")] = true },
-		"no set":          func(k *fake, _ *rules) { delete(k.sets, names.set(pods, inet.IPv6)) },
-		"no element":      func(k *fake, _ *rules) { clear(k.sets[names.set(served, inet.IPv4)]) },
-		"another element": func(k *fake, _ *rules) {
+		"no address":      func(k *fake, _ *portaltest.Fake) { delete(k.device, addr) },
+		"another address": func(k *fake, _ *portaltest.Fake) { k.device[netip.MustParseAddr("10.96.0.7")] = true },
+		"no set":          func(k *fake, _ *portaltest.Fake) { delete(k.sets, names.set(pods, inet.IPv6)) },
+		"no element":      func(k *fake, _ *portaltest.Fake) { clear(k.sets[names.set(served, inet.IPv4)]) },
+		"another element": func(k *fake, _ *portaltest.Fake) {
 			k.sets[names.set(addresses, inet.IPv4)][element{addr: netip.MustParseAddr("10.96.0.7")}] = true
 		},
-		"other rules": func(_ *fake, r *rules) { r.differs = errors.New("a rule is missing") },
+		"other rules": func(_ *fake, r *portaltest.Fake) { r.Differs = errors.New("a rule is missing") },
 	} {
 		k := newFake("192.0.2.1")
 		w, _ := k.writer(t, Options{})

@@ -21,7 +21,7 @@ func (w *Writer) validChanges(changes []portal.Change) ([]portal.Change, error) 
 	return writer.ValidChanges(served, check)
 }
 
-func (w *Writer) serves(f service.Frontend) bool { return f.Addr.Addr().Is4() || w.IPv6() }
+func (w *Writer) serves(f service.Frontend) bool { return f.Addr.Addr().Is4() || w.v6 }
 
 // Check returns an error for a portal that cannot be held, here or by the Rules.
 func (w *Writer) Check(p portal.Portal) error {

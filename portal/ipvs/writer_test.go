@@ -151,13 +151,20 @@ func TestRulesGetTheOthers(t *testing.T) {
 	w, r := k.writer(t, Options{})
 	p := spread(service.ClusterIP, clusterIP, inet.TCP, first)
 	replace(t, w, p)
-	if len(r.got) > 0 {
-		t.Errorf("rules were given %v", r.got)
-	}
-	turn(t, w, p, portal.Redirect{Port: 20000})
-	turn(t, w, p, p.Target)
-	if len(r.got) != 2 || r.got[0].Portal == nil || r.got[1].Portal != nil {
-		t.Errorf("rules were given %v, want a portal, and that it goes", r.got)
+	for _, step := range []struct {
+		to    portal.Target // nil: as it is
+		rules string
+	}{
+		{nil, ""},
+		{portal.Redirect{Port: 20000}, "ClusterIP 10.96.0.1:80/tcp -> port 20000 (shop/web/tcp)"},
+		{p.Target, ""},
+	} {
+		if step.to != nil {
+			turn(t, w, p, step.to)
+		}
+		if got := r.Dump(); got != step.rules {
+			t.Errorf("to %v: rules have %q, want %q", step.to, got, step.rules)
+		}
 	}
 }
 
@@ -169,19 +176,19 @@ func TestServersOutlastRulesThatFail(t *testing.T) {
 	redirect := p
 	redirect.Target = portal.Redirect{Port: 20000}
 	replace(t, w, p)
-	r.fail = context.Canceled
+	r.Err = context.Canceled
 	for verb, err := range map[string]error{
 		"update":  w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &redirect}}),
 		"replace": w.Replace(t.Context(), []portal.Portal{redirect}),
 	} {
-		if !errors.Is(err, r.fail) {
+		if !errors.Is(err, r.Err) {
 			t.Errorf("%s: %v, want the error of the rules", verb, err)
 		}
 	}
 	if got := k.weights(p.Frontend, first); !slices.Equal(got, []int{1}) || !k.device[p.Frontend.Addr.Addr()] {
 		t.Errorf("weights %v, addresses %v, want the server as it was", got, k.device)
 	}
-	r.fail = nil
+	r.Err = nil
 	replace(t, w, redirect)
 	if _, there := k.servers[p.Frontend]; there {
 		t.Error("the server stays when the rules have its frontend")
@@ -194,7 +201,7 @@ func TestAddressesComeLast(t *testing.T) {
 	w, r := k.writer(t, Options{})
 	addr := front(clusterIP, inet.TCP).Addr.Addr()
 	wrote := 0
-	r.write = func() {
+	r.Before = func() {
 		wrote++
 		if k.device[addr] || len(k.sets[w.names.set(addresses, inet.IPv4)]) > 0 {
 			t.Error("the node has the address before there are rules")

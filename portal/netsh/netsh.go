@@ -19,16 +19,16 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 )
 
-// Writer implements portal.HostWriter. One goroutine uses it; what begins with Set is for any.
+// Writer has listeners at the frontends' addresses for portals, and these addresses on the host.
 type Writer struct {
+	portal.Unsupported
 	Options
-	*writer.Live
+	live  *writer.Live
 	known writer.State
 	v6    bool // as New found it
 
@@ -50,10 +50,7 @@ type Writer struct {
 	brokenAt time.Time
 }
 
-var (
-	_ portal.HostWriter = (*Writer)(nil)
-	_ portal.Shower     = (*Writer)(nil)
-)
+var _ portal.Writer = (*Writer)(nil)
 
 // New returns a Writer that has changed nothing yet. It returns an error if the host has no such interface.
 func New(o Options) (*Writer, error) {
@@ -76,7 +73,7 @@ func newWriter(o Options) (*Writer, error) {
 		return nil, err
 	}
 	return &Writer{
-		Options: o, Live: writer.NewLive(writer.Settings{NodePortAddresses: o.NodePortAddresses}),
+		Options: o, live: writer.NewLive(writer.Settings{NodePortAddresses: o.NodePortAddresses}),
 		portals: map[service.Frontend]portal.Portal{}, nodePorts: map[service.Frontend]struct{}{},
 		addrs: map[netip.Addr]*address{}, sockets: map[service.Frontend]*socket{},
 		troubles: map[service.Frontend]*trouble{}, moved: map[netip.Addr]struct{}{},
@@ -86,11 +83,13 @@ func newWriter(o Options) (*Writer, error) {
 // Guard has nothing to do: there are no proxy ports.
 func (w *Writer) Guard(map[portal.ProxyPort]bool) {}
 
-// IPv6 tells whether the host spoke it when the Writer was made.
-func (w *Writer) IPv6() bool { return w.v6 }
+// Features tell whether the host spoke IPv6 when the Writer was made.
+func (w *Writer) Features() portal.Features { return portal.Features{IPv6: w.v6} }
 
-// Diverts is false: nothing marks packets here.
-func (w *Writer) Diverts(inet.Family) bool { return false }
+// SetNodePortAddresses changes Options.NodePortAddresses from the next Replace on; false: they were the same.
+func (w *Writer) SetNodePortAddresses(addrs []netip.Prefix) bool {
+	return w.live.SetNodePortAddresses(addrs)
+}
 
 // Offers returns false: nothing spreads here.
 func (w *Writer) Offers(service.Algorithm) bool { return false }
@@ -129,7 +128,7 @@ func (w *Writer) replace(ctx context.Context, portals []portal.Portal) error {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
-	w.served = w.Settings().NodePortAddresses
+	w.served = w.live.Settings().NodePortAddresses
 	w.change(w.changesTo(portals))
 	return w.apply(ctx, w.everything())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// Show implements portal.Shower: the addresses that portals redirect from, as the host has them. The host does not tell
+// Show implements portal.Writer: the addresses that portals redirect from, as the host has them. The host does not tell
 // who listens there.
 func (w *Writer) Show(_ context.Context, portals []portal.Portal) (shown portal.Shown, err error) {
 	all, err := w.Interfaces()

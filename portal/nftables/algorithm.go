@@ -39,7 +39,7 @@ func (f family) turn(by service.Algorithm, i, n int) rule {
 // connections of an endpoint.
 func Offers(a service.Algorithm) bool { return a != service.LeastConnections }
 
-// Offers implements portal.Capabilities.
+// Offers implements portal.Writer.
 func (w *Writer) Offers(a service.Algorithm) bool {
 	if known := w.offers[a]; known != nil {
 		return known()

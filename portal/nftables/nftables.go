@@ -55,13 +55,7 @@ type Writer struct {
 	offers map[service.Algorithm]func() bool
 }
 
-var (
-	_ portal.Writer  = (*Writer)(nil)
-	_ portal.Auditor = (*Writer)(nil)
-	_ portal.Adopter = (*Writer)(nil)
-	_ portal.Witness = (*Writer)(nil)
-	_ portal.Shower  = (*Writer)(nil)
-)
+var _ portal.Writer = (*Writer)(nil)
 
 // New checks that the kernel has the features that rules use, and returns a Writer that has changed nothing yet. It
 // belongs to the network namespace of the calling thread. It is an error if the kernel lacks them for IPv4; without

@@ -20,8 +20,7 @@ func newRanges(all []netip.Prefix) *ranges {
 
 func (r *ranges) all() []netip.Prefix { return *r.now.Load() }
 
-// SetServiceCIDRs changes Options.ServiceCIDRs from the next Replace on; false: they were the same. Any goroutine may
-// call it.
+// SetServiceCIDRs changes Options.ServiceCIDRs from the next Replace on; false: they were the same.
 func (w *Writer) SetServiceCIDRs(all []netip.Prefix) (changed bool, err error) {
 	if err := checkRanges(all); err != nil {
 		return false, err

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// Show implements portal.Shower: the rules that look portals up, as nft lists them, and their elements. The kernel is
+// Show implements portal.Writer: the rules that look portals up, as nft lists them, and their elements. The kernel is
 // asked for these alone, whatever else the table has.
 func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown portal.Shown, err error) {
 	conn, err := nfnl.Dial() // the Writer's is in use

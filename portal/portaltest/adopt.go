@@ -8,14 +8,13 @@ import (
 )
 
 // adopter makes another writer, as a daemon does that comes after an earlier run.
-func (t *trial) adopter() (portal.Writer, portal.Adopter) {
+func (t *trial) adopter() portal.Writer {
 	t.Helper()
 	w := t.writer()
-	a, ok := w.(portal.Adopter)
-	if !ok {
+	if !w.Features().Adopts {
 		t.Skip("it adopts nothing")
 	}
-	return w, a
+	return w
 }
 
 func (t *trial) written() int {
@@ -28,9 +27,9 @@ func (t *trial) written() int {
 // adopts has a new writer adopt portals, which is to write nothing.
 func (t *trial) adopts(portals []portal.Portal) portal.Writer {
 	t.Helper()
-	w, a := t.adopter()
+	w := t.adopter()
 	before := t.written()
-	t.must(a.Adopt(t.Context(), portals))
+	t.must(w.Adopt(t.Context(), portals))
 	if n := t.written() - before; n > 0 {
 		t.Fatalf("Adopt wrote %d times", n)
 	}
@@ -93,8 +92,8 @@ func adoptFindsDifferences(t *trial) {
 			func() error { return t.Host.Damage(t.Context(), p.Frontend) }, portals, open,
 		}
 	}
-	empty, a := t.adopter()
-	if err := a.Adopt(t.Context(), portals); err == nil {
+	empty := t.adopter()
+	if err := empty.Adopt(t.Context(), portals); err == nil {
 		t.Error("an empty host is adopted")
 	}
 	t.must(empty.Replace(t.Context(), portals))
@@ -105,9 +104,9 @@ func adoptFindsDifferences(t *trial) {
 		t.must(d.make())
 		hurt := t.dump()
 		t.open = d.open
-		w, a := t.adopter()
+		w := t.adopter()
 		before := t.written()
-		err := a.Adopt(t.Context(), d.of)
+		err := w.Adopt(t.Context(), d.of)
 		if n := t.written() - before; n > 0 || err == nil {
 			t.Fatalf("%s: Adopt wrote %d times: %v", name, n, err)
 		}

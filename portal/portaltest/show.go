@@ -11,15 +11,11 @@ import (
 // showReadsTheHost: a Writer shows what the host has of a service port, and what it lacks, and changes nothing.
 func showReadsTheHost(t *trial) {
 	w := t.writer()
-	shower, ok := w.(portal.Shower)
-	if !ok {
-		t.Skip("it shows nothing")
-	}
 	portals := t.portals(rand.New(rand.NewPCG(9, 9)), 15)
 	t.must(w.Replace(t.Context(), portals))
 	before := t.dump()
 	for _, mine := range byOwner(portals) {
-		shown := t.show(shower, mine)
+		shown := t.show(w, mine)
 		if len(shown.Rules) == 0 || len(shown.Missing) > 0 {
 			t.Errorf("%s: %d rules, missing %q", mine[0].Owner, len(shown.Rules), shown.Missing)
 		}
@@ -29,7 +25,7 @@ func showReadsTheHost(t *trial) {
 	hurt := portals[0].Frontend
 	t.must(t.Host.Damage(t.Context(), hurt))
 	for _, mine := range byOwner(portals) {
-		missing := strings.Join(t.show(shower, mine).Missing, "\n")
+		missing := strings.Join(t.show(w, mine).Missing, "\n")
 		if hasIt := holds(mine, hurt); hasIt && missing == "" {
 			t.Errorf("%s: the rules of %s are gone, and nothing is missing", mine[0].Owner, hurt)
 		}
@@ -38,16 +34,16 @@ func showReadsTheHost(t *trial) {
 	t.must(t.Host.Unhook(t.Context()))
 	lacking := 0
 	for _, mine := range byOwner(portals) {
-		lacking += len(t.show(shower, mine).Missing)
+		lacking += len(t.show(w, mine).Missing)
 	}
 	if lacking == 0 {
 		t.Error("nothing leads to the rules of one family, and nothing is missing")
 	}
 }
 
-func (t *trial) show(s portal.Shower, portals []portal.Portal) portal.Shown {
+func (t *trial) show(w portal.Writer, portals []portal.Portal) portal.Shown {
 	t.Helper()
-	shown, err := s.Show(t.Context(), portals)
+	shown, err := w.Show(t.Context(), portals)
 	t.must(err)
 	return shown
 }

@@ -22,7 +22,7 @@ func by(a service.Algorithm) func(*portal.Pool) {
 // offers tells whether the Writer offers an algorithm.
 func (s *spreading) offers(a service.Algorithm) (offers bool) {
 	s.Node.Must(func() error {
-		offers = s.Writer.(portal.Capabilities).Offers(a)
+		offers = s.Writer.Offers(a)
 		return nil
 	})
 	return offers
@@ -178,9 +178,7 @@ func algorithmChanges(s *spreading) {
 		}
 		before = before[1:] + before[:1]
 	}
-	if auditor, ok := s.Writer.(portal.Auditor); ok {
-		s.Node.Must(func() error { return auditor.Audit(s.Context()) })
-	}
+	s.Node.Must(func() error { return s.Writer.Audit(s.Context()) })
 }
 
 // turnTime is for how long a Service changes its algorithm and its endpoints as fast as it can.

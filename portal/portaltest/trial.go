@@ -40,15 +40,12 @@ func (t *trial) dump() string {
 }
 
 func (t *trial) audit(w portal.Writer) error {
-	if a, ok := w.(portal.Auditor); ok {
-		return a.Audit(t.Context())
-	}
-	return nil
+	return w.Audit(t.Context())
 }
 
 func (t *trial) cleanup(w portal.Writer) {
 	t.Helper()
-	t.must(w.(portal.Cleaner).Cleanup(t.Context()))
+	t.must(w.Cleanup(t.Context()))
 }
 
 func (t *trial) same(what, want, got string) {

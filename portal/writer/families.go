@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
@@ -44,16 +45,16 @@ func (unwatched) Unchanged() (uint32, bool, error) { return 0, false, nil }
 func (unwatched) Verified(uint32)                  {}
 func (unwatched) Disturbed() bool                  { return false }
 
-// Families is a Writer of rules that holds the portals of each address family by themselves. One goroutine uses it;
-// Diverts and what begins with Set are for any.
+// Families is a Writer of rules that holds the portals of each address family by themselves.
 type Families struct {
-	limits Limits
-	live   *Live
-	failed func(inet.Family, bool)
-	watch  Watch
-	*Witness
-	served []Family
-	state  State
+	portal.Unsupported
+	limits  Limits
+	live    *Live
+	failed  func(inet.Family, bool)
+	watch   Watch
+	witness *Witness
+	served  []Family
+	state   State
 }
 
 // Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
@@ -76,10 +77,21 @@ func Open(o Options, open func(inet.Family) (Family, error)) (*Families, error) 
 
 // Observe sets how the host is watched, before the first Replace or Adopt; without, each Audit looks at everything. A
 // nil Witness sees nobody.
-func (w *Families) Observe(watch Watch, witness *Witness) { w.watch, w.Witness = watch, witness }
+func (w *Families) Observe(watch Watch, witness *Witness) { w.watch, w.witness = watch, witness }
 
-// IPv6 tells whether this host can hold portals of IPv6; those of IPv4 it always can.
-func (w *Families) IPv6() bool { return len(w.served) > 1 }
+// Features say what every Writer on Families can do.
+func (w *Families) Features() portal.Features {
+	return portal.Features{IPv6: len(w.served) > 1, Adopts: true}
+}
+
+// Watch implements portal.Writer.
+func (w *Families) Watch(d time.Duration) { w.witness.Watch(d) }
+
+// Listen implements portal.Writer.
+func (w *Families) Listen(ctx context.Context) error { return w.witness.Listen(ctx) }
+
+// Culprits implements portal.Writer.
+func (w *Families) Culprits() []portal.Culprit { return w.witness.Culprits() }
 
 // Check returns an error for a portal that no rule can express.
 func (w *Families) Check(p portal.Portal) error { return w.limits.Check(p) }
@@ -131,7 +143,7 @@ func (w *Families) Update(ctx context.Context, changes []portal.Change) error {
 }
 
 func (w *Families) write(verb string, partial bool, write func(Family) error) error {
-	return w.aside(func() error {
+	return w.witness.aside(func() error {
 		return w.each(verb, func(f Family) error {
 			err := write(f)
 			if err != nil {
@@ -163,7 +175,7 @@ func (w *Families) Disturbed() bool { return w.state.known && w.watch.Disturbed(
 // Cleanup removes everything of ours.
 func (w *Families) Cleanup(ctx context.Context) error {
 	w.state.Forget()
-	return w.aside(func() error { return w.each("remove", func(f Family) error { return f.Remove(ctx) }) })
+	return w.witness.aside(func() error { return w.each("remove", func(f Family) error { return f.Remove(ctx) }) })
 }
 
 // each goes on with the second family after an error of the first.

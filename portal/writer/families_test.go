@@ -80,8 +80,8 @@ func TestFamiliesAreGivenWhatIsValid(t *testing.T) {
 	if want := []string{"IPv4 replace mark 7 1", "IPv6 replace mark 7 1"}; !slices.Equal(h.calls, want) {
 		t.Errorf("calls %q, want %q", h.calls, want)
 	}
-	if !w.IPv6() || w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) {
-		t.Errorf("IPv6 %t, diverts %t, %t", w.IPv6(), w.Diverts(inet.IPv4), w.Diverts(inet.IPv6))
+	if !w.Features().IPv6 || w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) {
+		t.Errorf("IPv6 %t, diverts %t, %t", w.Features().IPv6, w.Diverts(inet.IPv4), w.Diverts(inet.IPv6))
 	}
 }
 
@@ -196,7 +196,7 @@ func TestOpenWithoutIPv6(t *testing.T) {
 			}
 			return h.family(f)
 		})
-		if (err == nil) != served || served && w.IPv6() {
+		if (err == nil) != served || served && w.Features().IPv6 {
 			t.Errorf("without %s: %v", ip, err)
 		}
 	}

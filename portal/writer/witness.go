@@ -35,7 +35,7 @@ func NewWitness(l Listener, parent func(process string, pid int) string) *Witnes
 	return &Witness{listener: l, parent: parent}
 }
 
-// Watch implements portal.Witness.
+// Watch implements portal.Writer.
 func (w *Witness) Watch(d time.Duration) {
 	if w == nil {
 		return
@@ -81,7 +81,7 @@ func (w *Witness) turn(writing bool, do func() error) {
 	}
 }
 
-// Listen implements portal.Witness.
+// Listen implements portal.Writer.
 func (w *Witness) Listen(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -108,7 +108,7 @@ func (w *Witness) saw(process string, pid int) {
 	w.culprits = w.culprits[:min(len(w.culprits), mostCulprits)]
 }
 
-// Culprits implements portal.Witness.
+// Culprits implements portal.Writer.
 func (w *Witness) Culprits() []portal.Culprit {
 	if w == nil {
 		return nil

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -9,24 +8,6 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 )
-
-// heir is a scribe that can go on with what an earlier run wrote.
-type heir struct {
-	*scribe
-	differs error // what the host holds
-}
-
-func (h *heir) Adopt(_ context.Context, all []portal.Portal) error {
-	h.add("adopt %d", len(all))
-	if h.unknown = h.differs != nil; h.unknown {
-		return h.differs
-	}
-	h.leads = map[service.Frontend]portal.Portal{}
-	for _, p := range all {
-		h.leads[p.Frontend] = p
-	}
-	return nil
-}
 
 func TestAdopt(t *testing.T) {
 	differs := errors.New("a rule is missing")
@@ -44,7 +25,7 @@ func TestAdopt(t *testing.T) {
 		r := newRig()
 		var adopted []error
 		r.with(func(o *Options) {
-			o.Writer = &heir{r.scribe, test.differs}
+			r.written.Has.Adopts, r.written.Differs = true, test.differs
 			o.Inherits = func() bool { return test.inherits }
 			o.Adopted = func(err error) { adopted = append(adopted, err) }
 		})
@@ -73,7 +54,7 @@ func TestAdopt(t *testing.T) {
 func TestAdoptQuarantines(t *testing.T) {
 	r := newRig()
 	r.with(func(o *Options) {
-		o.Writer = &heir{r.scribe, errors.New("it lacks a portal")}
+		r.written.Has.Adopts, r.written.Differs = true, errors.New("it lacks a portal")
 		o.Inherits = func() bool { return true }
 	})
 	r.refusing("bad", false)

@@ -45,9 +45,8 @@ func New(opts Options) *Dataplane {
 		quarantine: newQuarantine(opts.Refused),
 	}
 	health := newHealthPorts()
-	checker, _ := opts.Writer.(portal.Checker)
 	d.planner = &planner{
-		carriers: d.carriers, checker: checker, ports: d.ports, health: health, quarantine: d.quarantine,
+		carriers: d.carriers, check: opts.Writer.Check, ports: d.ports, health: health, quarantine: d.quarantine,
 		serving: opts.Serving,
 	}
 	d.claims = &claims{table: d.table}
@@ -134,18 +133,10 @@ func (d *Dataplane) WritesNoRule(c service.Change) bool {
 }
 
 // Audit asks the writer whether the host holds what was written, and changes nothing.
-func (d *Dataplane) Audit(ctx context.Context) error {
-	if auditor, ok := d.opts.Writer.(portal.Auditor); ok {
-		return auditor.Audit(ctx)
-	}
-	return nil
-}
+func (d *Dataplane) Audit(ctx context.Context) error { return d.opts.Writer.Audit(ctx) }
 
 // Disturbed asks the writer whether there is a sign that the host no longer does.
-func (d *Dataplane) Disturbed() bool {
-	auditor, ok := d.opts.Writer.(portal.Auditor)
-	return ok && auditor.Disturbed()
-}
+func (d *Dataplane) Disturbed() bool { return d.opts.Writer.Disturbed() }
 
 // Unguard stops guarding the proxy ports that carriers have closed since the last sync.
 func (d *Dataplane) Unguard(ctx context.Context) error { return d.host.unguard(ctx) }

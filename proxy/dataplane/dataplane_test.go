@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 	"github.com/portald/portald/proxy/kernel"
@@ -28,66 +29,6 @@ func (d *diary) took() string {
 	defer func() { d.lines = nil }()
 	return strings.Join(d.lines, "; ")
 }
-
-// scribe is a Writer that remembers where portals lead.
-type scribe struct {
-	*diary
-	leads   map[service.Frontend]portal.Portal
-	fail    error
-	refuses func(portal.Portal) error // what it cannot hold; nil = nothing
-	lacks   func(map[service.Frontend]portal.Portal) error
-	before  func()
-	unknown bool // what the host holds is not known
-}
-
-// judge is of all that it is to hold.
-func (s *scribe) judge() error {
-	if s.before != nil {
-		s.before()
-	}
-	if s.lacks != nil && s.lacks(s.leads) != nil {
-		return s.lacks(s.leads)
-	}
-	for _, p := range s.leads {
-		if s.refuses == nil {
-			break
-		}
-		if err := s.refuses(p); err != nil {
-			s.add("refused")
-			return err
-		}
-	}
-	return s.fail
-}
-
-func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
-	s.add("replace %d", len(all))
-	s.unknown = false
-	s.leads = map[service.Frontend]portal.Portal{}
-	for _, p := range all {
-		s.leads[p.Frontend] = p
-	}
-	return s.judge()
-}
-
-func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
-	s.add("update %d", len(changes))
-	if s.unknown {
-		return portal.ErrUnknown
-	}
-	for _, c := range changes {
-		if delete(s.leads, c.Frontend); c.Portal != nil {
-			s.leads[c.Frontend] = *c.Portal
-		}
-	}
-	return s.judge()
-}
-
-func (s *scribe) Check(p portal.Portal) error {
-	return writer.Limits{First: proxyPort, Last: proxyPort}.Check(p)
-}
-
-func (s *scribe) Guard(ports map[portal.ProxyPort]bool) { s.add("guard %v", ports) }
 
 // listeners is a Carrier whose proxy port is always the same.
 type listeners struct {
@@ -151,7 +92,7 @@ func (l *listeners) Sweep(context.Context) (time.Time, error) {
 type rig struct {
 	*Dataplane
 	*diary
-	scribe      *scribe
+	written     *portaltest.Fake // what the host has
 	listeners   *listeners
 	looked      []inet.FlowQuery     // for stale flows
 	flows       func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
@@ -163,12 +104,20 @@ type rig struct {
 	quarantined int
 }
 
+// newFake is a Writer of redirects to the listeners' port, whose calls a diary has.
+func newFake(d *diary) *portaltest.Fake {
+	w := portaltest.NewFake()
+	w.Has.Opens = true
+	w.Called, w.Invalid = d.add, writer.Limits{First: proxyPort, Last: proxyPort}.Check
+	return w
+}
+
 func newRig() *rig {
 	d := &diary{}
-	r := &rig{diary: d, scribe: &scribe{diary: d, leads: map[service.Frontend]portal.Portal{}},
+	r := &rig{diary: d, written: newFake(d),
 		listeners: &listeners{diary: d}}
 	r.Dataplane = New(Options{
-		Writer: r.scribe, Userspace: r.listeners, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
+		Writer: r.written, Userspace: r.listeners, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Contested:   func(c portal.Conflict) { r.contested = append(r.contested, c) },
 		Refused:     func(n Refusal) { r.refusals = append(r.refusals, n) },
 		Quarantined: func(n int) { r.quarantined = n },
@@ -233,7 +182,7 @@ func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 const vip = "10.96.0.10:53"
 
 func (r *rig) target() portal.Target {
-	return r.scribe.leads[service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.UDP}].Target
+	return r.written.Portals[service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.UDP}].Target
 }
 
 // Whatever carries a service port gets ready before portals lead to it, and closes only once they lead elsewhere.
@@ -322,7 +271,7 @@ func TestMoveToKernel(t *testing.T) {
 			portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
 		r.took()
 		r.looked = nil
-		r.scribe.unknown = broken
+		r.written.Unknown = broken
 		moved, err := r.MoveToKernel(t.Context(),
 			func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
 		if err != nil || moved != 2 || r.looked != nil {
@@ -332,7 +281,7 @@ func TestMoveToKernel(t *testing.T) {
 			strings.Contains(said, "leave") {
 			t.Error(said)
 		}
-		for f, p := range r.scribe.leads {
+		for f, p := range r.written.Portals {
 			_, spread := p.Target.(portal.Spread)
 			if _, refused := p.Target.(portal.Reject); spread == (p.Owner.Name == "header") || refused == spread {
 				t.Errorf("%s of %s leads to %T", f, p.Owner, p.Target)
@@ -394,11 +343,11 @@ func TestFailedUpdate(t *testing.T) {
 	p := portOf("dns", vip, 0, "10.1.0.1:53")
 	r.sync(t, p)
 	r.took()
-	r.scribe.fail = errors.New("no lock")
+	r.written.Err = errors.New("no lock")
 	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || slices.Contains(r.lines, "closed dns") {
 		t.Errorf("error %v, %s", err, r.took())
 	}
-	r.scribe.fail = nil
+	r.written.Err = nil
 	r.took()
 	if err := r.Resync(t.Context(), nil); err != nil || r.took() != "replace 0; leave dns, alive false; closed dns" {
 		t.Errorf("error %v", err)

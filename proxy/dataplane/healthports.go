@@ -44,7 +44,6 @@ func (c *healthPorts) use(port uint16, n int) {
 
 // flush tells a Writer what has changed, if it is one that can let flows in. False: nothing has.
 func (c *healthPorts) flush(w portal.Writer) bool {
-	opener, ok := w.(portal.Opener)
 	changed := map[uint16]bool{}
 	for port, was := range c.changed {
 		if open := c.users[port] > 0; open != was {
@@ -52,9 +51,9 @@ func (c *healthPorts) flush(w portal.Writer) bool {
 		}
 	}
 	c.changed = map[uint16]bool{}
-	if !ok || len(changed) == 0 {
+	if !w.Features().Opens || len(changed) == 0 {
 		return false
 	}
-	opener.Open(changed)
+	w.Open(changed)
 	return true
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-func (s *scribe) Open(ports map[uint16]bool) { s.add("open %v", ports) }
-
 // A health-check port is open as long as any service port of its Service, in the transaction that writes its portals;
 // it passes to another Service without being closed, and is told of once.
 func TestHealthCheckPorts(t *testing.T) {

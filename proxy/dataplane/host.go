@@ -56,13 +56,12 @@ func (h *host) update(ctx context.Context, changed []portal.Change) error {
 
 // adopt has the writer go on with what an earlier run wrote, and tells whether it does.
 func (h *host) adopt(ctx context.Context) bool {
-	adopter, ok := h.writer.(portal.Adopter)
-	if !ok || !h.inherits() {
+	if !h.writer.Features().Adopts || !h.inherits() {
 		return false
 	}
 	h.guard()
 	all := h.table.Portals()
-	err := adopter.Adopt(ctx, all)
+	err := h.writer.Adopt(ctx, all)
 	if err != nil {
 		err = fmt.Errorf("adopt %d portals: %w", len(all), err)
 	}

@@ -24,7 +24,7 @@ type Options struct {
 	// Own tells whether an address is this host's: NodePorts are served there.
 	Own func(netip.Addr) bool
 	// Inherits tells at a Resync whether the host may hold what an earlier run wrote for the same listeners. If that is
-	// exactly what a Writer that is an Adopter would write, it goes on with it; otherwise it writes all. nil = never.
+	// exactly what a Writer that adopts would write, it goes on with it; otherwise it writes all. nil = never.
 	Inherits func() bool
 
 	// These report events, on the goroutine that calls the Dataplane; nil = to nobody.

@@ -11,7 +11,7 @@ import (
 // planner has carriers prepare changes, and plans their portals.
 type planner struct {
 	carriers   *carriers
-	checker    portal.Checker                     // nil: the writer tells nothing in advance
+	check      func(portal.Portal) error          // what the writer can tell without trying
 	ports      map[service.PortName]*service.Port // as planned last
 	health     *healthPorts
 	quarantine *quarantine
@@ -103,13 +103,10 @@ func (p *planner) refusal(c service.Change) plan {
 
 // valid returns the portals that the writer can hold, as far as it can tell without trying.
 func (p *planner) valid(owner service.PortName, portals []portal.Portal) ([]portal.Portal, error) {
-	if p.checker == nil {
-		return portals, nil
-	}
 	var errs []error
 	return slices.DeleteFunc(portals, func(x portal.Portal) bool {
 		x.Owner = owner
-		err := p.checker.Check(x)
+		err := p.check(x)
 		errs = append(errs, err)
 		return err != nil
 	}), errors.Join(errs...)

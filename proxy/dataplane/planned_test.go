@@ -54,7 +54,7 @@ func TestWritesNoRule(t *testing.T) {
 // What is in quarantine is not as the table has it.
 func TestWritesNoRuleInQuarantine(t *testing.T) {
 	r := newRig()
-	r.scribe.refuses = func(p portal.Portal) error { return errors.New("no") }
+	r.written.Refuses = func(p portal.Portal) error { return errors.New("no") }
 	p := portOf("cart", "10.96.0.1:53", service.ModeUserspace, "10.0.0.1:53")
 	if err := r.Sync(t.Context(), []service.Change{{Name: p.Name, Port: p}}); err == nil && len(r.refusals) == 0 {
 		t.Fatal("not in quarantine")
@@ -69,7 +69,7 @@ func BenchmarkRulelessChange(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 30_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := newRig()
-			r.scribe.unknown = false
+			r.written.Unknown = false
 			var changes []service.Change
 			for i := range n {
 				p := portOf(fmt.Sprint("s", i), fmt.Sprintf("10.96.%d.%d:53", i>>8, i&255), service.ModeUserspace, "10.0.0.1:53")

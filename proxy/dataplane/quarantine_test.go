@@ -36,7 +36,7 @@ var errRefused = errors.New("invalid argument")
 
 // refusing has the writer refuse portals of this namespace that lead anywhere, or all.
 func (r *rig) refusing(namespace string, all bool) {
-	r.scribe.refuses = func(p portal.Portal) error {
+	r.written.Refuses = func(p portal.Portal) error {
 		if _, reject := p.Target.(portal.Reject); p.Owner.Namespace != namespace || reject && !all {
 			return nil
 		}
@@ -45,7 +45,7 @@ func (r *rig) refusing(namespace string, all bool) {
 }
 
 func (r *rig) leads(p *service.Port) portal.Target {
-	return r.scribe.leads[p.Exposures[0].Frontend].Target
+	return r.written.Portals[p.Exposures[0].Frontend].Target
 }
 
 func (r *rig) resync(t *testing.T, ports ...*service.Port) {
@@ -95,7 +95,7 @@ func TestOneIsRefused(t *testing.T) {
 				}
 				mended := portOf("s617", bad.Exposures[0].Frontend.Addr.String(), 0, "10.1.0.2:53")
 				in("evil", mended).Exposures = bad.Exposures
-				r.scribe.refuses = nil
+				r.written.Refuses = nil
 				if r.sync(t, mended); r.quarantined != 0 || len(r.refusals) != 2 || r.refusals[1].Err != nil {
 					t.Errorf("mended: %d in quarantine, told of %v", r.quarantined, r.refusals)
 				}
@@ -127,7 +127,7 @@ func TestTriedAgain(t *testing.T) {
 		if len(r.refusals) != 2 && len(r.refusals) != 3 {
 			t.Errorf("told of %d times in an hour", len(r.refusals))
 		}
-		r.scribe.refuses = nil
+		r.written.Refuses = nil
 		began := time.Now()
 		<-r.Due()
 		r.sync(t)
@@ -150,7 +150,7 @@ func TestTriedAgain(t *testing.T) {
 // slow has each write of everything take a second, and of changes a tenth.
 func (r *rig) slow() {
 	var seen int
-	r.scribe.before = func() {
+	r.written.Before = func() {
 		time.Sleep(100 * time.Millisecond)
 		if n := r.count("replace"); n != seen {
 			time.Sleep(900 * time.Millisecond)
@@ -185,7 +185,7 @@ func TestTenantOfManyBadServices(t *testing.T) {
 				start := time.Now()
 				r.sync(t, &p, &other)
 				if _, reject := r.leads(&other).(portal.Reject); reject ||
-					r.scribe.leads[other.Exposures[0].Frontend].Owner != other.Name {
+					r.written.Portals[other.Exposures[0].Frontend].Owner != other.Name {
 					t.Fatalf("round %d: another's Service leads to %T", i, r.leads(&other))
 				}
 				took := time.Since(start)
@@ -207,21 +207,21 @@ func TestHostRefuses(t *testing.T) {
 	r := newRig()
 	r.resync(t, some(100)...)
 	r.took()
-	r.scribe.fail = errors.New("no lock")
+	r.written.Err = errors.New("no lock")
 	all := some(101)
 	err := r.Sync(t.Context(), []service.Change{{Name: all[100].Name, Port: all[100]}})
-	if !errors.Is(err, r.scribe.fail) {
+	if !errors.Is(err, r.written.Err) {
 		t.Errorf("sync: %v", err)
 	}
-	if err := r.Resync(t.Context(), all); !errors.Is(err, r.scribe.fail) || r.quarantined != 0 || len(r.refusals) != 0 {
+	if err := r.Resync(t.Context(), all); !errors.Is(err, r.written.Err) || r.quarantined != 0 || len(r.refusals) != 0 {
 		t.Errorf("resync: %v, %d in quarantine, told of %v", err, r.quarantined, r.refusals)
 	}
 	if n := r.count("replace") + r.count("update"); n > 5 {
 		t.Errorf("%d tries", n)
 	}
-	r.scribe.fail = nil
-	if r.resync(t, all...); len(r.scribe.leads) != 101 {
-		t.Errorf("%d portals", len(r.scribe.leads))
+	r.written.Err = nil
+	if r.resync(t, all...); len(r.written.Portals) != 101 {
+		t.Errorf("%d portals", len(r.written.Portals))
 	}
 }
 
@@ -232,7 +232,7 @@ func TestRemovalIsRefused(t *testing.T) {
 		ports := some(2)
 		r.resync(t, ports...)
 		stays := ports[0].Exposures[0].Frontend
-		r.scribe.lacks = func(leads map[service.Frontend]portal.Portal) error {
+		r.written.Lacks = func(leads map[service.Frontend]portal.Portal) error {
 			if _, there := leads[stays]; !there {
 				return errRefused
 			}
@@ -247,9 +247,9 @@ func TestRemovalIsRefused(t *testing.T) {
 			t.Errorf("%d in quarantine, %s", r.quarantined, r.took())
 		}
 		r.resync(t)
-		r.scribe.lacks = nil
+		r.written.Lacks = nil
 		<-r.Due()
-		if r.sync(t); !slices.Contains(r.lines, "closed s0") || r.quarantined != 0 || len(r.scribe.leads) != 0 {
+		if r.sync(t); !slices.Contains(r.lines, "closed s0") || r.quarantined != 0 || len(r.written.Portals) != 0 {
 			t.Errorf("%d in quarantine, %s", r.quarantined, r.took())
 		}
 	})
@@ -264,9 +264,9 @@ func TestUnsound(t *testing.T) {
 		Kind:     service.ExternalIP,
 	})
 	r.sync(t, p)
-	if len(r.scribe.leads) != 2 || len(r.refusals) != 1 || r.refusals[0].Reason != ByPortal ||
+	if len(r.written.Portals) != 2 || len(r.refusals) != 1 || r.refusals[0].Reason != ByPortal ||
 		!strings.Contains(r.refusals[0].Err.Error(), "0.0.0.0:53") {
-		t.Errorf("%d portals, told of %v", len(r.scribe.leads), r.refusals)
+		t.Errorf("%d portals, told of %v", len(r.written.Portals), r.refusals)
 	}
 	if r.count("update") != 1 || r.count("replace") != 0 {
 		t.Error(r.took())
@@ -286,8 +286,8 @@ func TestContestedWhileRefused(t *testing.T) {
 	if s, ok := r.Status(younger.Name); !ok || len(s.Claims) != 1 || s.Holders[at] != younger.Name || s.Reason != "" {
 		t.Errorf("it stands as %+v", s)
 	}
-	if r.scribe.leads[at].Owner != younger.Name || len(r.contested) != 0 {
-		t.Errorf("leads to %v, told of %v", r.scribe.leads, r.contested)
+	if r.written.Portals[at].Owner != younger.Name || len(r.contested) != 0 {
+		t.Errorf("leads to %v, told of %v", r.written.Portals, r.contested)
 	}
 }
 
@@ -297,9 +297,9 @@ func TestRulesAreGone(t *testing.T) {
 	r := newRig()
 	ports, wiped := some(2), true
 	r.resync(t, ports[0])
-	r.scribe.before = func() {
-		if r.scribe.fail = nil; wiped {
-			r.scribe.fail, wiped = errRefused, false
+	r.written.Before = func() {
+		if r.written.Err = nil; wiped {
+			r.written.Err, wiped = errRefused, false
 		}
 	}
 	r.sync(t, ports[1])
@@ -326,11 +326,11 @@ func TestRulesAreGoneAsItLeaves(t *testing.T) {
 			}
 		}
 		port := portal.ProxyPort{Family: inet.IPv4, Protocol: inet.UDP, Port: proxyPort}
-		r.listeners.ports, r.scribe.unknown = map[portal.ProxyPort]bool{port: false}, true
+		r.listeners.ports, r.written.Unknown = map[portal.ProxyPort]bool{port: false}, true
 		if err := r.Unguard(t.Context()); err != nil {
 			t.Errorf("closes %t: %v", closes, err)
 		}
-		if has := len(r.scribe.leads) > 0; has == closes || r.scribe.unknown {
+		if has := len(r.written.Portals) > 0; has == closes || r.written.Unknown {
 			t.Errorf("closes %t: there are rules: %t; %s", closes, has, r.took())
 		}
 	}

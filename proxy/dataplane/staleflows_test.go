@@ -159,7 +159,7 @@ func TestStaleUnansweredFlows(t *testing.T) {
 func TestFlowsAfterAReplace(t *testing.T) {
 	r := newRig()
 	r.sync(t, tcpOf("web", vip, 0, "10.1.0.1:53"))
-	r.scribe.unknown = true
+	r.written.Unknown = true
 	r.sync(t, portOf("dns", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"))
 	if !r.unheard(flow(inet.TCP, vip, vip, false)) {
 		t.Error("a flow to a frontend that was written again is not stale")

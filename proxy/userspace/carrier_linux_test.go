@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/dataplane"
@@ -27,50 +27,11 @@ import (
 	"github.com/portald/portald/proxy/splice/epoll"
 )
 
-// scribe is a Writer that remembers where portals lead and what was asked of it.
-type scribe struct {
-	leads map[service.Frontend]portal.Target
-	open  map[portal.ProxyPort]bool
-	calls []string
-	fail  error
-}
-
-func (s *scribe) Guard(ports map[portal.ProxyPort]bool) {
-	maps.Copy(s.open, ports)
-	maps.DeleteFunc(s.open, func(_ portal.ProxyPort, open bool) bool { return !open })
-}
-
-func (s *scribe) Replace(_ context.Context, all []portal.Portal) error {
-	s.calls = append(s.calls, fmt.Sprint("replace ", len(all)))
-	s.leads = map[service.Frontend]portal.Target{}
-	for _, p := range all {
-		s.leads[p.Frontend] = p.Target
-	}
-	return s.fail
-}
-
-func (s *scribe) Update(_ context.Context, changes []portal.Change) error {
-	s.calls = append(s.calls, fmt.Sprint("update ", len(changes)))
-	for _, c := range changes {
-		if c.Portal == nil {
-			delete(s.leads, c.Frontend)
-		} else {
-			s.leads[c.Frontend] = c.Portal.Target
-		}
-	}
-	return s.fail
-}
-
-func (s *scribe) took() string {
-	defer func() { s.calls = nil }()
-	return strings.Join(s.calls, ", ")
-}
-
 type rig struct {
 	*Carrier
 	plane    *dataplane.Dataplane
 	refusals []dataplane.Refusal
-	scribe   *scribe
+	written  *portaltest.Fake // what the host has
 	log      *test.Hook
 }
 
@@ -95,10 +56,10 @@ func newRig(t *testing.T, ports PortRange) *rig {
 	}()
 	log, hook := test.NewNullLogger()
 	log.SetLevel(logrus.DebugLevel)
-	r := &rig{scribe: &scribe{leads: map[service.Frontend]portal.Target{}, open: map[portal.ProxyPort]bool{}}, log: hook}
+	r := &rig{written: portaltest.NewFake(), log: hook}
 	r.Carrier = New(Options{Core: engine, Ports: ports, Log: log, Localhost: [2]bool{true, true}, Linger: linger})
 	r.plane = dataplane.New(dataplane.Options{
-		Writer: r.scribe, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
+		Writer: r.written, Userspace: r.Carrier, Kernel: kernel.New(kernel.Options{}), Mode: service.ModeUserspace,
 		Refused: func(n dataplane.Refusal) { r.refusals = append(r.refusals, n) },
 	})
 	t.Cleanup(func() {
@@ -107,6 +68,13 @@ func newRig(t *testing.T, ports PortRange) *rig {
 		<-done
 	})
 	return r
+}
+
+// took returns how the Writer was asked to write since it was called last.
+func (r *rig) took() string {
+	guards := func(call string) bool { return strings.HasPrefix(call, "guard") }
+	defer func() { r.written.Calls = nil }()
+	return strings.Join(slices.DeleteFunc(r.written.Calls, guards), ", ")
 }
 
 func (r *rig) sync(t *testing.T, ports ...*service.Port) {
@@ -123,7 +91,7 @@ func (r *rig) sync(t *testing.T, ports ...*service.Port) {
 // target is where a frontend leads, as text.
 func (r *rig) target(frontend string) string {
 	f := service.Frontend{Addr: netip.MustParseAddrPort(frontend), Protocol: inet.TCP}
-	switch x := r.scribe.leads[f].(type) {
+	switch x := r.written.Portals[f].Target.(type) {
 	case portal.Redirect:
 		if x.Inside {
 			return "inside"
@@ -151,13 +119,13 @@ func TestLifeOfAPort(t *testing.T) {
 		if got := r.target(vip); got != want {
 			t.Errorf("%s: leads %s, want %s", what, got, want)
 		}
-		if got := r.scribe.took(); got != calls {
+		if got := r.took(); got != calls {
 			t.Errorf("%s: writer was asked to %q, want %q", what, got, calls)
 		}
 	}
 	proxyPort := func() uint16 {
 		f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
-		lead, _ := r.scribe.leads[f].(portal.Redirect)
+		lead, _ := r.written.Portals[f].Target.(portal.Redirect)
 		return lead.Port
 	}
 	step("endpoints", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
@@ -168,7 +136,7 @@ func TestLifeOfAPort(t *testing.T) {
 		t.Error("a front without endpoints is still open")
 	}
 	r.sync(t, portOf("other", "10.96.0.11:80", "10.1.0.1:80"))
-	r.scribe.took()
+	r.took()
 	step("endpoints again", "redirect", "update 1", portOf("cart", vip, "10.1.0.1:80"))
 	if got := proxyPort(); got != former {
 		t.Errorf("the proxy port is %d; the kernel leads flows to %d that are there still", got, former)
@@ -178,8 +146,8 @@ func TestLifeOfAPort(t *testing.T) {
 		r.target(vip) != "nowhere" || len(r.fronts.byKey) != 0 {
 		t.Errorf("gone: %v, leads %s, %d fronts", err, r.target(vip), len(r.fronts.byKey))
 	}
-	if len(r.scribe.open) != 0 {
-		t.Errorf("guarded still: %v", r.scribe.open)
+	if len(r.written.Ports) != 0 {
+		t.Errorf("guarded still: %v", r.written.Ports)
 	}
 }
 
@@ -271,11 +239,11 @@ func TestFailedUpdate(t *testing.T) {
 	r := newRig(t, PortRange{31040, 31049})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	r.sync(t, p)
-	r.scribe.fail = errors.New("xtables lock")
+	r.written.Err = errors.New("xtables lock")
 	if err := r.plane.Sync(t.Context(), []service.Change{{Name: p.Name}}); err == nil || len(r.fronts.byKey) != 1 {
 		t.Errorf("error %v, %d fronts: a front is closed before its portals are gone", err, len(r.fronts.byKey))
 	}
-	r.scribe.fail = nil
+	r.written.Err = nil
 	if err := r.plane.Resync(t.Context(), nil); err != nil || len(r.fronts.byKey) != 0 {
 		t.Errorf("error %v, %d fronts", err, len(r.fronts.byKey))
 	}

@@ -23,8 +23,9 @@ import (
 
 // opener is a Writer whose portals are listeners of the carrier.
 type opener struct {
-	*Carrier
-	owners map[service.Frontend]service.PortName
+	portal.Unsupported
+	carrier *Carrier
+	owners  map[service.Frontend]service.PortName
 }
 
 func (*opener) Guard(map[portal.ProxyPort]bool)                { panic("there are no proxy ports") }
@@ -32,7 +33,7 @@ func (*opener) Replace(context.Context, []portal.Portal) error { return errors.E
 func (o *opener) Update(_ context.Context, all []portal.Change) (err error) {
 	for _, c := range all {
 		if owner, ok := o.owners[c.Frontend]; ok {
-			o.Unlisten(owner, c.Frontend.Addr)
+			o.carrier.Unlisten(owner, c.Frontend.Addr)
 			delete(o.owners, c.Frontend)
 		}
 		if c.Portal == nil {
@@ -40,7 +41,7 @@ func (o *opener) Update(_ context.Context, all []portal.Change) (err error) {
 		}
 		if _, redirects := c.Portal.Target.(portal.Redirect); redirects {
 			o.owners[c.Frontend] = c.Portal.Owner
-			err = errors.Join(err, o.Listen(c.Portal.Owner, c.Frontend.Addr))
+			err = errors.Join(err, o.carrier.Listen(c.Portal.Owner, c.Frontend.Addr))
 		}
 	}
 	return err
@@ -60,13 +61,14 @@ func newOpener(t *testing.T) (*opener, *dataplane.Dataplane) {
 		core.Run(ctx)
 	}()
 	log, _ := test.NewNullLogger()
-	o := &opener{New(Options{Core: core, Log: log, Direct: true}), map[service.Frontend]service.PortName{}}
+	o := &opener{carrier: New(Options{Core: core, Log: log, Direct: true}),
+		owners: map[service.Frontend]service.PortName{}}
 	t.Cleanup(func() {
-		o.Close()
+		o.carrier.Close()
 		cancel()
 		<-done
 	})
-	return o, dataplane.New(dataplane.Options{Writer: o, Userspace: o, Mode: service.ModeUserspace})
+	return o, dataplane.New(dataplane.Options{Writer: o, Userspace: o.carrier, Mode: service.ModeUserspace})
 }
 
 // freePort is one at which nothing listens, at an address from which no other test dials.
@@ -108,7 +110,7 @@ func TestDirect(t *testing.T) {
 	if said, err := hears(at); said != "hello" {
 		t.Errorf("a client hears %q, %v", said, err)
 	}
-	if err := o.Listen(cart.Name, at); err != nil {
+	if err := o.carrier.Listen(cart.Name, at); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 	none := portOf("cart", at.String())
@@ -125,10 +127,10 @@ func TestDirect(t *testing.T) {
 			t.Fatal("a frontend that is gone accepts clients")
 		}
 	}
-	if len(o.fronts.byKey) != 0 {
-		t.Errorf("%d fronts are left", len(o.fronts.byKey))
+	if len(o.carrier.fronts.byKey) != 0 {
+		t.Errorf("%d fronts are left", len(o.carrier.fronts.byKey))
 	}
-	if err := o.Listen(cart.Name, at); err == nil {
+	if err := o.carrier.Listen(cart.Name, at); err == nil {
 		t.Error("it listens for a service port that is not served")
 	}
 }
@@ -139,8 +141,8 @@ func TestDirectUDPWithoutEndpoints(t *testing.T) {
 	talk := portOf("talk", freePort(t).String())
 	talk.Name.Protocol, talk.Exposures[0].Frontend.Protocol = inet.UDP, inet.UDP
 	apply(t, plane, service.Change{Name: talk.Name, Port: talk})
-	if len(o.fronts.byKey) != 0 || len(o.owners) != 0 {
-		t.Errorf("%d fronts, listeners %v", len(o.fronts.byKey), o.owners)
+	if len(o.carrier.fronts.byKey) != 0 || len(o.owners) != 0 {
+		t.Errorf("%d fronts, listeners %v", len(o.carrier.fronts.byKey), o.owners)
 	}
 }
 
@@ -184,11 +186,11 @@ func TestDirectConnectionOutlivesFrontend(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for len(o.Carried()) == 0 { // it is accepted in its own time
+	for len(o.carrier.Carried()) == 0 { // it is accepted in its own time
 	}
 	apply(t, plane, service.Change{Name: cart.Name})
-	if _, carried := o.Carried()[at.Addr()]; !carried {
-		t.Errorf("carried: %v", o.Carried())
+	if _, carried := o.carrier.Carried()[at.Addr()]; !carried {
+		t.Errorf("carried: %v", o.carrier.Carried())
 	}
 	close(held)
 	if said, err := io.ReadAll(c); string(said) != "hello" {
@@ -205,10 +207,10 @@ func TestDirectAddressInUse(t *testing.T) {
 	}
 	defer ln.Close()
 	cart := portOf("cart", ln.Addr().String(), "10.1.0.1:80")
-	if _, err := o.Serve(cart); err != nil {
+	if _, err := o.carrier.Serve(cart); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Listen(cart.Name, cart.Exposures[0].Frontend.Addr); !errors.Is(err, syscall.EADDRINUSE) {
+	if err := o.carrier.Listen(cart.Name, cart.Exposures[0].Frontend.Addr); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("listen: %v", err)
 	}
 }

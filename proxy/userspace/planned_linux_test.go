@@ -40,12 +40,12 @@ func TestEndpointsDoNotWaitForRules(t *testing.T) {
 	t.Cleanup(func() { <-ended })
 	set(portOf("cart", "10.96.0.1:80", greeter(t)))
 	within("the first Service")
-	r.scribe.took()
+	r.took()
 	for range 3 {
 		set(portOf("cart", "10.96.0.1:80", greeter(t)))
 		within("a change of endpoints")
 	}
-	if wrote := r.scribe.took(); wrote != "" {
+	if wrote := r.took(); wrote != "" {
 		t.Errorf("it wrote: %s", wrote)
 	}
 	set(portOf("cart", "10.96.0.1:80")) // the portal is to refuse clients: a rule

@@ -24,7 +24,7 @@ type disturbances struct {
 	events  *watch.Recorder
 	metrics *metrics.Metrics
 	health  *health.Health
-	witness portal.Witness // nil: it is never known who
+	writer  portal.Writer
 
 	mu   sync.Mutex
 	seen adminsocket.Disturbances
@@ -34,17 +34,12 @@ type disturbances struct {
 func newDisturbances(
 	writer portal.Writer, events *watch.Recorder, metrics *metrics.Metrics, health *health.Health, log logrus.FieldLogger,
 ) *disturbances {
-	d := &disturbances{log: log, events: events, metrics: metrics, health: health}
-	d.witness, _ = writer.(portal.Witness)
-	return d
+	return &disturbances{log: log, events: events, metrics: metrics, health: health, writer: writer}
 }
 
-// listen has the witness receive what it is told.
+// listen has the writer receive what the kernel tells of others.
 func (d *disturbances) listen(ctx context.Context) error {
-	if d.witness == nil {
-		return nil
-	}
-	if err := d.witness.Listen(ctx); err != nil {
+	if err := d.writer.Listen(ctx); err != nil {
 		d.log.WithError(err).Warn("Cannot tell who changes the host's rules")
 	}
 	return nil
@@ -58,9 +53,7 @@ func (d *disturbances) damaged(found proxy.Damage) {
 	d.health.Damaged()
 	d.metrics.RulesChanged()
 	who := strings.Join(d.culprits(), ", ")
-	if d.witness != nil {
-		d.witness.Watch(watchTime)
-	}
+	d.writer.Watch(watchTime)
 	d.mu.Lock()
 	d.seen.Times++
 	d.seen.Last, d.seen.Found, d.seen.Missing = time.Now(), found.Found.Error(), true
@@ -81,12 +74,9 @@ func (d *disturbances) damaged(found proxy.Damage) {
 	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+found.Found.Error())
 }
 
-// culprits names whom the witness saw, the last one first.
+// culprits names whom the writer saw, the last one first.
 func (d *disturbances) culprits() (out []string) {
-	if d.witness == nil {
-		return nil
-	}
-	for _, c := range d.witness.Culprits() {
+	for _, c := range d.writer.Culprits() {
 		out = append(out, c.String())
 	}
 	return out

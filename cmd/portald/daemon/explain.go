@@ -12,7 +12,6 @@ import (
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
-	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/explain"
@@ -234,11 +233,10 @@ func (x *explainer) hostRules(ctx context.Context, subjects []explain.Subject, n
 }
 
 func (x *explainer) show(ctx context.Context, subjects []explain.Subject) {
-	shower, ok := x.rules.writer.(portal.Shower)
 	for i := range subjects {
-		if s := &subjects[i]; ok && s.Applied != nil {
+		if s := &subjects[i]; s.Applied != nil {
 			s.Shows = true
-			s.Shown, s.ShownErr = shower.Show(ctx, s.Applied.Held())
+			s.Shown, s.ShownErr = x.rules.writer.Show(ctx, s.Applied.Held())
 		}
 	}
 }

@@ -29,7 +29,7 @@ type hostRules struct {
 	log       logrus.FieldLogger
 	detector  *hostinfo.LocalDetector
 	nodePorts *hostinfo.NodePorts
-	writer    portal.HostWriter
+	writer    portal.Writer
 	diversion *hostinfo.Diversion
 	heritage  *inheritance // set by connect
 	fellBack  error        // why the writer is not the one asked for
@@ -65,8 +65,8 @@ func newHostRules(
 	if err != nil {
 		return nil, err
 	}
-	if w, ok := r.writer.(writers.CountsInvalid); ok {
-		metrics.WatchInvalidDropped((&invalidDrops{read: w.InvalidDropped, log: log}).dropped)
+	if r.writer.Features().DropsInvalid {
+		metrics.WatchInvalidDropped((&invalidDrops{read: r.writer.InvalidDropped, log: log}).dropped)
 	}
 	r.diversion = hostinfo.NewDiversion(writers.NamesOf(r.cfg).Divert, r.writer, h, log)
 	return r, nil
@@ -138,11 +138,7 @@ func (r *hostRules) setNodePorts(changed bool) (again bool) {
 // setServiceCIDRs applies the ranges that the cluster gives Services. It returns true if all rules have to be written
 // again.
 func (r *hostRules) setServiceCIDRs(all []netip.Prefix) bool {
-	w, ok := r.writer.(writers.DropsUnused)
-	if !ok {
-		return false
-	}
-	changed, err := w.SetServiceCIDRs(all)
+	changed, err := r.writer.SetServiceCIDRs(all)
 	if err != nil {
 		r.log.WithError(err).Warn("Cannot apply changed ServiceCIDRs: the same addresses are dropped as before")
 	}

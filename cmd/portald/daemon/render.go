@@ -89,12 +89,15 @@ func newPlan(
 
 // desired is a portal.Writer that keeps what it is to write.
 type desired struct {
+	portal.Unsupported
 	portals []portal.Portal
 	open    map[portal.ProxyPort]bool
 	checks  map[uint16]bool
 }
 
 func (d *desired) Guard(open map[portal.ProxyPort]bool) { d.open = open }
+
+func (d *desired) Features() portal.Features { return portal.Features{Opens: true} }
 
 func (d *desired) Open(ports map[uint16]bool) { d.checks = ports }
 

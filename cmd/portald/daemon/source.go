@@ -36,10 +36,10 @@ type feed interface {
 
 // newSource returns a source of what the writer can serve; nodePorts tells the addresses that NodePorts are on.
 func newSource(
-	cfg *config.Config, writer portal.Capabilities, nodePorts func(netip.Addr) bool, log *logrus.Logger,
+	cfg *config.Config, writer portal.Writer, nodePorts func(netip.Addr) bool, log *logrus.Logger,
 ) (*source, error) {
 	s := &source{store: service.NewStore()}
-	s.cache = translate.NewCache(s.store, translateOptions(cfg, writer.IPv6(), writer.Offers), log)
+	s.cache = translate.NewCache(s.store, translateOptions(cfg, writer.Features().IPv6, writer.Offers), log)
 	s.cache.SetNodeAddresses(nodePorts)
 	from, err := s.open(cfg, log)
 	if err != nil {

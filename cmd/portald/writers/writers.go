@@ -3,7 +3,6 @@
 package writers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -51,7 +50,7 @@ type Deps struct {
 }
 
 // New returns the writer that a configuration asks for.
-func New(cfg *config.Config, d Deps) (portal.HostWriter, error) {
+func New(cfg *config.Config, d Deps) (portal.Writer, error) {
 	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:
 		w, err := nftables.New(nftablesOptions(cfg, names, d))
@@ -85,7 +84,7 @@ func Prepare(cfg *config.Config) (changed []string, err error) {
 }
 
 // newIPVS returns an IPVS writer with an iptables writer for what IPVS cannot hold.
-func newIPVS(cfg *config.Config, names Names, d Deps) (portal.HostWriter, error) {
+func newIPVS(cfg *config.Config, names Names, d Deps) (portal.Writer, error) {
 	o := ipvsOptions(cfg, names, d)
 	rules, err := iptables.New(rulesBesideIPVS(cfg, names, d))
 	if err != nil {
@@ -117,23 +116,6 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
 	}
 }
-
-// CountsInvalid is a writer whose rules drop packets that conntrack finds invalid.
-type CountsInvalid interface {
-	// InvalidDropped is how many, since the rules were written last; false where no rule does. It takes milliseconds, and
-	// any goroutine may call it.
-	InvalidDropped(context.Context) (packets uint64, drops bool, err error)
-}
-
-var _ CountsInvalid = (*iptables.Writer)(nil)
-
-// DropsUnused is a writer that drops packets for addresses that the cluster gives Services and that no Service has.
-type DropsUnused interface {
-	// SetServiceCIDRs sets from which ranges the cluster gives addresses, from the next Replace on; false: as before.
-	SetServiceCIDRs([]netip.Prefix) (changed bool, err error)
-}
-
-var _ DropsUnused = (*nftables.Writer)(nil)
 
 // TakesServiceCIDRs tells whether the ranges are those of the cluster's ServiceCIDRs: no setting says which they are,
 // and no other proxy has Services in them.

@@ -15,14 +15,14 @@ import (
 // these addresses. Safe for concurrent use.
 type Diversion struct {
 	divert platform.Divert
-	writer portal.HostWriter
+	writer portal.Writer
 	paths  *platform.Paths
 	log    logrus.FieldLogger
 	once   sync.Once
 }
 
 // NewDiversion returns one that is not enabled.
-func NewDiversion(divert platform.Divert, writer portal.HostWriter, h *Host, log logrus.FieldLogger) *Diversion {
+func NewDiversion(divert platform.Divert, writer portal.Writer, h *Host, log logrus.FieldLogger) *Diversion {
 	return &Diversion{divert: divert, writer: writer, paths: h.paths, log: log}
 }
 
@@ -46,7 +46,7 @@ func (d *Diversion) Enable() (first bool) {
 
 func (d *Diversion) add() error {
 	err := d.divert.Add(inet.IPv4)
-	if err == nil && d.writer.IPv6() {
+	if err == nil && d.writer.Features().IPv6 {
 		err = d.divert.Add(inet.IPv6)
 	}
 	return err
