@@ -32,7 +32,7 @@ type Conn struct {
 	stays  atomic.Bool   // the hand-over under way cannot pass it on
 	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
 	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
-	replay *replay       // nil: the connection ends with its endpoint
+	replay Replay
 }
 
 // Owner is the engine's connection that a Conn is part of.
@@ -285,7 +285,7 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.life.connected(now)
 	c.life.entry.movedAt(now)
 	c.established(now)
-	again := c.reachedAgain()
+	again := c.reached()
 	if len(again) > 0 {
 		c.life.entry.askedAt(now)
 	}
@@ -312,7 +312,7 @@ func (c *Conn) Moved(now time.Duration, ofClient bool) {
 func (c *Conn) FirstByte(now time.Duration) {
 	if c.life.result.firstReply < 0 {
 		c.life.firstByte(now)
-		c.ForgetReplay()
+		c.replay.Forget()
 	}
 }
 
@@ -466,7 +466,7 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
-	c.ForgetReplay()
+	c.replay.Forget()
 	c.life.entry.front.core.registry.remove((*connMember)(c))
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)

@@ -155,8 +155,8 @@ func (c *Conn) Saves() *SavedConn {
 	if c.goneAt > 0 {
 		s.Removed = &SavedRemoval{At: c.goneAt, Do: c.life.entry.plan.policy.Removed}
 	}
-	if c.goesOver() {
-		s.Sent = c.replay.sent
+	if c.replay.between() {
+		s.Sent = c.replay.kept.sent
 	}
 	return s
 }

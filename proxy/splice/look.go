@@ -197,7 +197,7 @@ func (c *Conn) established(now time.Duration) {
 // endpointChanged is called after an endpoint went or came back. What counts is what is noted by now: calls may come
 // late, and in another order. A connection that is about to go to another endpoint asks about that: see established.
 func (c *Conn) endpointChanged(now time.Duration) Step {
-	if c.goesOver() {
+	if c.replay.between() {
 		return Step{}
 	}
 	c.notice(now)

@@ -29,83 +29,97 @@ const leastReplay = 512
 // too busy closes it at once.
 const idleAfter = time.Second
 
-// replay is what a connection has to begin anew with another endpoint after the connect, by service.RetryReset. It has
-// none from the first byte of the endpoint on, nor if something cannot be sent again.
-type replay struct {
+// Replay keeps what a client has sent while its connection may still go to another endpoint, by service.RetryReset: that
+// gets it again. It may until the endpoint sends its first byte, unless something cannot be sent again. Its owner is the
+// connection's.
+type Replay struct {
+	kept *kept // nil: the connection ends with its endpoint
+}
+
+type kept struct {
 	sent  []byte  // by the client: its capacity is in the account
 	again bool    // another endpoint is dialled, or waited for
 	last  *ending // how the last endpoint ended the connection
+	quota *quota.Client
+	retry **retries // of the dialler: not needed any more once the connection stays with its endpoint
 }
+
+// Possible tells whether the connection may still go to another endpoint. As long as it may, the engine calls Sent for
+// each load of the client before it sends it, and passes on nothing that Sent was not told of.
+func (r *Replay) Possible() bool { return r.kept != nil }
+
+// Sent keeps what was read of the client, in case it is to be sent again. It returns Possible: no more than maxReplay
+// bytes are kept, and no more than the Service's share of all that is.
+func (r *Replay) Sent(b []byte) bool {
+	k := r.kept
+	if k == nil {
+		return false
+	}
+	if n := len(k.sent) + len(b); n > maxReplay || n > cap(k.sent) && !k.grow(n) {
+		r.Forget()
+		return false
+	}
+	k.sent = append(k.sent, b...)
+	return true
+}
+
+// grow makes room for n bytes. False: the account has no more.
+func (k *kept) grow(n int) bool {
+	size := max(leastReplay, 1<<bits.Len(uint(n-1)))
+	if !k.quota.Take(quota.ClientBytes, int64(size-cap(k.sent))) {
+		return false
+	}
+	sent := make([]byte, len(k.sent), size)
+	copy(sent, k.sent)
+	k.sent = sent
+	return true
+}
+
+// Forget has the connection end with its endpoint: it has sent something, or what the client sends cannot be sent
+// again.
+func (r *Replay) Forget() {
+	if k := r.kept; k != nil {
+		k.quota.Give(quota.ClientBytes, int64(cap(k.sent)))
+		*k.retry = nil
+		r.kept = nil
+	}
+}
+
+// KeepsBytes tells whether the client has sent something that is kept to be sent again.
+func (r *Replay) KeepsBytes() bool { return r.kept != nil && len(r.kept.sent) > 0 }
+
+// between tells whether the connection has left its endpoint, and is not at another yet.
+func (r *Replay) between() bool { return r.kept != nil && r.kept.again }
+
+// Replay keeps what the client has sent.
+func (c *Conn) Replay() *Replay { return &c.replay }
 
 // replays tells whether the policy has connections go to another endpoint after the connect.
 func (p *plan) replays() bool {
 	return p.policy.RetryOn&service.RetryReset != 0 && len(p.policy.ConnectTimeouts) > 1
 }
 
-// reachedAgain is called when an endpoint is reached, and returns what is to be sent to it again.
-func (c *Conn) reachedAgain() []byte {
-	switch {
-	case c.replay != nil: // it began under a policy that has it
-		c.replay.again = false
-		return c.replay.sent
+// reached is called when an endpoint is reached, and returns what is to be sent to it again.
+func (c *Conn) reached() []byte {
+	switch k := c.replay.kept; {
+	case k != nil: // it began under a policy that has it
+		k.again = false
+		return k.sent
 	case c.life.entry.plan.replays():
-		c.replay = &replay{}
+		c.replay.kept = &kept{quota: c.quota, retry: &c.life.dial.retry}
 	default:
 		c.life.dial.retry = nil
 	}
 	return nil
 }
 
-// Replayable tells whether the connection may go to another endpoint still. As long as it may, the engine calls
-// ClientSent for each load of the client before it sends it, and passes on nothing that ClientSent was not told of.
-func (c *Conn) Replayable() bool { return c.replay != nil }
-
-// ClientSent keeps what was read of the client, in case it is to be sent again. It returns Replayable: no more than
-// maxReplay bytes are kept, and no more than the Service's share of all that is.
-func (c *Conn) ClientSent(b []byte) bool {
-	r := c.replay
-	if r == nil {
-		return false
-	}
-	if n := len(r.sent) + len(b); n > maxReplay || n > cap(r.sent) && !c.growReplay(n) {
-		c.ForgetReplay()
-		return false
-	}
-	r.sent = append(r.sent, b...)
-	return true
-}
-
-// growReplay makes room for n bytes. False: the account has no more.
-func (c *Conn) growReplay(n int) bool {
-	r, size := c.replay, max(leastReplay, 1<<bits.Len(uint(n-1)))
-	if !c.quota.Take(quota.ClientBytes, int64(size-cap(r.sent))) {
-		return false
-	}
-	sent := make([]byte, len(r.sent), size)
-	copy(sent, r.sent)
-	r.sent = sent
-	return true
-}
-
-// ForgetReplay has the connection end with its endpoint: it has sent something, or what the client sends cannot be sent
-// again.
-func (c *Conn) ForgetReplay() {
-	if r := c.replay; r != nil {
-		c.quota.Give(quota.ClientBytes, int64(cap(r.sent)))
-		c.replay, c.life.dial.retry = nil, nil
-	}
-}
-
-// KeepsBytes tells whether the client has sent something that is kept to be sent again.
-func (c *Conn) KeepsBytes() bool { return c.replay != nil && len(c.replay.sent) > 0 }
-
 // closedEarly is for the end of a stream, which ends the attempt if it is the endpoint's and came before any byte of
 // it, unless the client's stream had ended: then it is an answer. False: the end is to be passed on.
 func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 	switch {
-	case c.replay == nil:
+	case c.replay.kept == nil:
 		return Step{}, false
-	case c.replay.again: // the client's, which the next endpoint gets
+	case c.replay.kept.again: // the client's, which the next endpoint gets
 		return Step{}, true
 	case from == record.Client:
 		return Step{}, false
@@ -114,13 +128,13 @@ func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 			return s, true
 		}
 	}
-	c.ForgetReplay() // the client learns of the end
+	c.replay.Forget() // the client learns of the end
 	return Step{}, false
 }
 
 // leftIdle tells whether the client has sent nothing for so long that an endpoint may well close the connection.
 func (c *Conn) leftIdle(now time.Duration) bool {
-	return len(c.replay.sent) == 0 && now-(c.life.entry.began+c.life.result.connect) > idleAfter
+	return len(c.replay.kept.sent) == 0 && now-(c.life.entry.began+c.life.result.connect) > idleAfter
 }
 
 // brokenEarly is for a connection that the endpoint has broken before any byte of it. False: it ends.
@@ -131,16 +145,13 @@ func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
 	return c.startOver(errResetEarly, ending{record.Endpoint, record.Reset, record.OutcomeEndpointReset, err})
 }
 
-// goesOver tells whether the connection has left its endpoint, and is not at another yet.
-func (c *Conn) goesOver() bool { return c.replay != nil && c.replay.again }
-
 // startOver ends the attempt that had worked, and begins another. False: there is none left.
 func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	now := c.life.entry.front.core.Now()
 	if !c.mayStartOver(now) {
 		return Step{}, false
 	}
-	c.replay.again, c.replay.last = true, &last
+	c.replay.kept.again, c.replay.kept.last = true, &last
 	c.clientEOF = false
 	c.gone.Store(false)
 	c.goneAt = 0
@@ -157,30 +168,30 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 func (c *Conn) mayStartOver(now time.Duration) bool {
 	dials := len(c.life.entry.plan.policy.ConnectTimeouts)
 	switch {
-	case c.replay == nil, c.goesOver(), c.Ended(), int(c.replays)+1 >= dials:
+	case c.replay.kept == nil, c.replay.between(), c.Ended(), int(c.replays)+1 >= dials:
 		return false
 	case c.life.entry.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take waits in one
 		return false
 	case now < c.life.entry.patience():
 		return true
 	}
-	return c.life.dial.retry.position()+1 < dials && c.othersLeft()
+	return c.life.dial.retry.position()+1 < dials && c.life.dial.pickAnother(&c.life.entry)
 }
 
-// othersLeft picks an endpoint that was not tried for the next dial, if there is one.
-func (c *Conn) othersLeft() bool {
-	if c.life.dial.retry == nil {
-		c.life.dial.retry = &retries{}
+// pickAnother picks an endpoint that was not tried for the next dial. False: there is none.
+func (d *dialler) pickAnother(e *entry) bool {
+	if d.retry == nil {
+		d.retry = &retries{}
 	}
-	tried := append(slices.Clone(c.life.dial.retry.tried), c.life.dial.attempt().Endpoint)
-	l, ok := c.life.entry.picker().Pick(c.life.entry.clientAddr(), tried, &c.life.entry.plan.policy)
+	tried := append(slices.Clone(d.retry.tried), d.attempt().Endpoint)
+	l, ok := e.picker().Pick(e.clientAddr(), tried, &e.plan.policy)
 	if ok {
-		c.life.dial.retry.picked = &l
+		d.retry.picked = &l
 	}
 	return ok
 }
 
-// takePicked returns what othersLeft has picked, false if there is nothing.
+// takePicked returns what pickAnother has picked, false if there is nothing.
 func (r *retries) takePicked() (l Lease, ok bool) {
 	if r == nil || r.picked == nil {
 		return Lease{}, false
@@ -199,8 +210,8 @@ func (r *retries) giveBackPicked() {
 
 // refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.
 func (c *Conn) refused(o record.Outcome) Step {
-	if c.replay == nil || c.replay.last == nil {
+	if c.replay.kept == nil || c.replay.kept.last == nil {
 		return c.end(ending{record.Proxy, record.Reset, o, nil})
 	}
-	return c.end(*c.replay.last)
+	return c.end(*c.replay.kept.last)
 }

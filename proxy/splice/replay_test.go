@@ -40,7 +40,7 @@ func established(t *testing.T, f *Front, i int) *Conn {
 	if s := c.Admit(netip.MustParseAddrPort("10.96.0.10:80"), now); s.Kind != StepDial {
 		t.Fatalf("step %+v", s)
 	}
-	if s := c.Connected(0, now); s.Kind != StepCarry || s.Again != nil || !c.Replayable() {
+	if s := c.Connected(0, now); s.Kind != StepCarry || s.Again != nil || !c.replay.Possible() {
 		t.Fatalf("step %+v", s)
 	}
 	return c
@@ -65,7 +65,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 	for i := range 10_000 {
 		c := established(t, greedy, i)
 		for range maxReplay / len(load) {
-			c.ClientSent(load)
+			c.replay.Sent(load)
 		}
 		all = append(all, c)
 	}
@@ -76,7 +76,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 	}
 	for i := range 50 {
 		c := established(t, modest, i)
-		if !c.ClientSent(load[:500]) {
+		if !c.replay.Sent(load[:500]) {
 			t.Fatalf("the request of client %d is not kept", i)
 		}
 		all = append(all, c)
@@ -86,7 +86,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 		case 0:
 			c.FirstByte(core.Now())
 		case 1:
-			c.ForgetReplay()
+			c.replay.Forget()
 		}
 		c.Cut()
 		c.Closed(core.Now())
@@ -103,7 +103,7 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 	var sent []byte
 	for n := 1; len(sent)+n <= maxReplay; n = n*3/2 + 1 {
 		load := bytes.Repeat([]byte{byte(n)}, n)
-		if !c.ClientSent(load) {
+		if !c.replay.Sent(load) {
 			t.Fatalf("%d bytes are not kept", len(sent)+n)
 		}
 		clear(load) // it was a buffer of the engine
@@ -118,7 +118,7 @@ func TestReplayKeepsWhatWasSent(t *testing.T) {
 	if s := c.Connected(0, core.Now()); !bytes.Equal(s.Again, sent) {
 		t.Errorf("%d bytes are sent again, of %d", len(s.Again), len(sent))
 	}
-	if c.ClientSent(make([]byte, maxReplay)) || c.Replayable() {
+	if c.replay.Sent(make([]byte, maxReplay)) || c.replay.Possible() {
 		t.Error("more is kept than may be")
 	}
 	if s := c.Broken(record.Endpoint, syscall.ECONNRESET, false); s.Kind != StepEnd {
@@ -142,8 +142,8 @@ func TestReplayNotOfIdleConnection(t *testing.T) {
 	} {
 		core := replayCore(t)
 		c := established(t, replayingFront(t, core, "cart"), 1)
-		c.ClientSent([]byte(tc.sent))
-		if s := c.EOF(record.Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.Replayable() != (tc.want == StepDial) {
+		c.replay.Sent([]byte(tc.sent))
+		if s := c.EOF(record.Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.replay.Possible() != (tc.want == StepDial) {
 			t.Errorf("%q, %s: step %+v", tc.sent, tc.after, s)
 		}
 	}
@@ -153,7 +153,7 @@ func TestReplayNotOfIdleConnection(t *testing.T) {
 func TestNoReplayWithoutBuffers(t *testing.T) {
 	core := replayCore(t)
 	c := established(t, replayingFront(t, core, "cart"), 1)
-	c.ClientSent([]byte("hello"))
+	c.replay.Sent([]byte("hello"))
 	for range quota.DefaultBuffers {
 		core.account.Buffers.Take()
 	}

@@ -189,7 +189,7 @@ func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 	c.owner, c.life.dial.rounds, c.replays = owner, true, s.Replays
 	c.registered(f)
 	if len(s.Sent) > 0 {
-		c.replay = &replay{sent: s.Sent, again: true}
+		c.replay.kept = &kept{sent: s.Sent, again: true, quota: c.quota, retry: &c.life.dial.retry}
 		c.quota.TakeAnyway(quota.ClientBytes, int64(cap(s.Sent)))
 	}
 }

@@ -137,7 +137,7 @@ func (c *conn) broken(side record.Side, e syscall.Errno) {
 	if f := c.relay.flowFrom(side); f.mem != nil {
 		f.mem.broken.Store(uint32(cmp.Or(e, unix.ECONNRESET)))
 	}
-	if side == record.Endpoint && c.Replayable() && c.relay.firstByteWaits() {
+	if side == record.Endpoint && c.Replay().Possible() && c.relay.firstByteWaits() {
 		c.FirstByte(c.l.clock()) // another endpoint is not to answer too
 	}
 	lost := e == unix.ETIMEDOUT || e == unix.EHOSTUNREACH || e == unix.ENETUNREACH

@@ -79,10 +79,10 @@ func (o owner) keep() *splice.Kept {
 		return nil
 	}
 	state := c.Saves()
-	if !r.positions(state) || c.KeepsBytes() {
+	if !r.positions(state) || c.Replay().KeepsBytes() {
 		return nil
 	}
-	c.ForgetReplay() // it stays with its endpoint
+	c.Replay().Forget() // it stays with its endpoint
 	files, ok := r.keep(s)
 	if !ok {
 		return nil

@@ -16,7 +16,7 @@ func (c *conn) begin(s splice.Step) {
 	r.client.readable, r.client.writable, r.endpoint.writable = true, true, true
 	r.guard()
 	c.setTimer(s.Until)
-	if c.Replayable() && !c.beginAgain(s) {
+	if c.Replay().Possible() && !c.beginAgain(s) {
 		return
 	}
 	c.carry()
@@ -29,7 +29,7 @@ func (c *conn) begin(s splice.Step) {
 // one has failed as well.
 func (c *conn) beginAgain(s splice.Step) bool {
 	r := &c.relay
-	r.up.replay = &c.Conn
+	r.up.replay = c.Replay()
 	if s.Again == nil {
 		return true
 	}
@@ -127,7 +127,7 @@ func (c *conn) halfClose(from record.Side, to *socket) {
 // bothEnd ends the connection, whose second FIN is passed on by that.
 func (c *conn) bothEnd() {
 	first, second := record.Client, record.Endpoint
-	if c.Replayable() { // the endpoint has not ended for the client's end, of which it does not know
+	if c.Replay().Possible() { // the endpoint has not ended for the client's end, of which it does not know
 		first, second = second, first
 	}
 	if !c.HalfClosed() { // both at once: no side is left to be half-closed

@@ -21,7 +21,7 @@ type flow struct {
 	fin     bool // the source's FIN was read
 	eof     bool // and all before it was passed on
 
-	replay *splice.Conn // keeps what is read, as it may have to be sent again; nil: nobody
+	replay *splice.Replay // keeps what is read, as it may have to be sent again; nil: nobody
 	unsent
 }
 
@@ -224,9 +224,9 @@ func (f *flow) publish(carried, passed *atomic.Int64) {
 func (f *flow) keepForReplay(load []byte, urgent bool) {
 	switch {
 	case urgent:
-		f.replay.ForgetReplay()
+		f.replay.Forget()
 		f.replay = nil
-	case !f.replay.ClientSent(load):
+	case !f.replay.Sent(load):
 		f.replay = nil
 	}
 }
@@ -236,9 +236,9 @@ func (f *flow) keepForReplay(load []byte, urgent bool) {
 func (f *flow) keepsReplay(s *stock) bool {
 	switch {
 	case s.account.Buffers.Exhausted():
-		f.replay.ForgetReplay()
+		f.replay.Forget()
 		fallthrough
-	case !f.replay.Replayable():
+	case !f.replay.Possible():
 		f.replay = nil
 		return false
 	}

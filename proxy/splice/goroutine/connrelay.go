@@ -12,7 +12,7 @@ import (
 func (c *conn) carry(s splice.Step) (more bool) {
 	c.mu.Lock()
 	c.ending.done = 0
-	endpoint, early, replayable := c.endpoint, c.early, c.Replayable()
+	endpoint, early, replayable := c.endpoint, c.early, c.Replay().Possible()
 	c.mu.Unlock()
 	t := c.Traffic()
 	fromClient, _ := c.client.SyscallConn()

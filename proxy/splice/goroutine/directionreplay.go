@@ -70,10 +70,10 @@ func (d *direction) keep(l load) bool {
 		buffers.Put(l.buf)
 		return false
 	case d.urgent:
-		d.c.ForgetReplay()
+		d.c.Replay().Forget()
 		d.keeps = false
 	case l.n > 0:
-		d.keeps = d.c.ClientSent(l.buf[:l.n])
+		d.keeps = d.c.Replay().Sent(l.buf[:l.n])
 	}
 	return true
 }
@@ -82,7 +82,7 @@ func (d *direction) keep(l load) bool {
 // direction tells whether it does: a byte of the endpoint may have come.
 func (d *direction) sendFailed(err error) {
 	d.c.do(func(time.Duration) splice.Step {
-		if d.keeps && d.c.Replayable() {
+		if d.keeps && d.c.Replay().Possible() {
 			d.c.restart.failure = err
 			if d.c.restart.gone {
 				return d.c.endpointFailed(nil)
