@@ -108,11 +108,11 @@ func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Dur
 // Admit lets the connection in, or refuses it, by what its client has dialled.
 func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	o := c.life.admission.admit(&c.life.entry, dst)
-	if o == record.OutcomeNotPortal && c.changeFront(dst) {
+	if o == record.OutcomeNotPortal && c.dialing().changeFront(dst) {
 		o = c.life.admission.admit(&c.life.entry, dst)
 	}
 	if o == "" {
-		o = c.take()
+		o = c.dialing().take()
 	}
 	if o != "" {
 		return c.end(ending{record.Proxy, record.Reset, o, nil})
@@ -121,13 +121,18 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	if c.life.entry.located() {
 		iface = c.owner.Interface()
 	}
-	c.life.entry.front.core.registry.add((*connMember)(c))
+	c.life.entry.front.core.registry.add(connMember{c})
 	c.life.entry.started()
-	return c.advance(c.life.dial.start(&c.life.entry, iface, now), now)
+	return c.dialing().advance(c.life.dial.start(&c.life.entry, iface, now), now)
 }
 
+// connDialing is a connection from its admission until an endpoint is reached, or none is.
+type connDialing struct{ *Conn }
+
+func (c *Conn) dialing() connDialing { return connDialing{c} }
+
 // changeFront makes it a connection of the front that it should have reached. False: there is none.
-func (c *Conn) changeFront(dst netip.AddrPort) bool {
+func (c connDialing) changeFront(dst netip.AddrPort) bool {
 	f := c.life.entry.front.core.exposed.by(dst, c.life.entry.front.name.Protocol)
 	if f == nil {
 		return false
@@ -138,7 +143,7 @@ func (c *Conn) changeFront(dst netip.AddrPort) bool {
 }
 
 // take takes what a connection needs from the account. The outcome is empty if it could.
-func (c *Conn) take() record.Outcome {
+func (c connDialing) take() record.Outcome {
 	client := c.life.entry.front.quota.Client(c.life.entry.clientAddr())
 	if err := client.TakeConnection(); err != nil {
 		client.Leave()
@@ -150,7 +155,7 @@ func (c *Conn) take() record.Outcome {
 }
 
 // advance turns a step of its life into one for the engine.
-func (c *Conn) advance(s step, now time.Duration) Step {
+func (c connDialing) advance(s step, now time.Duration) Step {
 	switch s.kind {
 	case stepAsk:
 		c.ask(s.ask)
@@ -169,7 +174,7 @@ func (c *Conn) advance(s step, now time.Duration) Step {
 }
 
 // ask puts a question to the host and goes on with the answer.
-func (c *Conn) ask(question func() bool) {
+func (c connDialing) ask(question func() bool) {
 	c.asks++
 	number := c.asks
 	c.life.entry.front.core.asker.ask(func() {
@@ -198,7 +203,7 @@ func (c *Conn) post(next func(now time.Duration) Step) {
 func (c *Conn) HedgeAt() time.Duration { return c.life.dial.hedgeAt(&c.life.entry) }
 
 // hedge dials another endpoint as well if it is time.
-func (c *Conn) hedge(now time.Duration) Step {
+func (c connDialing) hedge(now time.Duration) Step {
 	if !c.life.dial.hedge(&c.life.entry, c.quota, now) {
 		return Step{}
 	}
@@ -214,20 +219,20 @@ func (c *Conn) Dialling(d Dial, proxy netip.AddrPort) { c.life.dial.underWay(d).
 // Failed ends an attempt under way. The engine has closed its socket, and has reported a shortage to Options.Warn.
 func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step {
 	c.life.dial.turnTo(d)
-	return c.advance(c.life.dial.failed(&c.life.entry, err, lack, now), now)
+	return c.dialing().advance(c.life.dial.failed(&c.life.entry, err, lack, now), now)
 }
 
 // TimedOut is called at Until of an attempt under way, in place of Failed.
 func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, errTimeout, Enough, now) }
 
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
-func (c *Conn) await(s step, now time.Duration) Step {
+func (c connDialing) await(s step, now time.Duration) Step {
 	c.waiting = true
 	if s.kind == stepHold || c.life.queue.waits() {
-		c.life.queue.enter(&c.life.entry, (*connWaiter)(c), c.quota, now)
+		c.life.queue.enter(&c.life.entry, connWaiter{c.Conn}, c.quota, now)
 	} else {
 		c.life.entry.stage.enter(waiting)
-		c.life.entry.front.await((*connWaiter)(c))
+		c.life.entry.front.await(connWaiter{c.Conn})
 	}
 	if c.life.dial.refreshed(&c.life.entry) {
 		s.until = now
@@ -236,24 +241,24 @@ func (c *Conn) await(s step, now time.Duration) Step {
 }
 
 // connWaiter is a connection as those see it who tell it that its wait is over.
-type connWaiter Conn
+type connWaiter struct{ *Conn }
 
 // Turn begins the round that the connection waits for.
-func (w *connWaiter) Turn() {
-	c := (*Conn)(w)
+func (w connWaiter) Turn() {
+	c := w.Conn
 	c.post(func(now time.Duration) Step {
 		if !c.waiting {
 			c.life.queue.pass(&c.life.entry)
 			return Step{}
 		}
 		c.life.dial.refreshed(&c.life.entry)
-		return c.redial(now)
+		return c.dialing().redial(now)
 	})
 }
 
 // Evicted ends the wait: too many of the Service wait.
-func (w *connWaiter) Evicted() {
-	c := (*Conn)(w)
+func (w connWaiter) Evicted() {
+	c := w.Conn
 	c.post(func(time.Duration) Step {
 		if !c.life.queue.waits() {
 			return Step{}
@@ -262,7 +267,7 @@ func (w *connWaiter) Evicted() {
 	})
 }
 
-func (c *Conn) redial(now time.Duration) Step {
+func (c connDialing) redial(now time.Duration) Step {
 	c.forgo()
 	next := c.life.dial.next(&c.life.entry, now)
 	c.life.queue.pass(&c.life.entry)
@@ -270,11 +275,11 @@ func (c *Conn) redial(now time.Duration) Step {
 }
 
 // forgo ends the wait for another round.
-func (c *Conn) forgo() {
+func (c connDialing) forgo() {
 	if c.waiting {
 		c.waiting = false
 		if !c.life.queue.waits() {
-			c.life.entry.front.forgo((*connWaiter)(c))
+			c.life.entry.front.forgo(connWaiter{c.Conn})
 		}
 	}
 }
@@ -284,8 +289,8 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.life.dial.turnTo(d)
 	c.life.connected(now)
 	c.life.entry.movedAt(now)
-	c.established(now)
-	again := c.reached()
+	c.open().established(now)
+	again := c.open().reached()
 	if len(again) > 0 {
 		c.life.entry.askedAt(now)
 	}
@@ -322,7 +327,7 @@ func (c *Conn) HalfClosed() bool { return c.clientEOF || c.endpointEOF }
 // EOF ends the stream from one side, all of which was passed on. It is called once for each side, and again for the
 // client's after a step with Drop.
 func (c *Conn) EOF(from record.Side, now time.Duration) Step {
-	if s, early := c.closedEarly(from, now); early {
+	if s, early := c.open().closedEarly(from, now); early {
 		return s
 	}
 	switch {
@@ -343,7 +348,7 @@ func (c *Conn) EOF(from record.Side, now time.Duration) Step {
 // What the side has sent reaches the other before that sees the reset, as if the two were connected directly.
 func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
 	if side == record.Endpoint {
-		if s, early := c.brokenEarly(err, lost); early {
+		if s, early := c.open().brokenEarly(err, lost); early {
 			return s
 		}
 	}
@@ -377,13 +382,13 @@ func (c *Conn) endNow(o record.Outcome) Step {
 func (c *Conn) Expired(now time.Duration) Step {
 	switch silent := c.SilentUntil(); {
 	case c.waiting:
-		return c.redial(now)
+		return c.dialing().redial(now)
 	case c.life.dial.waitsForHost():
 		return Step{}
 	case c.life.dial.dialing:
-		return c.hedge(now)
+		return c.dialing().hedge(now)
 	case silent < 0, now < silent:
-		return c.look(now)
+		return c.open().look(now)
 	case c.HalfClosed():
 		return c.endAfter(FromClient|FromEndpoint, ending{record.Proxy, record.Timeout, record.OutcomeHalfClosed, nil})
 	default:
@@ -409,7 +414,7 @@ func (c *Conn) end(how ending) Step {
 	if c.Ended() {
 		return Step{}
 	}
-	c.forgo()
+	c.dialing().forgo()
 	c.life.result.conclude(how)
 	c.life.result.ended.Replays = int(c.replays)
 	return Step{Kind: StepEnd, Reset: how.closeType != record.FIN}
@@ -425,23 +430,23 @@ func (c *Conn) endAfter(streams Streams, how ending) Step {
 }
 
 // connMember is a connection as the registry has it.
-type connMember Conn
+type connMember struct{ *Conn }
 
-func (m *connMember) common() *entry { return &m.life.entry }
+func (m connMember) common() *entry { return &m.life.entry }
 
-func (m *connMember) live() record.Live {
+func (m connMember) live() record.Live {
 	l := m.life.entry.live()
 	l.Removed = m.gone.Load()
 	return l
 }
 
-func (m *connMember) cutSoon() {
-	c := (*Conn)(m)
+func (m connMember) cutSoon() {
+	c := m.Conn
 	c.owner.Post(func(time.Duration) Step { return c.Cut() })
 }
 
-func (m *connMember) countSoon() {
-	c := (*Conn)(m)
+func (m connMember) countSoon() {
+	c := m.Conn
 	c.post(func(time.Duration) Step {
 		c.life.admission.countClient(&c.life.entry)
 		return Step{}
@@ -467,7 +472,7 @@ func (c *Conn) SetBlocked(client, endpoint time.Duration) {
 // giveBack gives back what was taken for the connection.
 func (c *Conn) giveBack() {
 	c.replay.Forget()
-	c.life.entry.front.core.registry.remove((*connMember)(c))
+	c.life.entry.front.core.registry.remove(connMember{c})
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)
 	}

@@ -103,8 +103,8 @@ func passOn(some []*Departure, give Give) error {
 
 func (c *Core) openConns() (all []*Conn) {
 	for _, m := range c.open() {
-		if conn, ok := m.(*connMember); ok {
-			all = append(all, (*Conn)(conn))
+		if conn, ok := m.(connMember); ok {
+			all = append(all, conn.Conn)
 		}
 	}
 	return all
@@ -137,18 +137,25 @@ func (c *Core) settle() {
 	}
 }
 
-// Holds tells whether the connection waits for an endpoint, and does not dial.
-func (c *Conn) Holds() bool { return c.waiting && c.life.queue.waits() }
+// Passage is a connection that a predecessor passes on, or a successor takes.
+type Passage struct{ *Conn }
 
-// Departs makes the Departure of a connection that is established, or Holds, which its owner has stopped carrying. The
+// Passage is how it is handed over.
+func (c *Conn) Passage() Passage { return Passage{c} }
+
+// AwaitsEndpoint tells whether the connection waits for an endpoint, and does not dial.
+func (c Passage) AwaitsEndpoint() bool { return c.waiting && c.life.queue.waits() }
+
+// Departs makes the Departure of a connection that is established, or AwaitsEndpoint, which its owner has stopped
+// carrying. The
 // rest of what is saved is the engine's: it sets that, and what Resume, Leave and Given call.
-func (c *Conn) Departs(resume, leave, given func(), files ...int) *Departure {
+func (c Passage) Departs(resume, leave, given func(), files ...int) *Departure {
 	stay := func() { c.stays.Store(true) }
 	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave, stay: stay, Given: given}
 }
 
 // Saves returns what is known of the connection but by the engine. It is called by the owner.
-func (c *Conn) Saves() *SavedConn {
+func (c Passage) Saves() *SavedConn {
 	s := &SavedConn{
 		SavedLife: c.life.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF, Replays: c.replays,
 	}
@@ -163,7 +170,7 @@ func (c *Conn) Saves() *SavedConn {
 
 // Left gives back what the connection took, without a report: a successor has it. It is called once, in place of
 // Closed.
-func (c *Conn) Left() {
+func (c Passage) Left() {
 	c.life.queue.leave(&c.life.entry, c.life.entry.front.core.Now())
 	c.life.dial.current.lease.ended(c.life.entry.clientAddr(), nil, -1)
 	c.giveBack()

@@ -31,7 +31,7 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 	for some := range slices.Chunk(young, departing) {
 		answers := make(chan *Kept, len(some))
 		for _, conn := range some {
-			conn.owner.Keep(func(k *Kept) { answers <- conn.keptAs(k) })
+			conn.owner.Keep(func(k *Kept) { answers <- Passage{conn}.keptAs(k) })
 		}
 		var all []*Kept
 		for range some {
@@ -57,7 +57,7 @@ func (c *Core) Unkept() {
 
 // keptAs notes that somebody keeps the connection, or gives its place back. It is called by the owner, or when there is
 // none any more.
-func (c *Conn) keptAs(k *Kept) *Kept {
+func (c Passage) keptAs(k *Kept) *Kept {
 	switch {
 	case k != nil:
 		c.kept.Store(true)

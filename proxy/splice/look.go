@@ -50,16 +50,16 @@ func KeepaliveFor(deadPeer time.Duration) Keepalive {
 func (c *Conn) Until(now time.Duration) time.Duration {
 	until, p := c.SilentUntil(), &c.life.entry.plan.policy
 	if p.MaxAge.Time > 0 && !c.HalfClosed() {
-		until = sooner(until, c.quietSince(c.life.entry.began+c.maxAge(), now))
+		until = sooner(until, c.open().quietSince(c.life.entry.began+c.open().maxAge(), now))
 	}
 	if c.goneAt > 0 && p.Removed.Do == service.ResetConnections {
 		until = sooner(until, c.goneAt+p.Removed.After)
 	}
 	if c.goneAt > 0 && p.Removed.Do == service.CloseWhenIdle && !c.HalfClosed() {
-		until = sooner(until, c.quietSince(c.goneAt, now))
+		until = sooner(until, c.open().quietSince(c.goneAt, now))
 	}
-	if t := c.deadPeer(); t != service.DefaultDeadPeer {
-		until = sooner(until, next(c.suspectFrom(t), now, max(t/3, time.Second)))
+	if t := c.open().deadPeer(); t != service.DefaultDeadPeer {
+		until = sooner(until, next(c.open().suspectFrom(t), now, max(t/3, time.Second)))
 	}
 	return until
 }
@@ -80,8 +80,13 @@ func next(at, now, pause time.Duration) time.Duration {
 	return now + pause
 }
 
+// connOpen is a connection that is established.
+type connOpen struct{ *Conn }
+
+func (c *Conn) open() connOpen { return connOpen{c} }
+
 // look ends an established connection for which it is time, or says when to look again.
-func (c *Conn) look(now time.Duration) Step {
+func (c connOpen) look(now time.Duration) Step {
 	if s := c.overdue(now); s.Kind != StepNone {
 		return s
 	}
@@ -91,7 +96,7 @@ func (c *Conn) look(now time.Duration) Step {
 	return Step{}
 }
 
-func (c *Conn) overdue(now time.Duration) Step {
+func (c connOpen) overdue(now time.Duration) Step {
 	p := &c.life.entry.plan.policy
 	if how, due := c.removalDue(now); due {
 		c.checkEndpoint() // it may be back, and the core's look still to come
@@ -113,7 +118,7 @@ func (c *Conn) overdue(now time.Duration) Step {
 }
 
 // removalDue tells whether the connection is to end now because its endpoint is gone, and how.
-func (c *Conn) removalDue(now time.Duration) (how record.CloseType, due bool) {
+func (c connOpen) removalDue(now time.Duration) (how record.CloseType, due bool) {
 	switch p := &c.life.entry.plan.policy.Removed; {
 	case c.goneAt == 0:
 		return "", false
@@ -125,12 +130,12 @@ func (c *Conn) removalDue(now time.Duration) (how record.CloseType, due bool) {
 }
 
 // maxAge is the connection's own, drawn of its id: a successor draws the same.
-func (c *Conn) maxAge() time.Duration {
+func (c connOpen) maxAge() time.Duration {
 	return c.life.entry.plan.policy.MaxAge.Draw(c.life.entry.id ^ uint64(c.life.entry.since))
 }
 
 // quietFrom is when the connection will be quiet if no byte moves until then.
-func (c *Conn) quietFrom() time.Duration {
+func (c connOpen) quietFrom() time.Duration {
 	if c.life.entry.clientLast() {
 		return c.life.entry.lastMoved() + askedTime
 	}
@@ -139,7 +144,7 @@ func (c *Conn) quietFrom() time.Duration {
 
 // quietSince is when to look, from some time on, whether it is quiet. An answer may come at any time, and be the last
 // that moves.
-func (c *Conn) quietSince(from, now time.Duration) time.Duration {
+func (c connOpen) quietSince(from, now time.Duration) time.Duration {
 	at := c.quietFrom()
 	if c.life.entry.clientLast() {
 		at = min(at, now+2*quietTime)
@@ -149,14 +154,14 @@ func (c *Conn) quietSince(from, now time.Duration) time.Duration {
 
 // quiet tells whether nothing is under way, here or in the kernel, so that a FIN to both sides loses nothing. A
 // connection of which one stream has ended is not: its end is the peers' matter.
-func (c *Conn) quiet(now time.Duration) bool {
+func (c connOpen) quiet(now time.Duration) bool {
 	t := &c.life.entry.traffic
 	return !c.HalfClosed() && now >= c.quietFrom() &&
 		t.FromClient.Load() == t.ToEndpoint.Load() && t.FromEndpoint.Load() == t.ToClient.Load() && !c.owner.InFlight()
 }
 
 // deadPeer is how long the endpoint's host may be without an answer.
-func (c *Conn) deadPeer() time.Duration {
+func (c connOpen) deadPeer() time.Duration {
 	t := max(c.life.entry.plan.policy.DeadPeer, leastDeadPeer)
 	if c.goneAt > 0 {
 		t = min(t, removedDeadPeer)
@@ -165,14 +170,14 @@ func (c *Conn) deadPeer() time.Duration {
 }
 
 // suspectFrom is when to ask about hosts that are given so much time.
-func (c *Conn) suspectFrom(t time.Duration) time.Duration {
+func (c connOpen) suspectFrom(t time.Duration) time.Duration {
 	return max(c.life.entry.lastMoved(), c.goneAt) + t
 }
 
 // endIfDead ends the connection if bytes for one side were not acknowledged, and nothing else came of it, for so long.
 // Keepalive is the kernel's matter; it is silent while bytes wait. Unlike TCP_USER_TIMEOUT this spares peers that
 // answer and do not read.
-func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
+func (c connOpen) endIfDead(endpoint, client time.Duration) Step {
 	switch {
 	case c.owner.Unanswered(record.Endpoint, endpoint):
 		return c.Broken(record.Endpoint, syscall.ETIMEDOUT, true)
@@ -183,7 +188,7 @@ func (c *Conn) endIfDead(endpoint, client time.Duration) Step {
 }
 
 // established is called when an endpoint is reached.
-func (c *Conn) established(now time.Duration) {
+func (c connOpen) established(now time.Duration) {
 	if t := c.life.entry.plan.policy.DeadPeer; t != service.DefaultDeadPeer {
 		c.owner.SetKeepalive(record.Client, KeepaliveFor(t))
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(t))
@@ -196,7 +201,7 @@ func (c *Conn) established(now time.Duration) {
 
 // endpointChanged is called after an endpoint went or came back. What counts is what is noted by now: calls may come
 // late, and in another order. A connection that is about to go to another endpoint asks about that: see established.
-func (c *Conn) endpointChanged(now time.Duration) Step {
+func (c connOpen) endpointChanged(now time.Duration) Step {
 	if c.replay.between() {
 		return Step{}
 	}
@@ -205,7 +210,7 @@ func (c *Conn) endpointChanged(now time.Duration) Step {
 }
 
 // notice begins what is to become of the connection of an endpoint that was removed, or forgets that where it is back.
-func (c *Conn) notice(now time.Duration) {
+func (c connOpen) notice(now time.Duration) {
 	gone := c.gone.Load()
 	if gone == (c.goneAt > 0) {
 		return

@@ -111,7 +111,8 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		remove(c, conn, true)
 		removeUnseen(conn, false)
 		*o.now += after
-		if s := conn.Expired(*o.now); s.Kind == StepEnd || conn.goneAt > 0 || (*connMember)(conn).live().Removed {
+		s := conn.Expired(*o.now)
+		if s.Kind == StepEnd || conn.goneAt > 0 || (connMember{conn}).live().Removed {
 			t.Fatalf("%v: it is back: %+v", do, s)
 		}
 		if o.keepalives[record.Endpoint] != DefaultKeepalive() {
@@ -122,7 +123,7 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 		if s := conn.Expired(*o.now + quietTime - 1); s.Kind == StepEnd {
 			t.Fatalf("%v: gone again: %+v", do, s)
 		}
-		s := conn.Expired(*o.now + after)
+		s = conn.Expired(*o.now + after)
 		if s.Kind != StepEnd || conn.life.result.ended.Outcome != record.OutcomeEndpointRemoved {
 			t.Errorf("%v: at the end of its time: %+v", do, s)
 		}
@@ -148,7 +149,7 @@ func TestEndpointGoesWhileItIsBack(t *testing.T) {
 		posts++
 		removeUnseen(conn, true)
 	}}
-	conn.checkEndpoint()
+	conn.open().checkEndpoint()
 	if !conn.gone.Load() || posts != 2 {
 		t.Errorf("noted as gone: %t, after %d posts", conn.gone.Load(), posts)
 	}
@@ -158,8 +159,8 @@ func TestEndpointGoesWhileItIsBack(t *testing.T) {
 func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
 	c, conn, o := lookedAt(t, service.Policy{DeadPeer: 3 * time.Second})
 	remove(c, conn, true)
-	if len(o.keepalives) != 0 || conn.deadPeer() != 3*time.Second {
-		t.Errorf("keepalive %v, %s", o.keepalives, conn.deadPeer())
+	if len(o.keepalives) != 0 || conn.open().deadPeer() != 3*time.Second {
+		t.Errorf("keepalive %v, %s", o.keepalives, conn.open().deadPeer())
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *Core) All() iter.Seq[*record.Live] { return c.each(func(member) bool { 
 // AllSessions is All of the UDP sessions alone.
 func (c *Core) AllSessions() iter.Seq[*record.Live] {
 	return c.each(func(m member) bool {
-		_, is := m.(*sessionMember)
+		_, is := m.(sessionMember)
 		return is
 	})
 }
@@ -74,7 +74,7 @@ func (c *Core) CutAll() {
 		f.cutSessions()
 	}
 	for _, m := range c.open() {
-		if _, tcp := m.(*connMember); tcp {
+		if _, tcp := m.(connMember); tcp {
 			m.cutSoon()
 		}
 	}
@@ -159,9 +159,9 @@ func (r *registry) conns(of []record.Live) []*Conn {
 	}
 	conns := make([]*Conn, len(of))
 	for _, m := range r.all(int64(len(of))) {
-		conn, ok := m.(*connMember)
+		conn, ok := m.(connMember)
 		if i, wanted := place[m.common().id]; ok && wanted {
-			conns[i] = (*Conn)(conn)
+			conns[i] = conn.Conn
 		}
 	}
 	return conns

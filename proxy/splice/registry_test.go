@@ -104,7 +104,7 @@ func TestAskTCPInfoInBatches(t *testing.T) {
 	owner.waiting, owner.most = &atomic.Int64{}, &atomic.Int64{}
 	c := carrying(t, 10*tcpInfoBatch+1)
 	for _, m := range c.open() {
-		(*Conn)(m.(*connMember)).owner = owner
+		m.(connMember).Conn.owner = owner
 	}
 	var callers sync.WaitGroup
 	for range 4 {

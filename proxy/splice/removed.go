@@ -145,14 +145,14 @@ func (c *Core) lookForRemoved() {
 	fronts := c.removals.take()
 	for conn := range c.eachConn() {
 		if _, changed := fronts[conn.life.entry.front.last()]; changed {
-			conn.checkEndpoint()
+			conn.open().checkEndpoint()
 		}
 	}
 }
 
 // checkEndpoint notes whether the endpoint is gone. The core and the owner may both be at it: whoever changes the note
 // looks again, since it may have looked before the other did.
-func (c *Conn) checkEndpoint() {
+func (c connOpen) checkEndpoint() {
 	e := c.life.entry.endpoint.Load()
 	if e == nil || c.life.entry.front.orphan { // of an orphan nobody knows
 		return
@@ -180,7 +180,7 @@ func (c *Core) askSilent(last, now time.Duration) {
 		e := &conn.life.entry
 		at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
 		if standard && last < at && at <= now && e.endpoint.Load() != nil {
-			conn.post(func(time.Duration) Step { return conn.endIfDead(silentTime, silentTime) })
+			conn.post(func(time.Duration) Step { return conn.open().endIfDead(silentTime, silentTime) })
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (c *Core) eachConn() func(yield func(*Conn) bool) {
 		for i := range c.registry.shards {
 			some = c.registry.shards[i].appendTo(some[:0])
 			for _, m := range some {
-				if conn, ok := m.(*connMember); ok && !yield((*Conn)(conn)) {
+				if conn, ok := m.(connMember); ok && !yield(conn.Conn) {
 					return
 				}
 			}

@@ -29,9 +29,9 @@ const leastReplay = 512
 // too busy closes it at once.
 const idleAfter = time.Second
 
-// Replay keeps what a client has sent while its connection may still go to another endpoint, by service.RetryReset: that
-// gets it again. It may until the endpoint sends its first byte, unless something cannot be sent again. Its owner is the
-// connection's.
+// Replay keeps what a client has sent while its connection may still go to another endpoint, by service.RetryReset:
+// that gets it again. It may until the endpoint sends its first byte, unless something cannot be sent again. Its owner
+// is the connection's.
 type Replay struct {
 	kept *kept // nil: the connection ends with its endpoint
 }
@@ -100,7 +100,7 @@ func (p *plan) replays() bool {
 }
 
 // reached is called when an endpoint is reached, and returns what is to be sent to it again.
-func (c *Conn) reached() []byte {
+func (c connOpen) reached() []byte {
 	switch k := c.replay.kept; {
 	case k != nil: // it began under a policy that has it
 		k.again = false
@@ -115,7 +115,7 @@ func (c *Conn) reached() []byte {
 
 // closedEarly is for the end of a stream, which ends the attempt if it is the endpoint's and came before any byte of
 // it, unless the client's stream had ended: then it is an answer. False: the end is to be passed on.
-func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
+func (c connOpen) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 	switch {
 	case c.replay.kept == nil:
 		return Step{}, false
@@ -133,12 +133,12 @@ func (c *Conn) closedEarly(from record.Side, now time.Duration) (Step, bool) {
 }
 
 // leftIdle tells whether the client has sent nothing for so long that an endpoint may well close the connection.
-func (c *Conn) leftIdle(now time.Duration) bool {
+func (c connOpen) leftIdle(now time.Duration) bool {
 	return len(c.replay.kept.sent) == 0 && now-(c.life.entry.began+c.life.result.connect) > idleAfter
 }
 
 // brokenEarly is for a connection that the endpoint has broken before any byte of it. False: it ends.
-func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
+func (c connOpen) brokenEarly(err error, lost bool) (Step, bool) {
 	if lost {
 		return c.startOver(errLostEarly, ending{record.Endpoint, record.Timeout, record.OutcomeEndpointLost, err})
 	}
@@ -146,7 +146,7 @@ func (c *Conn) brokenEarly(err error, lost bool) (Step, bool) {
 }
 
 // startOver ends the attempt that had worked, and begins another. False: there is none left.
-func (c *Conn) startOver(why error, last ending) (Step, bool) {
+func (c connOpen) startOver(why error, last ending) (Step, bool) {
 	now := c.life.entry.front.core.Now()
 	if !c.mayStartOver(now) {
 		return Step{}, false
@@ -158,14 +158,14 @@ func (c *Conn) startOver(why error, last ending) (Step, bool) {
 	c.replays++
 	next := c.life.dial.failed(&c.life.entry, why, Enough, now)
 	c.life.dial.retry.giveBackPicked()
-	s := c.advance(next, now)
+	s := c.dialing().advance(next, now)
 	s.Drop = s.Kind != StepEnd
 	return s, true
 }
 
 // mayStartOver tells whether another endpoint is left that may be dialled in this round, or whether the connection
 // would wait for one. All together it is sent again as often as dials may be repeated.
-func (c *Conn) mayStartOver(now time.Duration) bool {
+func (c connOpen) mayStartOver(now time.Duration) bool {
 	dials := len(c.life.entry.plan.policy.ConnectTimeouts)
 	switch {
 	case c.replay.kept == nil, c.replay.between(), c.Ended(), int(c.replays)+1 >= dials:
@@ -209,7 +209,7 @@ func (r *retries) giveBackPicked() {
 }
 
 // refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.
-func (c *Conn) refused(o record.Outcome) Step {
+func (c connDialing) refused(o record.Outcome) Step {
 	if c.replay.kept == nil || c.replay.kept.last == nil {
 		return c.end(ending{record.Proxy, record.Reset, o, nil})
 	}

@@ -143,7 +143,8 @@ func TestReplayNotOfIdleConnection(t *testing.T) {
 		core := replayCore(t)
 		c := established(t, replayingFront(t, core, "cart"), 1)
 		c.replay.Sent([]byte(tc.sent))
-		if s := c.EOF(record.Endpoint, core.Now()+tc.after); s.Kind != tc.want || c.replay.Possible() != (tc.want == StepDial) {
+		s := c.EOF(record.Endpoint, core.Now()+tc.after)
+		if s.Kind != tc.want || c.replay.Possible() != (tc.want == StepDial) {
 			t.Errorf("%q, %s: step %+v", tc.sent, tc.after, s)
 		}
 	}

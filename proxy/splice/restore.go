@@ -91,7 +91,7 @@ func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
 	for _, s := range r.standing {
 		conn := s.Conn
 		if conn.quota.Take(quota.Kept, 1) {
-			s.Keep(func(k *Kept) { answers <- answer{conn, conn.keptAs(k)} })
+			s.Keep(func(k *Kept) { answers <- answer{conn, Passage{conn}.keptAs(k)} })
 		} else {
 			answers <- answer{}
 		}
@@ -169,7 +169,7 @@ func (c *Core) LastID() uint64 { return c.nextID.Load() }
 
 // Restore begins a connection that a predecessor saved, in place. It is called in place of Accept and all that comes
 // before Connected; Until of the step is as that one's.
-func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
+func (c Passage) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	c.life.restore(f, &s.SavedLife)
 	c.owner, c.life.dial.rounds = owner, true
 	c.clientEOF, c.endpointEOF, c.replays = s.ClientEOF, s.EndpointEOF, s.Replays
@@ -184,7 +184,7 @@ func (c *Conn) Restore(f *Front, owner Owner, s *SavedConn) Step {
 }
 
 // RestoreWaiting does the same with one that waits for an endpoint. Redial is called next.
-func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
+func (c Passage) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 	c.life.restore(f, &s.SavedLife)
 	c.owner, c.life.dial.rounds, c.replays = owner, true, s.Replays
 	c.registered(f)
@@ -195,13 +195,13 @@ func (c *Conn) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 }
 
 // Redial looks for an endpoint of a connection that RestoreWaiting has begun.
-func (c *Conn) Redial(now time.Duration) Step {
+func (c Passage) Redial(now time.Duration) Step {
 	c.life.dial.refreshed(&c.life.entry)
-	return c.redial(now)
+	return c.dialing().redial(now)
 }
 
-// WaitOn goes on with one that Holds, and that no successor has taken. What was posted meanwhile comes next.
-func (c *Conn) WaitOn(now time.Duration) Step {
+// WaitOn goes on with one that AwaitsEndpoint, and that no successor has taken. What was posted meanwhile comes next.
+func (c Passage) WaitOn(now time.Duration) Step {
 	until := c.life.entry.patience()
 	if c.life.dial.retry != nil {
 		until = min(until, now+lastHeldRetry)
@@ -210,16 +210,16 @@ func (c *Conn) WaitOn(now time.Duration) Step {
 }
 
 // registered takes what the connection has from the account, whatever is left.
-func (c *Conn) registered(f *Front) {
+func (c Passage) registered(f *Front) {
 	core := f.core
 	c.quota = f.quota.Client(c.life.entry.clientAddr())
 	c.quota.TakeAnyway(quota.Descriptors, 2)
 	core.conns.Add(1)
-	core.registry.add((*connMember)(c))
+	core.registry.add(connMember{c.Conn})
 }
 
 // restoreRemoval goes on with that unless the endpoint is back by now.
-func (c *Conn) restoreRemoval(s *SavedConn) {
+func (c Passage) restoreRemoval(s *SavedConn) {
 	if !c.life.entry.front.orphan && c.life.entry.front.serves(s.Endpoint) {
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.life.entry.plan.policy.DeadPeer))
 		return

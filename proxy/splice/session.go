@@ -300,18 +300,18 @@ func (s *Session) depart() {
 }
 
 // sessionMember is a session as the registry has it.
-type sessionMember Session
+type sessionMember struct{ *Session }
 
-func (m *sessionMember) common() *entry { return &m.life.entry }
+func (m sessionMember) common() *entry { return &m.life.entry }
 
-func (m *sessionMember) live() record.Live { return m.life.entry.live() }
+func (m sessionMember) live() record.Live { return m.life.entry.live() }
 
-func (m *sessionMember) cutSoon() {
-	s := (*Session)(m)
+func (m sessionMember) cutSoon() {
+	s := m.Session
 	s.table.socket.Do(func() { s.end(record.Proxy, record.Reset, record.OutcomeCut) })
 }
 
-func (m *sessionMember) countSoon() {
+func (m sessionMember) countSoon() {
 	m.table.socket.Do(func() { m.life.admission.countClient(&m.life.entry) })
 }
 
@@ -343,5 +343,5 @@ func (s *Session) remove() {
 	s.client.quota.GiveSession()
 	t.releaseClient(s.client)
 	t.core().sessions.Add(-1)
-	t.core().registry.remove((*sessionMember)(s))
+	t.core().registry.remove(sessionMember{s})
 }

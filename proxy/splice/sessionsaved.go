@@ -148,7 +148,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.client.quota.TakeAnyway(quota.Sessions, 1)
 	s.client.quota.TakeAnyway(quota.Descriptors, 1)
 	core.sessions.Add(1)
-	core.registry.add((*sessionMember)(s))
+	core.registry.add(sessionMember{s})
 	if s.detached {
 		s.life.admission.uncount(&s.life.entry)
 	} else {

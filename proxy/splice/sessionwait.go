@@ -14,7 +14,7 @@ func (s *Session) awaits() bool { return s.life.queue.wait != nil && s.life.queu
 // lost is held again.
 func (s *Session) await(until time.Duration) {
 	now := s.table.core().Now()
-	s.life.queue.enter(&s.life.entry, (*sessionWaiter)(s), s.client.quota, now)
+	s.life.queue.enter(&s.life.entry, sessionWaiter{s}, s.client.quota, now)
 	s.life.queue.wait.asleep = true
 	if s.life.result.connect >= 0 {
 		s.life.result.connect = -1
@@ -25,21 +25,21 @@ func (s *Session) await(until time.Duration) {
 	if s.life.dial.refreshed(&s.life.entry) {
 		until = now
 	}
-	s.life.queue.wait.timer = time.AfterFunc(until-now, (*sessionWaiter)(s).Turn)
+	s.life.queue.wait.timer = time.AfterFunc(until-now, sessionWaiter{s}.Turn)
 }
 
 // sessionWaiter is a session as those see it who tell it that its wait is over.
-type sessionWaiter Session
+type sessionWaiter struct{ *Session }
 
 // Turn has the session look for an endpoint again.
-func (w *sessionWaiter) Turn() {
-	s := (*Session)(w)
+func (w sessionWaiter) Turn() {
+	s := w.Session
 	s.table.socket.Do(s.redial)
 }
 
 // Evicted ends the session: too many of the Service wait.
-func (w *sessionWaiter) Evicted() {
-	s := (*Session)(w)
+func (w sessionWaiter) Evicted() {
+	s := w.Session
 	s.table.socket.Do(func() {
 		if s.life.queue.waits() {
 			s.end(record.Proxy, record.Reset, record.OutcomeWaitLimit)

@@ -16,7 +16,7 @@ type standing struct {
 // depart takes an established connection from its loop, or one that waits for an endpoint; nil: it is neither. Nothing
 // is read and not accounted for between two events, and while others look at it nothing touches its sockets.
 func depart(c *conn) *splice.Departure {
-	waits := c.stage == dialing && c.Holds()
+	waits := c.stage == dialing && c.Passage().AwaitsEndpoint()
 	if !waits && c.stage != relaying {
 		return nil
 	}
@@ -27,12 +27,12 @@ func depart(c *conn) *splice.Departure {
 	r.unwatch(&l.poller)
 	l.timers.stop(&c.timer)
 	if waits {
-		to := c.Departs(func() { l.do(d.resumeWaiting) }, func() { l.do(d.leave) }, nil, r.client.fd)
+		to := c.Passage().Departs(func() { l.do(d.resumeWaiting) }, func() { l.do(d.leave) }, nil, r.client.fd)
 		to.Conn.Up.Carried = r.up.carried
 		return to
 	}
 	given := func() { r.noteGiven(true) }
-	to := c.Departs(func() { l.do(d.resume) }, func() { l.do(d.leave) }, given, r.files()...)
+	to := c.Passage().Departs(func() { l.do(d.resume) }, func() { l.do(d.leave) }, given, r.files()...)
 	r.save(to.Conn, l.clock())
 	to.Conn.Relays = c.relays
 	return to
@@ -43,7 +43,7 @@ func (d *standing) resumeWaiting() {
 	c := d.c
 	c.stage = dialing
 	c.relay.guard()
-	c.perform(c.WaitOn(c.l.clock()))
+	c.perform(c.Passage().WaitOn(c.l.clock()))
 	d.postLater()
 }
 
@@ -82,7 +82,7 @@ func (d *standing) leave() {
 	l.uncount(c)
 	c.relay.leave(&l.stock)
 	c.relay.unkeep(l.keeping)
-	c.Left()
+	c.Passage().Left()
 }
 
 // restore goes on with a connection of a predecessor, unless it is to stand still.
@@ -94,11 +94,11 @@ func (l *loop) restore(f *splice.Front, s *splice.SavedConn, files []int, stands
 	if s.Waits {
 		c.stage, r.client.fd, r.endpoint.fd = dialing, files[0], -1
 		r.up.carried = s.Up.Carried
-		c.RestoreWaiting(f, owner{c}, s)
+		c.Passage().RestoreWaiting(f, owner{c}, s)
 		l.do(func() {
 			r.guard()
 			if !c.Ended() { // it may have been cut since it is known
-				c.perform(c.Redial(l.clock()))
+				c.perform(c.Passage().Redial(l.clock()))
 			}
 		})
 		return c
@@ -107,7 +107,7 @@ func (l *loop) restore(f *splice.Front, s *splice.SavedConn, files []int, stands
 	if stands {
 		c.standing = &standing{c: c}
 	}
-	next := c.Conn.Restore(f, owner{c}, s)
+	next := c.Passage().Restore(f, owner{c}, s)
 	l.do(func() {
 		if c.Ended() { // it was cut since it is known
 			for _, fd := range files[2:] {

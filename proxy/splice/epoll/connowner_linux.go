@@ -78,7 +78,7 @@ func (o owner) keep() *splice.Kept {
 	if !r.keepable(s) {
 		return nil
 	}
-	state := c.Saves()
+	state := c.Passage().Saves()
 	if !r.positions(state) || c.Replay().KeepsBytes() {
 		return nil
 	}

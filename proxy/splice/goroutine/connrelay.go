@@ -65,7 +65,7 @@ func (c *conn) carryReplayable(s splice.Step, up, down *direction, early chan lo
 	c.restart.dropped, c.restart.failure, c.restart.gone = false, nil, false
 	c.endpointBlocked.Restore(0, false, 0)
 	_ = c.client.SetReadDeadline(time.Time{}) // it may be closed
-	if c.Holds() {
+	if c.Passage().AwaitsEndpoint() {
 		c.watchClient()
 	}
 }
