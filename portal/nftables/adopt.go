@@ -5,32 +5,33 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // rewrite are the steps of a changeset from no table, on a host that may have a table. One of ours is changed, another
 // is deleted first.
 func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
-	create := t.tableMessage(nfnl.NFT_MSG_NEWTABLE)
-	exists, dormant, err := t.exists()
+	create := t.kernel.wire.Create()
+	exists, dormant, err := t.kernel.exists()
 	if err != nil {
 		return nil, err
 	}
 	if !exists {
 		return append([]nfnl.Step{{create}}, t.allSteps(c)...), nil
 	}
-	chains, err := t.listChains()
+	chains, err := t.kernel.listChains()
 	if err != nil {
 		return nil, err
 	}
-	sets, err := t.listSets()
+	sets, err := t.kernel.listSets()
 	if err != nil {
 		return nil, err
 	}
 	if dormant || foreignChains(c, chains) || foreignSets(c, sets) {
-		return append([]nfnl.Step{{t.tableMessage(nfnl.NFT_MSG_DELTABLE), create}}, t.allSteps(c)...), nil
+		return append([]nfnl.Step{{t.kernel.wire.Remove(), create}}, t.allSteps(c)...), nil
 	}
 	for id := range t.state.shared.Counts() {
-		if id, ok := id.(clientsID); ok && sets[id.name()].description != "" {
+		if id, ok := id.(clientsID); ok && sets[id.name()].Description != "" {
 			c.unbind = append(c.unbind, t.state.affinity(id.owner))
 		}
 	}
@@ -39,12 +40,12 @@ func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
 
 // allSteps are those of a changeset but for what is retired later.
 func (t *table) allSteps(c *changeset) []nfnl.Step {
-	return slices.Concat(t.createSteps(c), t.switchSteps(c))
+	return slices.Concat(createSteps(t.kernel.wire, c), switchSteps(t.kernel.wire, c))
 }
 
 // refill flushes existing sets and adds all elements, if one transaction has room for that, or else changes the
 // elements that differ. Sets from which elements are retired are changed in any case.
-func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
+func (t *table) refill(c *changeset, existing []*nft.Set) ([]nfnl.Step, error) {
 	if i := slices.IndexFunc(existing, t.state.retires); i >= 0 {
 		if err := t.adoptElements(c, existing[i:i+1]); err != nil {
 			return nil, err
@@ -53,14 +54,14 @@ func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 	}
 	var steps []nfnl.Step
 	for _, s := range existing {
-		steps = append(steps, nfnl.Step{t.flushSetMessage(s.name)})
+		steps = append(steps, nfnl.Step{t.kernel.wire.FlushSet(s.Name)})
 	}
 	steps = append(steps, t.allSteps(c)...)
 	size := 0
 	for _, step := range steps {
 		size += nfnl.Size(step)
 	}
-	if size <= t.conn.MaxBatch {
+	if size <= t.kernel.conn.MaxBatch {
 		return steps, nil
 	}
 	err := t.adoptElements(c, existing)
@@ -68,19 +69,19 @@ func (t *table) refill(c *changeset, existing []*set) ([]nfnl.Step, error) {
 }
 
 // foreignChains tells whether a table was written by another program, or a version with other hooks.
-func foreignChains(c *changeset, listed map[string]*listedChain) bool {
-	return slices.ContainsFunc(c.writeChains, func(c chain) bool {
-		is := listed[c.name]
-		return is != nil && !sameHook(is.hook, c.hook)
+func foreignChains(c *changeset, listed map[string]*nft.ListedChain) bool {
+	return slices.ContainsFunc(c.writeChains, func(c nft.Chain) bool {
+		is := listed[c.Name]
+		return is != nil && !sameHook(is.Hook, c.Hook)
 	})
 }
 
 // foreignSets tells the same by sets of other types or other names.
-func foreignSets(c *changeset, listed map[string]listedSet) bool {
+func foreignSets(c *changeset, listed map[string]nft.ListedSet) bool {
 	known := map[string]bool{}
 	for _, s := range c.createSets {
-		known[s.name] = true
-		if is, exists := listed[s.name]; exists && is.description != s.description() {
+		known[s.Name] = true
+		if is, exists := listed[s.Name]; exists && is.Description != s.Description() {
 			return true
 		}
 	}
@@ -94,52 +95,52 @@ func foreignSets(c *changeset, listed map[string]listedSet) bool {
 
 // adopt removes from the changeset what exists already, and adds that other chains and sets are dropped. It returns the
 // existing sets whose elements may differ: those of clients keep theirs.
-func (c *changeset) adopt(chains map[string]*listedChain, sets map[string]listedSet) (existing []*set) {
+func (c *changeset) adopt(chains map[string]*nft.ListedChain, sets map[string]nft.ListedSet) (existing []*nft.Set) {
 	unwanted := maps.Clone(sets)
-	var missing []*set
+	var missing []*nft.Set
 	for _, s := range c.createSets {
-		if _, ok := sets[s.name]; !ok {
+		if _, ok := sets[s.Name]; !ok {
 			missing = append(missing, s)
-		} else if !s.dynamic {
+		} else if !s.Dynamic {
 			existing = append(existing, s)
 		}
-		delete(unwanted, s.name)
+		delete(unwanted, s.Name)
 	}
 	c.createSets = missing
 	for _, name := range slices.Sorted(maps.Keys(unwanted)) {
-		c.dropSets = append(c.dropSets, &set{name: name})
+		c.dropSets = append(c.dropSets, &nft.Set{Name: name})
 	}
 	drop := maps.Clone(chains)
 	for _, chain := range c.writeChains {
-		delete(drop, chain.name)
+		delete(drop, chain.Name)
 	}
 	c.dropChains = slices.Sorted(maps.Keys(drop))
 	return existing
 }
 
 // adoptElements does the same for elements of sets.
-func (t *table) adoptElements(c *changeset, sets []*set) error {
-	wanted := map[entry]value{}
+func (t *table) adoptElements(c *changeset, sets []*nft.Set) error {
+	wanted := map[nft.Entry]nft.Value{}
 	for _, e := range c.add {
-		wanted[e.entry] = e.value
+		wanted[e.Entry] = e.Value
 	}
 	for _, s := range sets {
-		err := t.listElements(s, func(listed setElement) {
-			v, ok := wanted[listed.entry]
+		err := t.kernel.listElements(s, func(listed nft.SetElement) {
+			v, ok := wanted[listed.Entry]
 			switch {
 			case !ok && t.state.retires(s):
 				c.retire = append(c.retire, listed)
 			case !ok:
 				c.remove = append(c.remove, listed)
-			case v != listed.value:
-				c.replace = append(c.replace, setElement{listed.entry, v})
+			case v != listed.Value:
+				c.replace = append(c.replace, nft.SetElement{Entry: listed.Entry, Value: v})
 			}
-			delete(wanted, listed.entry)
+			delete(wanted, listed.Entry)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	c.add = slices.DeleteFunc(c.add, func(e setElement) bool { _, missing := wanted[e.entry]; return !missing })
+	c.add = slices.DeleteFunc(c.add, func(e nft.SetElement) bool { _, missing := wanted[e.Entry]; return !missing })
 	return nil
 }

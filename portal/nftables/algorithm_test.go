@@ -6,6 +6,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -15,7 +16,7 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := o.rules(ipv4())
+	r, err := o.rules(nft.IPv4())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 	pool := pools(inet.IPv4)[0]
 	pool.Algorithm = service.SourceHash
 	for _, p := range all {
-		if p.Owner == owner && r.owns(p.Frontend.Addr.Addr()) {
+		if p.Owner == owner && r.family.Owns(p.Frontend.Addr.Addr()) {
 			p.Target = portal.Spread{Pool: pool}
 			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &p})
 		}
@@ -38,15 +39,15 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, chain := range c.writeChains {
-		if !strings.HasSuffix(chain.name, readable(owner)) {
-			t.Errorf("chain %s is written for a change of %s", chain.name, owner)
+		if !strings.HasSuffix(chain.Name, readable(owner)) {
+			t.Errorf("chain %s is written for a change of %s", chain.Name, owner)
 		}
 	}
 }
 
 // Every way to choose among n covers all of them: the last rule takes what is left, and others match less than all.
 func TestTurn(t *testing.T) {
-	f := ipv4()
+	f := nft.IPv4()
 	for a, want := range map[service.Algorithm]string{
 		service.AlgorithmDefault: "numgen random mod 3 == 0; numgen random mod 2 == 0; ",
 		service.Random:           "numgen random mod 3 == 0; numgen random mod 2 == 0; ",
@@ -55,7 +56,7 @@ func TestTurn(t *testing.T) {
 	} {
 		var texts []string
 		for i := range 3 {
-			texts = append(texts, f.turn(a, i, 3).text(f))
+			texts = append(texts, turn(f, a, i, 3).Text(f))
 		}
 		if got := strings.Join(texts, "; "); got != want {
 			t.Errorf("%q: %s", a, got)

@@ -37,7 +37,7 @@ func TestAuditLooksAtOursAlone(t *testing.T) {
 		{"delete table ip portald", true},
 		{"flush ruleset", true},
 	} {
-		if _, err := nft(context.Background(), test.change+"\n", "-f", "-"); err != nil {
+		if _, err := runNFT(context.Background(), test.change+"\n", "-f", "-"); err != nil {
 			t.Fatal(err)
 		}
 		if !w.Disturbed() {
@@ -73,7 +73,7 @@ func TestAuditComparesElements(t *testing.T) {
 	if err := w.Replace(t.Context(), append(redirects(), allSpreads()...)); err != nil {
 		t.Fatal(err)
 	}
-	w.tables[0].conn.Verified(0)
+	w.tables[0].kernel.conn.Verified(0)
 	for _, table := range w.tables {
 		table.compared = time.Time{}
 	}

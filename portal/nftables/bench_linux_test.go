@@ -104,7 +104,7 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 		case "audit":
 			must(w.Audit(b.Context()))
 		case "audit-all":
-			w.tables[0].conn.Verified(0)
+			w.tables[0].kernel.conn.Verified(0)
 			must(w.Audit(b.Context()))
 		}
 	}

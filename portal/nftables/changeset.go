@@ -5,22 +5,23 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
 // changeset turns one state of a table into another. Its parts can be applied one by one, in their order: at each
 // moment every jump and every lookup has its target, and a portal that exists before and after works.
 type changeset struct {
-	createSets  []*set
-	writeChains []chain // created, or given other rules
-	add         []setElement
-	replace     []setElement // elements that get another value
-	remove      []setElement
-	trimChains  []chain // given rules without jumps to dropChains
+	createSets  []*nft.Set
+	writeChains []nft.Chain // created, or given other rules
+	add         []nft.SetElement
+	replace     []nft.SetElement // elements that get another value
+	remove      []nft.SetElement
+	trimChains  []nft.Chain // given rules without jumps to dropChains
 	dropChains  []string
-	dropSets    []*set
-	retire      []setElement // removed a transaction later: see table.update
-	unbind      []affinity   // at the end
+	dropSets    []*nft.Set
+	retire      []nft.SetElement // removed a transaction later: see table.update
+	unbind      []affinity       // at the end
 }
 
 func (c *changeset) empty() bool {
@@ -30,12 +31,12 @@ func (c *changeset) empty() bool {
 
 // affinity is a set of clients, and the ids of the endpoints that they may be bound to.
 type affinity struct {
-	clients   *set
+	clients   *nft.Set
 	endpoints map[uint32]bool
 }
 
 func (s *state) affinity(owner service.PortName) affinity {
-	a := affinity{s.clients(owner), map[uint32]bool{}}
+	a := affinity{s.rules.clients(owner), map[uint32]bool{}}
 	for _, e := range slices.Concat(s.pools[owner].Cluster, s.pools[owner].Node) {
 		a.endpoints[endpointID(e.Addr)] = true
 	}
@@ -55,7 +56,9 @@ func losesEndpoint(before, after *portal.Pool) bool {
 
 // changeset compares entries before and after a change, and takes what changed in reference counts. replaced are owners
 // whose pool is another, with the one before.
-func (s *state) changeset(before, after map[entry]value, replaced map[service.PortName]*portal.Pool) *changeset {
+func (s *state) changeset(
+	before, after map[nft.Entry]nft.Value, replaced map[service.PortName]*portal.Pool,
+) *changeset {
 	c := &changeset{}
 	c.compare(before, after)
 	added, removed, kept := s.shared.Added(), s.shared.Removed(), s.shared.Kept()
@@ -69,7 +72,7 @@ func (s *state) changeset(before, after map[entry]value, replaced map[service.Po
 	for _, id := range kept {
 		if id, ok := id.(chainID); ok {
 			if _, ok := replaced[id.owner]; ok {
-				c.writeChains = append(c.writeChains, s.chain(id, s.pools[id.owner]))
+				c.writeChains = append(c.writeChains, s.rules.chain(id, s.pools[id.owner]))
 			}
 		}
 	}
@@ -84,17 +87,17 @@ func (s *state) changeset(before, after map[entry]value, replaced map[service.Po
 	return c
 }
 
-func (c *changeset) compare(before, after map[entry]value) {
+func (c *changeset) compare(before, after map[nft.Entry]nft.Value) {
 	for e, v := range after {
 		if old, there := before[e]; !there {
-			c.add = append(c.add, setElement{e, v})
+			c.add = append(c.add, nft.SetElement{Entry: e, Value: v})
 		} else if old != v {
-			c.replace = append(c.replace, setElement{e, v})
+			c.replace = append(c.replace, nft.SetElement{Entry: e, Value: v})
 		}
 	}
 	for e, v := range before {
 		if _, there := after[e]; !there {
-			c.remove = append(c.remove, setElement{e, v})
+			c.remove = append(c.remove, nft.SetElement{Entry: e, Value: v})
 		}
 	}
 }
@@ -102,23 +105,23 @@ func (c *changeset) compare(before, after map[entry]value) {
 // create creates something shared that has its first reference.
 func (c *changeset) create(s *state, id any) {
 	switch id := id.(type) {
-	case entry:
-		c.add = append(c.add, setElement{entry: id})
+	case nft.Entry:
+		c.add = append(c.add, nft.SetElement{Entry: id})
 	case chainID:
-		c.writeChains = append(c.writeChains, s.chain(id, s.pools[id.owner]))
+		c.writeChains = append(c.writeChains, s.rules.chain(id, s.pools[id.owner]))
 	case clientsID:
-		c.createSets = append(c.createSets, s.clients(id.owner))
+		c.createSets = append(c.createSets, s.rules.clients(id.owner))
 	}
 }
 
 // drop deletes something shared that has lost its last reference.
 func (c *changeset) drop(s *state, id any) {
 	switch id := id.(type) {
-	case entry:
-		if s.retires(id.set) {
-			c.retire = append(c.retire, setElement{entry: id})
+	case nft.Entry:
+		if s.retires(id.Set) {
+			c.retire = append(c.retire, nft.SetElement{Entry: id})
 		} else {
-			c.remove = append(c.remove, setElement{entry: id})
+			c.remove = append(c.remove, nft.SetElement{Entry: id})
 		}
 	case chainID:
 		c.dropChains = append(c.dropChains, id.name())
@@ -126,7 +129,7 @@ func (c *changeset) drop(s *state, id any) {
 			delete(s.pools, id.owner)
 		}
 	case clientsID:
-		c.dropSets = append(c.dropSets, s.clients(id.owner))
+		c.dropSets = append(c.dropSets, s.rules.clients(id.owner))
 	}
 }
 
@@ -143,7 +146,7 @@ func (c *changeset) changeClasses(s *state) {
 		c.dropSets = append(c.dropSets, s.endpoints[class])
 		delete(s.endpoints, class)
 	}
-	for _, scope := range []scope{s.ips, s.nodePorts} {
+	for _, scope := range []scope{s.rules.sets.ips, s.rules.sets.nodePorts} {
 		of := func(c class) bool { return c.scope == scope.name }
 		if slices.ContainsFunc(added, of) {
 			c.writeChains = append(c.writeChains, classesChain(scope, s.classesOf(scope, removed)))
@@ -156,14 +159,14 @@ func (c *changeset) changeClasses(s *state) {
 
 // sort makes the order independent of that of maps.
 func (c *changeset) sort() {
-	for _, list := range [][]setElement{c.add, c.replace, c.remove, c.retire} {
-		slices.SortFunc(list, func(a, b setElement) int {
-			return cmp.Or(cmp.Compare(a.set.name, b.set.name), a.element.compare(b.element))
+	for _, list := range [][]nft.SetElement{c.add, c.replace, c.remove, c.retire} {
+		slices.SortFunc(list, func(a, b nft.SetElement) int {
+			return cmp.Or(cmp.Compare(a.Set.Name, b.Set.Name), a.Element.Compare(b.Element))
 		})
 	}
-	byName := func(a, b *set) int { return cmp.Compare(a.name, b.name) }
+	byName := func(a, b *nft.Set) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(c.createSets, byName)
 	slices.SortFunc(c.dropSets, byName)
-	slices.SortFunc(c.writeChains, func(a, b chain) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(c.writeChains, func(a, b nft.Chain) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(c.dropChains)
 }

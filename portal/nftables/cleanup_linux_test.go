@@ -9,6 +9,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -27,7 +28,8 @@ func TestCleanupFails(t *testing.T) {
 			return err
 		}
 		gone := []portal.Change{{Frontend: at}}
-		if _, err := nft(t.Context(), "", "flush", "set", "ip", w.opts.Table, ipv4().newSets().hairpins.name); err != nil {
+		hairpins := newSets(nft.IPv4()).hairpins.Name
+		if _, err := runNFT(t.Context(), "", "flush", "set", "ip", w.opts.Table, hairpins); err != nil {
 			return err
 		}
 		if err := w.Update(t.Context(), gone); err == nil || failed[inet.IPv4] != 1 || failed[inet.IPv6] != 0 {

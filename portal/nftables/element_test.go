@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 )
 
@@ -14,7 +15,7 @@ func TestElementsAreReadAsWritten(t *testing.T) {
 		if err := o.complete(); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []family{ipv4(), ipv6()} {
+		for _, f := range []nft.Family{nft.IPv4(), nft.IPv6()} {
 			r, err := o.rules(f)
 			if err != nil {
 				t.Fatal(err)
@@ -22,14 +23,14 @@ func TestElementsAreReadAsWritten(t *testing.T) {
 			_, c := build(r, portals, portaltest.Guarded(true))
 			for _, e := range c.add {
 				var a nfnl.Attributes
-				e.set.appendElement(&a, e, true)
-				if read, err := e.set.parseElement(a); err != nil || read != e {
-					t.Errorf("%s: %s: written %+v, read %+v, %v", name, e.set.name, e, read, err)
+				e.Set.AppendElement(&a, e, true)
+				if read, err := e.Set.ParseElement(a); err != nil || read != e {
+					t.Errorf("%s: %s: written %+v, read %+v, %v", name, e.Set.Name, e, read, err)
 				}
 			}
 			for _, s := range c.createSets {
-				if read := s.key.parse(nil); read != (element{}) {
-					t.Errorf("%s: a key of no bytes is %+v", s.name, read)
+				if read := s.Key.Parse(nil); read != (nft.Element{}) {
+					t.Errorf("%s: a key of no bytes is %+v", s.Name, read)
 				}
 			}
 		}

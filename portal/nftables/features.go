@@ -8,6 +8,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -17,38 +18,38 @@ const minKernel = "5.13"
 // feature is something that rules here use and a kernel may lack, because of its version or its configuration.
 type feature struct {
 	what  string // with the kernel's module
-	chain chain
-	sets  []*set
+	chain nft.Chain
+	sets  []*nft.Set
 }
 
 // features are all of them, with a rule that uses each.
-func (r rules) features() []feature {
-	one := func(what, kind, at string, trial rule, sets ...*set) feature {
+func features(r rules) []feature {
+	one := func(what, kind, at string, trial nft.Rule, sets ...*nft.Set) feature {
 		name := "trial-" + kind + "-" + at
-		return feature{what, chain{name: name, hook: &hook{kind, at, 0}, rules: []rule{trial}}, sets}
+		return feature{what, nft.Chain{Name: name, Hook: nft.At(kind, at, 0), Rules: []nft.Rule{trial}}, sets}
 	}
-	endpoints := class{number: 2}.newSet(r.family, r.ips.plain.key)
-	endpoints.name = "endpoints"
+	endpoints := class{number: 2}.newSet(r.family, r.sets.ips.plain.Key)
+	endpoints.Name = "endpoints"
 	clients := r.clients(service.PortName{Name: "trial"})
-	verdicts := &set{name: "verdicts", key: r.ips.chains.key, verdicts: true}
-	endpoint := netip.AddrPortFrom(r.loopback.Addr(), 1)
-	tcp := protocolIs(inet.TCP)
+	verdicts := &nft.Set{Name: "verdicts", Key: r.sets.ips.chains.Key, Verdicts: true}
+	endpoint := netip.AddrPortFrom(r.family.Loopback.Addr(), 1)
+	tcp := nft.ProtocolIs(inet.TCP)
 	return []feature{
-		one("connection tracking (nft_ct)", "filter", "forward", rule{newConnection(), translated()}),
-		one("address translation (nft_chain_nat)", "nat", "output", rule{tcp, dnat{endpoint}}),
+		one("connection tracking (nft_ct)", "filter", "forward", nft.Rule{nft.NewConnection(), nft.Translated()}),
+		one("address translation (nft_chain_nat)", "nat", "output", nft.Rule{tcp, nft.DNAT(endpoint)}),
 		one("redirects by maps (nft_redir)", "nat", "prerouting",
-			rule{tcp, redirect{mapping{r.ips.redirects}}}, r.ips.redirects),
-		one("masquerade fully-random (nft_masq)", "nat", "postrouting", rule{masquerade{}}),
-		one("reject (nft_reject)", "filter", "input", rule{reject{}}),
-		one("reject with tcp reset (nft_reject)", "filter", "input", rule{tcp, reject{tcp: true}}),
-		one("address types (nft_fib)", "filter", "prerouting", rule{localAddress(false)}),
-		one("random numbers (nft_numgen)", "filter", "output", rule{is(numgen(2, 0), 0)}),
-		one("maps by random numbers", "nat", "output", rule{tcp, dnatMap{mapping{endpoints}}}, endpoints),
-		one("verdict maps", "filter", "forward", rule{vmap{verdicts}}, verdicts),
+			nft.Rule{tcp, nft.Redirect(r.sets.ips.redirects)}, r.sets.ips.redirects),
+		one("masquerade fully-random (nft_masq)", "nat", "postrouting", nft.Rule{nft.Masquerade()}),
+		one("reject (nft_reject)", "filter", "input", nft.Rule{nft.Reject()}),
+		one("reject with tcp reset (nft_reject)", "filter", "input", nft.Rule{tcp, nft.RejectTCP()}),
+		one("address types (nft_fib)", "filter", "prerouting", nft.Rule{nft.LocalAddress(false)}),
+		one("random numbers (nft_numgen)", "filter", "output", nft.Rule{nft.Is(nft.Numgen(2, 0), 0)}),
+		one("maps by random numbers", "nat", "output", nft.Rule{tcp, nft.DNATMap(endpoints)}, endpoints),
+		one("verdict maps", "filter", "forward", nft.Rule{nft.VMap(verdicts)}, verdicts),
 		one("dynamic sets (nft_dynset)", "filter", "output",
-			rule{setUpdate{clients, r.client(endpoint), time.Second}}, clients),
+			nft.Rule{nft.UpdateSet(clients, r.client(endpoint), time.Second)}, clients),
 		one("interval sets", "filter", "input",
-			rule{lookup{key: key{r.saddr()}, not: true, in: r.literalPrefixes([]netip.Prefix{r.loopback})}, drop()}),
+			nft.Rule{nft.NotElementOf(r.family.LiteralPrefixes([]netip.Prefix{r.family.Loopback})), nft.Drop()}),
 	}
 }
 
@@ -65,33 +66,33 @@ func missing(all []feature, try func(...feature) error) (names []string, err err
 	return names, err
 }
 
-// checkFeatures is an error that names what the kernel lacks.
-func (t *table) checkFeatures() error {
-	names, err := missing(t.features(), t.try)
+// check is an error that names what the kernel lacks.
+func (k *kernelTable) check(r rules) error {
+	names, err := missing(features(r), k.try)
 	switch {
 	case err == nil:
 		return nil
 	case len(names) == 0:
-		return fmt.Errorf("try rules of %s: %w", t.ip, err)
+		return fmt.Errorf("try rules of %s: %w", r.family.IP, err)
 	}
 	return fmt.Errorf("%s lacks for %s: %s; nftables needs Linux %s or later with these, or choose the iptables "+
-		"writer (--writer, --proxy-mode)", nfnl.Kernel(), t.ip, strings.Join(names, ", "), minKernel)
+		"writer (--writer, --proxy-mode)", nfnl.Kernel(), r.family.IP, strings.Join(names, ", "), minKernel)
 }
 
 // try has the kernel validate a table with features, in a transaction that it aborts.
-func (t *table) try(some ...feature) error {
-	trial := &table{rules: t.rules, conn: t.conn, name: t.name + "-trial"}
-	messages := []nfnl.Message{trial.tableMessage(nfnl.NFT_MSG_NEWTABLE)}
+func (k *kernelTable) try(some ...feature) error {
+	trial := nft.NewTable(k.wire.Family, k.wire.Name+"-trial")
+	messages := []nfnl.Message{trial.Create()}
 	created := map[string]bool{}
 	for _, f := range some {
 		for _, s := range f.sets {
-			messages = append(messages, trial.declare(s))
+			messages = append(messages, trial.CreateSet(s))
 		}
-		if !created[f.chain.name] {
-			messages = append(messages, trial.chainMessage(f.chain))
+		if !created[f.chain.Name] {
+			messages = append(messages, trial.CreateChain(f.chain))
 		}
-		created[f.chain.name] = true
-		messages = append(messages, trial.ruleMessages(f.chain)...)
+		created[f.chain.Name] = true
+		messages = append(messages, trial.AppendRules(f.chain)...)
 	}
-	return t.conn.Check(messages)
+	return k.conn.Check(messages)
 }

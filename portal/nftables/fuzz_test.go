@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 )
 
@@ -21,26 +22,26 @@ type host struct {
 
 func newHost() *host { return &host{map[string]map[string]string{}, map[string]string{}} }
 
-func (h *host) apply(c *changeset, f family) error {
+func (h *host) apply(c *changeset, f nft.Family) error {
 	for _, s := range c.createSets {
-		if h.sets[s.name] != nil {
-			return fmt.Errorf("set %s exists", s.name)
+		if h.sets[s.Name] != nil {
+			return fmt.Errorf("set %s exists", s.Name)
 		}
-		h.sets[s.name] = map[string]string{}
+		h.sets[s.Name] = map[string]string{}
 	}
 	h.write(c.writeChains, f)
 	for _, change := range []struct {
 		what   string
-		all    []setElement
+		all    []nft.SetElement
 		exists bool
 	}{{"add", c.add, false}, {"replace", c.replace, true}, {"remove", c.remove, true}, {"remove", c.retire, true}} {
 		for _, x := range change.all {
-			set, key := h.sets[x.set.name], fmt.Sprint(x.element)
+			set, key := h.sets[x.Set.Name], fmt.Sprint(x.Element)
 			if _, there := set[key]; set == nil || there != change.exists {
-				return fmt.Errorf("%s %s in set %s, which exists: %t, and has it: %t", change.what, key, x.set.name,
+				return fmt.Errorf("%s %s in set %s, which exists: %t, and has it: %t", change.what, key, x.Set.Name,
 					set != nil, there)
 			}
-			if set[key] = fmt.Sprint(x.value); change.what == "remove" {
+			if set[key] = fmt.Sprint(x.Value); change.what == "remove" {
 				delete(set, key)
 			}
 		}
@@ -53,19 +54,19 @@ func (h *host) apply(c *changeset, f family) error {
 		delete(h.chains, name)
 	}
 	for _, s := range c.dropSets {
-		if len(h.sets[s.name]) > 0 {
-			return fmt.Errorf("set %s is dropped with elements in it", s.name)
+		if len(h.sets[s.Name]) > 0 {
+			return fmt.Errorf("set %s is dropped with elements in it", s.Name)
 		}
-		delete(h.sets, s.name)
+		delete(h.sets, s.Name)
 	}
 	return nil
 }
 
-func (h *host) write(chains []chain, f family) {
+func (h *host) write(chains []nft.Chain, f nft.Family) {
 	for _, c := range chains {
 		var text bytes.Buffer
-		c.text(&text, f)
-		h.chains[c.name] = text.String()
+		c.Text(&text, f)
+		h.chains[c.Name] = text.String()
 	}
 }
 
@@ -79,7 +80,7 @@ func FuzzEquivalence(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps, size uint8) {
-		for _, family := range []family{ipv4(), ipv6()} {
+		for _, family := range []nft.Family{nft.IPv4(), nft.IPv6()} {
 			r, err := o.rules(family)
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func FuzzEquivalence(f *testing.F) {
 			}
 			for range steps % 50 {
 				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
-					return !r.owns(c.Frontend.Addr.Addr())
+					return !r.family.Owns(c.Frontend.Addr.Addr())
 				})
 				table.guard(portaltest.ChangePorts(random, open, int(size%7)))
 				if err := updated.apply(held.change(changes), family); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
 )
@@ -40,7 +41,7 @@ func needNFT(t testing.TB) {
 	}
 }
 
-func nft(ctx context.Context, input string, args ...string) (string, error) {
+func runNFT(ctx context.Context, input string, args ...string) (string, error) {
 	out, err := platform.Run(ctx, "nft", args, []byte(input))
 	return string(out), err
 }
@@ -48,7 +49,7 @@ func nft(ctx context.Context, input string, args ...string) (string, error) {
 // accepted has nft load a text. That is one message, for which others than root have no buffers of that size.
 func accepted(t *testing.T, input string, args ...string) {
 	t.Helper()
-	_, err := nft(t.Context(), input, args...)
+	_, err := runNFT(t.Context(), input, args...)
 	if err != nil && strings.Contains(err.Error(), "Message too long") {
 		netnstest.Missing(t, "needs root, or larger buffers of sockets: %v", err)
 	}
@@ -62,7 +63,7 @@ type kernel struct{ table string }
 
 // Dump sorts the parts of each table, which the kernel lists in the order of their creation.
 func (k kernel) Dump(ctx context.Context) (string, error) {
-	text, err := nft(ctx, "", "list", "ruleset")
+	text, err := runNFT(ctx, "", "list", "ruleset")
 	var tables []string
 	for table := range strings.SplitSeq(text, "\n}\n") {
 		head, body, _ := strings.Cut(table, "\n")
@@ -75,7 +76,7 @@ func (k kernel) Dump(ctx context.Context) (string, error) {
 }
 
 func (k kernel) AddForeign(ctx context.Context) error {
-	_, err := nft(ctx, `table ip others {
+	_, err := runNFT(ctx, `table ip others {
 	chain services { counter
 	}
 	chain output { type nat hook output priority -100; ip daddr 192.0.2.250 jump services
@@ -91,17 +92,17 @@ table inet `+k.table+` {
 }
 
 func (k kernel) Damage(ctx context.Context, f service.Frontend) error {
-	fam := ipv4()
+	fam := nft.IPv4()
 	if f.Addr.Addr().Is6() {
-		fam = ipv6()
+		fam = nft.IPv6()
 	}
-	maps := fam.newSets().ips
-	e := element{destination: f.Addr.Addr(), protocol: f.Protocol, port: f.Addr.Port()}
+	maps := newSets(fam).ips
+	e := nft.Element{Destination: f.Addr.Addr(), Protocol: f.Protocol, Port: f.Addr.Port()}
 	if f.Addr.Addr().IsUnspecified() {
-		maps = fam.newSets().nodePorts
+		maps = newSets(fam).nodePorts
 	}
-	for _, s := range []*set{maps.redirects, maps.chains, maps.plain, maps.refused, maps.dropped} {
-		_, err := nft(ctx, "", "delete", "element", fam.word, k.table, s.name, "{", s.key.values(e), "}")
+	for _, s := range []*nft.Set{maps.redirects, maps.chains, maps.plain, maps.refused, maps.dropped} {
+		_, err := runNFT(ctx, "", "delete", "element", fam.Word, k.table, s.Name, "{", s.Key.Values(e), "}")
 		if err == nil {
 			return nil
 		}
@@ -111,7 +112,7 @@ func (k kernel) Damage(ctx context.Context, f service.Frontend) error {
 
 func (k kernel) Unhook(ctx context.Context) error {
 	flush := fmt.Sprintf("flush chain ip %s nat-prerouting\nflush chain ip6 %[1]s nat-output\n", k.table)
-	_, err := nft(ctx, flush, "-f", "-")
+	_, err := runNFT(ctx, flush, "-f", "-")
 	return err
 }
 
@@ -128,7 +129,7 @@ func generation() (int, error) {
 
 func TestKernel(t *testing.T) {
 	needNFT(t)
-	small := func(w *Writer) { w.tables[0].conn.MaxBatch = 8 << 10 } // as where the host allows only small buffers
+	small := func(w *Writer) { w.tables[0].kernel.conn.MaxBatch = 8 << 10 } // as where the host allows only small buffers
 	for _, test := range []struct {
 		name    string
 		options Options

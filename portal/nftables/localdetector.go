@@ -2,43 +2,44 @@ package nftables
 
 import (
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
 // internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops those of others.
-func (r rules) internalOnly(inside verdict) []rule {
-	out := []rule{{localAddress(true), inside}}
+func (r rules) internalOnly(inside nft.Verdict) []nft.Rule {
+	out := []nft.Rule{{nft.LocalAddress(true), inside}}
 	for _, match := range r.pods(false) {
-		out = append(out, rule{match, inside})
+		out = append(out, nft.Rule{match, inside})
 	}
-	return append(out, rule{drop()})
+	return append(out, nft.Rule{nft.Drop()})
 }
 
 // pods are matches for packets of pods, of which any is enough; or, if not, for packets of others, which need all.
-func (r rules) pods(not bool) []statement {
-	var out []statement
+func (r rules) pods(not bool) []nft.Statement {
+	var out []nft.Statement
 	for _, p := range r.inside.Sources {
-		if r.owns(p.Addr()) && p.Bits() > 0 {
-			out = append(out, r.from(p.Masked(), not))
+		if r.family.Owns(p.Addr()) && p.Bits() > 0 {
+			out = append(out, r.family.From(p.Masked(), not))
 		}
 	}
 	if name := r.inside.Interface; name != "" {
-		out = append(out, fromInterface(name, false, not))
+		out = append(out, nft.FromInterface(name, false, not))
 	}
 	if name := r.inside.InterfacePrefix; name != "" {
-		out = append(out, fromInterface(name, true, not))
+		out = append(out, nft.FromInterface(name, true, not))
 	}
 	return out
 }
 
 // clientMarks mark the clients of ClusterIPs that are to be masqueraded.
-func (r rules) clientMarks() []rule {
+func (r rules) clientMarks() []nft.Rule {
 	f := r.forwarding(service.ClusterIP, portal.Spread{Pool: &portal.Pool{}})
 	switch {
 	case f.Pods.Masquerade:
-		return []rule{{mark(r.masquerade.Mark)}}
+		return []nft.Rule{{nft.Mark(r.masquerade.Mark)}}
 	case f.Outside.Masquerade:
-		return []rule{append(rule(r.pods(true)), mark(r.masquerade.Mark))}
+		return []nft.Rule{append(nft.Rule(r.pods(true)), nft.Mark(r.masquerade.Mark))}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -57,8 +58,8 @@ type clientsID struct{ owner service.PortName }
 func (id clientsID) name() string { return uniqueName(affinityPrefix, id.owner) }
 
 // clients is the set.
-func (f family) clients(owner service.PortName) *set {
-	return &set{name: clientsID{owner}.name(), key: key{f.saddr(), numgen(2, 0)}, dynamic: true}
+func (r rules) clients(owner service.PortName) *nft.Set {
+	return &nft.Set{Name: clientsID{owner}.name(), Key: nft.Key{r.family.SAddr(), nft.Numgen(2, 0)}, Dynamic: true}
 }
 
 // Prefixes of the names of sets that a table has for some portals only.

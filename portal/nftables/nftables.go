@@ -22,6 +22,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 )
@@ -70,7 +71,7 @@ func New(o Options) (*Writer, error) {
 	}
 	w := &Writer{opts: o, ranges: newRanges(o.ServiceCIDRs)}
 	w.families, err = writer.Open(o.Options, func(ip inet.Family) (writer.Family, error) {
-		r, err := o.rules(familyOf(ip))
+		r, err := o.rules(nft.FamilyOf(ip))
 		if err != nil {
 			return writer.Family{}, err
 		}
@@ -126,10 +127,10 @@ func (o *Options) complete() error {
 }
 
 // rules are those of a family, without Settings.
-func (o *Options) rules(f family) (r rules, err error) {
-	r = rules{sets: f.newSets(), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
+func (o *Options) rules(f nft.Family) (r rules, err error) {
+	r = rules{sets: newSets(f), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
 		dials: o.Dials}
-	if r.proxyAddress, err = o.ProxyAddress(f.ip); err != nil {
+	if r.proxyAddress, err = o.ProxyAddress(f.IP); err != nil {
 		return rules{}, err
 	}
 	return r, nil
@@ -141,22 +142,32 @@ func (r *rules) adopt(s writer.Settings, serviceCIDRs []netip.Prefix) {
 	r.inside, r.mark = s.LocalDetector, s.Mark
 	r.podsKnown = len(r.pods(false)) > 0
 	r.allNodeAddresses = len(s.NodePortAddresses) == 0
-	r.nodeAddresses = s.NodeAddresses(r.ip)
+	r.nodeAddresses = s.NodeAddresses(r.family.IP)
 }
 
 // steps are the table's part in what a Writer does.
 func (t *table) steps(now *ranges) writer.Family {
 	return writer.Family{
-		IP: t.ip, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,
+		IP: t.rules.family.IP, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,
 		Replace: func(ctx context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.adopt(s, now.all())
+			t.rules.adopt(s, now.all())
 			return t.replace(ctx, portals)
 		},
 		Adopt: func(_ context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.adopt(s, now.all())
+			t.rules.adopt(s, now.all())
 			return t.takeOver(portals)
 		},
 		Forget: t.forget,
 		Audit:  func(context.Context) error { return t.audit() },
 	}
+}
+
+// rangesOf are the family's, masked.
+func (r rules) rangesOf(all []netip.Prefix) (out []netip.Prefix) {
+	for _, cidr := range all {
+		if r.family.Owns(cidr.Addr()) {
+			out = append(out, cidr.Masked())
+		}
+	}
+	return out
 }

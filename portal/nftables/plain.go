@@ -6,6 +6,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // isPlain tells whether a portal that spreads needs no chain of its own: all clients get a random one of the same
@@ -18,14 +19,15 @@ func (r rules) isPlain(p portal.Portal, to portal.Spread) bool {
 // plainChain marks flows that are to be masqueraded, and sends them to endpoints. It jumps to the classes twice: the
 // first time may miss a portal that moves to another class meanwhile. A packet that comes back belongs to a portal that
 // was deleted meanwhile, and loses the mark.
-func (r rules) plainChain(s scope) []rule {
-	var out []rule
+func (r rules) plainChain(s scope) []nft.Rule {
+	var out []nft.Rule
 	if s.external == nil {
-		out = append(out, rule{mark(r.masquerade.Mark)})
+		out = append(out, nft.Rule{nft.Mark(r.masquerade.Mark)})
 	} else {
-		out = append(out, rule{elementOf(s.external), mark(r.masquerade.Mark)}, rule{jump(markClients)})
+		out = append(out, nft.Rule{nft.ElementOf(s.external), nft.Mark(r.masquerade.Mark)}, nft.Rule{nft.Jump(markClients)})
 	}
-	return append(out, rule{jump(s.classes())}, rule{jump(s.classes())}, rule{unmark(r.masquerade.Mark)})
+	toClasses := nft.Rule{nft.Jump(s.classes())}
+	return append(out, toClasses, toClasses, nft.Rule{nft.Unmark(r.masquerade.Mark)})
 }
 
 // classes is the name of the chain that jumps to the classes.
@@ -40,23 +42,23 @@ type class struct {
 func (c class) name() string { return fmt.Sprintf("%s-%s-%d", endpointsPrefix, c.scope, c.number) }
 
 // newSet is the map of the class: an endpoint for each portal and random number.
-func (c class) newSet(f family, portals key) *set {
-	k := append(slices.Clone(portals), numgen(uint32(c.number), 0))
-	return &set{name: c.name(), key: k, data: key{f.daddr(), dport()}}
+func (c class) newSet(f nft.Family, portals nft.Key) *nft.Set {
+	k := append(slices.Clone(portals), nft.Numgen(uint32(c.number), 0))
+	return &nft.Set{Name: c.name(), Key: k, Data: nft.Key{f.DAddr(), nft.DPort()}}
 }
 
 // chain sends flows to the endpoints of a map. Each class has a chain of its own because for a new rule the kernel goes
 // through all elements of its map: that of a new class is still empty, and the rules of others do not change.
-func (c class) chain(endpoints *set) chain {
-	protocols := protocolIs(inet.TCP, inet.UDP, inet.SCTP)
-	return chain{name: c.name(), rules: []rule{{protocols, dnatMap{mapping{endpoints}}}}}
+func (c class) chain(endpoints *nft.Set) nft.Chain {
+	protocols := nft.ProtocolIs(inet.TCP, inet.UDP, inet.SCTP)
+	return nft.Chain{Name: c.name(), Rules: []nft.Rule{{protocols, nft.DNATMap(endpoints)}}}
 }
 
 // classesChain jumps to the classes, one after the other.
-func classesChain(s scope, all []class) chain {
-	c := chain{name: s.classes()}
+func classesChain(s scope, all []class) nft.Chain {
+	c := nft.Chain{Name: s.classes()}
 	for _, class := range all {
-		c.rules = append(c.rules, rule{jump(class.name())})
+		c.Rules = append(c.Rules, nft.Rule{nft.Jump(class.name())})
 	}
 	return c
 }

@@ -6,11 +6,11 @@ import "context"
 // does not have.
 func (w *Writer) Present(context.Context) (bool, error) {
 	for _, t := range w.tables {
-		exists, _, err := t.exists()
+		exists, _, err := t.kernel.exists()
 		if err != nil || !exists {
 			return false, err
 		}
-		chains, err := t.listChains()
+		chains, err := t.kernel.listChains()
 		if err != nil || chains[guard] != nil {
 			return err == nil, err
 		}

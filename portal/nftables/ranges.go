@@ -36,13 +36,3 @@ func checkRanges(all []netip.Prefix) error {
 	}
 	return nil
 }
-
-// rangesOf are the family's, masked.
-func (f family) rangesOf(all []netip.Prefix) (out []netip.Prefix) {
-	for _, cidr := range all {
-		if f.owns(cidr.Addr()) {
-			out = append(out, cidr.Masked())
-		}
-	}
-	return out
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
 
@@ -18,43 +19,32 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 	valid, invalid := writer.Valid(portals, o.Limits().Check)
 	var b bytes.Buffer
 	for _, ip := range inet.Families() {
-		f := familyOf(ip)
+		f := nft.FamilyOf(ip)
 		r, err := o.rules(f)
 		if err != nil {
 			return nil, err
 		}
 		r.adopt(o.Settings, o.ServiceCIDRs)
 		_, c := build(r, valid, open)
-		fmt.Fprintf(&b, "# %s\n", f.ip)
-		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.word, o.Table)
+		fmt.Fprintf(&b, "# %s\n", f.IP)
+		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.Word, o.Table)
 		c.text(&b, f, o.Table)
 	}
 	return b.Bytes(), invalid
 }
 
 // text writes a changeset from no table.
-func (c *changeset) text(b *bytes.Buffer, f family, table string) {
-	fmt.Fprintf(b, "table %s %s {\n", f.word, table)
+func (c *changeset) text(b *bytes.Buffer, f nft.Family, table string) {
+	fmt.Fprintf(b, "table %s %s {\n", f.Word, table)
 	elements := map[string][]string{}
 	for _, e := range c.add {
-		elements[e.set.name] = append(elements[e.set.name], e.set.elementText(e.element, e.value))
+		elements[e.Set.Name] = append(elements[e.Set.Name], e.Set.ElementText(e.Element, e.Value))
 	}
 	for _, s := range c.createSets {
-		b.WriteString(s.text(elements[s.name]))
+		b.WriteString(s.Text(elements[s.Name]))
 	}
 	for _, chain := range c.writeChains {
-		chain.text(b, f)
+		chain.Text(b, f)
 	}
 	b.WriteString("}\n")
-}
-
-func (c chain) text(b *bytes.Buffer, f family) {
-	fmt.Fprintf(b, "\tchain %s {\n", c.name)
-	if c.hook != nil {
-		fmt.Fprintf(b, "\t\ttype %s hook %s priority %d; policy accept;\n", c.hook.kind, c.hook.at, c.hook.priority)
-	}
-	for _, r := range c.rules {
-		fmt.Fprintf(b, "\t\t%s\n", r.text(f))
-	}
-	b.WriteString("\t}\n")
 }

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
 
@@ -24,7 +24,7 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 	valid, invalid := writer.Valid(portals, w.Check)
 	errs := []error{invalid}
 	for _, served := range w.tables {
-		r, err := w.opts.rules(served.family)
+		r, err := w.opts.rules(served.rules.family)
 		if err != nil {
 			return shown, err
 		}
@@ -33,7 +33,7 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 		if len(s.portals) == 0 {
 			continue
 		}
-		v := view{table: &table{rules: r, conn: conn, name: w.opts.Table, state: s}, run: w.opts.Run, to: &shown}
+		v := view{kernel: &kernelTable{conn, nft.NewTable(r.family, w.opts.Table)}, state: s, run: w.opts.Run, to: &shown}
 		errs = append(errs, v.show(ctx, changes))
 	}
 	return shown, errors.Join(append(errs, conn.Close())...)
@@ -41,20 +41,24 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 
 // view is the look at one table.
 type view struct {
-	*table
-	run func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
-	to  *portal.Shown
+	kernel *kernelTable
+	state  *state // as the portals need it
+	run    func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error)
+	to     *portal.Shown
 
 	words  map[string]bool // the sets that portals are in, as rules have them
 	chains map[string]bool // those that look portals up, or lead there
 }
 
+func (v *view) family() nft.Family { return v.kernel.wire.Family }
+
 func (v *view) lack(format string, args ...any) {
-	v.to.Missing = append(v.to.Missing, fmt.Sprintf("table %s %s: ", v.word, v.name)+fmt.Sprintf(format, args...))
+	table := fmt.Sprintf("table %s %s: ", v.family().Word, v.kernel.wire.Name)
+	v.to.Missing = append(v.to.Missing, table+fmt.Sprintf(format, args...))
 }
 
 func (v *view) show(ctx context.Context, wanted *changeset) error {
-	exists, dormant, err := v.exists()
+	exists, dormant, err := v.kernel.exists()
 	switch {
 	case err != nil:
 		return err
@@ -64,7 +68,7 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 	case dormant:
 		v.lack("it is dormant, and the kernel passes it over")
 	}
-	held, err := v.heldChains(wanted.writeChains)
+	held, err := v.kernel.heldChains(wanted.writeChains)
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 		return err
 	}
 	for _, c := range wanted.writeChains {
-		v.showChain(c, held[c.name], lines[c.name])
+		v.showChain(c, held[c.Name], lines[c.Name])
 	}
 	for _, e := range wanted.add {
 		if err := v.showElement(e); err != nil {
@@ -84,42 +88,23 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 	return nil
 }
 
-// heldChains lists those of these chains that the kernel has, with their rules.
-func (v *view) heldChains(wanted []chain) (map[string]*listedChain, error) {
-	held := map[string]*listedChain{}
-	err := v.conn.List(nfnl.Request(nfnl.NFT_MSG_GETCHAIN, nfnl.Dump, v.number, nil), func(list []byte) error {
-		table, name, c, err := parseChain(list)
-		isWanted := func(c chain) bool { return c.name == name }
-		if table == v.name && slices.ContainsFunc(wanted, isWanted) {
-			held[name] = c
-		}
-		return err
-	})
-	for name := range held {
-		if err == nil {
-			err = v.listRules(name, held)
-		}
-	}
-	return held, err
-}
-
 // showChain adds the rules of a chain that lead to the portals, or look them up. Chains of classes have the rules of
 // other portals too.
-func (v *view) showChain(wanted chain, held *listedChain, lines []string) {
-	shared := strings.HasPrefix(wanted.name, endpointsPrefix)
+func (v *view) showChain(wanted nft.Chain, held *nft.ListedChain, lines []string) {
+	shared := strings.HasPrefix(wanted.Name, endpointsPrefix)
 	switch {
 	case held == nil:
-		v.lack("chain %s is missing", wanted.name)
-	case wanted.hook != nil && (held.hook == nil || *held.hook != *wanted.hook):
-		v.lack("chain %s is not where packets enter at %s", wanted.name, wanted.hook.at)
-	case !held.accepts:
-		v.lack("the policy of chain %s is not accept", wanted.name)
-	case !shared && len(held.rules) != len(wanted.rules):
-		v.lack("chain %s has %d rules in place of %d", wanted.name, len(held.rules), len(wanted.rules))
+		v.lack("chain %s is missing", wanted.Name)
+	case wanted.Hook != nil && (held.Hook == nil || *held.Hook != *wanted.Hook):
+		v.lack("chain %s is not where packets enter at %s", wanted.Name, wanted.Hook.At)
+	case !held.Accepts:
+		v.lack("the policy of chain %s is not accept", wanted.Name)
+	case !shared && len(held.Rules) != len(wanted.Rules):
+		v.lack("chain %s has %d rules in place of %d", wanted.Name, len(held.Rules), len(wanted.Rules))
 	}
 	for _, line := range lines {
-		if v.ofPortals(wanted.name) || v.mentions(line) {
-			v.to.Add(fmt.Sprintf("%s table %s, chain %s", v.word, v.name, wanted.name), line)
+		if v.ofPortals(wanted.Name) || v.mentions(line) {
+			v.to.Add(fmt.Sprintf("%s table %s, chain %s", v.family().Word, v.kernel.wire.Name, wanted.Name), line)
 		}
 	}
 }
@@ -138,16 +123,16 @@ func (v *view) ofPortals(chain string) bool {
 func (v *view) follow(wanted *changeset) {
 	v.words, v.chains = map[string]bool{}, map[string]bool{}
 	for _, e := range wanted.add {
-		if e.set.name != v.hairpins.name && e.set.name != v.sets.clusterIPs.name {
-			v.words["@"+e.set.name] = true
+		if e.Set.Name != v.state.rules.sets.hairpins.Name && e.Set.Name != v.state.rules.sets.clusterIPs.Name {
+			v.words["@"+e.Set.Name] = true
 		}
 	}
 	for more := true; more; {
 		more = false
 		for _, c := range wanted.writeChains {
-			mentions := func(r rule) bool { return v.mentions(r.text(v.family)) }
-			if !v.chains[c.name] && (v.ofPortals(c.name) || slices.ContainsFunc(c.rules, mentions)) {
-				v.chains[c.name], more = true, true
+			mentions := func(r nft.Rule) bool { return v.mentions(r.Text(v.family())) }
+			if !v.chains[c.Name] && (v.ofPortals(c.Name) || slices.ContainsFunc(c.Rules, mentions)) {
+				v.chains[c.Name], more = true, true
 			}
 		}
 	}
@@ -167,13 +152,13 @@ func (v *view) mentions(line string) bool {
 
 // listText returns the rules of the chains that look the portals up, or lead there, as nft lists them: with one call
 // each, since of several chains nft finds the last.
-func (v *view) listText(ctx context.Context, held map[string]*listedChain) (map[string][]string, error) {
+func (v *view) listText(ctx context.Context, held map[string]*nft.ListedChain) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		if !v.chains[name] {
 			continue
 		}
-		text, err := v.run(ctx, "nft", []string{"list", "chain", v.word, v.name, name}, nil)
+		text, err := v.run(ctx, "nft", []string{"list", "chain", v.family().Word, v.kernel.wire.Name, name}, nil)
 		if err != nil {
 			return out, err
 		}
@@ -188,30 +173,20 @@ func (v *view) listText(ctx context.Context, held map[string]*listedChain) (map[
 }
 
 // showElement adds what the kernel has at the place of an element.
-func (v *view) showElement(wanted setElement) error {
-	held, there, err := v.getElement(wanted)
-	is := wanted.set.elementText(held.element, held.value)
-	want := wanted.set.elementText(wanted.element, wanted.value)
+func (v *view) showElement(wanted nft.SetElement) error {
+	held, there, err := v.kernel.getElement(wanted)
+	is := wanted.Set.ElementText(held.Element, held.Value)
+	want := wanted.Set.ElementText(wanted.Element, wanted.Value)
 	switch {
 	case err != nil:
 		return err
 	case !there:
-		v.lack("set %s lacks %s", wanted.set.name, want)
-	case held.value != wanted.value:
-		v.lack("set %s has %s in place of %s", wanted.set.name, is, want)
+		v.lack("set %s lacks %s", wanted.Set.Name, want)
+	case held.Value != wanted.Value:
+		v.lack("set %s has %s in place of %s", wanted.Set.Name, is, want)
 		fallthrough
 	default:
-		v.to.Add(fmt.Sprintf("%s table %s, set %s", v.word, v.name, wanted.set.name), is)
+		v.to.Add(fmt.Sprintf("%s table %s, set %s", v.family().Word, v.kernel.wire.Name, wanted.Set.Name), is)
 	}
 	return nil
-}
-
-// getElement looks an element up by its key.
-func (v *view) getElement(e setElement) (held setElement, there bool, err error) {
-	request := v.elements(nfnl.NFT_MSG_GETSETELEM, e.set, e.set.name, 0, []setElement{e})[0]
-	err = v.eachElement(request, e.set, func(found setElement) { held, there = found, true })
-	if errors.Is(err, syscall.ENOENT) {
-		return held, false, nil
-	}
-	return held, there, err
 }

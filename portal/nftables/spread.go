@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -39,60 +40,66 @@ func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
 
 // pickFrom is the role of the chain that picks from the endpoints of a scope.
 func pickFrom(scope service.Scope) role {
-	return choose(scope == service.NodeScope, pickNode, pickCluster)
+	if scope == service.NodeScope {
+		return pickNode
+	}
+	return pickCluster
 }
 
 // scope is that of the endpoints that a chain picks from.
 func (r role) scope() service.Scope {
-	return choose(r == pickNode, service.NodeScope, service.ClusterScope)
+	if r == pickNode {
+		return service.NodeScope
+	}
+	return service.ClusterScope
 }
 
 // chain generates a chain of a service port.
-func (r rules) chain(id chainID, pool *portal.Pool) chain {
+func (r rules) chain(id chainID, pool *portal.Pool) nft.Chain {
 	if id.role == pickCluster || id.role == pickNode {
-		return chain{name: id.name(), rules: r.pick(id, pool)}
+		return nft.Chain{Name: id.name(), Rules: r.pick(id, pool)}
 	}
-	return chain{name: id.name(), rules: r.entry(id, pool)}
+	return nft.Chain{Name: id.name(), Rules: r.entry(id, pool)}
 }
 
 // entry admits clients, and translates the flows of each class.
-func (r rules) entry(id chainID, pool *portal.Pool) []rule {
+func (r rules) entry(id chainID, pool *portal.Pool) []nft.Rule {
 	of := entryRoles[id.role]
 	f := r.forwarding(of.kind, portal.Spread{Pool: pool, Scope: of.scope})
 	out := r.outsiders(f)
-	to := func(t portal.Translation) verdict { return goTo(chainID{id.owner, pickFrom(t.Scope)}.name()) }
+	to := func(t portal.Translation) nft.Verdict { return nft.Goto(chainID{id.owner, pickFrom(t.Scope)}.name()) }
 	switch {
 	case of.kind == service.ClusterIP:
-		return append(out, rule{jump(markClients)}, rule{to(f.Outside)})
+		return append(out, nft.Rule{nft.Jump(markClients)}, nft.Rule{to(f.Outside)})
 	case f.Uniform():
-		return append(out, rule{mark(r.masquerade.Mark)}, rule{to(f.Outside)})
+		return append(out, nft.Rule{nft.Mark(r.masquerade.Mark)}, nft.Rule{to(f.Outside)})
 	}
-	out = append(out, r.translate(localAddress(true), f.Node, to(f.Node)))
+	out = append(out, r.translate(nft.LocalAddress(true), f.Node, to(f.Node)))
 	for _, match := range r.pods(false) {
 		out = append(out, r.translate(match, f.Pods, to(f.Pods)))
 	}
-	return append(out, rule{to(f.Outside)})
+	return append(out, nft.Rule{to(f.Outside)})
 }
 
 // translate sends the clients that match on.
-func (r rules) translate(match statement, t portal.Translation, to verdict) rule {
+func (r rules) translate(match nft.Statement, t portal.Translation, to nft.Verdict) nft.Rule {
 	if t.Masquerade {
-		return rule{match, mark(r.masquerade.Mark), to}
+		return nft.Rule{match, nft.Mark(r.masquerade.Mark), to}
 	}
-	return rule{match, to}
+	return nft.Rule{match, to}
 }
 
 // outsiders drops the flows of clients that are not admitted.
-func (r rules) outsiders(f portal.Forwarding) []rule {
+func (r rules) outsiders(f portal.Forwarding) []nft.Rule {
 	if f.AdmitsAll() {
 		return nil
 	}
-	var out rule
+	var out nft.Rule
 	if len(f.SourceRanges) > 0 {
-		out = append(out, r.fromOutside(f.SourceRanges))
+		out = append(out, r.family.FromOutside(f.SourceRanges))
 	}
 	if f.AdmitsNode {
-		out = append(out, lookup{key: r.fromNode.key, not: true, in: r.fromNode})
+		out = append(out, nft.NotElementOf(r.sets.fromNode))
 	}
-	return []rule{append(out, drop())}
+	return []nft.Rule{append(out, nft.Drop())}
 }

@@ -5,19 +5,20 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 )
 
 // state is what the table of one family should have.
 type state struct {
-	rules
+	rules     rules
 	portals   map[service.Frontend]portal.Portal
 	pools     map[service.PortName]*portal.Pool // of those that spread by chains of their own
 	shared    writer.Refcount[any]              // by portals: entries, chainIDs, clientsIDs
 	classes   writer.Refcount[class]
-	endpoints map[class]*set // of the classes in use
-	sizes     map[*set]int   // how many elements sets have
+	endpoints map[class]*nft.Set // of the classes in use
+	sizes     map[*nft.Set]int   // how many elements sets have
 }
 
 func newState(r rules) *state {
@@ -27,8 +28,8 @@ func newState(r rules) *state {
 		pools:     map[service.PortName]*portal.Pool{},
 		shared:    writer.NewRefcount[any](),
 		classes:   writer.NewRefcount[class](),
-		endpoints: map[class]*set{},
-		sizes:     map[*set]int{},
+		endpoints: map[class]*nft.Set{},
+		sizes:     map[*nft.Set]int{},
 	}
 }
 
@@ -38,14 +39,14 @@ func build(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*s
 	s.guard(open)
 	var changes []portal.Change
 	for i, p := range portals {
-		if r.owns(p.Frontend.Addr.Addr()) {
+		if r.family.Owns(p.Frontend.Addr.Addr()) {
 			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &portals[i]})
 		}
 	}
 	c := s.change(changes)
-	c.createSets = append(s.all(), c.createSets...)
-	fixed := s.fixed()
-	for _, scope := range []scope{s.ips, s.nodePorts} {
+	c.createSets = append(s.rules.sets.all(), c.createSets...)
+	fixed := s.rules.fixed()
+	for _, scope := range []scope{s.rules.sets.ips, s.rules.sets.nodePorts} {
 		if len(s.classesOf(scope, nil)) == 0 {
 			fixed = append(fixed, classesChain(scope, nil))
 		}
@@ -56,7 +57,7 @@ func build(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*s
 
 // change applies changes to the state, and returns the changeset for the host.
 func (s *state) change(changes []portal.Change) *changeset {
-	before, after := map[entry]value{}, map[entry]value{}
+	before, after := map[nft.Entry]nft.Value{}, map[nft.Entry]nft.Value{}
 	replaced := map[service.PortName]*portal.Pool{}
 	for _, c := range changes {
 		if old, ok := s.portals[c.Frontend]; ok {
@@ -73,7 +74,7 @@ func (s *state) change(changes []portal.Change) *changeset {
 		maps.Copy(after, s.entries(p))
 		s.count(1, p)
 		s.portals[c.Frontend] = p
-		if to, ok := p.Target.(portal.Spread); ok && !s.isPlain(p, to) && s.pools[p.Owner] != to.Pool {
+		if to, ok := p.Target.(portal.Spread); ok && !s.rules.isPlain(p, to) && s.pools[p.Owner] != to.Pool {
 			replaced[p.Owner], s.pools[p.Owner] = s.pools[p.Owner], to.Pool
 		}
 	}
@@ -83,14 +84,14 @@ func (s *state) change(changes []portal.Change) *changeset {
 // count adds n references of a portal to what it shares with others.
 func (s *state) count(n int, p portal.Portal) {
 	if p.Kind == service.ClusterIP {
-		s.shared.Add(n, entry{s.clusterIPs, element{destination: p.Frontend.Addr.Addr()}})
+		s.shared.Add(n, nft.Entry{Set: s.rules.sets.clusterIPs, Element: nft.Element{Destination: p.Frontend.Addr.Addr()}})
 	}
 	to, ok := p.Target.(portal.Spread)
 	if !ok {
 		return
 	}
-	if !s.isPlain(p, to) {
-		for _, id := range s.chainsOf(p, to) {
+	if !s.rules.isPlain(p, to) {
+		for _, id := range s.rules.chainsOf(p, to) {
 			s.shared.Add(n, id)
 		}
 		if to.Pool.Affinity > 0 {
@@ -101,7 +102,7 @@ func (s *state) count(n int, p portal.Portal) {
 	}
 	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
 		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
-			s.shared.Add(n, entry{s.hairpins, element{source: addr, destination: addr}})
+			s.shared.Add(n, nft.Entry{Set: s.rules.sets.hairpins, Element: nft.Element{Source: addr, Destination: addr}})
 		}
 	}
 }
@@ -109,10 +110,14 @@ func (s *state) count(n int, p portal.Portal) {
 // guard takes note of proxy ports that were opened or closed. Their elements are part of the next changeset.
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
-		if p.Family == s.ip {
-			e := entry{s.proxyPorts, element{protocol: p.Protocol, port: p.Port}}
+		if p.Family == s.rules.family.IP {
+			e := nft.Entry{Set: s.rules.sets.proxyPorts, Element: nft.Element{Protocol: p.Protocol, Port: p.Port}}
 			if guarded := s.shared.Counts()[e] > 0; guarded != open {
-				s.shared.Add(choose(open, 1, -1), e)
+				n := 1
+				if !open {
+					n = -1
+				}
+				s.shared.Add(n, e)
 			}
 		}
 	}
@@ -132,32 +137,34 @@ func (s *state) classesOf(scope scope, more []class) []class {
 }
 
 // retires tells whether packets look up a set in a later hook than that of the element that led them there.
-func (s *state) retires(set *set) bool { return set.name == s.hairpins.name }
+func (s *state) retires(set *nft.Set) bool { return set.Name == s.rules.sets.hairpins.Name }
 
 // resize counts the elements of sets after a changeset.
 func (s *state) resize(c *changeset) {
 	for _, e := range c.add {
-		s.sizes[e.set]++
+		s.sizes[e.Set]++
 	}
 	for _, e := range slices.Concat(c.remove, c.retire) {
-		if s.sizes[e.set]--; s.sizes[e.set] == 0 {
-			delete(s.sizes, e.set)
+		if s.sizes[e.Set]--; s.sizes[e.Set] == 0 {
+			delete(s.sizes, e.Set)
 		}
 	}
 }
 
 // portalSets are the sets that portals fill: all but those of clients.
-func (s *state) portalSets() []*set { return slices.AppendSeq(s.all(), maps.Values(s.endpoints)) }
+func (s *state) portalSets() []*nft.Set {
+	return slices.AppendSeq(s.rules.sets.all(), maps.Values(s.endpoints))
+}
 
 // elements are all those of portalSets.
-func (s *state) elements() map[entry]value {
-	out := map[entry]value{}
+func (s *state) elements() map[nft.Entry]nft.Value {
+	out := map[nft.Entry]nft.Value{}
 	for _, p := range s.portals {
 		maps.Copy(out, s.entries(p))
 	}
 	for id := range s.shared.Counts() {
-		if e, ok := id.(entry); ok {
-			out[e] = value{}
+		if e, ok := id.(nft.Entry); ok {
+			out[e] = nft.Value{}
 		}
 	}
 	return out

@@ -4,72 +4,73 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // createSteps create what nothing refers to yet.
-func (t *table) createSteps(c *changeset) []nfnl.Step {
+func createSteps(t *nft.Table, c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, s := range c.createSets {
-		out = append(out, nfnl.Step{t.declare(s)})
+		out = append(out, nfnl.Step{t.CreateSet(s)})
 	}
 	for _, chain := range c.writeChains {
-		out = append(out, nfnl.Step{t.chainMessage(chain)})
+		out = append(out, nfnl.Step{t.CreateChain(chain)})
 	}
 	for _, chain := range c.writeChains {
-		out = append(out, t.rewriteChain(chain))
+		out = append(out, rewriteChain(t, chain))
 	}
 	return out
 }
 
 // switchSteps change elements to refer to it, and delete what nothing refers to any more.
-func (t *table) switchSteps(c *changeset) []nfnl.Step {
+func switchSteps(t *nft.Table, c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for s, some := range bySet(c.add) {
-		out = append(out, oneByOne(t.addElements(s, some))...)
+		out = append(out, oneByOne(t.AddElements(s, some))...)
 	}
 	for s, some := range bySet(c.replace) {
 		for few := range slices.Chunk(some, maxReplaced) {
-			out = append(out, slices.Concat(t.deleteElements(s, few), t.addElements(s, few)))
+			out = append(out, slices.Concat(t.DeleteElements(s, few), t.AddElements(s, few)))
 		}
 	}
-	out = append(out, t.removeSteps(c.remove)...)
+	out = append(out, removeSteps(t, c.remove)...)
 	for _, chain := range c.trimChains {
-		out = append(out, t.rewriteChain(chain))
+		out = append(out, rewriteChain(t, chain))
 	}
-	return append(out, t.dropSteps(c)...)
+	return append(out, dropSteps(t, c)...)
 }
 
 // maxReplaced is how many elements get another value in one step.
 const maxReplaced = 64
 
 // retireSteps delete elements that later hooks look up.
-func (t *table) retireSteps(c *changeset) []nfnl.Step { return t.removeSteps(c.retire) }
+func retireSteps(t *nft.Table, c *changeset) []nfnl.Step { return removeSteps(t, c.retire) }
 
-func (t *table) removeSteps(all []setElement) (out []nfnl.Step) {
+func removeSteps(t *nft.Table, all []nft.SetElement) (out []nfnl.Step) {
 	for s, some := range bySet(all) {
-		out = append(out, oneByOne(t.deleteElements(s, some))...)
+		out = append(out, oneByOne(t.DeleteElements(s, some))...)
 	}
 	return out
 }
 
 // dropSteps flush all chains before they delete any, since these jump to one another.
-func (t *table) dropSteps(c *changeset) []nfnl.Step {
+func dropSteps(t *nft.Table, c *changeset) []nfnl.Step {
 	var out []nfnl.Step
 	for _, name := range c.dropChains {
-		out = append(out, nfnl.Step{t.flushMessage(name)})
+		out = append(out, nfnl.Step{t.FlushChain(name)})
 	}
 	for _, name := range c.dropChains {
-		out = append(out, nfnl.Step{t.dropChainMessage(name)})
+		out = append(out, nfnl.Step{t.DeleteChain(name)})
 	}
 	for _, s := range c.dropSets {
-		out = append(out, nfnl.Step{t.dropSetMessage(s.name)})
+		out = append(out, nfnl.Step{t.DeleteSet(s.Name)})
 	}
 	return out
 }
 
 // rewriteChain gives a chain its rules, in place of those that it has.
-func (t *table) rewriteChain(c chain) nfnl.Step {
-	return append(nfnl.Step{t.flushMessage(c.name)}, t.ruleMessages(c)...)
+func rewriteChain(t *nft.Table, c nft.Chain) nfnl.Step {
+	return append(nfnl.Step{t.FlushChain(c.Name)}, t.AppendRules(c)...)
 }
 
 // oneByOne makes a step of each message.
@@ -82,12 +83,14 @@ func oneByOne(messages []nfnl.Message) []nfnl.Step {
 }
 
 // bySet groups elements, which are in the order of their sets.
-func bySet(all []setElement) func(func(*set, []setElement) bool) {
-	return func(yield func(*set, []setElement) bool) {
+func bySet(all []nft.SetElement) func(func(*nft.Set, []nft.SetElement) bool) {
+	return func(yield func(*nft.Set, []nft.SetElement) bool) {
 		for len(all) > 0 {
-			n := slices.IndexFunc(all, func(e setElement) bool { return e.set != all[0].set })
-			n = choose(n < 0, len(all), n)
-			if !yield(all[0].set, all[:n]) {
+			n := slices.IndexFunc(all, func(e nft.SetElement) bool { return e.Set != all[0].Set })
+			if n < 0 {
+				n = len(all)
+			}
+			if !yield(all[0].Set, all[:n]) {
 				return
 			}
 			all = all[n:]

@@ -12,19 +12,18 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // table is the table of one family, and what was written to it.
 type table struct {
-	rules
-	conn  *nfnl.Conn
-	name  string
-	state *state
-	open  map[portal.ProxyPort]bool // proxy ports of the family
-	ids   uint32                    // the last id of an anonymous set
+	rules  rules
+	kernel kernelTable
+	state  *state
+	open   map[portal.ProxyPort]bool // proxy ports of the family
 
-	chains   map[string]*listedChain // as the kernel listed them after the last change
-	compared time.Time               // when all elements were last known to be right
+	chains   map[string]*nft.ListedChain // as the kernel listed them after the last change
+	compared time.Time                   // when all elements were last known to be right
 
 	log      func(format string, args ...any)
 	stuck    func(inet.Family) // Options.CleanupFailed
@@ -34,12 +33,12 @@ type table struct {
 
 // open checks that the kernel has what the family's rules use.
 func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
-	t := &table{rules: r, conn: c, name: o.Table, state: newState(r), open: map[portal.ProxyPort]bool{}, log: o.Log,
-		stuck: o.CleanupFailed}
-	if _, _, err := t.exists(); err != nil {
-		return nil, fmt.Errorf("list tables of %s: %w", r.ip, err)
+	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.family, o.Table)}, state: newState(r),
+		open: map[portal.ProxyPort]bool{}, log: o.Log, stuck: o.CleanupFailed}
+	if _, _, err := t.kernel.exists(); err != nil {
+		return nil, fmt.Errorf("list tables of %s: %w", r.family.IP, err)
 	}
-	if err := t.checkFeatures(); err != nil {
+	if err := t.kernel.check(r); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -48,7 +47,7 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 // guard takes note of proxy ports that were opened or closed.
 func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
-		if p.Family != t.ip {
+		if p.Family != t.rules.family.IP {
 			continue
 		}
 		if t.open[p] = open; !open {
@@ -62,15 +61,15 @@ func (t *table) guard(changes map[portal.ProxyPort]bool) {
 // effect at once.
 func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
 	err := t.write(ctx, portals)
-	if err == nil || t.mark == 0 || ctx.Err() != nil {
+	if err == nil || t.rules.mark == 0 || ctx.Err() != nil {
 		return err
 	}
-	t.mark = 0 // old kernels lack the expression "socket"
+	t.rules.mark = 0 // old kernels lack the expression "socket"
 	if t.write(ctx, portals) != nil {
 		return err
 	}
 	if !t.reported {
-		t.log("replies to clients' own addresses are not diverted for %s: %v", t.ip, err)
+		t.log("replies to clients' own addresses are not diverted for %s: %v", t.rules.family.IP, err)
 	}
 	t.reported = true
 	return nil
@@ -83,23 +82,23 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 	if err != nil {
 		return err
 	}
-	if err := t.conn.Commit(ctx, steps); err != nil {
+	if err := t.kernel.conn.Commit(ctx, steps); err != nil {
 		return err
 	}
 	if err := t.retire(ctx, c); err != nil {
 		return err
 	}
-	t.diverts.Store(t.mark != 0)
+	t.diverts.Store(t.rules.mark != 0)
 	t.compared = time.Now()
 	if err := t.unbind(ctx, c.unbind); err != nil {
 		return err
 	}
-	t.chains, err = t.listChains()
+	t.chains, err = t.kernel.listChains()
 	return err
 }
 
 func (t *table) update(ctx context.Context, changes []portal.Change) error {
-	others := func(c portal.Change) bool { return !t.owns(c.Frontend.Addr.Addr()) }
+	others := func(c portal.Change) bool { return !t.rules.family.Owns(c.Frontend.Addr.Addr()) }
 	c := t.state.change(slices.DeleteFunc(slices.Clone(changes), others))
 	if c.empty() {
 		return nil
@@ -107,8 +106,8 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	// Within a hook a packet sees the rules of one generation, but elements as they are at the time of each lookup. So
 	// chains come a transaction before elements that lead there, for which they would be empty otherwise; and elements
 	// that later hooks look up go a transaction after those that lead packets there.
-	for _, steps := range [][]nfnl.Step{t.createSteps(c), t.switchSteps(c)} {
-		if err := t.conn.Commit(ctx, steps); err != nil {
+	for _, steps := range [][]nfnl.Step{createSteps(t.kernel.wire, c), switchSteps(t.kernel.wire, c)} {
+		if err := t.kernel.conn.Commit(ctx, steps); err != nil {
 			return err
 		}
 	}
@@ -123,9 +122,9 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 
 // retire deletes what nothing leads packets to any more.
 func (t *table) retire(ctx context.Context, c *changeset) error {
-	err := t.conn.Commit(ctx, t.retireSteps(c))
+	err := t.kernel.conn.Commit(ctx, retireSteps(t.kernel.wire, c))
 	if err != nil {
-		t.stuck(t.ip)
+		t.stuck(t.rules.family.IP)
 	}
 	return err
 }
@@ -149,16 +148,16 @@ func (t *table) unbind(ctx context.Context, all []affinity) error {
 }
 
 func (t *table) unbindOnce(ctx context.Context, a affinity) error {
-	var stale []setElement
-	err := t.listElements(a.clients, func(e setElement) {
-		if !a.endpoints[e.slot] {
+	var stale []nft.SetElement
+	err := t.kernel.listElements(a.clients, func(e nft.SetElement) {
+		if !a.endpoints[e.Slot] {
 			stale = append(stale, e)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return t.conn.Commit(ctx, oneByOne(t.deleteElements(a.clients, stale)))
+	return t.kernel.conn.Commit(ctx, oneByOne(t.kernel.wire.DeleteElements(a.clients, stale)))
 }
 
 // relist remembers how the kernel lists the chains of a changeset, for audits.
@@ -167,8 +166,8 @@ func (t *table) relist(c *changeset) error {
 		delete(t.chains, name)
 	}
 	for _, chain := range slices.Concat(c.writeChains, c.trimChains) {
-		t.chains[chain.name] = &listedChain{hook: chain.hook, accepts: true}
-		if err := t.listRules(chain.name, t.chains); err != nil {
+		t.chains[chain.Name] = &nft.ListedChain{Hook: chain.Hook, Accepts: true}
+		if err := t.kernel.listRules(chain.Name, t.chains); err != nil {
 			return err
 		}
 	}
@@ -177,9 +176,9 @@ func (t *table) relist(c *changeset) error {
 
 func (t *table) cleanup(ctx context.Context) error {
 	t.forget()
-	exists, _, err := t.exists()
+	exists, _, err := t.kernel.exists()
 	if !exists || err != nil {
 		return err
 	}
-	return t.conn.Commit(ctx, []nfnl.Step{{t.tableMessage(nfnl.NFT_MSG_DELTABLE)}})
+	return t.kernel.conn.Commit(ctx, []nfnl.Step{{t.kernel.wire.Remove()}})
 }

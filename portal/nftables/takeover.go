@@ -4,24 +4,25 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
 
 // takeOver takes portals for written if the table is as replace would make it, whatever changes led there. The clients
 // in affinity sets may be any, but not those of endpoints that are gone.
 func (t *table) takeOver(portals []portal.Portal) error {
-	if err := t.inForce(); err != nil {
+	if err := t.kernel.inForce(); err != nil {
 		return err
 	}
 	s, c := build(t.rules, portals, t.open)
 	t.state = s
-	listed, err := t.listChains()
+	listed, err := t.kernel.listChains()
 	if err != nil {
 		return err
 	}
 	var found writer.Drift
-	compareChains(&found, t.wantedChains(c), listed,
-		func(is, wanted listedRule) bool { return is.digest == wanted.digest })
+	compareChains(&found, wantedChains(t.kernel.wire, c), listed,
+		func(is, wanted nft.ListedRule) bool { return is.Digest == wanted.Digest })
 	if err := found.Err(); err != nil {
 		return err // elements are many
 	}
@@ -37,29 +38,29 @@ func (t *table) takeOver(portals []portal.Portal) error {
 		return err
 	}
 	t.chains = listed
-	t.diverts.Store(t.mark != 0)
+	t.diverts.Store(t.rules.mark != 0)
 	return nil
 }
 
 // wantedChains are those of a changeset from no table, as the kernel would list them but for handles.
-func (t *table) wantedChains(c *changeset) map[string]*listedChain {
-	out := make(map[string]*listedChain, len(c.writeChains))
+func wantedChains(t *nft.Table, c *changeset) map[string]*nft.ListedChain {
+	out := make(map[string]*nft.ListedChain, len(c.writeChains))
 	for _, chain := range c.writeChains {
-		l := &listedChain{hook: chain.hook, accepts: true}
-		for _, r := range chain.rules {
-			l.rules = append(l.rules, listedRule{digest: t.digest(r, t.encode(r, new(uint32)))})
+		l := &nft.ListedChain{Hook: chain.Hook, Accepts: true}
+		for _, r := range chain.Rules {
+			l.Rules = append(l.Rules, nft.ListedRule{Digest: t.Digest(r)})
 		}
-		out[chain.name] = l
+		out[chain.Name] = l
 	}
 	return out
 }
 
 // compareTypes looks for sets that were made with other types or flags.
 func (t *table) compareTypes(c *changeset, found *writer.Drift) error {
-	listed, err := t.listSets()
+	listed, err := t.kernel.listSets()
 	for _, s := range c.createSets {
-		if is, exists := listed[s.name]; exists && is.description != s.description() {
-			found.Add("set %s is of another type", s.name)
+		if is, exists := listed[s.Name]; exists && is.Description != s.Description() {
+			found.Add("set %s is of another type", s.Name)
 		}
 	}
 	return err
@@ -73,9 +74,9 @@ func (t *table) auditClients(found *writer.Drift) error {
 			continue
 		}
 		a := t.state.affinity(id.owner)
-		err := t.listElements(a.clients, func(e setElement) {
-			if !a.endpoints[e.slot] {
-				found.Add("set %s has a client of an endpoint that is gone", a.clients.name)
+		err := t.kernel.listElements(a.clients, func(e nft.SetElement) {
+			if !a.endpoints[e.Slot] {
+				found.Add("set %s has a client of an endpoint that is gone", a.clients.Name)
 			}
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"github.com/portald/portald/platform/nfnl"
@@ -6,7 +6,7 @@ import (
 
 // program is a rule as the kernel has it: expressions that load registers, compute with them, and act.
 type program struct {
-	family
+	family      Family
 	expressions nfnl.Attributes
 	anonymous   []anonymous // sets that belong to the rule
 	ids         *uint32     // the last id of an anonymous set of the table
@@ -14,7 +14,7 @@ type program struct {
 
 // anonymous is an anonymous set, with its name and id in a transaction.
 type anonymous struct {
-	*set
+	*Set
 	name string // a pattern, from which the kernel makes a name
 	id   uint32
 }
@@ -22,8 +22,8 @@ type anonymous struct {
 // register32 is the first of the four registers of 4 bytes that make up one of 16 bytes.
 func register32(register uint32) uint32 { return nfnl.NFT_REG32_00 + (register-nfnl.NFT_REG_1)*4 }
 
-// encode translates a rule.
-func (f family) encode(r rule, ids *uint32) *program {
+// Encode translates a rule.
+func (f Family) encode(r Rule, ids *uint32) *program {
 	p := &program{family: f, ids: ids}
 	for _, s := range r {
 		s.encode(p)
@@ -41,7 +41,7 @@ func (p *program) add(kernel string, fill func(*nfnl.Attributes)) {
 }
 
 // load loads an expression into a register.
-func (p *program) load(e expression, register uint32) {
+func (p *program) load(e Expression, register uint32) {
 	if e.hashed != nil {
 		p.load(*e.hashed, register)
 	}
@@ -57,7 +57,7 @@ func (p *program) load(e expression, register uint32) {
 }
 
 // loadKey loads a key into a register and those that follow.
-func (p *program) loadKey(k key, register uint32) {
+func (p *program) loadKey(k Key, register uint32) {
 	next := register32(register)
 	for i, e := range k {
 		p.load(e, choose(i == 0, register, next))
@@ -94,7 +94,7 @@ func (p *program) immediate(register uint32, data []byte) {
 }
 
 // mapData loads the data of a key, which is in a register.
-func (p *program) mapData(s *set, key, data uint32) {
+func (p *program) mapData(s *Set, key, data uint32) {
 	name, id := p.reference(s)
 	p.add("lookup", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_LOOKUP_SREG, key)
@@ -105,9 +105,9 @@ func (p *program) mapData(s *set, key, data uint32) {
 }
 
 // reference is the name and id by which a lookup refers to a set. An anonymous set is added to the program.
-func (p *program) reference(s *set) (name string, id uint32) {
-	if s.name != "" {
-		return s.name, 0
+func (p *program) reference(s *Set) (name string, id uint32) {
+	if s.Name != "" {
+		return s.Name, 0
 	}
 	*p.ids++
 	own := anonymous{s, choose(s.isMap(), "__map%d", "__set%d"), *p.ids}

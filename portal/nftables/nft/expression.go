@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 	"github.com/portald/portald/platform/nfnl"
 )
 
-// expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or
+// Expression is a value that rules compare, and look up in sets: a field of the packet, a property of its connection or
 // socket, a number of its own, or a hash. This file is the table of all: text, netlink, declarations and elements of
 // sets are made from an entry here.
-type expression struct {
+type Expression struct {
 	text     string
 	kernel   string      // the kernel's name of this kind of expression
 	register uint16      // of its attributes, the register that it loads
 	numbers  []number    // its other attributes
-	hashed   *expression // what it is a hash of
+	hashed   *Expression // what it is a hash of
 	datatype datatype
 	part     part  // which part of a set's element has such values
 	typeof   []int // for sets: nft's number of the kind of expression, and what it keeps of one
@@ -27,9 +27,9 @@ type number struct {
 	value     uint32
 }
 
-// saddr and daddr are the packet's addresses.
-func (f family) saddr() expression { return f.address("saddr", 0, sourceAddress) }
-func (f family) daddr() expression { return f.address("daddr", 1, destinationAddress) }
+// SAddr and daddr are the packet's addresses.
+func (f Family) SAddr() Expression { return f.address("saddr", 0, sourceAddress) }
+func (f Family) DAddr() Expression { return f.address("daddr", 1, destinationAddress) }
 
 // nft's numbers of kinds of expressions and of headers (expression.h, proto.h), for typeof.
 const (
@@ -38,10 +38,10 @@ const (
 )
 
 // address is the first or the second of the two addresses that end the header.
-func (f family) address(field string, second int, p part) expression {
+func (f Family) address(field string, second int, p part) Expression {
 	size := f.addr.size
-	return expression{
-		text:     f.word + " " + field,
+	return Expression{
+		text:     f.Word + " " + field,
 		kernel:   "payload",
 		register: nfnl.NFTA_PAYLOAD_DREG,
 		numbers:  payload(nfnl.NFT_PAYLOAD_NETWORK_HEADER, f.saddrOffset+uint32(second)*size, size),
@@ -56,9 +56,9 @@ func payload(header, offset, size uint32) []number {
 	return []number{{nfnl.NFTA_PAYLOAD_BASE, header}, {nfnl.NFTA_PAYLOAD_OFFSET, offset}, {nfnl.NFTA_PAYLOAD_LEN, size}}
 }
 
-// dport is the destination port of any protocol that has ports.
-func dport() expression {
-	return expression{
+// DPort is the destination port of any protocol that has ports.
+func DPort() Expression {
+	return Expression{
 		text:     "th dport",
 		kernel:   "payload",
 		register: nfnl.NFTA_PAYLOAD_DREG,
@@ -70,8 +70,8 @@ func dport() expression {
 }
 
 // tcpFlags are those of a TCP packet.
-func tcpFlags() expression {
-	return expression{
+func tcpFlags() Expression {
+	return Expression{
 		text:     "tcp flags",
 		kernel:   "payload",
 		register: nfnl.NFTA_PAYLOAD_DREG,
@@ -80,25 +80,25 @@ func tcpFlags() expression {
 	}
 }
 
-// l4proto is the transport protocol.
-func l4proto() expression {
+// L4Proto is the transport protocol.
+func L4Proto() Expression {
 	e := meta("l4proto", nfnl.NFT_META_L4PROTO, inetProto())
 	e.part, e.typeof = protocolNumber, []int{typeofMeta, nfnl.NFT_META_L4PROTO}
 	return e
 }
 
 // metaMark is the packet's mark.
-func metaMark() expression { return meta("mark", nfnl.NFT_META_MARK, integer()) }
+func metaMark() Expression { return meta("mark", nfnl.NFT_META_MARK, integer()) }
 
 // iifname is the name of the interface that the packet came in by.
-func iifname() expression {
+func iifname() Expression {
 	e := meta("iifname", nfnl.NFT_META_IIFNAME, datatype{size: maxInterface})
 	e.text = "iifname"
 	return e
 }
 
-func meta(field string, key uint32, t datatype) expression {
-	return expression{
+func meta(field string, key uint32, t datatype) Expression {
+	return Expression{
 		text:     "meta " + field,
 		kernel:   "meta",
 		register: nfnl.NFTA_META_DREG,
@@ -108,11 +108,11 @@ func meta(field string, key uint32, t datatype) expression {
 }
 
 // ctState and ctStatus are those of the packet's connection, in conntrack.
-func ctState() expression  { return ct("state", nfnl.NFT_CT_STATE) }
-func ctStatus() expression { return ct("status", nfnl.NFT_CT_STATUS) }
+func ctState() Expression  { return ct("state", nfnl.NFT_CT_STATE) }
+func ctStatus() Expression { return ct("status", nfnl.NFT_CT_STATUS) }
 
-func ct(field string, key uint32) expression {
-	return expression{
+func ct(field string, key uint32) Expression {
+	return Expression{
 		text:     "ct " + field,
 		kernel:   "ct",
 		register: nfnl.NFTA_CT_DREG,
@@ -122,9 +122,9 @@ func ct(field string, key uint32) expression {
 }
 
 // fibType is the type of the source or destination address in the routing tables.
-func fibType(source bool) expression {
+func fibType(source bool) Expression {
 	flag := choose[uint32](source, nfnl.NFTA_FIB_F_SADDR, nfnl.NFTA_FIB_F_DADDR)
-	return expression{
+	return Expression{
 		text:     choose(source, "fib saddr type", "fib daddr type"),
 		kernel:   "fib",
 		register: nfnl.NFTA_FIB_DREG,
@@ -135,11 +135,11 @@ func fibType(source bool) expression {
 
 // socketTransparent and socketWildcard tell whether the packet's local socket may have an address of others, and
 // whether it is bound to no address.
-func socketTransparent() expression { return socket("transparent", nfnl.NFT_SOCKET_TRANSPARENT) }
-func socketWildcard() expression    { return socket("wildcard", nfnl.NFT_SOCKET_WILDCARD) }
+func socketTransparent() Expression { return socket("transparent", nfnl.NFT_SOCKET_TRANSPARENT) }
+func socketWildcard() Expression    { return socket("wildcard", nfnl.NFT_SOCKET_WILDCARD) }
 
-func socket(field string, key uint32) expression {
-	return expression{
+func socket(field string, key uint32) Expression {
+	return Expression{
 		text:     "socket " + field,
 		kernel:   "socket",
 		register: nfnl.NFTA_SOCKET_DREG,
@@ -148,8 +148,8 @@ func socket(field string, key uint32) expression {
 	}
 }
 
-// numgen is a random number from offset to below offset + mod.
-func numgen(mod, offset uint32) expression {
+// Numgen is a random number from offset to below offset + mod.
+func Numgen(mod, offset uint32) Expression {
 	e := generator("random", nfnl.NFT_NG_RANDOM, mod, offset)
 	if offset != 0 {
 		e.text += fmt.Sprintf(" offset %d", offset)
@@ -157,11 +157,11 @@ func numgen(mod, offset uint32) expression {
 	return e
 }
 
-// counter is 0 for the first packet that meets its rule, then 1, and 0 again after mod-1. A rule's is its own.
-func counter(mod uint32) expression { return generator("inc", nfnl.NFT_NG_INCREMENTAL, mod, 0) }
+// Counter is 0 for the first packet that meets its rule, then 1, and 0 again after mod-1. A rule's is its own.
+func Counter(mod uint32) Expression { return generator("inc", nfnl.NFT_NG_INCREMENTAL, mod, 0) }
 
-func generator(word string, kind, mod, offset uint32) expression {
-	return expression{
+func generator(word string, kind, mod, offset uint32) Expression {
+	return Expression{
 		text:     fmt.Sprintf("numgen %s mod %d", word, mod),
 		kernel:   "numgen",
 		register: nfnl.NFTA_NG_DREG,
@@ -175,10 +175,10 @@ func generator(word string, kind, mod, offset uint32) expression {
 // hashSeed is the same on all nodes, so that their hashes are.
 const hashSeed = 0x70727464
 
-// clientHash is a hash of the packet's source address, from 0 to below mod, which is at least 2.
-func (f family) clientHash(mod uint32) expression {
-	of := f.saddr()
-	return expression{
+// ClientHash is a hash of the packet's source address, from 0 to below mod, which is at least 2.
+func (f Family) ClientHash(mod uint32) Expression {
+	of := f.SAddr()
+	return Expression{
 		text:     fmt.Sprintf("jhash %s mod %d seed 0x%08x", of.text, mod, hashSeed),
 		kernel:   "hash",
 		register: nfnl.NFTA_HASH_DREG,
@@ -191,7 +191,7 @@ func (f family) clientHash(mod uint32) expression {
 }
 
 // first is the first bytes of a payload field.
-func (e expression) first(size int) expression {
+func (e Expression) first(size int) Expression {
 	e.numbers = slices.Clone(e.numbers)
 	for i := range e.numbers {
 		if e.numbers[i].attribute == nfnl.NFTA_PAYLOAD_LEN {

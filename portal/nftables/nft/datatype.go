@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 // datatype is one of nft's data types.
 type datatype struct {

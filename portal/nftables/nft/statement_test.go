@@ -1,10 +1,12 @@
-package nftables
+package nft
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,44 +15,48 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
-	"github.com/portald/portald/portal/service"
 )
 
+var rewrite = flag.Bool("update", false, "write the golden file")
+
 // statements are rules with each statement and each expression.
-func statements(f family) []rule {
-	s := f.newSets()
-	clients := f.clients(service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP})
+func statements(f Family) []Rule {
+	k := Key{f.DAddr(), L4Proto(), DPort()}
+	plain := &Set{Name: "plain-ips", Key: k}
+	chains := &Set{Name: "service-ips", Key: k, Verdicts: true}
+	redirects := &Set{Name: "redirect-ips", Key: k, Data: Key{DPort()}}
+	clients := &Set{Name: "affinity-K3ITKCDVO4YEOYFH-shop/cart/tcp", Key: Key{f.SAddr(), Numgen(2, 0)}, Dynamic: true}
 	addr, prefix := netip.MustParseAddr("192.0.2.1"), netip.MustParsePrefix("10.8.0.0/13")
-	if f.ip == inet.IPv6 {
+	if f.IP == inet.IPv6 {
 		addr, prefix = netip.MustParseAddr("2001:db8::1"), netip.MustParsePrefix("fd00:8::/61")
 	}
 	some := []netip.AddrPort{netip.AddrPortFrom(addr, 80), netip.AddrPortFrom(addr.Next(), 81)}
-	client := key{f.saddr(), numgen(1, 7)}
-	return []rule{
-		{protocolIs(inet.TCP)},
-		{protocolIs(inet.TCP, inet.UDP)},
-		{newConnection(), translated(), confirmed()},
-		{localAddress(true), localAddress(false)},
-		{fromInterface("cni0", false, false), fromInterface("veth", true, true)},
-		{protocolIs(inet.TCP), tcpSYN()},
-		{marked(0x4000), mark(0x4000), unmark(0x4000)},
-		transparentSocket(),
-		{is(numgen(3, 0), 0)}, {is(counter(3), 0)}, {is(f.clientHash(3), 1)},
-		{f.from(f.loopback, true), f.to(prefix, false)},
-		{f.fromOutside(service.Merge([]netip.Prefix{f.loopback, prefix}))},
+	client := Key{f.SAddr(), Numgen(1, 7)}
+	return []Rule{
+		{ProtocolIs(inet.TCP)},
+		{ProtocolIs(inet.TCP, inet.UDP)},
+		{NewConnection(), Translated(), Confirmed()},
+		{LocalAddress(true), LocalAddress(false)},
+		{FromInterface("cni0", false, false), FromInterface("veth", true, true)},
+		{ProtocolIs(inet.TCP), TCPSYN()},
+		{Marked(0x4000), Mark(0x4000), Unmark(0x4000)},
+		TransparentSocket(),
+		{Is(Numgen(3, 0), 0)}, {Is(Counter(3), 0)}, {Is(f.ClientHash(3), 1)},
+		{f.From(f.Loopback, true), f.To(prefix, false)},
+		{f.FromOutside(slices.SortedFunc(slices.Values([]netip.Prefix{f.Loopback, prefix}), netip.Prefix.Compare))},
 		{portRange{inet.UDP, 20000, 20999}},
-		{elementOf(s.ips.plain), vmap{s.ips.chains}},
+		{ElementOf(plain), vmap{chains}},
 		{lookup{key: client, in: clients}, setUpdate{clients, client, time.Minute}},
-		{redirect{mapping{s.ips.redirects}}},
-		{dnatPort{addr, mapping{s.ips.redirects}}},
+		{redirect{mapping{redirects}}},
+		{dnatPort{addr, mapping{redirects}}},
 		{dnat{some[0]}},
-		{f.dnatAny(service.Random, some)},
-		{f.dnatAny(service.RoundRobin, some)},
-		{f.dnatAny(service.SourceHash, some)},
+		{dnatMap{mapping{f.LiteralMap(Numgen(2, 0), some)}}},
+		{dnatMap{mapping{f.LiteralMap(Counter(2), some)}}},
+		{dnatMap{mapping{f.LiteralMap(f.ClientHash(2), some)}}},
 		{masquerade{}},
 		{reject{}},
 		{reject{tcp: true}},
-		{jump("a")}, {goTo("b")}, {drop()}, {backToCaller()},
+		{Jump("a")}, {Goto("b")}, {Drop()}, {Return()},
 	}
 }
 
@@ -60,15 +66,15 @@ func TestStatements(t *testing.T) {
 		t.Skip("the golden file is of little-endian machines")
 	}
 	var b strings.Builder
-	for _, f := range []family{ipv4(), ipv6()} {
-		fmt.Fprintf(&b, "# %s\n", f.ip)
+	for _, f := range []Family{IPv4(), IPv6()} {
+		fmt.Fprintf(&b, "# %s\n", f.IP)
 		for _, r := range statements(f) {
 			var ids uint32
-			fmt.Fprintf(&b, "%s\n%s", r.text(f), expressions(t, f.encode(r, &ids).expressions))
+			fmt.Fprintf(&b, "%s\n%s", r.Text(f), expressions(t, f.encode(r, &ids).expressions))
 		}
 	}
 	const path = "testdata/statements.golden"
-	if *update {
+	if *rewrite {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"fmt"
@@ -13,10 +13,11 @@ type setMark struct {
 	clear bool
 }
 
-func mark(bits uint32) setMark   { return setMark{bits: bits} }
-func unmark(bits uint32) setMark { return setMark{bits: bits, clear: true} }
+// Mark sets bits of the packet's mark, and Unmark clears them.
+func Mark(bits uint32) Statement   { return setMark{bits: bits} }
+func Unmark(bits uint32) Statement { return setMark{bits: bits, clear: true} }
 
-func (s setMark) text(family) string {
+func (s setMark) text(Family) string {
 	if s.clear {
 		return fmt.Sprintf("meta mark set meta mark & 0x%08x", ^s.bits)
 	}
@@ -35,29 +36,30 @@ func (s setMark) encode(p *program) {
 // reject answers "connection refused".
 type reject struct{ tcp bool }
 
-func (s reject) text(family) string { return choose(s.tcp, "reject with tcp reset", "reject") }
+func (s reject) text(Family) string { return choose(s.tcp, "reject with tcp reset", "reject") }
 
 func (s reject) encode(p *program) {
 	p.add("reject", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_REJECT_TYPE, choose[uint32](s.tcp, nfnl.NFT_REJECT_TCP_RST, nfnl.NFT_REJECT_ICMP_UNREACH))
-		a.Uint8(nfnl.NFTA_REJECT_ICMP_CODE, choose(s.tcp, 0, p.portUnreachable))
+		a.Uint8(nfnl.NFTA_REJECT_ICMP_CODE, choose(s.tcp, 0, p.family.portUnreachable))
 	})
 }
 
-// verdict ends the rule: with the packet, or in another chain.
-type verdict struct {
+// Verdict ends the rule: with the packet, or in another chain.
+type Verdict struct {
 	code  int32  // the kernel's
 	chain string // of jump and goto
 }
 
-func jump(chain string) verdict { return verdict{nfnl.NFT_JUMP, chain} }
-func goTo(chain string) verdict { return verdict{nfnl.NFT_GOTO, chain} }
-func drop() verdict             { return verdict{code: nfnl.NF_DROP} }
-func backToCaller() verdict     { return verdict{code: nfnl.NFT_RETURN} }
+// Jump, Goto, Drop and Return are the verdicts of rules here.
+func Jump(chain string) Verdict { return Verdict{nfnl.NFT_JUMP, chain} }
+func Goto(chain string) Verdict { return Verdict{nfnl.NFT_GOTO, chain} }
+func Drop() Verdict             { return Verdict{code: nfnl.NF_DROP} }
+func Return() Verdict           { return Verdict{code: nfnl.NFT_RETURN} }
 
-func (v verdict) text(family) string { return strings.TrimSuffix(v.word()+" "+v.chain, " ") }
+func (v Verdict) text(Family) string { return strings.TrimSuffix(v.word()+" "+v.chain, " ") }
 
-func (v verdict) word() string {
+func (v Verdict) word() string {
 	switch v.code {
 	case nfnl.NFT_JUMP:
 		return "jump"
@@ -71,7 +73,7 @@ func (v verdict) word() string {
 	return fmt.Sprintf("verdict %d", v.code) // of other programs
 }
 
-func (v verdict) encode(p *program) {
+func (v Verdict) encode(p *program) {
 	p.add("immediate", func(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_IMMEDIATE_DREG, nfnl.NFT_REG_VERDICT)
 		a.Nest(nfnl.NFTA_IMMEDIATE_DATA, func() { v.append(a) })
@@ -79,7 +81,7 @@ func (v verdict) encode(p *program) {
 }
 
 // append appends the verdict, as rules and verdict maps have it.
-func (v verdict) append(a *nfnl.Attributes) {
+func (v Verdict) append(a *nfnl.Attributes) {
 	a.Nest(nfnl.NFTA_DATA_VERDICT, func() {
 		a.Uint32(nfnl.NFTA_VERDICT_CODE, uint32(v.code))
 		if v.chain != "" {
@@ -89,7 +91,7 @@ func (v verdict) append(a *nfnl.Attributes) {
 }
 
 // parseVerdict reads what append writes.
-func parseVerdict(list []byte) (v verdict, err error) {
+func parseVerdict(list []byte) (v Verdict, err error) {
 	err = nfnl.Decode(list, func(d *nfnl.Decoder) {
 		switch d.Type() {
 		case nfnl.NFTA_VERDICT_CODE:
@@ -100,3 +102,9 @@ func parseVerdict(list []byte) (v verdict, err error) {
 	})
 	return v, err
 }
+
+// Reject answers with ICMP's "port unreachable", which clients see as "connection refused".
+func Reject() Statement { return reject{} }
+
+// RejectTCP answers with a reset. It needs a match of the protocol before it.
+func RejectTCP() Statement { return reject{tcp: true} }

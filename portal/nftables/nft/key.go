@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"strings"
@@ -6,21 +6,21 @@ import (
 	"github.com/portald/portald/platform/nfnl"
 )
 
-// key is an expression, or a concatenation of several: the key of a set, or the data of a map.
-type key []expression
+// Key is an expression, or a concatenation of several: the key of a set, or the data of a map.
+type Key []Expression
 
 // text is the concatenation, as rules have it.
-func (k key) text() string { return k.join(func(e expression) string { return e.text }) }
+func (k Key) text() string { return k.join(func(e Expression) string { return e.text }) }
 
 // types are its data types, as declarations have them.
-func (k key) types() string { return k.join(func(e expression) string { return e.datatype.name }) }
+func (k Key) types() string { return k.join(func(e Expression) string { return e.datatype.name }) }
 
-// values are those of an element.
-func (k key) values(e element) string {
-	return k.join(func(x expression) string { return x.part.text(e) })
+// Values are those of an element.
+func (k Key) Values(e Element) string {
+	return k.join(func(x Expression) string { return x.part.text(e) })
 }
 
-func (k key) join(word func(expression) string) string {
+func (k Key) join(word func(Expression) string) string {
 	words := make([]string, len(k))
 	for i, e := range k {
 		words[i] = word(e)
@@ -29,13 +29,13 @@ func (k key) join(word func(expression) string) string {
 }
 
 // anonymous tells whether a type has no name, so that declarations need typeof. Only the last part may have such.
-func (k key) anonymous() bool { return k[len(k)-1].datatype.name == "" }
+func (k Key) anonymous() bool { return k[len(k)-1].datatype.name == "" }
 
 // registerSize is in bytes. Each part of a concatenation begins a new register.
 const registerSize = 4
 
 // width is how many bytes a part takes in registers.
-func (k key) width(part expression) int {
+func (k Key) width(part Expression) int {
 	size := int(part.datatype.size)
 	if len(k) > 1 {
 		size = (size + registerSize - 1) / registerSize * registerSize
@@ -44,7 +44,7 @@ func (k key) width(part expression) int {
 }
 
 // datatype is nft's number of the type, and the size of a value in bytes.
-func (k key) datatype() (number, size uint32) {
+func (k Key) datatype() (number, size uint32) {
 	for _, e := range k {
 		number = number<<typeBits | e.datatype.number
 		size += uint32(k.width(e))
@@ -53,7 +53,7 @@ func (k key) datatype() (number, size uint32) {
 }
 
 // append appends an element's values in registers' bytes.
-func (k key) append(b []byte, e element) []byte {
+func (k Key) append(b []byte, e Element) []byte {
 	for _, x := range k {
 		end := len(b) + k.width(x)
 		for b = x.part.append(b, e); len(b) < end; {
@@ -63,13 +63,13 @@ func (k key) append(b []byte, e element) []byte {
 	return b
 }
 
-// parse reads what append writes. Bytes of another size are not of this key, and give the zero element.
-func (k key) parse(b []byte) element {
-	var e element
+// Parse reads what append writes. Bytes of another size are not of this key, and give the zero element.
+func (k Key) Parse(b []byte) Element {
+	var e Element
 	for _, x := range k {
 		width := k.width(x)
 		if len(b) < width {
-			return element{}
+			return Element{}
 		}
 		x.part.parse(b[:x.datatype.size], &e)
 		b = b[width:]
@@ -79,7 +79,7 @@ func (k key) parse(b []byte) element {
 
 // typeof is how nft stores a concatenation in a set's userdata, to list it as typeof: on each level a number of a kind,
 // and its details.
-func (k key) typeof() []byte {
+func (k Key) typeof() []byte {
 	var parts nfnl.Userdata
 	for i, e := range k {
 		var details nfnl.Userdata

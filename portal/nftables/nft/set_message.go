@@ -1,51 +1,51 @@
-package nftables
+package nft
 
 import "github.com/portald/portald/platform/nfnl"
 
-// declare is the message that creates a named set.
-func (t *table) declare(s *set) nfnl.Message {
+// CreateSet is the message that creates a named set.
+func (t *Table) CreateSet(s *Set) nfnl.Message {
 	var a nfnl.Attributes
-	a.String(nfnl.NFTA_SET_TABLE, t.name)
-	a.String(nfnl.NFTA_SET_NAME, s.name)
+	a.String(nfnl.NFTA_SET_TABLE, t.Name)
+	a.String(nfnl.NFTA_SET_NAME, s.Name)
 	s.describe(&a)
 	a.Uint32(nfnl.NFTA_SET_ID, 0)
 	a.Bytes(nfnl.NFTA_SET_USERDATA, s.userdata())
-	return nfnl.Request(nfnl.NFT_MSG_NEWSET, nfnl.Create, t.number, a)
+	return nfnl.Request(nfnl.NFT_MSG_NEWSET, nfnl.Create, t.Family.Number, a)
 }
 
-// declareAnonymous is the message that creates a set of a rule.
-func (t *table) declareAnonymous(s anonymous) nfnl.Message {
+// createAnonymous is the message that creates a set of a rule.
+func (t *Table) createAnonymous(s anonymous) nfnl.Message {
 	var a nfnl.Attributes
-	a.String(nfnl.NFTA_SET_TABLE, t.name)
+	a.String(nfnl.NFTA_SET_TABLE, t.Name)
 	a.String(nfnl.NFTA_SET_NAME, s.name)
 	s.describe(&a)
 	a.Uint32(nfnl.NFTA_SET_ID, s.id)
 	a.Nest(nfnl.NFTA_SET_DESC, func() { a.Uint32(nfnl.NFTA_SET_DESC_SIZE, uint32(len(s.elements))) })
 	a.Bytes(nfnl.NFTA_SET_USERDATA, s.userdata())
-	return nfnl.Request(nfnl.NFT_MSG_NEWSET, nfnl.Create, t.number, a)
+	return nfnl.Request(nfnl.NFT_MSG_NEWSET, nfnl.Create, t.Family.Number, a)
 }
 
 // describe appends the set's flags and types.
-func (s *set) describe(a *nfnl.Attributes) {
+func (s *Set) describe(a *nfnl.Attributes) {
 	a.Uint32(nfnl.NFTA_SET_FLAGS, s.flags())
-	number, size := s.key.datatype()
+	number, size := s.Key.datatype()
 	a.Uint32(nfnl.NFTA_SET_KEY_TYPE, number)
 	a.Uint32(nfnl.NFTA_SET_KEY_LEN, size)
 	switch {
-	case s.verdicts:
+	case s.Verdicts:
 		a.Uint32(nfnl.NFTA_SET_DATA_TYPE, nfnl.NFT_DATA_VERDICT)
-	case s.data != nil:
-		number, size := s.data.datatype()
+	case s.Data != nil:
+		number, size := s.Data.datatype()
 		a.Uint32(nfnl.NFTA_SET_DATA_TYPE, number)
 		a.Uint32(nfnl.NFTA_SET_DATA_LEN, size)
 	}
 }
 
-func (s *set) flags() (flags uint32) {
-	if s.name == "" {
+func (s *Set) flags() (flags uint32) {
+	if s.Name == "" {
 		flags |= nfnl.NFT_SET_ANONYMOUS | nfnl.NFT_SET_CONSTANT
 	}
-	if s.dynamic {
+	if s.Dynamic {
 		flags |= nfnl.NFT_SET_EVAL | nfnl.NFT_SET_TIMEOUT
 	}
 	if s.intervals {
@@ -58,27 +58,27 @@ func (s *set) flags() (flags uint32) {
 }
 
 // userdata is for nft alone: the byte order of keys, and what "typeof" was.
-func (s *set) userdata() (u nfnl.Userdata) {
+func (s *Set) userdata() (u nfnl.Userdata) {
 	const none, hostEndian, bigEndian = 0, 1, 2
 	switch {
-	case !s.key.anonymous():
+	case !s.Key.anonymous():
 		u.Uint32(nfnl.NFTNL_UDATA_SET_KEYBYTEORDER, bigEndian)
-	case len(s.key) == 1:
+	case len(s.Key) == 1:
 		u.Uint32(nfnl.NFTNL_UDATA_SET_KEYBYTEORDER, hostEndian)
 	default:
 		u.Uint32(nfnl.NFTNL_UDATA_SET_KEYBYTEORDER, none)
-		u.Bytes(nfnl.NFTNL_UDATA_SET_KEY_TYPEOF, s.key.typeof())
-		if s.data != nil {
-			u.Bytes(nfnl.NFTNL_UDATA_SET_DATA_TYPEOF, s.data.typeof())
+		u.Bytes(nfnl.NFTNL_UDATA_SET_KEY_TYPEOF, s.Key.typeof())
+		if s.Data != nil {
+			u.Bytes(nfnl.NFTNL_UDATA_SET_DATA_TYPEOF, s.Data.typeof())
 		}
 	}
 	return u
 }
 
-// description is what the kernel's listing says of a set that describe made, as text that can be compared.
-func (s *set) description() string {
+// Description is what the kernel's listing says of a set that describe made, as text that can be compared.
+func (s *Set) Description() string {
 	var a nfnl.Attributes
 	s.describe(&a)
-	_, _, listed, _ := parseSet(a) // ours are sound
-	return listed.description
+	_, _, listed, _ := ParseSet(a) // ours are sound
+	return listed.Description
 }

@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 
 // match compares an expression, or some bits of it, with a constant.
 type match struct {
-	left  expression
+	left  Expression
 	mask  constant // none = all bits
 	op    operator
 	right constant
@@ -33,7 +33,7 @@ const (
 	notEqual operator = " !="
 )
 
-func (m match) text(family) string {
+func (m match) text(Family) string {
 	mask := ""
 	if m.mask.bytes != nil {
 		mask = " & " + m.mask.text
@@ -58,30 +58,30 @@ func (m match) encode(p *program) {
 // ifNot is the operator of a match, which may be negated.
 func ifNot(not bool) operator { return choose(not, notEqual, implicit) }
 
-// newConnection matches the first packets of connections, and translated those of connections with DNAT.
-func newConnection() match {
+// NewConnection matches the first packets of connections, and translated those of connections with DNAT.
+func NewConnection() Statement {
 	return match{left: ctState(), right: constant{"new", native(nfnl.NF_CT_STATE_BIT_NEW)}}
 }
 
-func translated() match {
+func Translated() Statement {
 	return match{left: ctStatus(), right: constant{"dnat", native(nfnl.IPS_DST_NAT)}}
 }
 
-// confirmed matches packets of connections of which one has passed all rules before.
-func confirmed() match {
+// Confirmed matches packets of connections of which one has passed all rules before.
+func Confirmed() Statement {
 	return match{left: ctStatus(), right: constant{"confirmed", native(nfnl.IPS_CONFIRMED)}}
 }
 
-// localAddress matches addresses of this node.
-func localAddress(source bool) match {
+// LocalAddress matches addresses of this node.
+func LocalAddress(source bool) Statement {
 	return match{left: fibType(source), right: constant{"local", native(nfnl.RTN_LOCAL)}}
 }
 
 // maxInterface is the size of an interface's name in registers (IFNAMSIZ).
 const maxInterface = 16
 
-// fromInterface matches the interface that a packet came in by: by its name or, as a wildcard, the beginning of that.
-func fromInterface(name string, wildcard, not bool) match {
+// FromInterface matches the interface that a packet came in by: by its name or, as a wildcard, the beginning of that.
+func FromInterface(name string, wildcard, not bool) Statement {
 	right := constant{`"` + name + `"`, append([]byte(name), make([]byte, maxInterface-len(name))...)}
 	if wildcard {
 		right = constant{`"` + name + `*"`, []byte(name)}
@@ -89,52 +89,52 @@ func fromInterface(name string, wildcard, not bool) match {
 	return match{left: iifname(), op: ifNot(not), right: right}
 }
 
-// tcpSYN matches the first packet of a TCP connection, after a match of the protocol.
-func tcpSYN() match {
+// TCPSYN matches the first packet of a TCP connection, after a match of the protocol.
+func TCPSYN() Statement {
 	const fin, syn, rst, ack = 1, 2, 4, 16
 	return match{tcpFlags(), constant{"(fin | syn | rst | ack)", []byte{fin | syn | rst | ack}}, equal,
 		constant{"syn", []byte{syn}}}
 }
 
-// marked matches packets with a mark.
-func marked(bits uint32) match { return match{metaMark(), markBits(bits), equal, markBits(bits)} }
+// Marked matches packets with a mark.
+func Marked(bits uint32) Statement { return match{metaMark(), markBits(bits), equal, markBits(bits)} }
 
 func markBits(bits uint32) constant { return constant{fmt.Sprintf("0x%08x", bits), native(bits)} }
 
-// transparentSocket matches packets for a socket of this host that is bound to an address of others.
-func transparentSocket() rule {
-	return rule{match{left: socketTransparent(), right: constant{"1", []byte{1}}},
+// TransparentSocket matches packets for a socket of this host that is bound to an address of others.
+func TransparentSocket() Rule {
+	return Rule{match{left: socketTransparent(), right: constant{"1", []byte{1}}},
 		match{left: socketWildcard(), right: constant{"0", []byte{0}}}}
 }
 
-// is matches packets for which an expression has a number.
-func is(e expression, n int) match {
+// Is matches packets for which an expression has a number.
+func Is(e Expression, n int) Statement {
 	return match{left: e, op: equal, right: constant{strconv.Itoa(n), native(uint32(n))}}
 }
 
-// protocolIs matches transport protocols. The kernel demands it before a redirect or a translation of ports.
-func protocolIs(protocols ...inet.Protocol) statement {
+// ProtocolIs matches transport protocols. The kernel demands it before a redirect or a translation of ports.
+func ProtocolIs(protocols ...inet.Protocol) Statement {
 	if p := protocols[0]; len(protocols) == 1 {
-		return match{left: l4proto(), right: constant{p.String(), []byte{byte(p)}}}
+		return match{left: L4Proto(), right: constant{p.String(), []byte{byte(p)}}}
 	}
-	elements := make([]element, len(protocols))
+	elements := make([]Element, len(protocols))
 	for i, p := range protocols {
-		elements[i].protocol = p
+		elements[i].Protocol = p
 	}
-	return lookup{key: key{l4proto()}, in: literal(key{l4proto()}, elements)}
+	return lookup{key: Key{L4Proto()}, in: literal(Key{L4Proto()}, elements)}
 }
 
 // prefixMatch matches addresses in a prefix, which is masked, or others.
 type prefixMatch struct {
-	left   expression
+	left   Expression
 	not    bool
 	prefix netip.Prefix
 }
 
-func (f family) from(p netip.Prefix, not bool) prefixMatch { return prefixMatch{f.saddr(), not, p} }
-func (f family) to(p netip.Prefix, not bool) prefixMatch   { return prefixMatch{f.daddr(), not, p} }
+func (f Family) From(p netip.Prefix, not bool) Statement { return prefixMatch{f.SAddr(), not, p} }
+func (f Family) To(p netip.Prefix, not bool) Statement   { return prefixMatch{f.DAddr(), not, p} }
 
-func (m prefixMatch) text(f family) string {
+func (m prefixMatch) text(f Family) string {
 	return match{left: m.left, op: ifNot(m.not), right: constant{text: prefixText(m.prefix)}}.text(f)
 }
 
@@ -159,16 +159,19 @@ type portRange struct {
 	first, last uint16
 }
 
-func (m portRange) text(family) string {
+func (m portRange) text(Family) string {
 	return fmt.Sprintf("%s dport %d-%d", m.protocol, m.first, m.last)
 }
 
 func (m portRange) encode(p *program) {
-	protocolIs(m.protocol).encode(p)
-	p.load(dport(), nfnl.NFT_REG_1)
+	ProtocolIs(m.protocol).encode(p)
+	p.load(DPort(), nfnl.NFT_REG_1)
 	p.compare(nfnl.NFT_CMP_GTE, network(m.first))
 	p.compare(nfnl.NFT_CMP_LTE, network(m.last))
 }
 
 func native(n uint32) []byte  { return binary.NativeEndian.AppendUint32(nil, n) }
 func network(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+
+// PortRange matches destination ports of one protocol, from first to last.
+func PortRange(p inet.Protocol, first, last uint16) Statement { return portRange{p, first, last} }

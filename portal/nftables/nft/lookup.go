@@ -1,4 +1,4 @@
-package nftables
+package nft
 
 import (
 	"fmt"
@@ -10,24 +10,24 @@ import (
 
 // lookup matches packets whose key is an element of a set, or others.
 type lookup struct {
-	key key
+	key Key
 	not bool
-	in  *set
+	in  *Set
 }
 
-// elementOf matches packets whose key, as the set declares it, is an element.
-func elementOf(s *set) lookup { return lookup{key: s.key, in: s} }
+// ElementOf matches packets whose key, as the set declares it, is an element.
+func ElementOf(s *Set) Statement { return lookup{key: s.Key, in: s} }
 
-// fromOutside matches sources in none of these prefixes, which are masked, in order, and do not overlap. Several
+// FromOutside matches sources in none of these prefixes, which are masked, in order, and do not overlap. Several
 // are one lookup of a set: a rule has room for some forty matches only.
-func (f family) fromOutside(prefixes []netip.Prefix) statement {
+func (f Family) FromOutside(prefixes []netip.Prefix) Statement {
 	if len(prefixes) == 1 {
-		return f.from(prefixes[0], true)
+		return f.From(prefixes[0], true)
 	}
-	return lookup{key: key{f.saddr()}, not: true, in: f.literalPrefixes(prefixes)}
+	return lookup{key: Key{f.SAddr()}, not: true, in: f.LiteralPrefixes(prefixes)}
 }
 
-func (l lookup) text(family) string {
+func (l lookup) text(Family) string {
 	return l.key.text() + string(ifNot(l.not)) + " " + l.in.reference()
 }
 
@@ -45,35 +45,35 @@ func (l lookup) encode(p *program) {
 }
 
 // vmap gives the verdict of a packet's key in a verdict map. It does not match if there is none.
-type vmap struct{ by *set }
+type vmap struct{ by *Set }
 
-func (v vmap) text(family) string { return v.by.key.text() + " vmap " + v.by.reference() }
+func (v vmap) text(Family) string { return v.by.Key.text() + " vmap " + v.by.reference() }
 
 func (v vmap) encode(p *program) {
-	p.loadKey(v.by.key, nfnl.NFT_REG_1)
+	p.loadKey(v.by.Key, nfnl.NFT_REG_1)
 	p.mapData(v.by, nfnl.NFT_REG_1, nfnl.NFT_REG_VERDICT)
 }
 
 // mapping is the data of a packet's key in a map. Its statement does not match if there is none.
-type mapping struct{ by *set }
+type mapping struct{ by *Set }
 
-func (m mapping) text() string { return m.by.key.text() + " map " + m.by.reference() }
+func (m mapping) text() string { return m.by.Key.text() + " map " + m.by.reference() }
 
 // load loads the data into a register and those that follow.
 func (m mapping) load(p *program, register uint32) {
-	p.loadKey(m.by.key, register)
+	p.loadKey(m.by.Key, register)
 	p.mapData(m.by, register, register)
 }
 
 // setUpdate adds a packet's key to a dynamic set, or restarts the timeout of its element.
 type setUpdate struct {
-	in      *set
-	key     key
+	in      *Set
+	key     Key
 	timeout time.Duration
 }
 
-func (s setUpdate) text(family) string {
-	return fmt.Sprintf("update @%s { %s timeout %s }", s.in.name, s.key.text(), timeText(s.timeout))
+func (s setUpdate) text(Family) string {
+	return fmt.Sprintf("update @%s { %s timeout %s }", s.in.Name, s.key.text(), timeText(s.timeout))
 }
 
 // timeText is a duration as nft reads it: with milliseconds below seconds.
@@ -87,8 +87,20 @@ func (s setUpdate) encode(p *program) {
 		a.Uint32(nfnl.NFTA_DYNSET_SREG_KEY, nfnl.NFT_REG_1)
 		a.Uint32(nfnl.NFTA_DYNSET_OP, nfnl.NFT_DYNSET_OP_UPDATE)
 		a.Uint64(nfnl.NFTA_DYNSET_TIMEOUT, uint64(s.timeout.Milliseconds()))
-		a.String(nfnl.NFTA_DYNSET_SET_NAME, s.in.name)
+		a.String(nfnl.NFTA_DYNSET_SET_NAME, s.in.Name)
 		a.Uint32(nfnl.NFTA_DYNSET_SET_ID, 0)
 		a.Uint32(nfnl.NFTA_DYNSET_FLAGS, 0)
 	})
 }
+
+// NotElementOf matches packets whose key, as the set declares it, is no element.
+func NotElementOf(s *Set) Statement { return lookup{key: s.Key, not: true, in: s} }
+
+// HasElement matches packets for which a set has an element of a key, which is of the set's types.
+func HasElement(s *Set, k Key) Statement { return lookup{key: k, in: s} }
+
+// VMap ends the rule with the verdict of a packet's key in a verdict map. It does not match if there is none.
+func VMap(by *Set) Statement { return vmap{by} }
+
+// UpdateSet adds a packet's key to a dynamic set, or restarts the timeout of its element.
+func UpdateSet(s *Set, k Key, timeout time.Duration) Statement { return setUpdate{s, k, timeout} }
