@@ -59,10 +59,10 @@ func (c *conn) carry() {
 	case c.stage != relaying:
 		return
 	case r.client.failed: // what it has sent can still be read
-		c.broken(record.Client, sysError(r.client.fd))
+		c.broken(record.Client, r.up.failure(&r.client))
 		return
 	case r.endpoint.failed:
-		c.broken(record.Endpoint, sysError(r.endpoint.fd))
+		c.broken(record.Endpoint, r.down.failure(&r.endpoint))
 		return
 	}
 	c.l.count(c)

@@ -7,6 +7,7 @@ type counts struct {
 	received, sent int64 // bytes of payload, that were read of the socket, and written to it
 	closed         bool  // both ways, or reset: then both count a FIN too
 	finSent        bool
+	inOrder        bool // closed, and not reset: the FINs are not counted any more
 }
 
 // The states of TCP that count here: include/net/tcp_states.h.

@@ -266,11 +266,20 @@ func (f *flow) restore(s *stock, from splice.SavedFlow, files []int) []int {
 	return f.unsent.restore(s, &from, files)
 }
 
-// position is how far the flow has come, by its own count and by the kernel's.
+// failure is the error of the source. Whoever goes on with the connection cannot ask for it again.
+func (f *flow) failure(src *socket) syscall.Errno {
+	if f.mem != nil {
+		f.mem.asked.Store(1)
+	}
+	return sysError(src.fd)
+}
+
+// position is how far the flow has come, by its own count and by the kernel's. It is not known of a socket that is
+// closed: the connection is about to end.
 func (f *flow) position(src, dst int) splice.SavedFlow {
 	s := splice.SavedFlow{Carried: f.carried, Passed: f.passed}
 	in, known := countsOf(src)
 	out, also := countsOf(dst)
-	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also
+	s.Received, s.Sent, s.Unknown = in.received, out.sent, !known || !also || in.closed || out.closed
 	return s
 }

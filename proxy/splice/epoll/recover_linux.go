@@ -55,20 +55,23 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 	if m.slots[slot].up.given.Load() != 0 {
 		return nil, ErrGiven
 	}
-	up := recovered{&s.Up, &m.slots[slot].up, client, endpoint, files[0]}
-	down := recovered{&s.Down, &m.slots[slot].down, endpoint, client, files[1]}
+	up := &recovered{&s.Up, &m.slots[slot].up, &client, &endpoint, files[0]}
+	down := &recovered{&s.Down, &m.slots[slot].down, &endpoint, &client, files[1]}
 	files = files[:2:2]
 	switch {
 	case client.closed && endpoint.closed:
 		return nil, ErrEnded
-	case client.closed:
+	case client.closed && !up.endOfSource(down):
 		return m.recoverBroken(s, record.Client, up, down, files, pipes)
-	case endpoint.closed:
+	case endpoint.closed && !down.endOfSource(up):
 		return m.recoverBroken(s, record.Endpoint, down, up, files, pipes)
 	}
 	var used []uint32
-	for _, r := range []recovered{up, down} {
+	for _, r := range []*recovered{up, down} {
 		err := m.recover(r, pipes)
+		if err == nil && r.to.inOrder && r.Carried != r.Passed {
+			err = ErrNoProof
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -92,19 +95,43 @@ func (m *Memory) Recover(s *splice.SavedConn, slot uint32, files []int, pipes ma
 type recovered struct {
 	*splice.SavedFlow
 	noted    *flowMemory
-	from, to counts
+	from, to *counts
 	source   int
+}
+
+// endOfSource tells whether the source is closed because both ways had ended: a FIN was passed on to it by the other
+// direction, and its own has come. What it has sent may still have to be read, and its FIN to be passed on.
+func (r *recovered) endOfSource(other *recovered) bool {
+	if errno, known := r.noted.failure(r.source); errno != 0 || !known || other.noted.ended.Load() == 0 {
+		return false
+	}
+	r.from.received--
+	r.from.sent--
+	r.from.finSent, r.from.inOrder = true, true
+	return true
+}
+
+// failure is the error of the flow's source, 0 if it has none. The kernel tells it once: it is not known where somebody
+// has asked and could not note it any more.
+func (f *flowMemory) failure(source int) (errno syscall.Errno, known bool) {
+	if e := f.broken.Load(); e != 0 {
+		return syscall.Errno(e), true
+	}
+	if f.asked.Swap(1) != 0 {
+		return 0, false
+	}
+	errno = sysError(source)
+	if f.broken.Store(uint32(errno)); errno == 0 {
+		f.asked.Store(0)
+	}
+	return errno, true
 }
 
 // recoverBroken is Recover of a connection one side of which has failed. What is left of it is what that side has sent.
 func (m *Memory) recoverBroken(
-	s *splice.SavedConn, side record.Side, left, vain recovered, files []int, pipes map[uint32][2]int,
+	s *splice.SavedConn, side record.Side, left, vain *recovered, files []int, pipes map[uint32][2]int,
 ) ([]int, error) {
-	errno := syscall.Errno(left.noted.broken.Load())
-	if errno == 0 {
-		errno = sysError(left.source)
-		left.noted.broken.Store(uint32(errno))
-	}
+	errno, _ := left.noted.failure(left.source)
 	ended := vain.noted.ended.Load() != 0 // the stream to it: by a FIN
 	switch {
 	case errno == 0: // closed by the predecessor, most likely
@@ -134,7 +161,7 @@ func (m *Memory) recoverBroken(
 }
 
 // recover does so for one direction. It has a pipe if InPipe is positive.
-func (m *Memory) recover(s recovered, pipes map[uint32][2]int) error {
+func (m *Memory) recover(s *recovered, pipes map[uint32][2]int) error {
 	noted := s.noted
 	s.Carried += s.from.received - s.Received
 	s.Passed += s.to.sent - s.Sent

@@ -364,6 +364,105 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// The client had ended its stream, and the endpoint has answered it and ended too: its socket is closed. What it had
+// answered, and its end, may not have been passed on; then nothing of it may be missing.
+func TestRecoverAnswered(t *testing.T) {
+	const answered = 300
+	for name, c := range map[string]struct {
+		die                func(w *wreck)
+		rest, passed, left int64 // of the answer
+		err                error
+	}{
+		"unread": {die: func(w *wreck) {}, left: answered},
+		"read": {die: func(w *wreck) {
+			w.answers().reads(0, 0)
+			sysRecv(w.dst, w.scratch()[:answered])
+		}, rest: answered},
+		"passed on": {die: func(w *wreck) {
+			w.answers().reads(0, 0)
+			sysRecv(w.dst, w.scratch()[:answered])
+			sysSend(w.src, w.scratch()[:answered])
+		}, passed: answered},
+		"and its end read": {die: func(w *wreck) {
+			w.answers().reads(0, 0)
+			sysRecv(w.dst, w.scratch()[:answered])
+			sysSend(w.src, w.scratch()[:answered-100])
+			sysRecv(w.dst, w.scratch()[answered:])
+		}, passed: answered - 100, rest: 100},
+		"and its end passed on": {die: func(w *wreck) {
+			sysRecv(w.dst, w.scratch()[:answered])
+			sysSend(w.src, w.scratch()[:answered])
+			sysShutdownWrite(w.src)
+		}, err: ErrEnded},
+		"while its error was asked for": {die: func(w *wreck) { w.answers().asked.Store(1) }, err: ErrEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreck(t)
+			w.client.CloseWrite()
+			w.awaitFIN()
+			w.mem().ended.Store(1)
+			sysShutdownWrite(w.dst)
+			io.Copy(io.Discard, w.endpoint) // else it would reset the connection
+			w.endpoint.Write(w.want(0, answered))
+			w.endpoint.Close()
+			eventually(t, func() bool { c, _ := countsOf(w.dst); return c.closed }, "the endpoint's end arrives")
+			c.die(w)
+			for range 2 { // the process that has looked first dies before anything moves
+				s := w.saved
+				_, err := w.m.Recover(&s, w.slot, []int{w.src, w.dst}, nil)
+				if !errors.Is(err, c.err) {
+					t.Fatalf("error %v, want %v", err, c.err)
+				}
+				if err != nil {
+					return
+				}
+				if !s.ClientEOF || s.EndpointEOF || s.Broken != nil || s.Up.Carried != s.Up.Passed {
+					t.Errorf("the client's end was passed on, and not the endpoint's: %+v", s)
+				}
+				if got := s.Down; got.Passed != c.passed || got.Carried != c.passed+c.rest ||
+					!bytes.Equal(got.Rest, w.want(c.passed, c.passed+c.rest)) {
+					t.Errorf("passed %d, read %d, rest %d", got.Passed, got.Carried, len(got.Rest))
+				}
+				if unread, _ := unix.IoctlGetInt(w.dst, unix.SIOCINQ); int64(unread) != c.left {
+					t.Errorf("%d are unread, want %d", unread, c.left)
+				}
+			}
+			w.goOn(&w.saved)
+			if got, err := io.ReadAll(w.client); err != nil || !bytes.Equal(got, w.want(0, answered)) {
+				t.Errorf("the client got %d bytes: %v", len(got), err)
+			}
+		})
+	}
+}
+
+// answers is what was noted of the stream to the client.
+func (w *wreck) answers() *flowMemory { return &w.m.slots[w.slot].down }
+
+// goOn has the next process go on with the connection.
+func (w *wreck) goOn(s *splice.SavedConn) {
+	w.t.Helper()
+	files, err := w.m.Recover(s, w.slot, dup(w.t, w.src, w.dst), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, fd := range []int{w.src, w.dst} { // nobody keeps them any more
+		if err := unix.Dup3(w.m.File(), fd, 0); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.client.SetReadDeadline(time.Now().Add(10 * time.Second))
+	at := netip.MustParseAddrPort("127.0.0.1:1")
+	s.Client, s.OriginalDst, s.Attempts = at, at, []record.Attempt{{Endpoint: at}}
+	r := newRigWith(w.t, splice.Options{}, func(c *splice.Core) (*engine, error) { return open(c, 1, nil, nil) })
+	restorer := r.Restorer(func(service.PortName, inet.Family) *splice.Front { return nil })
+	restorer.Stand(s, files)
+	restorer.KeepStanding(func([]*splice.Kept) bool { return false })
+	restorer.Done()
+	if rec := r.record(w.t); rec.Outcome != record.OutcomeOK {
+		w.t.Errorf("outcome %s", rec.Outcome)
+	}
+}
+
 // reset has the client reset the connection, and waits until that has arrived.
 func (w *wreck) reset() {
 	w.t.Helper()

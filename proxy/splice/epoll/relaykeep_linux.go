@@ -20,6 +20,11 @@ func (r *relay) keep(s *stock) (files []int, ok bool) {
 		to := &s.memory.slots[r.slot]
 		r.up.keep(s, &to.up, r.up.passed)
 		r.down.keep(s, &to.down, r.down.passed)
+		for _, f := range []*flow{&r.up, &r.down} {
+			if f.eof {
+				f.mem.ended.Store(1)
+			}
+		}
 	}
 	r.noteGiven(false) // it may be for the last keeper
 	r.unguard()        // whoever goes on with it may not know of it
