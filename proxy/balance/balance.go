@@ -1,6 +1,10 @@
 // Package balance chooses which endpoint of a service port a client goes to: by ClientIP affinity, or by the algorithm
 // of the service port. It keeps what connections report of endpoints, and leaves out for a while those that fail them.
 // It does not know what an endpoint is behind its address, and never dials one.
+//
+// Endpoints is the register of all service ports, with drains, ejections and statistics. A Balancer is the choice of
+// one front: its rotation has the endpoints that take part and whose turn it is, its bindings the clients that affinity
+// binds. A Pick opens a lease of an Endpoint, to which the connection reports how the dial and the rest went.
 package balance
 
 import (
@@ -23,60 +27,21 @@ type Options struct {
 // affinity is on. It is safe for concurrent use; no call waits for anything but short critical sections of the same
 // service port.
 type Balancer struct {
-	start  func(n int) int
 	port   *port
 	hashes atomic.Bool // a policy has had source hash since the endpoints changed
 
 	// guarded by port.mu
 	closed   bool
-	ring     []*member        // sorted by address
-	left     []netip.AddrPort // listed too, and left out of the ring since they are drained
-	active   []*member        // those of the ring that are not in out
-	out      []*member        // ejected ones that are left out
-	next     int              // index in active of the member whose turn it is
-	marked   bool             // some member is bad
-	probeAt  time.Time        // when one of out may be due
-	table    table            // of the ring; nil: it is not made yet
+	rotation rotation
+	drained  []netip.AddrPort // listed too, and left out of the rotation
 	bindings bindings
-
-	slowStart time.Duration // of the policy
-	young     map[*member]time.Time
 }
-
-// member is an endpoint in the ring. One that left and came back is a new member: what was bound to it stays forgotten.
-// There may be a million, so the fields are packed.
-type member struct {
-	addr  netip.Addr
-	port  uint16
-	state memberState
-	bound int32 // bindings that point here
-}
-
-// memberState is what a member is, of which it may be several.
-type memberState uint8
-
-const (
-	listed memberState = 1 << iota // in the Endpoint's lists: from its first pick on
-	gone                           // no longer in the ring
-	bad                            // ejected
-	out                            // and left out
-)
-
-func (m *member) is(s memberState) bool { return m.state&s != 0 }
-
-func (m *member) set(s memberState, on bool) {
-	if m.state &^= s; on {
-		m.state |= s
-	}
-}
-
-func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m.port) }
 
 // New returns a Balancer of a service port, without endpoints and without affinity.
 func New(all *Endpoints, name service.PortName, o Options) *Balancer {
-	b := &Balancer{start: o.Start}
-	if b.start == nil {
-		b.start = rand.IntN // so that nodes do not all begin with the same endpoint
+	b := &Balancer{}
+	if b.rotation.start = o.Start; o.Start == nil {
+		b.rotation.start = rand.IntN // so that nodes do not all begin with the same endpoint
 	}
 	b.bindings.init(o.MaxBindings)
 	all.join(name, b)
@@ -89,7 +54,7 @@ func (b *Balancer) Close() {
 	if !b.closed {
 		b.closed = true
 		b.port.balancers = slices.DeleteFunc(b.port.balancers, func(other *Balancer) bool { return other == b })
-		for _, m := range b.ring {
+		for _, m := range b.rotation.members {
 			b.release(m)
 		}
 		b.port.forgetGone(len(b.port.balancers) == 0)
@@ -128,7 +93,7 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *servi
 	if m == nil {
 		return Picked{}
 	}
-	p.Endpoint, p.Ejected = b.endpoint(m), len(b.out)
+	p.Endpoint, p.Ejected = b.endpoint(m), len(b.rotation.leftOut)
 	p.Endpoint.open++
 	return p
 }
@@ -136,7 +101,7 @@ func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *servi
 // obey takes over what a policy says.
 func (b *Balancer) obey(policy *service.Policy, first bool) {
 	b.port.obey(policy)
-	b.slowStart = policy.SlowStart
+	b.rotation.slowStart.time = policy.SlowStart
 	if policy.Algorithm == service.SourceHash && !b.hashes.Load() {
 		b.hashes.Store(true)
 	}
@@ -168,10 +133,10 @@ func (b *Balancer) release(m *member) {
 // pickFree returns the endpoint for a client that is bound to none: one that is tried again (probe), or one by the
 // policy's algorithm.
 func (b *Balancer) pickFree(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (m *member, probe bool) {
-	if m = b.probe(tried); m != nil {
+	if m = b.rotation.probe(tried); m != nil {
 		return m, true
 	}
-	return b.choose(client, tried, policy), false
+	return b.rotation.choose(client, tried, policy), false
 }
 
 // pickBound returns the client's endpoint. The client is bound when it has none, when that one was tried twice, or when
@@ -180,7 +145,7 @@ func (b *Balancer) pickBound(client netip.Addr, tried []netip.AddrPort, policy *
 	now := b.bindings.now()
 	b.bindings.expire(now, 2) // more than one bind adds, so the table shrinks to what is alive
 	bound := b.bindings.find(client, now)
-	if bound != nil && !bound.is(out) {
+	if bound != nil && !bound.is(leftOut) {
 		if n := count(tried, bound.addrPort()); n < 2 {
 			b.bindings.bind(client, bound, now)
 			p.Affinity, p.Again = Hit, n == 0
@@ -221,79 +186,30 @@ func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	}
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	if b.list(addrs) && len(b.left) == 0 {
-		b.table = t
+	if b.list(addrs) && len(b.drained) == 0 {
+		b.rotation.table = t
 	}
 }
 
 // listed returns the endpoints of SetEndpoints.
 func (b *Balancer) listed() []netip.AddrPort {
-	addrs := append(addresses(b.ring), b.left...)
+	addrs := append(addresses(b.rotation.members), b.drained...)
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	return addrs
 }
 
-func addresses(ring []*member) []netip.AddrPort {
-	addrs := make([]netip.AddrPort, len(ring))
-	for i, m := range ring {
-		addrs[i] = m.addrPort()
-	}
-	return addrs
-}
-
-// list replaces the ring by a sorted list, but for what is drained. False: it is the same.
+// list has the rotation hold a sorted list, but for what is drained. False: it does already.
 func (b *Balancer) list(addrs []netip.AddrPort) bool {
-	addrs, b.left = b.port.split(addrs)
-	if slices.EqualFunc(b.ring, addrs, func(e *member, a netip.AddrPort) bool { return e.addrPort() == a }) {
+	addrs, b.drained = b.port.split(addrs)
+	if b.rotation.holds(addrs) {
 		return false
 	}
-	old := b.ring
-	b.ring, b.table = merge(old, addrs), nil
-	b.activate(b.active)
-	b.begins(old)
-	for _, e := range old {
-		if e.is(gone) {
-			b.release(e)
-			b.bindings.forget(e)
-		}
-	}
+	b.rotation.replace(addrs, func(m *member) {
+		b.release(m)
+		b.bindings.forget(m)
+	})
 	b.port.forgetGone(false)
 	return true
-}
-
-// merge returns the ring of addrs, with those endpoints of old that stay, and marks the others gone.
-func merge(old []*member, addrs []netip.AddrPort) []*member {
-	for _, e := range old {
-		e.set(gone, true)
-	}
-	ring := make([]*member, len(addrs))
-	for i, addr := range addrs {
-		if at, ok := search(old, addr); ok {
-			ring[i] = old[at]
-			ring[i].set(gone, false)
-		} else {
-			ring[i] = &member{addr: addr.Addr(), port: addr.Port()}
-		}
-	}
-	return ring
-}
-
-// resume returns whose turn it is among those that take part now; next is that among the old ones.
-func (b *Balancer) resume(old []*member, next int) int {
-	for i := range old {
-		if e := old[(next+i)%len(old)]; !e.is(gone | out) {
-			at, _ := search(b.active, e.addrPort())
-			return at
-		}
-	}
-	if len(b.active) == 0 {
-		return 0
-	}
-	return b.start(len(b.active))
-}
-
-func search(ring []*member, addr netip.AddrPort) (int, bool) {
-	return slices.BinarySearchFunc(ring, addr, func(e *member, a netip.AddrPort) int { return e.addrPort().Compare(a) })
 }
 
 // SetAffinity binds clients by address for as long as they come back within timeout; 0 ends that and forgets them. A

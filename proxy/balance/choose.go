@@ -4,43 +4,42 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/portald/portald/portal/service"
 )
 
 // choose returns the endpoint for a client that affinity binds to none, by the policy's algorithm; nil: all were tried.
 // A further dial goes to one that works as far as is known, and in the end to those that are left out.
-func (b *Balancer) choose(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) *member {
-	if len(b.ring) == 0 {
+func (r *rotation) choose(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) *member {
+	if len(r.members) == 0 {
 		return nil
 	}
 	if policy.Algorithm == service.SourceHash {
-		if m := b.bySource(client, tried); m != nil {
+		if m := r.bySource(client, tried); m != nil {
 			return m
 		}
 	}
 	if len(tried) > 0 {
-		return b.turn(tried)
+		return r.turn(tried)
 	}
 	switch policy.Algorithm {
 	case service.LeastConnections:
-		return b.leastConnections()
+		return r.leastConnections()
 	case service.Random:
-		return b.mature(b.any())
+		return r.mature(r.any())
 	case service.SourceHash: // the client's own is left out
-		return b.any()
+		return r.any()
 	}
-	return b.mature(b.turn(nil))
+	return r.mature(r.turn(nil))
 }
 
 // turn returns the next endpoint that was not tried; nil when all were.
-func (b *Balancer) turn(tried []netip.AddrPort) *member {
+func (r *rotation) turn(tried []netip.AddrPort) *member {
 	var failing *member
-	for range b.active {
-		m := b.active[b.next]
-		if b.next++; b.next == len(b.active) {
-			b.next = 0
+	for range r.active {
+		m := r.active[r.next]
+		if r.next++; r.next == len(r.active) {
+			r.next = 0
 		}
 		switch {
 		case len(tried) == 0:
@@ -55,87 +54,67 @@ func (b *Balancer) turn(tried []netip.AddrPort) *member {
 	if failing != nil {
 		return failing
 	}
-	at := slices.IndexFunc(b.out, func(m *member) bool { return !slices.Contains(tried, m.addrPort()) })
+	at := slices.IndexFunc(r.leftOut, func(m *member) bool { return !slices.Contains(tried, m.addrPort()) })
 	if at < 0 {
 		return nil
 	}
-	return b.out[at]
+	return r.leftOut[at]
 }
 
-func (b *Balancer) any() *member { return b.active[rand.IntN(len(b.active))] }
+func (r *rotation) any() *member { return r.active[rand.IntN(len(r.active))] }
 
 // leastConnections returns the one with fewer leases of two that are drawn at random, which spreads almost as well as
 // the least of all would and costs the same for any number of endpoints. (Mitzenmacher, The Power of Two Choices,
 // 2001.)
-func (b *Balancer) leastConnections() *member {
-	x := b.any()
-	if len(b.active) == 1 {
+func (r *rotation) leastConnections() *member {
+	x := r.any()
+	if len(r.active) == 1 {
 		return x
 	}
-	y := b.active[rand.IntN(len(b.active)-1)]
+	y := r.active[rand.IntN(len(r.active)-1)]
 	if y == x {
-		y = b.active[len(b.active)-1]
+		y = r.active[len(r.active)-1]
 	}
-	if b.load(y) < b.load(x) {
+	if r.load(y) < r.load(x) {
 		return y
 	}
 	return x
 }
 
 // load is how many leases a member has, and more of one that is new.
-func (b *Balancer) load(m *member) float64 {
+func (r *rotation) load(m *member) float64 {
 	open := 0
-	if e := b.port.endpoints[m.addrPort()]; e != nil {
+	if e := r.port.endpoints[m.addrPort()]; e != nil {
 		open = e.open
 	}
-	return float64(open+1) / b.weight(m)
-}
-
-// leastWeight is what share of the connections of the others an endpoint begins with.
-const leastWeight = 0.1
-
-// weight is what share of the connections of the others a member gets, which grows while it is new.
-func (b *Balancer) weight(m *member) float64 {
-	since, is := b.young[m]
-	if !is || b.slowStart <= 0 {
-		return 1
-	}
-	age := time.Since(since)
-	if age >= b.slowStart {
-		delete(b.young, m)
-		return 1
-	}
-	return max(leastWeight, float64(age)/float64(b.slowStart))
+	return float64(open+1) / r.slowStart.weight(m)
 }
 
 // mature returns a member that was chosen, or one at random in its place as often as the member is new.
-func (b *Balancer) mature(m *member) *member {
+func (r *rotation) mature(m *member) *member {
 	for range 3 { // others may be new too
-		if len(b.young) == 0 || rand.Float64() < b.weight(m) {
+		if len(r.slowStart.young) == 0 || rand.Float64() < r.slowStart.weight(m) {
 			break
 		}
-		m = b.any()
+		m = r.any()
 	}
 	return m
 }
 
-// begins notes which members of a ring are new. If all are, none gets less than others.
-func (b *Balancer) begins(old []*member) {
-	for m := range b.young {
-		if m.is(gone) {
-			delete(b.young, m)
+// otherPlaces is how many further places a client has, whose first ones belong to endpoints that were tried or are left
+// out: more than enough to find one of those that are half of all.
+const otherPlaces = 32
+
+// bySource returns the endpoint that a client's address belongs to; nil: none was found that was not tried.
+func (r *rotation) bySource(client netip.Addr, tried []netip.AddrPort) *member {
+	if r.table == nil {
+		r.table = newTable(addresses(r.members))
+	}
+	for n := range uint64(otherPlaces) {
+		m := r.members[r.table[hash(netip.AddrPortFrom(client, 0), n)%uint64(len(r.table))]]
+		if !m.is(leftOut) && !slices.Contains(tried, m.addrPort()) {
+			return m
 		}
 	}
-	if b.slowStart <= 0 || len(old) == 0 {
-		return
-	}
-	now := time.Now()
-	for _, m := range b.ring {
-		if _, before := search(old, m.addrPort()); !before {
-			if b.young == nil {
-				b.young = map[*member]time.Time{}
-			}
-			b.young[m] = now
-		}
-	}
+	return nil
 }

@@ -104,19 +104,19 @@ func TestTableIsMadeOnce(t *testing.T) {
 	a := endpoints(3)
 	b := balancer(a)
 	b.Pick(client, nil, choosing(service.SourceHash))
-	made := &b.table[0]
+	made := &b.rotation.table[0]
 	b.Pick(client, nil, byDefault)
 	b.Pick(client, nil, choosing(service.SourceHash))
-	if &b.table[0] != made {
+	if &b.rotation.table[0] != made {
 		t.Error("it is made anew")
 	}
 	b.SetEndpoints(a[:2])
-	if len(b.table) == 0 {
+	if len(b.rotation.table) == 0 {
 		t.Error("the next pick has to make it")
 	}
 	b.Pick(client, nil, byDefault)
 	b.SetEndpoints(a)
-	if b.table != nil {
+	if b.rotation.table != nil {
 		t.Error("it is kept though nobody uses it")
 	}
 }
@@ -198,7 +198,7 @@ func testSlowStart(t *testing.T, algorithm service.Algorithm) {
 			t.Errorf("%s more: %.2f of the others' share, want %.1f", c.after, got, c.share)
 		}
 	}
-	if len(b.young) != 0 {
+	if len(b.rotation.slowStart.young) != 0 {
 		t.Error("it is new for ever")
 	}
 }

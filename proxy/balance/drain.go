@@ -28,8 +28,8 @@ type drain struct {
 // but not once another pod has its address. If no other endpoint is left in a list, the drained ones of that are used
 // all the same, but for those that are forced; to drain the last one takes force.
 func (all *Endpoints) Drain(name service.PortName, e service.Endpoint, force bool) error {
-	p := all.hold(name)
-	defer all.let(p)
+	p := all.acquire(name)
+	defer all.release(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !force && p.isLast(e.Addr) {
@@ -78,22 +78,16 @@ func (all *Endpoints) Drained(name service.PortName) []netip.AddrPort {
 	if all.drains.Load() == 0 {
 		return nil
 	}
-	p := all.hold(name)
-	defer all.let(p)
+	p := all.acquire(name)
+	defer all.release(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	isUsed := func(at netip.AddrPort, _ *drain) bool {
-		return slices.ContainsFunc(p.balancers, func(b *Balancer) bool { return b.picks(at) })
+		return slices.ContainsFunc(p.balancers, func(b *Balancer) bool { return b.rotation.has(at) })
 	}
 	left := maps.Clone(p.drains)
 	maps.DeleteFunc(left, isUsed)
 	return slices.Collect(maps.Keys(left))
-}
-
-// picks tells whether an endpoint is in the ring.
-func (b *Balancer) picks(at netip.AddrPort) bool {
-	_, is := search(b.ring, at)
-	return is
 }
 
 // Drains returns how many endpoints are drained, of all service ports.
@@ -104,8 +98,8 @@ func (all *Endpoints) undrain(name service.PortName, due func(netip.AddrPort, *d
 	if all.drains.Load() == 0 {
 		return nil
 	}
-	p := all.hold(name)
-	defer all.let(p)
+	p := all.acquire(name)
+	defer all.release(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for at, d := range p.drains {
@@ -125,7 +119,7 @@ func (all *Endpoints) undrain(name service.PortName, due func(netip.AddrPort, *d
 // isLast tells whether some balancer of the service port has only this endpoint to pick.
 func (p *port) isLast(at netip.AddrPort) bool {
 	for _, b := range p.balancers {
-		if len(b.ring) == 1 && b.ring[0].addrPort() == at {
+		if all := b.rotation.members; len(all) == 1 && all[0].addrPort() == at {
 			return true
 		}
 	}

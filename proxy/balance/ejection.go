@@ -170,15 +170,15 @@ func (e *ejecting) all() []*port {
 // reactivate has the balancers that list an endpoint choose anew whom they leave out.
 func (p *port) reactivate(at netip.AddrPort) {
 	for _, b := range p.balancers {
-		if _, lists := search(b.ring, at); lists {
-			b.activate(b.active)
+		if b.rotation.has(at) {
+			b.rotation.reactivate()
 		}
 	}
 }
 
 // obey takes over what a policy says of ejection: it is the one by which an endpoint is about to be picked.
 func (p *port) obey(policy *service.Policy) {
-	p.ejectAfter, p.looks = policy.EjectAfter, 0
+	p.ejectAfter, p.rechecks = policy.EjectAfter, 0
 	if p.ejectAfter <= 0 && len(p.ejected) > 0 {
 		for _, e := range p.ejected {
 			e.readmit()
@@ -194,72 +194,6 @@ func (p *port) forgetGone(force bool) {
 			e.readmit()
 		}
 	}
-}
-
-// activate chooses which members take part: all but the ejected ones, of which no more than half of the ring is left
-// out. If all are ejected all take part. The turn goes on where it was among those that took part so far.
-func (b *Balancer) activate(before []*member) {
-	for _, m := range b.out {
-		m.set(out, false)
-	}
-	b.active, b.out = b.ring, nil
-	if len(b.port.ejected) > 0 || b.marked {
-		b.leaveOut()
-	}
-	b.next = b.resume(before, b.next)
-}
-
-func (b *Balancer) leaveOut() {
-	var ejected []*member
-	for _, m := range b.ring {
-		m.set(bad, b.port.ejected[m.addrPort()] != nil)
-		if m.is(bad) {
-			ejected = append(ejected, m)
-		}
-	}
-	b.marked = len(ejected) > 0
-	if len(ejected) == len(b.ring) {
-		return
-	}
-	b.out = ejected[:min(len(ejected), len(b.ring)/2)]
-	if len(b.out) == 0 {
-		return
-	}
-	b.active = make([]*member, 0, len(b.ring)-len(b.out))
-	for _, m := range b.out {
-		m.set(out, true)
-	}
-	for _, m := range b.ring {
-		if !m.is(out) {
-			b.active = append(b.active, m)
-		}
-	}
-	b.probeAt = time.Time{} // look when the next is due
-}
-
-// probe returns a member that is left out and whose time is up, nil if there is none: the connection that asks is to
-// try it again.
-func (b *Balancer) probe(tried []netip.AddrPort) *member {
-	if len(b.out) == 0 || len(tried) > 0 {
-		return nil
-	}
-	now := time.Now()
-	if now.Before(b.probeAt) {
-		return nil
-	}
-	b.probeAt = now.Add(lastBan)
-	var due *member
-	for _, m := range b.out {
-		h := &b.port.ejected[m.addrPort()].health
-		if due == nil && !now.Before(h.until) {
-			due = m
-			h.until, h.probed = now.Add(probeEvery), true
-		}
-		if h.until.Before(b.probeAt) {
-			b.probeAt = h.until
-		}
-	}
-	return due
 }
 
 // isTimeout tells a dial that had no answer from one that was refused.

@@ -122,7 +122,7 @@ func TestFailuresInARow(t *testing.T) {
 			works(b.Pick(client, nil, byDefault))
 		}
 	}
-	if len(b.out) != 0 {
+	if len(b.rotation.leftOut) != 0 {
 		t.Error("ejected")
 	}
 	if n := fail(t, b, a[0], Refused, 10); n != 3 {
@@ -135,7 +135,7 @@ func TestResetsOfOneClient(t *testing.T) {
 	a := endpoints(2)
 	b := balancer(a)
 	n := 0
-	for ; len(b.out) == 0 && n < 100; n++ {
+	for ; len(b.rotation.leftOut) == 0 && n < 100; n++ {
 		p := b.Pick(client, []netip.AddrPort{a[1]}, byDefault)
 		p.Endpoint.Dialled(nil, 0)
 		p.Endpoint.Ended(client, syscall.ECONNRESET, -1)
@@ -162,8 +162,8 @@ func TestNeverMoreThanHalf(t *testing.T) {
 				}
 			}
 		}
-		if len(b.out) != min(most, n-1) || len(b.active)+len(b.out) != n {
-			t.Errorf("%d of %d dead: %d left out", n-1, n, len(b.out))
+		if len(b.rotation.leftOut) != min(most, n-1) || len(b.rotation.active)+len(b.rotation.leftOut) != n {
+			t.Errorf("%d of %d dead: %d left out", n-1, n, len(b.rotation.leftOut))
 		}
 		for range 20 { // whatever was tried first, the second dial is of the one that works
 			first := b.Pick(client, nil, byDefault)
@@ -182,8 +182,8 @@ func TestNeverMoreThanHalf(t *testing.T) {
 		}
 		got := picks(b, n)
 		slices.SortFunc(got, netip.AddrPort.Compare)
-		if len(b.out) != 0 || len(slices.Compact(got)) != n {
-			t.Errorf("all of %d dead: %d left out, picked %v", n, len(b.out), got)
+		if len(b.rotation.leftOut) != 0 || len(slices.Compact(got)) != n {
+			t.Errorf("all of %d dead: %d left out, picked %v", n, len(b.rotation.leftOut), got)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestEjectionOutlivesTheList(t *testing.T) {
 	b.SetEndpoints(a)
 	fail(t, b, a[0], Refused, 3)
 	b.SetEndpoints(a[1:])
-	if len(b.out) != 0 {
+	if len(b.rotation.leftOut) != 0 {
 		t.Error("an endpoint is left out that is not listed")
 	}
 	b.SetEndpoints(a)
@@ -237,13 +237,13 @@ func TestEjectionCanBeTurnedOff(t *testing.T) {
 	never.EjectAfter = -1
 	fail(t, b, a[0], Refused, 3)
 	b.Pick(client, nil, &never)
-	if len(b.out) != 0 {
+	if len(b.rotation.leftOut) != 0 {
 		t.Error("turned off, and one is left out")
 	}
 	for range 100 {
 		b.Pick(client, nil, &never).Endpoint.Dialled(errRefused, 0)
 	}
-	if len(b.out) != 0 || b.port.all.ejecting.n.Load() != 0 {
+	if len(b.rotation.leftOut) != 0 || b.port.all.ejecting.n.Load() != 0 {
 		t.Error("turned off, and endpoints are ejected")
 	}
 }
@@ -260,15 +260,15 @@ func TestEjectionOfUDP(t *testing.T) {
 		p.Endpoint.Dialled(nil, 0)
 		p.Endpoint.Ended(client, syscall.ECONNREFUSED, -1)
 	}
-	if len(b.out) != 1 {
+	if len(b.rotation.leftOut) != 1 {
 		t.Fatal("an endpoint that refuses is not ejected")
 	}
 	p := b.Pick(client, a[1:], byDefault)
 	p.Endpoint.Dialled(nil, 0)
-	if len(b.out) != 1 {
+	if len(b.rotation.leftOut) != 1 {
 		t.Error("it takes part because it was sent to")
 	}
-	if p.Endpoint.Answered(); len(b.out) != 0 {
+	if p.Endpoint.Answered(); len(b.rotation.leftOut) != 0 {
 		t.Error("it does not take part although it has answered")
 	}
 }

@@ -29,29 +29,29 @@ type port struct {
 	name service.PortName
 
 	mu        sync.Mutex // guards the balancers and the endpoints too, so that a pick takes one lock
-	held      int        // callers between hold and let
+	users     int        // callers between acquire and release
 	balancers []*Balancer
 	endpoints map[netip.AddrPort]*Endpoint // from their first pick on
 	drains    map[netip.AddrPort]*drain    // nil: there was none yet
 	ejected   map[netip.AddrPort]*Endpoint // nil: there was none yet
 
 	ejectAfter int // of the policy of the last pick
-	looks      int // of Unreached since that
+	rechecks   int // calls of Unreached since then
 	budget     budget
 }
 
 // join gives a balancer the port of its service port.
 func (all *Endpoints) join(name service.PortName, b *Balancer) {
-	p := all.hold(name)
-	defer all.let(p)
+	p := all.acquire(name)
+	defer all.release(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.port = p // before others find it there
+	b.port, b.rotation.port = p, p // before others find it there
 	p.balancers = append(p.balancers, b)
 }
 
-// hold returns the port of a service port, which is kept until let.
-func (all *Endpoints) hold(name service.PortName) *port {
+// acquire returns the port of a service port, which is kept until release.
+func (all *Endpoints) acquire(name service.PortName) *port {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	p := all.ports[name]
@@ -61,14 +61,14 @@ func (all *Endpoints) hold(name service.PortName) *port {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held++
+	p.users++
 	return p
 }
 
-// let ends what hold began. The caller holds no lock.
-func (all *Endpoints) let(p *port) {
+// release ends that. The caller holds no lock.
+func (all *Endpoints) release(p *port) {
 	p.mu.Lock()
-	p.held--
+	p.users--
 	unused := p.unused()
 	p.mu.Unlock()
 	if unused {
@@ -88,7 +88,7 @@ func (all *Endpoints) dropUnused(p *port) {
 }
 
 func (p *port) unused() bool {
-	return len(p.balancers) == 0 && len(p.endpoints) == 0 && len(p.drains) == 0 && p.held == 0
+	return len(p.balancers) == 0 && len(p.endpoints) == 0 && len(p.drains) == 0 && p.users == 0
 }
 
 // endpoint returns the endpoint at an address. The caller holds p.mu and refers to it before it lets go of that.

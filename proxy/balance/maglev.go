@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"net/netip"
-	"slices"
 )
 
 // A table is Maglev's consistent hash: each of its places belongs to an endpoint, each endpoint has nearly as many as
@@ -67,22 +66,4 @@ func spread(n uint64) uint64 {
 	n ^= n >> 33
 	n *= 0xc4ceb9fe1a85ec53
 	return n ^ n>>33
-}
-
-// otherPlaces is how many further places a client has, whose first ones belong to endpoints that were tried or are left
-// out: more than enough to find one of those that are half of all.
-const otherPlaces = 32
-
-// bySource returns the endpoint that a client's address belongs to; nil: none was found that was not tried.
-func (b *Balancer) bySource(client netip.Addr, tried []netip.AddrPort) *member {
-	if b.table == nil {
-		b.table = newTable(addresses(b.ring))
-	}
-	for n := range uint64(otherPlaces) {
-		m := b.ring[b.table[hash(netip.AddrPortFrom(client, 0), n)%uint64(len(b.table))]]
-		if !m.is(out) && !slices.Contains(tried, m.addrPort()) {
-			return m
-		}
-	}
-	return nil
 }

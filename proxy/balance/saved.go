@@ -32,8 +32,8 @@ type Binding struct {
 func (b *Balancer) Save(within time.Duration) (s Saved) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
-	if len(b.active) > 0 {
-		s.Next = b.active[b.next].addrPort()
+	if len(b.rotation.active) > 0 {
+		s.Next = b.rotation.active[b.rotation.next].addrPort()
 	}
 	now := b.bindings.now()
 	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
@@ -47,7 +47,7 @@ func (b *Balancer) Save(within time.Duration) (s Saved) {
 		}
 	}
 	slices.Reverse(s.Bindings)
-	for _, m := range b.ring {
+	for _, m := range b.rotation.members {
 		if e := b.port.ejected[m.addrPort()]; e != nil {
 			h := &e.health
 			s.Ejected = append(s.Ejected, Ejection{e.addr, h.why, h.times, time.Until(h.until)})
@@ -62,19 +62,19 @@ func (b *Balancer) Restore(s Saved) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
 	b.restoreEjected(s.Ejected)
-	if at, takesPart := search(b.active, s.Next); takesPart {
-		b.next = at
+	if at, takesPart := search(b.rotation.active, s.Next); takesPart {
+		b.rotation.next = at
 	}
 	if !b.bindings.on() {
 		return
 	}
 	now := b.bindings.now()
 	for _, bound := range s.Bindings {
-		at, listed := search(b.ring, bound.Endpoint)
+		at, listed := search(b.rotation.members, bound.Endpoint)
 		used := now - bound.Unused
 		el := b.bindings.byClient[bound.Client]
 		if listed && (el == nil || el.Value.(*binding).used < used) {
-			b.bindings.bind(bound.Client, b.ring[at], used)
+			b.bindings.bind(bound.Client, b.rotation.members[at], used)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (b *Balancer) Restore(s Saved) {
 // restoreEjected has endpoints be ejected for as long as they were to be.
 func (b *Balancer) restoreEjected(all []Ejection) {
 	for _, x := range all {
-		if _, listed := search(b.ring, x.Endpoint); !listed || x.Why >= failures || x.Times < 1 {
+		if _, listed := search(b.rotation.members, x.Endpoint); !listed || x.Why >= failures || x.Times < 1 {
 			continue
 		}
 		e := b.port.endpoint(x.Endpoint)

@@ -19,8 +19,8 @@ func testRestoreEjected(t *testing.T) {
 	fail(t, old, a[3], TimedOut, 3)
 	next.Restore(old.Save(0))
 	next.Restore(old.Save(0))
-	if len(next.out) != 1 || next.out[0].addrPort() != a[0] {
-		t.Fatalf("left out: %v", addresses(next.out))
+	if len(next.rotation.leftOut) != 1 || next.rotation.leftOut[0].addrPort() != a[0] {
+		t.Fatalf("left out: %v", addresses(next.rotation.leftOut))
 	}
 	time.Sleep(firstBan)
 	if p := next.Pick(client, nil, byDefault); !p.Probe || p.Endpoint.Addr() != a[0] {

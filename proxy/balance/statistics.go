@@ -17,11 +17,11 @@ type Statistics struct {
 	LastFailure     time.Time
 	LastError       error // nil: there was no failure
 	Dial, FirstByte []time.Duration
-	Ejected         Standing
+	Ejected         EjectionStatus
 }
 
-// Standing is what ejection makes of an endpoint. The zero Standing is that of one that works.
-type Standing struct {
+// EjectionStatus says whether an endpoint is ejected, and for how long. The zero value is that of one that works.
+type EjectionStatus struct {
 	For     Failure   // what it was ejected for ; of no meaning unless it is
 	Is      bool      // ejected
 	LeftOut bool      // new connections do not go there; else too many others are ejected too
@@ -66,19 +66,19 @@ func (e *Endpoint) statistics(parts []float64) Statistics {
 	defer e.port.mu.Unlock()
 	s.Open, s.Dials, s.Failures = e.open, e.dialled.Load()+e.dialsFailed, e.failures
 	s.LastFailure, s.LastError = e.lastFailure, e.lastError
-	s.Ejected = e.standing()
+	s.Ejected = e.ejectionStatus()
 	return s
 }
 
-func (e *Endpoint) standing() (s Standing) {
+func (e *Endpoint) ejectionStatus() (s EjectionStatus) {
 	h := &e.health
 	if !h.ejected {
 		return s
 	}
-	s = Standing{Is: true, For: h.why, Until: h.until}
+	s = EjectionStatus{Is: true, For: h.why, Until: h.until}
 	for _, b := range e.port.balancers {
-		at, lists := search(b.ring, e.addr)
-		s.LeftOut = s.LeftOut || lists && b.ring[at].is(out)
+		at, lists := search(b.rotation.members, e.addr)
+		s.LeftOut = s.LeftOut || lists && b.rotation.members[at].is(leftOut)
 	}
 	return s
 }

@@ -14,8 +14,9 @@ type Unreached struct {
 	Addr netip.AddrPort
 }
 
-// idleLooks is how many looks after the last pick of a service port its endpoints are no longer told of.
-const idleLooks = 10
+// idleRechecks is after how many calls of Unreached since the last pick of a service port it lists its endpoints no
+// longer.
+const idleRechecks = 10
 
 // Unreached lists the endpoints that are ejected since TCP dials of them fail, of service ports that clients use. It
 // costs nothing where none is.
@@ -25,7 +26,7 @@ func (all *Endpoints) Unreached() (list []Unreached) {
 			continue
 		}
 		p.mu.Lock()
-		if p.looks++; p.looks <= idleLooks {
+		if p.rechecks++; p.rechecks <= idleRechecks {
 			for at, e := range p.ejected {
 				if e.lists > 0 && e.health.why != Silent {
 					list = append(list, Unreached{p.name, at})
@@ -37,7 +38,7 @@ func (all *Endpoints) Unreached() (list []Unreached) {
 	return list
 }
 
-// Reached is told that such an endpoint takes connections again: the next connection tries it.
+// Reached notes that such an endpoint takes connections again: the next connection tries it.
 func (all *Endpoints) Reached(u Unreached) {
 	p := all.find(u.Name)
 	if p == nil {
@@ -51,6 +52,6 @@ func (all *Endpoints) Reached(u Unreached) {
 	}
 	e.health.until = time.Now()
 	for _, b := range p.balancers {
-		b.probeAt = time.Time{}
+		b.rotation.probeAt = time.Time{}
 	}
 }
