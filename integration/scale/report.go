@@ -128,17 +128,17 @@ func (l line) short() string {
 }
 
 func (r *report) text() string {
-	return fmt.Sprintf(`# At scale, beside kube-proxy
+	return fmt.Sprintf(`# At scale, compared with kube-proxy
 
-By `+"`make bench-scale`"+`, %s, in %s, on a machine of %d cores (Linux %s, load average at the start %.1f), which API server,
-clients and proxy share. Each Service has %d endpoints; all but the measured one are written to etcd, as the API server stores them. All
+Measured with `+"`make bench-scale`"+` on %s, in %s, on a machine of %d cores (Linux %s, load average at the start
+%.1f), which API server, clients and proxy share. Each Service has %d endpoints; all but the measured one are written to etcd, as the API server stores them. All
 proxies have their default settings, and are measured one after the other.
 
 %s
-- **First reached**: from the start of the proxy until a client gets an answer by the ClusterIP.
+- **First reached**: from the start of the proxy until a client gets an answer at the ClusterIP.
 - **Change seen**: a Service goes from one pod to another; from the API server's answer that this is stored until a client that
-  dials each millisecond gets the other pod's answer. **Beside others**: while a hundred Services a second change all their endpoints.
-- **CPU**: of the proxy and the commands that it runs, until it is calm after its start, and beside others (100 %% is one core).
+  dials each millisecond gets the other pod's answer. **Beside others**: while 100 Services per second change all their endpoints.
+- **CPU**: of the proxy and the commands that it runs, until it is idle after its start, and during other changes (100 %% is one core).
 - **From the API server**: all bytes, with the headers of TLS, TCP and IP.
 - A change of endpoints in userspace writes no rule, and does not wait for minSyncPeriod.
 `, r.Date, r.Took, r.Cores, r.Kernel, r.Load, r.Endpoints, r.table())
