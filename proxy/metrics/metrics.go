@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_*, workqueue_*, informer_*
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/fifo" // informer_*
+	_ "k8s.io/component-base/metrics/prometheus/restclient"    // rest_client_*
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"     // workqueue_*
 
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/httpserver"
