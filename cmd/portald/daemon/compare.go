@@ -11,6 +11,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/compare"
 	"github.com/portald/portald/proxy/kube/watch"
 )
@@ -40,7 +41,7 @@ func (c Cluster) read(ctx context.Context, log *logrus.Logger) (*compare.Objects
 		return compare.ReadFiles(c.Manifests, c.Stdin)
 	}
 	watch.QuietLibraries(log)
-	client, err := watch.NewClient(watch.ClientOptions{Kubeconfig: c.Kubeconfig})
+	client, err := apiclient.New(apiclient.Options{Kubeconfig: c.Kubeconfig})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/kube/watch"
@@ -22,7 +23,7 @@ type source struct {
 	*parts.Stage
 	store   *service.Store
 	cache   *translate.Cache
-	client  *watch.Client // nil without an API server, as events
+	client  *apiclient.Client // nil without an API server, as events
 	events  *watch.Recorder
 	refused func() int      // files of which something cannot be read; nil with an API server
 	synced  <-chan struct{} // closed once the store has the first complete state
@@ -57,7 +58,7 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	}
 	watch.QuietLibraries(log)
 	api := cfg.API
-	client, err := watch.NewClient(watch.ClientOptions{
+	client, err := apiclient.New(apiclient.Options{
 		Kubeconfig: api.Kubeconfig, Master: api.Master, QPS: api.QPS, Burst: api.Burst,
 		ContentType: api.ContentType, AcceptContentTypes: api.AcceptContentTypes,
 	})

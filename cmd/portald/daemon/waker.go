@@ -19,7 +19,7 @@ func (d *daemon) newWaker() *waker {
 		Waits: func(svc service.Name) bool { return d.path.core.Waiting(svc) > 0 },
 	}
 	if client := d.source.client; client != nil {
-		o.Client = client.Interface
+		o.Client = client
 	}
 	w := wake.New(o)
 	return &waker{parts.NewStage(w.Run), w}

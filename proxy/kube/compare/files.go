@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/yamldocs"
 )
 
@@ -82,7 +82,7 @@ func (o *Objects) readFile(path string, in io.Reader) error {
 }
 
 func (o *Objects) decode(text []byte) error {
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+	object, _, err := apiclient.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	switch {
 	case runtime.IsNotRegisteredError(err):
 		return nil // of an add-on

@@ -7,45 +7,35 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/portald/portald/proxy/kube/apiclient"
 )
 
 // List reads the objects of a cluster, page by page. What may not be listed is Missing, other than Services and
 // EndpointSlices.
-func List(ctx context.Context, client kubernetes.Interface) (*Objects, error) {
+func List(ctx context.Context, client *apiclient.Client) (*Objects, error) {
 	o := &Objects{}
-	core, discovery, networking := client.CoreV1(), client.DiscoveryV1(), client.NetworkingV1()
 	for _, kind := range []struct {
-		name   string
+		schema.GroupVersionResource
 		needed bool
-		list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	}{
-		{"services", true, page(core.Services("").List)},
-		{"endpointslices", true, page(discovery.EndpointSlices("").List)},
-		{"nodes", false, page(core.Nodes().List)},
-		{"pods", false, page(core.Pods("").List)},
-		{"namespaces", false, page(core.Namespaces().List)},
-		{"networkpolicies", false, page(networking.NetworkPolicies("").List)},
+		{apiclient.Services, true}, {apiclient.EndpointSlices, true}, {apiclient.Nodes, false}, {apiclient.Pods, false},
+		{apiclient.Namespaces, false}, {apiclient.NetworkPolicies, false},
 	} {
-		err := pager.New(kind.list).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+		page := client.Objects(kind.GroupVersionResource).ListWithContext
+		err := pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			o.add(item)
 			return nil
 		})
 		switch {
 		case err == nil:
 		case !kind.needed && apierrors.IsForbidden(err):
-			o.Missing = append(o.Missing, kind.name+": "+err.Error())
+			o.Missing = append(o.Missing, kind.Resource+": "+err.Error())
 		default:
-			return nil, fmt.Errorf("list %s: %w", kind.name, err)
+			return nil, fmt.Errorf("list %s: %w", kind.Resource, err)
 		}
 	}
 	return o, nil
-}
-
-// page adapts the List of a typed client.
-func page[L runtime.Object](
-	list func(context.Context, metav1.ListOptions) (L, error),
-) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
 }

@@ -1,18 +1,20 @@
 package manifests
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
@@ -41,7 +43,7 @@ func newObject(meta typeMeta, pods bool) (metav1.Object, error) {
 	kind := schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind)
 	switch version, read := versionRead(kind.GroupKind(), pods); {
 	case read && meta.APIVersion == version:
-		object, err := scheme.Scheme.New(kind)
+		object, err := apiclient.Scheme.New(kind)
 		if err != nil {
 			return nil, err
 		}
@@ -70,15 +72,29 @@ func versionRead(kind schema.GroupKind, pods bool) (apiVersion string, read bool
 	return "", false
 }
 
+// kindsText has a line for each API group of Kubernetes, and in it the kinds of all versions; the core group is v1.
+//
+//go:embed kinds.txt
+var kindsText string
+
+var kindsOf = sync.OnceValue(func() map[string][]string {
+	out := map[string][]string{}
+	for line := range strings.Lines(kindsText) {
+		group, kinds, _ := strings.Cut(line, ":")
+		out[group] = strings.Fields(kinds)
+	}
+	out[corev1.GroupName] = out["v1"]
+	return out
+})
+
 // misspelt tells whether a kind does not exist: its group is one of Kubernetes' own and has no such kind in any
 // version, or its group ends as they do and the kind is one that is read. Other groups may be of add-ons, *.k8s.io
 // included, such as the Gateway API's.
 func misspelt(kind schema.GroupVersionKind) bool {
+	kinds, own := kindsOf()[kind.Group]
 	switch {
-	case scheme.Scheme.Recognizes(kind):
-		return false
-	case scheme.Scheme.IsGroupRegistered(kind.Group):
-		return len(scheme.Scheme.VersionsForGroupKind(kind.GroupKind())) == 0
+	case own:
+		return !slices.Contains(kinds, kind.Kind)
 	case strings.HasSuffix(kind.Group, ".k8s.io"):
 		read := []translate.Kind{translate.KindService, translate.KindEndpointSlice, translate.KindNode,
 			translate.KindServiceCIDR}

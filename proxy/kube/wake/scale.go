@@ -3,21 +3,20 @@ package wake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/portald/portald/portal/service"
 )
 
-// scaler is client-go's client of one kind of workload in one namespace.
-type scaler interface {
-	GetScale(context.Context, string, metav1.GetOptions) (*autoscalingv1.Scale, error)
-	UpdateScale(context.Context, string, *autoscalingv1.Scale, metav1.UpdateOptions) (*autoscalingv1.Scale, error)
+// Scaler is the part of an API server that scales workloads: apiclient.Client.
+type Scaler interface {
+	Scale(ctx context.Context, resource, namespace, name string) (*autoscalingv1.Scale, error)
+	UpdateScale(ctx context.Context, resource string, scale *autoscalingv1.Scale) error
 }
 
 // answerTime is how long the API server may take for both requests.
@@ -26,16 +25,16 @@ const answerTime = 10 * time.Second
 // scale gives a workload that has none its replicas. False: it has some. All nodes may do so at once: the first one
 // changes the version that the others have read, and these find nothing to do when they look again.
 func scale(
-	ctx context.Context, client kubernetes.Interface, namespace string, to service.Wake,
+	ctx context.Context, client Scaler, namespace string, to service.Wake,
 ) (scaled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	api := scalerOf(client, namespace, to.Kind)
-	if api == nil {
+	if !slices.Contains(service.WakeKinds(), to.Kind) {
 		return false, fmt.Errorf("scale %s: there is no such kind", to)
 	}
+	resource := to.Kind + "s"
 	for {
-		now, err := api.GetScale(ctx, to.Name, metav1.GetOptions{})
+		now, err := client.Scale(ctx, resource, namespace, to.Name)
 		if err != nil {
 			return false, advised(namespace, to, err)
 		}
@@ -43,23 +42,11 @@ func scale(
 			return false, nil
 		}
 		now.Spec.Replicas = to.Replicas
-		_, err = api.UpdateScale(ctx, to.Name, now, metav1.UpdateOptions{FieldManager: "portald"})
+		err = client.UpdateScale(ctx, resource, now)
 		if !apierrors.IsConflict(err) {
 			return err == nil, advised(namespace, to, err)
 		}
 	}
-}
-
-func scalerOf(client kubernetes.Interface, namespace, kind string) scaler {
-	switch apps := client.AppsV1(); kind {
-	case "deployment":
-		return apps.Deployments(namespace)
-	case "statefulset":
-		return apps.StatefulSets(namespace)
-	case "replicaset":
-		return apps.ReplicaSets(namespace)
-	}
-	return nil
 }
 
 // advised says what failed, and what to do.

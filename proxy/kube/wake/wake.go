@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
@@ -32,7 +31,7 @@ const workers = 2
 
 // Options of a Waker. All are needed, but for Client.
 type Options struct {
-	Client kubernetes.Interface // nil: there is no API server, and nothing is scaled
+	Client Scaler // nil: there is no API server, and nothing is scaled
 	Log    logrus.FieldLogger
 	// Waits tells whether clients of a Service wait. Nothing is tried again for those that have left.
 	Waits func(service.Name) bool

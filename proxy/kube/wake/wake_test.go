@@ -13,10 +13,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/fake"
-	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
@@ -39,8 +36,6 @@ func newRig(t *testing.T, withServer bool) *rig {
 	r := &rig{t: t, version: "1"}
 	log := logrus.New()
 	log.Out = io.Discard
-	client := fake.NewClientset()
-	client.PrependReactor("*", "*", r.answer)
 	note := func(what string) func(service.Name, string) {
 		return func(svc service.Name, text string) {
 			r.mu.Lock()
@@ -51,7 +46,7 @@ func newRig(t *testing.T, withServer bool) *rig {
 	o := Options{Log: log, Waits: func(service.Name) bool { return !r.locked(func() bool { return r.gone }) },
 		NeedPods: note("needs"), Scaled: note("scaled"), Failed: note("failed")}
 	if withServer {
-		o.Client = client
+		o.Client = r
 	}
 	r.Waker = New(o)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,40 +65,41 @@ func (r *rig) locked(f func() bool) bool {
 	return f()
 }
 
-func (r *rig) answer(action k8stesting.Action) (bool, runtime.Object, error) {
+// Scale implements Scaler.
+func (r *rig) Scale(_ context.Context, resource, namespace, name string) (*autoscalingv1.Scale, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	group := schema.GroupResource{Group: "apps", Resource: action.GetResource().Resource}
-	if action.GetSubresource() != "scale" || action.GetNamespace() != "shop" {
-		r.t.Errorf("unexpected request %v", action)
+	r.gets++
+	if namespace != "shop" {
+		r.t.Errorf("asked for the scale of %s/%s", namespace, name)
 	}
-	switch action := action.(type) {
-	case k8stesting.UpdateAction:
-		scale := action.GetObject().(*autoscalingv1.Scale)
-		if r.refuses != nil {
-			return true, nil, r.refuses
-		}
-		if scale.ResourceVersion != r.version {
-			r.version, r.replicas = "9", 7 // as another node has it by now
-			return true, nil, apierrors.NewConflict(group, scale.Name, errors.New("another version"))
-		}
-		r.replicas = scale.Spec.Replicas
-		return true, scale, nil
-	case k8stesting.GetAction:
-		r.gets++
-		if action.GetName() != "cart" {
-			return true, nil, apierrors.NewNotFound(group, action.GetName())
-		}
-		version := r.version
-		if r.version == "stale" {
-			version = "0"
-		}
-		return true, &autoscalingv1.Scale{
-			ObjectMeta: metav1.ObjectMeta{Name: "cart", Namespace: "shop", ResourceVersion: version},
-			Spec:       autoscalingv1.ScaleSpec{Replicas: r.replicas},
-		}, nil
+	if name != "cart" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: resource}, name)
 	}
-	return false, nil, nil
+	version := r.version
+	if r.version == "stale" {
+		version = "0"
+	}
+	return &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: "cart", Namespace: "shop", ResourceVersion: version},
+		Spec:       autoscalingv1.ScaleSpec{Replicas: r.replicas},
+	}, nil
+}
+
+// UpdateScale implements Scaler.
+func (r *rig) UpdateScale(_ context.Context, resource string, scale *autoscalingv1.Scale) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuses != nil {
+		return r.refuses
+	}
+	if scale.ResourceVersion != r.version {
+		r.version, r.replicas = "9", 7 // as another node has it by now
+		group := schema.GroupResource{Group: "apps", Resource: resource}
+		return apierrors.NewConflict(group, scale.Name, errors.New("another version"))
+	}
+	r.replicas = scale.Spec.Replicas
+	return nil
 }
 
 // wants has a client wait for an endpoint of shop/cart.

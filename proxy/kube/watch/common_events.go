@@ -7,11 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/portald/portald/proxy/kube/translate"
 )
 
 // A problem of a Service itself exists on all nodes, and is one event: each node gives it the same name, so the API
@@ -67,11 +63,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // create writes an event. False: it exists already, or the API server did not accept it.
 func (r *Recorder) create(ctx context.Context, e event) bool {
-	_, err := r.sink.Create(ctx, &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: e.name(), Namespace: e.regarding.Namespace},
-		EventTime:  metav1.NowMicro(), ReportingController: controllerName, Regarding: e.regarding,
-		Type: e.severity, Reason: e.reason, Action: e.action, Note: translate.Truncate(e.note, eventNoteLimit),
-	})
+	err := r.send(ctx, r.object(e, e.name()))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		r.log.WithError(err).Debug("Event not written")
 	}

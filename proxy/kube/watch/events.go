@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -9,11 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/klog/v2"
 
 	"github.com/portald/portald/platform/printable"
 	"github.com/portald/portald/portal/service"
@@ -36,12 +34,13 @@ const (
 // Recorder writes Kubernetes events on this node and on Services. Its methods never block; while the API server does
 // not answer events are lost. A nil Recorder records nothing. Safe for concurrent use.
 type Recorder struct {
-	cache  *translate.Cache
-	log    logrus.FieldLogger
-	sink   *eventSink
-	queue  chan event // events of this node
-	common chan event // events that are the same on all nodes
-	needs  chan event // of these, those of NeedPods
+	api       API
+	cache     *translate.Cache
+	log       logrus.FieldLogger
+	queue     chan event // events of this node
+	common    chan event // events that are the same on all nodes
+	needs     chan event // of these, those of NeedPods
+	forbidden sync.Once
 }
 
 // event waits to be written.
@@ -52,11 +51,8 @@ type event struct {
 }
 
 // NewRecorder returns a Recorder for the node and the Services of a cache.
-func NewRecorder(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Recorder {
-	sink := &eventSink{
-		EventSinkImpl: events.EventSinkImpl{Interface: client.EventsV1()}, node: cache.Options().NodeName, log: log,
-	}
-	return &Recorder{cache: cache, log: log, sink: sink,
+func NewRecorder(api API, cache *translate.Cache, log logrus.FieldLogger) *Recorder {
+	return &Recorder{api: api, cache: cache, log: log,
 		queue: make(chan event, eventQueue), common: make(chan event, eventQueue), needs: make(chan event, eventQueue)}
 }
 
@@ -137,48 +133,32 @@ func (r *Recorder) add(to chan<- event, e event) {
 
 // Run writes events until ctx ends, those that were recorded before it too.
 func (r *Recorder) Run(ctx context.Context) error {
-	ctx = klog.NewContext(ctx, libraryLog(r.log))
-	broadcaster := events.NewBroadcaster(r.sink)
-	defer broadcaster.Shutdown()
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return err
-	}
-	write := broadcaster.NewRecorder(scheme.Scheme, controllerName).WithLogger(klog.FromContext(ctx)).Eventf
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { r.writeCommon(ctx) })
-	wg.Go(func() { r.writeNeeds(ctx) })
-	pace := flowcontrol.NewTokenBucketRateLimiter(eventsASecond, eventsAtOnce)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e := <-r.queue:
-			if pace.Wait(ctx) != nil {
-				return nil // ctx has ended
-			}
-			write(&e.regarding, nil, e.severity, e.reason, e.action, "%s", translate.Truncate(e.note, eventNoteLimit))
-		}
+	var all sync.WaitGroup
+	all.Go(func() { r.writeOwn(ctx) })
+	all.Go(func() { r.writeCommon(ctx) })
+	all.Go(func() { r.writeNeeds(ctx) })
+	all.Wait()
+	return nil
+}
+
+// object is an event as the API server gets it.
+func (r *Recorder) object(e event, name string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault)},
+		EventTime:  metav1.NowMicro(), ReportingController: controllerName, Regarding: e.regarding,
+		ReportingInstance: translate.Truncate(r.cache.Options().NodeName, eventNameLimit),
+		Type:              e.severity, Reason: e.reason, Action: e.action, Note: translate.Truncate(e.note, eventNoteLimit),
 	}
 }
 
-// eventSink sets this node as the reporting instance, where the library sets the host name.
-type eventSink struct {
-	events.EventSinkImpl
-	node string
-	log  logrus.FieldLogger
-	once sync.Once
-}
-
-// Create writes an event.
-func (s *eventSink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
-	e.ReportingInstance = translate.Truncate(s.node, eventNameLimit)
-	out, err := s.EventSinkImpl.Create(ctx, e)
+// send creates an event.
+func (r *Recorder) send(ctx context.Context, e *eventsv1.Event) error {
+	err := r.api.CreateEvent(ctx, e)
 	if apierrors.IsForbidden(err) {
-		s.once.Do(func() {
-			s.log.Warnf("The API server refuses events: %v; let a ClusterRole grant this account the verbs create and "+
+		r.forbidden.Do(func() {
+			r.log.Warnf("The API server refuses events: %v; let a ClusterRole grant this account the verbs create and "+
 				"patch on events.events.k8s.io", err)
 		})
 	}
-	return out, err
+	return err
 }

@@ -27,7 +27,7 @@ import (
 
 // recording returns a Recorder that runs until the test ends.
 func (s *apiServer) recording() *Recorder {
-	r := NewRecorder(&Client{Interface: s.Clientset}, s.cache, s.log)
+	r := NewRecorder(s, s.cache, s.log)
 	ctx, stop := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -129,7 +129,7 @@ func TestEventsOfManyNodes(t *testing.T) {
 		})
 		for n := range nodes {
 			cache := translate.NewCache(service.NewStore(), translate.Options{NodeName: fmt.Sprint("n", n)}, s.log)
-			r := NewRecorder(&Client{Interface: s.Clientset}, cache, s.log)
+			r := NewRecorder(s, cache, s.log)
 			go r.Run(t.Context())
 			cache.Report = r.Problem
 			for i := range services {
@@ -191,7 +191,7 @@ func TestEventsNeverBlock(t *testing.T) {
 		none.Starting()
 		none.Problem(service.Name{}, translate.Problem{})
 		none.ServiceWarning(service.Name{}, "A", "B", "c")
-		idle := NewRecorder(&Client{Interface: s.Clientset}, s.cache, s.log)
+		idle := NewRecorder(s, s.cache, s.log)
 		r := s.recording()
 		start := time.Now()
 		for i := range 1000 {
@@ -222,6 +222,58 @@ func TestEventsForbidden(t *testing.T) {
 		if said := s.said(); len(said) != 1 || !strings.Contains(said[0], "let a ClusterRole grant this account the "+
 			"verbs create and patch on events.events.k8s.io") {
 			t.Errorf("said %q", said)
+		}
+	})
+}
+
+// Events of a node that happen again are one, with a count; it is written as the series begins and when it is over.
+func TestEventSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer(t, translate.Options{NodeName: "n1"})
+		r := s.recording()
+		written := func() (count int32) {
+			list, err := s.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+			check(t, err)
+			if len(list.Items) != 1 {
+				t.Fatalf("%d events", len(list.Items))
+			}
+			if series := list.Items[0].Series; series != nil {
+				count = series.Count
+			}
+			return count
+		}
+		for _, want := range []int32{0, 2, 2, 2} {
+			r.NodeWarning("Again", "Again", "")
+			time.Sleep(time.Minute)
+			if got := written(); got != want {
+				t.Errorf("a count of %d, want %d", got, want)
+			}
+		}
+		time.Sleep(3 * seriesEnd)
+		if got := written(); got != 4 {
+			t.Errorf("when it is over: a count of %d, want 4", got)
+		}
+		r.NodeWarning("Again", "Again", "")
+		time.Sleep(time.Minute)
+		if n := len(s.events()); n != 2 {
+			t.Errorf("%d events after the series, want another one", n)
+		}
+	})
+}
+
+// An event that the API server does not take for a while is written in the end.
+func TestEventIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer(t, translate.Options{NodeName: "n1"})
+		tries := 0
+		s.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+			tries++
+			return tries < 4, nil, away("", "", "")
+		})
+		s.recording().Starting()
+		time.Sleep(time.Minute)
+		if n := len(s.events()); n != 1 || tries != 4 {
+			t.Errorf("%d events after %d tries", n, tries)
 		}
 	})
 }

@@ -13,12 +13,6 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// lister is client-go's client of one kind; L is a list of objects.
-type lister[L runtime.Object] interface {
-	List(context.Context, metav1.ListOptions) (L, error)
-	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-}
-
 // requests are those for the objects of one kind.
 type requests struct {
 	kind       translate.Kind
@@ -46,18 +40,18 @@ func (r *requests) send(verb string, o metav1.ListOptions, send func(metav1.List
 }
 
 // listWatch sends the requests of client-go's reflector.
-func listWatch[L runtime.Object](r *requests, api lister[L]) *clientcache.ListWatch {
+func (r *requests) listWatch(objects *clientcache.ListWatch) *clientcache.ListWatch {
 	return &clientcache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 			err = r.send(verbList, o, func(o metav1.ListOptions) (err error) {
-				list, err = api.List(ctx, o)
+				list, err = objects.ListWithContext(ctx, o)
 				return err
 			})
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (events watch.Interface, err error) {
 			err = r.send(verbWatch, o, func(o metav1.ListOptions) (err error) {
-				events, err = api.Watch(ctx, o)
+				events, err = objects.WatchWithContext(ctx, o)
 				return err
 			})
 			return events, err

@@ -8,7 +8,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcache "k8s.io/client-go/tools/cache"
 
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
@@ -25,7 +27,7 @@ const (
 type ranges struct {
 	*store
 	requests *requests
-	probe    func(context.Context, metav1.ListOptions) (*networkingv1.ServiceCIDRList, error)
+	probe    clientcache.ListWithContextFunc
 	asked    chan struct{} // closed once the server has answered, with ServiceCIDRs or without
 	once     sync.Once
 }
@@ -34,9 +36,9 @@ func (s *Source) newRanges() *ranges {
 	r := &ranges{
 		requests: &requests{kind: translate.KindServiceCIDR, status: s.status}, asked: make(chan struct{}),
 	}
-	api := s.client.NetworkingV1().ServiceCIDRs()
-	r.probe = api.List
-	r.store = s.store(r.requests, &networkingv1.ServiceCIDR{}, listWatch(r.requests, api))
+	objects := s.api.Objects(apiclient.ServiceCIDRs)
+	r.probe = objects.ListWithContext
+	r.store = s.store(r.requests, &networkingv1.ServiceCIDR{}, objects)
 	r.listed = r.answered
 	return r
 }

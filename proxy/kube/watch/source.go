@@ -10,19 +10,22 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
 // Source fills a Cache from an API server: Services, EndpointSlices and this node's Node, and as the Cache's options
 // say ServiceCIDRs and the pods of the cluster. It stores no objects itself.
 type Source struct {
-	client   *Client
+	api      API
 	cache    *translate.Cache
 	log      logrus.FieldLogger
 	status   *status
@@ -31,10 +34,18 @@ type Source struct {
 	ranges   *ranges      // nil: ServiceCIDRs are not watched
 }
 
+// API is an API server: apiclient.Client.
+type API interface {
+	Server() string // URL, for messages
+	Objects(schema.GroupVersionResource) *clientcache.ListWatch
+	CreateEvent(context.Context, *eventsv1.Event) error
+	PatchEvent(ctx context.Context, namespace, name string, patch []byte) error
+}
+
 // New prepares to watch. The node and the Services to watch are those of the cache's options.
-func New(client *Client, cache *translate.Cache, log logrus.FieldLogger) *Source {
+func New(api API, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
-		client: client, cache: cache, log: log, status: newStatus(client.Server, log), synced: make(chan struct{}),
+		api: api, cache: cache, log: log, status: newStatus(api.Server(), log), synced: make(chan struct{}),
 	}
 }
 
@@ -45,7 +56,7 @@ func (s *Source) Synced() <-chan struct{} { return s.synced }
 // known so far stay in the cache. The error is always nil. Call it once.
 func (s *Source) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(s.log))
-	s.log.Infof("Watching API server %s", s.client.Server)
+	s.log.Infof("Watching API server %s", s.api.Server())
 	s.cache.Hold()
 	stores := s.stores()
 	var running sync.WaitGroup
@@ -75,12 +86,10 @@ func (s *Source) stores() []*store {
 		kind: translate.KindNode, status: s.status,
 		fields: fields.OneTermEqualSelector(metav1.ObjectNameField, s.cache.Options().NodeName).String(),
 	}
-	core, discovery, everywhere := s.client.CoreV1(), s.client.DiscoveryV1(), metav1.NamespaceAll
 	stores := []*store{
-		s.store(services, &corev1.Service{}, listWatch(services, core.Services(everywhere))),
-		s.store(endpointSlices, &discoveryv1.EndpointSlice{},
-			listWatch(endpointSlices, discovery.EndpointSlices(everywhere))),
-		s.store(node, &corev1.Node{}, listWatch(node, core.Nodes())),
+		s.store(services, &corev1.Service{}, s.api.Objects(apiclient.Services)),
+		s.store(endpointSlices, &discoveryv1.EndpointSlice{}, s.api.Objects(apiclient.EndpointSlices)),
+		s.store(node, &corev1.Node{}, s.api.Objects(apiclient.Nodes)),
 	}
 	s.unlisted.Store(int32(len(stores)))
 	if s.cache.Options().ClientPods {
@@ -97,15 +106,15 @@ func (s *Source) pods() *store {
 	running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
 	pods := &requests{kind: translate.KindPod, status: s.status, fields: running.String()}
-	st := s.store(pods, &corev1.Pod{}, listWatch(pods, s.client.CoreV1().Pods(metav1.NamespaceAll)))
+	st := s.store(pods, &corev1.Pod{}, s.api.Objects(apiclient.Pods))
 	st.listed = func() {}
 	return st
 }
 
-func (s *Source) store(r *requests, example runtime.Object, source *clientcache.ListWatch) *store {
+func (s *Source) store(r *requests, example runtime.Object, objects *clientcache.ListWatch) *store {
 	return &store{
 		kind: r.kind, example: example, cache: s.cache, listed: s.listed,
-		source: clientcache.ToListWatcherWithWatchListSemantics(source, s.client.Interface),
+		source: clientcache.ToListWatcherWithWatchListSemantics(r.listWatch(objects), s.api),
 	}
 }
 
@@ -119,5 +128,5 @@ func (s *Source) listed() {
 	s.ranges.wait()
 	close(s.synced)
 	services, endpointSlices := s.cache.Changes()
-	s.log.Infof("API server %s: %d Services and %d EndpointSlices listed", s.client.Server, services, endpointSlices)
+	s.log.Infof("API server %s: %d Services and %d EndpointSlices listed", s.api.Server(), services, endpointSlices)
 }

@@ -19,16 +19,20 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	clientcache "k8s.io/client-go/tools/cache"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/objecttest"
 	"github.com/portald/portald/proxy/kube/translate"
 )
@@ -77,6 +81,50 @@ func newAPIServer(t *testing.T, opts translate.Options, objects ...runtime.Objec
 	return s
 }
 
+// Server implements API.
+func (s *apiServer) Server() string { return "https://api:6443" }
+
+// Objects implements API.
+func (s *apiServer) Objects(resource schema.GroupVersionResource) *clientcache.ListWatch {
+	switch resource {
+	case apiclient.Services:
+		return fakeListWatch(s.CoreV1().Services(""))
+	case apiclient.Nodes:
+		return fakeListWatch(s.CoreV1().Nodes())
+	case apiclient.Pods:
+		return fakeListWatch(s.CoreV1().Pods(""))
+	case apiclient.EndpointSlices:
+		return fakeListWatch(s.DiscoveryV1().EndpointSlices(""))
+	case apiclient.ServiceCIDRs:
+		return fakeListWatch(s.NetworkingV1().ServiceCIDRs())
+	}
+	panic(resource)
+}
+
+func fakeListWatch[L runtime.Object](client interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}) *clientcache.ListWatch {
+	return &clientcache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, o)
+		},
+		WatchFuncWithContext: client.Watch,
+	}
+}
+
+// CreateEvent implements API.
+func (s *apiServer) CreateEvent(ctx context.Context, e *eventsv1.Event) error {
+	_, err := s.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+	return err
+}
+
+// PatchEvent implements API.
+func (s *apiServer) PatchEvent(ctx context.Context, namespace, name string, patch []byte) error {
+	_, err := s.EventsV1().Events(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 func (s *apiServer) refused(verb, resource, fields string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +152,7 @@ func away(string, string, string) error {
 
 // start watches until the test ends.
 func (s *apiServer) start() *Source {
-	w := New(&Client{Interface: s.Clientset, Server: "https://api:6443"}, s.cache, s.log)
+	w := New(s, s.cache, s.log)
 	ctx, stop := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -428,4 +476,11 @@ func TestWatchPods(t *testing.T) {
 			t.Error("a deleted pod is known")
 		}
 	})
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

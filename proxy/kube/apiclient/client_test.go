@@ -1,4 +1,4 @@
-package watch
+package apiclient
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
-func TestNewClientRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	broken, empty := filepath.Join(t.TempDir(), "broken"), filepath.Join(t.TempDir(), "empty")
 	check(t, os.WriteFile(broken, []byte("apiVersion: v1\nclusters: x\n"), 0o600))
@@ -34,19 +34,19 @@ func TestNewClientRefuses(t *testing.T) {
 	missing = errors.Unwrap(missing) // without operation and path: in the words of the host
 	for _, c := range []struct {
 		name string
-		opts ClientOptions
+		opts Options
 		want []string
 	}{
-		{"no pod", ClientOptions{}, []string{"find the API server: this is not a pod",
+		{"no pod", Options{}, []string{"find the API server: this is not a pod",
 			"name a kubeconfig, or the server's URL"}},
-		{"no file", ClientOptions{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ",
+		{"no file", Options{Kubeconfig: "/nowhere/config"}, []string{"read kubeconfig /nowhere/config: ",
 			missing.Error()}},
-		{"broken", ClientOptions{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
-		{"empty", ClientOptions{Kubeconfig: empty},
+		{"broken", Options{Kubeconfig: broken}, []string{"read kubeconfig " + broken + ": "}},
+		{"empty", Options{Kubeconfig: empty},
 			[]string{"read kubeconfig " + empty + ": it names no cluster; write one"}},
-		{"no URL", ClientOptions{Master: secret.NewURL("http://a b")}, []string{"API server http://a b: "}},
+		{"no URL", Options{Master: secret.NewURL("http://a b")}, []string{"API server http://a b: "}},
 	} {
-		_, err := NewClient(c.opts)
+		_, err := New(c.opts)
 		for _, part := range c.want {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %v\nwant %s", c.name, err, part)
@@ -55,9 +55,9 @@ func TestNewClientRefuses(t *testing.T) {
 	}
 }
 
-func TestNewClientAsks(t *testing.T) {
-	if client, err := NewClient(ClientOptions{Master: secret.NewURL("http://localhost:8080")}); err != nil ||
-		client.Server != "http://localhost:8080" {
+func TestNewAsks(t *testing.T) {
+	if client, err := New(Options{Master: secret.NewURL("http://localhost:8080")}); err != nil ||
+		client.Server() != "http://localhost:8080" {
 		t.Errorf("by URL alone: %v %v", client, err)
 	}
 	var got http.Header
@@ -65,24 +65,24 @@ func TestNewClientAsks(t *testing.T) {
 	defer server.Close()
 	for _, c := range []struct {
 		name string
-		opts ClientOptions
+		opts Options
 		want map[string]string
 	}{
-		{"by default", ClientOptions{Kubeconfig: kubeconfig(t, server.URL)}, map[string]string{
+		{"by default", Options{Kubeconfig: kubeconfig(t, server.URL)}, map[string]string{
 			"Accept": "application/vnd.kubernetes.protobuf, */*", "Authorization": "Bearer secret",
 		}},
 		{
-			"as told", ClientOptions{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: secret.NewURL(server.URL),
+			"as told", Options{Kubeconfig: kubeconfig(t, "https://elsewhere"), Master: secret.NewURL(server.URL),
 				ContentType: "application/json", UserAgent: "portald/1"},
 			map[string]string{"Accept": "application/json, */*", "User-Agent": "portald/1"},
 		},
 	} {
-		client, err := NewClient(c.opts)
+		client, err := New(c.opts)
 		check(t, err)
-		if client.Server != server.URL {
-			t.Errorf("%s: server %s, want %s", c.name, client.Server, server.URL)
+		if client.Server() != server.URL {
+			t.Errorf("%s: server %s, want %s", c.name, client.Server(), server.URL)
 		}
-		_, _ = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}) // the answer is none
+		_, _ = client.Objects(Nodes).ListWithContext(t.Context(), metav1.ListOptions{}) // the answer is none
 		for name, want := range c.want {
 			if got.Get(name) != want {
 				t.Errorf("%s: %s is %q, want %q", c.name, name, got.Get(name), want)
@@ -99,23 +99,23 @@ func TestUserOfTheURL(t *testing.T) {
 	urls := []string{"http://jane:hu%40sh@" + host, "http://hush@" + host, "jane:hush@" + host}
 	messages := ""
 	for _, u := range urls {
-		for _, o := range []ClientOptions{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
-			client, err := NewClient(o)
+		for _, o := range []Options{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
+			client, err := New(o)
 			check(t, err)
-			_, _ = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}) // the answer is none
+			_, _ = client.Objects(Nodes).ListWithContext(t.Context(), metav1.ListOptions{}) // the answer is none
 			if !strings.HasPrefix(got.Get("Authorization"), "Basic ") {
 				t.Errorf("%s: %q is sent", u, got.Get("Authorization"))
 			}
-			messages += client.Server
+			messages += client.Server()
 		}
 	}
 	server.Close()
 	for _, u := range append(urls, "http://jane:hu sh@"+host, "http://jane:hush@"+host+":x", "http://jane:hush@",
 		"http://jane:hush%zz@a", "http://jane:hush@a b", "http://a b/jane:hush@") {
-		for _, o := range []ClientOptions{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
-			client, err := NewClient(o)
+		for _, o := range []Options{{Master: secret.NewURL(u)}, {Kubeconfig: kubeconfig(t, u)}} {
+			client, err := New(o)
 			if err == nil {
-				_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+				_, err = client.Objects(Nodes).ListWithContext(t.Context(), metav1.ListOptions{})
 			}
 			if err == nil {
 				t.Errorf("%s: no error", u)

@@ -1,4 +1,6 @@
-package watch
+// Package apiclient sends requests to an API server: lists and watches, events, scales of workloads. It is made of
+// client-go's REST clients of the API groups that portald uses.
+package apiclient
 
 import (
 	"cmp"
@@ -8,16 +10,17 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/portald/portald/proxy/secret"
 )
 
-// ClientOptions are the API server to use, and how.
-type ClientOptions struct {
+// Options are the API server to use, and how.
+type Options struct {
 	Kubeconfig         string     // file; empty: none
 	Master             secret.URL // in place of the one that the kubeconfig has; empty: that one
 	QPS                float32    // requests a second; 0 means client-go's 5, negative no limit
@@ -27,15 +30,15 @@ type ClientOptions struct {
 	UserAgent          string     // empty: client-go's, with the program's name
 }
 
-// Client is a connection to an API server.
+// Client is a connection to an API server. Safe for concurrent use.
 type Client struct {
-	kubernetes.Interface
-	Server string // URL without credentials, for messages
+	groups map[schema.GroupVersion]rest.Interface
+	server string
 }
 
-// NewClient returns a client of an API server: that of the pod's own cluster if neither a kubeconfig nor a URL is set.
-// It sends no request. An error means that the options, or the files that they name, are invalid.
-func NewClient(o ClientOptions) (*Client, error) {
+// New returns a client of an API server: that of the pod's own cluster if neither a kubeconfig nor a URL is set. It
+// sends no request. An error means that the options, or the files that they name, are invalid.
+func New(o Options) (*Client, error) {
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -43,16 +46,45 @@ func NewClient(o ClientOptions) (*Client, error) {
 	config.QPS, config.Burst = o.QPS, o.Burst
 	config.ContentType = cmp.Or(o.ContentType, runtime.ContentTypeProtobuf)
 	config.AcceptContentTypes = o.AcceptContentTypes
-	config.UserAgent = o.UserAgent
+	config.UserAgent = cmp.Or(o.UserAgent, rest.DefaultKubernetesUserAgent())
+	config.NegotiatedSerializer = rest.CodecFactoryForGeneratedClient(Scheme, Codecs).WithoutConversion()
 	if err := takeUser(config); err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	c := &Client{groups: map[schema.GroupVersion]rest.Interface{}, server: config.Host}
+	if err := c.connect(config); err != nil {
 		return nil, fmt.Errorf("prepare for API server %s: %w", config.Host, err)
 	}
-	return &Client{Interface: client, Server: config.Host}, nil
+	return c, nil
 }
+
+// connect makes the clients of all groups, which share connections, and a limit of requests if one is set.
+func (c *Client) connect(config *rest.Config) error {
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	if config.QPS > 0 {
+		if config.Burst <= 0 {
+			return errors.New("a limit of requests a second needs a number of requests at once, which is not set")
+		}
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
+	}
+	for _, group := range Scheme.PrioritizedVersionsAllGroups() {
+		own := *config
+		own.GroupVersion, own.APIPath = &group, "/apis"
+		if group.Group == "" {
+			own.APIPath = "/api"
+		}
+		if c.groups[group], err = rest.RESTClientForConfigAndClient(&own, shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Server is the URL of the API server without credentials, for messages.
+func (c *Client) Server() string { return c.server }
 
 // takeUser moves the user of the server's URL to where no message shows it: libraries show the URL in their errors.
 func takeUser(config *rest.Config) error {
@@ -78,7 +110,7 @@ func takeUser(config *rest.Config) error {
 	return nil
 }
 
-func restConfig(o ClientOptions) (*rest.Config, error) {
+func restConfig(o Options) (*rest.Config, error) {
 	if o.Kubeconfig == "" && o.Master.IsZero() {
 		return inClusterConfig()
 	}
