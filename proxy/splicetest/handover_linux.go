@@ -128,7 +128,7 @@ func (s *succession) takeOver(path string) error {
 	return err
 }
 
-// noChange is what happens meanwhile in most scenarios.
+// noChange is for scenarios in which nothing happens meanwhile.
 func noChange([]*splice.Departure) {}
 
 // givenBack expects that both hold what they held before the first connection.

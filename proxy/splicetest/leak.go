@@ -135,7 +135,7 @@ func (w way) connect(t *trial) {
 	io.Copy(io.Discard, c)
 }
 
-// usage is what a process holds.
+// usage counts what a process has open, and its memory.
 type usage struct {
 	goroutines  int
 	descriptors int64 // or handles, but for those that the engine says it holds

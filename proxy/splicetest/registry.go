@@ -115,7 +115,7 @@ func cutWhileDialling(t *trial) {
 	}
 }
 
-// eventLog is what was called of Events.
+// eventLog collects the calls of its events.
 type eventLog struct {
 	mu       sync.Mutex
 	started  []record.Live

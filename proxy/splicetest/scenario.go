@@ -8,7 +8,7 @@ type scenario struct {
 	scope scope
 }
 
-// scope is what a scenario shares with others while it runs.
+// scope tells what a scenario shares with others while it runs.
 type scope uint8
 
 const (

@@ -21,8 +21,8 @@ func waitHandOverScenarios() []scenario {
 	}
 }
 
-// patience is what both of a succession have their clients wait for.
-var patience = splice.Options{Policy: service.Policy{WaitForEndpoint: longest}}
+// waitsLong has the clients of both of a succession wait for an endpoint.
+var waitsLong = splice.Options{Policy: service.Policy{WaitForEndpoint: longest}}
 
 // takenWaiting hands over the connections that wait, or has them taken and given back.
 func (s *succession) takenWaiting(taken bool) {
@@ -48,7 +48,7 @@ func (s *succession) takenWaiting(taken bool) {
 func heldHandOver(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
 		const n = 8
-		s := t.succeeds(patience, inet.TCP)
+		s := t.succeeds(waitsLong, inet.TCP)
 		var conns []*net.TCPConn
 		var servers []netip.AddrPort
 		for i := range n {
@@ -129,7 +129,7 @@ func heldHandOverOfRequest(t *trial) {
 // heldUDPHandOver: so do sessions, with their last datagram.
 func heldUDPHandOver(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
-		s := t.succeeds(patience, inet.UDP)
+		s := t.succeeds(waitsLong, inet.UDP)
 		c := dialUDP(t, s.front.at)
 		for _, data := range []string{"first", "last"} {
 			c.Write([]byte(data))

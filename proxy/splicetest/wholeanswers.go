@@ -37,8 +37,8 @@ func smallAnswers(t *trial) {
 	}
 }
 
-// parting is what a peer sends that closes although it has not read all that it was sent: its kernel sends a reset
-// behind these bytes.
+// parting has a peer send, and close although it has not read all that it was sent: its kernel sends a reset behind
+// these bytes.
 type parting struct {
 	up     bool          // it is the client's
 	waits  bool          // it closes once all have left its kernel, which would drop the rest
@@ -63,7 +63,8 @@ func wholeAnswers(t *trial) {
 
 var anySize = []int{10_000, 100_000, 110_000, 1_000_000, 3_000_000}
 
-// pattern is what is sent of, made once: the race detector's account of memory costs more than the bytes.
+// pattern is the source of all that is sent, made once: the race detector's account of memory costs more than the
+// bytes.
 var pattern = bytes.Repeat([]byte("0123456789abcde\n"), 3_000_000/16)
 
 // ground is where the two peers and the data path between them are.

@@ -22,7 +22,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// wreck is what a process leaves that died in the middle of carrying from a client to an endpoint.
+// wreck has what a process left that died in the middle of carrying from a client to an endpoint.
 type wreck struct {
 	t                *testing.T
 	m                *Memory
