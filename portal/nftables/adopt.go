@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 )
 
@@ -31,8 +32,8 @@ func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
 		return append([]nfnl.Step{{t.kernel.wire.Remove(), create}}, t.allSteps(c)...), nil
 	}
 	for id := range t.state.shared.Counts() {
-		if id, ok := id.(clientsID); ok && sets[id.name()].Description != "" {
-			c.unbind = append(c.unbind, t.state.affinity(id.owner))
+		if id, ok := id.(layout.ClientsID); ok && sets[id.Name()].Description != "" {
+			c.unbind = append(c.unbind, t.state.affinity(id.Owner))
 		}
 	}
 	return t.refill(c, c.adopt(chains, sets))
@@ -86,7 +87,7 @@ func foreignSets(c *changeset, listed map[string]nft.ListedSet) bool {
 		}
 	}
 	for name := range listed {
-		if !known[name] && !isOptional(name) {
+		if !known[name] && !layout.IsOptional(name) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
@@ -27,7 +28,7 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 	pool := pools(inet.IPv4)[0]
 	pool.Algorithm = service.SourceHash
 	for _, p := range all {
-		if p.Owner == owner && r.family.Owns(p.Frontend.Addr.Addr()) {
+		if p.Owner == owner && r.Family.Owns(p.Frontend.Addr.Addr()) {
 			p.Target = portal.Spread{Pool: pool}
 			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &p})
 		}
@@ -39,7 +40,7 @@ func TestAlgorithmChangesOneServicePort(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, chain := range c.writeChains {
-		if !strings.HasSuffix(chain.Name, readable(owner)) {
+		if !strings.HasSuffix(chain.Name, layout.Readable(owner)) {
 			t.Errorf("chain %s is written for a change of %s", chain.Name, owner)
 		}
 	}
@@ -56,7 +57,7 @@ func TestTurn(t *testing.T) {
 	} {
 		var texts []string
 		for i := range 3 {
-			texts = append(texts, turn(f, a, i, 3).Text(f))
+			texts = append(texts, layout.Turn(f, a, i, 3).Text(f))
 		}
 		if got := strings.Join(texts, "; "); got != want {
 			t.Errorf("%q: %s", a, got)

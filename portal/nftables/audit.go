@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
@@ -80,8 +81,8 @@ func (t *table) auditSets(found *writer.Drift) error {
 		delete(listed, s.Name)
 	}
 	for id := range t.state.shared.Counts() {
-		if id, ok := id.(clientsID); ok {
-			delete(listed, id.name())
+		if id, ok := id.(layout.ClientsID); ok {
+			delete(listed, id.Name())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
@@ -36,9 +37,9 @@ type affinity struct {
 }
 
 func (s *state) affinity(owner service.PortName) affinity {
-	a := affinity{s.rules.clients(owner), map[uint32]bool{}}
+	a := affinity{s.rules.Clients(owner), map[uint32]bool{}}
 	for _, e := range slices.Concat(s.pools[owner].Cluster, s.pools[owner].Node) {
-		a.endpoints[endpointID(e.Addr)] = true
+		a.endpoints[layout.EndpointID(e.Addr)] = true
 	}
 	return a
 }
@@ -70,9 +71,9 @@ func (s *state) changeset(
 		c.drop(s, id)
 	}
 	for _, id := range kept {
-		if id, ok := id.(chainID); ok {
-			if _, ok := replaced[id.owner]; ok {
-				c.writeChains = append(c.writeChains, s.rules.chain(id, s.pools[id.owner]))
+		if id, ok := id.(layout.ChainID); ok {
+			if _, ok := replaced[id.Owner]; ok {
+				c.writeChains = append(c.writeChains, s.rules.Chain(id, s.pools[id.Owner]))
 			}
 		}
 	}
@@ -107,10 +108,10 @@ func (c *changeset) create(s *state, id any) {
 	switch id := id.(type) {
 	case nft.Entry:
 		c.add = append(c.add, nft.SetElement{Entry: id})
-	case chainID:
-		c.writeChains = append(c.writeChains, s.rules.chain(id, s.pools[id.owner]))
-	case clientsID:
-		c.createSets = append(c.createSets, s.rules.clients(id.owner))
+	case layout.ChainID:
+		c.writeChains = append(c.writeChains, s.rules.Chain(id, s.pools[id.Owner]))
+	case layout.ClientsID:
+		c.createSets = append(c.createSets, s.rules.Clients(id.Owner))
 	}
 }
 
@@ -123,13 +124,15 @@ func (c *changeset) drop(s *state, id any) {
 		} else {
 			c.remove = append(c.remove, nft.SetElement{Entry: id})
 		}
-	case chainID:
-		c.dropChains = append(c.dropChains, id.name())
-		if s.shared.Counts()[chainID{id.owner, pickCluster}]+s.shared.Counts()[chainID{id.owner, pickNode}] == 0 {
-			delete(s.pools, id.owner)
+	case layout.ChainID:
+		c.dropChains = append(c.dropChains, id.Name())
+		toCluster := layout.ChainID{Owner: id.Owner, Role: layout.PickCluster}
+		toNode := layout.ChainID{Owner: id.Owner, Role: layout.PickNode}
+		if s.shared.Counts()[toCluster]+s.shared.Counts()[toNode] == 0 {
+			delete(s.pools, id.Owner)
 		}
-	case clientsID:
-		c.dropSets = append(c.dropSets, s.rules.clients(id.owner))
+	case layout.ClientsID:
+		c.dropSets = append(c.dropSets, s.rules.Clients(id.Owner))
 	}
 }
 
@@ -139,20 +142,20 @@ func (c *changeset) changeClasses(s *state) {
 	s.classes.Settle()
 	for _, class := range added {
 		c.createSets = append(c.createSets, s.endpoints[class])
-		c.writeChains = append(c.writeChains, class.chain(s.endpoints[class]))
+		c.writeChains = append(c.writeChains, class.Chain(s.endpoints[class]))
 	}
 	for _, class := range removed {
-		c.dropChains = append(c.dropChains, class.name())
+		c.dropChains = append(c.dropChains, class.Name())
 		c.dropSets = append(c.dropSets, s.endpoints[class])
 		delete(s.endpoints, class)
 	}
-	for _, scope := range []scope{s.rules.sets.ips, s.rules.sets.nodePorts} {
-		of := func(c class) bool { return c.scope == scope.name }
+	for _, scope := range []layout.Scope{s.rules.Sets.Ips, s.rules.Sets.NodePorts} {
+		of := func(c layout.Class) bool { return c.Scope == scope.Name }
 		if slices.ContainsFunc(added, of) {
-			c.writeChains = append(c.writeChains, classesChain(scope, s.classesOf(scope, removed)))
+			c.writeChains = append(c.writeChains, layout.ClassesChain(scope, s.classesOf(scope, removed)))
 		}
 		if slices.ContainsFunc(removed, of) {
-			c.trimChains = append(c.trimChains, classesChain(scope, s.classesOf(scope, nil)))
+			c.trimChains = append(c.trimChains, layout.ClassesChain(scope, s.classesOf(scope, nil)))
 		}
 	}
 }

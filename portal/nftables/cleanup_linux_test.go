@@ -9,6 +9,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
@@ -28,7 +29,7 @@ func TestCleanupFails(t *testing.T) {
 			return err
 		}
 		gone := []portal.Change{{Frontend: at}}
-		hairpins := newSets(nft.IPv4()).hairpins.Name
+		hairpins := layout.NewSets(nft.IPv4()).Hairpins.Name
 		if _, err := runNFT(t.Context(), "", "flush", "set", "ip", w.opts.Table, hairpins); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
@@ -15,19 +16,19 @@ func (s *state) entries(p portal.Portal) map[nft.Entry]nft.Value {
 	if p.Kind != service.NodePort {
 		e.Destination = p.Frontend.Addr.Addr()
 	}
-	v := nft.Value{Comment: comment(p)}
+	v := nft.Value{Comment: layout.Comment(p)}
 	switch target := p.Target.(type) {
 	case portal.Redirect:
 		v.Endpoint = netip.AddrPortFrom(netip.Addr{}, target.Port)
 		if !target.Inside {
-			return map[nft.Entry]nft.Value{{Set: scope.redirects, Element: e}: v}
+			return map[nft.Entry]nft.Value{{Set: scope.Redirects, Element: e}: v}
 		}
-		inside := nft.Value{Verdict: nft.Jump(scope.internal.Name), Comment: v.Comment}
-		return map[nft.Entry]nft.Value{{Set: scope.chains, Element: e}: inside, {Set: scope.internal, Element: e}: v}
+		inside := nft.Value{Verdict: nft.Jump(scope.Internal.Name), Comment: v.Comment}
+		return map[nft.Entry]nft.Value{{Set: scope.Chains, Element: e}: inside, {Set: scope.Internal, Element: e}: v}
 	case portal.Reject:
-		return map[nft.Entry]nft.Value{{Set: scope.refused, Element: e}: v}
+		return map[nft.Entry]nft.Value{{Set: scope.Refused, Element: e}: v}
 	case portal.Drop:
-		return map[nft.Entry]nft.Value{{Set: scope.dropped, Element: e}: v}
+		return map[nft.Entry]nft.Value{{Set: scope.Dropped, Element: e}: v}
 	case portal.Spread:
 		return s.spreadEntries(scope, e, v, p, target)
 	}
@@ -35,28 +36,28 @@ func (s *state) entries(p portal.Portal) map[nft.Entry]nft.Value {
 }
 
 func (s *state) spreadEntries(
-	scope scope, e nft.Element, v nft.Value, p portal.Portal, to portal.Spread,
+	scope layout.Scope, e nft.Element, v nft.Value, p portal.Portal, to portal.Spread,
 ) map[nft.Entry]nft.Value {
-	if !s.rules.isPlain(p, to) {
-		v.Verdict = nft.Goto(s.rules.chainsOf(p, to)[0].name())
-		out := map[nft.Entry]nft.Value{{Set: scope.chains, Element: e}: v}
+	if !s.rules.IsPlain(p, to) {
+		v.Verdict = nft.Goto(s.rules.ChainsOf(p, to)[0].Name())
+		out := map[nft.Entry]nft.Value{{Set: scope.Chains, Element: e}: v}
 		if to.Restricted(p.Kind) && to.Pool.AdmitsNode {
 			e.Source = e.Destination
-			out[nft.Entry{Set: s.rules.sets.fromNode, Element: e}] = nft.Value{}
+			out[nft.Entry{Set: s.rules.Sets.FromNode, Element: e}] = nft.Value{}
 		}
 		return out
 	}
 	some := to.Pool.Of(to.Scope)
 	if len(some) == 0 {
-		none := scope.refused
+		none := scope.Refused
 		if to.Scope == service.NodeScope {
-			none = scope.dropped
+			none = scope.Dropped
 		}
 		return map[nft.Entry]nft.Value{{Set: none, Element: e}: v}
 	}
-	out := map[nft.Entry]nft.Value{{Set: scope.plain, Element: e}: v}
-	if p.Kind != service.ClusterIP && scope.external != nil {
-		out[nft.Entry{Set: scope.external, Element: e}] = nft.Value{}
+	out := map[nft.Entry]nft.Value{{Set: scope.Plain, Element: e}: v}
+	if p.Kind != service.ClusterIP && scope.External != nil {
+		out[nft.Entry{Set: scope.External, Element: e}] = nft.Value{}
 	}
 	endpoints := s.endpointsOf(scope, len(some))
 	for i, endpoint := range some {
@@ -67,17 +68,17 @@ func (s *state) spreadEntries(
 }
 
 // endpointsOf is the map of a class, which exists as long as the class is in use.
-func (s *state) endpointsOf(scope scope, number int) *nft.Set {
-	c := class{scope.name, number}
+func (s *state) endpointsOf(scope layout.Scope, number int) *nft.Set {
+	c := layout.Class{Scope: scope.Name, Number: number}
 	if s.endpoints[c] == nil {
-		s.endpoints[c] = c.newSet(s.rules.family, scope.plain.Key)
+		s.endpoints[c] = c.NewSet(s.rules.Family, scope.Plain.Key)
 	}
 	return s.endpoints[c]
 }
 
-func (s *state) scopeOf(p portal.Portal) scope {
+func (s *state) scopeOf(p portal.Portal) layout.Scope {
 	if p.Kind == service.NodePort {
-		return s.rules.sets.nodePorts
+		return s.rules.Sets.NodePorts
 	}
-	return s.rules.sets.ips
+	return s.rules.Sets.Ips
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 )
@@ -23,22 +24,22 @@ type feature struct {
 }
 
 // features are all of them, with a rule that uses each.
-func features(r rules) []feature {
+func features(r layout.Rules) []feature {
 	one := func(what, kind, at string, trial nft.Rule, sets ...*nft.Set) feature {
 		name := "trial-" + kind + "-" + at
 		return feature{what, nft.Chain{Name: name, Hook: nft.At(kind, at, 0), Rules: []nft.Rule{trial}}, sets}
 	}
-	endpoints := class{number: 2}.newSet(r.family, r.sets.ips.plain.Key)
+	endpoints := layout.Class{Number: 2}.NewSet(r.Family, r.Sets.Ips.Plain.Key)
 	endpoints.Name = "endpoints"
-	clients := r.clients(service.PortName{Name: "trial"})
-	verdicts := &nft.Set{Name: "verdicts", Key: r.sets.ips.chains.Key, Verdicts: true}
-	endpoint := netip.AddrPortFrom(r.family.Loopback.Addr(), 1)
+	clients := r.Clients(service.PortName{Name: "trial"})
+	verdicts := &nft.Set{Name: "verdicts", Key: r.Sets.Ips.Chains.Key, Verdicts: true}
+	endpoint := netip.AddrPortFrom(r.Family.Loopback.Addr(), 1)
 	tcp := nft.ProtocolIs(inet.TCP)
 	return []feature{
 		one("connection tracking (nft_ct)", "filter", "forward", nft.Rule{nft.NewConnection(), nft.Translated()}),
 		one("address translation (nft_chain_nat)", "nat", "output", nft.Rule{tcp, nft.DNAT(endpoint)}),
 		one("redirects by maps (nft_redir)", "nat", "prerouting",
-			nft.Rule{tcp, nft.Redirect(r.sets.ips.redirects)}, r.sets.ips.redirects),
+			nft.Rule{tcp, nft.Redirect(r.Sets.Ips.Redirects)}, r.Sets.Ips.Redirects),
 		one("masquerade fully-random (nft_masq)", "nat", "postrouting", nft.Rule{nft.Masquerade()}),
 		one("reject (nft_reject)", "filter", "input", nft.Rule{nft.Reject()}),
 		one("reject with tcp reset (nft_reject)", "filter", "input", nft.Rule{tcp, nft.RejectTCP()}),
@@ -47,9 +48,9 @@ func features(r rules) []feature {
 		one("maps by random numbers", "nat", "output", nft.Rule{tcp, nft.DNATMap(endpoints)}, endpoints),
 		one("verdict maps", "filter", "forward", nft.Rule{nft.VMap(verdicts)}, verdicts),
 		one("dynamic sets (nft_dynset)", "filter", "output",
-			nft.Rule{nft.UpdateSet(clients, r.client(endpoint), time.Second)}, clients),
+			nft.Rule{nft.UpdateSet(clients, r.Client(endpoint), time.Second)}, clients),
 		one("interval sets", "filter", "input",
-			nft.Rule{nft.NotElementOf(r.family.LiteralPrefixes([]netip.Prefix{r.family.Loopback})), nft.Drop()}),
+			nft.Rule{nft.NotElementOf(r.Family.LiteralPrefixes([]netip.Prefix{r.Family.Loopback})), nft.Drop()}),
 	}
 }
 
@@ -67,16 +68,16 @@ func missing(all []feature, try func(...feature) error) (names []string, err err
 }
 
 // check is an error that names what the kernel lacks.
-func (k *kernelTable) check(r rules) error {
+func (k *kernelTable) check(r layout.Rules) error {
 	names, err := missing(features(r), k.try)
 	switch {
 	case err == nil:
 		return nil
 	case len(names) == 0:
-		return fmt.Errorf("try rules of %s: %w", r.family.IP, err)
+		return fmt.Errorf("try rules of %s: %w", r.Family.IP, err)
 	}
 	return fmt.Errorf("%s lacks for %s: %s; nftables needs Linux %s or later with these, or choose the iptables "+
-		"writer (--writer, --proxy-mode)", nfnl.Kernel(), r.family.IP, strings.Join(names, ", "), minKernel)
+		"writer (--writer, --proxy-mode)", nfnl.Kernel(), r.Family.IP, strings.Join(names, ", "), minKernel)
 }
 
 // try has the kernel validate a table with features, in a transaction that it aborts.

@@ -85,7 +85,7 @@ func FuzzEquivalence(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.adopt(o.Settings, o.ServiceCIDRs)
+			r.Configure(o.Settings, o.ServiceCIDRs)
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
 			held, all := build(r, nil, nil)
@@ -95,7 +95,7 @@ func FuzzEquivalence(f *testing.F) {
 			}
 			for range steps % 50 {
 				changes := slices.DeleteFunc(state.ChangeSpread(random, 1+int(size%20)), func(c portal.Change) bool {
-					return !r.family.Owns(c.Frontend.Addr.Addr())
+					return !r.Family.Owns(c.Frontend.Addr.Addr())
 				})
 				table.guard(portaltest.ChangePorts(random, open, int(size%7)))
 				if err := updated.apply(held.change(changes), family); err != nil {

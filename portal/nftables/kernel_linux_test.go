@@ -18,6 +18,7 @@ import (
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
@@ -96,12 +97,12 @@ func (k kernel) Damage(ctx context.Context, f service.Frontend) error {
 	if f.Addr.Addr().Is6() {
 		fam = nft.IPv6()
 	}
-	maps := newSets(fam).ips
+	maps := layout.NewSets(fam).Ips
 	e := nft.Element{Destination: f.Addr.Addr(), Protocol: f.Protocol, Port: f.Addr.Port()}
 	if f.Addr.Addr().IsUnspecified() {
-		maps = newSets(fam).nodePorts
+		maps = layout.NewSets(fam).NodePorts
 	}
-	for _, s := range []*nft.Set{maps.redirects, maps.chains, maps.plain, maps.refused, maps.dropped} {
+	for _, s := range []*nft.Set{maps.Redirects, maps.Chains, maps.Plain, maps.Refused, maps.Dropped} {
 		_, err := runNFT(ctx, "", "delete", "element", fam.Word, k.table, s.Name, "{", s.Key.Values(e), "}")
 		if err == nil {
 			return nil

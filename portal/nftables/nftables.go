@@ -2,9 +2,14 @@
 // elements of maps of nat chains, Reject and Drop of sets of filter chains. Filter rules guard the daemon's own ports,
 // and mark replies to addresses of clients that the daemon dials from. It does not know who listens behind a Redirect.
 //
-// From top to bottom: rules (chains, plain, spread, pick) generates rules and sets of statements, which render as text
-// and encode as netlink. state has what portals need, and turns changes into a changeset. table applies that in steps
-// of messages, and lists what the kernel has, to adopt or audit it.
+// The life of a change: state knows the sets, elements and chains that portals need, which package layout generates in
+// the language of package nft, and turns portals that change into a changeset. The steps of a changeset are netlink
+// messages in an order in which each packet always finds its way. table commits them, by kernelTable, which also lists
+// what the kernel has: to audit it, to adopt it, and to show it.
+//
+// A rule or set for every portal belongs into package layout, and what a kernel may lack for it into features.go. A
+// kind of element belongs into entries.go. The tests compare what Render says with testdata (-update writes it), and
+// any sequence of Updates with one Replace (FuzzEquivalence).
 //
 // A packet passes the chains of all tables: a firewall in another table that drops by default needs rules of its own
 // that accept this traffic.
@@ -22,6 +27,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
@@ -127,47 +133,29 @@ func (o *Options) complete() error {
 }
 
 // rules are those of a family, without Settings.
-func (o *Options) rules(f nft.Family) (r rules, err error) {
-	r = rules{sets: newSets(f), family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], masquerade: o.Masquerade,
-		dials: o.Dials}
-	if r.proxyAddress, err = o.ProxyAddress(f.IP); err != nil {
-		return rules{}, err
+func (o *Options) rules(f nft.Family) (r layout.Rules, err error) {
+	r = layout.Rules{Sets: layout.NewSets(f), Family: f, First: o.ProxyPorts[0], Last: o.ProxyPorts[1],
+		Masquerade: o.Masquerade,
+		Dials:      o.Dials}
+	if r.ProxyAddress, err = o.ProxyAddress(f.IP); err != nil {
+		return layout.Rules{}, err
 	}
 	return r, nil
-}
-
-// adopt has Settings and ranges of ClusterIPs take effect.
-func (r *rules) adopt(s writer.Settings, serviceCIDRs []netip.Prefix) {
-	r.serviceCIDRs = r.rangesOf(serviceCIDRs)
-	r.inside, r.mark = s.LocalDetector, s.Mark
-	r.podsKnown = len(r.pods(false)) > 0
-	r.allNodeAddresses = len(s.NodePortAddresses) == 0
-	r.nodeAddresses = s.NodeAddresses(r.family.IP)
 }
 
 // steps are the table's part in what a Writer does.
 func (t *table) steps(now *ranges) writer.Family {
 	return writer.Family{
-		IP: t.rules.family.IP, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,
+		IP: t.rules.Family.IP, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,
 		Replace: func(ctx context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.rules.adopt(s, now.all())
+			t.rules.Configure(s, now.all())
 			return t.replace(ctx, portals)
 		},
 		Adopt: func(_ context.Context, s writer.Settings, portals []portal.Portal) error {
-			t.rules.adopt(s, now.all())
+			t.rules.Configure(s, now.all())
 			return t.takeOver(portals)
 		},
 		Forget: t.forget,
 		Audit:  func(context.Context) error { return t.audit() },
 	}
-}
-
-// rangesOf are the family's, masked.
-func (r rules) rangesOf(all []netip.Prefix) (out []netip.Prefix) {
-	for _, cidr := range all {
-		if r.family.Owns(cidr.Addr()) {
-			out = append(out, cidr.Masked())
-		}
-	}
-	return out
 }

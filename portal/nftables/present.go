@@ -1,6 +1,10 @@
 package nftables
 
-import "context"
+import (
+	"context"
+
+	"github.com/portald/portald/portal/nftables/layout"
+)
 
 // Present tells whether the kernel has a table of this name that a Writer has written: it has a chain that kube-proxy's
 // does not have.
@@ -11,7 +15,7 @@ func (w *Writer) Present(context.Context) (bool, error) {
 			return false, err
 		}
 		chains, err := t.kernel.listChains()
-		if err != nil || chains[guard] != nil {
+		if err != nil || chains[layout.Guard] != nil {
 			return err == nil, err
 		}
 	}

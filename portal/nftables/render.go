@@ -24,7 +24,7 @@ func Render(o Options, portals []portal.Portal, open map[portal.ProxyPort]bool) 
 		if err != nil {
 			return nil, err
 		}
-		r.adopt(o.Settings, o.ServiceCIDRs)
+		r.Configure(o.Settings, o.ServiceCIDRs)
 		_, c := build(r, valid, open)
 		fmt.Fprintf(&b, "# %s\n", f.IP)
 		fmt.Fprintf(&b, "add table %s %s\ndelete table %[1]s %[2]s\n", f.Word, o.Table)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
@@ -24,16 +25,16 @@ func (w *Writer) Show(ctx context.Context, portals []portal.Portal) (shown porta
 	valid, invalid := writer.Valid(portals, w.Check)
 	errs := []error{invalid}
 	for _, served := range w.tables {
-		r, err := w.opts.rules(served.rules.family)
+		r, err := w.opts.rules(served.rules.Family)
 		if err != nil {
 			return shown, err
 		}
-		r.adopt(w.Settings(), w.ranges.all())
+		r.Configure(w.Settings(), w.ranges.all())
 		s, changes := build(r, valid, nil)
 		if len(s.portals) == 0 {
 			continue
 		}
-		v := view{kernel: &kernelTable{conn, nft.NewTable(r.family, w.opts.Table)}, state: s, run: w.opts.Run, to: &shown}
+		v := view{kernel: &kernelTable{conn, nft.NewTable(r.Family, w.opts.Table)}, state: s, run: w.opts.Run, to: &shown}
 		errs = append(errs, v.show(ctx, changes))
 	}
 	return shown, errors.Join(append(errs, conn.Close())...)
@@ -91,7 +92,7 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 // showChain adds the rules of a chain that lead to the portals, or look them up. Chains of classes have the rules of
 // other portals too.
 func (v *view) showChain(wanted nft.Chain, held *nft.ListedChain, lines []string) {
-	shared := strings.HasPrefix(wanted.Name, endpointsPrefix)
+	shared := strings.HasPrefix(wanted.Name, layout.EndpointsPrefix)
 	switch {
 	case held == nil:
 		v.lack("chain %s is missing", wanted.Name)
@@ -112,7 +113,7 @@ func (v *view) showChain(wanted nft.Chain, held *nft.ListedChain, lines []string
 // ofPortals tells whether a chain is of the portals alone.
 func (v *view) ofPortals(chain string) bool {
 	for id := range v.state.shared.Counts() {
-		if id, ok := id.(chainID); ok && id.name() == chain {
+		if id, ok := id.(layout.ChainID); ok && id.Name() == chain {
 			return true
 		}
 	}
@@ -123,7 +124,7 @@ func (v *view) ofPortals(chain string) bool {
 func (v *view) follow(wanted *changeset) {
 	v.words, v.chains = map[string]bool{}, map[string]bool{}
 	for _, e := range wanted.add {
-		if e.Set.Name != v.state.rules.sets.hairpins.Name && e.Set.Name != v.state.rules.sets.clusterIPs.Name {
+		if e.Set.Name != v.state.rules.Sets.Hairpins.Name && e.Set.Name != v.state.rules.Sets.ClusterIPs.Name {
 			v.words["@"+e.Set.Name] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
@@ -12,43 +13,43 @@ import (
 
 // state is what the table of one family should have.
 type state struct {
-	rules     rules
+	rules     layout.Rules
 	portals   map[service.Frontend]portal.Portal
 	pools     map[service.PortName]*portal.Pool // of those that spread by chains of their own
 	shared    writer.Refcount[any]              // by portals: entries, chainIDs, clientsIDs
-	classes   writer.Refcount[class]
-	endpoints map[class]*nft.Set // of the classes in use
-	sizes     map[*nft.Set]int   // how many elements sets have
+	classes   writer.Refcount[layout.Class]
+	endpoints map[layout.Class]*nft.Set // of the classes in use
+	sizes     map[*nft.Set]int          // how many elements sets have
 }
 
-func newState(r rules) *state {
+func newState(r layout.Rules) *state {
 	return &state{
 		rules:     r,
 		portals:   map[service.Frontend]portal.Portal{},
 		pools:     map[service.PortName]*portal.Pool{},
 		shared:    writer.NewRefcount[any](),
-		classes:   writer.NewRefcount[class](),
-		endpoints: map[class]*nft.Set{},
+		classes:   writer.NewRefcount[layout.Class](),
+		endpoints: map[layout.Class]*nft.Set{},
 		sizes:     map[*nft.Set]int{},
 	}
 }
 
 // build makes a state of portals and open proxy ports, and the changeset that makes it from no table.
-func build(r rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*state, *changeset) {
+func build(r layout.Rules, portals []portal.Portal, open map[portal.ProxyPort]bool) (*state, *changeset) {
 	s := newState(r)
 	s.guard(open)
 	var changes []portal.Change
 	for i, p := range portals {
-		if r.family.Owns(p.Frontend.Addr.Addr()) {
+		if r.Family.Owns(p.Frontend.Addr.Addr()) {
 			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &portals[i]})
 		}
 	}
 	c := s.change(changes)
-	c.createSets = append(s.rules.sets.all(), c.createSets...)
-	fixed := s.rules.fixed()
-	for _, scope := range []scope{s.rules.sets.ips, s.rules.sets.nodePorts} {
+	c.createSets = append(s.rules.Sets.All(), c.createSets...)
+	fixed := s.rules.Fixed()
+	for _, scope := range []layout.Scope{s.rules.Sets.Ips, s.rules.Sets.NodePorts} {
 		if len(s.classesOf(scope, nil)) == 0 {
-			fixed = append(fixed, classesChain(scope, nil))
+			fixed = append(fixed, layout.ClassesChain(scope, nil))
 		}
 	}
 	c.writeChains = append(fixed, c.writeChains...)
@@ -74,7 +75,7 @@ func (s *state) change(changes []portal.Change) *changeset {
 		maps.Copy(after, s.entries(p))
 		s.count(1, p)
 		s.portals[c.Frontend] = p
-		if to, ok := p.Target.(portal.Spread); ok && !s.rules.isPlain(p, to) && s.pools[p.Owner] != to.Pool {
+		if to, ok := p.Target.(portal.Spread); ok && !s.rules.IsPlain(p, to) && s.pools[p.Owner] != to.Pool {
 			replaced[p.Owner], s.pools[p.Owner] = s.pools[p.Owner], to.Pool
 		}
 	}
@@ -84,25 +85,25 @@ func (s *state) change(changes []portal.Change) *changeset {
 // count adds n references of a portal to what it shares with others.
 func (s *state) count(n int, p portal.Portal) {
 	if p.Kind == service.ClusterIP {
-		s.shared.Add(n, nft.Entry{Set: s.rules.sets.clusterIPs, Element: nft.Element{Destination: p.Frontend.Addr.Addr()}})
+		s.shared.Add(n, nft.Entry{Set: s.rules.Sets.ClusterIPs, Element: nft.Element{Destination: p.Frontend.Addr.Addr()}})
 	}
 	to, ok := p.Target.(portal.Spread)
 	if !ok {
 		return
 	}
-	if !s.rules.isPlain(p, to) {
-		for _, id := range s.rules.chainsOf(p, to) {
+	if !s.rules.IsPlain(p, to) {
+		for _, id := range s.rules.ChainsOf(p, to) {
 			s.shared.Add(n, id)
 		}
 		if to.Pool.Affinity > 0 {
-			s.shared.Add(n, clientsID{p.Owner})
+			s.shared.Add(n, layout.ClientsID{Owner: p.Owner})
 		}
 	} else if some := to.Pool.Of(to.Scope); len(some) > 0 {
-		s.classes.Add(n, class{s.scopeOf(p).name, len(some)})
+		s.classes.Add(n, layout.Class{Scope: s.scopeOf(p).Name, Number: len(some)})
 	}
 	for _, endpoint := range slices.Concat(to.Pool.Cluster, to.Pool.Node) {
 		if addr := endpoint.Addr.Addr(); endpoint.MayHairpin {
-			s.shared.Add(n, nft.Entry{Set: s.rules.sets.hairpins, Element: nft.Element{Source: addr, Destination: addr}})
+			s.shared.Add(n, nft.Entry{Set: s.rules.Sets.Hairpins, Element: nft.Element{Source: addr, Destination: addr}})
 		}
 	}
 }
@@ -110,8 +111,8 @@ func (s *state) count(n int, p portal.Portal) {
 // guard takes note of proxy ports that were opened or closed. Their elements are part of the next changeset.
 func (s *state) guard(ports map[portal.ProxyPort]bool) {
 	for p, open := range ports {
-		if p.Family == s.rules.family.IP {
-			e := nft.Entry{Set: s.rules.sets.proxyPorts, Element: nft.Element{Protocol: p.Protocol, Port: p.Port}}
+		if p.Family == s.rules.Family.IP {
+			e := nft.Entry{Set: s.rules.Sets.ProxyPorts, Element: nft.Element{Protocol: p.Protocol, Port: p.Port}}
 			if guarded := s.shared.Counts()[e] > 0; guarded != open {
 				n := 1
 				if !open {
@@ -125,19 +126,19 @@ func (s *state) guard(ports map[portal.ProxyPort]bool) {
 
 // classesOf are the classes of a scope in use, and more; the smallest first, since most service ports have few
 // endpoints.
-func (s *state) classesOf(scope scope, more []class) []class {
-	var out []class
+func (s *state) classesOf(scope layout.Scope, more []layout.Class) []layout.Class {
+	var out []layout.Class
 	for _, c := range slices.AppendSeq(slices.Clone(more), maps.Keys(s.classes.Counts())) {
-		if c.scope == scope.name {
+		if c.Scope == scope.Name {
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b class) int { return a.number - b.number })
+	slices.SortFunc(out, func(a, b layout.Class) int { return a.Number - b.Number })
 	return slices.Compact(out)
 }
 
 // retires tells whether packets look up a set in a later hook than that of the element that led them there.
-func (s *state) retires(set *nft.Set) bool { return set.Name == s.rules.sets.hairpins.Name }
+func (s *state) retires(set *nft.Set) bool { return set.Name == s.rules.Sets.Hairpins.Name }
 
 // resize counts the elements of sets after a changeset.
 func (s *state) resize(c *changeset) {
@@ -153,7 +154,7 @@ func (s *state) resize(c *changeset) {
 
 // portalSets are the sets that portals fill: all but those of clients.
 func (s *state) portalSets() []*nft.Set {
-	return slices.AppendSeq(s.rules.sets.all(), maps.Values(s.endpoints))
+	return slices.AppendSeq(s.rules.Sets.All(), maps.Values(s.endpoints))
 }
 
 // elements are all those of portalSets.

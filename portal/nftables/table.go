@@ -12,12 +12,13 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/nfnl"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 )
 
 // table is the table of one family, and what was written to it.
 type table struct {
-	rules  rules
+	rules  layout.Rules
 	kernel kernelTable
 	state  *state
 	open   map[portal.ProxyPort]bool // proxy ports of the family
@@ -32,11 +33,11 @@ type table struct {
 }
 
 // open checks that the kernel has what the family's rules use.
-func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
-	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.family, o.Table)}, state: newState(r),
+func open(c *nfnl.Conn, r layout.Rules, o Options) (*table, error) {
+	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.Family, o.Table)}, state: newState(r),
 		open: map[portal.ProxyPort]bool{}, log: o.Log, stuck: o.CleanupFailed}
 	if _, _, err := t.kernel.exists(); err != nil {
-		return nil, fmt.Errorf("list tables of %s: %w", r.family.IP, err)
+		return nil, fmt.Errorf("list tables of %s: %w", r.Family.IP, err)
 	}
 	if err := t.kernel.check(r); err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func open(c *nfnl.Conn, r rules, o Options) (*table, error) {
 // guard takes note of proxy ports that were opened or closed.
 func (t *table) guard(changes map[portal.ProxyPort]bool) {
 	for p, open := range changes {
-		if p.Family != t.rules.family.IP {
+		if p.Family != t.rules.Family.IP {
 			continue
 		}
 		if t.open[p] = open; !open {
@@ -61,15 +62,15 @@ func (t *table) guard(changes map[portal.ProxyPort]bool) {
 // effect at once.
 func (t *table) replace(ctx context.Context, portals []portal.Portal) error {
 	err := t.write(ctx, portals)
-	if err == nil || t.rules.mark == 0 || ctx.Err() != nil {
+	if err == nil || t.rules.Mark == 0 || ctx.Err() != nil {
 		return err
 	}
-	t.rules.mark = 0 // old kernels lack the expression "socket"
+	t.rules.Mark = 0 // old kernels lack the expression "socket"
 	if t.write(ctx, portals) != nil {
 		return err
 	}
 	if !t.reported {
-		t.log("replies to clients' own addresses are not diverted for %s: %v", t.rules.family.IP, err)
+		t.log("replies to clients' own addresses are not diverted for %s: %v", t.rules.Family.IP, err)
 	}
 	t.reported = true
 	return nil
@@ -88,7 +89,7 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 	if err := t.retire(ctx, c); err != nil {
 		return err
 	}
-	t.diverts.Store(t.rules.mark != 0)
+	t.diverts.Store(t.rules.Mark != 0)
 	t.compared = time.Now()
 	if err := t.unbind(ctx, c.unbind); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 }
 
 func (t *table) update(ctx context.Context, changes []portal.Change) error {
-	others := func(c portal.Change) bool { return !t.rules.family.Owns(c.Frontend.Addr.Addr()) }
+	others := func(c portal.Change) bool { return !t.rules.Family.Owns(c.Frontend.Addr.Addr()) }
 	c := t.state.change(slices.DeleteFunc(slices.Clone(changes), others))
 	if c.empty() {
 		return nil
@@ -124,7 +125,7 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 func (t *table) retire(ctx context.Context, c *changeset) error {
 	err := t.kernel.conn.Commit(ctx, retireSteps(t.kernel.wire, c))
 	if err != nil {
-		t.stuck(t.rules.family.IP)
+		t.stuck(t.rules.Family.IP)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/writer"
 )
@@ -38,7 +39,7 @@ func (t *table) takeOver(portals []portal.Portal) error {
 		return err
 	}
 	t.chains = listed
-	t.diverts.Store(t.rules.mark != 0)
+	t.diverts.Store(t.rules.Mark != 0)
 	return nil
 }
 
@@ -69,11 +70,11 @@ func (t *table) compareTypes(c *changeset, found *writer.Drift) error {
 // auditClients looks for clients of endpoints that are gone, which an Update that was cut short leaves.
 func (t *table) auditClients(found *writer.Drift) error {
 	for id := range t.state.shared.Counts() {
-		id, ok := id.(clientsID)
+		id, ok := id.(layout.ClientsID)
 		if !ok {
 			continue
 		}
-		a := t.state.affinity(id.owner)
+		a := t.state.affinity(id.Owner)
 		err := t.kernel.listElements(a.clients, func(e nft.SetElement) {
 			if !a.endpoints[e.Slot] {
 				found.Add("set %s has a client of an endpoint that is gone", a.clients.Name)

@@ -8,6 +8,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
@@ -100,11 +101,11 @@ func TestAdoptKeepsClients(t *testing.T) {
 	if err := w.Replace(t.Context(), []portal.Portal{p}); err != nil {
 		t.Fatal(err)
 	}
-	clients := w.tables[0].rules.clients(p.Owner)
+	clients := w.tables[0].rules.Clients(p.Owner)
 	for _, test := range []struct {
 		slot uint32
 		bad  bool
-	}{{endpointID(endpoint), false}, {endpointID(endpoint) + 1, true}} {
+	}{{layout.EndpointID(endpoint), false}, {layout.EndpointID(endpoint) + 1, true}} {
 		e := nft.Element{Source: netip.MustParseAddr("192.0.2.2"), Slot: test.slot}
 		add := w.tables[0].kernel.wire.AddElements(clients, []nft.SetElement{{Entry: nft.Entry{Set: clients, Element: e}}})
 		if err := w.tables[0].kernel.conn.Commit(t.Context(), oneByOne(add)); err != nil {

@@ -1,4 +1,4 @@
-package nftables
+package layout
 
 import (
 	"github.com/portald/portald/portal"
@@ -7,7 +7,7 @@ import (
 )
 
 // internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops those of others.
-func (r rules) internalOnly(inside nft.Verdict) []nft.Rule {
+func (r Rules) internalOnly(inside nft.Verdict) []nft.Rule {
 	out := []nft.Rule{{nft.LocalAddress(true), inside}}
 	for _, match := range r.pods(false) {
 		out = append(out, nft.Rule{match, inside})
@@ -16,11 +16,11 @@ func (r rules) internalOnly(inside nft.Verdict) []nft.Rule {
 }
 
 // pods are matches for packets of pods, of which any is enough; or, if not, for packets of others, which need all.
-func (r rules) pods(not bool) []nft.Statement {
+func (r Rules) pods(not bool) []nft.Statement {
 	var out []nft.Statement
 	for _, p := range r.inside.Sources {
-		if r.family.Owns(p.Addr()) && p.Bits() > 0 {
-			out = append(out, r.family.From(p.Masked(), not))
+		if r.Family.Owns(p.Addr()) && p.Bits() > 0 {
+			out = append(out, r.Family.From(p.Masked(), not))
 		}
 	}
 	if name := r.inside.Interface; name != "" {
@@ -33,13 +33,13 @@ func (r rules) pods(not bool) []nft.Statement {
 }
 
 // clientMarks mark the clients of ClusterIPs that are to be masqueraded.
-func (r rules) clientMarks() []nft.Rule {
+func (r Rules) clientMarks() []nft.Rule {
 	f := r.forwarding(service.ClusterIP, portal.Spread{Pool: &portal.Pool{}})
 	switch {
 	case f.Pods.Masquerade:
-		return []nft.Rule{{nft.Mark(r.masquerade.Mark)}}
+		return []nft.Rule{{nft.Mark(r.Masquerade.Mark)}}
 	case f.Outside.Masquerade:
-		return []nft.Rule{append(nft.Rule(r.pods(true)), nft.Mark(r.masquerade.Mark))}
+		return []nft.Rule{append(nft.Rule(r.pods(true)), nft.Mark(r.Masquerade.Mark))}
 	}
 	return nil
 }

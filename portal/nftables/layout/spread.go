@@ -1,4 +1,4 @@
-package nftables
+package layout
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 )
 
 // forwarding is what s means for a frontend of a kind with the table's options.
-func (r rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding {
-	return s.Forwarding(kind, r.masquerade, r.podsKnown)
+func (r Rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding {
+	return s.Forwarding(kind, r.Masquerade, r.podsKnown)
 }
 
 // scopes are those whose endpoints clients get.
@@ -29,11 +29,11 @@ func entryOf(p portal.Portal, to portal.Spread) role {
 	return role(slices.Index(entryRoles[:], frontends{kind, to.Scope}))
 }
 
-// chainsOf are the chains that a portal needs, its entry chain first.
-func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
-	all := []chainID{{p.Owner, entryOf(p, to)}}
+// ChainsOf are the chains that a portal needs, its entry chain first.
+func (r Rules) ChainsOf(p portal.Portal, to portal.Spread) []ChainID {
+	all := []ChainID{{p.Owner, entryOf(p, to)}}
 	for _, scope := range scopes(r.forwarding(p.Kind, to)) {
-		all = append(all, chainID{p.Owner, pickFrom(scope)})
+		all = append(all, ChainID{p.Owner, pickFrom(scope)})
 	}
 	return all
 }
@@ -41,38 +41,38 @@ func (r rules) chainsOf(p portal.Portal, to portal.Spread) []chainID {
 // pickFrom is the role of the chain that picks from the endpoints of a scope.
 func pickFrom(scope service.Scope) role {
 	if scope == service.NodeScope {
-		return pickNode
+		return PickNode
 	}
-	return pickCluster
+	return PickCluster
 }
 
 // scope is that of the endpoints that a chain picks from.
 func (r role) scope() service.Scope {
-	if r == pickNode {
+	if r == PickNode {
 		return service.NodeScope
 	}
 	return service.ClusterScope
 }
 
-// chain generates a chain of a service port.
-func (r rules) chain(id chainID, pool *portal.Pool) nft.Chain {
-	if id.role == pickCluster || id.role == pickNode {
-		return nft.Chain{Name: id.name(), Rules: r.pick(id, pool)}
+// Chain generates a chain of a service port.
+func (r Rules) Chain(id ChainID, pool *portal.Pool) nft.Chain {
+	if id.Role == PickCluster || id.Role == PickNode {
+		return nft.Chain{Name: id.Name(), Rules: r.pick(id, pool)}
 	}
-	return nft.Chain{Name: id.name(), Rules: r.entry(id, pool)}
+	return nft.Chain{Name: id.Name(), Rules: r.entry(id, pool)}
 }
 
 // entry admits clients, and translates the flows of each class.
-func (r rules) entry(id chainID, pool *portal.Pool) []nft.Rule {
-	of := entryRoles[id.role]
+func (r Rules) entry(id ChainID, pool *portal.Pool) []nft.Rule {
+	of := entryRoles[id.Role]
 	f := r.forwarding(of.kind, portal.Spread{Pool: pool, Scope: of.scope})
 	out := r.outsiders(f)
-	to := func(t portal.Translation) nft.Verdict { return nft.Goto(chainID{id.owner, pickFrom(t.Scope)}.name()) }
+	to := func(t portal.Translation) nft.Verdict { return nft.Goto(ChainID{id.Owner, pickFrom(t.Scope)}.Name()) }
 	switch {
 	case of.kind == service.ClusterIP:
 		return append(out, nft.Rule{nft.Jump(markClients)}, nft.Rule{to(f.Outside)})
 	case f.Uniform():
-		return append(out, nft.Rule{nft.Mark(r.masquerade.Mark)}, nft.Rule{to(f.Outside)})
+		return append(out, nft.Rule{nft.Mark(r.Masquerade.Mark)}, nft.Rule{to(f.Outside)})
 	}
 	out = append(out, r.translate(nft.LocalAddress(true), f.Node, to(f.Node)))
 	for _, match := range r.pods(false) {
@@ -82,24 +82,24 @@ func (r rules) entry(id chainID, pool *portal.Pool) []nft.Rule {
 }
 
 // translate sends the clients that match on.
-func (r rules) translate(match nft.Statement, t portal.Translation, to nft.Verdict) nft.Rule {
+func (r Rules) translate(match nft.Statement, t portal.Translation, to nft.Verdict) nft.Rule {
 	if t.Masquerade {
-		return nft.Rule{match, nft.Mark(r.masquerade.Mark), to}
+		return nft.Rule{match, nft.Mark(r.Masquerade.Mark), to}
 	}
 	return nft.Rule{match, to}
 }
 
 // outsiders drops the flows of clients that are not admitted.
-func (r rules) outsiders(f portal.Forwarding) []nft.Rule {
+func (r Rules) outsiders(f portal.Forwarding) []nft.Rule {
 	if f.AdmitsAll() {
 		return nil
 	}
 	var out nft.Rule
 	if len(f.SourceRanges) > 0 {
-		out = append(out, r.family.FromOutside(f.SourceRanges))
+		out = append(out, r.Family.FromOutside(f.SourceRanges))
 	}
 	if f.AdmitsNode {
-		out = append(out, nft.NotElementOf(r.sets.fromNode))
+		out = append(out, nft.NotElementOf(r.Sets.FromNode))
 	}
 	return []nft.Rule{append(out, nft.Drop())}
 }

@@ -1,4 +1,4 @@
-package nftables
+package layout
 
 import (
 	"crypto/sha256"
@@ -20,8 +20,8 @@ const (
 	entryLocal                // clients of frontends with a Local policy, by where they are
 	entryFirewall             // entryExternal, for clients in the source ranges
 	entryFirewallLocal
-	pickCluster // to the cluster's endpoints
-	pickNode    // to this node's
+	PickCluster // to the cluster's endpoints
+	PickNode    // to this node's
 )
 
 var roleNames = [...]string{"clusterip", "clusterip-local", "external", "external-local", "firewall", "firewall-local",
@@ -43,48 +43,48 @@ var entryRoles = [...]frontends{
 	entryFirewallLocal: {service.LoadBalancerIP, service.NodeScope},
 }
 
-// chainID identifies a chain of a service port.
-type chainID struct {
-	owner service.PortName
-	role  role
+// ChainID identifies a chain of a service port.
+type ChainID struct {
+	Owner service.PortName
+	Role  role
 }
 
-func (id chainID) name() string { return uniqueName(roleNames[id.role], id.owner) }
+func (id ChainID) Name() string { return uniqueName(roleNames[id.Role], id.Owner) }
 
-// clientsID identifies the set of clients of a service port with affinity, each with the id of its endpoint. A set for
+// ClientsID identifies the set of clients of a service port with affinity, each with the id of its endpoint. A set for
 // each endpoint would be too many: the kernel finds a set by comparing all names.
-type clientsID struct{ owner service.PortName }
+type ClientsID struct{ Owner service.PortName }
 
-func (id clientsID) name() string { return uniqueName(affinityPrefix, id.owner) }
+func (id ClientsID) Name() string { return uniqueName(affinityPrefix, id.Owner) }
 
-// clients is the set.
-func (r rules) clients(owner service.PortName) *nft.Set {
-	return &nft.Set{Name: clientsID{owner}.name(), Key: nft.Key{r.family.SAddr(), nft.Numgen(2, 0)}, Dynamic: true}
+// Clients is the set.
+func (r Rules) Clients(owner service.PortName) *nft.Set {
+	return &nft.Set{Name: ClientsID{owner}.Name(), Key: nft.Key{r.Family.SAddr(), nft.Numgen(2, 0)}, Dynamic: true}
 }
 
 // Prefixes of the names of sets that a table has for some portals only.
 const (
 	affinityPrefix  = "affinity"
-	endpointsPrefix = "endpoints"
+	EndpointsPrefix = "endpoints"
 )
 
-// isOptional tells whether a set may be one of those, by its name.
-func isOptional(set string) bool {
-	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, endpointsPrefix+"-")
+// IsOptional tells whether a set may be one of those, by its name.
+func IsOptional(set string) bool {
+	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, EndpointsPrefix+"-")
 }
 
 // uniqueName is a name with a hash, which makes it unique; the rest is for readers.
 func uniqueName(what string, owner service.PortName) string {
 	hash := sha256.Sum256([]byte(owner.String()))
-	name := what + "-" + base32.StdEncoding.EncodeToString(hash[:])[:16] + "-" + readable(owner)
+	name := what + "-" + base32.StdEncoding.EncodeToString(hash[:])[:16] + "-" + Readable(owner)
 	return name[:min(len(name), maxName)]
 }
 
 // maxName keeps names within what all versions of nft and the kernel take.
 const maxName = 127
 
-// readable is "namespace/name/protocol/port", in characters that names may have.
-func readable(owner service.PortName) string {
+// Readable is "namespace/name/protocol/port", in characters that names may have.
+func Readable(owner service.PortName) string {
 	text := owner.Namespace + "/" + owner.Name + "/" + owner.Protocol.String()
 	if owner.Port != "" {
 		text += "/" + owner.Port
@@ -100,8 +100,8 @@ func readable(owner service.PortName) string {
 // maxComment is the longest that nft takes, in bytes.
 const maxComment = 127
 
-// comment names the owner of a portal, in characters that need no escape in nft.
-func comment(p portal.Portal) string {
+// Comment names the owner of a portal, in characters that need no escape in nft.
+func Comment(p portal.Portal) string {
 	text := strings.Map(func(c rune) rune {
 		if c >= ' ' && c <= '~' && c != '"' && c != '\\' {
 			return c

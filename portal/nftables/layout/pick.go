@@ -1,4 +1,4 @@
-package nftables
+package layout
 
 import (
 	"crypto/sha256"
@@ -11,24 +11,24 @@ import (
 )
 
 // pick sends flows to the endpoint that the pool's algorithm chooses or, with affinity, to that of the client.
-func (r rules) pick(id chainID, pool *portal.Pool) []nft.Rule {
+func (r Rules) pick(id ChainID, pool *portal.Pool) []nft.Rule {
 	var endpoints []netip.AddrPort
-	for _, e := range pool.Of(id.role.scope()) {
+	for _, e := range pool.Of(id.Role.scope()) {
 		endpoints = append(endpoints, e.Addr)
 	}
 	if len(endpoints) == 0 {
 		return []nft.Rule{{nft.Drop()}}
 	}
-	protocol := nft.ProtocolIs(id.owner.Protocol)
+	protocol := nft.ProtocolIs(id.Owner.Protocol)
 	var out []nft.Rule
 	if pool.Affinity > 0 {
-		clients := r.clients(id.owner)
+		clients := r.Clients(id.Owner)
 		var first []nft.Rule
 		for i, endpoint := range endpoints {
-			known := r.client(endpoint)
+			known := r.Client(endpoint)
 			bind := nft.Rule{nft.UpdateSet(clients, known, pool.Affinity), protocol, nft.DNAT(endpoint)}
 			out = append(out, append(nft.Rule{nft.HasElement(clients, known)}, bind...))
-			first = append(first, append(turn(r.family, pool.Algorithm, i, len(endpoints)), bind...))
+			first = append(first, append(Turn(r.Family, pool.Algorithm, i, len(endpoints)), bind...))
 		}
 		out = append(out, first...)
 	}
@@ -42,22 +42,22 @@ func (r rules) pick(id chainID, pool *portal.Pool) []nft.Rule {
 	return out
 }
 
-// client is the key of the packet's client and an endpoint. nft has no constants in concatenations, but a random number
+// Client is the key of the packet's client and an endpoint. nft has no constants in concatenations, but a random number
 // of which there is only one: the endpoint's id.
-func (r rules) client(endpoint netip.AddrPort) nft.Key {
-	return nft.Key{r.family.SAddr(), nft.Numgen(1, endpointID(endpoint))}
+func (r Rules) Client(endpoint netip.AddrPort) nft.Key {
+	return nft.Key{r.Family.SAddr(), nft.Numgen(1, EndpointID(endpoint))}
 }
 
-// endpointID identifies an endpoint among those of its service port, now and later.
-func endpointID(endpoint netip.AddrPort) uint32 {
+// EndpointID identifies an endpoint among those of its service port, now and later.
+func EndpointID(endpoint netip.AddrPort) uint32 {
 	hash := sha256.Sum256([]byte(endpoint.String()))
 	return binary.BigEndian.Uint32(hash[:]) >> 1 // the kernel adds one
 }
 
 // dnatAny translates the destination to one of some endpoints, as an algorithm chooses it.
-func (r rules) dnatAny(by service.Algorithm, endpoints []netip.AddrPort) nft.Statement {
+func (r Rules) dnatAny(by service.Algorithm, endpoints []netip.AddrPort) nft.Statement {
 	if len(endpoints) == 1 {
 		return nft.DNAT(endpoints[0])
 	}
-	return nft.DNATMap(r.family.LiteralMap(choice(r.family, by, len(endpoints)), endpoints))
+	return nft.DNATMap(r.Family.LiteralMap(choice(r.Family, by, len(endpoints)), endpoints))
 }
