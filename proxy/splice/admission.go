@@ -2,11 +2,8 @@ package splice
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
-	"github.com/portald/portald/platform/inet"
-	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -32,35 +29,54 @@ func (a *admission) admit(e *entry, dst netip.AddrPort) record.Outcome {
 	return a.enter(e, e.began)
 }
 
-// isNode tells whether a client that source ranges leave out is this node, at an address that it has itself and dials
-// from, and the ranges hold another address of it.
-func (e *entry) isNode(client, dst netip.Addr) bool {
-	return client == dst && e.plan.Port.AdmitsNode(inet.FamilyOf(client), e.front.core.opts.NodeAddresses())
-}
-
-// isOwn tells whether a client claims an address at which the daemon itself receives: a frontend of the service port,
-// or a proxy port. Anybody may write that into a datagram, and the answer would come back as the next question, without
-// end.
-func (e *entry) isOwn(client netip.AddrPort) bool {
-	core := e.front.core
-	x, frontend := e.plan.exposure(client)
-	if frontend && x.Frontend.Addr == client || core.listensAt(client, e.front.name.Protocol) {
-		return true
-	}
-	everywhere := netip.AddrPortFrom(netip.IPv4Unspecified(), client.Port())
-	if client.Addr().Is6() {
-		everywhere = netip.AddrPortFrom(netip.IPv6Unspecified(), client.Port())
-	}
-	return (frontend || core.listensAt(everywhere, e.front.name.Protocol)) && (client.Addr().IsLoopback() ||
-		slices.Contains(core.opts.NodeAddresses(), client.Addr()))
-}
-
 // uncount ends the count of a client that was admitted. It may be called more than once.
 func (a *admission) uncount(e *entry) {
 	if a.counted {
 		a.counted = false
 		e.front.leave()
 		a.uncountClient(e)
+	}
+}
+
+// enter counts a client's connection or session by the limits of its plan. The outcome is empty if it is within all of
+// them; else it took nothing.
+func (a *admission) enter(e *entry, now time.Duration) (o record.Outcome) {
+	all := func() record.Outcome { return a.enterFront(e, now) }
+	a.placed, o = e.front.rates.Enter(&e.plan.policy.Shares, e.clientAddr(), now, all)
+	return o
+}
+
+// enterFront is enter by the limits for all clients together.
+func (a *admission) enterFront(e *entry, now time.Duration) record.Outcome {
+	rate := e.plan.policy.Shares.ConnectionRate
+	if rate > 0 && !e.front.rates.Begin(now, rate) {
+		return record.OutcomeRate
+	}
+	a.counted = true
+	if e.front.join(e.plan) {
+		return ""
+	}
+	a.uncount(e)
+	if rate > 0 {
+		e.front.rates.TakeBack(rate)
+	}
+	return record.OutcomeLimit
+}
+
+// countClient counts the life for its client if its front limits that by now. It is called by the life's owner, for one
+// that began before: the limit is for all that are open.
+func (a *admission) countClient(e *entry) {
+	if a.counted && !a.placed && e.front.present().policy.Shares.MaxConnectionsPerClient > 0 {
+		a.placed = true
+		e.front.rates.Take(e.clientAddr())
+	}
+}
+
+// uncountClient ends what enter or countClient counted for the client.
+func (a *admission) uncountClient(e *entry) {
+	if a.placed {
+		a.placed = false
+		e.front.rates.Give(e.clientAddr())
 	}
 }
 
@@ -72,64 +88,3 @@ func (f *Front) join(p *plan) bool {
 
 // leave ends what join began.
 func (f *Front) leave() { f.active.Add(-1) }
-
-// question is what the host is asked about a client.
-type question uint8
-
-const (
-	noQuestion question = iota
-	isLocal             // Options.IsLocal
-	returns             // Options.Returns
-)
-
-// located tells whether the endpoints of an admitted client depend on where it is. If so, start needs the index of the
-// interface that it came in by.
-func (e *entry) located() bool {
-	_, depends := e.plan.scope(e.portal)
-	return depends
-}
-
-// start determines which endpoints are for an admitted client, and begins to dial.
-func (d *dialler) start(e *entry, iface int, now time.Duration) step {
-	var depends bool
-	if e.scope, depends = e.plan.scope(e.portal); !depends {
-		return d.next(e, now)
-	}
-	o, client := &e.front.core.opts, e.clientAddr()
-	inside, known := o.IsLocalKnown(client, iface)
-	if !known {
-		return d.ask(e, isLocal, func() bool { return o.IsLocal(client, iface) })
-	}
-	return d.locate(e, inside, now)
-}
-
-// locate begins to dial once it is known whether the client is inside the cluster.
-func (d *dialler) locate(e *entry, inside bool, now time.Duration) step {
-	if inside {
-		e.scope = service.ClusterScope
-	}
-	return d.next(e, now)
-}
-
-// ask returns the step that puts a question to the host.
-func (d *dialler) ask(e *entry, q question, put func() bool) step {
-	d.asked = q
-	return step{kind: stepAsk, ask: put}
-}
-
-// answered goes on with the answer to the question of the last stepAsk.
-func (d *dialler) answered(e *entry, yes bool, now time.Duration) step {
-	q, removed := d.asked, d.removed
-	d.asked, d.removed = noQuestion, false
-	switch {
-	case q == isLocal:
-		return d.locate(e, yes, now)
-	case removed:
-		return d.failed(e, errRemoved, Enough, now)
-	default:
-		return d.dialStep(e, yes)
-	}
-}
-
-// waitsForHost tells whether a question has no answer yet.
-func (d *dialler) waitsForHost() bool { return d.asked != noQuestion }

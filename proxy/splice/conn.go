@@ -68,36 +68,6 @@ type Sockets interface {
 	Unanswered(of record.Side, silence time.Duration) bool
 }
 
-// Step is what the engine has to do next for a connection.
-type Step struct {
-	Kind     StepKind
-	Endpoint netip.AddrPort // of StepDial
-	As       netip.Addr     // of StepDial: the client's address if the endpoint is to see it, else zero
-	Dial     Dial           // of StepDial: which it is
-	Until    time.Duration  // when to call Expired (of StepDial TimedOut) unless something else is before; negative: never
-	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
-	Again    []byte         // of StepCarry: what ClientSent was told so far: the endpoint gets it after Header
-	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
-	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
-	Deliver  Streams        // of StepEnd: what was read of these, or can be by now, reaches the peers before: see Delivers
-}
-
-// Dial is which of the dials under way it is, 0 or 1: there are two at most. As long as there is one, see HedgeAt.
-type Dial uint8
-
-// StepKind is which step it is.
-type StepKind uint8
-
-// The steps.
-const (
-	StepNone      StepKind = iota // nothing: go on as before
-	StepDial                      // connect to the endpoint, then call Connected, Failed or TimedOut
-	StepWait                      // call Expired; meanwhile call Broken if the client leaves
-	StepCarry                     // carry bytes both ways
-	StepHalfClose                 // close the other side for writing, and go on with the other direction
-	StepEnd                       // close both sockets, then call Closed; may come again while Deliver lasts, without it
-)
-
 // Accept begins a connection that a socket of a front has accepted.
 func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
 	c.life.begin(f, client, now)
@@ -444,6 +414,10 @@ func (m connMember) cutSoon() {
 	c := m.Conn
 	c.owner.Post(func(time.Duration) Step { return c.Cut() })
 }
+
+func (m connMember) checkEndpoint() { m.open().checkEndpoint() }
+
+func (m connMember) askSilent(last, now time.Duration) { m.open().askSilent(last, now) }
 
 func (m connMember) countSoon() {
 	c := m.Conn

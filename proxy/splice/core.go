@@ -150,7 +150,7 @@ func (c *Core) storePolicy(p service.Policy) {
 	c.policy.Store(&p)
 }
 
-func (c *Core) sessionTables() (all []*Sessions) {
+func (c *Core) sessionTables() (all []SessionTable) {
 	for _, f := range c.openFronts() {
 		all = append(all, f.sessions()...)
 	}

@@ -23,6 +23,28 @@ type Engine interface {
 type Socket interface {
 	Drain() // no new connections or sessions; those that the kernel had accepted already are served
 	Close() // no new connections, and sessions end
-	// Sessions are those of a UDP socket, nil for any other.
-	Sessions() *Sessions
+	// Sessions are the *Sessions of a UDP socket, nil for any other.
+	Sessions() SessionTable
+}
+
+// SessionTable is the Sessions of a UDP socket as its front sees them. Any goroutine may call it.
+type SessionTable interface {
+	Resume()                         // receives again
+	retarget(*View)                  // other endpoints serve
+	setGuarded(bool)                 // see Front.SetGuarded
+	sweepSoon()                      // the idle timeout is another
+	cutSoon()                        // ends them by force
+	answerPending(reply chan<- bool) // replies whether one waits for an answer that may be under way
+}
+
+// MovingSocket is a Socket of which a successor can have a duplicate. Its methods return at once.
+type MovingSocket interface {
+	Socket
+	File() int // its descriptor, which is the engine's
+}
+
+// Pausable is a MovingSocket of TCP that can stop accepting for a while.
+type Pausable interface {
+	Pause()
+	Resume()
 }

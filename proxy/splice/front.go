@@ -99,7 +99,7 @@ func (f *Front) SetGuarded(on bool) {
 }
 
 // sessions are those of each UDP socket.
-func (f *Front) sessions() (all []*Sessions) {
+func (f *Front) sessions() (all []SessionTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sockets {

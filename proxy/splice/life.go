@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -24,29 +22,6 @@ type life struct {
 	dial      dialler
 	queue     queuePlace
 	result    result
-}
-
-// entry is a connection or session as the registry has it: who is served by what, and what anybody may look at.
-type entry struct {
-	front  *Front
-	plan   *plan
-	scope  service.Scope // which endpoints are for the client
-	portal service.Kind  // of dst
-	cameBy uint32        // of a session: the index of the interface that its client's datagram came in by; 0: not known
-	index  uint32        // in its shard of the registry, guarded by that
-	began  time.Duration
-
-	// What Live shows of it: its owner writes that, and any goroutine reads it.
-	stage   stage
-	last    atomic.Int64                   // when bytes last moved, by the engine's clock; lowest bit: the client's
-	won     atomic.Pointer[record.Attempt] // the attempt that worked, which is not changed any more; nil: none did
-	traffic Traffic
-
-	id          uint64
-	since       int64 // when it began, by the wall clock: ns since 1970
-	client, dst netip.AddrPort
-	who         *service.Workload                // of the client; nil: not known
-	endpoint    atomic.Pointer[service.Endpoint] // nil: none was reached
 }
 
 // result is what the record tells of the endpoint that was reached, and of the end. The record is made at the end only:
@@ -71,27 +46,6 @@ type ending struct {
 	broken    error
 }
 
-// step is what comes next for a connection or session.
-type step struct {
-	kind     stepKind
-	outcome  record.Outcome // of stepRefuse
-	endpoint netip.AddrPort // of stepDial
-	as       netip.Addr     // of stepDial: the client's address if the endpoint is to see it, else zero
-	ask      func() bool    // of stepAsk
-	until    time.Duration  // of stepWait and stepHold
-}
-
-type stepKind uint8
-
-const (
-	stepDial   stepKind = iota // connect to the endpoint, then call connected or failed
-	stepAsk                    // put the question, which may block, on another goroutine, then call answered
-	stepWait                   // call next at that time, or as soon as the front has other endpoints
-	stepGoOn                   // the other dial is still under way
-	stepHold                   // the same, in the queue of the Service
-	stepRefuse                 // end with that outcome
-)
-
 // begin starts the life of a client's connection or session, by the present plan of the front.
 func (l *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 	l.entry.front, l.entry.plan, l.entry.began = front, front.present(), now
@@ -103,26 +57,6 @@ func (l *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 		l.entry.who = &w
 	}
 }
-
-// startTime is when it began, by the wall clock.
-func (e *entry) startTime() time.Time { return time.Unix(0, e.since) }
-
-// picker chooses among the endpoints that are for the client.
-func (e *entry) picker() Picker { return e.front.pickers[e.scope] }
-
-func (e *entry) clientAddr() netip.Addr { return e.client.Addr() }
-
-// movedAt notes that bytes have moved. Any goroutine may call it.
-func (e *entry) movedAt(now time.Duration) { e.last.Store(int64(now) &^ 1) }
-
-// askedAt is movedAt of bytes of the client: it may wait for an answer from now on.
-func (e *entry) askedAt(now time.Duration) { e.last.Store(int64(now) | 1) }
-
-// clientLast tells whether the last bytes were the client's.
-func (e *entry) clientLast() bool { return e.last.Load()&1 != 0 }
-
-// lastMoved is when they did, on the engine's clock.
-func (e *entry) lastMoved() time.Duration { return time.Duration(e.last.Load() &^ 1) }
 
 // connected ends the attempt under way: its endpoint is reached.
 func (l *life) connected(now time.Duration) {
@@ -173,7 +107,7 @@ func (l *life) report(now time.Duration) {
 	if l.dial.current.lease.ended(l.entry.clientAddr(), l.result.brokenByEndpoint(), l.result.answeredAfter()) {
 		r.Attempts[len(r.Attempts)-1].Ejected = true
 	}
-	l.observe()
+	l.entry.observe(&r.Record)
 }
 
 // brokenByEndpoint is why, if the endpoint broke the connection or session.
@@ -193,19 +127,4 @@ func (r *result) answeredAfter() time.Duration {
 		return -1
 	}
 	return max(r.firstReply-r.connect, 0)
-}
-
-// reached describes the endpoint, zero when none was reached. Its address alone may have been known when it was: the
-// balancer learns of a new endpoint just before the plan does. Any goroutine may call it.
-func (e *entry) reached() service.Endpoint {
-	at := e.endpoint.Load()
-	if at == nil {
-		return service.Endpoint{}
-	}
-	if *at == (service.Endpoint{Addr: at.Addr}) {
-		if named := e.front.present().endpoint(at.Addr); named != nil {
-			return *named
-		}
-	}
-	return *at
 }

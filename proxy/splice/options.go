@@ -78,6 +78,9 @@ type PortSpan struct{ First, Last uint16 }
 // DefaultUDPSessions is the limit of UDP sessions of one socket where Options set none.
 const DefaultUDPSessions = 4096
 
+// DefaultWaiting is how many connections and sessions of one Service may wait for an endpoint where Options set none.
+const DefaultWaiting = 1024
+
 func (o *Options) setDefaults() {
 	if o.Start.IsZero() {
 		o.Start = time.Now()

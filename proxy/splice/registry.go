@@ -4,7 +4,9 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -37,8 +39,7 @@ func (c *Core) All() iter.Seq[*record.Live] { return c.each(func(member) bool { 
 // AllSessions is All of the UDP sessions alone.
 func (c *Core) AllSessions() iter.Seq[*record.Live] {
 	return c.each(func(m member) bool {
-		_, is := m.(sessionMember)
-		return is
+		return m.common().front.name.Protocol == inet.UDP
 	})
 }
 
@@ -74,7 +75,7 @@ func (c *Core) CutAll() {
 		f.cutSessions()
 	}
 	for _, m := range c.open() {
-		if _, tcp := m.(connMember); tcp {
+		if m.common().front.name.Protocol == inet.TCP {
 			m.cutSoon()
 		}
 	}
@@ -96,7 +97,7 @@ type registryShard struct {
 type member interface {
 	live() record.Live
 	cutSoon()
-	countSoon() // calls countClient
+	countSoon() // counts it for its client, where that is limited
 	common() *entry
 }
 
@@ -145,24 +146,37 @@ func (r *registry) all(about int64) []member {
 	return all
 }
 
+// each yields what is open, one shard after the other: no memory is taken for all.
+func (r *registry) each(yield func(member) bool) {
+	var some []member
+	for i := range r.shards {
+		some = r.shards[i].appendTo(some[:0])
+		for _, m := range some {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
 func (s *registryShard) appendTo(all []member) []member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append(all, s.members...)
 }
 
-// conns are the TCP connections of these, in their order; nil where it is none, or has ended.
-func (r *registry) conns(of []record.Live) []*Conn {
-	place := make(map[uint64]int, len(of))
-	for i := range of {
-		place[of[i].ID] = i
-	}
-	conns := make([]*Conn, len(of))
-	for _, m := range r.all(int64(len(of))) {
-		conn, ok := m.(connMember)
-		if i, wanted := place[m.common().id]; ok && wanted {
-			conns[i] = conn.Conn
+// countClients has all that is open counted for its client, soon, where that is limited by now.
+func (c *Core) countClients() {
+	for _, m := range c.open() {
+		if m.common().front.present().policy.Shares.MaxConnectionsPerClient > 0 {
+			m.countSoon()
 		}
 	}
-	return conns
+}
+
+// lookedAt is a member whose endpoint may be removed, or whose peers may be dead, while nothing happens to it.
+type lookedAt interface {
+	member
+	checkEndpoint()                    // notes whether its endpoint is gone, or back
+	askSilent(last, now time.Duration) // asks about its peers if it has been silent: see Core.askSilent
 }

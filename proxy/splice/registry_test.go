@@ -23,9 +23,9 @@ func (idleEngine) Silent() time.Duration                         { return 0 }
 
 type idleSocket struct{}
 
-func (idleSocket) Drain()              {}
-func (idleSocket) Close()              {}
-func (idleSocket) Sessions() *Sessions { return nil }
+func (idleSocket) Drain()                 {}
+func (idleSocket) Close()                 {}
+func (idleSocket) Sessions() SessionTable { return nil }
 
 // idleOwner is an engine's connection without sockets.
 type idleOwner struct{}

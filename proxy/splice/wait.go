@@ -8,9 +8,6 @@ import (
 	"github.com/portald/portald/proxy/waitqueue"
 )
 
-// DefaultWaiting is how many connections and sessions of one Service may wait for an endpoint where Options set none.
-const DefaultWaiting = 1024
-
 // wait is the place of a connection or session in the queue of its Service, as its owner has it.
 type wait struct {
 	place  waitqueue.Place // Of is nil: a predecessor had it, and it is not in the queue here
@@ -21,24 +18,6 @@ type wait struct {
 
 // queuePlace is the one in the queue of the Service, if it has waited for an endpoint.
 type queuePlace struct{ wait *wait }
-
-// patience is until when it waits for an endpoint that is ready and answers; 0: it does not. Who comes from outside to
-// an external frontend with a Local policy does not: other nodes may have an endpoint.
-func (e *entry) patience() time.Duration {
-	most := e.plan.policy.WaitForEndpoint
-	if most <= 0 || e.scope == service.NodeScope && e.portal != service.ClusterIP || e.front.closed.Load() {
-		return 0
-	}
-	return e.began + most
-}
-
-// holdOut waits for endpoints to change, or, where some have failed, for another round of dials.
-func (d *dialler) holdOut(e *entry, allTried bool, until, now time.Duration) step {
-	if d.retry != nil {
-		until = min(until, now+d.retry.again(allTried, len(e.plan.policy.ConnectTimeouts)))
-	}
-	return step{kind: stepHold, until: until}
-}
 
 // queue begins to wait for an endpoint, or goes on with that.
 func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, now time.Duration) {

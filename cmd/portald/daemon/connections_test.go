@@ -27,7 +27,7 @@ func (idle) Run(context.Context) error                                   { retur
 func (idle) Silent() time.Duration                                       { return 0 }
 func (idle) Drain()                                                      {}
 func (idle) Close()                                                      {}
-func (idle) Sessions() *splice.Sessions                                  { return nil }
+func (idle) Sessions() splice.SessionTable                               { return nil }
 func (idle) Post(func(time.Duration) splice.Step)                        {}
 func (idle) Interface() int                                              { return 0 }
 func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }

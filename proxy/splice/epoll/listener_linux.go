@@ -40,7 +40,7 @@ func openTCP(e *engine, f *splice.Front, fd int) *listener {
 }
 
 // Sessions implements Socket.
-func (n *listener) Sessions() *splice.Sessions { return nil }
+func (n *listener) Sessions() splice.SessionTable { return nil }
 
 // Drain implements Socket.
 func (n *listener) Drain() { n.Close() }

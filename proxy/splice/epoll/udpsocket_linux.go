@@ -44,7 +44,7 @@ func (u *udpSocket) start() {
 }
 
 // Sessions implements Socket.
-func (u *udpSocket) Sessions() *splice.Sessions { return u.sessions }
+func (u *udpSocket) Sessions() splice.SessionTable { return u.sessions }
 
 // Drain implements Socket.
 func (u *udpSocket) Drain() { u.sessions.Drain() }

@@ -51,7 +51,7 @@ func listenerAt(e *shared, name service.PortName, at netip.AddrPort) (net.Listen
 }
 
 // Sessions implements splice.Socket.
-func (n *listener) Sessions() *splice.Sessions { return nil }
+func (n *listener) Sessions() splice.SessionTable { return nil }
 
 // Drain implements splice.Socket.
 func (n *listener) Drain() { n.end() }

@@ -74,7 +74,7 @@ func (u *udpSocket) askWhereTo() {
 }
 
 // Sessions implements splice.Socket.
-func (u *udpSocket) Sessions() *splice.Sessions { return u.sessions }
+func (u *udpSocket) Sessions() splice.SessionTable { return u.sessions }
 
 // Drain implements splice.Socket.
 func (u *udpSocket) Drain() { u.sessions.Drain() }

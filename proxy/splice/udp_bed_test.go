@@ -125,8 +125,8 @@ func (b *udpBed) Run(context.Context) error { return nil }
 func (b *udpBed) Silent() time.Duration     { return 0 }
 
 // Drain implements Socket, as the following methods do.
-func (b *udpBed) Drain()              { b.sessions.Drain() }
-func (b *udpBed) Sessions() *Sessions { return b.sessions }
+func (b *udpBed) Drain()                 { b.sessions.Drain() }
+func (b *udpBed) Sessions() SessionTable { return b.sessions }
 
 func (b *udpBed) Close() {
 	b.Do(b.sessions.Close)

@@ -60,13 +60,13 @@ func (e *entry) attempted(a record.Attempt, why string, took time.Duration) {
 	}
 }
 
-// observe reports the end.
-func (l *life) observe() {
-	subscribers := l.entry.front.core.subscribers.all() // before others learn of the end, and subscribe
-	l.entry.front.observer.Observe(&l.result.ended.Record)
+// observe reports the end, by its record.
+func (e *entry) observe(r *record.Record) {
+	subscribers := e.front.core.subscribers.all() // before others learn of the end, and subscribe
+	e.front.observer.Observe(r)
 	for _, s := range subscribers {
 		if s.Ended != nil {
-			s.Ended(&l.result.ended.Record)
+			s.Ended(r)
 		}
 	}
 }

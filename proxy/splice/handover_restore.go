@@ -127,10 +127,11 @@ func (r *Restorer) Session(at netip.AddrPort, s *SavedSession, file int) bool {
 	f.mu.Lock()
 	socket := f.sockets[at]
 	f.mu.Unlock()
-	if socket == nil || socket.Sessions() == nil {
+	sessions := sessionsOf(socket)
+	if sessions == nil {
 		return false
 	}
-	return socket.Sessions().socket.Do(func() { socket.Sessions().socket.(SessionMover).Restore(s, file) })
+	return sessions.socket.Do(func() { sessions.socket.(SessionMover).Restore(s, file) })
 }
 
 // front finds the front of a connection, or makes one that serves nothing else: its Service may be gone, or the kernel
@@ -226,16 +227,4 @@ func (c Passage) restoreRemoval(s *SavedConn) {
 	}
 	c.goneAt = s.Removed.At
 	c.gone.Store(true)
-}
-
-// MovingSocket is a Socket of which a successor can have a duplicate. Its methods return at once.
-type MovingSocket interface {
-	Socket
-	File() int // its descriptor, which is the engine's
-}
-
-// Pausable is a MovingSocket of TCP that can stop accepting for a while.
-type Pausable interface {
-	Pause()
-	Resume()
 }

@@ -19,7 +19,7 @@ func (c *Core) AskTCPInfo(ctx context.Context, all []record.Live) {
 	case <-ctx.Done():
 		return
 	}
-	conns := c.registry.conns(all)
+	conns := connsOf(&c.registry, all)
 	for at := 0; at < len(all) && ctx.Err() == nil; at += tcpInfoBatch {
 		end := min(at+tcpInfoBatch, len(all))
 		askBatch(ctx, conns[at:end], all[at:end])
@@ -48,4 +48,20 @@ func askBatch(ctx context.Context, conns []*Conn, all []record.Live) {
 			return
 		}
 	}
+}
+
+// conns are the TCP connections of these, in their order; nil where it is none, or has ended.
+func connsOf(r *registry, of []record.Live) []*Conn {
+	place := make(map[uint64]int, len(of))
+	for i := range of {
+		place[of[i].ID] = i
+	}
+	conns := make([]*Conn, len(of))
+	for _, m := range r.all(int64(len(of))) {
+		conn, ok := m.(connMember)
+		if i, wanted := place[m.common().id]; ok && wanted {
+			conns[i] = conn.Conn
+		}
+	}
+	return conns
 }

@@ -1,10 +1,8 @@
 package splice
 
 import (
-	"context"
 	"errors"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/portald/portald/portal/service"
@@ -176,36 +174,6 @@ func (c connOpen) mayStartOver(now time.Duration) bool {
 		return true
 	}
 	return c.life.dial.retry.position()+1 < dials && c.life.dial.pickAnother(&c.life.entry)
-}
-
-// pickAnother picks an endpoint that was not tried for the next dial. False: there is none.
-func (d *dialler) pickAnother(e *entry) bool {
-	if d.retry == nil {
-		d.retry = &retries{}
-	}
-	tried := append(slices.Clone(d.retry.tried), d.attempt().Endpoint)
-	l, ok := e.picker().Pick(e.clientAddr(), tried, &e.plan.policy)
-	if ok {
-		d.retry.picked = &l
-	}
-	return ok
-}
-
-// takePicked returns what pickAnother has picked, false if there is nothing.
-func (r *retries) takePicked() (l Lease, ok bool) {
-	if r == nil || r.picked == nil {
-		return Lease{}, false
-	}
-	l, r.picked = *r.picked, nil
-	return l, true
-}
-
-// giveBackPicked is for a dial that did not come to be.
-func (r *retries) giveBackPicked() {
-	if l, ok := r.takePicked(); ok {
-		spare := lease{l.State}
-		spare.dialled(context.Canceled, 0)
-	}
 }
 
 // refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.

@@ -143,27 +143,12 @@ func sleep(ctx context.Context, t time.Duration) {
 // lookForRemoved tells the connections of changed fronts whose endpoint is gone, or back.
 func (c *Core) lookForRemoved() {
 	fronts := c.removals.take()
-	for conn := range c.eachConn() {
-		if _, changed := fronts[conn.life.entry.front.last()]; changed {
-			conn.open().checkEndpoint()
+	for m := range c.registry.each {
+		if l, is := m.(lookedAt); is {
+			if _, changed := fronts[m.common().front.last()]; changed {
+				l.checkEndpoint()
+			}
 		}
-	}
-}
-
-// checkEndpoint notes whether the endpoint is gone. The core and the owner may both be at it: whoever changes the note
-// looks again, since it may have looked before the other did.
-func (c connOpen) checkEndpoint() {
-	e := c.life.entry.endpoint.Load()
-	if e == nil || c.life.entry.front.orphan { // of an orphan nobody knows
-		return
-	}
-	for {
-		gone := !c.life.entry.front.serves(*e)
-		if gone == c.gone.Load() {
-			return
-		}
-		c.gone.Store(gone)
-		c.post(c.endpointChanged)
 	}
 }
 
@@ -176,26 +161,9 @@ const (
 // askSilent asks about those that have been silent for silentTime now and were not yet at the last look: bytes that the
 // host of a peer did not acknowledge in that time would be sent again for a quarter of an hour.
 func (c *Core) askSilent(last, now time.Duration) {
-	for conn := range c.eachConn() {
-		e := &conn.life.entry
-		at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
-		if standard && last < at && at <= now && e.endpoint.Load() != nil {
-			conn.post(func(time.Duration) Step { return conn.open().endIfDead(silentTime, silentTime) })
-		}
-	}
-}
-
-// eachConn yields the TCP connections that are open, one part of them after the other: no memory is taken for all.
-func (c *Core) eachConn() func(yield func(*Conn) bool) {
-	return func(yield func(*Conn) bool) {
-		var some []member
-		for i := range c.registry.shards {
-			some = c.registry.shards[i].appendTo(some[:0])
-			for _, m := range some {
-				if conn, ok := m.(connMember); ok && !yield(conn.Conn) {
-					return
-				}
-			}
+	for m := range c.registry.each {
+		if l, is := m.(lookedAt); is {
+			l.askSilent(last, now)
 		}
 	}
 }

@@ -2,29 +2,7 @@ package splice
 
 import (
 	"time"
-
-	"github.com/portald/portald/proxy/record"
 )
-
-// Streams are directions of a connection.
-type Streams uint8
-
-// The streams, by the side that they come from.
-const (
-	FromClient Streams = 1 << iota
-	FromEndpoint
-)
-
-// StreamFrom is that of a side, none of the proxy.
-func StreamFrom(side record.Side) Streams {
-	switch side {
-	case record.Client:
-		return FromClient
-	case record.Endpoint:
-		return FromEndpoint
-	}
-	return 0
-}
 
 // deliveryTime is how long a peer may acknowledge nothing of what is left for it, about as long as Linux goes on for a
 // process that has closed its socket.

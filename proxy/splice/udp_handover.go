@@ -171,8 +171,14 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 func (f *Front) SessionsAt(at netip.AddrPort) *Sessions {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s := f.sockets[at]; s != nil {
-		return s.Sessions()
+	return sessionsOf(f.sockets[at])
+}
+
+// sessionsOf are those of a socket; nil: it is none of UDP, or there is none.
+func sessionsOf(s Socket) *Sessions {
+	if s == nil {
+		return nil
 	}
-	return nil
+	sessions, _ := s.Sessions().(*Sessions)
+	return sessions
 }

@@ -33,8 +33,8 @@ func newLookedAtOwner() lookedAtOwner {
 	}
 }
 
-// lookedAt is an open connection under a policy, at second 1, with its owner.
-func lookedAt(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
+// checked is an open connection under a policy, at second 1, with its owner.
+func checked(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
 	t.Helper()
 	c, o := carrying(t, 1), newLookedAtOwner()
 	conn := c.openConns()[0]
@@ -78,7 +78,7 @@ func TestKeepaliveFor(t *testing.T) {
 // The host of an endpoint that went is given less time, whatever becomes of its connections, and the usual time again
 // when it is back.
 func TestRemovalShortensDeadPeer(t *testing.T) {
-	c, conn, o := lookedAt(t, service.Policy{})
+	c, conn, o := checked(t, service.Policy{})
 	remove(c, conn, true)
 	if all := c.Snapshot(); len(all) != 1 || !all[0].Removed {
 		t.Errorf("shown as %+v", all)
@@ -107,7 +107,7 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 func TestEndpointIsBackUnseen(t *testing.T) {
 	const after = 800 * time.Millisecond
 	for _, do := range []service.RemovedAction{service.ResetConnections, service.CloseWhenIdle} {
-		c, conn, o := lookedAt(t, service.Policy{Removed: service.RemovedEndpoint{Do: do, After: after}})
+		c, conn, o := checked(t, service.Policy{Removed: service.RemovedEndpoint{Do: do, After: after}})
 		remove(c, conn, true)
 		removeUnseen(conn, false)
 		*o.now += after
@@ -141,7 +141,7 @@ func (o noticingOwner) Post(func(time.Duration) Step) { o.posted() }
 // An endpoint that goes while it is noted to be back is noted to be gone in the end: the other side, which may look at
 // that moment, sees that noted still.
 func TestEndpointGoesWhileItIsBack(t *testing.T) {
-	c, conn, _ := lookedAt(t, service.Policy{})
+	c, conn, _ := checked(t, service.Policy{})
 	remove(c, conn, true)
 	removeUnseen(conn, false)
 	posts := 0
@@ -157,7 +157,7 @@ func TestEndpointGoesWhileItIsBack(t *testing.T) {
 
 // A shorter timeout of the Service stays.
 func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
-	c, conn, o := lookedAt(t, service.Policy{DeadPeer: 3 * time.Second})
+	c, conn, o := checked(t, service.Policy{DeadPeer: 3 * time.Second})
 	remove(c, conn, true)
 	if len(o.keepalives) != 0 || conn.open().deadPeer() != 3*time.Second {
 		t.Errorf("keepalive %v, %s", o.keepalives, conn.open().deadPeer())
@@ -166,7 +166,7 @@ func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
 
 // However short a timeout is asked for, it costs no more than a look a second, and gives a host the time to answer.
 func TestShortestDeadPeer(t *testing.T) {
-	_, conn, o := lookedAt(t, service.Policy{DeadPeer: time.Nanosecond})
+	_, conn, o := checked(t, service.Policy{DeadPeer: time.Nanosecond})
 	for range 10 {
 		until := conn.Until(*o.now)
 		if until < *o.now+time.Second {
@@ -183,7 +183,7 @@ func TestShortestDeadPeer(t *testing.T) {
 // A connection that falls silent is asked about once, unless its policy has a timeout: that has a timer.
 func TestSilentPeersAreAskedAbout(t *testing.T) {
 	for _, own := range []time.Duration{0, time.Hour} {
-		c, conn, o := lookedAt(t, service.Policy{DeadPeer: own})
+		c, conn, o := checked(t, service.Policy{DeadPeer: own})
 		fell := conn.life.entry.lastMoved()
 		for at := fell; at < fell+10*silentPeriod; at += silentPeriod {
 			c.askSilent(at, at+silentPeriod)
@@ -215,7 +215,7 @@ func TestQuiet(t *testing.T) {
 		"asked long ago": {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime-1, true) }, true},
 		"half-closed":    {func(c *Conn, o lookedAtOwner) { c.EOF(record.Client, *o.now-time.Second) }, false},
 	} {
-		_, conn, o := lookedAt(t, old)
+		_, conn, o := checked(t, old)
 		*o.now += age
 		c.edit(conn, o)
 		s := conn.Expired(*o.now)
@@ -231,7 +231,7 @@ func TestQuiet(t *testing.T) {
 
 // Without such a policy a connection has no timer, as before.
 func TestNoTimerByDefault(t *testing.T) {
-	_, conn, o := lookedAt(t, service.Policy{})
+	_, conn, o := checked(t, service.Policy{})
 	if until := conn.Until(*o.now); until >= 0 {
 		t.Errorf("looked at at %s", until)
 	}

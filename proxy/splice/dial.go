@@ -238,3 +238,24 @@ func (d *dialler) connected(e *entry, now time.Duration) {
 	e.stage.enter(open)
 	e.endpoint.Store(e.front.endpoint(e.plan, a.Endpoint))
 }
+
+// pickAnother picks an endpoint that was not tried for the next dial. False: there is none.
+func (d *dialler) pickAnother(e *entry) bool {
+	if d.retry == nil {
+		d.retry = &retries{}
+	}
+	tried := append(slices.Clone(d.retry.tried), d.attempt().Endpoint)
+	l, ok := e.picker().Pick(e.clientAddr(), tried, &e.plan.policy)
+	if ok {
+		d.retry.picked = &l
+	}
+	return ok
+}
+
+// holdOut waits for endpoints to change, or, where some have failed, for another round of dials.
+func (d *dialler) holdOut(e *entry, allTried bool, until, now time.Duration) step {
+	if d.retry != nil {
+		until = min(until, now+d.retry.again(allTried, len(e.plan.policy.ConnectTimeouts)))
+	}
+	return step{kind: stepHold, until: until}
+}

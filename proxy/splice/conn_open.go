@@ -222,3 +222,29 @@ func (c connOpen) notice(now time.Duration) {
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.deadPeer()))
 	}
 }
+
+// checkEndpoint notes whether the endpoint is gone. The core and the owner may both be at it: whoever changes the note
+// looks again, since it may have looked before the other did.
+func (c connOpen) checkEndpoint() {
+	e := c.life.entry.endpoint.Load()
+	if e == nil || c.life.entry.front.orphan { // of an orphan nobody knows
+		return
+	}
+	for {
+		gone := !c.life.entry.front.serves(*e)
+		if gone == c.gone.Load() {
+			return
+		}
+		c.gone.Store(gone)
+		c.post(c.endpointChanged)
+	}
+}
+
+// askSilent asks about its peers if it has been silent for silentTime, and had not been at the last look.
+func (c connOpen) askSilent(last, now time.Duration) {
+	e := &c.life.entry
+	at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
+	if standard && last < at && at <= now && e.endpoint.Load() != nil {
+		c.post(func(time.Duration) Step { return c.endIfDead(silentTime, silentTime) })
+	}
+}

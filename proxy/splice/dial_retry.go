@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -137,4 +138,21 @@ func (all *attempts) failed(why string, took time.Duration) {
 	last.Took += list[same].Took
 	list[same] = last
 	*all = list[:at]
+}
+
+// takePicked returns what pickAnother has picked, false if there is nothing.
+func (r *retries) takePicked() (l Lease, ok bool) {
+	if r == nil || r.picked == nil {
+		return Lease{}, false
+	}
+	l, r.picked = *r.picked, nil
+	return l, true
+}
+
+// giveBackPicked is for a dial that did not come to be.
+func (r *retries) giveBackPicked() {
+	if l, ok := r.takePicked(); ok {
+		spare := lease{l.State}
+		spare.dialled(context.Canceled, 0)
+	}
 }

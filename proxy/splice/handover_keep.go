@@ -47,7 +47,7 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 
 // Unkept is called when the keeper has gone: once it returns, a death of this process resets connections again.
 func (c *Core) Unkept() {
-	for conn := range c.eachConn() {
+	for _, conn := range c.openConns() {
 		if conn.kept.Load() {
 			conn.owner.Unkept()
 		}
