@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // keepReserved is how many descriptors a keeper leaves to itself.
@@ -24,7 +24,7 @@ func keepCommand() *cobra.Command {
 		Use:   "keep [--socket PATH] [--for TIME]",
 		Short: "Hold a portald's listeners and open connections in case it crashes",
 		Long: `Hold descriptors of the portald that runs on this node, and do nothing else: its listeners, its open connections
-that are older than ` + daemon.KeptAge.String() + `, and the memory that says what it has read of them and not written. When portald dies
+that are older than ` + succession.KeptAge.String() + `, and the memory that says what it has read of them and not written. When portald dies
 (SIGKILL, out of memory, a bug), the next one goes on with all of that, and new connections wait for it meanwhile. A
 connection of which it cannot be proven what was written is reset.
 

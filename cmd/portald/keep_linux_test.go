@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portald/portald/cmd/portald/daemon"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // What the manual says of the age from which on a connection outlives a crash is what the daemon does.
@@ -15,7 +15,7 @@ func TestManualTellsKeptAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "older than " + daemon.KeptAge.String(); !strings.Contains(string(text), want) {
+		if want := "older than " + succession.KeptAge.String(); !strings.Contains(string(text), want) {
 			t.Errorf("docs/%s does not say %q", page, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // A portald that stands still, as while somebody has stopped it, is replaced by the next one to start. When it goes on

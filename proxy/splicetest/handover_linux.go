@@ -15,8 +15,8 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // succession is a data path and the next one, which takes over from it: they share a clock.

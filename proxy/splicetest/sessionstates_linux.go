@@ -7,9 +7,9 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 func sessionHandOverScenarios() []scenario {

@@ -29,10 +29,12 @@ type Options struct {
 	Ports     PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
 	Localhost [2]bool       // serve NodePorts at the loopback address too, by inet.Family
-	Direct    bool          // no proxy ports: the Writer of portals calls Listen and Unlisten
+	Direct    *Direct       // not nil: there are no proxy ports, and a Writer of portals says where fronts listen
 	Linger    time.Duration // how long a proxy port stays open that no portal redirects to any more; default 10 s
 	// Reaches connects to an endpoint and closes the connection, for Recheck. Default: ejected endpoints are not dialled.
 	Reaches func(ctx context.Context, at netip.AddrPort) error
+	// Failed tells that a Writer could not serve a portal with Direct, and with nil that it does by now.
+	Failed func(portal.Portal, error)
 	// Inherit is what a service port had before, such as with a predecessor. Default: nothing.
 	Inherit func(service.PortName, inet.Family) Inherited
 }
@@ -66,13 +68,17 @@ func New(opts Options) *Carrier {
 	}
 	endpoints := balance.NewEndpoints()
 	sockets := &sockets{map[service.Frontend]time.Time{}}
-	return &Carrier{
+	c := &Carrier{
 		opts: opts, endpoints: endpoints, fronts: &Fronts{byKey: map[frontKey]*front{}}, sockets: sockets,
 		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}},
 		proxies:   &proxyListeners{newProxyPorts(opts.Ports), sockets, opts.Linger, map[*front]time.Time{}},
 		drains:    drains{endpoints, opts.Log},
 		recheck:   rechecker{endpoints, opts.Reaches},
 	}
+	if opts.Direct != nil {
+		opts.Direct.carrier = c
+	}
+	return c
 }
 
 // Fronts returns the fronts of all service ports that are carried here. Any goroutine may use them.
@@ -117,7 +123,8 @@ func (c *Carrier) PlannedPortals(p *service.Port) (portals []portal.Portal, serv
 	for _, key := range keys(p.Name) {
 		usable := p.UsableEndpoints(key.family)
 		f := c.fronts.get(key)
-		if f != nil && (!f.inUse || f.port == 0 && !c.opts.Direct) || targets.wanted(usable, key.family) != (f != nil) {
+		idle := f != nil && (!f.inUse || f.port == 0 && c.opts.Direct == nil)
+		if idle || targets.wanted(usable, key.family) != (f != nil) {
 			return nil, nil
 		}
 		var to *portal.Redirect
@@ -143,7 +150,7 @@ func (c *Carrier) servePlanned(p *service.Port, usable [2]service.UsableEndpoint
 }
 
 func (c *Carrier) targets(p *service.Port) targets {
-	return targets{p, c.opts.Direct, c.opts.Core.Holds(p)}
+	return targets{p, c.opts.Direct != nil, c.opts.Core.Holds(p)}
 }
 
 // front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to
@@ -166,7 +173,7 @@ func (c *Carrier) front(
 		return nil, err
 	}
 	f.inUse = true
-	if c.opts.Direct {
+	if c.opts.Direct != nil {
 		return &portal.Redirect{}, nil
 	}
 	c.proxies.reuse(f)

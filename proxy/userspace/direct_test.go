@@ -61,7 +61,7 @@ func newOpener(t *testing.T) (*opener, *dataplane.Dataplane) {
 		core.Run(ctx)
 	}()
 	log, _ := test.NewNullLogger()
-	o := &opener{carrier: New(Options{Core: core, Log: log, Direct: true}),
+	o := &opener{carrier: New(Options{Core: core, Log: log, Direct: NewDirect()}),
 		owners: map[service.Frontend]service.PortName{}}
 	t.Cleanup(func() {
 		o.carrier.Close()

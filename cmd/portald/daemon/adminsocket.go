@@ -2,11 +2,7 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +12,7 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/httpserver"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // adminSocket is the server of the socket that commands look into the daemon by.
@@ -36,14 +33,14 @@ type replaceable interface {
 // newAdminSocket replaces the socket of a predecessor. While any other daemon listens there this one goes on without,
 // and tries again until that one has ended.
 func newAdminSocket(
-	cfg *config.Config, api *adminsocket.Handler, heritage *inheritance, log *logrus.Logger,
+	cfg *config.Config, api *adminsocket.Handler, state *succession.State, log *logrus.Logger,
 ) *adminSocket {
 	s := &adminSocket{}
 	listen := func(ctx context.Context, path string) (net.Listener, error) {
 		switch {
-		case !heritage.whenServing(ctx):
+		case !state.WhenServing(ctx):
 			return nil, context.Cause(ctx)
-		case heritage.replaces.Load():
+		case state.Replaces():
 			return adminsocket.Replace(ctx, path)
 		}
 		return adminsocket.Listen(ctx, path)
@@ -86,41 +83,3 @@ func (s *adminSocket) close() {
 
 // replaceTime is how long a predecessor waits for its successor to listen at the admin socket.
 const replaceTime = 2 * time.Second
-
-// adminAPI returns the handler of the admin API, which asks the other parts when it is asked.
-func (d *daemon) adminAPI(version string) *adminsocket.Handler {
-	started := time.Now()
-	return adminsocket.NewHandler(adminsocket.Daemon{
-		Info: func() adminsocket.Info {
-			cfg := d.rules.cfg
-			return adminsocket.Info{
-				Version: version, API: adminsocket.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
-				Mode: cfg.ProxyMode, Writer: cfg.Writer, LogLevel: d.log.GetLevel().String(),
-				Ready: d.reconciler.resyncs.isReady(), Instance: os.Getenv(adminsocket.InstanceVariable),
-				Disturbances: d.reconciler.disturbances.report(),
-			}
-		},
-		Connections: d.path.connections,
-		Kernel:      d.flows.connections,
-		AddTCP:      d.path.addTCP,
-		Records:     d.telemetry.stream,
-		Services:    d.inventory.services,
-		Endpoints:   d.inventory.endpoints,
-		Drain:       d.inventory.drain,
-		Undrain:     d.inventory.undrain,
-		Cut:         d.path.core.Cut,
-		SetLogLevel: d.setLogLevel,
-		Explain:     newExplainer(d).explain,
-	})
-}
-
-// setLogLevel sets the level of the log until the configuration changes.
-func (d *daemon) setLogLevel(text string) error {
-	levels := []string{"error", "warn", "info", "debug", "trace"}
-	level, err := logrus.ParseLevel(text)
-	if err != nil || !slices.Contains(levels, text) {
-		return fmt.Errorf("must be one of %s", strings.Join(levels, ", "))
-	}
-	d.log.SetLevel(level)
-	return nil
-}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // Clients of the socket that say nothing, say it slowly or say too much are cut off, and keep nobody out.
@@ -76,9 +77,9 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	}
 }
 
-// alone is the inheritance of a daemon without a predecessor.
-func alone() *inheritance {
-	i := newInheritance("")
-	i.begin()
-	return i
+// alone is the state of a daemon without a predecessor.
+func alone() *succession.State {
+	s := succession.NewState("")
+	s.Begin()
+	return s
 }

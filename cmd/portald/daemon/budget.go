@@ -11,6 +11,7 @@ import (
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // reserved is the number of descriptors left to rules, watches, manifests and logs, whatever arrives from the network.
@@ -22,10 +23,10 @@ const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnectio
 
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
-func budgetOf(cfg *config.Config, limit uint64, k *keeping, log logrus.FieldLogger) quota.Budget {
+func budgetOf(cfg *config.Config, limit uint64, k *succession.Keeper, log logrus.FieldLogger) quota.Budget {
 	b := quota.Budget{
 		Descriptors: max(int(limit)-reserved-serverConnections, int(limit/2)), Sessions: cfg.UDPTotal,
-		Kept: k.places(),
+		Kept: k.Places(),
 	}
 	if b.Sessions == 0 {
 		ports, err := platform.LocalPorts()

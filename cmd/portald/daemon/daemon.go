@@ -4,54 +4,37 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/netip"
-	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/answers"
 	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
-	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
-	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/succession"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// daemon is the parts, in the order in which they start.
+// daemon is what runs, and what a change of its settings or a signal reaches.
 type daemon struct {
 	log        *logrus.Logger
-	settings   atomic.Pointer[config.Settings] // of the last reload
-	servers    *servers
 	telemetry  *telemetry
 	events     *connectionEvents
-	host       *hostinfo.Host
 	rules      *hostRules
-	path       *dataPath
 	flows      *kernelFlows
 	reconciler *reconciler
 	source     *source
-	waker      *waker
-	inventory  *inventory
-	reload     *parts.Stage
-
-	version  string
-	instance string // of this process: no other has the same
-	heritage *inheritance
-	succeed  *parts.Stage // takes over from a predecessor
-	keep     *parts.Stage // gives a keeper what is open
-	prolong  *parts.Stage // has the kernel know the flows of UDP sessions
-	precede  *parts.Stage // hands over to a successor
-	tells    *parts.Stage // announces that the daemon serves
-	keeping  *keeping     // nil: no keeper was there at the start
-	life     Life
-	end      context.CancelCauseFunc // of the daemon, set when it starts
+	probes     *probes
+	state      *succession.State
+	keeper     *succession.Keeper // nil: none was there at the start
+	succession *succession.Succession
+	end        context.CancelCauseFunc
 }
 
 // Life is what the daemon and the service that it runs as tell each other. The zero Life is that of no service.
@@ -71,165 +54,148 @@ func Run(
 	if err := checkRuntime(); err != nil {
 		return err
 	}
-	d, err := newDaemon(flags, cfg, log, version)
-	if err != nil {
-		return err
-	}
-	d.life, d.reconciler.cut = life, life.Cut
 	told := ctx
 	if life.Started == nil {
 		life.Started = func() {}
 	}
-	ctx, d.end = context.WithCancelCause(context.WithoutCancel(told))
-	defer d.end(nil)
+	ctx, end := context.WithCancelCause(context.WithoutCancel(told))
+	defer end(nil)
+	d, all, err := newDaemon(flags, cfg, log, version, life, end)
+	if err != nil {
+		return err
+	}
 	defer context.AfterFunc(told, func() { d.toldToEnd(context.Cause(told)) })()
-	err = parts.Run(ctx, d.parts(), life.Started, d.stopping)
-	d.keeping.bye()
-	if !errors.Is(context.Cause(ctx), errHandedOver) {
+	err = parts.Run(ctx, all, life.Started, d.stopping)
+	d.keeper.Bye()
+	if !errors.Is(context.Cause(ctx), succession.ErrHandedOver) {
 		return err
 	}
 	if err != nil { // as where the disk is full: whoever started this one is not to start it again for that
-		d.log.WithError(err).Warn("Leaving the node to another portald, without an orderly end")
+		log.WithError(err).Warn("Leaving the node to another portald, without an orderly end")
 	}
-	d.rest(told)
+	rest(told, d.state, log)
 	return nil
 }
 
 // toldToEnd ends the daemon, once what it carries is left to the next one if that is about to start.
 func (d *daemon) toldToEnd(cause error) {
 	d.rules.interrupted.Store(errors.Is(cause, ErrInterrupted))
-	if d.leave(context.Background()) {
-		cause = errHandedOver
+	if d.succession.StoreForNext(context.Background()) {
+		cause = succession.ErrHandedOver
 	}
 	d.end(cause)
 }
 
 // stopping has no more connections sent here, unless another daemon serves this node.
 func (d *daemon) stopping() {
-	if !d.heritage.other.Load() {
-		d.servers.health.Draining()
+	if !d.state.OtherServes() {
+		d.probes.health.Draining()
 	}
 }
 
 // ErrInterrupted is the cause of Run's ctx where somebody at a terminal ends the daemon: see config.OnExit.
 var ErrInterrupted = errors.New("interrupted")
 
-// errHandedOver is why a daemon ends that a successor has taken the place of.
-var errHandedOver = errors.New("a successor serves this node")
-
-// How often a daemon that was succeeded looks for the one that serves the node, and how often in a row it finds none
-// before it takes it for gone.
-const (
-	lookEvery = time.Second
-	missedFor = 5
-)
-
-// rest waits until a daemon is told to end that was succeeded in a pod: the kubelet would start its container again.
-// Which it shall once no daemon serves the node any more.
-func (d *daemon) rest(told context.Context) {
-	if _, pod := os.LookupEnv("KUBERNETES_SERVICE_HOST"); !pod {
-		return
-	}
-	d.log.Info("Hand-over done: idle until the pod is deleted")
-	for missed := 0; missed < missedFor; {
-		select {
-		case <-told.Done():
-			return
-		case <-time.After(lookEvery):
-		}
-		if missed++; othersServe(d.rules.cfg) || othersHold(d.rules.cfg) {
-			missed = 0
-		}
-	}
-	d.log.Warn("The successor is gone, and no other portald serves this node: ending, to be started again")
-}
-
-// newDaemon makes the parts. Nothing runs yet, and the host's rules are unchanged.
-func newDaemon(flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string) (d *daemon, err error) {
-	d = &daemon{
-		log: log, version: version, instance: rand.Text(), heritage: newInheritance(cfg.HandOverSocket),
-	}
-	d.settings.Store(&cfg.Settings)
+// newDaemon makes the parts, each of those before it, and returns them in the order in which they start. Nothing runs
+// yet, and the host's rules are unchanged.
+func newDaemon(
+	flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string, life Life, end context.CancelCauseFunc,
+) (*daemon, []parts.Part, error) {
+	settings := &atomic.Pointer[config.Settings]{}
+	settings.Store(&cfg.Settings)
 	quietLibraries(log)
 	limit := hostinfo.RaiseNoFile(log, version)
-	if d.telemetry, err = newTelemetry(cfg, log, version); err != nil {
-		return nil, err
+	telemetry, err := newTelemetry(cfg, log, version)
+	if err != nil {
+		return nil, nil, err
 	}
-	if d.host, err = hostinfo.New(cfg, log); err != nil {
-		return nil, err
+	host, err := hostinfo.New(cfg, log)
+	if err != nil {
+		return nil, nil, err
 	}
-	if d.rules, err = newHostRules(cfg, &d.settings, d.host, d.telemetry.metrics, log); err != nil {
-		return nil, err
+	state := succession.NewState(cfg.HandOverSocket)
+	rules, err := newHostRules(cfg, settings, host, state, telemetry.metrics, log)
+	if err != nil {
+		return nil, nil, err
 	}
-	cfg = d.rules.cfg
-	d.keeping = d.findKeeper(cfg)
-	account := quota.NewAccount(budgetOf(cfg, limit, d.keeping, log))
-	if d.path, err = newDataPath(cfg, d.host, d.rules, d.telemetry, account, d.whoIs(cfg), d.needPods, d.heritage,
-		d.keeping, log); err != nil {
-		return nil, err
+	cfg = rules.cfg
+	own := identity(cfg, version)
+	keeper := findKeeper(cfg, own, telemetry.metrics, log)
+	source, err := newSource(cfg, rules.writer, rules.nodePorts.On, log)
+	if err != nil {
+		return nil, nil, err
 	}
-	d.events = newConnectionEvents(d.path.core, d.telemetry.logged, cfg.Settings)
-	if d.source, err = newSource(cfg, d.rules.writer, d.rules.nodePorts.On, log); err != nil {
-		return nil, err
+	problems := answers.NewProblems()
+	failures := portalFailures{log, source.events, telemetry.metrics, problems}
+	path, err := newDataPath(rules, source, telemetry, keeper, limit, failures.failedPortal)
+	if err != nil {
+		return nil, nil, err
 	}
-	d.waker = d.newWaker()
-	d.flows = newKernelFlows(cfg, d.host, d.path.core, d.telemetry, d.whoIs(cfg), d.heritage, log)
-	d.inventory = &inventory{
-		store: d.source.store, mode: cfg.Mode, listeners: d.path.listeners, totals: d.telemetry.metrics.Totals,
-		openBytes: d.path.core.OpenBytes,
-		held:      func(f service.Frontend) *portal.Portal { return d.reconciler.dataplane.Held(f) },
-		problems:  newProblems(), log: log,
+	events := newConnectionEvents(path.core, telemetry.logged, cfg.Settings)
+	flows := newKernelFlows(rules, path.core, telemetry, source, state)
+	probes := newProbes(rules, telemetry.metrics, path.account, source.events)
+	report := newReporter(rules, source.events, telemetry.metrics, probes, flows.recorder, problems)
+	reconciler := newReconciler(rules, path, source, report, life.Cut)
+	api := newAdminAPI(version, reconciler, source, flows, telemetry, problems)
+	servers := newServers(rules, probes, telemetry.metrics, source.events, flags.Values(), api)
+	d := &daemon{
+		log: log, telemetry: telemetry, events: events, rules: rules, flows: flows, reconciler: reconciler, source: source,
+		probes: probes, state: state, keeper: keeper, end: end,
+		succession: succession.New(succession.Options{
+			Socket: cfg.HandOverSocket, Identity: own, Required: life.Successor, Serving: life.Serving, Log: log,
+			State: state, Keeper: keeper, Core: path.core, Listeners: path.listeners, Servers: probes.sockets,
+			Store: source.store, Records: telemetry.stream, Metrics: telemetry.metrics,
+			Synced: source.synced, Ready: reconciler.resyncs.ready, Lost: reconciler.owned.Lost(),
+			Freeze: reconciler.freeze, Resync: reconciler.resyncs.request, Queued: probes.health.QueuedUpdate,
+			AwaitReplaced: servers.socket.awaitReplaced, Yield: servers.yield, End: end,
+		}),
 	}
-	d.servers = newServers(cfg, d.telemetry.metrics, d.source.events, account, flags.Values(), d.adminAPI(version),
-		d.heritage, log)
-	metrics.ShowFeatures(metrics.Features{
-		ExternalIPs: len(cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(cfg),
-	})
-	d.connect()
-	d.reload = parts.NewStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
-	if flags.File != "" {
-		d.telemetry.metrics.WatchFiles("configuration", flags.Refused)
+	waker := parts.NewStage(func(ctx context.Context) error { return source.waker.Run(ctx, path.waits) })
+	reload := parts.NewStage(func(ctx context.Context) error { return flags.Follow(ctx, cfg, log, d.applySettings) })
+	prolong := parts.NewStage(func(ctx context.Context) error { return keepFlows(ctx, path.core, log) })
+	// They stop in reverse: no more changes, no new connections, open ones drained or passed on, the rest cut and
+	// recorded, rules removed unless the kernel carries on with them, and last the servers that show it.
+	all := []parts.Part{
+		servers, telemetry, events, host, rules, path, flows,
+		parts.NewStage(d.succession.HandOver, d.succession.YieldIfOusted), reconciler, source, waker,
+		parts.NewStage(d.succession.TakeOver), reload, parts.NewStage(d.succession.Keep), prolong,
+		parts.NewStage(d.succession.Announce),
 	}
-	prepareNode(cfg, d.source.events, log)
-	return d, nil
+	d.subscribe(flags)
+	prepareNode(cfg, source.events, log)
+	return d, all, nil
 }
 
-// connect makes the reconciler, which needs most other parts, and registers callbacks between parts.
-func (d *daemon) connect() {
-	events, metrics := d.source.events, d.telemetry.metrics
-	metrics.WatchChanges(d.source.changes)
-	if d.source.refused != nil {
-		metrics.WatchFiles("manifests", d.source.refused)
+// findKeeper finds the keeper that a configuration names, nil if there is none or the engine can give it nothing.
+func findKeeper(
+	cfg *config.Config, own handover.Identity, m *metrics.Metrics, log logrus.FieldLogger,
+) *succession.Keeper {
+	if cfg.KeepSocket == "" || cfg.Engine == config.EngineGoroutine {
+		return nil
 	}
-	report := &reporter{
-		log: d.log, events: events, metrics: metrics, servers: d.servers, resyncs: newResyncs(),
-		flows:    d.flows.recorder,
-		problems: d.inventory.problems, nodePorts: d.rules.nodePorts,
-		disturbances: newDisturbances(d.rules.writer, events, metrics, d.servers.health, d.log),
+	return succession.FindKeeper(cfg.KeepSocket, own, m, log)
+}
+
+// subscribe has parts told of what others learn while they run.
+func (d *daemon) subscribe(flags *config.Flags) {
+	m, source := d.telemetry.metrics, d.source
+	m.WatchChanges(source.changes)
+	if source.refused != nil {
+		m.WatchFiles("manifests", source.refused)
 	}
-	d.rules.listeners, d.rules.failedPortal = d.path.listeners, report.failedPortal
-	d.reconciler = newReconciler(d.rules, d.path, d.host, d.source, d.heritage, report)
-	d.rules.heritage = d.heritage
-	d.rules.nodePorts.Follow(d.servers.services.SetAddresses)
-	d.succeed, d.precede, d.tells = parts.NewStage(d.takeOver), parts.NewStage(d.handOver, d.yieldIfOusted),
-		parts.NewStage(d.announce)
-	d.keep, d.prolong = parts.NewStage(d.keepAll), parts.NewStage(d.keepFlows)
-	d.source.cache.WatchNode(d.nodeChanged)
-	if d.source.cache.Options().ServiceCIDRs {
-		d.source.cache.WatchServiceCIDRs(d.serviceCIDRsChanged)
+	if flags.File != "" {
+		m.WatchFiles("configuration", flags.Refused)
+	}
+	metrics.ShowFeatures(metrics.Features{
+		ExternalIPs: len(d.rules.cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(d.rules.cfg),
+	})
+	d.rules.nodePorts.Follow(d.probes.services.SetAddresses)
+	source.cache.WatchNode(d.nodeChanged)
+	if source.cache.Options().ServiceCIDRs {
+		source.cache.WatchServiceCIDRs(d.serviceCIDRsChanged)
 	}
 	if d.rules.fellBack != nil {
-		events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
-	}
-}
-
-// parts are in the order in which they start. They stop in reverse: no more changes, no new connections, open ones
-// drained or passed on, the rest cut and recorded, rules removed unless the kernel carries on with them, and last the
-// servers that show it.
-func (d *daemon) parts() []parts.Part {
-	return []parts.Part{
-		d.servers, d.telemetry, d.events, d.host, d.rules, d.path, d.flows, d.precede, d.reconciler, d.source, d.waker,
-		d.succeed, d.reload, d.keep, d.prolong, d.tells,
+		source.events.NodeWarning("NoIPVS", "StartKubeProxy", d.rules.fellBack.Error())
 	}
 }
 
@@ -238,7 +204,7 @@ func (d *daemon) nodeChanged(n translate.Node, known bool) {
 	if !known {
 		return
 	}
-	d.servers.health.SetEligible(n.Eligible)
+	d.probes.health.SetEligible(n.Eligible)
 	if d.rules.setNode(n) {
 		d.reconciler.resyncs.requestIfReady()
 	}

@@ -1,47 +1,48 @@
 package daemon
 
 import (
-	"github.com/sirupsen/logrus"
-
-	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
-	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession"
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// dataPath carries connections in userspace: the core, its engine, and the listeners. stop cuts what is
-// still open.
+// dataPath carries connections in userspace: the core, its engine, and the listeners. Its stop cuts what is still open.
 type dataPath struct {
 	*parts.Stage
 	core      *splice.Core
 	listeners *userspace.Carrier
+	account   *quota.Account
 }
 
+// newDataPath makes the data path of a process that may open so many descriptors.
 func newDataPath(
-	cfg *config.Config, h *hostinfo.Host, rules *hostRules, to *telemetry, account *quota.Account, whoIs whoIs,
-	needPods func(*service.Port), heritage *inheritance, k *keeping, log *logrus.Logger,
+	rules *hostRules, src *source, to *telemetry, k *succession.Keeper, limit uint64, failed func(portal.Portal, error),
 ) (*dataPath, error) {
+	cfg, h, log, inherited := rules.cfg, rules.host, rules.log, rules.state.Inherited
+	account := quota.NewAccount(budgetOf(cfg, limit, k, log))
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
 		SourcePorts: splice.PortSpan(cfg.ProxyPorts), SpareSource: hostinfo.ReservedPorts(log), Mark: hostinfo.DialMark(log),
-		Start: platform.ClockStart(), Listen: heritage.listen, Listening: k.socketChanged,
-		TCPInfo: true, WhoIs: whoIs, NeedPods: needPods, Observe: to.observer, Warn: to.shortages.report,
+		Start: platform.ClockStart(), Listen: inherited.Listen, Listening: k.SocketChanged,
+		TCPInfo: true, WhoIs: src.whoIs, NeedPods: src.waker.Need, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.Conntrack.OriginalDstUDP,
-		IsLocal: h.Detector.IsLocal, IsLocalKnown: h.Detector.IsLocalKnown,
-		NodeAddresses: h.NodeAddresses(cfg), Returns: rules.diversion.Returns, ReturnsKnown: rules.diversion.ReturnsKnown,
+		IsLocal: h.Detector.IsLocal, IsLocalKnown: h.Detector.IsLocalKnown, NodeAddresses: h.NodeAddresses(cfg),
+		Returns: rules.diversion.Returns, ReturnsKnown: rules.diversion.ReturnsKnown,
 	}, openEngine(cfg.Engine, k, log))
 	if err != nil {
 		return nil, err
 	}
 	listeners := userspace.New(userspace.Options{
-		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts, Direct: writers.Direct(cfg),
-		Inherit: heritage.front, Reaches: hostinfo.Reaches(core.Options().Mark),
+		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts,
+		Direct: rules.direct, Failed: failed,
+		Inherit: inherited.Front, Reaches: hostinfo.Reaches(core.Options().Mark),
 	})
 	to.metrics.WatchActive(listeners.Fronts().Active)
 	to.metrics.WatchDataPath(metrics.DataPath{
@@ -50,5 +51,8 @@ func newDataPath(
 		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,
 	})
 	to.metrics.WatchDrains(listeners.Endpoints().Drains)
-	return &dataPath{parts.NewStage(core.Run, listeners.Recheck), core, listeners}, nil
+	return &dataPath{parts.NewStage(core.Run, listeners.Recheck), core, listeners, account}, nil
 }
+
+// waits tells whether clients of a Service wait for an endpoint.
+func (p *dataPath) waits(svc service.Name) bool { return p.core.Waiting(svc) > 0 }

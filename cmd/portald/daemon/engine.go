@@ -5,10 +5,11 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // openEngine returns what opens the engine of that name. What the epoll engine carries is kept by k unless that is nil.
-func openEngine(name string, k *keeping, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+func openEngine(name string, k *succession.Keeper, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	if name == config.EngineGoroutine || name == config.EngineAuto && !hasEpoll {
 		return openGoroutine()
 	}

@@ -9,15 +9,13 @@ import (
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
 	"github.com/portald/portald/proxy/splice/goroutine"
+	"github.com/portald/portald/proxy/succession"
 )
 
 const hasEpoll = true
 
-func openEpoll(k *keeping, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
-	if k == nil {
-		return epoll.Open(eventLoops(log), nil, nil)
-	}
-	return epoll.Open(eventLoops(log), k.memory, k)
+func openEpoll(k *succession.Keeper, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
+	return k.Engine(eventLoops(log))
 }
 
 // openGoroutine opens the engine of goroutines with what Linux can do for it, and with one thread for small exchanges

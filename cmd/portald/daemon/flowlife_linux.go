@@ -12,6 +12,7 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // flowLife has the kernel know the flows of UDP sessions for as long as the sessions live: an answer that comes after
@@ -32,15 +33,15 @@ type prolonged struct{ moved, until time.Time }
 type timeoutOf func(kind string) (time.Duration, error)
 
 // keepFlows looks at all sessions now and then, until ctx ends.
-func (d *daemon) keepFlows(ctx context.Context) error {
+func keepFlows(ctx context.Context, core *splice.Core, log logrus.FieldLogger) error {
 	prolonger, err := platform.NewFlowProlonger()
 	if err != nil {
-		d.log.WithError(err).Warn(forgetsFlows)
+		log.WithError(err).Warn(forgetsFlows)
 		return nil
 	}
 	defer prolonger.Close()
 	f := &flowLife{
-		sessions: d.path.core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: d.log,
+		sessions: core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: log,
 	}
 	for ctx.Err() == nil {
 		parts.Pause(ctx, f.look(time.Now()))

@@ -2,7 +2,13 @@
 
 package daemon
 
-import "context"
+import (
+	"context"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/proxy/splice"
+)
 
 // keepFlows has nothing to do: no system but Linux translates flows.
-func (d *daemon) keepFlows(context.Context) error { return nil }
+func keepFlows(context.Context, *splice.Core, logrus.FieldLogger) error { return nil }

@@ -16,9 +16,9 @@ import (
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/succession"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -26,31 +26,32 @@ import (
 type hostRules struct {
 	cfg       *config.Config // names the writer in use, which may be the fallback
 	settings  *atomic.Pointer[config.Settings]
-	log       logrus.FieldLogger
-	detector  *hostinfo.LocalDetector
+	log       *logrus.Logger
+	host      *hostinfo.Host
 	nodePorts *hostinfo.NodePorts
 	writer    portal.Writer
 	diversion *hostinfo.Diversion
-	heritage  *inheritance // set by connect
-	fellBack  error        // why the writer is not the one asked for
+	state     *succession.State
+	fellBack  error // why the writer is not the one asked for
+
+	direct *userspace.Direct // nil: the writer redirects
 
 	interrupted atomic.Bool // the daemon ends by SIGINT
-
-	// What a writer of listeners calls, set by connect: these parts are made after the writer.
-	listeners    *userspace.Carrier
-	failedPortal func(portal.Portal, error)
 }
 
 func newHostRules(
-	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *hostinfo.Host, metrics *metrics.Metrics,
-	log logrus.FieldLogger,
+	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *hostinfo.Host, state *succession.State,
+	metrics *metrics.Metrics, log *logrus.Logger,
 ) (*hostRules, error) {
 	own, err := platform.LocalAddresses()
 	if err != nil {
 		return nil, err
 	}
 	r := &hostRules{
-		cfg: cfg, settings: settings, log: log, detector: h.Detector, nodePorts: hostinfo.NewNodePorts(cfg, h, log),
+		cfg: cfg, settings: settings, log: log, host: h, state: state, nodePorts: hostinfo.NewNodePorts(cfg, h, log),
+	}
+	if writers.Direct(cfg) {
+		r.direct = userspace.NewDirect()
 	}
 	err = r.open(writers.Deps{
 		NodePorts: r.nodePorts.Within(), NodeAddresses: own, LocalDetector: h.Detector.Rules(), Log: log,
@@ -58,9 +59,9 @@ func newHostRules(
 		CleanupFailed: func(f inet.Family) { metrics.NFTablesCleanupFailed(f.String()) },
 		Held:          func(f inet.Family, table string, rules int) { metrics.Rules(f.String(), table, rules) },
 		Wrote:         func(f inet.Family, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
-		Listeners:     r,
-		FailedPortal:  func(p portal.Portal, err error) { r.failedPortal(p, err) },
-		Carried:       func() map[netip.Addr]struct{} { return r.listeners.Carried() },
+		Listeners:     r.direct,
+		FailedPortal:  r.direct.Failed,
+		Carried:       r.direct.Carried,
 	})
 	if err != nil {
 		return nil, err
@@ -70,16 +71,6 @@ func newHostRules(
 	}
 	r.diversion = hostinfo.NewDiversion(writers.NamesOf(r.cfg).Divert, r.writer, h, log)
 	return r, nil
-}
-
-// Listen implements netsh.Listeners.
-func (r *hostRules) Listen(owner service.PortName, at netip.AddrPort) error {
-	return r.listeners.Listen(owner, at)
-}
-
-// Unlisten implements netsh.Listeners.
-func (r *hostRules) Unlisten(owner service.PortName, at netip.AddrPort) {
-	r.listeners.Unlisten(owner, at)
 }
 
 // open opens the writer that the configuration asks for, or the fallback for a kernel without IPVS.
@@ -116,9 +107,9 @@ func (r *hostRules) countFailure(metrics *metrics.Metrics, family inet.Family, p
 
 // setNode applies what the Node object says of this node. It returns true if all rules have to be written again.
 func (r *hostRules) setNode(n translate.Node) (changed bool) {
-	if r.detector.SetPodCIDRs(n.PodCIDRs) {
+	if r.host.Detector.SetPodCIDRs(n.PodCIDRs) {
 		changed = true
-		if err := r.writer.SetLocalDetector(r.detector.Rules()); err != nil {
+		if err := r.writer.SetLocalDetector(r.host.Detector.Rules()); err != nil {
 			r.log.WithError(err).Warn("Cannot apply changed pod CIDRs: the same clients count as inside the " +
 				"cluster as before")
 		}
@@ -154,10 +145,10 @@ func (r *hostRules) Start(context.CancelCauseFunc) {}
 // stop removes all rules and the diversion of replies from the host, unless the kernel carries Services on with them,
 // or another daemon does, which may have started while this one drained: then they are that one's.
 func (r *hostRules) Stop() error {
-	if r.toKernel() || r.heritage.other.Load() {
+	if r.toKernel() || r.state.OtherServes() {
 		return nil
 	}
-	if othersServe(r.cfg) {
+	if r.state.AnotherAnswers() {
 		r.log.Info("Another portald serves this node now: leaving its rules in place")
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // With onExit: remove, the rules stay all the same if another daemon serves the node by the time this one has drained:
@@ -26,7 +27,7 @@ func TestRulesOfAnotherStay(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	r := &hostRules{
-		cfg: &config.Config{HandOverSocket: path}, settings: &settings, log: log, heritage: newInheritance(path),
+		cfg: &config.Config{HandOverSocket: path}, settings: &settings, log: log, state: succession.NewState(path),
 	}
 	if err := r.Stop(); err != nil {
 		t.Error(err)

@@ -1,40 +1,33 @@
 package daemon
 
 import (
-	"context"
-	"iter"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
-	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/kernel/flows"
-	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // kernelFlows makes records of connections that the kernel carries.
 type kernelFlows struct {
 	*parts.Stage
 	recorder *flows.Recorder
-	log      logrus.FieldLogger
 }
 
-// newKernelFlows returns kernelFlows; whoIs may be nil.
 func newKernelFlows(
-	cfg *config.Config, h *hostinfo.Host, core *splice.Core, to *telemetry, whoIs whoIs, heritage *inheritance,
-	log logrus.FieldLogger,
+	rules *hostRules, core *splice.Core, to *telemetry, src *source, state *succession.State,
 ) *kernelFlows {
+	cfg, h, log := rules.cfg, rules.host, rules.log
 	lost, ipvs := &lostFlows{to: to, log: log}, cfg.Writer == writers.IPVS
 	to.metrics.WatchKernelRecords(lost.n.Load)
 	recorder := flows.New(flows.Options{
-		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.Addresses.Contains, WhoIs: whoIs, NextID: core.NextID,
+		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.Addresses.Contains, WhoIs: src.whoIs, NextID: core.NextID,
 		Listener: func(at netip.AddrPort) bool {
 			return cfg.ProxyPorts.First <= at.Port() && at.Port() <= cfg.ProxyPorts.Last && h.Addresses.Contains(at.Addr())
 		},
@@ -43,7 +36,7 @@ func newKernelFlows(
 		Timeouts: func() flows.Timeouts { return flowTimeouts(log) }, List: listFlows(ipvs),
 		Open: openFlowEvents(ipvs),
 	})
-	return &kernelFlows{parts.NewStage(heritage.afterTakeover(recorder.Run)), recorder, log}
+	return &kernelFlows{parts.NewStage(state.AfterTakeover(recorder.Run)), recorder}
 }
 
 // lostFlows counts the ends of flows that were lost, tells followers of records, and logs it once a period.
@@ -66,23 +59,5 @@ func (l *lostFlows) add(events uint64) {
 		l.log.Warnf("Lost %d records of connections that the kernel carries: they end faster than they are "+
 			"recorded; record failures only (kernelRecords), and see portald_kernel_records_lost_total", n-l.said)
 		l.said, l.next = n, now.Add(lostPeriod)
-	}
-}
-
-// connections implements adminsocket.Daemon.Kernel.
-func (k *kernelFlows) connections(ctx context.Context) iter.Seq[*adminsocket.Connection] {
-	return func(yield func(*adminsocket.Connection) bool) {
-		names := labels{}
-		var c adminsocket.Connection
-		for live, err := range k.recorder.Open(ctx) {
-			if err != nil {
-				k.log.WithError(err).Warn("A list of connections lacks those that the kernel carries")
-				return
-			}
-			show(&c, live, names)
-			if c.CarriedBy = string(record.Kernel); !yield(&c) {
-				return
-			}
-		}
 	}
 }

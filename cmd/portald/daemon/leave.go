@@ -11,19 +11,17 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // stop stops the loop, redirects portals to the kernel or removes them, unless they are another daemon's, and drains: a
 // successor that comes meanwhile gets what is left.
 func (r *reconciler) Stop() error {
-	r.heritage.takeTurn()
+	r.state.TakeTurn()
 	r.Cancel()
 	close(r.ending)
 	errs := []error{r.Stage.Stop()}
-	if r.heritage.isOusted() {
-		r.heritage.other.Store(true)
-	}
-	moved, others := 0, r.heritage.other.Load()
+	moved, others := 0, r.state.NoticeOusted()
 	if others {
 		r.path.listeners.Fronts().Pause(nil) // the other daemon accepts
 	} else {
@@ -32,12 +30,12 @@ func (r *reconciler) Stop() error {
 			return err
 		}))
 	}
-	r.heritage.leaves = true
-	r.heritage.endTurn()
+	r.state.Drains()
+	r.state.EndTurn()
 	r.drain(moved)
-	r.heritage.takeTurn()
-	defer r.heritage.endTurn()
-	if !r.heritage.other.Load() {
+	r.state.TakeTurn()
+	defer r.state.EndTurn()
+	if !r.state.OtherServes() {
 		errs = append(errs, parts.WithTimeout(r.dataplane.DeleteFlows))
 	}
 	r.path.listeners.Close()
@@ -78,10 +76,6 @@ func (r *reconciler) carriedAlike(p *service.Port) bool {
 	return !header && service.ModeUserspace.Carries(p.Name.Protocol)
 }
 
-// handshakeTime is how long after a hand-over connections may still arrive: a listener completes handshakes that it
-// began, and a lost segment of one is sent again after a second.
-const handshakeTime = 1200 * time.Millisecond
-
 // deliveryTime is how long the next daemon, whose clients wait, is kept waiting for connections that were reset to be
 // delivered.
 const deliveryTime = 5 * time.Second
@@ -94,7 +88,7 @@ func (r *reconciler) drain(moved int) {
 	if timeout == 0 || live+stats.Sessions == 0 && moved == 0 {
 		return
 	}
-	if r.heritage.awaited.Load() && live == stats.Delivering {
+	if r.state.SuccessorWaits() && live == stats.Delivering {
 		timeout = min(timeout, deliveryTime)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -117,7 +111,7 @@ func (r *reconciler) drain(moved int) {
 	if moved > 0 {
 		select {
 		case <-ctx.Done():
-		case <-time.After(handshakeTime):
+		case <-time.After(succession.HandshakeTime):
 		}
 	}
 	if left := r.path.core.Drain(ctx); left > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // A drain that waits for handshakes goes on until its time is over, but not once it is cut.
@@ -21,16 +22,16 @@ func TestDrainIsCut(t *testing.T) {
 	var settings atomic.Pointer[config.Settings]
 	settings.Store(&config.Settings{Drain: time.Minute})
 	cut := make(chan struct{})
-	r := &reconciler{log: log, settings: &settings, path: &dataPath{core: core}, cut: cut, heritage: newInheritance("")}
+	r := &reconciler{log: log, settings: &settings, path: &dataPath{core: core}, cut: cut, state: succession.NewState("")}
 	from := time.Now()
 	r.drain(1)
-	if took := time.Since(from); took < handshakeTime {
-		t.Errorf("the drain took %v, want %v", took, handshakeTime)
+	if took := time.Since(from); took < succession.HandshakeTime {
+		t.Errorf("the drain took %v, want %v", took, succession.HandshakeTime)
 	}
 	close(cut)
 	from = time.Now()
 	r.drain(1)
-	if took := time.Since(from); took >= handshakeTime {
+	if took := time.Since(from); took >= succession.HandshakeTime {
 		t.Errorf("the cut drain took %v", took)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform"
@@ -17,6 +16,7 @@ import (
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
+	"github.com/portald/portald/proxy/succession"
 )
 
 // reconciler keeps the dataplane in step with the store. When it stops, the kernel carries Services on until the next
@@ -31,10 +31,10 @@ type reconciler struct {
 	dataplane *dataplane.Dataplane
 	kernel    *kernel.Carrier // nil: the kernel carries no Service here
 	stopwatch *proxy.Stopwatch
-	owned     *ownership
+	owned     *succession.Ownership
 	questions proxy.Questions
 	cut       <-chan struct{} // Life.Cut
-	heritage  *inheritance
+	state     *succession.State
 	ending    chan struct{} // closed when the loop is to end
 
 	disturbances *disturbances
@@ -44,18 +44,18 @@ type reconciler struct {
 const signPeriod = 500 * time.Millisecond
 
 func newReconciler(
-	rules *hostRules, path *dataPath, h *hostinfo.Host, src *source, heritage *inheritance, report *reporter,
+	rules *hostRules, path *dataPath, src *source, report *reporter, cut <-chan struct{},
 ) *reconciler {
-	cfg := rules.cfg
+	cfg, h, state := rules.cfg, rules.host, rules.state
 	r := &reconciler{
 		log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs,
-		questions: make(proxy.Questions), heritage: heritage, ending: make(chan struct{}),
+		questions: make(proxy.Questions), state: state, cut: cut, ending: make(chan struct{}),
 		disturbances: report.disturbances,
 	}
 	options := dataplane.Options{
 		Writer: rules.writer, Mode: cfg.Mode, Userspace: path.listeners,
 		Own: h.Addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
-		Inherits: func() bool { return heritage.has.Load() && !r.resyncs.isReady() }, Adopted: report.adopted,
+		Inherits: func() bool { return state.HasRules() && !r.resyncs.isReady() }, Adopted: report.adopted,
 		Rewritten: report.rewritten,
 		Refused:   report.refused, Quarantined: report.metrics.SetAside, Warn: report.flowsNotSeen,
 	}
@@ -72,8 +72,8 @@ func newReconciler(
 	r.dataplane = dataplane.New(options)
 	r.checkAlgorithm()
 	r.stopwatch = &proxy.Stopwatch{Dataplane: r.dataplane, Sweeper: r.dataplane}
-	report.servers.health.Watch((&liveness{core: path.core, stopwatch: r.stopwatch, log: rules.log}).check)
-	r.owned = newOwnership(r.stopwatch, heritage)
+	report.probes.health.Watch((&liveness{core: path.core, stopwatch: r.stopwatch, log: rules.log}).check)
+	r.owned = succession.NewOwnership(r.stopwatch, state)
 	loop := &proxy.Loop{
 		Store: src.store, Dataplane: r.owned, Sweeper: r.owned, Log: rules.log,
 		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced, Damaged: report.disturbances.damaged},
@@ -81,7 +81,7 @@ func newReconciler(
 		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod, SignPeriod: signPeriod,
 	}
 	r.Stage = parts.NewStage(
-		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, heritage.begun)) },
+		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, state.Begun())) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 		r.disturbances.listen,
 		func(ctx context.Context) error { return r.followAddresses(ctx, h.Addresses.Changed(), src.store) },
@@ -125,7 +125,7 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 	select {
 	case <-ctx.Done():
 	case <-r.resyncs.ready:
-		if !r.heritage.whenServing(ctx) {
+		if !r.state.WhenServing(ctx) {
 			return nil
 		}
 		writers.CleanupOthers(ctx, cfg, r.log)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/cmd/portald/daemon/answers"
 	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
@@ -22,19 +23,29 @@ type reporter struct {
 	log      logrus.FieldLogger
 	events   *watch.Recorder
 	metrics  *metrics.Metrics
-	servers  *servers
+	probes   *probes
 	flows    *flows.Recorder
 	resyncs  *resyncs
-	problems *problems
+	problems *answers.Problems
 
 	nodePorts    *hostinfo.NodePorts
 	disturbances *disturbances
 }
 
+func newReporter(
+	rules *hostRules, events *watch.Recorder, m *metrics.Metrics, shown *probes, of *flows.Recorder,
+	problems *answers.Problems,
+) *reporter {
+	return &reporter{
+		log: rules.log, events: events, metrics: m, probes: shown, flows: of, resyncs: newResyncs(), problems: problems,
+		nodePorts: rules.nodePorts, disturbances: newDisturbances(rules.writer, events, m, shown.health, rules.log),
+	}
+}
+
 // queued implements proxy.Watcher.Queued.
 func (r *reporter) queued(at time.Time) {
 	r.metrics.Queued(at)
-	r.servers.health.QueuedUpdate()
+	r.probes.health.QueuedUpdate()
 }
 
 // adopted implements dataplane.Options.Adopted.
@@ -54,16 +65,16 @@ func (r *reporter) rewritten(err error) {
 
 // synced implements proxy.Watcher.Synced.
 func (r *reporter) synced(s proxy.Sync) {
-	r.servers.health.Updated()
+	r.probes.health.Updated()
 	r.metrics.Synced(s.Full, s.Start, s.End)
 	r.metrics.Programmed(s.Triggered, s.End)
 	if s.Full {
 		r.disturbances.repaired()
-		r.servers.services.Replace(s.Ports)
+		r.probes.services.Replace(s.Ports)
 		r.metrics.ReplacePorts(s.Ports)
 		r.flows.Replace(s.Ports)
 	} else {
-		r.servers.services.Update(s.Changes)
+		r.probes.services.Update(s.Changes)
 		r.metrics.UpdatePorts(s.Changes)
 		r.flows.Update(s.Changes)
 	}
@@ -114,7 +125,7 @@ func (r *reporter) bounded(name service.PortName, endpoints int) {
 
 // refused reports a service port that cannot be served as asked, or that is served again.
 func (r *reporter) refused(n dataplane.Refusal) {
-	r.problems.refused(n)
+	r.problems.Refused(n)
 	log := r.log.WithField("service", n.Name.Label())
 	if n.Err == nil {
 		log.Info("Service port served again")
@@ -127,8 +138,22 @@ func (r *reporter) refused(n dataplane.Refusal) {
 	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
 }
 
+// flowsNotSeen reports that stale flows could not be deleted.
+func (r *reporter) flowsNotSeen(err error) {
+	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone, and connections that began " +
+		"before their Service was served may not get through")
+}
+
+// portalFailures publishes which frontends a writer could not serve.
+type portalFailures struct {
+	log      logrus.FieldLogger
+	events   *watch.Recorder
+	metrics  *metrics.Metrics
+	problems *answers.Problems
+}
+
 // failedPortal implements writers.Deps.FailedPortal.
-func (r *reporter) failedPortal(p portal.Portal, err error) {
+func (r portalFailures) failedPortal(p portal.Portal, err error) {
 	log := r.log.WithFields(logrus.Fields{"frontend": p.Frontend.String(), "service": p.Owner.Label()})
 	if err == nil {
 		log.Info("Frontend served again")
@@ -136,11 +161,5 @@ func (r *reporter) failedPortal(p portal.Portal, err error) {
 		log.WithError(err).Error("Cannot serve a frontend: trying again; all others are served")
 		r.events.ServiceWarning(p.Owner.Service(), "FailedToListen", "Retry", fmt.Sprintf("%s: %s", p.Frontend, err))
 	}
-	r.metrics.FrontendsFailed(r.problems.failed(p, err))
-}
-
-// flowsNotSeen reports that stale flows could not be deleted.
-func (r *reporter) flowsNotSeen(err error) {
-	r.log.WithError(err).Warn("UDP clients may keep sending to endpoints that are gone, and connections that began " +
-		"before their Service was served may not get through")
+	r.metrics.FrontendsFailed(r.problems.Failed(p, err))
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // A daemon that was succeeded in a pod rests until it is told to end, or until nobody has served the node for seconds.
@@ -21,7 +21,7 @@ func TestRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	d := &daemon{log: log, rules: &hostRules{cfg: &config.Config{HandOverSocket: path}}}
+	state := succession.NewState(path)
 	serve := func() io.Closer {
 		l, err := platform.ListenPrivate(platform.PacketSocket, path)
 		if err != nil {
@@ -44,7 +44,7 @@ func TestRest(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			d.rest(told)
+			rest(told, state, log)
 		}()
 		return ended
 	}

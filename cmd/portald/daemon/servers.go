@@ -16,33 +16,53 @@ import (
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/succession"
 	"github.com/portald/portald/proxy/zpages"
 )
 
-// servers show the daemon to others: health, metrics, health checks of Services, and events. They start first and stop
-// last, so that a drain can be watched.
+// probes are what probes and load balancers learn of the daemon. It is kept up to date whether or not it is served.
+type probes struct {
+	health   *health.Health
+	services *health.ServiceHealth // served at the health check ports of Services
+	sockets  *succession.ServerSockets
+}
+
+func newProbes(
+	rules *hostRules, m *metrics.Metrics, account *quota.Account, events *watch.Recorder,
+) *probes {
+	cfg, state := rules.cfg, rules.state
+	sockets, healthy := succession.NewServerSockets(state), health.New(cfg.SyncPeriod, m)
+	services := health.NewServiceHealth(health.ServiceOptions{
+		Log: rules.log, Listen: listenWithin(account, sockets.Listen),
+		Tried: func() { state.Inherited.CloseServers(cfg.HealthAddress, cfg.MetricsAddress) },
+		Failed: func(svc service.Name, err error) {
+			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
+		},
+	}, healthy)
+	return &probes{healthy, services, sockets}
+}
+
+// servers show the daemon to others: health, metrics, health checks of Services, the admin API, and events. They start
+// first and stop last, so that a drain can be watched.
 type servers struct {
 	*parts.Stage
-	health   *health.Health
-	services *health.ServiceHealth
-	sockets  *serverSockets
-	socket   *adminSocket
+	sockets *succession.ServerSockets
+	socket  *adminSocket
 }
 
 func newServers(
-	cfg *config.Config, m *metrics.Metrics, events *watch.Recorder, account *quota.Account,
-	flags map[string]string, api *adminsocket.Handler, heritage *inheritance, log *logrus.Logger,
+	rules *hostRules, shown *probes, m *metrics.Metrics, events *watch.Recorder, flags map[string]string,
+	api *adminsocket.Handler,
 ) *servers {
-	sockets := newServerSockets(heritage)
-	healthy := health.New(cfg.SyncPeriod, m)
+	cfg, log := rules.cfg, rules.log
 	options := func(name, address, failed string) httpserver.Options {
 		return httpserver.Options{
 			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: log,
-			Listen: sockets.listenLate,
+			Listen: shown.sockets.ListenLate,
 			Failed: func(err error) { events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
 		}
 	}
-	healthz := health.NewServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), healthy)
+	healthz := health.NewServer(options("health", cfg.HealthAddress, "FailedToStartProxierHealthcheck"), shown.health)
 	pages := zpages.Pages{
 		Mode: cfg.ProxyMode, Config: cfg.Documents, Profiling: cfg.Profiling,
 		SetVerbosity: func(text string) error { return setVerbosity(log, text) },
@@ -53,24 +73,17 @@ func newServers(
 	}
 	metricsz := zpages.NewServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), m, pages)
-	services := health.NewServiceHealth(health.ServiceOptions{
-		Log: log, Listen: listenWithin(account, sockets.listen),
-		Tried: func() { heritage.closeServers(cfg.HealthAddress, cfg.MetricsAddress) },
-		Failed: func(svc service.Name, err error) {
-			events.ServiceWarning(svc, "FailedToStartServiceHealthcheck", "Listen", err.Error())
-		},
-	}, healthy)
-	socket := newAdminSocket(cfg, api, heritage, log)
-	runs := []func(context.Context) error{healthz.Run, metricsz.Run, services.Run, socket.Run}
+	socket := newAdminSocket(cfg, api, rules.state, log)
+	runs := []func(context.Context) error{healthz.Run, metricsz.Run, shown.services.Run, socket.Run}
 	if events != nil {
 		runs = append(runs, events.Run)
 	}
-	return &servers{parts.NewStage(runs...), healthy, services, sockets, socket}
+	return &servers{parts.NewStage(runs...), shown.sockets, socket}
 }
 
 // yield stops listening, so that another daemon can. Requests under way are answered.
 func (s *servers) yield() {
-	s.sockets.closeAll()
+	s.sockets.CloseAll()
 	s.socket.close()
 }
 

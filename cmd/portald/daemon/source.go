@@ -14,9 +14,13 @@ import (
 	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/manifests"
 	"github.com/portald/portald/proxy/kube/translate"
+	"github.com/portald/portald/proxy/kube/wake"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/metrics"
 )
+
+// whoIs tells which pod has an address, as splice.Options.WhoIs and flows.Options.WhoIs ask; nil: nobody knows.
+type whoIs = func(client netip.Addr) (service.Workload, bool)
 
 // source delivers Services from the API server or from manifests to the store.
 type source struct {
@@ -27,6 +31,8 @@ type source struct {
 	events  *watch.Recorder
 	refused func() int      // files of which something cannot be read; nil with an API server
 	synced  <-chan struct{} // closed once the store has the first complete state
+	waker   *wake.Waker
+	whoIs   whoIs
 }
 
 // feed is where objects come from.
@@ -47,6 +53,10 @@ func newSource(
 		return nil, err
 	}
 	s.Stage, s.synced = parts.NewStage(from.Run), from.Synced()
+	if cfg.ClientPods {
+		s.whoIs = s.cache.Workload
+	}
+	s.waker = s.newWaker(log)
 	return s, nil
 }
 
@@ -68,6 +78,15 @@ func (s *source) open(cfg *config.Config, log *logrus.Logger) (feed, error) {
 	s.client, s.events = client, watch.NewRecorder(client, s.cache, log)
 	s.cache.Report = s.events.Problem
 	return watch.New(client, s.cache, log), nil
+}
+
+// newWaker returns what tells the API server of clients that wait for an endpoint, and scales workloads for them.
+func (s *source) newWaker(log *logrus.Logger) *wake.Waker {
+	o := wake.Options{Log: log, NeedPods: s.events.NeedPods, Scaled: s.events.Scaled, Failed: s.events.NotScaled}
+	if s.client != nil {
+		o.Client = s.client
+	}
+	return wake.New(o)
 }
 
 // changes returns the numbers of changes that metrics show.

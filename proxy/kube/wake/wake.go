@@ -33,8 +33,6 @@ const workers = 2
 type Options struct {
 	Client Scaler // nil: there is no API server, and nothing is scaled
 	Log    logrus.FieldLogger
-	// Waits tells whether clients of a Service wait. Nothing is tried again for those that have left.
-	Waits func(service.Name) bool
 	// NeedPods is told that clients of a Service begin to wait.
 	NeedPods func(svc service.Name, note string)
 	// Scaled and Failed are told what became of the workload of a Service; Failed once for the same reason.
@@ -91,41 +89,42 @@ func (w *Waker) Need(p *service.Port) {
 // mostNeeds bounds the Services of a namespace that wait for their turn: those of others come after them.
 const mostNeeds = 50
 
-// Run serves until ctx ends.
-func (w *Waker) Run(ctx context.Context) error {
+// Run serves until ctx ends. Waits tells whether clients of a Service wait: nothing is tried again for those that have
+// left.
+func (w *Waker) Run(ctx context.Context, waits func(service.Name) bool) error {
 	pace := flowcontrol.NewTokenBucketRateLimiter(aSecond, atOnce)
 	stop := context.AfterFunc(ctx, w.queue.ShutDown)
 	defer stop()
 	var all sync.WaitGroup
 	for range workers {
-		all.Go(func() { w.work(ctx, pace) })
+		all.Go(func() { w.work(ctx, pace, waits) })
 	}
 	all.Wait()
 	return nil
 }
 
-func (w *Waker) work(ctx context.Context, pace flowcontrol.RateLimiter) {
+func (w *Waker) work(ctx context.Context, pace flowcontrol.RateLimiter, waits func(service.Name) bool) {
 	for {
 		svc, ended := w.queue.Get()
 		if ended {
 			return
 		}
 		if pace.Wait(ctx) == nil { // else ctx has ended
-			w.serve(ctx, svc)
+			w.serve(ctx, svc, waits)
 		}
 		w.queue.Done(svc)
 	}
 }
 
 // serve tells of a Service, and scales its workload. A try that failed is repeated as long as clients wait.
-func (w *Waker) serve(ctx context.Context, svc service.Name) {
+func (w *Waker) serve(ctx context.Context, svc service.Name, waits func(service.Name) bool) {
 	n, known := w.take(svc)
 	switch {
 	case !known: // it is done since it was queued
 		return
 	case !n.noted:
 		w.tell(svc, n)
-	case !w.opts.Waits(svc):
+	case !waits(svc):
 		w.done(svc, n)
 		return
 	}

@@ -43,7 +43,8 @@ func newRig(t *testing.T, withServer bool) *rig {
 			r.said = append(r.said, what+" "+svc.String()+": "+text)
 		}
 	}
-	o := Options{Log: log, Waits: func(service.Name) bool { return !r.locked(func() bool { return r.gone }) },
+	waits := func(service.Name) bool { return !r.locked(func() bool { return r.gone }) }
+	o := Options{Log: log,
 		NeedPods: note("needs"), Scaled: note("scaled"), Failed: note("failed")}
 	if withServer {
 		o.Client = r
@@ -51,7 +52,7 @@ func newRig(t *testing.T, withServer bool) *rig {
 	r.Waker = New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
-	run.Go(func() { r.Run(ctx) })
+	run.Go(func() { r.Run(ctx, waits) })
 	t.Cleanup(func() {
 		cancel()
 		run.Wait()

@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"context"
@@ -7,26 +7,52 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/writers"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/explain"
 	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice"
 )
 
-// explainer collects the facts of a report, and waits for nothing for long: what does not answer is said in the report.
-type explainer struct {
-	*daemon
-	turn chan struct{} // one report at a time: it runs commands
+// Explainer collects the facts of a report, and waits for nothing for long: what does not answer is said in the report.
+type Explainer struct {
+	facts Facts
+	turn  chan struct{} // one report at a time: it runs commands
 }
 
-func newExplainer(d *daemon) *explainer { return &explainer{d, make(chan struct{}, 1)} }
+// Facts are where an Explainer finds them.
+type Facts struct {
+	Config    *config.Config
+	Settings  *atomic.Pointer[config.Settings] // of the last reload
+	Host      *hostinfo.Host
+	NodePorts *hostinfo.NodePorts
+	Writer    portal.Writer
+	Cache     *translate.Cache
+	Core      *splice.Core
+	Records   *connlog.Stream
+	Inventory *Inventory
+	Loop      proxy.Questions // of the reconcile loop
+	Dataplane *dataplane.Dataplane
+	Stopwatch *proxy.Stopwatch
+	// ListFlows lists the conntrack table.
+	ListFlows func(ctx context.Context, each func(raw []byte) bool) error
+}
+
+// NewExplainer returns one of these facts.
+func NewExplainer(f Facts) *Explainer { return &Explainer{f, make(chan struct{}, 1)} }
 
 // How long facts are waited for: an answer of the reconcile loop, and the commands that list the host's rules, which
 // take seconds with ten thousands of Services, and more on a host that is short of CPU time: who asks can end it.
@@ -43,7 +69,7 @@ const (
 )
 
 // explain implements adminsocket.Daemon.Explain.
-func (x *explainer) explain(ctx context.Context, what, from string) (*explain.Report, error) {
+func (x *Explainer) explain(ctx context.Context, what, from string) (*explain.Report, error) {
 	q, err := explain.Parse(what, from)
 	if err != nil {
 		return nil, err
@@ -54,8 +80,8 @@ func (x *explainer) explain(ctx context.Context, what, from string) (*explain.Re
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	ports := x.source.store.Ports()
-	q, found := explain.Find(x.connection(q), ports, x.host.Addresses.Contains)
+	ports := x.facts.Inventory.Store.Ports()
+	q, found := explain.Find(x.connection(q), ports, x.facts.Host.Addresses.Contains)
 	more := max(len(found)-mostSubjects, 0)
 	found = found[:len(found)-more]
 	node := x.node()
@@ -71,34 +97,35 @@ func (x *explainer) explain(ctx context.Context, what, from string) (*explain.Re
 }
 
 // connection finds the connection that is asked for by its id: its Service and client are asked for then.
-func (x *explainer) connection(q explain.Question) explain.Question {
+func (x *Explainer) connection(q explain.Question) explain.Question {
 	if q.ID == 0 {
 		return q
 	}
-	for _, live := range x.path.core.Snapshot() {
+	for _, live := range x.facts.Core.Snapshot() {
 		if live.ID == q.ID {
 			return q.Of(&explain.Connection{Live: &live})
 		}
 	}
-	for _, r := range x.telemetry.stream.Last(1, func(r *record.Record) bool { return r.ID == q.ID }) {
+	for _, r := range x.facts.Records.Last(1, func(r *record.Record) bool { return r.ID == q.ID }) {
 		return q.Of(&explain.Connection{Record: r})
 	}
 	return q
 }
 
 // node is what is known whatever is asked.
-func (x *explainer) node() explain.Node {
-	cfg := x.rules.cfg
+func (x *Explainer) node() explain.Node {
+	cfg := x.facts.Config
 	return explain.Node{
-		NodePorts: x.rules.nodePorts.Here(),
-		Name:      cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.settings.Load().Policy,
-		Scheduler: cfg.IPVS.Scheduler, Local: x.host.Addresses.Contains, Inside: x.rules.detector.InsideByAddress, Own: x.own,
+		NodePorts: x.facts.NodePorts.Here(),
+		Name:      cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.facts.Settings.Load().Policy,
+		Scheduler: cfg.IPVS.Scheduler, Local: x.facts.Host.Addresses.Contains, Own: x.own,
+		Inside: x.facts.Host.Detector.InsideByAddress,
 	}
 }
 
 // own tells which rules are portald's. Kubelet has chains with the prefix of kube-proxy's.
-func (x *explainer) own(t *netfilter.Table, chain string) bool {
-	names := writers.NamesOf(x.rules.cfg)
+func (x *Explainer) own(t *netfilter.Table, chain string) bool {
+	names := writers.NamesOf(x.facts.Config)
 	if t.Program == netfilter.NFTables {
 		return t.Name == names.Table
 	}
@@ -108,8 +135,8 @@ func (x *explainer) own(t *netfilter.Table, chain string) bool {
 
 // leadsToServices tells which chains are portald's, and as many as there are Services. Others of its own, which accept
 // packets, decide about what rules behind them see.
-func (x *explainer) leadsToServices(chain string) bool {
-	rest, ours := strings.CutPrefix(chain, writers.NamesOf(x.rules.cfg).Chains+"-")
+func (x *Explainer) leadsToServices(chain string) bool {
+	rest, ours := strings.CutPrefix(chain, writers.NamesOf(x.facts.Config).Chains+"-")
 	kinds := []string{"SERVICES", "NODEPORTS", "IP", "IP-", "NP-", "SVC-", "SVL-", "SEP-", "EXT-", "FW-"}
 	return ours && slices.ContainsFunc(kinds, func(kind string) bool {
 		return rest == kind || strings.HasSuffix(kind, "-") && strings.HasPrefix(rest, kind)
@@ -117,18 +144,18 @@ func (x *explainer) leadsToServices(chain string) bool {
 }
 
 // subjects collects the facts of service ports, and those of the node that take time.
-func (x *explainer) subjects(
+func (x *Explainer) subjects(
 	ctx context.Context, q explain.Question, ports []*service.Port, node *explain.Node,
 ) []explain.Subject {
 	subjects := make([]explain.Subject, len(ports))
 	for i, p := range ports {
 		subjects[i].Port = p
-		drained := x.inventory.drained(p)
+		drained := x.facts.Inventory.drained(p)
 		subjects[i].Drained = func(at netip.AddrPort) bool { return slices.Contains(drained, at) }
-		subjects[i].Ejected = x.inventory.ejected(p)
-		subjects[i].Waiting = x.path.core.Waiting(p.Name.Service())
-		subjects[i].Bound = x.path.listeners.Fronts().Bound(p.Name)
-		subjects[i].Records = x.telemetry.stream.Last(lastRecords, q.About(p))
+		subjects[i].Ejected = x.facts.Inventory.ejected(p)
+		subjects[i].Waiting = x.facts.Core.Waiting(p.Name.Service())
+		subjects[i].Bound = x.facts.Inventory.Listeners.Fronts().Bound(p.Name)
+		subjects[i].Records = x.facts.Records.Last(lastRecords, q.About(p))
 	}
 	node.Busy = x.standings(ctx, subjects)
 	x.problems(subjects)
@@ -143,19 +170,19 @@ func (x *explainer) subjects(
 }
 
 // standings asks the reconcile loop.
-func (x *explainer) standings(ctx context.Context, subjects []explain.Subject) error {
+func (x *Explainer) standings(ctx context.Context, subjects []explain.Subject) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTime)
 	defer cancel()
 	standing := make([]*dataplane.PortStatus, len(subjects))
-	err := x.reconciler.questions.Ask(ctx, func() {
+	err := x.facts.Loop.Ask(ctx, func() {
 		for i := range subjects {
-			if s, ok := x.reconciler.dataplane.Status(subjects[i].Port.Name); ok {
+			if s, ok := x.facts.Dataplane.Status(subjects[i].Port.Name); ok {
 				standing[i] = &s
 			}
 		}
 	})
 	if err != nil {
-		if busy := x.reconciler.stopwatch.Running(); busy > 0 {
+		if busy := x.facts.Stopwatch.Running(); busy > 0 {
 			return fmt.Errorf("it has been writing to the host for %s", busy.Round(time.Second))
 		}
 		return fmt.Errorf("it is waiting to begin, or to try again after an error: see the log")
@@ -172,27 +199,27 @@ func (x *explainer) standings(ctx context.Context, subjects []explain.Subject) e
 }
 
 // problems adds what of a Service cannot be served.
-func (x *explainer) problems(subjects []explain.Subject) {
+func (x *Explainer) problems(subjects []explain.Subject) {
 	of := map[service.Name][]string{}
 	for _, s := range subjects {
 		of[s.Port.Name.Service()] = nil
 	}
-	x.source.cache.EachProblem(func(name service.Name, p translate.Problem) {
+	x.facts.Cache.EachProblem(func(name service.Name, p translate.Problem) {
 		if _, wanted := of[name]; wanted {
 			of[name] = append(of[name], p.Error())
 		}
 	})
 	for i := range subjects {
 		s := &subjects[i]
-		s.Problems = append(slices.Clone(of[s.Port.Name.Service()]), x.inventory.problems.ofFrontends(s.Port)...)
+		s.Problems = append(slices.Clone(of[s.Port.Name.Service()]), x.facts.Inventory.Problems.ofFrontends(s.Port)...)
 	}
 }
 
 // open counts the connections of service ports that may have so many at most, or so many of each client.
-func (x *explainer) open(subjects []explain.Subject) {
+func (x *Explainer) open(subjects []explain.Subject) {
 	at := map[service.PortName]int{}
 	for i, s := range subjects {
-		p := s.Port.Policy.Or(x.settings.Load().Policy)
+		p := s.Port.Policy.Or(x.facts.Settings.Load().Policy)
 		if p.Shares.MaxConnectionsPerClient > 0 {
 			subjects[i].OpenOf = map[netip.Addr]int{}
 		}
@@ -203,7 +230,7 @@ func (x *explainer) open(subjects []explain.Subject) {
 	if len(at) == 0 {
 		return
 	}
-	for _, live := range x.path.core.Snapshot() {
+	for _, live := range x.facts.Core.Snapshot() {
 		i, ok := at[live.Service]
 		if !ok {
 			continue
@@ -216,14 +243,14 @@ func (x *explainer) open(subjects []explain.Subject) {
 }
 
 // hostRules reads the rules of portald and of others from the host, both at once.
-func (x *explainer) hostRules(ctx context.Context, subjects []explain.Subject, node *explain.Node) {
+func (x *Explainer) hostRules(ctx context.Context, subjects []explain.Subject, node *explain.Node) {
 	if node.Writer == writers.Netsh {
 		x.show(ctx, subjects)
 		return
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
-		table := writers.NamesOf(x.rules.cfg).Table
+		table := writers.NamesOf(x.facts.Config).Table
 		node.Rules = netfilter.Reader{
 			SkipTable: func(_, name string) bool { return name == table }, SkipChain: x.leadsToServices,
 		}.Read(ctx)
@@ -232,25 +259,25 @@ func (x *explainer) hostRules(ctx context.Context, subjects []explain.Subject, n
 	all.Wait()
 }
 
-func (x *explainer) show(ctx context.Context, subjects []explain.Subject) {
+func (x *Explainer) show(ctx context.Context, subjects []explain.Subject) {
 	for i := range subjects {
 		if s := &subjects[i]; s.Applied != nil {
 			s.Shows = true
-			s.Shown, s.ShownErr = x.rules.writer.Show(ctx, s.Applied.Held())
+			s.Shown, s.ShownErr = x.facts.Writer.Show(ctx, s.Applied.Held())
 		}
 	}
 }
 
 // flows adds the entries of the conntrack table.
-func (x *explainer) flows(ctx context.Context, subjects []explain.Subject) {
-	if x.rules.cfg.Writer == writers.Netsh {
+func (x *Explainer) flows(ctx context.Context, subjects []explain.Subject) {
+	if x.facts.Config.Writer == writers.Netsh {
 		return // the kernel tracks no flows of Services
 	}
-	err := listFlows(true)(ctx, func(raw []byte) bool {
+	err := x.facts.ListFlows(ctx, func(raw []byte) bool {
 		f, ok := flows.Parse(raw)
 		for i := range subjects {
 			s := &subjects[i]
-			if ok && len(s.Flows) < mostFlows && s.Dialled(f.To, f.Protocol, x.host.Addresses.Contains) {
+			if ok && len(s.Flows) < mostFlows && s.Dialled(f.To, f.Protocol, x.facts.Host.Addresses.Contains) {
 				s.Flows = append(s.Flows, f)
 			}
 		}

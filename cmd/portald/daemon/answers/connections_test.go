@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (o only) Pick(netip.Addr, []netip.AddrPort, *service.Policy) (splice.Lease,
 }
 
 // carrying returns a data path with so many open connections, of as many clients.
-func carrying(t testing.TB, conns int) *dataPath {
+func carrying(t testing.TB, conns int) userspaceConnections {
 	t.Helper()
 	core, err := splice.New(splice.Options{}, func(*splice.Core) (splice.Engine, error) { return idle{}, nil })
 	if err != nil {
@@ -82,11 +82,11 @@ func carrying(t testing.TB, conns int) *dataPath {
 		conn.Dialling(s.Dial, netip.MustParseAddrPort("10.1.1.254:18044"))
 		conn.Connected(s.Dial, core.Now())
 	}
-	return &dataPath{core: core}
+	return userspaceConnections{core}
 }
 
 // lister returns a function that reads a whole list of connections over a socket, and returns its size.
-func lister(t testing.TB, path *dataPath) func(query string) int {
+func lister(t testing.TB, path userspaceConnections) func(query string) int {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := adminsocket.Listen(t.Context(), socket)
@@ -94,7 +94,7 @@ func lister(t testing.TB, path *dataPath) func(query string) int {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(adminsocket.NewHandler(adminsocket.Daemon{
-		Connections: path.connections, AddTCP: path.addTCP,
+		Connections: path.all, AddTCP: path.addTCP,
 	}))
 	_ = server.Listener.Close()
 	server.Listener = l
@@ -126,7 +126,7 @@ func TestListOfMany(t *testing.T) {
 	seen := make(map[uint64]bool, many)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for c := range list.connections(t.Context()) {
+	for c := range list.all(t.Context()) {
 		seen[c.ID] = true
 		if c.Service != "shop/cart:http" || c.State != "open" || c.Node != "node-17" || c.Attempts != 1 {
 			t.Fatalf("%+v", c)

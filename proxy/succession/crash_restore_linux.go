@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"context"
@@ -8,39 +8,45 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// goOn begins where there is no predecessor to take over from: with what a keeper holds of one that has died, or anew.
-func (d *daemon) goOn(ctx context.Context) {
-	d.heritage.other.Store(false)
+// recovery goes on with what a keeper has of daemons that have died.
+type recovery struct {
+	*Options
+	feed keeperFeed
+}
+
+// begin begins where there is no predecessor to take over from: with what a keeper holds of one that has died, or anew.
+func (d recovery) begin(ctx context.Context) {
+	d.State.other.Store(false)
 	began := time.Now()
 	left, _ := d.claim("")
 	if left == nil {
-		d.heritage.begin()
+		d.State.Begin()
 		return
 	}
 	listeners := left.listeners()
-	d.log.Infof("The last portald died: the keeper holds its %d connections and %d listeners", len(left.conns),
+	d.Log.Infof("The last portald died: the keeper holds its %d connections and %d listeners", len(left.conns),
 		len(listeners.Sockets))
-	d.heritage.add(listeners)
-	close(d.heritage.begun)
-	d.path.core.SkipIDs(left.newestID() + idGap)
+	d.State.add(listeners)
+	close(d.State.begun)
+	d.Core.SkipIDs(left.newestID() + idGap)
 	select { // connections go on without Services too, if the API server does not answer
-	case <-d.reconciler.resyncs.ready:
+	case <-d.Ready:
 	case <-time.After(remainsTime):
 	case <-ctx.Done():
 	}
 	counts := d.restore(left, nil)
 	select {
-	case <-d.reconciler.resyncs.ready: // until then sockets are not taken
+	case <-d.Ready: // until then sockets are not taken
 	case <-ctx.Done():
 	}
-	d.path.listeners.Fronts().Resume()
-	d.heritage.serve()
-	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).Info(counts)
+	d.Listeners.Fronts().Resume()
+	d.State.serve()
+	d.Log.WithField("took", time.Since(began).Round(time.Millisecond)).Info(counts)
 }
 
 // remainsTime is how long connections wait for the first sync after a crash.
@@ -48,25 +54,25 @@ const remainsTime = 3 * time.Second
 
 // claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed. Dead is
 // the Instance of one that is known to have died, or empty.
-func (d *daemon) claim(dead string) (*remains, error) {
-	if d.keeping == nil || d.keeping.found == nil {
+func (d recovery) claim(dead string) (*remains, error) {
+	if d.Keeper == nil || d.Keeper.found == nil {
 		return nil, nil
 	}
 	left := &remains{}
 	for {
-		r, of, err := d.keeping.found.Claim(dead)
+		r, of, err := d.Keeper.found.Claim(dead)
 		if err != nil {
-			d.log.WithError(err).Warn("Cannot claim the connections of the last portald from the keeper: they " +
+			d.Log.WithError(err).Warn("Cannot claim the connections of the last portald from the keeper: they " +
 				"are reset after a while")
 			left.close()
-			d.keeping.lose()
+			d.Keeper.lose()
 			return nil, err
 		}
 		if r == nil {
 			break
 		}
 		if err := left.add(r, of); err != nil {
-			d.log.WithError(err).Warn("Cannot read the memory of the last portald")
+			d.Log.WithError(err).Warn("Cannot read the memory of the last portald")
 		}
 	}
 	if len(left.stores) == 0 {
@@ -81,11 +87,11 @@ func (d *daemon) claim(dead string) (*remains, error) {
 //
 // No byte of a connection moves before the keeper has got it from this daemon, and what the dead one has noted of it is
 // marked as outdated: if this one dies too, one of the two is true at each moment.
-func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored) {
-	d.keeping.carries = append(d.keeping.carries, left.instances...)
-	restorer := d.path.core.Restorer(d.path.listeners.Fronts().Find)
-	err := d.keeping.giveMemory()
-	for some := range slices.Chunk(left.conns, d.keeping.restoredAtOnce()) {
+func (d recovery) restore(left *remains, taken map[uint64]bool) (counts restored) {
+	d.Keeper.carries = append(d.Keeper.carries, left.instances...)
+	restorer := d.Core.Restorer(d.Listeners.Fronts().Find)
+	err := d.Keeper.giveMemory()
+	for some := range slices.Chunk(left.conns, d.Keeper.restoredAtOnce()) {
 		for _, c := range some {
 			state, files, err := left.recover(c, taken)
 			switch {
@@ -101,7 +107,7 @@ func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored)
 				epoll.Abort(files...)
 			default:
 				counts.lost++
-				d.log.WithError(err).Debug("Connection reset")
+				d.Log.WithError(err).Debug("Connection reset")
 				epoll.Abort(files...)
 			}
 		}
@@ -110,7 +116,7 @@ func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored)
 			left.giveAway(some)
 			for i, gone := range left.settled(some) {
 				if err == nil {
-					err = d.keeping.found.Settled(i, gone.Slots, gone.Pipes)
+					err = d.Keeper.found.Settled(i, gone.Slots, gone.Pipes)
 				}
 			}
 			return kept
@@ -118,34 +124,34 @@ func (d *daemon) restore(left *remains, taken map[uint64]bool) (counts restored)
 	}
 	restorer.Done()
 	if err == nil {
-		err = d.keeping.found.AllSettled()
+		err = d.Keeper.found.AllSettled()
 	}
 	for _, s := range left.sockets {
-		d.keeping.socketChanged(s.Name, s.Address) // it is to hold those that are open here alone
+		d.Keeper.SocketChanged(s.Name, s.Address) // it is to hold those that are open here alone
 	}
 	if err != nil {
-		d.log.WithError(err).Warn("The keeper does not hold this portald's connections yet: until it does, a " +
+		d.Log.WithError(err).Warn("The keeper does not hold this portald's connections yet: until it does, a " +
 			"crash closes them")
-		d.keeping.lose()
+		d.Keeper.lose()
 	}
 	left.close()
-	d.telemetry.metrics.Recovered(counts.live, counts.ended, counts.lost)
+	d.Metrics.Recovered(counts.live, counts.ended, counts.lost)
 	return counts
 }
 
 // giveRestored gives the keeper connections that stand still, with the pipes that they have, unless there was an error
 // before.
-func (d *daemon) giveRestored(all []*splice.Kept, before error) (kept bool, err error) {
+func (d recovery) giveRestored(all []*splice.Kept, before error) (kept bool, err error) {
 	defer func() {
 		for _, k := range all {
 			closeFiles(k.Files)
 		}
 	}()
 	if err = before; err == nil {
-		err = d.flush(d.keeping, d.keeping.found)
+		err = d.feed.flush(d.Keeper.found)
 	}
 	if err == nil {
-		err = d.keepConns(d.keeping, d.keeping.found, all)
+		err = d.feed.keepConns(d.Keeper.found, all)
 	}
 	return err == nil, unlessFull(err)
 }

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// serverSockets are the listeners of the daemon's servers of HTTP, for a successor. Safe for concurrent use.
-type serverSockets struct {
-	from *inheritance
+// ServerSockets are the listeners of the daemon's servers of HTTP, for a successor. Safe for concurrent use.
+type ServerSockets struct {
+	from *State
 
 	mu   sync.Mutex
 	open map[string]*serverSocket // guarded by mu, by the address that was asked for
@@ -20,21 +20,22 @@ type serverSockets struct {
 // serverSocket is one of them, until it is closed.
 type serverSocket struct {
 	*net.TCPListener
-	all     *serverSockets
+	all     *ServerSockets
 	address string
 }
 
-func newServerSockets(from *inheritance) *serverSockets {
-	return &serverSockets{from: from, open: map[string]*serverSocket{}}
+// NewServerSockets returns those of a daemon; it takes over what its predecessor had.
+func NewServerSockets(from *State) *ServerSockets {
+	return &ServerSockets{from: from, open: map[string]*serverSocket{}}
 }
 
-// listen takes over the listener of a predecessor, or makes one.
-func (s *serverSockets) listen(ctx context.Context, network, address string) (net.Listener, error) {
+// Listen takes over the listener of a predecessor, or makes one.
+func (s *ServerSockets) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if s.isShut() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	l, err := s.from.server(address)
+	l, err := s.from.Inherited.server(address)
 	if l == nil && err == nil {
 		l, err = (&net.ListenConfig{}).Listen(ctx, network, address)
 	}
@@ -52,16 +53,16 @@ func (s *serverSockets) listen(ctx context.Context, network, address string) (ne
 	return socket, nil
 }
 
-// listenLate is listen once this daemon serves the node: until then its predecessor answers.
-func (s *serverSockets) listenLate(ctx context.Context, network, address string) (net.Listener, error) {
-	if !s.from.whenServing(ctx) {
+// ListenLate is Listen once this daemon serves the node: until then its predecessor answers.
+func (s *ServerSockets) ListenLate(ctx context.Context, network, address string) (net.Listener, error) {
+	if !s.from.WhenServing(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	return s.listen(ctx, network, address)
+	return s.Listen(ctx, network, address)
 }
 
-// closeAll stops listening, so that another daemon can.
-func (s *serverSockets) closeAll() {
+// CloseAll stops listening, so that another daemon can.
+func (s *ServerSockets) CloseAll() {
 	s.mu.Lock()
 	open := slices.Collect(maps.Values(s.open))
 	s.shut = true
@@ -71,7 +72,7 @@ func (s *serverSockets) closeAll() {
 	}
 }
 
-func (s *serverSockets) isShut() bool {
+func (s *ServerSockets) isShut() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shut
@@ -88,7 +89,7 @@ func (s *serverSocket) Close() error {
 }
 
 // all are the addresses that were asked for, with their listeners.
-func (s *serverSockets) all() map[string]*net.TCPListener {
+func (s *ServerSockets) all() map[string]*net.TCPListener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]*net.TCPListener{}

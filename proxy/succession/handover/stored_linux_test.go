@@ -13,11 +13,11 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// deposited fills a deposit with so many connections, as one without a successor does, and returns what it gave. It may
-// end before Done.
-func deposited(t *testing.T, conns int, finish bool) (d *Deposit, given []*splice.Departure) {
+// filledStore stores a hand-over of so many connections, as one without a successor does, and returns what it gave. It
+// may end before Done.
+func filledStore(t *testing.T, conns int, finish bool) (d *Stored, given []*splice.Departure) {
 	t.Helper()
-	d, err := NewDeposit()
+	d, err := NewStored()
 	must(t, err)
 	s, err := d.Successor(own)
 	if errors.Is(err, syscall.EPERM) {
@@ -48,11 +48,11 @@ func deposited(t *testing.T, conns int, finish bool) (d *Deposit, given []*splic
 	return d, given
 }
 
-// What is left in a deposit is there for a successor that starts later: far more than a socket holds by default.
-func TestDeposit(t *testing.T) {
+// A stored hand-over is there for a successor that starts later: far more than a socket holds by default.
+func TestStored(t *testing.T) {
 	noLeak(t)
 	const conns = 2000
-	d, given := deposited(t, conns, true)
+	d, given := filledStore(t, conns, true)
 	p, err := d.Predecessor(own)
 	must(t, err)
 	e, err := p.Begin(1 << 20)
@@ -81,10 +81,10 @@ func TestDeposit(t *testing.T) {
 	}
 }
 
-// A daemon that was killed while it filled the deposit has died: what it gave is there, and nobody waits for the rest.
-func TestDepositOfOneThatWasKilled(t *testing.T) {
+// A daemon that was killed while it filled the store has died: what it gave is there, and nobody waits for the rest.
+func TestStoredOfOneThatWasKilled(t *testing.T) {
 	noLeak(t)
-	d, given := deposited(t, 3, false)
+	d, given := filledStore(t, 3, false)
 	p, err := d.Predecessor(own)
 	must(t, err)
 	e, err := p.Begin(1 << 20)
@@ -99,9 +99,9 @@ func TestDepositOfOneThatWasKilled(t *testing.T) {
 }
 
 // Another installation's deposit is not taken, and ends.
-func TestDepositOfAnother(t *testing.T) {
+func TestStoredOfAnother(t *testing.T) {
 	noLeak(t)
-	d, _ := deposited(t, 1, true)
+	d, _ := filledStore(t, 1, true)
 	other := own
 	other.Installation = "another"
 	if _, err := d.Predecessor(other); err == nil || !strings.Contains(err.Error(), "another") {

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"context"
@@ -9,23 +9,24 @@ import (
 	"github.com/portald/portald/proxy"
 )
 
-// ownership is the dataplane of the reconcile loop for as long as this daemon is the one that serves the node. Another
+// Ownership is the dataplane of the reconcile loop for as long as this daemon is the one that serves the node. Another
 // one begins beside it if it stands still for long, as while its cgroup is frozen: see handover.Oust. When it goes on,
 // rules and listeners are the other's, and nothing is written here any more.
-type ownership struct {
+type Ownership struct {
 	*proxy.Stopwatch
-	heritage *inheritance
-	lost     chan struct{} // closed once the loop has noticed, and stands still
-	once     sync.Once
+	state *State
+	lost  chan struct{} // closed once the loop has noticed, and stands still
+	once  sync.Once
 }
 
-func newOwnership(of *proxy.Stopwatch, heritage *inheritance) *ownership {
-	return &ownership{Stopwatch: of, heritage: heritage, lost: make(chan struct{})}
+// NewOwnership returns that of a dataplane.
+func NewOwnership(of *proxy.Stopwatch, state *State) *Ownership {
+	return &Ownership{Stopwatch: of, state: state, lost: make(chan struct{})}
 }
 
 // holds calls change unless the node is another daemon's. Then it returns when ctx ends.
-func (o *ownership) holds(ctx context.Context, change func() error) error {
-	if o.heritage.isOusted() {
+func (o *Ownership) holds(ctx context.Context, change func() error) error {
+	if o.state.isOusted() {
 		o.once.Do(func() { close(o.lost) })
 		<-ctx.Done()
 		return ctx.Err()
@@ -34,22 +35,22 @@ func (o *ownership) holds(ctx context.Context, change func() error) error {
 }
 
 // Sync implements proxy.Dataplane.
-func (o *ownership) Sync(ctx context.Context, changes []service.Change) error {
+func (o *Ownership) Sync(ctx context.Context, changes []service.Change) error {
 	return o.holds(ctx, func() error { return o.Stopwatch.Sync(ctx, changes) })
 }
 
 // Resync implements proxy.Dataplane.
-func (o *ownership) Resync(ctx context.Context, ports []*service.Port) error {
+func (o *Ownership) Resync(ctx context.Context, ports []*service.Port) error {
 	return o.holds(ctx, func() error { return o.Stopwatch.Resync(ctx, ports) })
 }
 
 // Audit implements proxy.Dataplane.
-func (o *ownership) Audit(ctx context.Context) error {
+func (o *Ownership) Audit(ctx context.Context) error {
 	return o.holds(ctx, func() error { return o.Stopwatch.Audit(ctx) })
 }
 
 // Sweep implements proxy.Sweeper.
-func (o *ownership) Sweep(ctx context.Context) (next time.Time, err error) {
+func (o *Ownership) Sweep(ctx context.Context) (next time.Time, err error) {
 	err = o.holds(ctx, func() error {
 		next, err = o.Stopwatch.Sweep(ctx)
 		return err
@@ -57,36 +58,39 @@ func (o *ownership) Sweep(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
+// Lost is closed once the loop has noticed that, and stands still.
+func (o *Ownership) Lost() <-chan struct{} { return o.lost }
+
 // oustedEvery is how often a daemon looks whether another one has taken its place, when it writes nothing.
 const oustedEvery = time.Second
 
 // yieldIfOusted waits until another daemon has taken the place of this one, which stood still. Then this one serves
 // what is open until it has ended, or until it is told to end, and leaves everything else to the other.
-func (d *daemon) yieldIfOusted(ctx context.Context) error {
-	if !d.heritage.whenServing(ctx) {
+func (d *Options) yieldIfOusted(ctx context.Context) error {
+	if !d.State.WhenServing(ctx) {
 		return nil
 	}
 	tick := time.NewTicker(oustedEvery)
 	defer tick.Stop()
-	for !d.heritage.isOusted() {
+	for !d.State.isOusted() {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
-	d.heritage.other.Store(true)
-	d.reconciler.resyncs.request()
+	d.State.other.Store(true)
+	d.Resync()
 	select {
-	case <-d.reconciler.owned.lost:
+	case <-d.Lost:
 	case <-ctx.Done():
 		return nil
 	}
-	d.log.Warnf("This portald stood still, and another one serves the node now: %d connections are served here "+
-		"until they end, and nothing else", d.path.core.Stats().Connections)
-	d.path.listeners.Close()
-	d.servers.yield()
-	d.path.core.Drain(ctx)
-	d.end(errHandedOver)
+	d.Log.Warnf("This portald stood still, and another one serves the node now: %d connections are served here "+
+		"until they end, and nothing else", d.Core.Stats().Connections)
+	d.Listeners.Close()
+	d.Yield()
+	d.Core.Drain(ctx)
+	d.End(ErrHandedOver)
 	return nil
 }

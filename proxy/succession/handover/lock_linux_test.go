@@ -27,11 +27,11 @@ func TestLock(t *testing.T) {
 		}
 		return err != nil
 	}
-	deposit, err := NewDeposit()
+	stored, err := NewStored()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := deposit.Successor(Identity{})
+	s, err := stored.Successor(Identity{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	p, err := deposit.Predecessor(Identity{})
+	p, err := stored.Predecessor(Identity{})
 	if err != nil {
 		t.Fatal(err)
 	}

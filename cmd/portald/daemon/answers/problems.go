@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/portald/portald/proxy/dataplane"
 )
 
-// problems is why service ports, or frontends of them, are not served as they ask to be. The reconcile loop tells, and
-// any goroutine asks.
-type problems struct {
+// Problems remembers why service ports, or frontends of them, are not served as they ask to be. The reconcile loop
+// tells, and any goroutine asks.
+type Problems struct {
 	mu        sync.Mutex // guards what follows
 	ports     map[service.PortName]string
 	frontends map[service.Frontend]failedFrontend // that the host does not give
@@ -23,12 +23,13 @@ type failedFrontend struct {
 	why   string
 }
 
-func newProblems() *problems {
-	return &problems{ports: map[service.PortName]string{}, frontends: map[service.Frontend]failedFrontend{}}
+// NewProblems returns none.
+func NewProblems() *Problems {
+	return &Problems{ports: map[service.PortName]string{}, frontends: map[service.Frontend]failedFrontend{}}
 }
 
-// refused notes what dataplane.Options.Refused reports.
-func (p *problems) refused(n dataplane.Refusal) {
+// Refused notes what dataplane.Options.Refused reports.
+func (p *Problems) Refused(n dataplane.Refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n.Err == nil {
@@ -38,8 +39,8 @@ func (p *problems) refused(n dataplane.Refusal) {
 	}
 }
 
-// failed notes what writers.Deps.FailedPortal reports, and returns how many frontends are not served.
-func (p *problems) failed(f portal.Portal, err error) int {
+// Failed notes what writers.Deps.FailedPortal reports, and returns how many frontends are not served.
+func (p *Problems) Failed(f portal.Portal, err error) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
@@ -51,7 +52,7 @@ func (p *problems) failed(f portal.Portal, err error) int {
 }
 
 // of returns those of a service port, empty if there is none.
-func (p *problems) of(port *service.Port) string {
+func (p *Problems) of(port *service.Port) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []string
@@ -62,13 +63,13 @@ func (p *problems) of(port *service.Port) string {
 }
 
 // ofFrontends returns why frontends of a service port are not served.
-func (p *problems) ofFrontends(port *service.Port) []string {
+func (p *Problems) ofFrontends(port *service.Port) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failedFrontends(port)
 }
 
-func (p *problems) failedFrontends(port *service.Port) (all []string) {
+func (p *Problems) failedFrontends(port *service.Port) (all []string) {
 	for _, x := range port.Exposures {
 		if f, failed := p.frontends[x.Frontend]; failed && f.owner == port.Name {
 			all = append(all, fmt.Sprintf("%s: %s", x.Frontend, f.why))

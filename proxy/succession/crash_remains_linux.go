@@ -1,12 +1,12 @@
-package daemon
+package succession
 
 import (
 	"errors"
 
 	"github.com/portald/portald/platform"
-	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // remains are what daemons have left that died. They are several if one died before it carried all that the one before

@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"cmp"
@@ -21,32 +21,32 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// inventory shows service ports and endpoints as this node serves them. It asks those that know when it is asked: none
+// Inventory shows service ports and endpoints as this node serves them. It asks those that know when it is asked: none
 // of them waits for the host, so that it answers also while rules cannot be written.
-type inventory struct {
-	store     *service.Store
-	mode      service.Mode // of service ports that set none
-	held      func(service.Frontend) *portal.Portal
-	listeners *userspace.Carrier
-	totals    func(service.PortName) metrics.Totals
-	openBytes func() map[service.PortName]splice.Bytes
-	problems  *problems
-	log       logrus.FieldLogger
+type Inventory struct {
+	Store     *service.Store
+	Mode      service.Mode // of service ports that set none
+	Held      func(service.Frontend) *portal.Portal
+	Listeners *userspace.Carrier
+	Totals    func(service.PortName) metrics.Totals
+	OpenBytes func() map[service.PortName]splice.Bytes
+	Problems  *Problems
+	Log       logrus.FieldLogger
 }
 
 // wanted returns the service ports whose names are wanted, in the order of names.
-func (i *inventory) wanted(name func(string) bool) []*service.Port {
-	ports := slices.DeleteFunc(i.store.Ports(), func(p *service.Port) bool { return !name(p.Name.Label()) })
+func (i *Inventory) wanted(name func(string) bool) []*service.Port {
+	ports := slices.DeleteFunc(i.Store.Ports(), func(p *service.Port) bool { return !name(p.Name.Label()) })
 	slices.SortFunc(ports, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
 	return ports
 }
 
 // services implements adminsocket.Daemon.Services.
-func (i *inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Service] {
+func (i *Inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Service] {
 	return func(yield func(*adminsocket.Service) bool) {
 		open := map[service.PortName]int{}
-		i.listeners.Fronts().Active(func(name service.PortName, live int) { open[name] = live })
-		bytes := i.openBytes()
+		i.Listeners.Fronts().Active(func(name service.PortName, live int) { open[name] = live })
+		bytes := i.OpenBytes()
 		for _, p := range i.wanted(name) {
 			s := i.service(p, open[p.Name])
 			s.BytesUp += uint64(bytes[p.Name].FromClient)
@@ -58,10 +58,10 @@ func (i *inventory) services(ctx context.Context, name func(string) bool) iter.S
 	}
 }
 
-func (i *inventory) service(p *service.Port, open int) *adminsocket.Service {
-	totals := i.totals(p.Name)
+func (i *Inventory) service(p *service.Port, open int) *adminsocket.Service {
+	totals := i.Totals(p.Name)
 	s := &adminsocket.Service{
-		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.mode).String(), ModeFrom: "annotation",
+		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.Mode).String(), ModeFrom: "annotation",
 		Frontends: []adminsocket.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
 		Ended: totals.Ended, Failed: totals.Failed, BytesUp: totals.FromClient, BytesDown: totals.FromEndpoint,
 		Problem: i.problem(p),
@@ -77,15 +77,15 @@ func (i *inventory) service(p *service.Port, open int) *adminsocket.Service {
 }
 
 // problem is why a service port is not served as it asks to be, empty if it is.
-func (i *inventory) problem(p *service.Port) string {
-	if mode := p.Mode.Or(i.mode).Or(service.ModeUserspace); !mode.Carries(p.Name.Protocol) {
+func (i *Inventory) problem(p *service.Port) string {
+	if mode := p.Mode.Or(i.Mode).Or(service.ModeUserspace); !mode.Carries(p.Name.Protocol) {
 		return fmt.Sprintf("mode: %s does not carry %s, clients are refused; annotate the Service with portald.io/mode: %s",
 			mode, p.Name.Protocol, service.ModeKernel)
 	}
-	return i.problems.of(p)
+	return i.Problems.of(p)
 }
 
-func (i *inventory) usable(p *service.Port) (n int) {
+func (i *Inventory) usable(p *service.Port) (n int) {
 	drained := i.drained(p)
 	for at, use := range p.Uses() {
 		if use == service.Used && !slices.Contains(drained, p.Endpoints[at].Addr) {
@@ -96,9 +96,9 @@ func (i *inventory) usable(p *service.Port) (n int) {
 }
 
 // frontend shows a frontend that a service port claims.
-func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminsocket.Frontend {
+func (i *Inventory) frontend(owner service.PortName, x service.Exposure) adminsocket.Frontend {
 	f := adminsocket.Frontend{Address: x.Frontend.Addr, Kind: x.Kind.String()}
-	held := i.held(x.Frontend)
+	held := i.Held(x.Frontend)
 	switch {
 	case held == nil:
 		f.Target = "none"
@@ -120,7 +120,7 @@ func (i *inventory) frontend(owner service.PortName, x service.Exposure) adminso
 }
 
 // endpoints implements adminsocket.Daemon.Endpoints.
-func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Endpoint] {
+func (i *Inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Endpoint] {
 	return func(yield func(*adminsocket.Endpoint) bool) {
 		for _, p := range i.wanted(name) {
 			for _, e := range i.endpointsOf(p) {
@@ -134,14 +134,14 @@ func (i *inventory) endpoints(ctx context.Context, name func(string) bool) iter.
 
 // endpointsOf returns the endpoints of a service port, and then those that are no longer its own and still have
 // connections.
-func (i *inventory) endpointsOf(p *service.Port) (out []*adminsocket.Endpoint) {
+func (i *Inventory) endpointsOf(p *service.Port) (out []*adminsocket.Endpoint) {
 	known := map[netip.AddrPort]balance.Statistics{}
-	for _, s := range i.listeners.Endpoints().Statistics(p.Name, 0.5, 0.99) {
+	for _, s := range i.Listeners.Endpoints().Statistics(p.Name, 0.5, 0.99) {
 		known[s.Address] = s
 	}
 	drained := i.drained(p)
 	show := func(e service.Endpoint, state string) {
-		if state == string(service.Used) && known[e.Addr].Ejected.LeftOut && p.Mode.Or(i.mode) != service.ModeKernel {
+		if state == string(service.Used) && known[e.Addr].Ejected.LeftOut && p.Mode.Or(i.Mode) != service.ModeKernel {
 			state = adminsocket.Ejected
 		}
 		one := &adminsocket.Endpoint{
@@ -168,18 +168,18 @@ func (i *inventory) endpointsOf(p *service.Port) (out []*adminsocket.Endpoint) {
 }
 
 // drained returns the endpoints of a service port that get no new connections. The kernel drains none.
-func (i *inventory) drained(p *service.Port) []netip.AddrPort {
-	if p.Mode.Or(i.mode) == service.ModeKernel {
+func (i *Inventory) drained(p *service.Port) []netip.AddrPort {
+	if p.Mode.Or(i.Mode) == service.ModeKernel {
 		return nil
 	}
-	return i.listeners.Endpoints().Drained(p.Name)
+	return i.Listeners.Endpoints().Drained(p.Name)
 }
 
 // ejected tells why an endpoint of a service port is left out for a while; empty: it is not. The kernel ejects none.
-func (i *inventory) ejected(p *service.Port) func(netip.AddrPort) string {
+func (i *Inventory) ejected(p *service.Port) func(netip.AddrPort) string {
 	out := map[netip.AddrPort]string{}
-	if i.listeners.Endpoints().Ejections() > 0 && p.Mode.Or(i.mode) != service.ModeKernel {
-		for _, s := range i.listeners.Endpoints().Statistics(p.Name) {
+	if i.Listeners.Endpoints().Ejections() > 0 && p.Mode.Or(i.Mode) != service.ModeKernel {
+		for _, s := range i.Listeners.Endpoints().Statistics(p.Name) {
 			if s.Ejected.LeftOut {
 				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); one tries it again in %v",
 					s.Ejected.For, s.LastError, time.Until(s.Ejected.Until).Round(100*time.Millisecond))

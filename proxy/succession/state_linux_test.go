@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // inheritsCart returns what a daemon has that took over the socket of the service port cart; another one is new.
-func inheritsCart(t *testing.T, family int, at netip.AddrPort) (i *inheritance, cart, another service.PortName) {
+func inheritsCart(t *testing.T, family int, at netip.AddrPort) (s *State, cart, another service.PortName) {
 	t.Helper()
 	socket, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -23,27 +23,27 @@ func inheritsCart(t *testing.T, family int, at netip.AddrPort) (i *inheritance, 
 	}
 	cart = service.PortName{Name: "cart", Protocol: inet.UDP}
 	another = service.PortName{Name: "a", Protocol: inet.UDP}
-	i = newInheritance("")
+	s = NewState("")
 	front := handover.Socket{Kind: handover.Front, Name: cart, Address: at}
-	i.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
-	return i, cart, another
+	s.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
+	return s, cart, another
 }
 
 // What a predecessor listened at is kept for whose it was: a new service port takes neither the socket nor, in the
 // other family, the number, until the take-over is complete.
 func TestInheritedPorts(t *testing.T) {
 	six, four := netip.MustParseAddrPort("[::]:11004"), netip.MustParseAddrPort("0.0.0.0:11004")
-	i, cart, fresh := inheritsCart(t, unix.AF_INET6, six)
+	s, cart, fresh := inheritsCart(t, unix.AF_INET6, six)
 	for _, at := range []netip.AddrPort{four, six} {
-		if _, err := i.listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
+		if _, err := s.Inherited.Listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("a new one listens at %s: %v", at, err)
 		}
 	}
-	if got, err := i.listen(cart, six); err != nil || got.File == nil {
+	if got, err := s.Inherited.Listen(cart, six); err != nil || got.File == nil {
 		t.Errorf("its own: %+v, %v", got, err)
 	}
-	i.begin()
-	if _, err := i.listen(fresh, four); err != nil {
+	s.Begin()
+	if _, err := s.Inherited.Listen(fresh, four); err != nil {
 		t.Errorf("after the take-over: %v", err)
 	}
 }
@@ -52,18 +52,18 @@ func TestInheritedPorts(t *testing.T) {
 // for a while: the kernel may still lead flows there.
 func TestInheritedPortThatNobodyTook(t *testing.T) {
 	four, six := netip.MustParseAddrPort("0.0.0.0:11004"), netip.MustParseAddrPort("[::]:11004")
-	i, cart, fresh := inheritsCart(t, unix.AF_INET, four)
-	i.begin()
+	s, cart, fresh := inheritsCart(t, unix.AF_INET, four)
+	s.Begin()
 	for _, at := range []netip.AddrPort{four, six} {
-		if _, err := i.listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
+		if _, err := s.Inherited.Listen(fresh, at); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("another listens at %s: %v", at, err)
 		}
-		if got, err := i.listen(cart, at); err != nil || got.File != nil {
+		if got, err := s.Inherited.Listen(cart, at); err != nil || got.File != nil {
 			t.Errorf("its own, at %s: %+v, %v", at, got, err)
 		}
 	}
-	i.files[service.Frontend{Addr: four, Protocol: inet.UDP}].free = time.Now().Add(-1)
-	if _, err := i.listen(fresh, four); err != nil {
+	s.Inherited.files[service.Frontend{Addr: four, Protocol: inet.UDP}].free = time.Now().Add(-1)
+	if _, err := s.Inherited.Listen(fresh, four); err != nil {
 		t.Errorf("later: %v", err)
 	}
 }

@@ -1,13 +1,17 @@
-package daemon
+package answers
 
 import (
 	"context"
 	"iter"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // labels are names of service ports as they are shown. Many connections have the same.
@@ -22,8 +26,11 @@ func (l labels) of(name service.PortName) string {
 	return label
 }
 
-// connections implements adminsocket.Daemon.Connections.
-func (p *dataPath) connections(ctx context.Context) iter.Seq[*adminsocket.Connection] {
+// userspaceConnections lists what this process carries.
+type userspaceConnections struct{ core *splice.Core }
+
+// all implements adminsocket.Daemon.Connections.
+func (p userspaceConnections) all(ctx context.Context) iter.Seq[*adminsocket.Connection] {
 	return func(yield func(*adminsocket.Connection) bool) {
 		names := labels{}
 		var c adminsocket.Connection
@@ -36,7 +43,7 @@ func (p *dataPath) connections(ctx context.Context) iter.Seq[*adminsocket.Connec
 }
 
 // addTCP implements adminsocket.Daemon.AddTCP.
-func (p *dataPath) addTCP(ctx context.Context, to []adminsocket.Connection) {
+func (p userspaceConnections) addTCP(ctx context.Context, to []adminsocket.Connection) {
 	asked := make([]record.Live, len(to))
 	for i := range to {
 		asked[i].ID = to[i].ID
@@ -73,3 +80,27 @@ func shownTCP(t record.TCPInfo) *adminsocket.TCP {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// kernelConnections lists what the kernel carries.
+type kernelConnections struct {
+	recorder *flows.Recorder
+	log      logrus.FieldLogger
+}
+
+// all implements adminsocket.Daemon.Kernel.
+func (k kernelConnections) all(ctx context.Context) iter.Seq[*adminsocket.Connection] {
+	return func(yield func(*adminsocket.Connection) bool) {
+		names := labels{}
+		var c adminsocket.Connection
+		for live, err := range k.recorder.Open(ctx) {
+			if err != nil {
+				k.log.WithError(err).Warn("A list of connections lacks those that the kernel carries")
+				return
+			}
+			show(&c, live, names)
+			if c.CarriedBy = string(record.Kernel); !yield(&c) {
+				return
+			}
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"net/netip"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession/handover"
 )
 
 // A daemon that dies while it closes a listener leaves a socket that refuses everybody: the next one does not take it.

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"context"
@@ -7,25 +7,28 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
-	"github.com/portald/portald/proxy/handover"
+	"github.com/portald/portald/proxy/succession/handover"
 	"github.com/portald/portald/proxy/userspace"
 )
 
+// predecessor hands over to a daemon that takes the place of this one.
+type predecessor struct {
+	*Options
+	systemd notifier
+}
+
 // handOver waits for a successor, once this daemon serves the node, and hands over to it.
-func (d *daemon) handOver(ctx context.Context) error {
-	path := d.rules.cfg.HandOverSocket
-	if path == "" || !d.path.core.CanMove() || !d.heritage.whenServing(ctx) {
+func (d predecessor) handOver(ctx context.Context) error {
+	path := d.Socket
+	if path == "" || !d.Core.CanMove() || !d.State.WhenServing(ctx) {
 		return nil
 	}
 	l := d.listenForSuccessors(ctx, path)
@@ -43,8 +46,8 @@ func (d *daemon) handOver(ctx context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			d.log.WithError(err).Warn("Refused a successor")
-			parts.Pause(ctx, time.Millisecond)
+			d.Log.WithError(err).Warn("Refused a successor")
+			pause(ctx, time.Millisecond)
 		default:
 			all.Go(func() { d.handOverTo(ctx, l, s) })
 		}
@@ -56,18 +59,18 @@ func (d *daemon) handOver(ctx context.Context) error {
 const listenAgain = 5 * time.Second
 
 // listenForSuccessors tries until it listens, or ctx ends: then it returns nil. The disk may be full for a while.
-func (d *daemon) listenForSuccessors(ctx context.Context, path string) *handover.Listener {
-	for failed := false; ctx.Err() == nil; parts.Pause(ctx, listenAgain) {
+func (d predecessor) listenForSuccessors(ctx context.Context, path string) *handover.Listener {
+	for failed := false; ctx.Err() == nil; pause(ctx, listenAgain) {
 		d.lockAgain(path)
-		l, err := handover.Listen(path, d.identity())
+		l, err := handover.Listen(path, d.Identity)
 		switch {
 		case err == nil && failed:
-			d.log.Info("Hand-over is on again: the next portald can find this one")
+			d.Log.Info("Hand-over is on again: the next portald can find this one")
 			return l
 		case err == nil:
 			return l
 		case !failed:
-			d.log.WithError(err).Warnf("Hand-over is off: the next portald cannot find this one, and a restart "+
+			d.Log.WithError(err).Warnf("Hand-over is off: the next portald cannot find this one, and a restart "+
 				"closes open connections; trying again every %s", listenAgain)
 		}
 		failed = true
@@ -76,85 +79,71 @@ func (d *daemon) listenForSuccessors(ctx context.Context, path string) *handover
 }
 
 // lockAgain takes the lock of the node if that could not be told at the start, and no other daemon has it.
-func (d *daemon) lockAgain(path string) {
-	if d.heritage.nodeLock() != nil {
+func (d predecessor) lockAgain(path string) {
+	if d.State.nodeLock() != nil {
 		return
 	}
 	if lock, err := handover.TryLock(path); err == nil {
-		d.heritage.locked(lock)
+		d.State.locked(lock)
 	}
-}
-
-// ousted tells whether another daemon has taken the lock of the node from this one, which has this file.
-func ousted(socket string, lock *os.File) bool { return handover.Ousted(socket, lock) }
-
-// othersServe tells whether another daemon serves this node. This one does not listen for successors any more.
-func othersServe(cfg *config.Config) bool {
-	return cfg.HandOverSocket != "" && handover.Answers(cfg.HandOverSocket)
-}
-
-// othersHold tells whether another daemon has the lock of the node, as one that serves it and cannot listen for
-// successors. This one has given it up.
-func othersHold(cfg *config.Config) bool {
-	return cfg.HandOverSocket != "" && handover.Held(cfg.HandOverSocket)
 }
 
 // handOverTo waits until a successor is ready, and hands over to it unless another one has the turn.
-func (d *daemon) handOverTo(ctx context.Context, at *handover.Listener, s *handover.Successor) {
+func (d predecessor) handOverTo(ctx context.Context, at *handover.Listener, s *handover.Successor) {
 	defer s.Close()
-	d.log.Infof("portald %s (process %d) is about to take over", s.Version, s.PID)
+	d.Log.Infof("portald %s (process %d) is about to take over", s.Version, s.PID)
 	switch err := s.AwaitBegin(ctx); {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, io.EOF):
-		d.log.Info("The successor ended before it took over")
+		d.Log.Info("The successor ended before it took over")
 		return
 	default:
-		d.log.WithError(err).Warn("Refused the successor")
+		d.Log.WithError(err).Warn("Refused the successor")
 		return
 	}
 	select {
-	case d.heritage.handing <- struct{}{}:
+	case d.State.handing <- struct{}{}:
 	default:
 		_ = s.Refuse("another portald is taking over, or this one is about to end") // or it is dead
 		return
 	}
-	if d.heritage.other.Load() {
-		d.heritage.endTurn()
+	if d.State.other.Load() {
+		d.State.EndTurn()
 		_ = s.Refuse("another portald has taken over just now") // or it is dead
 		return
 	}
 	done := d.tryHandOver(ctx, at, s)
-	d.heritage.endTurn()
+	d.State.EndTurn()
 	if !done { // it may stand still, and write the rules that it was about to
 		s.AwaitEnd(ctx)
-		d.reconciler.resyncs.request()
+		d.Resync()
 	}
 }
 
 // tryHandOver hands over, and then has this daemon end. False: it goes on.
-func (d *daemon) tryHandOver(ctx context.Context, at *handover.Listener, s *handover.Successor) bool {
+func (d predecessor) tryHandOver(ctx context.Context, at *handover.Listener, s *handover.Successor) bool {
 	began := time.Now()
 	// A daemon that is told to end now hands over first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverTime)
 	defer cancel()
 	give := d.giveTo
-	if d.heritage.leaves {
+	if d.State.draining {
 		give = d.giveLeft
 	}
 	left, err := give(ctx, s)
 	if err != nil {
-		d.log.WithError(err).Warn("The successor did not take over: this portald goes on")
-		d.status(fmt.Sprintf("Serves the node; portald %s did not take over: %v", s.Version, err))
+		d.Log.WithError(err).Warn("The successor did not take over: this portald goes on")
+		d.systemd.status(fmt.Sprintf("Serves the node; portald %s did not take over: %v", s.Version, err))
 		return false
 	}
-	d.log.WithField("took", time.Since(began).Round(time.Millisecond)).
+	d.Log.WithField("took", time.Since(began).Round(time.Millisecond)).
 		Infof("portald %s serves this node now: %d connections are left here", s.Version, left)
-	d.heritage.other.Store(true)
-	d.heritage.release()
+	d.State.other.Store(true)
+	d.State.release()
 	at.Leave()
-	d.passOn(s)
-	d.servers.socket.awaitReplaced(ctx)
-	d.end(errHandedOver)
+	d.systemd.passOn(s)
+	d.AwaitReplaced(ctx)
+	d.End(ErrHandedOver)
 	return true
 }
 
@@ -166,34 +155,34 @@ const handOverTime = 3 * time.Minute
 const firstSyncTime = time.Minute
 
 // giveTo hands over all that this daemon serves. After an error it goes on with what was not acknowledged.
-func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64, err error) {
-	if need := int(d.path.core.Stats().Descriptors); need > s.Room() {
+func (d predecessor) giveTo(ctx context.Context, s *handover.Successor) (left int64, err error) {
+	if need := int(d.Core.Stats().Descriptors); need > s.Room() {
 		why := fmt.Errorf("portald %s may open %d descriptors for connections and listeners, and there are %d: raise "+
 			"its limit of open files", s.Version, s.Room(), need)
 		return 0, errors.Join(why, s.Refuse(why.Error()))
 	}
-	thaw, err := d.reconciler.freeze(ctx)
+	thaw, err := d.Freeze(ctx)
 	if err != nil {
 		return 0, errors.Join(err, s.Refuse("a sync takes too long"))
 	}
 	defer func() {
 		if err != nil {
-			d.path.listeners.Fronts().Resume()
-			d.path.core.Remain()
+			d.Listeners.Fronts().Resume()
+			d.Core.Remain()
 			thaw()
-			d.reconciler.resyncs.request() // the successor may have written rules
+			d.Resync() // the successor may have written rules
 		}
 	}()
-	d.servers.health.QueuedUpdate() // whatever changes from now on waits
+	d.Queued() // whatever changes from now on waits
 	sockets, others, err := d.giveSockets(s)
 	if err != nil {
 		return 0, err
 	}
 	frozen := time.Now()
-	if err := s.Turns(turns(d.path.listeners.Fronts().Turns(0))); err != nil {
+	if err := s.Turns(turns(d.Listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
-	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
+	begun := handover.Begun{LastID: d.Core.LastID(), Drained: d.drained()}
 	taken, err := s.Begun(begun, firstSyncTime)
 	if err != nil {
 		return 0, err
@@ -209,37 +198,37 @@ func (d *daemon) giveTo(ctx context.Context, s *handover.Successor) (left int64,
 	}
 	accepts := time.Now()
 	if missed {
-		accepts = frozen.Add(handshakeTime)
+		accepts = frozen.Add(HandshakeTime)
 	}
 	return d.giveConnections(ctx, s, at, frozen, accepts)
 }
 
 // giveLeft hands over what a daemon that drains has left. It changes no rules any more, and listens for connections
 // alone that are on their way: the successor listens anew.
-func (d *daemon) giveLeft(ctx context.Context, s *handover.Successor) (left int64, err error) {
+func (d predecessor) giveLeft(ctx context.Context, s *handover.Successor) (left int64, err error) {
 	if _, err := d.giveOthers(s); err != nil {
 		return 0, err
 	}
 	frozen := time.Now()
-	if err := s.Turns(turns(d.path.listeners.Fronts().Turns(0))); err != nil {
+	if err := s.Turns(turns(d.Listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
-	begun := handover.Begun{LastID: d.path.core.LastID(), Drained: d.drained()}
+	begun := handover.Begun{LastID: d.Core.LastID(), Drained: d.drained()}
 	if _, err := s.Begun(begun, firstSyncTime); err != nil {
 		return 0, err
 	}
-	return d.giveConnections(ctx, s, nil, frozen, frozen.Add(handshakeTime))
+	return d.giveConnections(ctx, s, nil, frozen, frozen.Add(HandshakeTime))
 }
 
 // giveOthers passes on the listeners of the daemon's own servers and the lock of the node, and returns how many.
-func (d *daemon) giveOthers(s *handover.Successor) (n int, err error) {
-	if lock := d.heritage.nodeLock(); lock != nil {
+func (d predecessor) giveOthers(s *handover.Successor) (n int, err error) {
+	if lock := d.State.nodeLock(); lock != nil {
 		if err := s.Lock(lock); err != nil {
 			return 0, err
 		}
 		n++
 	}
-	for address, l := range d.servers.sockets.all() {
+	for address, l := range d.Servers.all() {
 		raw, err := l.SyscallConn()
 		if err != nil {
 			continue // it was closed just now
@@ -257,13 +246,13 @@ func (d *daemon) giveOthers(s *handover.Successor) (n int, err error) {
 }
 
 // giveSockets passes on all that listens, and returns the sockets of fronts after so many others.
-func (d *daemon) giveSockets(s *handover.Successor) (fronts []userspace.Socket, others int, err error) {
+func (d predecessor) giveSockets(s *handover.Successor) (fronts []userspace.Socket, others int, err error) {
 	if others, err = d.giveOthers(s); err != nil {
 		return nil, 0, err
 	}
 	var sockets []handover.Socket
 	var files []int
-	fronts = d.path.listeners.Fronts().Sockets()
+	fronts = d.Listeners.Fronts().Sockets()
 	for _, at := range fronts {
 		// What a successor accepts may not be reset by its close, whatever this daemon has set: it is set again by Resume.
 		_ = unix.SetsockoptLinger(at.File, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // it is open
@@ -280,8 +269,8 @@ func turns(all []userspace.Turn) (out []handover.Turn) {
 	return out
 }
 
-func (d *daemon) drained() (all []handover.Drained) {
-	for _, e := range d.path.listeners.Endpoints().AllDrained() {
+func (d predecessor) drained() (all []handover.Drained) {
+	for _, e := range d.Listeners.Endpoints().AllDrained() {
 		all = append(all, handover.Drained{Name: e.Name, Endpoint: e.Addr, Forced: e.Forced})
 	}
 	return all
@@ -292,10 +281,10 @@ const dialTime = 20 * time.Second
 
 // giveConnections passes on what is open at the sockets that the successor has taken. Others accept until that time:
 // clients are on their way there by the rules of before.
-func (d *daemon) giveConnections(
+func (d predecessor) giveConnections(
 	ctx context.Context, s *handover.Successor, taken map[service.Frontend]userspace.Socket, frozen, accepts time.Time,
 ) (left int64, err error) {
-	listeners, until := d.path.listeners, time.Now().Add(dialTime)
+	listeners, until := d.Listeners, time.Now().Add(dialTime)
 	listeners.Fronts().Pause(func(at netip.AddrPort) bool {
 		_, is := taken[service.Frontend{Addr: at, Protocol: inet.TCP}]
 		return is
@@ -311,9 +300,9 @@ func (d *daemon) giveConnections(
 		return 0, err
 	}
 	for last := false; s.TakesState(); { // the last time nothing more can come: the successor may listen here by now too
-		left, err = d.path.core.HandOver(ctx, s.Give(netip.AddrPort{}))
+		left, err = d.Core.HandOver(ctx, s.Give(netip.AddrPort{}))
 		if err == nil && s.TakesWaiting() {
-			left, err = d.path.core.HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
+			left, err = d.Core.HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
 		}
 		if err != nil {
 			return left, err
@@ -326,19 +315,19 @@ func (d *daemon) giveConnections(
 			listeners.Fronts().Pause(nil)
 			last = true
 		}
-		parts.Pause(ctx, time.Millisecond)
+		pause(ctx, time.Millisecond)
 	}
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
-	if err := s.Records(d.telemetry.stream.Last(connlog.DefaultStream, nil)); err != nil {
-		d.log.WithError(err).Warn("Cannot hand over the last records")
+	if err := s.Records(d.Records.Last(connlog.DefaultStream, nil)); err != nil {
+		d.Log.WithError(err).Warn("Cannot hand over the last records")
 	}
-	left = d.path.core.Stats().Connections
+	left = d.Core.Stats().Connections
 	return left, s.Done(left)
 }
 
 // giveSessions passes on the UDP sessions of a socket, if it has any.
-func (d *daemon) giveSessions(ctx context.Context, s *handover.Successor, of userspace.Socket) error {
-	f := d.path.listeners.Fronts().Find(of.Name, inet.FamilyOf(of.At.Addr()))
+func (d predecessor) giveSessions(ctx context.Context, s *handover.Successor, of userspace.Socket) error {
+	f := d.Listeners.Fronts().Find(of.Name, inet.FamilyOf(of.At.Addr()))
 	if f == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 )
 
 // drain implements adminsocket.Daemon.Drain.
-func (i *inventory) drain(shown *adminsocket.Endpoint, force bool) error {
+func (i *Inventory) drain(shown *adminsocket.Endpoint, force bool) error {
 	p, e, err := i.find(shown)
 	if err != nil {
 		return err
 	}
-	if p.Mode.Or(i.mode) == service.ModeKernel {
+	if p.Mode.Or(i.Mode) == service.ModeKernel {
 		return errors.New("the kernel carries this Service, and portald cannot keep its connections away from one " +
 			"endpoint: annotate the Service with portald.io/mode=userspace first")
 	}
-	if err := i.listeners.Endpoints().Drain(p.Name, e, force); errors.Is(err, balance.ErrLast) {
+	if err := i.Listeners.Endpoints().Drain(p.Name, e, force); errors.Is(err, balance.ErrLast) {
 		return fmt.Errorf("%w: with force it is drained, and its clients are refused", err)
 	}
 	i.logDrain(shown).Warn("Endpoint drained: new connections of this node go to others until it is undrained " +
@@ -30,25 +30,25 @@ func (i *inventory) drain(shown *adminsocket.Endpoint, force bool) error {
 }
 
 // undrain implements adminsocket.Daemon.Undrain.
-func (i *inventory) undrain(shown *adminsocket.Endpoint) error {
+func (i *Inventory) undrain(shown *adminsocket.Endpoint) error {
 	p, e, err := i.find(shown)
 	if err != nil {
 		return err
 	}
-	if !i.listeners.Endpoints().Undrain(p.Name, e.Addr) {
+	if !i.Listeners.Endpoints().Undrain(p.Name, e.Addr) {
 		return errors.New("it is not drained")
 	}
 	i.logDrain(shown).Info("Endpoint undrained")
 	return nil
 }
 
-func (i *inventory) logDrain(e *adminsocket.Endpoint) *logrus.Entry {
-	return i.log.WithFields(logrus.Fields{"service": e.Service, "endpoint": e.Address.String(), "pod": e.Pod})
+func (i *Inventory) logDrain(e *adminsocket.Endpoint) *logrus.Entry {
+	return i.Log.WithFields(logrus.Fields{"service": e.Service, "endpoint": e.Address.String(), "pod": e.Pod})
 }
 
 // find returns the endpoint that was shown.
-func (i *inventory) find(shown *adminsocket.Endpoint) (*service.Port, service.Endpoint, error) {
-	for _, p := range i.store.Ports() {
+func (i *Inventory) find(shown *adminsocket.Endpoint) (*service.Port, service.Endpoint, error) {
+	for _, p := range i.Store.Ports() {
 		if p.Name.Label() != shown.Service || p.Name.Protocol.String() != shown.Protocol {
 			continue
 		}

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"context"
@@ -8,14 +8,18 @@ import (
 	"os"
 	"time"
 
-	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon/parts"
-	"github.com/portald/portald/platform"
 	"github.com/portald/portald/platform/inet"
-	"github.com/portald/portald/proxy/handover"
 	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/proxy/succession/handover"
 	"github.com/portald/portald/proxy/userspace"
 )
+
+// successor takes the place of the daemon that serves the node, or of one that has ended.
+type successor struct {
+	*Options
+	recovery recovery
+	systemd  notifier
+}
 
 // errCannotMove is why a daemon that is to take over ends.
 var errCannotMove = errors.New("to take over takes a handOverSocket and the epoll engine")
@@ -25,18 +29,18 @@ const takeOverAgain = time.Second
 
 // takeOver finds the daemon that serves this node, and takes its place: see package handover. Without one, or if that
 // one does not answer, this daemon begins at once. One that is told to end before changes nothing.
-func (d *daemon) takeOver(ctx context.Context) error {
-	path := d.rules.cfg.HandOverSocket
+func (d successor) takeOver(ctx context.Context) error {
+	path := d.Socket
 	left := stored()
-	if path == "" || !d.path.core.CanMove() {
-		if d.life.Successor {
+	if path == "" || !d.Core.CanMove() {
+		if d.Required {
 			return errCannotMove
 		}
 		if left != nil {
 			_ = left.Close() // what was left has ended, whatever this returns
-			d.forgetStored()
+			d.systemd.forgetStored()
 		}
-		d.goOn(ctx)
+		d.recovery.begin(ctx)
 		return nil
 	}
 	if left != nil {
@@ -45,20 +49,20 @@ func (d *daemon) takeOver(ctx context.Context) error {
 		}
 	}
 	for began := time.Now(); ctx.Err() == nil; {
-		p, err := handover.Dial(ctx, path, d.identity())
+		p, err := handover.Dial(ctx, path, d.Identity)
 		if err != nil {
 			if alone, err := d.isAlone(ctx, path, began, err); err != nil || alone {
 				return err
 			}
 			continue
 		}
-		d.log.Infof("portald %s (process %d) serves this node: taking over once Services are known", p.Version, p.PID)
+		d.Log.Infof("portald %s (process %d) serves this node: taking over once Services are known", p.Version, p.PID)
 		again, err := d.takeOverFrom(ctx, p)
-		if again = again && !d.life.Successor; !again {
+		if again = again && !d.Required; !again {
 			return err
 		}
-		d.log.WithError(err).Warn("The running portald does not hand over: trying again")
-		parts.Pause(ctx, takeOverAgain)
+		d.Log.WithError(err).Warn("The running portald does not hand over: trying again")
+		pause(ctx, takeOverAgain)
 		began = time.Now()
 	}
 	return nil
@@ -66,51 +70,51 @@ func (d *daemon) takeOver(ctx context.Context) error {
 
 // isAlone begins, unless another daemon is about to serve this node or to end: then it waits a little. That none hands
 // over has cause, and was so since began.
-func (d *daemon) isAlone(ctx context.Context, path string, began time.Time, cause error) (alone bool, err error) {
+func (d successor) isAlone(ctx context.Context, path string, began time.Time, cause error) (alone bool, err error) {
 	switch {
-	case d.life.Successor:
+	case d.Required:
 		return false, cause
 	case ctx.Err() != nil:
 		return false, nil
 	case errors.Is(cause, os.ErrDeadlineExceeded):
-		d.log.WithError(cause).Warn("The running portald stands still: taking its place")
+		d.Log.WithError(cause).Warn("The running portald stands still: taking its place")
 		if err := d.oust(path); err != nil {
-			d.log.WithError(err).Warn("Cannot notify the other portald that this one takes its place")
+			d.Log.WithError(err).Warn("Cannot notify the other portald that this one takes its place")
 		}
-		d.heritage.begin()
+		d.State.Begin()
 		return true, nil
 	case !errors.Is(cause, handover.ErrNone):
-		d.log.WithError(cause).Warn("The running portald does not hand over: this one begins beside it")
-		d.heritage.begin()
+		d.Log.WithError(cause).Warn("The running portald does not hand over: this one begins beside it")
+		d.State.Begin()
 		return true, nil
 	}
 	lock, err := handover.TryLock(path)
 	switch {
 	case err == nil:
-		d.heritage.locked(lock)
+		d.State.locked(lock)
 	case !errors.Is(err, handover.ErrHeld):
-		d.log.WithError(err).Warn("Cannot check for another portald: starting anyway")
+		d.Log.WithError(err).Warn("Cannot check for another portald: starting anyway")
 	case time.Since(began) < silenceTime:
-		parts.Pause(ctx, lookAgain)
+		pause(ctx, lookAgain)
 		return false, nil
 	default:
 		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
-			d.log.WithError(err).Warnf("The running portald has not answered for %s, and cannot be notified "+
+			d.Log.WithError(err).Warnf("The running portald has not answered for %s, and cannot be notified "+
 				"that this one takes its place: trying again every %s", silenceTime, listenAgain)
-			parts.Pause(ctx, listenAgain)
+			pause(ctx, listenAgain)
 			return false, nil
 		}
-		d.log.Warnf("The running portald has not answered for %s: taking its place", silenceTime)
+		d.Log.Warnf("The running portald has not answered for %s: taking its place", silenceTime)
 	}
-	d.goOn(ctx)
+	d.recovery.begin(ctx)
 	return true, nil
 }
 
 // oust takes the lock of the node from a daemon that does not answer, which leaves the node to this one.
-func (d *daemon) oust(path string) error {
+func (d successor) oust(path string) error {
 	lock, err := handover.Oust(path)
 	if err == nil {
-		d.heritage.locked(lock)
+		d.State.locked(lock)
 	}
 	return err
 }
@@ -123,7 +127,7 @@ const (
 )
 
 // takeOverFrom takes the place of a predecessor. Again: it has refused, or ended, and nothing is changed.
-func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (again bool, err error) {
+func (d successor) takeOverFrom(ctx context.Context, p *handover.Predecessor) (again bool, err error) {
 	defer p.Close()
 	if known, err := d.awaitServices(ctx); !known {
 		return false, err
@@ -133,13 +137,13 @@ func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (aga
 	if err != nil {
 		return true, err
 	}
-	d.heritage.add(estate)
-	d.path.core.SkipIDs(estate.LastID + idGap)
+	d.State.add(estate)
+	d.Core.SkipIDs(estate.LastID + idGap)
 	stop := p.Working()
-	close(d.heritage.begun)
+	close(d.State.begun)
 	select {
 	case <-ctx.Done():
-	case <-d.reconciler.resyncs.ready:
+	case <-d.Ready:
 	}
 	if stop(); ctx.Err() != nil {
 		return false, nil
@@ -149,9 +153,9 @@ func (d *daemon) takeOverFrom(ctx context.Context, p *handover.Predecessor) (aga
 }
 
 // awaitServices waits until Services are known, which one that is started as a successor has only so much time for.
-func (d *daemon) awaitServices(ctx context.Context) (known bool, err error) {
+func (d successor) awaitServices(ctx context.Context) (known bool, err error) {
 	var late <-chan time.Time
-	if d.life.Successor {
+	if d.Required {
 		late = time.After(servicesTime)
 	}
 	select {
@@ -159,7 +163,7 @@ func (d *daemon) awaitServices(ctx context.Context) (known bool, err error) {
 		return false, nil
 	case <-late:
 		return false, fmt.Errorf("the Services are not known after %s", servicesTime)
-	case <-d.source.synced:
+	case <-d.Synced:
 		return true, nil
 	}
 }
@@ -171,8 +175,8 @@ const servicesTime = time.Minute
 const idGap = 1 << 20
 
 // room is how many descriptors this process has room for.
-func (d *daemon) room() int {
-	limits := d.path.core.Stats().Limits
+func (d successor) room() int {
+	limits := d.Core.Stats().Limits
 	if limits.Descriptors == 0 {
 		return 1 << 30
 	}
@@ -180,11 +184,11 @@ func (d *daemon) room() int {
 }
 
 // takeConnections goes on with all that the predecessor carries.
-func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error {
-	restorer := d.path.core.Restorer(d.path.listeners.Fronts().Find)
+func (d successor) takeConnections(p *handover.Predecessor, began time.Time) error {
+	restorer := d.Core.Restorer(d.Listeners.Fronts().Find)
 	conns, sessions := map[uint64]bool{}, 0
 	var kept *remains // of the predecessor, if it dies
-	left, err := p.Serving(d.heritage.taken(), handover.Taker{
+	left, err := p.Serving(d.State.Inherited.taken(), handover.Taker{
 		Conn: func(s *splice.SavedConn, files []int) {
 			conns[s.ID] = true
 			restorer.Conn(s, files)
@@ -195,7 +199,7 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 		},
 		Batch: func(b *handover.Batch) { d.takeRest(b) },
 		Died: func(b *handover.Batch) bool { // it may not have noted yet that it has passed these on
-			left, err := d.claim(p.Instance)
+			left, err := d.recovery.claim(p.Instance)
 			if kept = left; kept != nil {
 				kept.giveAwayTaken(idsOf(b))
 			}
@@ -203,13 +207,13 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 		},
 	})
 	restorer.Done()
-	log := d.log.WithField("took", time.Since(began).Round(time.Millisecond))
+	log := d.Log.WithField("took", time.Since(began).Round(time.Millisecond))
 	switch {
 	case errors.Is(err, handover.ErrDied):
 		log.WithError(err).Warnf("The predecessor ended: took over %d connections and %d UDP sessions",
 			len(conns), sessions)
 		if kept == nil {
-			kept, _ = d.claim(p.Instance)
+			kept, _ = d.recovery.claim(p.Instance)
 		}
 	case err != nil:
 		return fmt.Errorf("the predecessor goes on, but for %d connections: %w", len(conns), err)
@@ -217,15 +221,15 @@ func (d *daemon) takeConnections(p *handover.Predecessor, began time.Time) error
 		log.Infof("Took over from portald %s: %d connections, %d UDP sessions", p.Version, len(conns), sessions)
 	}
 	if kept != nil {
-		d.log.Info(d.restore(kept, conns))
+		d.Log.Info(d.recovery.restore(kept, conns))
 	}
-	d.telemetry.metrics.TookOver(len(conns), int(left))
+	d.Metrics.TookOver(len(conns), int(left))
 	if left > 0 {
-		d.log.Warnf("%d connections stay with the predecessor until they end", left)
+		d.Log.Warnf("%d connections stay with the predecessor until they end", left)
 	}
-	d.path.listeners.Fronts().Resume() // UDP sockets whose sessions did not come
-	d.heritage.replaces.Store(true)
-	d.heritage.serve()
+	d.Listeners.Fronts().Resume() // UDP sockets whose sessions did not come
+	d.State.replaces.Store(true)
+	d.State.serve()
 	return nil
 }
 
@@ -238,15 +242,15 @@ func idsOf(b *handover.Batch) map[uint64]bool {
 }
 
 // takeRest takes what a batch brings beside connections and sessions.
-func (d *daemon) takeRest(b *handover.Batch) {
+func (d successor) takeRest(b *handover.Batch) {
 	for _, r := range b.Records {
-		d.telemetry.stream.Observe(r)
+		d.Records.Observe(r)
 	}
 	for _, t := range b.Turns {
-		d.path.listeners.Fronts().RestoreTurn(userspace.Turn(t))
+		d.Listeners.Fronts().RestoreTurn(userspace.Turn(t))
 	}
 	if r := b.Resume; r != nil {
-		if f := d.path.listeners.Fronts().Find(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
+		if f := d.Listeners.Fronts().Find(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
 			if s := f.SessionsAt(r.Address); s != nil {
 				s.Resume()
 			}
@@ -255,13 +259,13 @@ func (d *daemon) takeRest(b *handover.Batch) {
 }
 
 // drainAgain leaves the endpoints alone that the predecessor did.
-func (d *daemon) drainAgain(all []handover.Drained) {
+func (d successor) drainAgain(all []handover.Drained) {
 	for _, drained := range all {
-		for _, p := range d.source.store.Ports() {
+		for _, p := range d.Store.Ports() {
 			for _, e := range p.Endpoints {
 				if p.Name == drained.Name && e.Addr == drained.Endpoint {
-					if err := d.path.listeners.Endpoints().Drain(p.Name, e, drained.Forced); err != nil {
-						d.log.WithError(err).Warnf("%s of %s is undrained", e.Addr, p.Name.Label())
+					if err := d.Listeners.Endpoints().Drain(p.Name, e, drained.Forced); err != nil {
+						d.Log.WithError(err).Warnf("%s of %s is undrained", e.Addr, p.Name.Label())
 					}
 				}
 			}
@@ -269,19 +273,23 @@ func (d *daemon) drainAgain(all []handover.Drained) {
 	}
 }
 
-// identity is who this daemon is, for those before and after it.
-func (d *daemon) identity() handover.Identity {
-	return handover.Identity{
-		Installation: installation(d.rules.cfg), Version: d.version, PID: os.Getpid(), Instance: d.instance,
+// takeStored goes on with what the last run has left. It is untouched, and stays with systemd, until Services are
+// known. Lost: nothing of it can be gone on with.
+func (d successor) takeStored(ctx context.Context, s *handover.Stored) (lost bool, err error) {
+	d.State.stored.Store(true)
+	d.Log.Info("The last portald left its connections with systemd: they continue once Services are known")
+	if known, err := d.awaitServices(ctx); !known {
+		return false, errors.Join(err, s.Close())
 	}
-}
-
-// installation tells apart the portalds of a host: one takes over from another only where these are equal.
-func installation(cfg *config.Config) string {
-	from := "the API server"
-	if len(cfg.Manifests) > 0 {
-		from = "manifests"
+	p, err := s.Predecessor(d.Identity)
+	d.systemd.forgetStored()
+	if err == nil {
+		var again bool
+		if again, err = d.takeOverFrom(ctx, p); !again {
+			return false, err
+		}
 	}
-	return fmt.Sprintf("node %s in %s, Services of %s with the service proxy name %q",
-		cfg.NodeName, platform.NetworkNamespace(), from, cfg.ServiceProxyName)
+	d.Log.WithError(err).Warn("Cannot restore connections that the last portald left with systemd: they are " +
+		"closed")
+	return true, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package succession
 
 import (
 	"sync"
@@ -82,4 +82,4 @@ func (p *keptPipes) has(id uint32) (now, later bool) {
 }
 
 // KeepsPipe implements epoll.Keeper.
-func (k *keeping) KeepsPipe(id uint32) (now, later bool) { return k.pipes.has(id) }
+func (k *Keeper) KeepsPipe(id uint32) (now, later bool) { return k.pipes.has(id) }
