@@ -199,10 +199,10 @@ func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, err
 func (c connDialing) await(s step, now time.Duration) Step {
 	c.waiting = true
 	if s.kind == stepHold || c.life.queue.waits() {
-		c.life.queue.enter(&c.life.entry, connWaiter{c.Conn}, c.quota, now)
+		c.life.queue.enter(&c.life.entry, connWaiter(c), c.quota, now)
 	} else {
 		c.life.entry.stage.enter(waiting)
-		c.life.entry.front.await(connWaiter{c.Conn})
+		c.life.entry.front.await(connWaiter(c))
 	}
 	if c.life.dial.refreshed(&c.life.entry) {
 		s.until = now
@@ -249,7 +249,7 @@ func (c connDialing) forgo() {
 	if c.waiting {
 		c.waiting = false
 		if !c.life.queue.waits() {
-			c.life.entry.front.forgo(connWaiter{c.Conn})
+			c.life.entry.front.forgo(connWaiter(c))
 		}
 	}
 }

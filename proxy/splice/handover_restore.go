@@ -216,7 +216,7 @@ func (c Passage) registered(f *Front) {
 	c.quota = f.quota.Client(c.life.entry.clientAddr())
 	c.quota.TakeAnyway(quota.Descriptors, 2)
 	core.conns.Add(1)
-	core.registry.add(connMember{c.Conn})
+	core.registry.add(connMember(c))
 }
 
 // restoreRemoval goes on with that unless the endpoint is back by now.
