@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/explain"
 )
 
 // The errors of a Client, to be told apart by errors.Is. Their texts say what to do.
@@ -307,4 +308,14 @@ func check(answer *http.Response) error {
 		return fmt.Errorf("%w: %s", ErrNotFound, failure.Error)
 	}
 	return errors.New(failure.Error)
+}
+
+// Explain returns what this node does for a Service, an address, a pod or a connection, for the client of an address or
+// for all (empty), and why. A report that knows nothing has the nearest names.
+func (c *Client) Explain(ctx context.Context, what, from string) (report explain.Report, err error) {
+	query := url.Values{"what": {what}}
+	if from != "" {
+		query.Set("from", from)
+	}
+	return report, c.Get(ctx, "/v1/explain", query, &report)
 }

@@ -9,20 +9,6 @@ import (
 	"time"
 )
 
-// Order is what connections are sorted by, the most first.
-type Order string
-
-// The orders.
-const (
-	ByBytes Order = "bytes" // of both directions
-	ByAge   Order = "age"
-	ByIdle  Order = "idle"
-	ByRTT   Order = "rtt" // the larger one of both sides
-)
-
-// Orders returns all of them.
-func Orders() []Order { return []Order{ByBytes, ByAge, ByIdle, ByRTT} }
-
 // tcpBatch is how many connections the daemon is asked for TCP_INFO of at a time: it looks through all that are open
 // each time.
 const tcpBatch = 8192

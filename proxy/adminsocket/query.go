@@ -156,3 +156,17 @@ func parseOrder(s string) (Order, error) {
 	}
 	return Order(s), nil
 }
+
+// Order is what connections are sorted by, the most first.
+type Order string
+
+// The orders.
+const (
+	ByBytes Order = "bytes" // of both directions
+	ByAge   Order = "age"
+	ByIdle  Order = "idle"
+	ByRTT   Order = "rtt" // the larger one of both sides
+)
+
+// Orders returns all of them.
+func Orders() []Order { return []Order{ByBytes, ByAge, ByIdle, ByRTT} }

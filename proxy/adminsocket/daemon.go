@@ -1,0 +1,36 @@
+package adminsocket
+
+import (
+	"context"
+	"iter"
+
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/explain"
+)
+
+// Daemon is what the handler asks of the daemon. Several goroutines call it at once.
+type Daemon struct {
+	Info func() Info
+	// Connections lists what is open in userspace mode. What it yields is overwritten by the next.
+	Connections func(ctx context.Context) iter.Seq[*Connection]
+	// Kernel lists what the kernel carries, in the same way; nil: nothing.
+	Kernel func(ctx context.Context) iter.Seq[*Connection]
+	// AddTCP sets what the kernel knows of the sockets of connections of userspace mode, where they are still open.
+	AddTCP func(ctx context.Context, to []Connection)
+	// Records are the last records, and those to come.
+	Records *connlog.Stream
+	// Services lists the service ports whose names are wanted, in the order of names.
+	Services func(ctx context.Context, wanted func(name string) bool) iter.Seq[*Service]
+	// Endpoints lists the endpoints of these.
+	Endpoints func(ctx context.Context, wanted func(service string) bool) iter.Seq[*Endpoint]
+	// Drain keeps new connections away from an endpoint, Undrain ends that. An error says why not, and what to do.
+	Drain   func(e *Endpoint, force bool) error
+	Undrain func(e *Endpoint) error
+	// Cut ends a connection or session of userspace mode by force, soon. False: none is open by that id.
+	Cut func(id uint64) bool
+	// SetLogLevel sets the level of the daemon's own log. An error says which there are.
+	SetLogLevel func(level string) error
+	// Explain says what this node does for a Service, an address, a pod or a connection, for a client or for all. An error
+	// says what may be asked.
+	Explain func(ctx context.Context, what, from string) (*explain.Report, error)
+}
