@@ -26,37 +26,11 @@ package ipvs
 import (
 	"context"
 	"errors"
-	"net/netip"
-	"time"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 )
-
-// Writer holds portals in IPVS, and passes the others on to Options.Rules.
-type Writer struct {
-	portal.Unsupported
-	Options
-	kernel
-	look  func() (kernel, error) // opens another one, for any goroutine
-	names names
-	v6    bool // both families are served
-	live  *writer.Live
-	tried map[string]func() bool // schedulers: whether the kernel has them
-
-	node     localNode // as of the last Replace
-	portals  map[service.Frontend]portal.Portal
-	servers  map[service.Frontend]*server
-	excluded map[service.Frontend]bool // virtual servers of other programs, which are not to be changed
-	draining map[service.Frontend]bool // those of servers that have endpoints that drain
-	elements writer.Refcount[entry]
-	addrs    writer.Refcount[netip.Addr] // of the device, by portals and by virtual servers
-	guard    bool                        // the Rules have changes of ports that are not written yet
-	swept    time.Time
-	sized    *sizes // after the last write or audit; nil: not known
-	state    writer.State
-}
 
 var _ portal.Writer = (*Writer)(nil)
 
@@ -92,16 +66,6 @@ func newWriter(o Options, k kernel) *Writer {
 	w.live = writer.NewLive(writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses})
 	w.reset()
 	return w
-}
-
-// reset forgets what the kernel holds.
-func (w *Writer) reset() {
-	w.state.Forget()
-	w.portals = map[service.Frontend]portal.Portal{}
-	w.servers = map[service.Frontend]*server{}
-	w.excluded = map[service.Frontend]bool{}
-	w.draining = map[service.Frontend]bool{}
-	w.elements, w.addrs = writer.NewRefcount[entry](), writer.NewRefcount[netip.Addr]()
 }
 
 // Guard says which proxy ports were opened and closed. Redirects are the Rules'.

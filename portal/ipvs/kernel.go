@@ -39,3 +39,33 @@ type kernel struct {
 	sizes         func(sets map[string]bool) (sizes, bool) // of the sets of these names; false: not known
 	close         func()
 }
+
+// settings are what a virtual server is beside its frontend and its endpoints.
+type settings struct {
+	scheduler string
+	flags     uint32
+	timeout   uint32 // of persistence, in seconds
+}
+
+// Flags of a virtual server, the kernel's IP_VS_SVC_F_…
+const (
+	persistent = 0x0001 // a client has the endpoint that it had last
+	fallback   = 0x0008 // mh and sh give the clients of an endpoint that drains to others, or they refuse them
+	mhPort     = 0x0010 // the scheduler mh looks at the client's port too, or all of a client's go to one endpoint
+	ownFlags   = persistent | fallback | mhPort | 0x0020
+)
+
+// destination is an endpoint as the kernel knows it.
+type destination struct {
+	addr   netip.AddrPort
+	weight int
+	conns  int // active and inactive ones
+}
+
+// sizes are how much the kernel holds, by which it shows that others changed something. They are no proof that nobody
+// did.
+type sizes struct {
+	servers  int // virtual servers of IPv4, of all programs
+	elements int // of our sets
+	device   bool
+}

@@ -8,14 +8,6 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// sizes are how much the kernel holds, by which it shows that others changed something. They are no proof that nobody
-// did.
-type sizes struct {
-	servers  int // virtual servers of IPv4, of all programs
-	elements int // of our sets
-	device   bool
-}
-
 // Disturbed tells whether the kernel holds more or less than after the last write or Audit, or others may have changed
 // the Rules.
 func (w *Writer) Disturbed() bool {
