@@ -39,30 +39,6 @@ func conntrackHasRoom(f *Facts) looked {
 	return full(percent(c.Count, c.Max), seen, do)
 }
 
-// The shares of a limit from which on it is nearly reached, and as good as reached, in percent.
-const (
-	nearly = 80
-	almost = 95
-)
-
-// full is an error or a warning by the share of a limit that is used, in percent.
-func full(used int, seen, do string) looked {
-	switch {
-	case used >= almost:
-		return wrong(do, "%s", seen)
-	case used >= nearly:
-		return wrong(do, "%s", seen).as(Warning)
-	}
-	return well("%s", seen)
-}
-
-func percent(part, of int) int {
-	if of <= 0 {
-		return 0
-	}
-	return int(int64(part) * 100 / int64(of))
-}
-
 func conntrackDrops(f *Facts) looked {
 	if f.Conntrack.Err != nil {
 		return unknown(f.Conntrack.Err)

@@ -83,32 +83,7 @@ func (s Service) trouble() string {
 	return ""
 }
 
-// daemon returns what the daemon says, or why it says nothing.
-func (f *Facts) daemon() (*Daemon, error) {
-	if f.Daemon.Err != nil {
-		return nil, ErrNotRunning
-	}
-	return &f.Daemon.Value, nil
-}
-
-// services returns what the daemon serves, or why that is not known.
-func (f *Facts) services() (Services, error) {
-	if _, err := f.daemon(); err != nil {
-		return nil, err
-	}
-	return f.Services.Value, f.Services.Err
-}
-
 // carriedBy tells whether any service port is carried by the kernel, or else by a listener.
 func (all Services) carriedBy(kernel bool) bool {
 	return slices.ContainsFunc(all, func(s Service) bool { return s.Kernel == kernel })
-}
-
-// firstOf keeps the first findings of a list and says how many more there are.
-func (l looked) firstOf(what string) looked {
-	const most = 10
-	if more := len(l.found) - most; more > 0 {
-		l.found = append(l.found[:most], found{seen: fmt.Sprintf("the same of %d more %s", more, what)})
-	}
-	return l
 }

@@ -9,20 +9,6 @@ import (
 	"slices"
 )
 
-// Severity is how bad a finding is.
-type Severity string
-
-// The severities, in the order of their weight.
-const (
-	OK      Severity = "ok"
-	Note    Severity = "note"    // unusual, and harmless by itself
-	Warning Severity = "warning" // something works less well than it could, or may soon not work
-	Error   Severity = "error"   // traffic fails
-)
-
-// severities are all of them, lightest first.
-func severities() []Severity { return []Severity{OK, Note, Warning, Error} }
-
 // Finding is what one check saw.
 type Finding struct {
 	Check    string   `json:"check"`
@@ -44,6 +30,12 @@ type Report struct {
 	Daemon     string       `json:"daemon"` // empty: it did not answer
 	Findings   []Finding    `json:"findings"`
 	NotChecked []NotChecked `json:"not_checked"`
+}
+
+// Checks lists every check of every system, in the order of the manual.
+func Checks() []Check {
+	return slices.Concat(daemonChecks(), foreignChecks(), ruleChecks(), variantChecks(), kernelChecks(), conntrackChecks(),
+		routeChecks(), mtuChecks(), portChecks(), limitChecks(), windowsChecks())
 }
 
 // Examine makes every check of the facts' system.

@@ -48,6 +48,34 @@ var ErrNotRunning = errors.New("portald does not answer")
 // ErrDenied is why nothing is known of a daemon that runs and may not be asked.
 var ErrDenied = errors.New("portald may not be asked")
 
+// daemon returns what the daemon says, or why it says nothing.
+func (f *Facts) daemon() (*Daemon, error) {
+	if f.Daemon.Err != nil {
+		return nil, ErrNotRunning
+	}
+	return &f.Daemon.Value, nil
+}
+
+// services returns what the daemon serves, or why that is not known.
+func (f *Facts) services() (Services, error) {
+	if _, err := f.daemon(); err != nil {
+		return nil, err
+	}
+	return f.Services.Value, f.Services.Err
+}
+
+// deviceWith returns the interface that has an address; empty if none has.
+func (f *Facts) deviceWith(a netip.Addr) string {
+	for _, l := range f.Links.Value {
+		for _, own := range l.Addresses {
+			if own == a {
+				return l.Name
+			}
+		}
+	}
+	return ""
+}
+
 // Daemon is what a running portald says of itself.
 type Daemon struct {
 	Version, Node string
@@ -57,6 +85,13 @@ type Daemon struct {
 	Started       time.Time
 	Disturbed     Disturbed
 }
+
+// A mode and writers that checks depend on.
+const (
+	userspace = "userspace" // without rules of kube-proxy's names
+	nftables  = "nftables"  // without commands
+	ipvs      = "ipvs"
+)
 
 // Disturbed is how others changed the daemon's rules since it started.
 type Disturbed struct {

@@ -79,7 +79,7 @@ func servicesAreNotLocal(f *Facts) looked {
 	if err := f.routesKnown(); err != nil {
 		return unknown(err)
 	}
-	if f.Daemon.Value.Writer == "ipvs" {
+	if f.Daemon.Value.Writer == ipvs {
 		return well("IPVS needs addresses of Services at its interface")
 	}
 	if f.Links.Err != nil {
@@ -93,16 +93,4 @@ func servicesAreNotLocal(f *Facts) looked {
 		}
 	}
 	return out.firstOf("addresses")
-}
-
-// deviceWith returns the interface that has an address; empty if none has.
-func (f *Facts) deviceWith(a netip.Addr) string {
-	for _, l := range f.Links.Value {
-		for _, own := range l.Addresses {
-			if own == a {
-				return l.Name
-			}
-		}
-	}
-	return ""
 }

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// nftables is the writer that needs no command.
-const nftables = "nftables"
-
 func ruleChecks() []Check {
 	return []Check{{
 		Name: "xtables-lock", Severity: Error, System: linux, What: "one process holds the iptables lock for a " +

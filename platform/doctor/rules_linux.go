@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/netfilter"
 )
 
@@ -32,7 +33,7 @@ func readLock(ctx context.Context) (Lock, error) {
 	if err != nil || first.By == "" {
 		return first, err
 	}
-	if err := pause(ctx, interval); err != nil {
+	if err := backoff.Sleep(ctx, interval); err != nil {
 		return first, err
 	}
 	again, err := lockHolder()
@@ -89,8 +90,8 @@ func isHeld(path string) bool {
 	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// answerLimit is less than lookLimit, so that a command which hangs is known to.
-const answerLimit = lookLimit - 200*time.Millisecond
+// answerLimit is less than systemLimit, so that a command which hangs is known to.
+const answerLimit = systemLimit - 200*time.Millisecond
 
 // askIPTables has iptables list one chain, and waits for the lock for a second.
 func askIPTables(ctx context.Context) (IPTables, error) {

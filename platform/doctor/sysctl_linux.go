@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 func readSysctls() map[string]Fact[string] {
@@ -46,7 +48,7 @@ func readConntrack(ctx context.Context) (c Conntrack, err error) {
 	if c.Stats, err = readConntrackStats(); err != nil {
 		return c, err
 	}
-	if err := pause(ctx, interval); err != nil {
+	if err := backoff.Sleep(ctx, interval); err != nil {
 		return c, err
 	}
 	c.Later, err = readConntrackStats()

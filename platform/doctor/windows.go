@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// The systems.
-const (
-	linux   = "linux"
-	windows = "windows"
-)
-
 func windowsChecks() []Check {
 	return []Check{{
 		Name: "windows-elevated", Severity: Note, System: windows, What: "the doctor runs without administrator " +
