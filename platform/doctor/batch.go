@@ -14,40 +14,40 @@ const (
 	interval    = time.Second            // between two looks at what may change
 )
 
-// looks are facts that are collected at a time, each within a limit.
-type looks struct {
+// batch is facts that are collected at the same time, each within a limit.
+type batch struct {
 	ctx    context.Context
 	end    context.CancelFunc
 	limit  time.Duration
 	active sync.WaitGroup
 }
 
-func begin(ctx context.Context, limit time.Duration) *looks {
+func begin(ctx context.Context, limit time.Duration) *batch {
 	ctx, end := context.WithTimeout(ctx, limit)
-	return &looks{ctx: ctx, end: end, limit: limit}
+	return &batch{ctx: ctx, end: end, limit: limit}
 }
 
-func (l *looks) wait() {
-	l.active.Wait()
-	l.end()
+func (b *batch) wait() {
+	b.active.Wait()
+	b.end()
 }
 
 // gather sets a fact from a function, or after the limit to an error that names it. The function may go on: calls of
 // the system cannot be ended.
-func gather[T any](l *looks, what string, to *Fact[T], from func(context.Context) (T, error)) {
+func gather[T any](b *batch, what string, to *Fact[T], from func(context.Context) (T, error)) {
 	done := make(chan Fact[T], 1)
 	go func() {
-		value, err := from(l.ctx)
+		value, err := from(b.ctx)
 		done <- Fact[T]{value, err}
 	}()
-	l.active.Go(func() {
+	b.active.Go(func() {
 		select {
 		case *to = <-done:
-		case <-l.ctx.Done():
+		case <-b.ctx.Done():
 			select { // it may have noticed the limit itself, and know more
 			case *to = <-done:
 			case <-time.After(grace):
-				to.Err = fmt.Errorf("%s did not answer within %s", what, l.limit)
+				to.Err = fmt.Errorf("%s did not answer within %s", what, b.limit)
 			}
 		}
 	})

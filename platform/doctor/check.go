@@ -8,7 +8,7 @@ type Check struct {
 	What     string   // it finds
 	Why      string   // that matters
 	Do       string   // about it: a command with placeholders in capitals
-	look     func(*Facts) looked
+	run      func(*Facts) result
 }
 
 // Severity is how bad a finding is.

@@ -18,7 +18,7 @@ func Collect(ctx context.Context, from Source) *Facts {
 	first.wait()
 
 	then := begin(ctx, systemLimit)
-	f.look(then)
+	f.collect(then)
 	then.wait()
 	return f
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // look collects what there is on Linux.
-func (f *Facts) look(l *looks) {
-	gather(l, "the process of portald", &f.Process, func(context.Context) (Process, error) {
+func (f *Facts) collect(b *batch) {
+	gather(b, "the process of portald", &f.Process, func(context.Context) (Process, error) {
 		d, err := f.daemon()
 		if err != nil {
 			return Process{}, err
@@ -17,20 +17,20 @@ func (f *Facts) look(l *looks) {
 		return readProcess(d.PID)
 	})
 	f.Sysctls = readSysctls()
-	gather(l, "uname", &f.Kernel, readKernel)
-	gather(l, "conntrack", &f.Conntrack, readConntrack)
-	gather(l, "the lock of iptables", &f.XtablesLock, readLock)
-	gather(l, "iptables", &f.IPTables, askIPTables)
-	gather(l, "the listing of rules", &f.Rules, readRules)
-	gather(l, "IPVS", &f.IPVS, readIPVS)
-	gather(l, "the list of processes", &f.KubeProxies, findKubeProxies)
-	gather(l, "the list of interfaces", &f.Links, readLinks)
+	gather(b, "uname", &f.Kernel, readKernel)
+	gather(b, "conntrack", &f.Conntrack, readConntrack)
+	gather(b, "the lock of iptables", &f.XtablesLock, readLock)
+	gather(b, "iptables", &f.IPTables, runIPTables)
+	gather(b, "the listing of rules", &f.Rules, readRules)
+	gather(b, "IPVS", &f.IPVS, readIPVS)
+	gather(b, "the list of processes", &f.KubeProxies, findKubeProxies)
+	gather(b, "the list of interfaces", &f.Links, readLinks)
 	addrs := f.Services.Value.clusterIPs()
-	gather(l, "routes", &f.Routes, func(ctx context.Context) (Routes, error) { return readRoutes(ctx, addrs) })
+	gather(b, "routes", &f.Routes, func(ctx context.Context) (Routes, error) { return readRoutes(ctx, addrs) })
 	ports := f.Services.Value.portNumbers()
-	gather(l, "sockets", &f.Listeners, func(ctx context.Context) ([]Listener, error) { return readListeners(ctx, ports) })
-	gather(l, "the number of sockets", &f.Sockets, readSockets)
-	gather(l, "the clock", &f.Clock, readClock)
+	gather(b, "sockets", &f.Listeners, func(ctx context.Context) ([]Listener, error) { return readListeners(ctx, ports) })
+	gather(b, "the number of sockets", &f.Sockets, readSockets)
+	gather(b, "the clock", &f.Clock, readClock)
 }
 
 // clusterIPs are the addresses of Services that the node routes by its own routes.

@@ -3,4 +3,4 @@
 package doctor
 
 // look has nothing to collect: portald serves Services on Linux and Windows.
-func (f *Facts) look(*looks) {}
+func (f *Facts) collect(*batch) {}

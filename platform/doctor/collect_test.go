@@ -17,14 +17,14 @@ func TestGatherIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	began := time.Now()
-	l := begin(t.Context(), 100*time.Millisecond)
-	gather(l, "quick", &quick, func(context.Context) (int, error) { return 1, nil })
-	gather(l, "slow", &slow, func(ctx context.Context) (int, error) {
+	b := begin(t.Context(), 100*time.Millisecond)
+	gather(b, "quick", &quick, func(context.Context) (int, error) { return 1, nil })
+	gather(b, "slow", &slow, func(ctx context.Context) (int, error) {
 		<-ctx.Done()
 		return 0, errors.New("it says so itself")
 	})
-	gather(l, "deaf", &deaf, func(context.Context) (string, error) { <-release; return "late", nil })
-	l.wait()
+	gather(b, "deaf", &deaf, func(context.Context) (string, error) { <-release; return "late", nil })
+	b.wait()
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}

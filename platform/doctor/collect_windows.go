@@ -11,12 +11,12 @@ import (
 )
 
 // look collects what there is on Windows.
-func (f *Facts) look(l *looks) {
-	gather(l, "the rights of this process", &f.Elevated, func(context.Context) (bool, error) {
+func (f *Facts) collect(b *batch) {
+	gather(b, "the rights of this process", &f.Elevated, func(context.Context) (bool, error) {
 		return syswindows.GetCurrentProcessToken().IsElevated(), nil
 	})
-	gather(l, "the service control manager", &f.Service, serviceState)
-	gather(l, "netsh", &f.Excluded, readExcluded)
+	gather(b, "the service control manager", &f.Service, serviceState)
+	gather(b, "netsh", &f.Excluded, readExcluded)
 }
 
 func serviceState(context.Context) (string, error) {

@@ -7,26 +7,26 @@ func conntrackChecks() []Check {
 		Name: "conntrack-room", Severity: Error, System: linux, What: "the conntrack table is nearly full",
 		Why: "The kernel drops the packets of new connections when it is full (\"nf_conntrack: table full\"); a " +
 			"warning from 80 %, an error from 95 % on.",
-		Do:   "sysctl -w net.netfilter.nf_conntrack_max=TWICE; conntrack -S; who has most: conntrack -L | head -1000",
-		look: conntrackHasRoom,
+		Do:  "sysctl -w net.netfilter.nf_conntrack_max=TWICE; conntrack -S; who has most: conntrack -L | head -1000",
+		run: conntrackHasRoom,
 	}, {
 		Name: "conntrack-drops", Severity: Warning, System: linux, What: "conntrack drops packets now",
 		Why: "Packets of new connections are lost: clients retransmit after 1 s, then 2 s, then 4 s. " +
 			"insert_failed: two packets of one flow at the same time, mostly UDP queries from one socket; drop " +
 			"and early_drop: " +
 			"the table was full.",
-		Do:   "conntrack -S; sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
-		look: conntrackDrops,
+		Do:  "conntrack -S; sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+		run: conntrackDrops,
 	}, {
 		Name: "conntrack-buckets", Severity: Warning, System: linux,
 		What: "the conntrack hash table is small for the maximum number of entries",
 		Why: "Each packet walks a long list when the table is full. portald and kube-proxy set four entries " +
 			"per bucket.",
-		Do: "echo MAX/4 > /sys/module/nf_conntrack/parameters/hashsize", look: conntrackHashes,
+		Do: "echo MAX/4 > /sys/module/nf_conntrack/parameters/hashsize", run: conntrackHashes,
 	}}
 }
 
-func conntrackHasRoom(f *Facts) looked {
+func conntrackHasRoom(f *Facts) result {
 	c := f.Conntrack.Value
 	switch {
 	case f.Conntrack.Err != nil:
@@ -39,7 +39,7 @@ func conntrackHasRoom(f *Facts) looked {
 	return full(percent(c.Count, c.Max), seen, do)
 }
 
-func conntrackDrops(f *Facts) looked {
+func conntrackDrops(f *Facts) result {
 	if f.Conntrack.Err != nil {
 		return unknown(f.Conntrack.Err)
 	}
@@ -58,7 +58,7 @@ func conntrackDrops(f *Facts) looked {
 // mostInBucket is how many entries a bucket may have on average in a full table: twice what portald sets.
 const mostInBucket = 8
 
-func conntrackHashes(f *Facts) looked {
+func conntrackHashes(f *Facts) result {
 	c := f.Conntrack.Value
 	switch {
 	case f.Conntrack.Err != nil:

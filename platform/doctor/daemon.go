@@ -15,20 +15,20 @@ func daemonChecks() []Check {
 			"(onExit: kernel); changes of endpoints are not followed.",
 		Do: "journalctl -u portald, or kubectl -n kube-system logs -l app.kubernetes.io/name=portald; on Windows: " +
 			"portald service status",
-		look: daemonAnswers,
+		run: daemonAnswers,
 	}, {
 		Name: "ready", Severity: Error, What: "portald has not applied its rules yet, or cannot",
-		Why:  "Services are not served, or only in their previous state.",
-		Do:   "curl -s 127.0.0.1:10256/healthz; journalctl -u portald",
-		look: daemonReady,
+		Why: "Services are not served, or only in their previous state.",
+		Do:  "curl -s 127.0.0.1:10256/healthz; journalctl -u portald",
+		run: daemonReady,
 	}, {
 		Name: "services", Severity: Warning, What: "service ports that are not served, or only in part",
 		Why: "Their clients are refused, or are led to another Service that holds the address.",
-		Do:  "portald explain NAMESPACE/NAME", look: servicesServed,
+		Do:  "portald explain NAMESPACE/NAME", run: servicesServed,
 	}}
 }
 
-func daemonAnswers(f *Facts) looked {
+func daemonAnswers(f *Facts) result {
 	switch err := f.Daemon.Err; {
 	case err == nil:
 		return well("%s, for %s", f.Daemon.Value, time.Since(f.Daemon.Value.Started).Round(time.Second))
@@ -39,7 +39,7 @@ func daemonAnswers(f *Facts) looked {
 	}
 }
 
-func daemonReady(f *Facts) looked {
+func daemonReady(f *Facts) result {
 	d, err := f.daemon()
 	switch {
 	case err != nil:
@@ -55,16 +55,16 @@ func daemonReady(f *Facts) looked {
 // startTime is how long a start may take without being an error.
 const startTime = 30 * time.Second
 
-func servicesServed(f *Facts) looked {
+func servicesServed(f *Facts) result {
 	all, err := f.services()
 	if err != nil {
 		return unknown(err)
 	}
-	out := looked{ok: fmt.Sprintf("all %d service ports are served", len(all))}
+	out := result{ok: fmt.Sprintf("all %d service ports are served", len(all))}
 	for _, s := range all {
 		if seen := s.trouble(); seen != "" {
 			service, _, _ := strings.Cut(s.Name, ":")
-			out.found = append(out.found, found{seen: s.Name + ": " + seen, do: "portald explain " + service})
+			out.problems = append(out.problems, problem{seen: s.Name + ": " + seen, do: "portald explain " + service})
 		}
 	}
 	return out.firstOf("service ports")

@@ -44,7 +44,7 @@ func Examine(f *Facts) *Report {
 		NotChecked: []NotChecked{}}
 	for _, c := range Checks() {
 		if c.System == "" || c.System == r.System {
-			r.add(c, c.look(f))
+			r.add(c, c.run(f))
 		}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
@@ -53,17 +53,17 @@ func Examine(f *Facts) *Report {
 	return r
 }
 
-func (r *Report) add(c Check, l looked) {
-	if l.unknown != nil {
-		r.NotChecked = append(r.NotChecked, NotChecked{c.Name, l.unknown.Error()})
+func (r *Report) add(c Check, from result) {
+	if from.unknown != nil {
+		r.NotChecked = append(r.NotChecked, NotChecked{c.Name, from.unknown.Error()})
 		return
 	}
-	if len(l.found) == 0 {
-		r.Findings = append(r.Findings, Finding{Check: c.Name, Severity: OK, Seen: l.ok})
+	if len(from.problems) == 0 {
+		r.Findings = append(r.Findings, Finding{Check: c.Name, Severity: OK, Seen: from.ok})
 	}
-	for _, found := range l.found {
+	for _, p := range from.problems {
 		r.Findings = append(r.Findings, Finding{
-			c.Name, cmp.Or(found.severity, c.Severity), found.seen, c.Why, cmp.Or(found.do, c.Do),
+			c.Name, cmp.Or(p.severity, c.Severity), p.seen, c.Why, cmp.Or(p.do, c.Do),
 		})
 	}
 }

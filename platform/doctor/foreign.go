@@ -16,15 +16,15 @@ func foreignChecks() []Check {
 			"rules, or after them",
 		Why: "Clients time out, are refused, or reach something else. Only a note if it depends on unknown " +
 			"properties of a packet, such as its interface.",
-		Do:   "portald explain NAMESPACE/NAME; then change the program that writes the rule, not the rule",
-		look: othersComeFirst,
+		Do:  "portald explain NAMESPACE/NAME; then change the program that writes the rule, not the rule",
+		run: othersComeFirst,
 	}}
 }
 
 // mostFrontends bounds the frontends that are tried: a packet to each is led through all rules.
 const mostFrontends = 200
 
-func othersComeFirst(f *Facts) looked {
+func othersComeFirst(f *Facts) result {
 	all, err := f.services()
 	switch {
 	case err != nil:
@@ -34,26 +34,27 @@ func othersComeFirst(f *Facts) looked {
 	}
 	out := f.meets(all)
 	if err := f.unread(); err != nil {
-		out.found = append(out.found, found{seen: fmt.Sprintf("not all rules could be read: %v", err), severity: Note})
+		seen := fmt.Sprintf("not all rules could be read: %v", err)
+		out.problems = append(out.problems, problem{seen: seen, severity: Note})
 	}
 	return out
 }
 
 // meets leads packets to each of some frontends through the rules, and reports each rule once.
-func (f *Facts) meets(services Services) looked {
+func (f *Facts) meets(services Services) result {
 	all, _ := f.proxyChains()
 	kube, some, reported := f.Daemon.Value.kubeNames(all), services.frontends(mostFrontends), map[string]bool{}
 	own := func(t *netfilter.Table, chain string) bool {
 		ours := isPortaldName(chain) || kube && strings.HasPrefix(chain, "KUBE-")
 		return ours || t.Program == netfilter.NFTables && isOwnTable(t.Name)
 	}
-	out := looked{ok: fmt.Sprintf("no rule of others decides about packets to %d addresses of Services", len(some))}
+	out := result{ok: fmt.Sprintf("no rule of others decides about packets to %d addresses of Services", len(some))}
 	for _, at := range some {
 		for _, p := range at.packets(f.local) {
 			for _, hit := range f.Rules.Value.Meets(p, own) {
 				if text := hit.String(); !reported[text] {
 					reported[text] = true
-					out.found = append(out.found, at.met(hit, p))
+					out.problems = append(out.problems, at.met(hit, p))
 				}
 			}
 		}
@@ -117,9 +118,9 @@ func anyAddr(a netip.Addr) netip.Addr {
 func (f *Facts) local(a netip.Addr) bool { return f.deviceWith(a) != "" }
 
 // met is a rule that a packet to the frontend meets.
-func (fe frontend) met(hit netfilter.Hit, p netfilter.Packet) found {
+func (fe frontend) met(hit netfilter.Hit, p netfilter.Packet) problem {
 	service, _, _ := strings.Cut(fe.of.Name, ":")
-	out := found{
+	out := problem{
 		seen: fmt.Sprintf("%s (%s in hook %s), for packets to %s %s", hit, hit.Kind, p.Hook, fe.Address, fe.of.Name),
 		do:   "portald explain " + service + "; then change the program that writes the rule, not the rule",
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/platform/netfilter"
 )
 
-func rulesAreThere(f *Facts) looked {
+func rulesAreThere(f *Facts) result {
 	services, err := f.services()
 	if err != nil {
 		return unknown(err)
@@ -27,8 +27,8 @@ func rulesAreThere(f *Facts) looked {
 }
 
 // jumpsAreThere looks whether packets come to the daemon's chains in the tables nat of iptables.
-func jumpsAreThere(own []chain) looked {
-	out := looked{ok: "portald's rules are there"}
+func jumpsAreThere(own []chain) result {
+	out := result{ok: "portald's rules are there"}
 	names, tables := map[string]bool{}, []*netfilter.Table{}
 	for _, c := range own {
 		names[c.name] = true
@@ -42,7 +42,7 @@ func jumpsAreThere(own []chain) looked {
 			enters := func(r *netfilter.Rule) bool { return slices.ContainsFunc(r.Actions, to) }
 			translates := base.Hook == netfilter.Prerouting || base.Hook == netfilter.Output
 			if translates && !slices.ContainsFunc(base.Rules, enters) {
-				out.found = append(out.found, found{seen: fmt.Sprintf("no rule of %s in %s leads to portald's chains",
+				out.problems = append(out.problems, problem{seen: fmt.Sprintf("no rule of %s in %s leads to portald's chains",
 					base.Name, t)})
 			}
 		}
@@ -50,7 +50,7 @@ func jumpsAreThere(own []chain) looked {
 	return out
 }
 
-func noKubeProxyRules(f *Facts) looked {
+func noKubeProxyRules(f *Facts) result {
 	all, unread := f.proxyChains()
 	d, err := f.daemon()
 	theirs := slices.DeleteFunc(slices.Clone(all), func(c chain) bool { return c.portald || err == nil && d.owns(c, all) })
@@ -66,7 +66,7 @@ func noKubeProxyRules(f *Facts) looked {
 	return wrong("", "%d chains and tables: %s", len(theirs), few(theirs))
 }
 
-func noKubeProxy(f *Facts) looked {
+func noKubeProxy(f *Facts) result {
 	if f.KubeProxies.Err != nil {
 		return unknown(f.KubeProxies.Err)
 	}
@@ -76,7 +76,7 @@ func noKubeProxy(f *Facts) looked {
 	return well("no kube-proxy runs")
 }
 
-func noLeftovers(f *Facts) looked {
+func noLeftovers(f *Facts) result {
 	d, err := f.daemon()
 	if err != nil {
 		return unknown(err)
@@ -102,7 +102,7 @@ func noLeftovers(f *Facts) looked {
 	return well("no rules of portald but those of writer %s", d.Writer)
 }
 
-func noIPVSLeftovers(f *Facts) looked {
+func noIPVSLeftovers(f *Facts) result {
 	d, err := f.daemon()
 	switch {
 	case err != nil:
@@ -112,21 +112,21 @@ func noIPVSLeftovers(f *Facts) looked {
 	case f.IPVS.Err != nil:
 		return unknown(f.IPVS.Err)
 	}
-	out := looked{ok: "no virtual servers"}
+	out := result{ok: "no virtual servers"}
 	if servers := f.IPVS.Value.Servers; len(servers) > 0 {
-		out.found = append(out.found, found{seen: fmt.Sprintf("%d virtual servers: %s", len(servers), few(servers)),
+		out.problems = append(out.problems, problem{seen: fmt.Sprintf("%d virtual servers: %s", len(servers), few(servers)),
 			do: "ipvsadm --clear, if no other program uses IPVS", severity: Warning})
 	}
 	for _, l := range f.Links.Value {
 		if l.Name == "kube-ipvs0" || l.Name == "portald-ipvs0" {
-			out.found = append(out.found, found{seen: fmt.Sprintf("the interface %s, with %d addresses", l.Name,
+			out.problems = append(out.problems, problem{seen: fmt.Sprintf("the interface %s, with %d addresses", l.Name,
 				len(l.Addresses)), do: "ip link delete " + l.Name})
 		}
 	}
 	return out
 }
 
-func ipvsIsLoaded(f *Facts) looked {
+func ipvsIsLoaded(f *Facts) result {
 	d, err := f.daemon()
 	switch {
 	case err != nil:

@@ -11,33 +11,33 @@ func limitChecks() []Check {
 		Name: "descriptors", Severity: Error, System: linux, What: "portald has nearly reached its descriptor limit",
 		Why: "A connection takes two, and more for large amounts of data. New connections are refused when none is " +
 			"left; a warning from 80 %, an error from 95 % on.",
-		Do: "LimitNOFILE=1048576 in the unit, or ulimit -n; portald conns --sort age", look: descriptorsAreLeft,
+		Do: "LimitNOFILE=1048576 in the unit, or ulimit -n; portald conns --sort age", run: descriptorsAreLeft,
 	}, {
 		Name: "descriptor-limit", Severity: Warning, System: linux, What: "portald has a low descriptor limit",
 		Why: "A connection takes two: 65,536 of them allow about 32,000 connections at a time.",
-		Do:  "LimitNOFILE=1048576 in the unit, or the container runtime's limit", look: descriptorLimitIsHigh,
+		Do:  "LimitNOFILE=1048576 in the unit, or the container runtime's limit", run: descriptorLimitIsHigh,
 	}, {
 		Name: "host-files", Severity: Error, System: linux, What: "the host has nearly reached its limit of " +
 			"open files",
-		Why:  "Then no program on the host can open files or sockets; a warning from 80 %, an error from 95 % on.",
-		Do:   "sysctl -w fs.file-max=TWICE; who has most: lsof | awk '{print $1}' | sort | uniq -c | sort -n",
-		look: filesAreLeft,
+		Why: "Then no program on the host can open files or sockets; a warning from 80 %, an error from 95 % on.",
+		Do:  "sysctl -w fs.file-max=TWICE; who has most: lsof | awk '{print $1}' | sort | uniq -c | sort -n",
+		run: filesAreLeft,
 	}, {
 		Name: "pipes", Severity: Warning, System: linux, What: "a low limit for pipe memory",
 		Why: "portald moves large amounts of data through pipes, and uses 25 % of fs.pipe-user-pages-soft for " +
 			"them. " +
 			"Without pipes it copies, which costs CPU.",
-		Do: "sysctl -w fs.pipe-user-pages-soft=16384", look: pipesAreLeft,
+		Do: "sysctl -w fs.pipe-user-pages-soft=16384", run: pipesAreLeft,
 	}, {
 		Name: "memory", Severity: Error, System: linux, What: "portald's cgroup has almost no memory left, or " +
 			"was OOM-killed",
 		Why: "The OOM killer ends portald, and with it every connection of userspace mode; a warning from 80 %, an " +
 			"error from 95 % on.",
-		Do: "raise the memory limit of the pod, or MemoryMax of the unit", look: memoryIsLeft,
+		Do: "raise the memory limit of the pod, or MemoryMax of the unit", run: memoryIsLeft,
 	}}
 }
 
-func descriptorsAreLeft(f *Facts) looked {
+func descriptorsAreLeft(f *Facts) result {
 	if f.Process.Err != nil {
 		return unknown(f.Process.Err)
 	}
@@ -49,7 +49,7 @@ func descriptorsAreLeft(f *Facts) looked {
 // fewDescriptors is a limit below which a busy node runs out of them.
 const fewDescriptors = 65536
 
-func descriptorLimitIsHigh(f *Facts) looked {
+func descriptorLimitIsHigh(f *Facts) result {
 	switch limit := f.Process.Value.Limit; {
 	case f.Process.Err != nil:
 		return unknown(f.Process.Err)
@@ -60,7 +60,7 @@ func descriptorLimitIsHigh(f *Facts) looked {
 	}
 }
 
-func filesAreLeft(f *Facts) looked {
+func filesAreLeft(f *Facts) result {
 	text, err := f.sysctl(openFiles)
 	if err != nil {
 		return unknown(err)
@@ -77,7 +77,7 @@ func filesAreLeft(f *Facts) looked {
 // usualPipePages is the kernel's default: 64 MB of pipes.
 const usualPipePages = 16384
 
-func pipesAreLeft(f *Facts) looked {
+func pipesAreLeft(f *Facts) result {
 	text, err := f.sysctl(pipePages)
 	if err != nil {
 		return unknown(err)
@@ -92,7 +92,7 @@ func pipesAreLeft(f *Facts) looked {
 	}
 }
 
-func memoryIsLeft(f *Facts) looked {
+func memoryIsLeft(f *Facts) result {
 	if f.Process.Err != nil {
 		return unknown(f.Process.Err)
 	}

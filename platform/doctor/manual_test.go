@@ -57,7 +57,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 func TestChecksAreWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range Checks() {
-		if c.Name == "" || names[c.Name] || c.What == "" || c.Why == "" || c.Do == "" || c.look == nil || c.Severity == OK {
+		if c.Name == "" || names[c.Name] || c.What == "" || c.Why == "" || c.Do == "" || c.run == nil || c.Severity == OK {
 			t.Errorf("%+v", c)
 		}
 		names[c.Name] = true

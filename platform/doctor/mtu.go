@@ -11,13 +11,13 @@ func mtuChecks() []Check {
 		Name: "mtu-tunnel", Severity: Warning, System: linux, What: "a tunnel whose packets do not fit into the uplink",
 		Why: "Large packets to pods of other nodes are fragmented, or vanish: connections open, and then hang " +
 			"at the first large answer.",
-		Do: "ip link set TUNNEL mtu UPLINK-MINUS-OVERHEAD; set the MTU in the CNI", look: tunnelsFit,
+		Do: "ip link set TUNNEL mtu UPLINK-MINUS-OVERHEAD; set the MTU in the CNI", run: tunnelsFit,
 	}, {
 		Name: "mtu-pods", Severity: Warning, System: linux, What: "a pod interface with a larger MTU than the uplink",
 		Why: "Packets of pods are too large for the path. If the ICMP message that says so is dropped, " +
 			"connections hang at the first large packet; a bridge drops packets that are too large for its " +
 			"other ports without a message.",
-		Do: "ip link show; set the MTU in the CNI; a test: ping -M do -s 1472 ADDRESS", look: podsFit,
+		Do: "ip link show; set the MTU in the CNI; a test: ping -M do -s 1472 ADDRESS", run: podsFit,
 	}}
 }
 
@@ -26,15 +26,15 @@ func overhead() map[string]int {
 	return map[string]int{"vxlan": 50, "geneve": 50, "ipip": 20, "sit": 20, "gre": 24, "gretap": 38, "wireguard": 60}
 }
 
-func tunnelsFit(f *Facts) looked {
+func tunnelsFit(f *Facts) result {
 	uplink, err := f.uplink()
 	if err != nil {
 		return unknown(err)
 	}
-	out := looked{ok: fmt.Sprintf("tunnels fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
+	out := result{ok: fmt.Sprintf("tunnels fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
 	for _, l := range f.Links.Value {
 		if extra, tunnel := overhead()[l.Kind]; tunnel && l.Up && l.MTU+extra > uplink.MTU {
-			out.found = append(out.found, found{
+			out.problems = append(out.problems, problem{
 				seen: fmt.Sprintf("%s (%s) has MTU %d, which makes %d with its headers; %s has %d", l.Name, l.Kind, l.MTU,
 					l.MTU+extra, uplink.Name, uplink.MTU),
 				do: fmt.Sprintf("ip link set %s mtu %d; set the MTU in the CNI", l.Name, uplink.MTU-extra),
@@ -62,7 +62,7 @@ func (f *Facts) uplink() (Link, error) {
 	return Link{}, fmt.Errorf("there is no default route whose MTU could be compared")
 }
 
-func podsFit(f *Facts) looked {
+func podsFit(f *Facts) result {
 	uplink, err := f.uplink()
 	if err != nil {
 		return unknown(err)
@@ -71,21 +71,21 @@ func podsFit(f *Facts) looked {
 	for _, l := range f.Links.Value {
 		byName[l.Name] = l
 	}
-	out := looked{ok: fmt.Sprintf("interfaces of pods fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
+	out := result{ok: fmt.Sprintf("interfaces of pods fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
 	for _, l := range f.Links.Value {
 		if !l.Up || l.Name == uplink.Name || l.Kind != "veth" && l.Kind != "bridge" && l.Kind != "netkit" {
 			continue
 		}
-		out.found = append(out.found, l.tooLarge(byName[l.Master], uplink)...)
+		out.problems = append(out.problems, l.tooLarge(byName[l.Master], uplink)...)
 	}
 	return out.firstOf("interfaces")
 }
 
 // tooLarge compares an interface of pods with its bridge, and with the uplink.
-func (l Link) tooLarge(bridge, uplink Link) []found {
+func (l Link) tooLarge(bridge, uplink Link) []problem {
 	for _, next := range []Link{bridge, uplink} {
 		if next.MTU > 0 && l.MTU > next.MTU {
-			return []found{{
+			return []problem{{
 				seen: fmt.Sprintf("%s (%s) has MTU %d, %s has %d", l.Name, l.Kind, l.MTU, next.Name, next.MTU),
 				do:   fmt.Sprintf("ip link set %s mtu %d; set the MTU in the CNI", l.Name, next.MTU),
 			}}

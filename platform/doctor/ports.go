@@ -12,24 +12,24 @@ func portChecks() []Check {
 		Name: "port-taken", Severity: Warning, System: linux,
 		What: "another program listens on a NodePort, or on the port of one of portald's listeners",
 		Why:  "Rules come before sockets: packets to that port of the node reach the Service, never that program.",
-		Do:   "ss -lntup 'sport = :PORT'; move the program, or the NodePort", look: portsAreFree,
+		Do:   "ss -lntup 'sport = :PORT'; move the program, or the NodePort", run: portsAreFree,
 	}, {
 		Name: "local-ports-nodeports", Severity: Warning, System: linux,
 		What: "the kernel may choose NodePorts as local ports of outgoing connections",
 		Why: "While a connection uses the port, portald cannot listen on a NodePort of the loopback address, " +
 			"and cannot open health check ports of Services.",
-		Do: "sysctl -w net.ipv4.ip_local_reserved_ports=30000-32767", look: nodePortsAreReserved,
+		Do: "sysctl -w net.ipv4.ip_local_reserved_ports=30000-32767", run: nodePortsAreReserved,
 	}, {
 		Name: "local-ports-proxy", Severity: Note, System: linux,
 		What: "the kernel may choose proxy ports as local ports of outgoing connections",
 		Why:  "portald skips proxy ports that are in use, which leaves gaps in the ports that it uses.",
-		Do:   "set ip_local_port_range and proxyPortRange so that they do not overlap", look: proxyPortsAreApart,
+		Do:   "set ip_local_port_range and proxyPortRange so that they do not overlap", run: proxyPortsAreApart,
 	}, {
 		Name: "local-ports-room", Severity: Error, System: linux, What: "the node's local ports of UDP are nearly used up",
 		Why: "A UDP socket needs a port for itself: when all are in use, the node cannot send queries. (TCP " +
 			"connections to " +
 			"different endpoints share ports.) A warning from 80 %, an error from 95 % on.",
-		Do: "ss -s; sysctl -w net.ipv4.ip_local_port_range='16384 60999'; set udpMaxSessionsTotal", look: localPortsAreLeft,
+		Do: "ss -s; sysctl -w net.ipv4.ip_local_port_range='16384 60999'; set udpMaxSessionsTotal", run: localPortsAreLeft,
 	}}
 }
 
@@ -54,7 +54,7 @@ type servicePort struct {
 	port     uint16
 }
 
-func portsAreFree(f *Facts) looked {
+func portsAreFree(f *Facts) result {
 	all, err := f.services()
 	switch {
 	case err != nil:
@@ -65,7 +65,7 @@ func portsAreFree(f *Facts) looked {
 		return unknown(fmt.Errorf("which sockets are portald's: %w", f.Process.Err))
 	}
 	nodePorts, proxyPorts := all.ports()
-	out := looked{ok: fmt.Sprintf("no other program listens at %d NodePorts and %d proxy ports", len(nodePorts),
+	out := result{ok: fmt.Sprintf("no other program listens at %d NodePorts and %d proxy ports", len(nodePorts),
 		len(proxyPorts))}
 	for _, l := range f.Listeners.Value {
 		if _, own := f.Process.Value.Sockets[l.Inode]; own {
@@ -73,37 +73,37 @@ func portsAreFree(f *Facts) looked {
 		}
 		at := servicePort{l.Protocol, l.Address.Port()}
 		if service, taken := nodePorts[at]; taken {
-			out.found = append(out.found, l.hidden("the NodePort of", service))
+			out.problems = append(out.problems, l.hidden("the NodePort of", service))
 		} else if service, taken := proxyPorts[at]; taken {
-			out.found = append(out.found, l.hidden("a proxy port of", service))
+			out.problems = append(out.problems, l.hidden("a proxy port of", service))
 		}
 	}
 	return out.firstOf("sockets")
 }
 
-func (l Listener) hidden(what, service string) found {
+func (l Listener) hidden(what, service string) problem {
 	by := "a process that is not visible here"
 	if l.PID != 0 {
 		by = fmt.Sprintf("%s (pid %d)", l.Process, l.PID)
 	}
-	return found{
+	return problem{
 		seen: fmt.Sprintf("%s listens at %s/%s, which is %s %s", by, l.Address, l.Protocol, what, service),
 		do:   fmt.Sprintf("ss -lntup 'sport = :%d'; move the program, or the NodePort", l.Address.Port()),
 	}
 }
 
-func nodePortsAreReserved(f *Facts) looked {
+func nodePortsAreReserved(f *Facts) result {
 	nodePorts, _ := f.Services.Value.ports()
 	return f.chosen("NodePorts", nodePorts)
 }
 
-func proxyPortsAreApart(f *Facts) looked {
+func proxyPortsAreApart(f *Facts) result {
 	_, proxyPorts := f.Services.Value.ports()
 	return f.chosen("proxy ports", proxyPorts)
 }
 
 // chosen finds ports that the kernel may choose for outgoing connections.
-func (f *Facts) chosen(what string, ports map[servicePort]string) looked {
+func (f *Facts) chosen(what string, ports map[servicePort]string) result {
 	if _, err := f.services(); err != nil {
 		return unknown(err)
 	}
@@ -172,7 +172,7 @@ func parseSpans(list string) (out []PortSpan, err error) {
 	return out, nil
 }
 
-func localPortsAreLeft(f *Facts) looked {
+func localPortsAreLeft(f *Facts) result {
 	if f.Sockets.Err != nil {
 		return unknown(f.Sockets.Err)
 	}

@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// looked is what a check saw: findings, or that all is well, or why it is not known.
-type looked struct {
-	ok      string
-	found   []found
-	unknown error
+// result is the outcome of a check: problems, or that all is well, or why it is not known.
+type result struct {
+	ok       string
+	problems []problem
+	unknown  error
 }
 
-// found is one thing that is not as it should be.
-type found struct {
+// problem is one thing that is not as it should be.
+type problem struct {
 	seen     string
 	do       string   // empty: the check's
 	severity Severity // empty: the check's
 }
 
-// well is that nothing is wrong, with what was seen.
-func well(format string, args ...any) looked { return looked{ok: fmt.Sprintf(format, args...)} }
+// well reports that nothing is wrong, with what was seen.
+func well(format string, args ...any) result { return result{ok: fmt.Sprintf(format, args...)} }
 
-// unknown is that it could not be looked at.
-func unknown(err error) looked { return looked{unknown: err} }
+// unknown reports that it could not be examined.
+func unknown(err error) result { return result{unknown: err} }
 
-// wrong is one finding.
-func wrong(do, format string, args ...any) looked {
-	return looked{found: []found{{seen: fmt.Sprintf(format, args...), do: do}}}
+// wrong reports one problem.
+func wrong(do, format string, args ...any) result {
+	return result{problems: []problem{{seen: fmt.Sprintf(format, args...), do: do}}}
 }
 
-// as sets the severity of all findings.
-func (l looked) as(s Severity) looked {
-	for i := range l.found {
-		l.found[i].severity = s
+// as sets the severity of all problems.
+func (r result) as(s Severity) result {
+	for i := range r.problems {
+		r.problems[i].severity = s
 	}
-	return l
+	return r
 }
 
 // few joins the first words of a list, and says how many there are more.
@@ -52,13 +52,13 @@ func few[T any](list []T) string {
 	return text
 }
 
-// firstOf keeps the first findings of a list and says how many more there are.
-func (l looked) firstOf(what string) looked {
+// firstOf keeps the first problems and says how many more there are.
+func (r result) firstOf(what string) result {
 	const most = 10
-	if more := len(l.found) - most; more > 0 {
-		l.found = append(l.found[:most], found{seen: fmt.Sprintf("the same of %d more %s", more, what)})
+	if more := len(r.problems) - most; more > 0 {
+		r.problems = append(r.problems[:most], problem{seen: fmt.Sprintf("the same of %d more %s", more, what)})
 	}
-	return l
+	return r
 }
 
 // The shares of a limit from which on it is nearly reached, and as good as reached, in percent.
@@ -68,7 +68,7 @@ const (
 )
 
 // full is an error or a warning by the share of a limit that is used, in percent.
-func full(used int, seen, do string) looked {
+func full(used int, seen, do string) result {
 	switch {
 	case used >= almost:
 		return wrong(do, "%s", seen)

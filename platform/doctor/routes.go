@@ -10,28 +10,28 @@ func routeChecks() []Check {
 		Name: "service-route", Severity: Error, System: linux, What: "the node has no route to addresses of Services",
 		Why: "The node's own connections to them fail before any rule sees a packet: the kernel routes first. The " +
 			"default route is enough.",
-		Do: "ip route add SERVICE-CIDR dev UPLINK", look: servicesAreRouted,
+		Do: "ip route add SERVICE-CIDR dev UPLINK", run: servicesAreRouted,
 	}, {
 		Name: "service-route-elsewhere", Severity: Warning, System: linux,
 		What: "a specific route sends packets for Service addresses to a different interface than the default route",
 		Why: "The node's own connections to them get the source address of that interface, which endpoints may not be " +
 			"able to answer; without portald's rules the packets leave there. Often a VPN, or a network that overlaps " +
 			"the Service CIDR.",
-		Do: "ip route get ADDRESS; ip route del CIDR, or choose another Service CIDR", look: servicesGoTheDefaultWay,
+		Do: "ip route get ADDRESS; ip route del CIDR, or choose another Service CIDR", run: servicesGoTheDefaultWay,
 	}, {
 		Name: "service-address-local", Severity: Warning, System: linux,
 		What: "an interface of the node has the address of a Service",
 		Why: "Packets that no rule translates reach servers of this node, connections from the node have the " +
 			"Service's address as source, and the node answers ARP for it.",
-		Do: "ip address del ADDRESS dev INTERFACE", look: servicesAreNotLocal,
+		Do: "ip address del ADDRESS dev INTERFACE", run: servicesAreNotLocal,
 	}}
 }
 
-func servicesAreRouted(f *Facts) looked {
+func servicesAreRouted(f *Facts) result {
 	if err := f.routesKnown(); err != nil {
 		return unknown(err)
 	}
-	out := looked{ok: fmt.Sprintf("%d addresses are routed", len(f.Routes.Value.Services))}
+	out := result{ok: fmt.Sprintf("%d addresses are routed", len(f.Routes.Value.Services))}
 	failed := map[string][]netip.Addr{}
 	for _, r := range f.Routes.Value.Services {
 		if r.Failed != "" {
@@ -39,7 +39,7 @@ func servicesAreRouted(f *Facts) looked {
 		}
 	}
 	for _, why := range sortedKeys(failed) {
-		out.found = append(out.found, found{
+		out.problems = append(out.problems, problem{
 			seen: fmt.Sprintf("%s: %s", why, few(failed[why])),
 			do:   fmt.Sprintf("ip route get %s; ip route add SERVICE-CIDR dev UPLINK", failed[why][0]),
 		})
@@ -55,7 +55,7 @@ func (f *Facts) routesKnown() error {
 	return f.Routes.Err
 }
 
-func servicesGoTheDefaultWay(f *Facts) looked {
+func servicesGoTheDefaultWay(f *Facts) result {
 	if err := f.routesKnown(); err != nil {
 		return unknown(err)
 	}
@@ -67,15 +67,15 @@ func servicesGoTheDefaultWay(f *Facts) looked {
 			away[by] = append(away[by], r.To)
 		}
 	}
-	out := looked{ok: "addresses of Services are routed as the default route is"}
+	out := result{ok: "addresses of Services are routed as the default route is"}
 	for _, by := range sortedKeys(away) {
-		out.found = append(out.found, found{seen: fmt.Sprintf("%s by %s", few(away[by]), by),
+		out.problems = append(out.problems, problem{seen: fmt.Sprintf("%s by %s", few(away[by]), by),
 			do: fmt.Sprintf("ip route get %s; ip route del CIDR", away[by][0])})
 	}
 	return out
 }
 
-func servicesAreNotLocal(f *Facts) looked {
+func servicesAreNotLocal(f *Facts) result {
 	if err := f.routesKnown(); err != nil {
 		return unknown(err)
 	}
@@ -85,10 +85,10 @@ func servicesAreNotLocal(f *Facts) looked {
 	if f.Links.Err != nil {
 		return unknown(f.Links.Err)
 	}
-	out := looked{ok: "no interface has an address of a Service"}
+	out := result{ok: "no interface has an address of a Service"}
 	for _, r := range f.Routes.Value.Services {
 		if device := f.deviceWith(r.To); device != "" {
-			out.found = append(out.found, found{seen: fmt.Sprintf("%s is an address of %s", r.To, device),
+			out.problems = append(out.problems, problem{seen: fmt.Sprintf("%s is an address of %s", r.To, device),
 				do: fmt.Sprintf("ip address del %s dev %s", r.To, device)})
 		}
 	}

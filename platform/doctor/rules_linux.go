@@ -93,8 +93,8 @@ func isHeld(path string) bool {
 // answerLimit is less than systemLimit, so that a command which hangs is known to.
 const answerLimit = systemLimit - 200*time.Millisecond
 
-// askIPTables has iptables list one chain, and waits for the lock for a second.
-func askIPTables(ctx context.Context) (IPTables, error) {
+// runIPTables has iptables list one chain, and waits for the lock for a second.
+func runIPTables(ctx context.Context) (IPTables, error) {
 	ctx, end := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %s", answerLimit))
 	defer end()
 	began := time.Now()

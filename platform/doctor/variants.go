@@ -13,13 +13,13 @@ func variantChecks() []Check {
 		What: "kubelet, or another program of the node, uses the other variant of iptables than portald",
 		Why: "Packets pass the rules of both variants: one may drop what the other accepts, and a listing of " +
 			"one does not show the other. portald chooses its variant at start, when kubelet may not have run yet.",
-		Do:   "restart portald, or set iptablesVariant",
-		look: variantIsKubelets,
+		Do:  "restart portald, or set iptablesVariant",
+		run: variantIsKubelets,
 	}}
 }
 
 // variantIsKubelets looks for kubelet's chains in the variant that portald writes, which its chains tell.
-func variantIsKubelets(f *Facts) looked {
+func variantIsKubelets(f *Facts) result {
 	d, err := f.daemon()
 	switch {
 	case err != nil:
@@ -53,7 +53,7 @@ func variantIsKubelets(f *Facts) looked {
 	}
 	for program, seen := range kubelet {
 		if program != netfilter.NFTables {
-			return looked{found: []found{{
+			return result{problems: []problem{{
 				seen: fmt.Sprintf("portald writes %s, and kubelet has %s", by, seen),
 				do:   "restart portald, or set iptablesVariant: " + strings.TrimPrefix(string(program), "iptables-"),
 			}}}

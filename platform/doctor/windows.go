@@ -11,12 +11,12 @@ func windowsChecks() []Check {
 		Name: "windows-elevated", Severity: Note, System: windows, What: "the doctor runs without administrator " +
 			"rights",
 		Why: "portald's pipe answers only administrators, so most checks are impossible.",
-		Do:  "run it in an elevated prompt", look: runsElevated,
+		Do:  "run it in an elevated prompt", run: runsElevated,
 	}, {
 		Name: "windows-service", Severity: Warning, System: windows, What: "the service portald is missing or " +
 			"not running",
 		Why: "Services are not served after Windows next starts.",
-		Do:  "portald service install; portald service start", look: serviceRuns,
+		Do:  "portald service install; portald service start", run: serviceRuns,
 	}, {
 		Name: "windows-excluded-ports", Severity: Error, System: windows,
 		What: "Windows reserves ports that Services need",
@@ -25,11 +25,11 @@ func windowsChecks() []Check {
 			"(Hyper-V and WinNAT reserve some at each start).",
 		Do: "netsh interface ipv4 show excludedportrange protocol=tcp; net stop winnat, portald service start, net " +
 			"start winnat",
-		look: portsAreNotExcluded,
+		run: portsAreNotExcluded,
 	}}
 }
 
-func runsElevated(f *Facts) looked {
+func runsElevated(f *Facts) result {
 	switch {
 	case f.Elevated.Err != nil:
 		return unknown(f.Elevated.Err)
@@ -39,7 +39,7 @@ func runsElevated(f *Facts) looked {
 	return well("this process is elevated")
 }
 
-func serviceRuns(f *Facts) looked {
+func serviceRuns(f *Facts) result {
 	switch state := f.Service.Value; {
 	case f.Service.Err != nil:
 		return unknown(f.Service.Err)
@@ -49,7 +49,7 @@ func serviceRuns(f *Facts) looked {
 	return well("the service runs")
 }
 
-func portsAreNotExcluded(f *Facts) looked {
+func portsAreNotExcluded(f *Facts) result {
 	all, err := f.services()
 	switch {
 	case err != nil:
@@ -57,12 +57,12 @@ func portsAreNotExcluded(f *Facts) looked {
 	case f.Excluded.Err != nil:
 		return unknown(f.Excluded.Err)
 	}
-	out := looked{ok: fmt.Sprintf("no port of a Service is in the %d ranges that Windows keeps", len(f.Excluded.Value))}
+	out := result{ok: fmt.Sprintf("no port of a Service is in the %d ranges that Windows keeps", len(f.Excluded.Value))}
 	for _, s := range all {
 		for _, fe := range s.Frontends {
 			kept := func(r PortSpan) bool { return r.Protocol == s.Protocol && r.contains(fe.Address.Port()) }
 			if slices.ContainsFunc(f.Excluded.Value, kept) {
-				out.found = append(out.found, found{seen: fmt.Sprintf("%s/%s of %s", fe.Address, s.Protocol, s.Name)})
+				out.problems = append(out.problems, problem{seen: fmt.Sprintf("%s/%s of %s", fe.Address, s.Protocol, s.Name)})
 			}
 		}
 	}
