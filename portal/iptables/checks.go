@@ -46,17 +46,3 @@ func (r renderer) checkJumps(c *checks) []jump {
 		chain: "INPUT", match: fmt.Sprintf("-p tcp -m tcp --dport %s %s", all, newFlow), to: r.accept,
 	}}
 }
-
-// Open implements portal.Writer.
-func (w *Writer) Open(changes map[uint16]bool) {
-	for _, h := range w.hosts {
-		h.open(changes)
-	}
-}
-
-func (h *host) open(changes map[uint16]bool) {
-	for port, open := range changes {
-		h.filter.checks.set(port, open)
-	}
-	h.filter.checks.settle()
-}

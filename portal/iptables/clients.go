@@ -57,3 +57,16 @@ func outside(to []clients) (match clients, ok bool) {
 func (f family) merged(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(service.Merge(prefixes), func(p netip.Prefix) bool { return !f.owns(p.Addr()) })
 }
+
+// within matches a source (-s) or destination (-d) by prefix, with a blank at its end unless that is everything.
+func within(option string, p netip.Prefix) string {
+	if p.Bits() == 0 {
+		return ""
+	}
+	return option + " " + p.String() + " "
+}
+
+// exactly matches a source or destination by address, with a blank at its end.
+func exactly(option string, addr netip.Addr) string {
+	return within(option, netip.PrefixFrom(addr, addr.BitLen()))
+}

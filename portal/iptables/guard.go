@@ -72,12 +72,6 @@ func joined(all []span, next span) []span {
 	return append(all, next)
 }
 
-// ruleset is chains by name.
-type ruleset map[string]chain
-
-// add puts rules at the end of a chain.
-func (s ruleset) add(name string, at depth, rules string) { s[name] = chain{at, s[name].rules + rules} }
-
 // guardChains are the chains in filter that guard proxy ports. The first one exists even while no port is open and
 // nothing jumps to it: it tells our rules from those of others with the same names (Look), and its match keeps
 // connection tracking on, without which the kernel would stop translating open flows when the last portal is removed.

@@ -281,3 +281,20 @@ func (h *host) adopt(s writer.Settings) {
 		t.pods = h.pods(s.LocalDetector)
 	}
 }
+
+func (h *host) open(changes map[uint16]bool) {
+	for port, open := range changes {
+		h.filter.checks.set(port, open)
+	}
+	h.filter.checks.settle()
+}
+
+// forget is as if nothing had been written.
+func (h *host) forget() {
+	for _, t := range h.tables() {
+		t.empty()
+		t.written, t.spreading, t.sent = nil, false, 0
+	}
+	h.mangleInUse = false
+	h.diverts.Store(false)
+}

@@ -8,18 +8,6 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// jump is a rule of ours in a built-in chain.
-type jump struct {
-	chain string
-	match string // with a blank at its end unless empty
-	to    string
-	last  bool // behind the rules of others instead of before them
-}
-
-func (j jump) rule() string { return fmt.Sprintf("-A %s %s-j %s", j.chain, j.match, j.to) }
-
-const newFlow = "-m conntrack --ctstate NEW "
-
 // jumps are the jumps of the table as it should be, those in one chain in their order there.
 func (t *table) jumps() []jump {
 	all := t.ownJumps()
@@ -89,15 +77,6 @@ func (r renderer) guardJumps() []jump {
 		for _, chain := range []string{"INPUT", "OUTPUT"} {
 			all = append(all, jump{chain: chain, match: r.fromElsewhere(), to: r.martian})
 		}
-	}
-	return all
-}
-
-// asForeign returns jumps as rules in chains of others.
-func asForeign(jumps []jump) []foreign {
-	var all []foreign
-	for _, j := range jumps {
-		all = append(all, foreign{j.chain, j.rule()})
 	}
 	return all
 }

@@ -10,11 +10,6 @@ import (
 // here (platform.Divert). The rule finds connected sockets only: with listeners that are bound to no address, which
 // other programs may have here, it would catch connections that only pass through.
 
-// divertRules mark the packet, and return to the rules of others.
-func (r renderer) divertRules() string {
-	return fmt.Sprintf("-A %s -j MARK --set-xmark %#x/%#x\n", r.divert, r.mark, r.mark)
-}
-
 // inUse tells whether the table mangle is to hold anything.
 func (t *table) inUse() bool { return t.mark != 0 || t.spreading || len(t.extras) > 0 }
 

@@ -11,24 +11,6 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// renderer writes the chains of one family, rule for rule as iptables-save prints them, so that what was written and
-// what the host holds can be compared as text.
-type renderer struct {
-	chains
-	family
-	allNodeAddresses bool
-	nodeAddresses    []netip.Prefix // of this family, unless all
-	first, last      uint16         // proxy ports
-	address          netip.Addr     // of the listeners, if one was chosen
-	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
-	pods             []clients      // matches of pods
-	masquerade       portal.Masquerade
-	dials            uint32 // the mark of the daemon's own packets to endpoints; 0 = none
-	liberal          bool   // conntrack never takes packets of known flows for invalid
-	plain            bool   // MASQUERADE has no --random-fully
-	filter           bool   // the table is filter, which refuses
-}
-
 // maxComment is the longest comment the kernel keeps, in bytes.
 const maxComment = 255
 
@@ -148,19 +130,6 @@ func (r renderer) top(t *tree) string {
 	return b.String()
 }
 
-// within matches a source (-s) or destination (-d) by prefix, with a blank at its end unless that is everything.
-func within(option string, p netip.Prefix) string {
-	if p.Bits() == 0 {
-		return ""
-	}
-	return option + " " + p.String() + " "
-}
-
-// exactly matches a source or destination by address, with a blank at its end.
-func exactly(option string, addr netip.Addr) string {
-	return within(option, netip.PrefixFrom(addr, addr.BitLen()))
-}
-
 // groups jumps to the groups in use.
 func (r renderer) groups(t *tree) string {
 	var b strings.Builder
@@ -206,4 +175,9 @@ func (r renderer) nodePorts(t *tree) string {
 			portRange(s.first, s.first+nodePorts-1), r.leaf(s))
 	}
 	return b.String()
+}
+
+// divertRules mark the packet, and return to the rules of others.
+func (r renderer) divertRules() string {
+	return fmt.Sprintf("-A %s -j MARK --set-xmark %#x/%#x\n", r.divert, r.mark, r.mark)
 }

@@ -11,9 +11,6 @@ type saved struct {
 	jumps  []foreign // rules in chains of others that jump to ours, in order
 }
 
-// foreign is a rule as printed, in a chain that is not ours.
-type foreign struct{ chain, rule string }
-
 // parseSaved reads the text of one table, but rules of others that do not jump to our chains.
 func (c chains) parseSaved(text []byte) saved {
 	s := saved{chains: ruleset{}}

@@ -3,17 +3,10 @@ package iptables
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
-)
-
-const (
-	natTable    = "nat"
-	filterTable = "filter"
-	mangleTable = "mangle"
 )
 
 // table is one table of one family: the portals in it and what was written.
@@ -138,8 +131,6 @@ func (t *table) regroup(s *script, owner service.PortName, chains ruleset) {
 	}
 }
 
-func count(rules string) int { return strings.Count(rules, "\n") }
-
 // removal returns the script that removes everything of ours from a host.
 func removal(table string, host saved) *script {
 	s := newScript(table)
@@ -177,35 +168,6 @@ func (t *table) fixed() ruleset {
 		all[x.Name] = chain{extraDepth(x), t.known(extraRules(x))}
 	}
 	return all
-}
-
-// relink returns the jumps to delete from chains of others, and those to add. Where all jumps of a chain are there
-// once and in order, they are left alone at any position: others may have put their rules before.
-func relink(wanted []jump, held []foreign) (unlink, link []string) {
-	want, have := map[string][]string{}, map[string][]string{}
-	for _, j := range wanted {
-		want[j.chain] = append(want[j.chain], j.rule())
-	}
-	for _, h := range held {
-		have[h.chain] = append(have[h.chain], h.rule)
-	}
-	for _, chain := range slices.Sorted(maps.Keys(have)) {
-		if !slices.Equal(have[chain], want[chain]) {
-			unlink = append(unlink, have[chain]...)
-		}
-	}
-	unchanged := func(j jump) bool { return slices.Equal(have[j.chain], want[j.chain]) }
-	for _, j := range slices.Backward(wanted) { // what is put first last is in front
-		if !j.last && !unchanged(j) {
-			link = append(link, "-I "+j.chain+" 1"+strings.TrimPrefix(j.rule(), "-A "+j.chain))
-		}
-	}
-	for _, j := range wanted {
-		if j.last && !unchanged(j) {
-			link = append(link, j.rule())
-		}
-	}
-	return unlink, link
 }
 
 // put replaces the portal of a frontend.

@@ -32,13 +32,3 @@ func (h *host) takeOver(ctx context.Context, portals []portal.Portal) error {
 	h.whole = time.Now()
 	return nil
 }
-
-// forget is as if nothing had been written.
-func (h *host) forget() {
-	for _, t := range h.tables() {
-		t.empty()
-		t.written, t.spreading, t.sent = nil, false, 0
-	}
-	h.mangleInUse = false
-	h.diverts.Store(false)
-}
