@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -38,67 +37,6 @@ const (
 	readyWithin = 30 * time.Second
 )
 
-func newBed(ctx context.Context, c competitor, l *lab) (*bed, error) {
-	b := &bed{competitor: c, lab: l, dir: filepath.Join(l.dir, c.name)}
-	b.ctx, b.cancel = context.WithCancel(ctx)
-	if err := b.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", c.name, err), b.close())
-	}
-	return b, nil
-}
-
-func (b *bed) open() error {
-	err := os.Mkdir(b.dir, 0o755)
-	if err != nil {
-		return err
-	}
-	if b.net, err = topology.New(b.ctx, topology.Options{Pods: pods, Name: b.name + "-"}); err != nil {
-		return err
-	}
-	if err := b.tune(); err != nil {
-		return err
-	}
-	if b.windows {
-		if b.system, err = b.lab.windows.Install(b.ctx, b.net.Node, filepath.Join(b.dir, "prefix")); err != nil {
-			return err
-		}
-	}
-	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort))
-}
-
-// serve runs a server in the pod.
-func (b *bed) serve(what string, port int) error {
-	at := b.pod(port)
-	if b.mode != userspace {
-		at = netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()) // the pod has many addresses
-	}
-	cmd := b.net.Pod(0).Command(b.ctx, b.lab.self, "load", what, "-at", at.String())
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	b.servers = append(b.servers, cmd)
-	return nil
-}
-
-// up stops a running proxy, starts the proxy, and returns when the service answers.
-func (b *bed) up() error {
-	b.down()
-	args, err := b.start(b)
-	if err != nil {
-		return err
-	}
-	if err := b.launch(args); err != nil {
-		return err
-	}
-	if b.program == "portald" {
-		if err := b.healthy(b.ctx); err != nil {
-			return err
-		}
-	}
-	return b.await(service(echoPort))
-}
-
 func (b *bed) launch(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -121,44 +59,6 @@ func (b *bed) ended() error {
 	}
 	said, err := os.ReadFile(filepath.Join(b.dir, "stderr"))
 	return errors.Join(fmt.Errorf("%s has ended: %s", b.name, said), err)
-}
-
-// await dials until an exchange succeeds.
-func (b *bed) await(to netip.AddrPort) error {
-	var last error
-	for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if err := errors.Join(b.ctx.Err(), b.ended()); err != nil {
-			return err
-		}
-		if last = b.try(to); last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("no answer from %s by %s for %v: %w", to, b.name, readyWithin, last)
-}
-
-// try makes one request and reads the reply.
-func (b *bed) try(to netip.AddrPort) error {
-	ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond)
-	defer cancel()
-	c, err := b.net.Client(0).Dial(ctx, "tcp", to.String())
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return ask(c)
-}
-
-func ask(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	b := []byte("?")
-	if _, err := c.Write(b); err != nil {
-		return err
-	}
-	_, err := c.Read(b)
-	return err
 }
 
 // down stops the proxy, first by SIGTERM, so that it can remove its rules.
@@ -184,4 +84,42 @@ func (b *bed) close() error {
 		err = errors.Join(err, b.net.Close())
 	}
 	return err
+}
+
+// lab keeps each bed from its first use until the end of the run.
+type lab struct {
+	dir     string
+	portald string // path of the program
+	self    string // path of this program, which is also the load client and server
+	windows winnode.Programs
+	beds    map[string]*bed
+}
+
+// portald is the path of the program.
+func (b *bed) portald() string {
+	if b.path != "" {
+		return b.path
+	}
+	return b.lab.portald
+}
+
+func (b *bed) adminSocket() string { return filepath.Join(b.dir, "admin.sock") }
+
+func (b *bed) connectionLog() string { return filepath.Join(b.dir, "connections.json") }
+
+// manifest is the path of a file in the directory that portald watches.
+func (b *bed) manifest(name string) string { return filepath.Join(b.dir, "manifests", name) }
+
+// targets is a file with the addresses of the additional Services, one per line.
+func (b *bed) targets() string { return filepath.Join(b.dir, "targets") }
+
+// pod is a port of the pod behind the service.
+func (b *bed) pod(port int) netip.AddrPort {
+	return netip.AddrPortFrom(b.net.Pod(0).IPv4, uint16(port))
+}
+
+// file writes a file into the bed's directory and returns its path.
+func (b *bed) file(name, text string) (string, error) {
+	path := filepath.Join(b.dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o644)
 }

@@ -4,55 +4,12 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// Addresses and ports of the service, the pod's ports, and the listeners of proxies that the redirect rules point to.
-const (
-	vip        = "10.96.0.10"
-	echoPort   = 9000 // small exchanges, TCP and UDP
-	bulkPort   = 9001 // a sink
-	proxyEcho  = 15000
-	proxyBulk  = 15001
-	udpTimeout = "1s" // nginx limits its UDP sessions only by descriptors, so idle ones must end soon
-)
-
-// competitor is one way to forward the service's traffic.
-type competitor struct {
-	name, label string
-	program     string // command it needs; none: the kernel alone
-	mode        string // kernel mode of portald; none: userspace mode
-	engine      string // engine of portald in userspace mode; none: automatic
-	windows     bool   // portald.exe, under Wine
-	path        string // path of another portald than the measured one
-	services    int    // number of additional Services of portald
-	unrecorded  bool   // portald writes no connection records
-	kept        bool   // portald has a keeper
-	retries     bool   // portald does for its connections all that a Service may ask for
-	flowRecords string // which connections of the kernel get records: a setting of kernelRecords; none: left out
-	from        string // package of program and file
-	file        string // another required file
-	udp         bool
-	// start prepares the node and the files in the bed's directory, and returns the command line to run on the node;
-	// none if there is nothing to run.
-	start func(b *bed) ([]string, error)
-}
-
-func (c competitor) title() string { return c.name }
-
-// other tells whether it is portald with another engine than Linux has by default.
-func (c competitor) other() bool { return c.engine != "" || c.windows }
-
-// records tells whether the competitor must write a record of each connection.
-func (c competitor) records() bool {
-	return c.program == "portald" && c.mode == userspace && !c.unrecorded
-}
 
 // competitors lists all competitors, portald first. before is the path of an earlier portald; empty: none.
 func competitors(before string) []competitor {
@@ -184,13 +141,9 @@ func (b *bed) rules(echo, bulk string) error {
 	return nil
 }
 
-// pod is a port of the pod behind the service.
-func (b *bed) pod(port int) netip.AddrPort {
-	return netip.AddrPortFrom(b.net.Pod(0).IPv4, uint16(port))
-}
-
-// file writes a file into the bed's directory and returns its path.
-func (b *bed) file(name, text string) (string, error) {
-	path := filepath.Join(b.dir, name)
-	return path, os.WriteFile(path, []byte(text), 0o644)
+// underWine is portald.exe on a node that Wine makes a Windows node.
+func underWine() competitor {
+	c := portaldIn(userspace)
+	c.name, c.label, c.windows, c.start = c.name+"-wine", "portald.exe under Wine", true, startPortaldExe
+	return c
 }

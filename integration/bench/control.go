@@ -14,9 +14,8 @@ import (
 	"github.com/portald/portald/integration/load"
 )
 
-// The Service that changes, and the port at which its pods answer with their name.
+// Of the Service that changes, at changingVIP; its pods answer at the port with their name.
 const (
-	changingVIP  = "10.96.0.20"
 	changingPort = 9100
 	changes      = 5                     // per kind and round
 	lostAfter    = 20 * time.Millisecond // a SYN to an address that is not yet a frontend often gets no answer
@@ -28,10 +27,6 @@ const (
 	fullSync    = "kubeproxy_sync_full_proxy_rules_duration_seconds"
 	partialSync = "kubeproxy_sync_partial_proxy_rules_duration_seconds"
 )
-
-func controlWorkloads() []workload {
-	return []workload{manyWorkload(10_000), syncWorkload(1000), syncWorkload(10_000)}
-}
 
 // manyWorkload compares new connections to addresses drawn at random among many Services with those to a single one.
 func manyWorkload(n int) workload {

@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/portald/portald/integration/load"
@@ -66,29 +64,4 @@ func (b *bed) flowCounts(ctx context.Context) (counts [3]float64, err error) {
 	}
 	counts[2] *= 1e6
 	return counts, err
-}
-
-// flows writes what the records cost.
-func (r report) flows(w *strings.Builder) {
-	w.WriteString(`## Records of the kernel's connections
-
-Short connections in nftables mode, 16 at once, whose conntrack entries end a second later, so that the kernel reports
-their ends meanwhile. In parentheses: the ratio to no records.
-
-`)
-	r.medians(w, flowsOf, r.among(recordsOfFlows), r.flowsRow)
-}
-
-func (r report) flowsRow(w *strings.Builder, wl workload, fig figure, all []competitor) {
-	fmt.Fprintf(w, "| %s |", fig.label)
-	without := r.Samples[wl.name][recordingFlows("off").name][fig.name]
-	for i, c := range all {
-		own := r.Samples[wl.name][c.name][fig.name]
-		if i == 0 || fig.name != "rate" {
-			w.WriteString(cell(fig, own, nil))
-		} else {
-			w.WriteString(cell(fig, own, ratios(own, without)))
-		}
-	}
-	w.WriteString("\n")
 }

@@ -6,42 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/load"
 )
-
-// In kernel modes there are rules for each endpoint: each is the number of endpoints per Service, nodes the number of
-// nodes.
-const (
-	each  = 10
-	nodes = 500
-)
-
-// Numbers of Services, from which the addresses of their endpoints are derived.
-const (
-	measured = iota
-	changing
-	further // and those that follow
-)
-
-// kernelWorkloads measure the cost of the number of Services in kernel modes.
-func kernelWorkloads() []workload {
-	return []workload{
-		kernelWorkload(1000, 3), kernelWorkload(5000, 1).left(), kernelWorkload(10_000, 2),
-		kernelWorkload(30_000, 1).left(),
-		connectWorkload(1), connectWorkload(1000).left(), connectWorkload(10_000),
-	}
-}
-
-// left excludes the workload from quick runs.
-func (w workload) left() workload {
-	w.long = true
-	return w
-}
 
 // kernelWorkload measures the first sync of n Services and changes of one of them, by portald's metric and by a client.
 // For comparison it measures the host's own command with the same rules, and with one more rule. A change replaces all
@@ -120,42 +87,4 @@ func connectWorkload(n int) workload {
 			return many.churn(ctx, c, "@"+many.targets(), p.span)
 		},
 	}
-}
-
-// endpoints lists the endpoints of a Service at one of the pods. In kernel modes they are spread over the nodes of a
-// large cluster, because a local endpoint needs more rules than a remote one.
-func (b *bed) endpoints(service, pod int) []endpoint {
-	if b.mode == userspace {
-		return []endpoint{{b.net.Pod(pod).IPv4, thisNode}}
-	}
-	first := crowd(pod).Addr().As4()
-	var all []endpoint
-	for n := service * each; n < (service+1)*each; n++ {
-		on := fmt.Sprint("node-", n%nodes)
-		if n%nodes == 0 {
-			on = thisNode
-		}
-		at := netip.AddrFrom4([4]byte{first[0], first[1] | byte(n>>16), byte(n >> 8), byte(n)})
-		all = append(all, endpoint{at, on})
-	}
-	return all
-}
-
-// crowd is a range whose addresses are all local to one pod, which stands for many pods.
-func crowd(pod int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 | byte(pod)<<5, 0, 0}), 11)
-}
-
-// crowds adds these ranges to the pods.
-func (b *bed) crowds() error {
-	for i := range pods {
-		pod := b.net.Pod(i)
-		there := netlink.Route{Dst: prefix(crowd(i)), Gw: pod.IPv4.AsSlice()}
-		here := netlink.Route{Dst: prefix(crowd(i)), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL,
-			Scope: netlink.SCOPE_HOST}
-		if err := errors.Join(route(b.net.Node, fmt.Sprint("pod", i), there), route(pod, "lo", here)); err != nil {
-			return fmt.Errorf("add addresses to pod %d: %w", i, err)
-		}
-	}
-	return nil
 }

@@ -5,18 +5,7 @@ package main
 import (
 	"context"
 	"errors"
-
-	"github.com/portald/portald/integration/winnode"
 )
-
-// lab keeps each bed from its first use until the end of the run.
-type lab struct {
-	dir     string
-	portald string // path of the program
-	self    string // path of this program, which is also the load client and server
-	windows winnode.Programs
-	beds    map[string]*bed
-}
 
 // bed returns the competitor's bed, running and without state of the previous measurement.
 func (l *lab) bed(ctx context.Context, c competitor) (*bed, error) {

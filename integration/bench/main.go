@@ -56,15 +56,6 @@ func part() (func(context.Context) error, bool) {
 	return nil, false
 }
 
-// settings are the parsed flags.
-type settings struct {
-	plan
-	portald string // path of the program
-	out     string // path of the report, without .md and .json
-	partial bool   // not everything is measured
-	engines bool   // only portald's engines are, and the rest of the report stays
-}
-
 func bench(ctx context.Context) error {
 	s, err := parse()
 	if err != nil {

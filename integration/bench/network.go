@@ -3,12 +3,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
 )
@@ -117,4 +119,18 @@ func (b *bed) fresh() error {
 		return nil
 	}
 	return os.Truncate(b.connectionLog(), 0)
+}
+
+// crowds adds these ranges to the pods.
+func (b *bed) crowds() error {
+	for i := range pods {
+		pod := b.net.Pod(i)
+		there := netlink.Route{Dst: prefix(crowd(i)), Gw: pod.IPv4.AsSlice()}
+		here := netlink.Route{Dst: prefix(crowd(i)), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL,
+			Scope: netlink.SCOPE_HOST}
+		if err := errors.Join(route(b.net.Node, fmt.Sprint("pod", i), there), route(pod, "lo", here)); err != nil {
+			return fmt.Errorf("add addresses to pod %d: %w", i, err)
+		}
+	}
+	return nil
 }

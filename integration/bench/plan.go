@@ -10,16 +10,6 @@ import (
 	"time"
 )
 
-// plan is what to measure: workloads, competitors, rounds and durations.
-type plan struct {
-	workloads   []workload
-	competitors []competitor
-	rounds      int
-	span        time.Duration // duration of one measurement
-	idleConns   int           // number of idle connections
-	quick       bool
-}
-
 // run measures all competitors in each round, one workload after the other. A competitor that fails at a workload is
 // excluded from it, and the others continue.
 func (p plan) run(ctx context.Context, l *lab) (*results, error) {

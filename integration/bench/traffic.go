@@ -16,25 +16,6 @@ import (
 	"github.com/portald/portald/integration/load"
 )
 
-func trafficWorkloads() []workload {
-	return []workload{
-		bulkWorkload("bulk1", "bulk, 1 stream", 1),
-		bulkWorkload("bulk8", "bulk, 8 streams", 8),
-		besideWorkload(32),
-		besideWorkload(128),
-		exchangeWorkload("rr1", "request/response, 1 connection", withRetried,
-			load.RR{Proto: "tcp", Conns: 1}),
-		exchangeWorkload("rr64", "request/response, 64 connections", everyone,
-			load.RR{Proto: "tcp", Conns: 64}),
-		churnWorkload("crr", "connect, request, response, close; 16 at once", withRetried,
-			load.Churn{Proto: "tcp", Conns: 16}),
-		exchangeWorkload("udprr", "UDP request/response, 64 flows", withUDP,
-			load.RR{Proto: "udp", Conns: 64}),
-		churnWorkload("udpnew", "UDP, a new flow for each exchange; 16 at once", withUDP,
-			load.Churn{Proto: "udp", Conns: 16, From: sources()}),
-	}
-}
-
 func bulkWorkload(name, label string, streams int) workload {
 	return workload{
 		name: name, label: label, among: everyone,

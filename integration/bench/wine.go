@@ -16,13 +16,6 @@ import (
 	"github.com/portald/portald/integration/winnode"
 )
 
-// underWine is portald.exe on a node that Wine makes a Windows node.
-func underWine() competitor {
-	c := portaldIn(userspace)
-	c.name, c.label, c.windows, c.start = c.name+"-wine", "portald.exe under Wine", true, startPortaldExe
-	return c
-}
-
 func startPortaldExe(b *bed) ([]string, error) {
 	if err := b.manifests(0); err != nil {
 		return nil, err

@@ -3,49 +3,65 @@
 package main
 
 import (
-	"context"
-	"net/netip"
 	"slices"
+	"strings"
+
+	"github.com/portald/portald/integration/load"
 )
-
-// figure is one measured quantity of a workload.
-type figure struct {
-	name   string // unique within the workload
-	label  string
-	digits int // after the point
-}
-
-type figures map[string]float64
-
-// workload is one thing to measure on each competitor that takes part.
-type workload struct {
-	name, label string
-	among       func(c competitor) bool
-	most        int    // maximum number of rounds, for slow workloads with little variance (1 in a quick run); 0: no limit
-	long        bool   // excluded from quick runs
-	services    int    // number of Services, by which the figures of kernel modes are listed; 0: not a kernel workload
-	placed      bool   // client, proxy and server run on processors that are chosen
-	engines     bool   // in the part of the report on portald's engines
-	group       string // workloads of a group are compared with each other: their rounds are interleaved
-	figures     []figure
-	run         func(ctx context.Context, b *bed, p plan) (figures, error)
-}
-
-func (w workload) title() string { return w.name }
-
-func everyone(c competitor) bool         { return withRetried(c) && !c.retries }
-func withRetried(c competitor) bool      { return c.mode == userspace && !c.other() }
-func withUDP(c competitor) bool          { return c.udp && everyone(c) }
-func proxies(c competitor) bool          { return c.program != "" && everyone(c) }
-func portaldAlone(c competitor) bool     { return c.records() && !c.kept && !c.retries && !c.other() }
-func kernelModes(c competitor) bool      { return c.mode != userspace && c.flowRecords == "" }
-func recordsOfFlows(c competitor) bool   { return c.flowRecords != "" }
-func labelled(w, what string) string     { return w + ", " + what }
-func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
 
 // workloads lists all, in the order of the report.
 func workloads() []workload {
 	return slices.Concat(trafficWorkloads(), []workload{idleWorkload(), tailWorkload()}, controlWorkloads(),
 		[]workload{memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads(),
 		[]workload{flowsWorkload()})
+}
+
+func trafficWorkloads() []workload {
+	return []workload{
+		bulkWorkload("bulk1", "bulk, 1 stream", 1),
+		bulkWorkload("bulk8", "bulk, 8 streams", 8),
+		besideWorkload(32),
+		besideWorkload(128),
+		exchangeWorkload("rr1", "request/response, 1 connection", withRetried,
+			load.RR{Proto: "tcp", Conns: 1}),
+		exchangeWorkload("rr64", "request/response, 64 connections", everyone,
+			load.RR{Proto: "tcp", Conns: 64}),
+		churnWorkload("crr", "connect, request, response, close; 16 at once", withRetried,
+			load.Churn{Proto: "tcp", Conns: 16}),
+		exchangeWorkload("udprr", "UDP request/response, 64 flows", withUDP,
+			load.RR{Proto: "udp", Conns: 64}),
+		churnWorkload("udpnew", "UDP, a new flow for each exchange; 16 at once", withUDP,
+			load.Churn{Proto: "udp", Conns: 16, From: sources()}),
+	}
+}
+
+// kernelWorkloads measure the cost of the number of Services in kernel modes.
+func kernelWorkloads() []workload {
+	return []workload{
+		kernelWorkload(1000, 3), kernelWorkload(5000, 1).left(), kernelWorkload(10_000, 2),
+		kernelWorkload(30_000, 1).left(),
+		connectWorkload(1), connectWorkload(1000).left(), connectWorkload(10_000),
+	}
+}
+
+func controlWorkloads() []workload {
+	return []workload{manyWorkload(10_000), syncWorkload(1000), syncWorkload(10_000)}
+}
+
+// engineWorkloads are those of the traffic that compare portald's engines: epoll, goroutines, and these on Windows; and
+// single exchanges on Linux with client, proxy and server at the same processors for both. Wine has no part in
+// exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which
+// Wine 8.0 loses wakeups.
+func engineWorkloads() []workload {
+	all := append(trafficWorkloads(), idleWorkload())
+	rr1 := slices.IndexFunc(all, func(w workload) bool { return w.name == "rr1" })
+	for i, at := range placements() {
+		all = slices.Insert(all, rr1+1+i, placedWorkload(at, load.RR{Proto: "tcp", Conns: 1}))
+	}
+	for i, w := range all {
+		onLinux := w.name == "udpnew" || w.placed || strings.HasPrefix(w.name, "beside")
+		all[i].name, all[i].engines, all[i].long = "engine-"+w.name, true, true
+		all[i].among = func(c competitor) bool { return engine(c) && !(c.windows && onLinux) }
+	}
+	return all
 }

@@ -9,34 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/portald/portald/integration/load"
 )
 
 // engineText is the report's text about portald's engines.
 //
 //go:embed engines.md
 var engineText string
-
-// engineWorkloads are those of the traffic that compare portald's engines: epoll, goroutines, and these on Windows; and
-// single exchanges on Linux with client, proxy and server at the same processors for both. Wine has no part in
-// exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which
-// Wine 8.0 loses wakeups.
-func engineWorkloads() []workload {
-	all := append(trafficWorkloads(), idleWorkload())
-	rr1 := slices.IndexFunc(all, func(w workload) bool { return w.name == "rr1" })
-	for i, at := range placements() {
-		all = slices.Insert(all, rr1+1+i, placedWorkload(at, load.RR{Proto: "tcp", Conns: 1}))
-	}
-	for i, w := range all {
-		onLinux := w.name == "udpnew" || w.placed || strings.HasPrefix(w.name, "beside")
-		all[i].name, all[i].engines, all[i].long = "engine-"+w.name, true, true
-		all[i].among = func(c competitor) bool { return engine(c) && !(c.windows && onLinux) }
-	}
-	return all
-}
-
-func engine(c competitor) bool { return c.records() && !c.kept && !c.retries && c.path == "" }
 
 // origin is a run that measured a part of the report.
 type origin struct {
