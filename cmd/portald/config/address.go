@@ -33,3 +33,31 @@ func parseCIDR(s string) (netip.Prefix, error) {
 	}
 	return netip.PrefixFrom(addr.Unmap(), bits), nil
 }
+
+// specific is an address unless it is unspecified.
+func specific(s string) netip.Addr {
+	addr, err := parseAddr(s)
+	if err != nil || addr.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// prefixes are the CIDRs among texts.
+func prefixes(from []string) (out []netip.Prefix) {
+	for _, s := range from {
+		if p, err := parseCIDR(s); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func addresses(from []string) (out []netip.Addr) {
+	for _, s := range from {
+		if addr, err := parseAddr(strings.TrimSpace(s)); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
+}

@@ -33,20 +33,7 @@ func checkFor(system, path string, out io.Writer) (*Config, error) {
 	if n := len(d.errs); n > 0 {
 		return nil, fmt.Errorf("%s is refused; mistakes in it: %d", path, n)
 	}
-	return d.resolve(), nil
-}
-
-// warnOfEmptyMode warns that a configuration of kube-proxy without a mode means another one here.
-func (d *draft) warnOfEmptyMode() {
-	if !d.file.has(kubeProxy) || d.kubeProxy.Mode != "" || d.unread(settingOf("mode")) {
-		return
-	}
-	theirs, write := modeIPTables, "userspace, iptables, nftables or ipvs"
-	if d.system == windows {
-		theirs, write = modeWindows, "userspace"
-	}
-	d.warnings = append(d.warnings, fmt.Sprintf("%s: mode: is empty, which is %s here and %s in kube-proxy; write the "+
-		"one that you want: %s", d.file.where(kubeProxy), d.proxyMode(), theirs, write))
+	return d.config(), nil
 }
 
 func (d *draft) report(out io.Writer) error {
@@ -88,14 +75,4 @@ func (d *draft) reportFields(table io.Writer, which doc) {
 		}
 		fmt.Fprintf(table, "%s\t%s%s\t%s\n", s.path, shown(value), note, d.effectOf(s))
 	}
-}
-
-func (d *documents) effectOf(s setting) string {
-	if why := d.noEffect(s); why != "" {
-		return "ignored: " + why
-	}
-	if s.effect == live {
-		return "used: " + s.gist() + "; changes take effect at once"
-	}
-	return "used: " + s.gist()
 }

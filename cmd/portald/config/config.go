@@ -83,6 +83,14 @@ type Settings struct {
 // OnExit is what the end of the daemon leaves on the host: a value of the setting.
 type OnExit string
 
+// The values of onExit. The last is for those who try portald in a terminal: Ctrl-C leaves nothing, and where a script
+// or a unit restarts it, the kernel carries on in between.
+const (
+	onExitKernel = "kernel"
+	onExitRemove = "remove"
+	onExitCtrlC  = "remove-on-interrupt"
+)
+
 // ToKernel tells whether the kernel is to carry all Services on, after SIGINT or without; else no rule is left.
 func (o OnExit) ToKernel(interrupted bool) bool {
 	return o == onExitKernel || o == onExitCtrlC && !interrupted

@@ -38,36 +38,11 @@ const defaultMasqueradeBit = 14
 // interfaceVariable is the environment variable of kube-proxy's userspace mode of Windows.
 const interfaceVariable = "INTERFACE_TO_ADD_SERVICE_IP"
 
-// The values of onExit. The last is for those who try portald in a terminal: Ctrl-C leaves nothing, and where a script
-// or a unit restarts it, the kernel carries on in between.
-const (
-	onExitKernel = "kernel"
-	onExitRemove = "remove"
-	onExitCtrlC  = "remove-on-interrupt"
-)
-
 // setDefaults sets fields that are not set.
 func (d *documents) setDefaults() {
 	d.portald.setDefaults(&d.kubeProxy, d.system)
 	fill(&d.portald.Log.Path, logPath(d.isService()))
 	d.kubeProxy.setDefaults()
-}
-
-// fill sets a field if it has the zero value, which means "not set".
-func fill[T comparable](field *T, value T) {
-	var open T
-	if *field == open {
-		*field = value
-	}
-}
-
-func fillTime(field *metav1.Duration, value time.Duration) { fill(&field.Duration, value) }
-
-// fillOptional does so for a field whose zero value is a valid choice.
-func fillOptional[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
-	}
 }
 
 // logPath is where the log is by default: a service has no standard error.

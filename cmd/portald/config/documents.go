@@ -5,36 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kube-proxy/config/v1alpha1"
 )
-
-// doc is one of the two documents that make a configuration.
-type doc int
-
-const (
-	kubeProxy doc = iota
-	portald
-)
-
-const portaldGroup = "portald.io"
-
-// typeMeta is the kind of a document.
-func (d doc) typeMeta() metav1.TypeMeta {
-	if d == kubeProxy {
-		return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
-	}
-	return metav1.TypeMeta{APIVersion: portaldGroup + "/v1alpha1", Kind: "PortaldConfiguration"}
-}
-
-func (d doc) String() string { return d.typeMeta().Kind }
-
-// kubeProxyDocument is a KubeProxyConfiguration with a field that only releases up to 1.25 had, for userspace mode.
-type kubeProxyDocument struct {
-	v1alpha1.KubeProxyConfiguration `json:",inline"`
-	UDPIdleTimeout                  metav1.Duration `json:"udpIdleTimeout,omitzero"`
-}
 
 // documents are a configuration as a file writes it.
 type documents struct {
@@ -82,4 +53,31 @@ func isGroup(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return t.Kind() == reflect.Struct && !pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) &&
 		!pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// windows is the system that has neither a mode of the kernel nor one of the writers of rules.
+const windows = "windows"
+
+// isService tells whether the daemon is a service of Windows.
+func (d *documents) isService() bool { return d.system == windows && d.kubeProxy.WindowsRunAsService }
+
+// values are the values of a field: those of a list, none if it is not set or not in the document's type.
+func values(field reflect.Value) []any {
+	switch {
+	case !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil():
+		return nil
+	case field.Kind() == reflect.Pointer:
+		return values(field.Elem())
+	case field.Kind() == reflect.Slice:
+		var out []any
+		for i := range field.Len() {
+			out = append(out, field.Index(i).Interface())
+		}
+		return out
+	}
+	return []any{field.Interface()}
+}
+
+func (d *documents) hasSource() bool {
+	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || !d.portald.Master.IsZero()
 }

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 )
@@ -70,20 +68,6 @@ func knownMode(v any) string {
 	return "must be userspace, iptables, nftables or ipvs, or be omitted"
 }
 
-// checkWriter: a mode of the kernel needs the writer of its name; userspace works with any.
-func (d *draft) checkWriter() {
-	mode, writer := d.proxyMode(), d.portald.Writer
-	if mode == modeUserspace || writer == groupOf(mode) || knownMode(mode) != "" ||
-		settingOf("writer").must(writer) != "" {
-		return
-	}
-	advice := "omit the writer, or write mode %[3]s for that in the kernel, or mode userspace, which works with any"
-	if writer == writerNetsh {
-		advice = "omit the writer, or write mode userspace, the only one of this writer"
-	}
-	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; "+advice, writer, mode)
-}
-
 // masquerade is that of the group of the writer; IPVS uses the group iptables.
 func (d *documents) masquerade() portal.Masquerade {
 	bit, all := d.kubeProxy.IPTables.MasqueradeBit, d.kubeProxy.IPTables.MasqueradeAll
@@ -101,23 +85,7 @@ func (d *documents) masquerades() string {
 	return modeIPTables
 }
 
-// checkMasquerade: portald marks replies to addresses of clients (clientAddress), and what it sends itself, with other
-// bits.
-func (d *draft) checkMasquerade() {
-	s := settingOf(d.masquerades() + ".masqueradeBit")
-	bit := d.at(s)
-	if s.must(bit.Elem().Interface()) != "" {
-		return
-	}
-	why := ""
-	switch mark := d.masquerade().Mark; {
-	case mark&platform.DefaultDivert().Mark != 0:
-		why = "replies to clients' own addresses with (clientAddress transparent)"
-	case mark&portal.DefaultDials != 0:
-		why = "what it sends to endpoints with"
-	default:
-		return
-	}
-	d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks %s; choose another, such as %d", why,
-		defaultMasqueradeBit))
+// periods is the group of the KubeProxyConfiguration whose syncPeriod and minSyncPeriod are used.
+func (d *documents) periods() string {
+	return groupOf(string(d.kubeProxy.Mode))
 }

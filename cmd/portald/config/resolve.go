@@ -13,7 +13,7 @@ import (
 )
 
 // resolve makes a Config from documents that were checked.
-func (d *draft) resolve() *Config {
+func (d *documents) resolve() *Config {
 	k, p := &d.kubeProxy, &d.portald
 	sync, least := d.syncPeriods()
 	c := &Config{
@@ -26,25 +26,22 @@ func (d *draft) resolve() *Config {
 		AdminSocket: *p.AdminSocket, HandOverSocket: *p.HandOverSocket, KeepSocket: *p.KeepSocket,
 		Profiling: k.EnableProfiling, ReadOnlyAPI: p.ReadOnlyAPI,
 		NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
-		NodeIPs: addresses(p.NodeIPs), DetectLocal: d.detectLocal(),
+		NodeIPs: addresses(p.NodeIPs), DetectLocal: k.detectLocal(),
 		ConnectionLog: p.ConnectionLog.connectionLog(), LogPath: p.Log.Path,
 		LogFormat:   d.logFormat(),
 		UDPSessions: int(*p.UDPMaxSessions), UDPTotal: int(p.UDPMaxSessionsTotal), Engine: p.Engine,
 		SyncPeriod: sync.Duration, MinSync: least.Duration,
-		IPTablesVariant: p.IPTablesVariant, OOMScoreAdj: int(*k.OOMScoreAdj), Conntrack: d.conntrack(),
-		Settings: d.live(), documents: d.documents,
+		IPTablesVariant: p.IPTablesVariant, OOMScoreAdj: int(*k.OOMScoreAdj), Conntrack: k.conntrack(),
+		Settings: d.live(), documents: *d,
 	}
 	c.ProxyPorts, _ = parsePortRange(p.ProxyPortRange) // checked
 	for _, family := range inet.Families() {
 		c.LocalhostNodePorts[family] = *k.IPTables.LocalhostNodePorts && c.NodePorts.loopback(family)
 	}
-	if d.file != nil {
-		c.text = d.file.text
-	}
 	return c
 }
 
-func (d *draft) ipvs() IPVS {
+func (d *documents) ipvs() IPVS {
 	c := d.kubeProxy.IPVS
 	return IPVS{
 		Scheduler: c.Scheduler, ExcludeCIDRs: prefixes(c.ExcludeCIDRs), StrictARP: c.StrictARP,
@@ -53,7 +50,7 @@ func (d *draft) ipvs() IPVS {
 	}
 }
 
-func (d *draft) api() API {
+func (d *documents) api() API {
 	c := d.kubeProxy.ClientConnection
 	return API{
 		Kubeconfig: c.Kubeconfig, Master: d.portald.Master, ContentType: c.ContentType,
@@ -63,7 +60,7 @@ func (d *draft) api() API {
 }
 
 // live are the settings that a reload may change.
-func (d *draft) live() Settings {
+func (d *documents) live() Settings {
 	p := &d.portald
 	return Settings{
 		LogLevel: d.logLevel(), Policy: p.policy(), Events: p.ConnectionLog.events(),
@@ -98,8 +95,7 @@ func (d *documents) syncPeriods() (sync, least metav1.Duration) {
 	}
 }
 
-func (d *draft) detectLocal() DetectLocal {
-	k := &d.kubeProxy
+func (k *kubeProxyDocument) detectLocal() DetectLocal {
 	switch mode := DetectLocalMode(k.DetectLocalMode); mode {
 	case ByNodeCIDR:
 		return DetectLocal{Mode: mode}
@@ -111,37 +107,13 @@ func (d *draft) detectLocal() DetectLocal {
 	return DetectLocal{Mode: ByClusterCIDR, CIDRs: prefixes(strings.Split(k.ClusterCIDR, ","))}
 }
 
-func (d *draft) conntrack() Conntrack {
-	c := d.kubeProxy.Conntrack
+func (k *kubeProxyDocument) conntrack() Conntrack {
+	c := k.Conntrack
 	return Conntrack{
 		MaxPerCore: int(*c.MaxPerCore), Min: int(*c.Min),
 		TCPEstablished: c.TCPEstablishedTimeout.Duration, TCPCloseWait: c.TCPCloseWaitTimeout.Duration,
 		UDP: c.UDPTimeout.Duration, UDPStream: c.UDPStreamTimeout.Duration, TCPBeLiberal: c.TCPBeLiberal,
 	}
-}
-
-// listenAddress is where a server listens; empty: it is disabled.
-func listenAddress(s, usualPort string) string {
-	host, port := s, usualPort
-	if address(s) != "" {
-		var err error
-		if host, port, err = net.SplitHostPort(s); err != nil || strings.Trim(port, "0") == "" {
-			return ""
-		}
-	}
-	if addr, err := parseAddr(host); err == nil { // else there is none
-		host = addr.String()
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// specific is an address unless it is unspecified.
-func specific(s string) netip.Addr {
-	addr, err := parseAddr(s)
-	if err != nil || addr.IsUnspecified() {
-		return netip.Addr{}
-	}
-	return addr
 }
 
 // nodePorts parses words and CIDRs; without any: all.
@@ -159,21 +131,17 @@ func (n NodePortAddresses) loopback(family inet.Family) bool {
 	})
 }
 
-// prefixes are the CIDRs among texts.
-func prefixes(from []string) (out []netip.Prefix) {
-	for _, s := range from {
-		if p, err := parseCIDR(s); err == nil {
-			out = append(out, p)
+// listenAddress is where a server listens; empty: it is disabled.
+func listenAddress(s, usualPort string) string {
+	host, port := s, usualPort
+	if address(s) != "" {
+		var err error
+		if host, port, err = net.SplitHostPort(s); err != nil || strings.Trim(port, "0") == "" {
+			return ""
 		}
 	}
-	return out
-}
-
-func addresses(from []string) (out []netip.Addr) {
-	for _, s := range from {
-		if addr, err := parseAddr(strings.TrimSpace(s)); err == nil {
-			out = append(out, addr)
-		}
+	if addr, err := parseAddr(host); err == nil { // else there is none
+		host = addr.String()
 	}
-	return out
+	return net.JoinHostPort(host, port)
 }

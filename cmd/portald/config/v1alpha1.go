@@ -40,7 +40,7 @@ type PortaldConfiguration struct {
 	// connections: a Unix socket, in a folder that both see. Left out: beside adminSocket, such as
 	// /run/portald/admin-handover.sock. Empty, without an adminSocket, and on Windows: it does not.
 	HandOverSocket *string `json:"handOverSocket,omitempty"`
-	// keepSocket is where the daemon finds portald keep, which holds its listeners and open connections in case it
+	// keepSocket is where the daemon finds portald keep, which keeps its listeners and open connections in case it
 	// crashes: a Unix socket. If none is there when the daemon starts, it goes without. Left out: beside adminSocket, such
 	// as /run/portald/admin-keep.sock. Empty, without an adminSocket, and on Windows: it does not look for one.
 	KeepSocket *string `json:"keepSocket,omitempty"`
@@ -73,8 +73,8 @@ type PortaldConfiguration struct {
 	NodeIPs []string `json:"nodeIPs,omitempty"`
 	// proxyPortRange is the local ports for the listeners: "first-last", "first+more" or a single port.
 	ProxyPortRange string `json:"proxyPortRange,omitempty"`
-	// writer is what holds the rules that lead to listeners and endpoints: iptables, nftables or ipvs. Left out: as mode
-	// says, with userspace iptables.
+	// writer is what programs the rules that lead to listeners and endpoints: iptables, nftables or ipvs. Left out: as
+	// mode says, with userspace iptables.
 	Writer string `json:"writer,omitempty"`
 	// interfaceName is the interface that the writer netsh adds the addresses of Services to.
 	InterfaceName string `json:"interfaceName,omitempty"`

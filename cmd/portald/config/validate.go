@@ -3,12 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/portald/portald/portal/service"
-	"github.com/portald/portald/proxy/userspace"
 )
 
 // check adds an error for each invalid value, and for values that contradict each other.
@@ -49,84 +47,6 @@ func (d *draft) unchecked(s setting) bool {
 		return d.noEffect(s) != ""
 	}
 	return false
-}
-
-// values are the values of a field: those of a list, none if it is not set or not in the document's type.
-func values(field reflect.Value) []any {
-	switch {
-	case !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil():
-		return nil
-	case field.Kind() == reflect.Pointer:
-		return values(field.Elem())
-	case field.Kind() == reflect.Slice:
-		var out []any
-		for i := range field.Len() {
-			out = append(out, field.Index(i).Interface())
-		}
-		return out
-	}
-	return []any{field.Interface()}
-}
-
-// fail adds an error about a value, with the name of the flag or field that set it.
-func (d *draft) fail(s setting, value, advice string) {
-	name := d.origin(s)
-	if !d.flags[s.flag] {
-		name += ":"
-	}
-	d.errs = append(d.errs, fmt.Errorf("%s %s: %s", name, value, advice))
-}
-
-// origin is the flag or field that set a setting.
-func (d *draft) origin(s setting) string {
-	switch {
-	case d.flags[s.flag]:
-		return "--" + s.flag
-	case d.file.has(s.doc):
-		return d.file.where(s.doc) + ": " + s.path
-	}
-	if s.flag != "" {
-		return "--" + s.flag
-	}
-	return s.path
-}
-
-// settingOf is the setting of a path.
-func settingOf(path string) setting {
-	all := settings()
-	return all[slices.IndexFunc(all, func(s setting) bool { return s.path == path })]
-}
-
-// origins are those of two fields, for one message: the second omits what both have in common.
-func (d *draft) origins(path, other string) (string, string) {
-	a, b := settingOf(path), settingOf(other)
-	first, second := d.origin(a), d.origin(b)
-	if d.flags[a.flag] || d.flags[b.flag] || !d.file.has(a.doc) || !d.file.has(b.doc) {
-		return first, second
-	}
-	if a.doc == b.doc {
-		return first, b.path
-	}
-	return first, strings.TrimPrefix(second, d.file.path+": ")
-}
-
-// contradict adds an error about two fields that contradict each other, unless the file has something else in one of
-// them than what it seems to: that is an error already.
-func (d *draft) contradict(path, other, format string, values ...any) {
-	if d.unread(settingOf(path)) || d.unread(settingOf(other)) {
-		return
-	}
-	first, second := d.origins(path, other)
-	d.errs = append(d.errs, fmt.Errorf(format, append([]any{first, second}, values...)...))
-}
-
-// unread tells whether the file has a value of a setting that is of the wrong type.
-func (d *draft) unread(s setting) bool {
-	return d.file != nil && d.file.unread[s.doc][s.path] && !d.flags[s.flag]
-}
-
-func (d *draft) hasSource() bool {
-	return len(d.portald.Manifests) > 0 || d.kubeProxy.ClientConnection.Kubeconfig != "" || !d.portald.Master.IsZero()
 }
 
 // checkSource: Services come from one source.
@@ -180,24 +100,6 @@ func (d *draft) checkPorts() {
 	if h := listenAddress(health, healthPort); h != "" && h == listenAddress(metrics, metricsPort) {
 		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: write different ones", h)
 	}
-}
-
-// nodePortRange are the ports that Kubernetes gives to Services, unless its API server says otherwise.
-var nodePortRange = userspace.PortRange{First: 30000, Last: 32767}
-
-// warnOfNodePorts warns of a range of local ports that has some that Services may have as node ports.
-func (d *draft) warnOfNodePorts() {
-	s := settingOf("proxyPortRange")
-	r, err := parsePortRange(d.portald.ProxyPortRange)
-	if err != nil || r.Last < nodePortRange.First || r.First > nodePortRange.Last || d.noEffect(s) != "" {
-		return
-	}
-	if d.portald.ProxyPortRange == d.kubeProxy.PortRange {
-		s = settingOf("portRange")
-	}
-	d.warnings = append(d.warnings, fmt.Sprintf("%s: %s: overlaps the node ports %s that API servers give by default: "+
-		"a port that portald has taken cannot be a Service's healthCheckNodePort, nor a NodePort at a loopback address; "+
-		"choose others, such as %s", d.origin(s), r, nodePortRange, userspace.DefaultPortRange()))
 }
 
 // checkNodeIPs: connections of a family are redirected to one address.

@@ -10,71 +10,6 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// serviceSettings are the daemon's values of what a Service may override: service.Settings declares their fields.
-func serviceSettings() (out []setting) {
-	for _, s := range service.Settings() {
-		if s.Field != "" {
-			out = append(out, setting{portald, s.Field, s.FlagName(), live, ruleOf(s.Value), s.Help})
-		}
-	}
-	return out
-}
-
-// ruleOf is what the daemon's value of a setting must be, or each of a list.
-func ruleOf(value service.Value) rule {
-	switch v := value.(type) {
-	case service.Times:
-		return aboveZero
-	case service.Timeout:
-		if v.Never && !v.Needed {
-			return notNegative
-		}
-		return aboveZero
-	case service.Count:
-		if v.Most == 0 {
-			return notNegative
-		}
-		return between(0, float64(v.Most))
-	case service.Ratio, service.Removals, service.Ages:
-		return form(v)
-	case service.Choice:
-		return oneOf(v.Words...)
-	case service.Words:
-		return form(v)
-	}
-	return nil
-}
-
-// defaultField is the default of a setting, in the type that its field has in the document.
-func defaultField(value service.Value) any {
-	switch v := value.(type) {
-	case service.Times:
-		times := make([]metav1.Duration, len(v.Default))
-		for i, t := range v.Default {
-			times[i].Duration = t
-		}
-		return times
-	case service.Timeout:
-		return &metav1.Duration{Duration: v.Default}
-	case service.Count:
-		if v.Default == nil {
-			return (*int32)(nil)
-		}
-		return new(int32(*v.Default))
-	case service.Ratio:
-		return fmt.Sprintf("1/%d", v.Default)
-	case service.Choice:
-		return v.Default
-	case service.Removals:
-		return v.Default.String()
-	case service.Ages:
-		return service.Age{}.String()
-	case service.Words:
-		return v.Default
-	}
-	return nil
-}
-
 // policy is what the fields of checked documents set.
 func (p *PortaldConfiguration) policy() service.Policy {
 	var port service.Port
@@ -140,4 +75,34 @@ func (p PortaldConfiguration) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(all)
+}
+
+// defaultField is the default of a setting, in the type that its field has in the document.
+func defaultField(value service.Value) any {
+	switch v := value.(type) {
+	case service.Times:
+		times := make([]metav1.Duration, len(v.Default))
+		for i, t := range v.Default {
+			times[i].Duration = t
+		}
+		return times
+	case service.Timeout:
+		return &metav1.Duration{Duration: v.Default}
+	case service.Count:
+		if v.Default == nil {
+			return (*int32)(nil)
+		}
+		return new(int32(*v.Default))
+	case service.Ratio:
+		return fmt.Sprintf("1/%d", v.Default)
+	case service.Choice:
+		return v.Default
+	case service.Removals:
+		return v.Default.String()
+	case service.Ages:
+		return service.Age{}.String()
+	case service.Words:
+		return v.Default
+	}
+	return nil
 }

@@ -2,20 +2,46 @@ package config
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/portald/portald/platform"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 )
 
-// asService is the path of kube-proxy's setting of a service of Windows.
-const asService = "windowsRunAsService"
+// checkWriter: a mode of the kernel needs the writer of its name; userspace works with any.
+func (d *draft) checkWriter() {
+	mode, writer := d.proxyMode(), d.portald.Writer
+	if mode == modeUserspace || writer == groupOf(mode) || knownMode(mode) != "" ||
+		settingOf("writer").must(writer) != "" {
+		return
+	}
+	advice := "omit the writer, or write mode %[3]s for that in the kernel, or mode userspace, which works with any"
+	if writer == writerNetsh {
+		advice = "omit the writer, or write mode userspace, the only one of this writer"
+	}
+	d.contradict("writer", "mode", "%[1]s %[3]s: contradicts %[2]s, which is %[4]s; "+advice, writer, mode)
+}
 
-// windows is the system that has neither a mode of the kernel nor one of the writers of rules.
-const windows = "windows"
-
-// isService tells whether the daemon is a service of Windows.
-func (d *documents) isService() bool { return d.system == windows && d.kubeProxy.WindowsRunAsService }
+// checkMasquerade: portald marks replies to addresses of clients (clientAddress), and what it sends itself, with other
+// bits.
+func (d *draft) checkMasquerade() {
+	s := settingOf(d.masquerades() + ".masqueradeBit")
+	bit := d.at(s)
+	if s.must(bit.Elem().Interface()) != "" {
+		return
+	}
+	why := ""
+	switch mark := d.masquerade().Mark; {
+	case mark&platform.DefaultDivert().Mark != 0:
+		why = "replies to clients' own addresses with (clientAddress transparent)"
+	case mark&portal.DefaultDials != 0:
+		why = "what it sends to endpoints with"
+	default:
+		return
+	}
+	d.fail(s, shown(bit.Interface()), fmt.Sprintf("is the bit that portald marks %s; choose another, such as %d", why,
+		defaultMasqueradeBit))
+}
 
 // checkSystem refuses what the system of the daemon cannot do. What is only rendered may be for any system.
 func (d *draft) checkSystem() {
@@ -68,34 +94,6 @@ func adviceOnDetectLocal[T ~string](system string, mode T) string {
 func adviceOnClientAddress(system, how string) string {
 	if system == windows && how == service.AddressTransparent.String() {
 		return "needs Linux, which leads replies back to portald; write node or proxy-v2"
-	}
-	return ""
-}
-
-// noEffectOn is why a setting has no effect on a system whatever else is set, empty if it may have one.
-func noEffectOn(system string, s setting) string {
-	kernel := s.path == "oomScoreAdj" || s.path == "kernelRecords" || strings.HasPrefix(s.path, "conntrack.")
-	switch {
-	case kernel && system == windows:
-		return "it is a setting of Linux"
-	case s.path == asService && system != windows:
-		return "it is for Windows"
-	}
-	return ""
-}
-
-// noEffectBeside is why a setting has no effect beside a writer, empty if it may have one.
-func noEffectBeside(writer string, s setting) string {
-	listens := writer == writerNetsh
-	switch _, name, _ := strings.Cut(s.path, "."); {
-	case listens && strings.HasPrefix(name, "masquerade"):
-		return "the writer netsh masquerades nothing: endpoints see this node's address"
-	case listens && slices.Contains([]string{"proxyPortRange", "portRange"}, s.path):
-		return "with the writer netsh listeners have the ports of the frontends"
-	case listens && s.path == "nodeIPs":
-		return "with the writer netsh listeners have the addresses of the frontends"
-	case s.path == "iptablesVariant" && slices.Contains([]string{modeNFTables, writerNetsh}, writer):
-		return fmt.Sprintf("the writer %s does not use iptables", writer)
 	}
 	return ""
 }
