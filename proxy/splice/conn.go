@@ -13,7 +13,7 @@ import (
 
 // Conn is one TCP connection from its accept to its record, without its sockets. An engine embeds it by value in a
 // connection of its own, calls the method that names what has happened, and does the Step that it returns before it
-// calls another: Accept, Admit, then Connected, Failed or TimedOut for each StepDial, then EOF and Broken, and Closed
+// calls another: Accept, Admit, then Connected or Failed for each StepDial, then EOF and Broken, and Closed
 // after StepEnd. Expired and Exhausted are called whenever they are due. EOF and Broken may return a StepDial, with
 // Drop.
 //
@@ -149,7 +149,7 @@ func (c connDialing) ask(question func() bool) {
 	number := c.asks
 	c.life.entry.front.core.asker.ask(func() {
 		yes := question()
-		c.post(func(now time.Duration) Step {
+		post(c.Conn, func(now time.Duration) Step {
 			if !c.life.dial.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
 				return Step{}
 			}
@@ -159,7 +159,7 @@ func (c connDialing) ask(question func() bool) {
 }
 
 // post has the owner call next, unless the connection has ended by then.
-func (c *Conn) post(next func(now time.Duration) Step) {
+func post(c *Conn, next func(now time.Duration) Step) {
 	c.owner.Post(func(now time.Duration) Step {
 		if c.Ended() {
 			return Step{}
@@ -192,9 +192,6 @@ func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step 
 	return c.dialing().advance(c.life.dial.failed(&c.life.entry, err, lack, now), now)
 }
 
-// TimedOut is called at Until of an attempt under way, in place of Failed.
-func (c *Conn) TimedOut(d Dial, now time.Duration) Step { return c.Failed(d, errTimeout, Enough, now) }
-
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
 func (c connDialing) await(s step, now time.Duration) Step {
 	c.waiting = true
@@ -216,7 +213,7 @@ type connWaiter struct{ *Conn }
 // Turn begins the round that the connection waits for.
 func (w connWaiter) Turn() {
 	c := w.Conn
-	c.post(func(now time.Duration) Step {
+	post(c, func(now time.Duration) Step {
 		if !c.waiting {
 			c.life.queue.pass(&c.life.entry)
 			return Step{}
@@ -229,7 +226,7 @@ func (w connWaiter) Turn() {
 // Evicted ends the wait: too many of the Service wait.
 func (w connWaiter) Evicted() {
 	c := w.Conn
-	c.post(func(time.Duration) Step {
+	post(c, func(time.Duration) Step {
 		if !c.life.queue.waits() {
 			return Step{}
 		}
@@ -334,14 +331,9 @@ func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
 	return c.endAfter(StreamFrom(side), how)
 }
 
-// Exhausted ends a connection for which the engine lacks something, such as descriptors or memory.
-func (c *Conn) Exhausted() Step { return c.endNow(record.OutcomeResources) }
-
-// Cut ends the connection by force.
-func (c *Conn) Cut() Step { return c.endNow(record.OutcomeCut) }
-
-// endNow ends it, or what it still delivers.
-func (c *Conn) endNow(o record.Outcome) Step {
+// Abort ends the connection, or what it still delivers, by force: OutcomeCut, or OutcomeResources where the engine lacks
+// something, such as descriptors or memory.
+func (c *Conn) Abort(o record.Outcome) Step {
 	if c.Ended() {
 		return Step{Kind: StepEnd, Reset: true}
 	}
@@ -350,7 +342,7 @@ func (c *Conn) endNow(o record.Outcome) Step {
 
 // Expired is called at Until of the last step that had one, and at HedgeAt.
 func (c *Conn) Expired(now time.Duration) Step {
-	switch silent := c.SilentUntil(); {
+	switch silent := c.open().silentUntil(); {
 	case c.waiting:
 		return c.dialing().redial(now)
 	case c.life.dial.waitsForHost():
@@ -364,19 +356,6 @@ func (c *Conn) Expired(now time.Duration) Step {
 	default:
 		return c.endAfter(FromClient|FromEndpoint, ending{record.Proxy, record.Timeout, record.OutcomeIdle, nil})
 	}
-}
-
-// SilentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
-// ever.
-func (c *Conn) SilentUntil() time.Duration {
-	timeout := c.life.entry.plan.policy.Idle
-	if c.HalfClosed() {
-		timeout = c.life.entry.plan.policy.HalfClose
-	}
-	if timeout <= 0 {
-		return -1
-	}
-	return c.life.entry.lastMoved() + timeout
 }
 
 // end decides how the connection ends. The first decision counts.
@@ -412,7 +391,7 @@ func (m connMember) live() record.Live {
 
 func (m connMember) cutSoon() {
 	c := m.Conn
-	c.owner.Post(func(time.Duration) Step { return c.Cut() })
+	c.owner.Post(func(time.Duration) Step { return c.Abort(record.OutcomeCut) })
 }
 
 func (m connMember) checkEndpoint() { m.open().checkEndpoint() }
@@ -421,7 +400,7 @@ func (m connMember) askSilent(last, now time.Duration) { m.open().askSilent(last
 
 func (m connMember) countSoon() {
 	c := m.Conn
-	c.post(func(time.Duration) Step {
+	post(c, func(time.Duration) Step {
 		c.life.admission.countClient(&c.life.entry)
 		return Step{}
 	})
@@ -430,23 +409,19 @@ func (m connMember) countSoon() {
 // Ended reports whether StepEnd was returned. It may still deliver.
 func (c *Conn) Ended() bool { return c.life.result.ended != nil }
 
-// WantsTCPInfo tells whether the record is to have TCP_INFO, which is for SetTCPInfo.
-func (c *Conn) WantsTCPInfo() bool { return c.life.entry.front.core.opts.TCPInfo }
-
-// SetTCPInfo is called after StepEnd and before Closed: what the kernel told of both sockets, before they were closed.
-func (c *Conn) SetTCPInfo(client, endpoint record.TCPInfo) {
-	c.life.result.ended.ClientTCP, c.life.result.ended.EndpointTCP = client, endpoint
-}
-
-// SetBlocked is called after StepEnd and before Closed: how long each side did not take bytes of the other.
-func (c *Conn) SetBlocked(client, endpoint time.Duration) {
-	c.life.result.ended.ClientBlocked, c.life.result.ended.EndpointBlocked = client, endpoint
+// Record is what the record tells so far, nil before StepEnd. Until Closed the engine sets there what the kernel told of
+// both sockets before they were closed, if Options.TCPInfo says so, and how long each side took no bytes.
+func (c *Conn) Record() *record.Record {
+	if c.life.result.ended == nil {
+		return nil
+	}
+	return &c.life.result.ended.Record
 }
 
 // giveBack gives back what was taken for the connection.
-func (c *Conn) giveBack() {
+func (c Passage) giveBack() {
 	c.replay.Forget()
-	c.life.entry.front.core.registry.remove(connMember{c})
+	c.life.entry.front.core.registry.remove(connMember(c))
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)
 	}
@@ -464,7 +439,7 @@ func (c *Conn) Closed(now time.Duration) {
 		c.life.dial.dropHedged(&c.life.entry, errGivenUp, context.Canceled, now)
 	}
 	if c.quota != nil {
-		c.giveBack()
+		c.Passage().giveBack()
 	}
 	c.life.admission.uncount(&c.life.entry)
 	c.life.report(now)

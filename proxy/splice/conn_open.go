@@ -48,7 +48,7 @@ func KeepaliveFor(deadPeer time.Duration) Keepalive {
 // Until is when the connection, which is established, is to be looked at by Expired unless something happens before;
 // negative: never.
 func (c *Conn) Until(now time.Duration) time.Duration {
-	until, p := c.SilentUntil(), &c.life.entry.plan.policy
+	until, p := c.open().silentUntil(), &c.life.entry.plan.policy
 	if p.MaxAge.Time > 0 && !c.HalfClosed() {
 		until = sooner(until, c.open().quietSince(c.life.entry.began+c.open().maxAge(), now))
 	}
@@ -62,6 +62,19 @@ func (c *Conn) Until(now time.Duration) time.Duration {
 		until = sooner(until, next(c.open().suspectFrom(t), now, max(t/3, time.Second)))
 	}
 	return until
+}
+
+// silentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
+// ever.
+func (c connOpen) silentUntil() time.Duration {
+	timeout := c.life.entry.plan.policy.Idle
+	if c.HalfClosed() {
+		timeout = c.life.entry.plan.policy.HalfClose
+	}
+	if timeout <= 0 {
+		return -1
+	}
+	return c.life.entry.lastMoved() + timeout
 }
 
 // sooner is the earlier of two times, of which a negative one never comes.
@@ -236,7 +249,7 @@ func (c connOpen) checkEndpoint() {
 			return
 		}
 		c.gone.Store(gone)
-		c.post(c.endpointChanged)
+		post(c.Conn, c.endpointChanged)
 	}
 }
 
@@ -245,6 +258,6 @@ func (c connOpen) askSilent(last, now time.Duration) {
 	e := &c.life.entry
 	at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
 	if standard && last < at && at <= now && e.endpoint.Load() != nil {
-		c.post(func(time.Duration) Step { return c.endIfDead(silentTime, silentTime) })
+		post(c.Conn, func(time.Duration) Step { return c.endIfDead(silentTime, silentTime) })
 	}
 }

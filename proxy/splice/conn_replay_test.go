@@ -88,7 +88,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 		case 1:
 			c.replay.Forget()
 		}
-		c.Cut()
+		c.Abort(record.OutcomeCut)
 		c.Closed(core.Now())
 	}
 	if n := core.Stats().ReplayBytes; n != 0 {

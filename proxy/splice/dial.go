@@ -14,7 +14,7 @@ import (
 
 // Errors of attempts that the kernel has none for.
 var (
-	errTimeout  = error(timeout("timeout")) // no answer in its time
+	ErrTimeout  = error(timeout("timeout")) // no answer in its time
 	errNoAnswer = errors.New("no answer")   // the endpoint fell silent after it had been reached
 	errGivenUp  = errors.New("given up")    // the connection ended before the answer
 	errLostRace = error(timeout(record.Overtaken))
@@ -185,7 +185,7 @@ func (d *dialler) failed(e *entry, err error, lack Shortage, now time.Duration) 
 	switch {
 	case lack == NoResources:
 		return step{kind: stepRefuse, outcome: record.OutcomeResources}
-	case d.again && d.rounds && !ejected && err != errTimeout && d.retry.more(len(e.plan.policy.ConnectTimeouts)):
+	case d.again && d.rounds && !ejected && err != ErrTimeout && d.retry.more(len(e.plan.policy.ConnectTimeouts)):
 		return step{kind: stepWait, until: now + firstRetry} // it refused at once, and may be back soon
 	}
 	return d.next(e, now)
@@ -210,7 +210,7 @@ func (d *dialler) failedAt(endpoint netip.AddrPort, err error) {
 	if d.retry == nil {
 		d.retry = &retries{}
 	}
-	d.retry.failed(endpoint, err == errTimeout)
+	d.retry.failed(endpoint, err == ErrTimeout)
 }
 
 // dialEnds is when the attempt under way times out.

@@ -100,12 +100,12 @@ func TestBudgetOfDialsThatWereNotMade(t *testing.T) {
 // Each dial has the timeout of its place in the round, and when all have failed the connection does.
 func TestTimeoutsOfHedges(t *testing.T) {
 	c, rec := hedgedConn(t, hedgedPolicy)
-	wantDial(t, c.TimedOut(0, 100), 0, 3, 400) // the hedge is alone for long, and has one
-	wantDial(t, c.TimedOut(1, 210), 1, 4, 610)
-	if s := c.TimedOut(0, 400); s.Kind != StepNone || c.HedgeAt() >= 0 {
+	wantDial(t, c.Failed(0, ErrTimeout, Enough, 100), 0, 3, 400) // the hedge is alone for long, and has one
+	wantDial(t, c.Failed(1, ErrTimeout, Enough, 210), 1, 4, 610)
+	if s := c.Failed(0, ErrTimeout, Enough, 400); s.Kind != StepNone || c.HedgeAt() >= 0 {
 		t.Fatalf("step %+v, and a fifth dial at %d", s, c.HedgeAt())
 	}
-	if s := c.TimedOut(1, 610); s.Kind != StepEnd {
+	if s := c.Failed(1, ErrTimeout, Enough, 610); s.Kind != StepEnd {
 		t.Fatalf("step %+v", s)
 	}
 	c.Closed(620)
@@ -131,7 +131,7 @@ func TestShortageOfAHedge(t *testing.T) {
 	if s := c.Connected(0, 50); s.Kind != StepCarry {
 		t.Fatalf("step %+v", s)
 	}
-	c.Cut()
+	c.Abort(record.OutcomeCut)
 	c.Closed(60)
 	var errs []string
 	for _, a := range rec.Attempts {
@@ -147,7 +147,7 @@ func TestShortageOfAHedge(t *testing.T) {
 func TestShortageOfAHedgeIsOver(t *testing.T) {
 	c, _ := hedgedConn(t, hedgedPolicy)
 	c.Failed(1, syscall.EMFILE, NoResources, 12)
-	wantDial(t, c.TimedOut(0, 100), 0, 3, 300)
+	wantDial(t, c.Failed(0, ErrTimeout, Enough, 100), 0, 3, 300)
 	if c.HedgeAt() != 110 {
 		t.Errorf("the next dial at %d", c.HedgeAt())
 	}

@@ -124,7 +124,7 @@ func (all *attempts) failed(why string, took time.Duration) {
 	last := list[at]
 	last.Err, last.Took = why, took
 	same := slices.IndexFunc(list[:at], func(a record.Attempt) bool {
-		return a.Endpoint == last.Endpoint && a.Err == why && why != errTimeout.Error() && a.Hedge == last.Hedge
+		return a.Endpoint == last.Endpoint && a.Err == why && why != ErrTimeout.Error() && a.Hedge == last.Hedge
 	})
 	if same < 0 && at == maxAttempts {
 		same = at - 1

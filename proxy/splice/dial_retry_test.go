@@ -64,7 +64,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	fail(1, "no route to host")
 	for range 2 {
-		fail(3, errTimeout.Error())
+		fail(3, ErrTimeout.Error())
 	}
 	var got []string
 	for _, a := range all {

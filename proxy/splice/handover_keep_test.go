@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/record"
 )
 
 // keptOwner is the owner of a connection that can be kept, or cannot now.
@@ -52,7 +53,7 @@ func TestKeepSharesPlaces(t *testing.T) {
 		t.Errorf("another keeper gets %d, want %d", all, n)
 	}
 	for _, conn := range c.openConns() {
-		conn.Cut()
+		conn.Abort(record.OutcomeCut)
 		conn.Closed(c.Now())
 	}
 	if n := c.Stats().Kept; n != 0 {

@@ -124,7 +124,7 @@ func (c *conn) expired(now time.Duration) {
 		c.deliver()
 	case isLate:
 		c.dials.hangUp(&c.l.poller, late, &c.relay.endpoint)
-		c.perform(c.TimedOut(late, now))
+		c.perform(c.Failed(late, splice.ErrTimeout, splice.Enough, now))
 	case !c.dials.any() || hedge >= 0 && now >= hedge:
 		c.perform(c.Expired(now))
 	case c.watchClient(): // a dial that takes long: the client may leave meanwhile
@@ -166,9 +166,10 @@ func (c *conn) end(s splice.Step, ended bool) {
 // close closes both sockets and gives back what was borrowed.
 func (c *conn) close(reset bool) {
 	now, l, r := c.l.clock(), c.l, &c.relay
-	c.SetBlocked(r.client.blocked.Until(now), r.endpoint.blocked.Until(now))
-	if c.WantsTCPInfo() {
-		c.SetTCPInfo(owner{c}.tcpInfo())
+	rec := c.Record()
+	rec.ClientBlocked, rec.EndpointBlocked = r.client.blocked.Until(now), r.endpoint.blocked.Until(now)
+	if l.core.Options().TCPInfo {
+		rec.ClientTCP, rec.EndpointTCP = owner{c}.tcpInfo()
 	}
 	c.stage = closed
 	l.timers.stop(&c.timer)

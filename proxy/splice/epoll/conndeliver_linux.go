@@ -14,7 +14,7 @@ type delivery struct {
 func newDelivery(c *conn, streams splice.Streams, ended bool) *delivery {
 	s, r := &c.l.stock, &c.relay
 	return &delivery{
-		Delivery: c.Delivers(c.l.clock()),
+		Delivery: splice.BeginDelivery(&c.Conn, c.l.clock()),
 		up:       remainsOf(&r.up, s, streams&splice.FromClient != 0, &r.client, ended),
 		down:     remainsOf(&r.down, s, streams&splice.FromEndpoint != 0, &r.endpoint, ended),
 	}

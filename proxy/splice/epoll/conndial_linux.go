@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -77,7 +78,7 @@ func (c *conn) watchClient() bool {
 		return true
 	}
 	if e := client.watch(&c.l.poller, c, streamEvents); e != 0 {
-		c.perform(c.Exhausted())
+		c.perform(c.Abort(record.OutcomeResources))
 		return false
 	}
 	return true

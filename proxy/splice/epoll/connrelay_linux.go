@@ -45,7 +45,7 @@ func (c *conn) beginAgain(s splice.Step) bool {
 // watch watches both sockets.
 func (c *conn) watch() {
 	if e := c.relay.watch(&c.l.poller, c); e != 0 {
-		c.perform(c.Exhausted())
+		c.perform(c.Abort(record.OutcomeResources))
 	}
 }
 

@@ -157,9 +157,10 @@ func (c *conn) close(byReset bool) {
 	c.setTimer(-1)
 	c.cancel()
 	now := c.e.core.Now()
-	c.SetBlocked(c.clientBlocked.Until(now), c.endpointBlocked.Until(now))
-	if c.WantsTCPInfo() {
-		c.SetTCPInfo(c.e.host.tcpInfo(c.client), c.e.host.tcpInfo(c.endpoint))
+	rec := c.Record()
+	rec.ClientBlocked, rec.EndpointBlocked = c.clientBlocked.Until(now), c.endpointBlocked.Until(now)
+	if c.e.core.Options().TCPInfo {
+		rec.ClientTCP, rec.EndpointTCP = c.e.host.tcpInfo(c.client), c.e.host.tcpInfo(c.endpoint)
 	}
 	for _, socket := range []*net.TCPConn{c.client, c.endpoint} {
 		switch {

@@ -50,7 +50,7 @@ func (c *conn) brokenBy(side record.Side, err error) splice.Step {
 
 // deliver begins to bring streams to their peers. mu is held.
 func (c *conn) deliver(streams splice.Streams) {
-	c.ending.delivery = &delivery{Delivery: c.Delivers(c.e.core.Now()), streams: streams}
+	c.ending.delivery = &delivery{Delivery: splice.BeginDelivery(&c.Conn, c.e.core.Now()), streams: streams}
 	switch {
 	case !c.ending.fault.is:
 		for _, s := range c.streams(streams &^ c.ending.done) {

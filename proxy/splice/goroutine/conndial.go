@@ -91,9 +91,9 @@ func (c *conn) dialled(d splice.Dial, socket *net.TCPConn, err error, now time.D
 		c.Dialling(d, addrOf(socket.LocalAddr()))
 		return c.Connected(d, now)
 	case c.ctx.Err() != nil: // the engine ends
-		return c.Cut()
+		return c.Abort(record.OutcomeCut)
 	case deadlinePassed(err):
-		return c.TimedOut(d, now)
+		return c.Failed(d, splice.ErrTimeout, splice.Enough, now)
 	}
 	lack := shortage(err)
 	if lack != splice.Enough {
