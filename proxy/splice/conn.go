@@ -72,7 +72,7 @@ type Sockets interface {
 func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
 	c.life.begin(f, client, now)
 	c.owner, c.life.dial.rounds = owner, true
-	f.core.conns.Add(1)
+	f.core.counts.conns.Add(1)
 }
 
 // Admit lets the connection in, or refuses it, by what its client has dialled.
@@ -91,7 +91,7 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	if c.life.entry.located() {
 		iface = c.owner.Interface()
 	}
-	c.life.entry.front.core.registry.add(connMember{c})
+	c.life.entry.front.core.Registry.add(connMember{c})
 	c.life.entry.started()
 	return c.dialing().advance(c.life.dial.start(&c.life.entry, iface, now), now)
 }
@@ -147,7 +147,7 @@ func (c connDialing) advance(s step, now time.Duration) Step {
 func (c connDialing) ask(question func() bool) {
 	c.asks++
 	number := c.asks
-	c.life.entry.front.core.asker.ask(func() {
+	c.life.entry.front.core.lookups.ask(func() {
 		yes := question()
 		post(c.Conn, func(now time.Duration) Step {
 			if !c.life.dial.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
@@ -421,7 +421,7 @@ func (c *Conn) Record() *record.Record {
 // giveBack gives back what was taken for the connection.
 func (c Passage) giveBack() {
 	c.replay.Forget()
-	c.life.entry.front.core.registry.remove(connMember(c))
+	c.life.entry.front.core.Registry.remove(connMember(c))
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)
 	}
@@ -433,7 +433,7 @@ func (c Passage) giveBack() {
 func (c *Conn) Closed(now time.Duration) {
 	core := c.life.entry.front.core
 	if state, _ := c.life.entry.stage.load(); state == record.StateDelivering {
-		core.delivering.Add(-1)
+		core.counts.delivering.Add(-1)
 	}
 	if c.life.dial.hedged != nil {
 		c.life.dial.dropHedged(&c.life.entry, errGivenUp, context.Canceled, now)
@@ -443,5 +443,5 @@ func (c *Conn) Closed(now time.Duration) {
 	}
 	c.life.admission.uncount(&c.life.entry)
 	c.life.report(now)
-	core.conns.Add(-1) // when none is left, all are reported
+	core.counts.conns.Add(-1) // when none is left, all are reported
 }

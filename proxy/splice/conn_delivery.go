@@ -28,7 +28,7 @@ type Delivery struct {
 // peer is gone, it closes both sockets by a reset and calls Closed.
 func BeginDelivery(c *Conn, now time.Duration) Delivery {
 	c.life.entry.stage.enter(delivering)
-	c.life.entry.front.core.delivering.Add(1)
+	c.life.entry.front.core.counts.delivering.Add(1)
 	p := &c.life.entry.plan.policy
 	patience := min(deliveryTime, max(p.DeadPeer, leastDeadPeer))
 	silent := p.Idle

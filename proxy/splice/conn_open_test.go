@@ -37,7 +37,7 @@ func newLookedAtOwner() lookedAtOwner {
 func checked(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
 	t.Helper()
 	c, o := carrying(t, 1), newLookedAtOwner()
-	conn := c.openConns()[0]
+	conn := c.Moving().openConns()[0]
 	*o.now = time.Second
 	conn.owner, conn.life.entry.began = o, *o.now
 	conn.life.entry.plan = newPlan(&View{Port: &service.Port{Policy: p}}, conn.life.entry.plan.defaults)
@@ -49,7 +49,7 @@ func checked(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
 // remove has the only endpoint go, or come back, and the core look.
 func remove(c *Core, conn *Conn, gone bool) {
 	removeUnseen(conn, gone)
-	c.lookForRemoved()
+	c.removals.check(&c.Registry)
 }
 
 // removeUnseen is remove before the core looks.
@@ -186,13 +186,13 @@ func TestSilentPeersAreAskedAbout(t *testing.T) {
 		c, conn, o := checked(t, service.Policy{DeadPeer: own})
 		fell := conn.life.entry.lastMoved()
 		for at := fell; at < fell+10*silentPeriod; at += silentPeriod {
-			c.askSilent(at, at+silentPeriod)
+			askSilent(&c.Registry, at, at+silentPeriod)
 		}
 		if asked := len(*o.steps); own == 0 && asked != 1 || own > 0 && asked != 0 {
 			t.Errorf("%s: asked %d times", own, asked)
 		}
 		o.unanswered[record.Client] = silentTime
-		c.askSilent(fell+silentTime-1, fell+silentTime)
+		askSilent(&c.Registry, fell+silentTime-1, fell+silentTime)
 		if own == 0 && conn.life.result.ended.Outcome != record.OutcomeClientLost {
 			t.Errorf("record %+v", conn.life.result.ended)
 		}
@@ -240,9 +240,9 @@ func TestNoTimerByDefault(t *testing.T) {
 // What a change of endpoints costs where there are many connections: all are looked at, once for many changes.
 func BenchmarkLookForRemoved(b *testing.B) {
 	c := carrying(b, many)
-	f := c.openConns()[0].life.entry.front
+	f := c.Moving().openConns()[0].life.entry.front
 	for b.Loop() {
 		c.removals.note(f)
-		c.lookForRemoved()
+		c.removals.check(&c.Registry)
 	}
 }

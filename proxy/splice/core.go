@@ -15,37 +15,36 @@ import (
 	"github.com/portald/portald/proxy/quota"
 )
 
-// Core is what all connections and sessions of a daemon have in common. Safe for concurrent use.
+// Core is what all connections and sessions of a daemon have in common: New, then Run. Safe for concurrent use.
 type Core struct {
+	Registry
+
 	opts        Options
 	account     *quota.Account
 	start       time.Time // of the engine's clock
 	engine      Engine
 	policy      atomic.Pointer[service.Policy] // the defaults, complete
-	asker       asker
-	registry    registry
+	lookups     hostLookups
 	subscribers subscribers
-	asking      chan struct{} // holds one while AskTCPInfo runs
 	removals    removals
 	listening   sync.Map // by service.Frontend: the Front that listens there
 	exposed     exposed
+	fronts      fronts
+	loops       loopTimes
 
-	_                                      [64]byte // what follows is written for each connection
-	nextID                                 atomic.Uint64
-	conns, sessions, waiting, delivering   atomic.Int64
-	acceptErrors, udpDropped, portsCrowded atomic.Uint64
-	transparentReports, crowdedReports     rateLimit
-
-	mu     sync.Mutex
-	fronts map[*Front]struct{} // guarded by mu
-	loops  []*LoopTimes        // guarded by mu
+	_         [64]byte // what follows is written for each connection
+	nextID    atomic.Uint64
+	counts    counts
+	shortages Shortages
 }
 
 // New returns a Core that serves once Run is called. open makes the engine that moves its bytes.
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
-	c := &Core{opts: opts, account: opts.Account, start: opts.Start, fronts: map[*Front]struct{}{},
-		asking: make(chan struct{}, 1)}
+	c := &Core{opts: opts, account: opts.Account, start: opts.Start}
+	c.Registry.counts, c.Registry.asking = &c.counts, make(chan struct{}, 1)
+	c.shortages.warn = opts.Warn
+	c.fronts.begin()
 	c.exposed.fronts = map[service.Frontend][]*Front{}
 	c.removals.begin()
 	c.storePolicy(opts.Policy)
@@ -61,10 +60,10 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 // It is called once, and no front may be opened after ctx has ended.
 func (c *Core) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
-	looking.Go(func() { c.lookAfter(ctx) })
+	looking.Go(func() { c.removals.watch(ctx, c) })
 	err := c.engine.Run(ctx)
 	looking.Wait()
-	c.asker.end()
+	c.lookups.end()
 	return err
 }
 
@@ -84,6 +83,9 @@ func (c *Core) wall(now time.Duration) int64 {
 // NextID is an id for a record of what no engine carries. None is given twice, also not by an engine.
 func (c *Core) NextID() uint64 { return c.nextID.Add(1) }
 
+// Shortages counts what the engine lacks.
+func (c *Core) Shortages() *Shortages { return &c.shortages }
+
 // Silent is the engine's.
 func (c *Core) Silent() time.Duration { return c.engine.Silent() }
 
@@ -96,10 +98,10 @@ func (c *Core) Drain(ctx context.Context) int64 {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	answers := time.Now().Add(answerTime)
-	for c.conns.Load() > 0 || time.Now().Before(answers) && c.answerPending(ctx) {
+	for c.counts.conns.Load() > 0 || time.Now().Before(answers) && c.answerPending(ctx) {
 		select {
 		case <-ctx.Done():
-			return c.conns.Load()
+			return c.counts.conns.Load()
 		case <-tick.C:
 		}
 	}
@@ -151,26 +153,55 @@ func (c *Core) storePolicy(p service.Policy) {
 }
 
 func (c *Core) sessionTables() (all []SessionTable) {
-	for _, f := range c.openFronts() {
+	for _, f := range c.fronts.all() {
 		all = append(all, f.sessions()...)
 	}
 	return all
 }
 
-func (c *Core) openFronts() []*Front {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.fronts))
+// CutAll ends all of them. An engine calls it when it ends, until none is left.
+func (c *Core) CutAll() {
+	for _, f := range c.fronts.all() {
+		f.cutSessions()
+	}
+	for _, m := range c.open() {
+		if m.common().front.name.Protocol == inet.TCP {
+			m.cutSoon()
+		}
+	}
 }
 
-func (c *Core) addFront(f *Front) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fronts[f] = struct{}{}
+// countClients has all that is open counted for its client, soon, where that is limited by now.
+func (c *Core) countClients() {
+	for _, m := range c.open() {
+		if m.common().front.present().policy.Shares.MaxConnectionsPerClient > 0 {
+			m.countSoon()
+		}
+	}
 }
 
-func (c *Core) removeFront(f *Front) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.fronts, f)
+// fronts are those that are open. Safe for concurrent use.
+type fronts struct {
+	mu   sync.Mutex
+	open map[*Front]struct{} // guarded by mu
+}
+
+func (s *fronts) begin() { s.open = map[*Front]struct{}{} }
+
+func (s *fronts) all() []*Front {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
+}
+
+func (s *fronts) add(f *Front) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[f] = struct{}{}
+}
+
+func (s *fronts) remove(f *Front) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, f)
 }

@@ -45,7 +45,7 @@ func (c *Core) Open(name service.PortName, pickers Pickers, view *View, at ...ne
 	}
 	f.plan.Store(newPlan(view, c.policy.Load()))
 	c.exposed.change(f, nil, view.Exposures)
-	c.addFront(f)
+	c.fronts.add(f)
 	c.removals.succeeded(f)
 	for _, addr := range at {
 		if err := f.Listen(addr); err != nil {
@@ -188,7 +188,7 @@ func (f *Front) Close() {
 	f.closed.Store(true)
 	f.wake()
 	f.core.exposed.change(f, f.present().Exposures, nil)
-	f.core.removeFront(f)
+	f.core.fronts.remove(f)
 	f.core.removals.left(f)
 	f.quota.Leave()
 }
@@ -217,17 +217,6 @@ func (f *Front) cutSessions() {
 			}
 		}
 	}
-}
-
-// FileAt is the descriptor of the socket at an address, which stays the engine's. False: no front listens there, or the
-// engine passes on no sockets.
-func (c *Core) FileAt(at service.Frontend) (file int, is bool) {
-	f, listens := c.listening.Load(at)
-	if !listens {
-		return 0, false
-	}
-	file, is = f.(*Front).Files()[at.Addr]
-	return file, is
 }
 
 // Files are the descriptors of its sockets, which stay the engine's, by their addresses.

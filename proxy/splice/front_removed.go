@@ -113,21 +113,21 @@ func (f *Front) serves(endpoint service.Endpoint) bool {
 	return e != nil && (e.Ready || e.Serving)
 }
 
-// lookAfter looks for connections of removed endpoints, and for dead peers, until ctx ends.
-func (c *Core) lookAfter(ctx context.Context) {
+// watch looks for connections of removed endpoints, and for dead peers, until ctx ends.
+func (r *removals) watch(ctx context.Context, c *Core) {
 	silent := time.NewTicker(silentPeriod)
 	defer silent.Stop()
 	for asked := c.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.removals.due:
+		case <-r.due:
 			began := c.Now()
-			c.lookForRemoved()
+			r.check(&c.Registry)
 			sleep(ctx, max(lookPause, restFactor*(c.Now()-began)))
 		case <-silent.C:
 			now := c.Now()
-			c.askSilent(asked, now)
+			askSilent(&c.Registry, asked, now)
 			asked = now
 		}
 	}
@@ -140,10 +140,10 @@ func sleep(ctx context.Context, t time.Duration) {
 	}
 }
 
-// lookForRemoved tells the connections of changed fronts whose endpoint is gone, or back.
-func (c *Core) lookForRemoved() {
-	fronts := c.removals.take()
-	for m := range c.registry.each {
+// check tells the connections of changed fronts whose endpoint is gone, or back.
+func (r *removals) check(open *Registry) {
+	fronts := r.take()
+	for m := range open.each {
 		if l, is := m.(lookedAt); is {
 			if _, changed := fronts[m.common().front.last()]; changed {
 				l.checkEndpoint()
@@ -160,8 +160,8 @@ const (
 
 // askSilent asks about those that have been silent for silentTime now and were not yet at the last look: bytes that the
 // host of a peer did not acknowledge in that time would be sent again for a quarter of an hour.
-func (c *Core) askSilent(last, now time.Duration) {
-	for m := range c.registry.each {
+func askSilent(open *Registry, last, now time.Duration) {
+	for m := range open.each {
 		if l, is := m.(lookedAt); is {
 			l.askSilent(last, now)
 		}

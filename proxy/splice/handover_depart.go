@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -36,19 +37,25 @@ const departing = 64
 // With an error it has the first so many, and the others stay.
 type Give func([]*Departure) (taken int, err error)
 
+// Moving passes on what a Core carries to a successor, or to a keeper, and goes on with what a predecessor carried.
+type Moving struct{ *Core }
+
+// Moving is how what it carries is passed on.
+func (c *Core) Moving() Moving { return Moving{c} }
+
 // HandOver takes the established TCP connections from the engine, some at a time, and passes them to give. Those that
 // are not established yet stay, and after an error all that were not taken. It returns how many connections are left
 // that may still be handed over.
-func (c *Core) HandOver(ctx context.Context, give Give) (left int64, err error) {
+func (c Moving) HandOver(ctx context.Context, give Give) (left int64, err error) {
 	return c.handOver(ctx, give, false)
 }
 
 // HandOverWaiting does the same with those that wait for an endpoint: here they would wait in vain.
-func (c *Core) HandOverWaiting(ctx context.Context, give Give) (left int64, err error) {
+func (c Moving) HandOverWaiting(ctx context.Context, give Give) (left int64, err error) {
 	return c.handOver(ctx, give, true)
 }
 
-func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
+func (c Moving) handOver(ctx context.Context, give Give, waiting bool) (left int64, err error) {
 	conns := slices.DeleteFunc(c.openConns(), func(conn *Conn) bool {
 		state, _ := conn.life.entry.stage.load()
 		return (state == record.StateWaiting) != waiting || conn.stays.Load()
@@ -66,7 +73,7 @@ func (c *Core) handOver(ctx context.Context, give Give, waiting bool) (left int6
 }
 
 // movable is how many connections are open, but for those that stay, and those that have ended and are delivered.
-func (c *Core) movable() (n int64) {
+func (c Moving) movable() (n int64) {
 	for _, conn := range c.openConns() {
 		if state, _ := conn.life.entry.stage.load(); state != record.StateDelivering && !conn.stays.Load() {
 			n++
@@ -76,7 +83,7 @@ func (c *Core) movable() (n int64) {
 }
 
 // Remain forgets which connections could not be passed on: the hand-over has failed, and there may be another.
-func (c *Core) Remain() {
+func (c Moving) Remain() {
 	for _, conn := range c.openConns() {
 		conn.stays.Store(false)
 	}
@@ -101,7 +108,7 @@ func passOn(some []*Departure, give Give) error {
 	return err
 }
 
-func (c *Core) openConns() (all []*Conn) {
+func (c Moving) openConns() (all []*Conn) {
 	for _, m := range c.open() {
 		if conn, ok := m.(connMember); ok {
 			all = append(all, conn.Conn)
@@ -111,7 +118,7 @@ func (c *Core) openConns() (all []*Conn) {
 }
 
 // detach has the engine stop carrying these, and returns those with which it did and that wait, or do not.
-func (c *Core) detach(conns []*Conn, waiting bool) (all []*Departure) {
+func (c Moving) detach(conns []*Conn, waiting bool) (all []*Departure) {
 	answers := make(chan *Departure, len(conns))
 	for _, conn := range conns {
 		conn.owner.Detach(func(d *Departure) { answers <- d })
@@ -129,7 +136,7 @@ func (c *Core) detach(conns []*Conn, waiting bool) (all []*Departure) {
 }
 
 // settle returns when the engine has done what it was told before.
-func (c *Core) settle() {
+func (c Moving) settle() {
 	if m, ok := c.engine.(Mover); ok {
 		var wg sync.WaitGroup
 		m.Settle(&wg)
@@ -175,5 +182,16 @@ func (c Passage) Left() {
 	c.life.dial.current.lease.ended(c.life.entry.clientAddr(), nil, -1)
 	c.giveBack()
 	c.life.admission.uncount(&c.life.entry)
-	c.life.entry.front.core.conns.Add(-1)
+	c.life.entry.front.core.counts.conns.Add(-1)
+}
+
+// FileAt is the descriptor of the socket at an address, which stays the engine's. False: no front listens there, or the
+// engine passes on no sockets.
+func (c Moving) FileAt(at service.Frontend) (file int, is bool) {
+	f, listens := c.listening.Load(at)
+	if !listens {
+		return 0, false
+	}
+	file, is = f.(*Front).Files()[at.Addr]
+	return file, is
 }

@@ -12,7 +12,7 @@ import (
 // these as they share descriptors.
 //
 // Again: those that are kept too, since another keeper begins.
-func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept)) {
+func (c Moving) Keep(age time.Duration, again bool, most int, give func([]*Kept)) {
 	var young []*Conn
 	before := c.Now() - age
 	if most <= 0 {
@@ -46,7 +46,7 @@ func (c *Core) Keep(age time.Duration, again bool, most int, give func([]*Kept))
 }
 
 // Unkept is called when the keeper has gone: once it returns, a death of this process resets connections again.
-func (c *Core) Unkept() {
+func (c Moving) Unkept() {
 	for _, conn := range c.openConns() {
 		if conn.kept.Load() {
 			conn.owner.Unkept()

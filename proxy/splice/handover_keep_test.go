@@ -28,14 +28,14 @@ func (o keptOwner) Keep(tell func(*Kept)) {
 func keepable(t testing.TB, conns, places int) (c *Core, o keptOwner) {
 	c = carryingWithin(t, quota.Budget{Kept: places}, conns)
 	o = keptOwner{cannot: new(bool), asked: new(int)}
-	for _, conn := range c.openConns() {
+	for _, conn := range c.Moving().openConns() {
 		conn.owner = o
 	}
 	return c, o
 }
 
 func keepAll(c *Core, again bool) (n int) {
-	c.Keep(0, again, many, func(some []*Kept) { n += len(some) })
+	c.Moving().Keep(0, again, many, func(some []*Kept) { n += len(some) })
 	return n
 }
 
@@ -52,7 +52,7 @@ func TestKeepSharesPlaces(t *testing.T) {
 	if all := keepAll(c, true); all != n {
 		t.Errorf("another keeper gets %d, want %d", all, n)
 	}
-	for _, conn := range c.openConns() {
+	for _, conn := range c.Moving().openConns() {
 		conn.Abort(record.OutcomeCut)
 		conn.Closed(c.Now())
 	}

@@ -32,7 +32,7 @@ type Standing struct {
 }
 
 // CanMove tells whether the engine can pass on what it carries.
-func (c *Core) CanMove() bool {
+func (c Moving) CanMove() bool {
 	_, ok := c.engine.(Mover)
 	return ok
 }
@@ -54,8 +54,8 @@ type orphan struct {
 
 // Restorer returns one that is told of the fronts by find, nil where there is none: connections go on nevertheless.
 // Done ends it.
-func (c *Core) Restorer(find func(service.PortName, inet.Family) *Front) *Restorer {
-	return &Restorer{core: c, find: find, orphans: map[orphan]*Front{}}
+func (c Moving) Restorer(find func(service.PortName, inet.Family) *Front) *Restorer {
+	return &Restorer{core: c.Core, find: find, orphans: map[orphan]*Front{}}
 }
 
 // Done is called when nothing more comes.
@@ -63,7 +63,7 @@ func (r *Restorer) Done() {
 	for _, f := range r.orphans {
 		f.Close()
 	}
-	for _, f := range r.core.openFronts() {
+	for _, f := range r.core.fronts.all() {
 		r.core.removals.note(f)
 	}
 }
@@ -156,7 +156,7 @@ func (r *Restorer) front(s *SavedConn, family inet.Family) *Front {
 }
 
 // SkipIDs has ids of records begin after those of a predecessor.
-func (c *Core) SkipIDs(to uint64) {
+func (c Moving) SkipIDs(to uint64) {
 	for {
 		at := c.nextID.Load()
 		if at >= to || c.nextID.CompareAndSwap(at, to) {
@@ -166,7 +166,7 @@ func (c *Core) SkipIDs(to uint64) {
 }
 
 // LastID is the id of the newest record.
-func (c *Core) LastID() uint64 { return c.nextID.Load() }
+func (c Moving) LastID() uint64 { return c.nextID.Load() }
 
 // Restore begins a connection that a predecessor saved, in place. It is called in place of Accept and all that comes
 // before Connected; Until of the step is as that one's.
@@ -215,8 +215,8 @@ func (c Passage) registered(f *Front) {
 	core := f.core
 	c.quota = f.quota.Client(c.life.entry.clientAddr())
 	c.quota.TakeAnyway(quota.Descriptors, 2)
-	core.conns.Add(1)
-	core.registry.add(connMember(c))
+	core.counts.conns.Add(1)
+	core.Registry.add(connMember(c))
 }
 
 // restoreRemoval goes on with that unless the endpoint is back by now.

@@ -2,9 +2,9 @@ package splice
 
 import "sync"
 
-// asker puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for concurrent
+// hostLookups puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for concurrent
 // use.
-type asker struct {
+type hostLookups struct {
 	mu      sync.Mutex
 	queue   []func()
 	running bool
@@ -13,7 +13,7 @@ type asker struct {
 }
 
 // ask queues a question. After end it is dropped.
-func (a *asker) ask(question func()) {
+func (a *hostLookups) ask(question func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
@@ -27,7 +27,7 @@ func (a *asker) ask(question func()) {
 }
 
 // run puts questions until none is left.
-func (a *asker) run() {
+func (a *hostLookups) run() {
 	for {
 		a.mu.Lock()
 		queue := a.queue
@@ -44,7 +44,7 @@ func (a *asker) run() {
 }
 
 // end drops the questions that are queued and waits for the one that is being put.
-func (a *asker) end() {
+func (a *hostLookups) end() {
 	a.mu.Lock()
 	a.ended, a.queue = true, nil
 	a.mu.Unlock()

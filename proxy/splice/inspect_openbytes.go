@@ -6,9 +6,9 @@ import "github.com/portald/portald/portal/service"
 type Bytes struct{ FromClient, FromEndpoint int64 }
 
 // OpenBytes are those of what is open, by service port. It stops nothing, as Snapshot, and allocates less.
-func (c *Core) OpenBytes() map[service.PortName]Bytes {
+func (r *Registry) OpenBytes() map[service.PortName]Bytes {
 	fronts := map[*Front]Bytes{}
-	for _, m := range c.open() {
+	for _, m := range r.open() {
 		f := m.common()
 		sum := fronts[f.front]
 		sum.FromClient += f.traffic.FromClient.Load()

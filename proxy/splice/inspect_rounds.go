@@ -3,6 +3,7 @@ package splice
 import (
 	"math/bits"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,12 +35,18 @@ type LoopTimes struct {
 	sum    atomic.Int64
 }
 
+// loopTimes are those of all event loops. Safe for concurrent use.
+type loopTimes struct {
+	mu  sync.Mutex
+	all []*LoopTimes // guarded by mu
+}
+
 // NewLoopTimes returns where one more event loop counts its rounds.
 func (c *Core) NewLoopTimes() *LoopTimes {
 	t := &LoopTimes{}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.loops = append(c.loops, t)
+	c.loops.mu.Lock()
+	defer c.loops.mu.Unlock()
+	c.loops.all = append(c.loops.all, t)
 	return t
 }
 
@@ -50,11 +57,11 @@ func (t *LoopTimes) Add(took time.Duration) {
 	t.sum.Store(t.sum.Load() + int64(took))
 }
 
-// rounds are those of all loops together.
-func (c *Core) rounds() (all Rounds) {
-	c.mu.Lock()
-	loops := slices.Clone(c.loops)
-	c.mu.Unlock()
+// sum has the rounds of all loops together.
+func (l *loopTimes) sum() (all Rounds) {
+	l.mu.Lock()
+	loops := slices.Clone(l.all)
+	l.mu.Unlock()
 	for _, t := range loops {
 		for i := range all.Counts {
 			all.Counts[i] += t.counts[i].Load()

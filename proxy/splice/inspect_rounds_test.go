@@ -12,7 +12,7 @@ func TestRoundBounds(t *testing.T) {
 		for took, at := range map[time.Duration]int{bound - 1: i, bound: i, bound + 1: i + 1} {
 			c := &Core{}
 			c.NewLoopTimes().Add(took)
-			r := c.rounds()
+			r := c.loops.sum()
 			if r.Counts[at] != 1 || r.Sum != took {
 				t.Errorf("%v is not counted up to bound %d: %+v", took, at, r)
 			}
@@ -21,7 +21,7 @@ func TestRoundBounds(t *testing.T) {
 	c := &Core{}
 	c.NewLoopTimes().Add(0)
 	c.NewLoopTimes().Add(time.Hour)
-	if r := c.rounds(); r.Counts[0] != 1 || r.Counts[len(bounds)] != 1 || r.Sum != time.Hour {
+	if r := c.loops.sum(); r.Counts[0] != 1 || r.Counts[len(bounds)] != 1 || r.Sum != time.Hour {
 		t.Errorf("of two loops: %+v", r)
 	}
 }

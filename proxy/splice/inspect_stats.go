@@ -34,13 +34,13 @@ type Limits struct {
 
 // Stats returns current figures.
 func (c *Core) Stats() Stats {
-	a := c.account
+	a, n := c.account, &c.counts
 	return Stats{
-		Connections: c.conns.Load(), Delivering: c.delivering.Load(), Sessions: c.sessions.Load(), Waiting: c.waiting.Load(),
+		Connections: n.conns.Load(), Delivering: n.delivering.Load(), Sessions: n.sessions.Load(), Waiting: n.waiting.Load(),
 		Descriptors: a.Used(quota.Descriptors), Pipes: a.Pipes.Len(), PipePages: a.Pipes.Pages(), Buffers: a.Buffers.Len(),
 		ReplayBytes: a.Used(quota.ClientBytes),
-		Kept:        a.Used(quota.Kept), AcceptErrors: c.acceptErrors.Load(), UDPDropped: c.udpDropped.Load(),
-		PortsCrowded: c.portsCrowded.Load(), Rounds: c.rounds(), Limits: c.limits(),
+		Kept:        a.Used(quota.Kept), AcceptErrors: c.shortages.acceptErrors.Load(), UDPDropped: c.shortages.udpDropped.Load(),
+		PortsCrowded: c.shortages.portsCrowded.Load(), Rounds: c.loops.sum(), Limits: c.limits(),
 	}
 }
 

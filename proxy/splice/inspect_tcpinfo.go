@@ -12,14 +12,14 @@ const tcpInfoBatch = 128
 
 // AskTCPInfo sets ClientTCP and EndpointTCP of those of a Snapshot that are TCP connections and still open. When ctx
 // ends, the rest is left as it is.
-func (c *Core) AskTCPInfo(ctx context.Context, all []record.Live) {
+func (r *Registry) AskTCPInfo(ctx context.Context, all []record.Live) {
 	select {
-	case c.asking <- struct{}{}: // one at a time: loops are to have time for connections between two batches
-		defer func() { <-c.asking }()
+	case r.asking <- struct{}{}: // one at a time: loops are to have time for connections between two batches
+		defer func() { <-r.asking }()
 	case <-ctx.Done():
 		return
 	}
-	conns := connsOf(&c.registry, all)
+	conns := connsOf(r, all)
 	for at := 0; at < len(all) && ctx.Err() == nil; at += tcpInfoBatch {
 		end := min(at+tcpInfoBatch, len(all))
 		askBatch(ctx, conns[at:end], all[at:end])
@@ -51,7 +51,7 @@ func askBatch(ctx context.Context, conns []*Conn, all []record.Live) {
 }
 
 // conns are the TCP connections of these, in their order; nil where it is none, or has ended.
-func connsOf(r *registry, of []record.Live) []*Conn {
+func connsOf(r *Registry, of []record.Live) []*Conn {
 	place := make(map[uint64]int, len(of))
 	for i := range of {
 		place[of[i].ID] = i

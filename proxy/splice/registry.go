@@ -15,14 +15,14 @@ import (
 type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64 }
 
 // Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.
-func (c *Core) Snapshot() []record.Live {
-	return liveOf(c.open())
+func (r *Registry) Snapshot() []record.Live {
+	return liveOf(r.open())
 }
 
 // SnapshotPart lists what is open of one of record.SnapshotParts, from 0: each has about as much. A connection is
 // always of the same part.
-func (c *Core) SnapshotPart(part int) []record.Live {
-	return liveOf(c.registry.shards[part].appendTo(nil))
+func (r *Registry) SnapshotPart(part int) []record.Live {
+	return liveOf(r.shards[part].appendTo(nil))
 }
 
 func liveOf(members []member) []record.Live {
@@ -34,19 +34,19 @@ func liveOf(members []member) []record.Live {
 }
 
 // All yields what Snapshot lists, one at a time: each overwrites the one before, which takes no memory for all of them.
-func (c *Core) All() iter.Seq[*record.Live] { return c.each(func(member) bool { return true }) }
+func (r *Registry) All() iter.Seq[*record.Live] { return r.eachOf(func(member) bool { return true }) }
 
 // AllSessions is All of the UDP sessions alone.
-func (c *Core) AllSessions() iter.Seq[*record.Live] {
-	return c.each(func(m member) bool {
+func (r *Registry) AllSessions() iter.Seq[*record.Live] {
+	return r.eachOf(func(m member) bool {
 		return m.common().front.name.Protocol == inet.UDP
 	})
 }
 
-func (c *Core) each(is func(member) bool) iter.Seq[*record.Live] {
+func (r *Registry) eachOf(is func(member) bool) iter.Seq[*record.Live] {
 	return func(yield func(*record.Live) bool) {
 		var l record.Live
-		for _, m := range c.open() {
+		for _, m := range r.open() {
 			if !is(m) {
 				continue
 			}
@@ -58,32 +58,28 @@ func (c *Core) each(is func(member) bool) iter.Seq[*record.Live] {
 }
 
 // open is what is registered.
-func (c *Core) open() []member { return c.registry.all(c.conns.Load() + c.sessions.Load()) }
+func (r *Registry) open() []member { return r.all(r.counts.conns.Load() + r.counts.sessions.Load()) }
 
 // Cut ends a connection or session by force, soon: its record has OutcomeCut. False: there is none with that id.
-func (c *Core) Cut(id uint64) bool {
-	m := c.registry.find(id)
+func (r *Registry) Cut(id uint64) bool {
+	m := r.find(id)
 	if m != nil {
 		m.cutSoon()
 	}
 	return m != nil
 }
 
-// CutAll ends all of them. An engine calls it when it ends, until none is left.
-func (c *Core) CutAll() {
-	for _, f := range c.openFronts() {
-		f.cutSessions()
-	}
-	for _, m := range c.open() {
-		if m.common().front.name.Protocol == inet.TCP {
-			m.cutSoon()
-		}
-	}
+// Registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard. An
+// entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one. Safe for concurrent
+// use.
+type Registry struct {
+	counts *counts
+	asking chan struct{} // holds one while AskTCPInfo runs
+	shards [registryShards]registryShard
 }
 
-// registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard. An
-// entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one.
-type registry struct{ shards [registryShards]registryShard }
+// counts are how many connections and sessions there are.
+type counts struct{ conns, sessions, waiting, delivering atomic.Int64 }
 
 const registryShards = record.SnapshotParts
 
@@ -101,9 +97,9 @@ type member interface {
 	common() *entry
 }
 
-func (r *registry) shard(id uint64) *registryShard { return &r.shards[id%registryShards] }
+func (r *Registry) shard(id uint64) *registryShard { return &r.shards[id%registryShards] }
 
-func (r *registry) add(m member) {
+func (r *Registry) add(m member) {
 	f := m.common()
 	s := r.shard(f.id)
 	s.mu.Lock()
@@ -113,7 +109,7 @@ func (r *registry) add(m member) {
 }
 
 // remove puts the last of the shard in the place of m.
-func (r *registry) remove(m member) {
+func (r *Registry) remove(m member) {
 	f := m.common()
 	s := r.shard(f.id)
 	s.mu.Lock()
@@ -125,7 +121,7 @@ func (r *registry) remove(m member) {
 	s.members = s.members[:end]
 }
 
-func (r *registry) find(id uint64) member {
+func (r *Registry) find(id uint64) member {
 	s := r.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +134,7 @@ func (r *registry) find(id uint64) member {
 }
 
 // all are those that are open, of which there are about so many.
-func (r *registry) all(about int64) []member {
+func (r *Registry) all(about int64) []member {
 	all := make([]member, 0, about+about/8)
 	for i := range r.shards {
 		all = r.shards[i].appendTo(all)
@@ -147,7 +143,7 @@ func (r *registry) all(about int64) []member {
 }
 
 // each yields what is open, one shard after the other: no memory is taken for all.
-func (r *registry) each(yield func(member) bool) {
+func (r *Registry) each(yield func(member) bool) {
 	var some []member
 	for i := range r.shards {
 		some = r.shards[i].appendTo(some[:0])
@@ -165,18 +161,9 @@ func (s *registryShard) appendTo(all []member) []member {
 	return append(all, s.members...)
 }
 
-// countClients has all that is open counted for its client, soon, where that is limited by now.
-func (c *Core) countClients() {
-	for _, m := range c.open() {
-		if m.common().front.present().policy.Shares.MaxConnectionsPerClient > 0 {
-			m.countSoon()
-		}
-	}
-}
-
 // lookedAt is a member whose endpoint may be removed, or whose peers may be dead, while nothing happens to it.
 type lookedAt interface {
 	member
 	checkEndpoint()                    // notes whether its endpoint is gone, or back
-	askSilent(last, now time.Duration) // asks about its peers if it has been silent: see Core.askSilent
+	askSilent(last, now time.Duration) // asks about its peers if it has been silent: see askSilent
 }

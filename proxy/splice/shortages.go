@@ -32,26 +32,34 @@ func (e *PortsError) Error() string {
 	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
 }
 
+// Shortages counts what engines lack, and reports it to Options.Warn. Safe for concurrent use.
+type Shortages struct {
+	warn func(error)
+
+	acceptErrors, udpDropped, portsCrowded atomic.Uint64
+	transparentReports, crowdedReports     rateLimit
+}
+
 // AcceptFailed counts an accept that failed for a shortage, and reports it.
-func (c *Core) AcceptFailed(err error) {
-	c.acceptErrors.Add(1)
-	c.opts.Warn(err)
+func (s *Shortages) AcceptFailed(err error) {
+	s.acceptErrors.Add(1)
+	s.warn(err)
 }
 
 // DatagramDropped counts a datagram that the kernel did not take.
-func (c *Core) DatagramDropped() { c.udpDropped.Add(1) }
+func (s *Shortages) DatagramDropped() { s.udpDropped.Add(1) }
 
 // PortsCrowded counts a dial that found most of our ports towards the endpoint in use, and reports a PortsError.
-func (c *Core) PortsCrowded(endpoint netip.AddrPort, now time.Duration) {
-	c.portsCrowded.Add(1)
-	if c.crowdedReports.allows(now) {
-		c.opts.Warn(&PortsError{endpoint})
+func (s *Shortages) PortsCrowded(endpoint netip.AddrPort, now time.Duration) {
+	s.portsCrowded.Add(1)
+	if s.crowdedReports.allows(now) {
+		s.warn(&PortsError{endpoint})
 	}
 }
 
 // NotTransparent reports an ErrTransparent: a socket could not be bound to a client's address.
-func (c *Core) NotTransparent(err error) {
-	if c.transparentReports.allows(c.Now()) {
-		c.opts.Warn(fmt.Errorf("%w: %w", ErrTransparent, err))
+func (s *Shortages) NotTransparent(err error, now time.Duration) {
+	if s.transparentReports.allows(now) {
+		s.warn(fmt.Errorf("%w: %w", ErrTransparent, err))
 	}
 }

@@ -18,7 +18,7 @@ type Step struct {
 	Again    []byte         // of StepCarry: what ClientSent was told so far: the endpoint gets it after Header
 	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
-	Deliver  Streams        // of StepEnd: what was read of these, or can be by now, reaches the peers before: see BeginDelivery
+	Deliver  Streams        // of StepEnd: what was read of these, or can be, reaches the peers before: BeginDelivery
 }
 
 // Dial is which of the dials under way it is, 0 or 1: there are two at most. As long as there is one, see HedgeAt.

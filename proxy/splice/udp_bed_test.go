@@ -289,9 +289,9 @@ func (b *udpBed) check() {
 	}
 	for what, got := range map[string]int64{
 		"in lists of clients": int64(inClients), "counted by the socket": s.n.Load(),
-		"counted by the core": b.core.sessions.Load(), "in the account": a.Used(quota.Sessions),
+		"counted by the core": b.core.counts.sessions.Load(), "in the account": a.Used(quota.Sessions),
 		"of the Service": b.front.quota.Held(quota.Sessions),
-		"registered":     int64(len(b.core.registry.all(0))), "without a record": int64(b.opened - len(b.records)),
+		"registered":     int64(len(b.core.Registry.all(0))), "without a record": int64(b.opened - len(b.records)),
 	} {
 		if got != int64(n) {
 			b.t.Errorf("%d sessions, and %d %s", n, got, what)

@@ -147,8 +147,8 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	core := t.core()
 	s.client.quota.TakeAnyway(quota.Sessions, 1)
 	s.client.quota.TakeAnyway(quota.Descriptors, 1)
-	core.sessions.Add(1)
-	core.registry.add(sessionMember{s})
+	core.counts.sessions.Add(1)
+	core.Registry.add(sessionMember{s})
 	if s.detached {
 		s.life.admission.uncount(&s.life.entry)
 	} else {

@@ -118,7 +118,7 @@ func (s *Session) lost() []byte {
 // ask has a question put to the host. What the client sends meanwhile is held.
 func (s *Session) ask(put func() bool) {
 	t := s.table
-	t.core().asker.ask(func() {
+	t.core().lookups.ask(func() {
 		yes := put()
 		t.socket.Do(func() { s.answered(yes) })
 	})
@@ -206,7 +206,7 @@ func (s *Session) releaseHeld() [][]byte {
 func (s *Session) Sent(n int) { s.life.entry.traffic.ToEndpoint.Add(int64(n)) }
 
 // Dropped counts a datagram that the kernel did not take: a full queue, one too large, no route.
-func (s *Session) Dropped() { s.table.core().udpDropped.Add(1) }
+func (s *Session) Dropped() { s.table.core().shortages.udpDropped.Add(1) }
 
 // Replied counts datagrams of the endpoint, of so many bytes together, that were sent to the client, or are about to
 // be.
@@ -342,6 +342,6 @@ func (s *Session) remove() {
 	s.releaseHeld()
 	s.client.quota.GiveSession()
 	t.releaseClient(s.client)
-	t.core().sessions.Add(-1)
-	t.core().registry.remove(sessionMember{s})
+	t.core().counts.sessions.Add(-1)
+	t.core().Registry.remove(sessionMember{s})
 }

@@ -82,8 +82,8 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	}
 	t.attached[key] = s
 	s.enlist()
-	t.core().sessions.Add(1)
-	t.core().registry.add(sessionMember{s})
+	t.core().counts.sessions.Add(1)
+	t.core().Registry.add(sessionMember{s})
 	if idle := t.front.present().policy.UDPIdle; idle > 0 && t.sweepAt < 0 {
 		t.setTimer(now + idle)
 	}

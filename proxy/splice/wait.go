@@ -28,7 +28,7 @@ func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, 
 			w.place.Since = old.place.Since
 		}
 		q.wait = w
-		e.front.core.waiting.Add(1)
+		e.front.core.counts.waiting.Add(1)
 		if first := e.front.quota.Waiting.Enter(&w.place, e.front.core.opts.Waiting); first != nil {
 			first.Of.Evicted()
 		}
@@ -52,7 +52,7 @@ func (q *queuePlace) leave(e *entry, now time.Duration) {
 		w.timer.Stop()
 	}
 	e.front.quota.Waiting.Leave(&w.place)
-	e.front.core.waiting.Add(-1)
+	e.front.core.counts.waiting.Add(-1)
 }
 
 // passTurn lets the next one pick.

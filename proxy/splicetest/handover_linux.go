@@ -55,7 +55,7 @@ var errKept = errors.New("the successor does not take over")
 // kept has the connections taken from the engine, and given back to it.
 func (s *succession) kept(meanwhile func([]*splice.Departure)) {
 	s.Helper()
-	_, err := s.old.HandOver(s.Context(), func(all []*splice.Departure) (int, error) {
+	_, err := s.old.Moving().HandOver(s.Context(), func(all []*splice.Departure) (int, error) {
 		meanwhile(all)
 		return 0, errKept
 	})
@@ -70,7 +70,7 @@ func (s *succession) taken(meanwhile func([]*splice.Departure)) (left int64) {
 	s.byProtocol(func(to *handover.Successor) error {
 		give := to.Give(netip.AddrPort{})
 		var err error
-		left, err = s.old.HandOver(s.Context(), func(all []*splice.Departure) (int, error) {
+		left, err = s.old.Moving().HandOver(s.Context(), func(all []*splice.Departure) (int, error) {
 			meanwhile(all)
 			return give(all)
 		})
@@ -95,7 +95,7 @@ func (s *succession) byProtocol(give func(*handover.Successor) error) {
 	s.must(err)
 	defer to.Close()
 	s.must(to.AwaitBegin(s.Context()))
-	_, err = to.Begun(handover.Begun{LastID: s.old.LastID()}, longest)
+	_, err = to.Begun(handover.Begun{LastID: s.old.Moving().LastID()}, longest)
 	s.must(err)
 	s.must(give(to))
 	s.must(to.Done(0))
@@ -112,8 +112,8 @@ func (s *succession) takeOver(path string) error {
 	if err != nil {
 		return err
 	}
-	s.next.SkipIDs(e.LastID)
-	r := s.next.Restorer(func(service.PortName, inet.Family) *splice.Front {
+	s.next.Moving().SkipIDs(e.LastID)
+	r := s.next.Moving().Restorer(func(service.PortName, inet.Family) *splice.Front {
 		if s.noFront {
 			return nil
 		}

@@ -228,7 +228,7 @@ func handOverOfSome(t *trial) {
 			d.Stays = d.Conn.Client == large
 		}
 	})
-	s.old.Remain()
+	s.old.Moving().Remain()
 	for range 2 { // the second time only those are asked that may go
 		if left := s.taken(look); left != 0 {
 			t.Errorf("%d connections may still be handed over", left)

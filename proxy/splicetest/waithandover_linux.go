@@ -28,7 +28,7 @@ var waitsLong = splice.Options{Policy: service.Policy{WaitForEndpoint: longest}}
 func (s *succession) takenWaiting(taken bool) {
 	s.Helper()
 	if !taken {
-		_, err := s.old.HandOverWaiting(s.Context(), func([]*splice.Departure) (int, error) { return 0, errKept })
+		_, err := s.old.Moving().HandOverWaiting(s.Context(), func([]*splice.Departure) (int, error) { return 0, errKept })
 		if !errors.Is(err, errKept) {
 			s.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func (s *succession) takenWaiting(taken bool) {
 		if !to.TakesWaiting() {
 			s.Error("the successor does not take what waits")
 		}
-		_, err := s.old.HandOverWaiting(s.Context(), to.Give(netip.AddrPort{}))
+		_, err := s.old.Moving().HandOverWaiting(s.Context(), to.Give(netip.AddrPort{}))
 		return err
 	})
 }

@@ -33,7 +33,7 @@ func (d recovery) begin(ctx context.Context) {
 		len(listeners.Sockets))
 	d.State.add(listeners)
 	close(d.State.begun)
-	d.Core.SkipIDs(left.newestID() + idGap)
+	d.Core.Moving().SkipIDs(left.newestID() + idGap)
 	select { // connections go on without Services too, if the API server does not answer
 	case <-d.Ready:
 	case <-time.After(remainsTime):
@@ -89,7 +89,7 @@ func (d recovery) claim(dead string) (*remains, error) {
 // marked as outdated: if this one dies too, one of the two is true at each moment.
 func (d recovery) restore(left *remains, taken map[uint64]bool) (counts restored) {
 	d.Keeper.carries = append(d.Keeper.carries, left.instances...)
-	restorer := d.Core.Restorer(d.Listeners.Fronts().Find)
+	restorer := d.Core.Moving().Restorer(d.Listeners.Fronts().Find)
 	err := d.Keeper.giveMemory()
 	for some := range slices.Chunk(left.conns, d.Keeper.restoredAtOnce()) {
 		for _, c := range some {

@@ -12,7 +12,7 @@ import (
 // duplicateOf duplicates the socket at an address. False: there is none, or it is closed just now, and its number is
 // another file's.
 func duplicateOf(core *splice.Core, s handover.Socket) (file int, is bool) {
-	open, is := core.FileAt(service.Frontend{Addr: s.Address, Protocol: s.Name.Protocol})
+	open, is := core.Moving().FileAt(service.Frontend{Addr: s.Address, Protocol: s.Name.Protocol})
 	if !is {
 		return 0, false
 	}

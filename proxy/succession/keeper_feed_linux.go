@@ -31,7 +31,7 @@ func (d keeperFeed) keepAll(ctx context.Context) error {
 				return nil
 			}
 			k.holds.Store(false)
-			d.Core.Unkept()
+			d.Core.Moving().Unkept()
 			d.Log.WithError(err).Warn("The keeper is gone: until there is one again, a crash closes open " +
 				"connections")
 			keeper.Close()
@@ -76,7 +76,7 @@ func (d keeperFeed) keepWith(ctx context.Context, keeper *handover.Keeping) erro
 		if err = d.flush(keeper); err != nil {
 			break
 		}
-		d.Core.Keep(keptAge, again, d.roomFor(keeper), func(some []*splice.Kept) {
+		d.Core.Moving().Keep(keptAge, again, d.roomFor(keeper), func(some []*splice.Kept) {
 			if err == nil {
 				err = d.keepConns(keeper, some)
 			}

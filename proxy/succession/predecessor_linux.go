@@ -28,7 +28,7 @@ type predecessor struct {
 // handOver waits for a successor, once this daemon serves the node, and hands over to it.
 func (d predecessor) handOver(ctx context.Context) error {
 	path := d.Socket
-	if path == "" || !d.Core.CanMove() || !d.State.WhenServing(ctx) {
+	if path == "" || !d.Core.Moving().CanMove() || !d.State.WhenServing(ctx) {
 		return nil
 	}
 	l := d.listenForSuccessors(ctx, path)
@@ -168,7 +168,7 @@ func (d predecessor) giveTo(ctx context.Context, s *handover.Successor) (left in
 	defer func() {
 		if err != nil {
 			d.Listeners.Fronts().Resume()
-			d.Core.Remain()
+			d.Core.Moving().Remain()
 			thaw()
 			d.Resync() // the successor may have written rules
 		}
@@ -182,7 +182,7 @@ func (d predecessor) giveTo(ctx context.Context, s *handover.Successor) (left in
 	if err := s.Turns(turns(d.Listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
-	begun := handover.Begun{LastID: d.Core.LastID(), Drained: d.drained()}
+	begun := handover.Begun{LastID: d.Core.Moving().LastID(), Drained: d.drained()}
 	taken, err := s.Begun(begun, firstSyncTime)
 	if err != nil {
 		return 0, err
@@ -213,7 +213,7 @@ func (d predecessor) giveLeft(ctx context.Context, s *handover.Successor) (left 
 	if err := s.Turns(turns(d.Listeners.Fronts().Turns(0))); err != nil {
 		return 0, err
 	}
-	begun := handover.Begun{LastID: d.Core.LastID(), Drained: d.drained()}
+	begun := handover.Begun{LastID: d.Core.Moving().LastID(), Drained: d.drained()}
 	if _, err := s.Begun(begun, firstSyncTime); err != nil {
 		return 0, err
 	}
@@ -300,9 +300,9 @@ func (d predecessor) giveConnections(
 		return 0, err
 	}
 	for last := false; s.TakesState(); { // the last time nothing more can come: the successor may listen here by now too
-		left, err = d.Core.HandOver(ctx, s.Give(netip.AddrPort{}))
+		left, err = d.Core.Moving().HandOver(ctx, s.Give(netip.AddrPort{}))
 		if err == nil && s.TakesWaiting() {
-			left, err = d.Core.HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
+			left, err = d.Core.Moving().HandOverWaiting(ctx, s.Give(netip.AddrPort{}))
 		}
 		if err != nil {
 			return left, err

@@ -38,7 +38,7 @@ func (d predecessor) storeForNext(ctx context.Context) bool {
 	if d.State.other.Load() {
 		return true // another daemon has it, or systemd still
 	}
-	if !isClosed(d.Ready) || !d.Core.CanMove() {
+	if !isClosed(d.Ready) || !d.Core.Moving().CanMove() {
 		return false
 	}
 	began := time.Now()

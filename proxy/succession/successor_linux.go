@@ -32,7 +32,7 @@ const takeOverAgain = time.Second
 func (d successor) takeOver(ctx context.Context) error {
 	path := d.Socket
 	left := stored()
-	if path == "" || !d.Core.CanMove() {
+	if path == "" || !d.Core.Moving().CanMove() {
 		if d.Required {
 			return errCannotMove
 		}
@@ -138,7 +138,7 @@ func (d successor) takeOverFrom(ctx context.Context, p *handover.Predecessor) (a
 		return true, err
 	}
 	d.State.add(estate)
-	d.Core.SkipIDs(estate.LastID + idGap)
+	d.Core.Moving().SkipIDs(estate.LastID + idGap)
 	stop := p.Working()
 	close(d.State.begun)
 	select {
@@ -185,7 +185,7 @@ func (d successor) room() int {
 
 // takeConnections goes on with all that the predecessor carries.
 func (d successor) takeConnections(p *handover.Predecessor, began time.Time) error {
-	restorer := d.Core.Restorer(d.Listeners.Fronts().Find)
+	restorer := d.Core.Moving().Restorer(d.Listeners.Fronts().Find)
 	conns, sessions := map[uint64]bool{}, 0
 	var kept *remains // of the predecessor, if it dies
 	left, err := p.Serving(d.State.Inherited.taken(), handover.Taker{

@@ -51,7 +51,7 @@ func TestKeptOrReplayed(t *testing.T) {
 	}, "both are open")
 	for range 2 {
 		var kept []netip.AddrPort
-		r.Keep(0, true, 100, func(some []*splice.Kept) {
+		r.Moving().Keep(0, true, 100, func(some []*splice.Kept) {
 			for _, k := range some {
 				kept = append(kept, k.State.Client)
 				for _, fd := range k.Files {

@@ -34,7 +34,7 @@ func (d *dialer) connect(to netip.AddrPort, as netip.Addr, now time.Duration) (f
 		}
 		errno = sysConnect(fd, &sa)
 		if try == portTries && errno != unix.EADDRNOTAVAIL { // else there is no address to dial from, or no port at all
-			d.core.PortsCrowded(to, now)
+			d.core.Shortages().PortsCrowded(to, now)
 		}
 		if !own || errno != unix.EADDRNOTAVAIL {
 			return fd, errno
@@ -88,7 +88,7 @@ func (d *dialer) bindOwn(fd int, family inet.Family, as netip.Addr, now time.Dur
 // showClient gives a socket that is to be connected to an endpoint the client's address.
 func (d *dialer) showClient(fd int, client netip.Addr) {
 	if errno := bindAs(fd, client); errno != 0 {
-		d.core.NotTransparent(errno)
+		d.core.Shortages().NotTransparent(errno, d.core.Now())
 	}
 }
 

@@ -37,7 +37,7 @@ func TestGuard(t *testing.T) {
 	}
 	state(record.StateOpen)
 	var sockets []int // duplicates
-	_, err = r.HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
+	_, err = r.Moving().HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
 		for _, fd := range all[0].Files {
 			dup, err := unix.Dup(fd)
 			if err != nil {
@@ -57,19 +57,19 @@ func TestGuard(t *testing.T) {
 		eventually(t, func() bool { return slices.Equal(areGuarded(t, sockets), []bool{client, endpoint}) }, what)
 	}
 	guarded("it stays", true, true)
-	r.Keep(0, false, 1, func(some []*splice.Kept) {
+	r.Moving().Keep(0, false, 1, func(some []*splice.Kept) {
 		wantGuarded(t, "kept", some[0].Files, false, false)
 		for _, fd := range some[0].Files {
 			unix.Close(fd)
 		}
 	})
 	guarded("it is kept", false, false)
-	r.Unkept()
+	r.Moving().Unkept()
 	guarded("its keeper is gone", true, true)
 	client.CloseWrite()
 	state(record.StateHalfClosed)
 	guarded("the client has ended its stream", true, false)
-	r.Unkept()
+	r.Moving().Unkept()
 	r.Cut(r.Snapshot()[0].ID)
 	r.record(t)
 }

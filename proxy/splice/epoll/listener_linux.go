@@ -145,7 +145,7 @@ func (a *acceptor) accept() bool {
 
 // backOff leaves the listener alone for a while: it stays readable, so that the loop would spin.
 func (a *acceptor) backOff(err error) {
-	a.l.core.AcceptFailed(err)
+	a.l.core.Shortages().AcceptFailed(err)
 	if a.closed || a.paused {
 		return
 	}

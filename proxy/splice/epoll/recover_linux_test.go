@@ -454,7 +454,7 @@ func (w *wreck) goOn(s *splice.SavedConn) {
 	at := netip.MustParseAddrPort("127.0.0.1:1")
 	s.Client, s.OriginalDst, s.Attempts = at, at, []record.Attempt{{Endpoint: at}}
 	r := newRigWith(w.t, splice.Options{}, func(c *splice.Core) (*engine, error) { return open(c, 1, nil, nil) })
-	restorer := r.Restorer(func(service.PortName, inet.Family) *splice.Front { return nil })
+	restorer := r.Moving().Restorer(func(service.PortName, inet.Family) *splice.Front { return nil })
 	restorer.Stand(s, files)
 	restorer.KeepStanding(func([]*splice.Kept) bool { return false })
 	restorer.Done()
@@ -507,7 +507,7 @@ func TestStanding(t *testing.T) {
 				t.Fatal(err)
 			}
 			none := func(service.PortName, inet.Family) *splice.Front { return nil }
-			restorer := r.Restorer(none)
+			restorer := r.Moving().Restorer(none)
 			restorer.Stand(&w.saved, files)
 			restorer.KeepStanding(func(all []*splice.Kept) bool {
 				if len(all) != 1 {
@@ -538,7 +538,7 @@ func TestStanding(t *testing.T) {
 			if _, err := m.Recover(&w.saved, 0, []int{w.src, w.dst}, nil); err != ErrGiven {
 				t.Errorf("after the keeper is lost: %v", err)
 			}
-			r.Core.Keep(0, true, 1, func(all []*splice.Kept) {
+			r.Core.Moving().Keep(0, true, 1, func(all []*splice.Kept) {
 				if _, err := m.Recover(all[0].State, all[0].Slot, all[0].Files, nil); err != nil {
 					t.Errorf("by another keeper: %v", err)
 				}
@@ -551,7 +551,7 @@ func TestStanding(t *testing.T) {
 				t.Errorf("%d are kept again", again)
 			}
 			// It is about to be a successor's, which does not take it.
-			_, err = r.HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
+			_, err = r.Moving().HandOver(t.Context(), func(all []*splice.Departure) (int, error) {
 				all[0].Given()
 				next := w.saved
 				if _, err := m.Recover(&next, 0, []int{w.src, w.dst}, nil); err != ErrGiven {

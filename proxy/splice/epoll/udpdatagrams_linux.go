@@ -132,7 +132,7 @@ func (d *datagrams) flush() {
 		}
 		if e != 0 {
 			n = 1
-			d.core.DatagramDropped()
+			d.core.Shortages().DatagramDropped()
 		}
 		from += n
 	}

@@ -82,7 +82,7 @@ func (n *listener) run() {
 		case deadlinePassed(err), errors.Is(err, net.ErrClosed):
 			return
 		default: // a shortage, most likely
-			n.e.core.AcceptFailed(cause(err))
+			n.e.core.Shortages().AcceptFailed(cause(err))
 			pause.rest(n.e)
 		}
 	}

@@ -74,6 +74,6 @@ func (e *shared) bindTransparent(fd uintptr, client netip.Addr) {
 		err = e.host.BindTransparent(fd, client)
 	}
 	if err != nil {
-		e.core.NotTransparent(err)
+		e.core.Shortages().NotTransparent(err, e.core.Now())
 	}
 }
