@@ -136,7 +136,7 @@ func (c connDialing) advance(s step, now time.Duration) Step {
 		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: d.current.number, Until: until}
 	case stepGoOn:
 		return c.hedge(now)
-	case stepWait, stepHold:
+	case stepWait, stepQueue:
 		return c.await(s, now)
 	default:
 		return c.refused(s.outcome)
@@ -195,7 +195,7 @@ func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step 
 // await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
 func (c connDialing) await(s step, now time.Duration) Step {
 	c.waiting = true
-	if s.kind == stepHold || c.life.queue.waits() {
+	if s.kind == stepQueue || c.life.queue.waits() {
 		c.life.queue.enter(&c.life.entry, connWaiter(c), c.quota, now)
 	} else {
 		c.life.entry.stage.enter(waiting)
@@ -331,8 +331,8 @@ func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
 	return c.endAfter(StreamFrom(side), how)
 }
 
-// Abort ends the connection, or what it still delivers, by force: OutcomeCut, or OutcomeResources where the engine lacks
-// something, such as descriptors or memory.
+// Abort ends the connection, or what it still delivers, by force: OutcomeCut, or OutcomeResources where the engine
+// lacks something, such as descriptors or memory.
 func (c *Conn) Abort(o record.Outcome) Step {
 	if c.Ended() {
 		return Step{Kind: StepEnd, Reset: true}
@@ -409,8 +409,8 @@ func (m connMember) countSoon() {
 // Ended reports whether StepEnd was returned. It may still deliver.
 func (c *Conn) Ended() bool { return c.life.result.ended != nil }
 
-// Record is what the record tells so far, nil before StepEnd. Until Closed the engine sets there what the kernel told of
-// both sockets before they were closed, if Options.TCPInfo says so, and how long each side took no bytes.
+// Record is what the record tells so far, nil before StepEnd. Until Closed the engine sets there what the kernel told
+// of both sockets before they were closed, if Options.TCPInfo says so, and how long each side took no bytes.
 func (c *Conn) Record() *record.Record {
 	if c.life.result.ended == nil {
 		return nil

@@ -23,9 +23,9 @@ type Delivery struct {
 	next         time.Duration
 }
 
-// BeginDelivery begins what Step.Deliver asks for: the engine brings those streams to their peers, reads and drops others,
-// and asks the sockets of the peers, when Look says, how much was acknowledged. Once that is all, Look gives up, or a
-// peer is gone, it closes both sockets by a reset and calls Closed.
+// BeginDelivery begins what Step.Deliver asks for: the engine brings those streams to their peers, reads and drops
+// others, and asks the sockets of the peers, when Look says, how much was acknowledged. Once that is all, Look gives
+// up, or a peer is gone, it closes both sockets by a reset and calls Closed.
 func BeginDelivery(c *Conn, now time.Duration) Delivery {
 	c.life.entry.stage.enter(delivering)
 	c.life.entry.front.core.counts.delivering.Add(1)

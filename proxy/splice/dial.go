@@ -95,7 +95,8 @@ func (d *dialler) try(e *entry, now time.Duration) step {
 	by := int(e.cameBy)
 	asClient, known := o.ReturnsKnown(client, to, by)
 	if !known {
-		return d.ask(e, returns, func() bool { return o.Returns(client, to, by) })
+		d.asked = returns
+		return step{kind: stepAsk, ask: func() bool { return o.Returns(client, to, by) }}
 	}
 	return d.dialStep(e, asClient)
 }
@@ -138,7 +139,7 @@ func (d *dialler) exhausted(e *entry, allTried bool, now time.Duration) step {
 	end := e.began + sum(timeouts)
 	switch until := e.patience(); {
 	case now < until:
-		return d.holdOut(e, allTried, until, now)
+		return d.waitInQueue(e, allTried, until, now)
 	case len(d.attempts) == 0:
 		return step{kind: stepRefuse, outcome: record.OutcomeNoEndpoint}
 	case !d.rounds, len(timeouts) == 1, d.retry.timedOut >= len(timeouts), now >= end:
@@ -252,10 +253,10 @@ func (d *dialler) pickAnother(e *entry) bool {
 	return ok
 }
 
-// holdOut waits for endpoints to change, or, where some have failed, for another round of dials.
-func (d *dialler) holdOut(e *entry, allTried bool, until, now time.Duration) step {
+// waitInQueue waits for endpoints to change, or, where some have failed, for another round of dials.
+func (d *dialler) waitInQueue(e *entry, allTried bool, until, now time.Duration) step {
 	if d.retry != nil {
 		until = min(until, now+d.retry.again(allTried, len(e.plan.policy.ConnectTimeouts)))
 	}
-	return step{kind: stepHold, until: until}
+	return step{kind: stepQueue, until: until}
 }

@@ -24,7 +24,8 @@ func (d *dialler) start(e *entry, iface int, now time.Duration) step {
 	o, client := &e.front.core.opts, e.clientAddr()
 	inside, known := o.IsLocalKnown(client, iface)
 	if !known {
-		return d.ask(e, isLocal, func() bool { return o.IsLocal(client, iface) })
+		d.asked = isLocal
+		return step{kind: stepAsk, ask: func() bool { return o.IsLocal(client, iface) }}
 	}
 	return d.locate(e, inside, now)
 }
@@ -35,12 +36,6 @@ func (d *dialler) locate(e *entry, inside bool, now time.Duration) step {
 		e.scope = service.ClusterScope
 	}
 	return d.next(e, now)
-}
-
-// ask returns the step that puts a question to the host.
-func (d *dialler) ask(e *entry, q question, put func() bool) step {
-	d.asked = q
-	return step{kind: stepAsk, ask: put}
 }
 
 // answered goes on with the answer to the question of the last stepAsk.

@@ -68,13 +68,13 @@ func (r *removals) left(f *Front) {
 
 // succeeded has the closed fronts of the same service port and family know the new one.
 func (r *removals) succeeded(by *Front) {
-	family, known := by.family()
+	family, known := familyOf(by)
 	if !known {
 		return
 	}
 	r.mu.Lock()
 	for f := range r.closed {
-		if is, known := f.family(); known && f.name == by.name && is == family {
+		if is, known := familyOf(f); known && f.name == by.name && is == family {
 			f.heir.Store(by)
 			by.inherits.Store(true)
 		}
@@ -91,16 +91,16 @@ func (f *Front) last() *Front {
 	return f
 }
 
-// family is that of its frontends. False: it has none.
-func (f *Front) family() (inet.Family, bool) {
+// familyOf is that of its frontends. False: it has none.
+func familyOf(f *Front) (inet.Family, bool) {
 	if x := f.plan.Load().Exposures; len(x) > 0 {
 		return inet.FamilyOf(x[0].Frontend.Addr.Addr()), true
 	}
 	return 0, false
 }
 
-// Lose leaves only these endpoints to a front that is about to be closed, as Retarget does to others.
-func (f *Front) Lose(left []service.Endpoint) {
+// RetainOnly leaves only these endpoints to a front that is about to be closed, as Retarget does to others.
+func (f *Front) RetainOnly(left []service.Endpoint) {
 	view := f.plan.Load().View
 	view.Endpoints = left
 	f.plan.Store(newPlan(&view, f.core.policy.Load()))

@@ -2,8 +2,8 @@ package splice
 
 import "sync"
 
-// hostLookups puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for concurrent
-// use.
+// hostLookups puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for
+// concurrent use.
 type hostLookups struct {
 	mu      sync.Mutex
 	queue   []func()

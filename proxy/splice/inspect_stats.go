@@ -34,13 +34,13 @@ type Limits struct {
 
 // Stats returns current figures.
 func (c *Core) Stats() Stats {
-	a, n := c.account, &c.counts
+	a, n, lacks := c.account, &c.counts, &c.shortages
 	return Stats{
 		Connections: n.conns.Load(), Delivering: n.delivering.Load(), Sessions: n.sessions.Load(), Waiting: n.waiting.Load(),
 		Descriptors: a.Used(quota.Descriptors), Pipes: a.Pipes.Len(), PipePages: a.Pipes.Pages(), Buffers: a.Buffers.Len(),
 		ReplayBytes: a.Used(quota.ClientBytes),
-		Kept:        a.Used(quota.Kept), AcceptErrors: c.shortages.acceptErrors.Load(), UDPDropped: c.shortages.udpDropped.Load(),
-		PortsCrowded: c.shortages.portsCrowded.Load(), Rounds: c.loops.sum(), Limits: c.limits(),
+		Kept:        a.Used(quota.Kept), AcceptErrors: lacks.acceptErrors.Load(), UDPDropped: lacks.udpDropped.Load(),
+		PortsCrowded: lacks.portsCrowded.Load(), Rounds: c.loops.sum(), Limits: c.limits(),
 	}
 }
 

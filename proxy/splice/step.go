@@ -44,7 +44,7 @@ type step struct {
 	endpoint netip.AddrPort // of stepDial
 	as       netip.Addr     // of stepDial: the client's address if the endpoint is to see it, else zero
 	ask      func() bool    // of stepAsk
-	until    time.Duration  // of stepWait and stepHold
+	until    time.Duration  // of stepWait and stepQueue
 }
 
 type stepKind uint8
@@ -54,7 +54,7 @@ const (
 	stepAsk                    // put the question, which may block, on another goroutine, then call answered
 	stepWait                   // call next at that time, or as soon as the front has other endpoints
 	stepGoOn                   // the other dial is still under way
-	stepHold                   // the same, in the queue of the Service
+	stepQueue                  // the same, in the queue of the Service
 	stepRefuse                 // end with that outcome
 )
 

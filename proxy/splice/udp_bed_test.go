@@ -230,7 +230,7 @@ func (c *udpConn) Dial(to netip.AddrPort, _ netip.Addr, first []byte) (netip.Add
 
 func (c *udpConn) Forward(data []byte) {
 	switch {
-	case c.Hold(data):
+	case c.Buffer(data):
 	case c.dead:
 		c.dead = false
 		c.Refused(errRefused, data)

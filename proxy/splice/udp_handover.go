@@ -76,11 +76,11 @@ func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
 		for _, list := range []*sessionList{&all.waiting, &all.answered, &all.detachedWaiting, &all.detached} {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
-				case s.departing, s.stays, s.awaits() && !waiting:
+				case s.departing, s.stays, s.waiter().awaits() && !waiting:
 				case s.life.dial.waitsForHost():
 					asking = true
 				default:
-					some = append(some, s.departs())
+					some = append(some, s.passage().departs())
 				}
 			}
 		}
@@ -96,7 +96,12 @@ func (t *Sessions) do(f func()) {
 	}
 }
 
-func (s *Session) departs() *Departure {
+// sessionPassage is a session that a predecessor passes on.
+type sessionPassage struct{ *Session }
+
+func (s *Session) passage() sessionPassage { return sessionPassage{s} }
+
+func (s sessionPassage) departs() *Departure {
 	s.departing = true
 	saved := &SavedSession{
 		SavedLife: s.life.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
@@ -105,8 +110,8 @@ func (s *Session) departs() *Departure {
 	files := []int{s.conn.(MovingSession).Detach(saved)}
 	if saved.Waits {
 		files = nil
-		if len(s.held) > 0 {
-			saved.Unanswered = s.held[0]
+		if len(s.buffered) > 0 {
+			saved.Unanswered = s.buffered[0]
 		}
 	}
 	return &Departure{
@@ -115,7 +120,7 @@ func (s *Session) departs() *Departure {
 			s.table.socket.Do(func() {
 				if s.departing = false; !s.over {
 					s.conn.(MovingSession).Resume()
-					s.redial()
+					s.waiter().redial()
 				}
 			})
 		},
@@ -125,7 +130,7 @@ func (s *Session) departs() *Departure {
 }
 
 // left ends a session here without a report: a successor has it.
-func (s *Session) left() {
+func (s sessionPassage) left() {
 	if s.over {
 		return
 	}
@@ -143,7 +148,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.life.restore(t.front, &saved.SavedLife)
 	s.life.entry.cameBy = saved.Interface
 	s.life.entry.traffic.restore(saved.Carried)
-	s.client = t.client(s.life.entry.clientAddr())
+	s.client = t.room().client(s.life.entry.clientAddr())
 	core := t.core()
 	s.client.quota.TakeAnyway(quota.Sessions, 1)
 	s.client.quota.TakeAnyway(quota.Descriptors, 1)
@@ -158,9 +163,9 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	now := core.Now()
 	if saved.Waits {
 		if saved.Unanswered != nil {
-			s.hold(saved.Unanswered)
+			s.buffered.add(saved.Unanswered, s.client.quota)
 		}
-		s.goOn(now)
+		s.waiter().goOn(now)
 	} else if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {
 		s.detach(now) // the endpoint has left meanwhile
 	}
@@ -168,7 +173,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 }
 
 // SessionsAt are those of the front's socket at an address; nil: there is no such UDP socket.
-func (f *Front) SessionsAt(at netip.AddrPort) *Sessions {
+func SessionsAt(f *Front, at netip.AddrPort) *Sessions {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return sessionsOf(f.sockets[at])

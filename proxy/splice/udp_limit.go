@@ -15,8 +15,14 @@ type sessionClient struct {
 	n     int // sessions, with those that are being admitted
 }
 
+// sessionRoom is how many sessions a socket and its clients may have, and which are evicted for others. It implements
+// quota.Evicter.
+type sessionRoom struct{ *Sessions }
+
+func (t *Sessions) room() sessionRoom { return sessionRoom{t} }
+
 // client finds a client address, or adds it, for one session more, until releaseClient.
-func (t *Sessions) client(addr netip.Addr) *sessionClient {
+func (t sessionRoom) client(addr netip.Addr) *sessionClient {
 	c := t.clients[addr]
 	if c == nil {
 		c = &sessionClient{quota: t.front.quota.Client(addr), lists: newSessionLists(ofClient)}
@@ -27,7 +33,7 @@ func (t *Sessions) client(addr netip.Addr) *sessionClient {
 	return c
 }
 
-func (t *Sessions) releaseClient(c *sessionClient) {
+func (t sessionRoom) releaseClient(c *sessionClient) {
 	t.n.Add(-1)
 	if c.n--; c.n == 0 {
 		delete(t.clients, c.quota.Addr())
@@ -41,7 +47,7 @@ const maxEvicted = 2
 
 // makeRoom takes what a session of a client needs from the account, and evicts others where there is too little: its
 // own, where the client has as many as it may. False: there still is too little.
-func (t *Sessions) makeRoom(c *sessionClient) bool {
+func (t sessionRoom) makeRoom(c *sessionClient) bool {
 	for evicted := 0; ; evicted++ {
 		full := t.full(c)
 		if !full {
@@ -60,22 +66,22 @@ func (t *Sessions) makeRoom(c *sessionClient) bool {
 }
 
 // Len implements quota.Evicter.
-func (t *Sessions) Len() int64 { return t.n.Load() }
+func (t sessionRoom) Len() int64 { return t.n.Load() }
 
 // Evict implements quota.Evicter: it makes room for sessions of other Services, at the client with the most.
-func (t *Sessions) Evict(done func()) {
+func (t sessionRoom) Evict(done func()) {
 	t.soon(done, func() *sessionClient {
 		return t.largest.Find(func(c *sessionClient) int64 { return int64(c.n) }, maps.Values(t.clients))
 	})
 }
 
 // EvictOf implements quota.Evicter.
-func (t *Sessions) EvictOf(client netip.Addr, done func()) {
+func (t sessionRoom) EvictOf(client netip.Addr, done func()) {
 	t.soon(done, func() *sessionClient { return t.clients[client] })
 }
 
 // soon evicts some sessions of a client, soon.
-func (t *Sessions) soon(done func(), of func() *sessionClient) {
+func (t sessionRoom) soon(done func(), of func() *sessionClient) {
 	if !t.socket.Do(func() {
 		defer done()
 		t.evict(of())
@@ -85,7 +91,7 @@ func (t *Sessions) soon(done func(), of func() *sessionClient) {
 }
 
 // evict ends a session of a client, nil for none, and more if it still has more than its share.
-func (t *Sessions) evict(c *sessionClient) {
+func (t sessionRoom) evict(c *sessionClient) {
 	for n := range maxEvicted {
 		if c == nil || n > 0 && !c.quota.Exceeds(quota.Sessions) {
 			return
@@ -98,14 +104,14 @@ func (t *Sessions) evict(c *sessionClient) {
 
 // full tells whether one session more of a client, which is counted already, is too many for this socket. The client
 // has its share of what the socket may have, as Services have of the Account.
-func (t *Sessions) full(c *sessionClient) bool {
+func (t sessionRoom) full(c *sessionClient) bool {
 	rest := t.core().opts.UDPSessions - int(t.n.Load())
 	return rest < 0 || c.n > quota.ClientShare*(rest+1)
 }
 
 // victim is the session to evict for a client's next, nil if there is none: one of its own where it has many of this
 // socket, or where that is asked for, else the least useful of the socket.
-func (t *Sessions) victim(c *sessionClient, own bool) *Session {
+func (t sessionRoom) victim(c *sessionClient, own bool) *Session {
 	now := t.core().Now()
 	if own {
 		return c.lists.victim(now)

@@ -25,7 +25,7 @@ type SessionConn interface {
 // Session is a UDP session: a client's address and port, and the endpoint that it was assigned. An engine embeds it by
 // value, together with the socket to the endpoint, and opens it with Sessions.Open.
 //
-// For a datagram of the client the engine calls Received, and then forwards it: unless Hold keeps it, it is sent, and
+// For a datagram of the client the engine calls Received, and then forwards it: unless Buffer keeps it, it is sent, and
 // one of Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
 type Session struct {
 	life       life
@@ -40,15 +40,16 @@ type Session struct {
 	stays      bool          // the hand-over under way cannot pass it on
 	until      time.Duration // when a detached session ends
 	links      [2]sessionLinks
-	unanswered []byte   // the first datagram, until anything came back: another endpoint may get it
-	held       [][]byte // what the client sent while the host was asked, or last while an endpoint was waited for
+	unanswered []byte    // the first datagram, until anything came back: another endpoint may get it
+	buffered   datagrams // what the client sent while the host was asked, or last while an endpoint was waited for
 }
 
 // maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
 const maxUnanswered = 4096
 
-// maxHeld is how many datagrams a session keeps while the host is asked. A DNS resolver sends two questions at once.
-const maxHeld = 8
+// maxBuffered is how many datagrams a session keeps while the host is asked. A DNS resolver sends two questions at
+// once.
+const maxBuffered = 8
 
 // detachedTime is how long a detached session passes on the answers of an endpoint that was removed.
 const detachedTime = 3 * time.Second
@@ -70,15 +71,15 @@ func (s *Session) admit(iface int) record.Outcome {
 	}
 	s.life.entry.cameBy = uint32(iface)
 	o := record.OutcomeResources
-	s.client = t.client(s.life.entry.clientAddr())
-	if t.makeRoom(s.client) {
+	s.client = t.room().client(s.life.entry.clientAddr())
+	if t.room().makeRoom(s.client) {
 		s.life.entry.started()
 		if o = s.advance(s.life.dial.start(&s.life.entry, iface, t.core().Now())); o == "" {
 			return ""
 		}
 		s.client.quota.GiveSession()
 	}
-	t.releaseClient(s.client)
+	t.room().releaseClient(s.client)
 	s.life.admission.uncount(&s.life.entry)
 	return o
 }
@@ -100,8 +101,8 @@ func (s *Session) advance(next step) record.Outcome {
 	case stepAsk:
 		s.ask(next.ask)
 		return ""
-	case stepHold:
-		s.await(next.until)
+	case stepQueue:
+		s.waiter().await(next.until)
 		return ""
 	}
 	return next.outcome
@@ -115,7 +116,7 @@ func (s *Session) lost() []byte {
 	return s.unanswered
 }
 
-// ask has a question put to the host. What the client sends meanwhile is held.
+// ask has a question put to the host. What the client sends meanwhile is buffered.
 func (s *Session) ask(put func() bool) {
 	t := s.table
 	t.core().lookups.ask(func() {
@@ -124,7 +125,7 @@ func (s *Session) ask(put func() bool) {
 	})
 }
 
-// answered goes on with the answer of the host, and with what was held meanwhile.
+// answered goes on with the answer of the host, and with what was buffered meanwhile.
 func (s *Session) answered(yes bool) {
 	if s.over {
 		return
@@ -133,15 +134,15 @@ func (s *Session) answered(yes bool) {
 		s.end(record.Proxy, record.Reset, o)
 		return
 	}
-	s.forwardHeld()
+	s.forwardBuffered()
 }
 
-// forwardHeld sends what was held, if there is an endpoint now.
-func (s *Session) forwardHeld() {
-	if s.awaits() {
+// forwardBuffered sends what was buffered, if there is an endpoint now.
+func (s *Session) forwardBuffered() {
+	if s.waiter().awaits() {
 		return
 	}
-	for _, data := range s.releaseHeld() {
+	for _, data := range s.buffered.take(s.client.quota) {
 		if s.over {
 			s.table.socket.Deliver(data, s.conn)
 		} else {
@@ -170,36 +171,18 @@ func (s *Session) Received(data []byte, now time.Duration) {
 	}
 }
 
-// Hold keeps a datagram of the client until the session has an endpoint. False: it has one, the datagram is to be sent.
-func (s *Session) Hold(data []byte) bool {
+// Buffer keeps a datagram of the client until the session has an endpoint. False: it has one, the datagram is to be
+// sent.
+func (s *Session) Buffer(data []byte) bool {
 	switch {
-	case s.awaits():
-		s.holdLast(data)
+	case s.waiter().awaits():
+		s.waiter().bufferLast(data)
 	case !s.life.dial.waitsForHost():
 		return false
-	case len(s.held) == maxHeld || !s.hold(bytes.Clone(data)):
+	case len(s.buffered) == maxBuffered || !s.buffered.add(bytes.Clone(data), s.client.quota):
 		s.Dropped()
 	}
 	return true
-}
-
-// hold keeps a datagram, which is in the account. False: nothing is left for it.
-func (s *Session) hold(data []byte) bool {
-	if !s.client.quota.Take(quota.ClientBytes, int64(len(data))) {
-		return false
-	}
-	s.held = append(s.held, data)
-	return true
-}
-
-// releaseHeld returns what is held, which is held no more.
-func (s *Session) releaseHeld() [][]byte {
-	held := s.held
-	s.held = nil
-	for _, data := range held {
-		s.client.quota.Give(quota.ClientBytes, int64(len(data)))
-	}
-	return held
 }
 
 // Sent counts a datagram of so many bytes that the kernel took for the endpoint.
@@ -339,9 +322,31 @@ func (s *Session) remove() {
 		s.depart()
 	}
 	t := s.table
-	s.releaseHeld()
+	s.buffered.take(s.client.quota)
 	s.client.quota.GiveSession()
-	t.releaseClient(s.client)
+	t.room().releaseClient(s.client)
 	t.core().counts.sessions.Add(-1)
 	t.core().Registry.remove(sessionMember{s})
+}
+
+// datagrams are some of a client that wait for an endpoint, in memory that its account has given.
+type datagrams [][]byte
+
+// add keeps one more. False: the account has no memory left for it.
+func (all *datagrams) add(data []byte, client *quota.Client) bool {
+	if !client.Take(quota.ClientBytes, int64(len(data))) {
+		return false
+	}
+	*all = append(*all, data)
+	return true
+}
+
+// take returns those that were kept, which are not kept any more.
+func (all *datagrams) take(client *quota.Client) [][]byte {
+	kept := *all
+	*all = nil
+	for _, data := range kept {
+		client.Give(quota.ClientBytes, int64(len(data)))
+	}
+	return kept
 }

@@ -50,7 +50,7 @@ func NewSessions(f *Front, port uint16, socket SessionSocket) *Sessions {
 		front: f, port: port, socket: socket, attached: map[SessionKey]*Session{}, lists: newSessionLists(ofSocket),
 		clients: map[netip.Addr]*sessionClient{}, sweepAt: -1,
 	}
-	f.quota.AddSocket(t)
+	f.quota.AddSocket(t.room())
 	return t
 }
 
@@ -99,7 +99,7 @@ func (t *Sessions) Close() {
 		return
 	}
 	t.closed = true
-	t.front.quota.RemoveSocket(t)
+	t.front.quota.RemoveSocket(t.room())
 	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
 	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
 	t.setTimer(-1)
@@ -131,7 +131,7 @@ func (t *Sessions) Sweep(now time.Duration) {
 	}
 	idle := t.front.present().policy.UDPIdle
 	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.life.entry.lastMoved()+idle); s = t.lists.leastRecent() {
-		if s.awaits() {
+		if s.waiter().awaits() {
 			s.end(record.Proxy, record.Timeout, record.OutcomeNoEndpoint)
 		} else {
 			s.end(record.Proxy, record.Timeout, record.OutcomeOK)
@@ -152,7 +152,7 @@ func (t *Sessions) retarget(v *View) {
 		now := t.core().Now()
 		for _, s := range t.attached {
 			switch e := v.endpoint(s.target()); {
-			case s.awaits(): // it is told by its queue
+			case s.waiter().awaits(): // it is told by its queue
 			case e != nil && (e.Ready || e.Serving):
 			case s.life.dial.waitsForHost():
 				s.life.dial.removed = true

@@ -300,13 +300,13 @@ func TestSessionsIdle(t *testing.T) {
 	})
 }
 
-// What a client sends while the host is asked is held, up to some datagrams.
+// What a client sends while the host is asked is buffered, up to some datagrams.
 func TestHeldWhileHostIsAsked(t *testing.T) {
 	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
 		var want []string
-		for i := range maxHeld + 2 {
+		for i := range maxBuffered + 2 {
 			b.say(1, fmt.Sprint(i))
-			if i < maxHeld {
+			if i < maxBuffered {
 				want = append(want, fmt.Sprint("10.1.0.0 ", i))
 			}
 		}
@@ -328,12 +328,12 @@ func TestHeldWhileHostIsAsked(t *testing.T) {
 	})
 }
 
-// However many clients send while the host is asked, what is held of them has a bound.
+// However many clients send while the host is asked, what is buffered of them has a bound.
 func TestHeldBytesWhileHostIsAsked(t *testing.T) {
 	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
 		large := strings.Repeat("x", 60_000)
 		for i := range 200 {
-			for range maxHeld {
+			for range maxBuffered {
 				b.say(i, large)
 			}
 		}

@@ -7,25 +7,30 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// awaits tells whether the session waits for an endpoint. What its client sends is held then.
-func (s *Session) awaits() bool { return s.life.queue.wait != nil && s.life.queue.wait.asleep }
+// sessionWaiting is a session that waits for an endpoint, or may have to.
+type sessionWaiting struct{ *Session }
+
+func (s *Session) waiter() sessionWaiting { return sessionWaiting{s} }
+
+// awaits tells whether the session waits for an endpoint. What its client sends is buffered then.
+func (s sessionWaiting) awaits() bool { return s.life.queue.wait != nil && s.life.queue.wait.asleep }
 
 // await waits for an endpoint until that time, or until endpoints change. A datagram that an endpoint which is gone has
-// lost is held again.
-func (s *Session) await(until time.Duration) {
+// lost is buffered again.
+func (s sessionWaiting) await(until time.Duration) {
 	now := s.table.core().Now()
-	s.life.queue.enter(&s.life.entry, sessionWaiter{s}, s.client.quota, now)
+	s.life.queue.enter(&s.life.entry, sessionWaiter(s), s.client.quota, now)
 	s.life.queue.wait.asleep = true
 	if s.life.result.connect >= 0 {
 		s.life.result.connect = -1
-		if s.unanswered != nil && len(s.held) == 0 {
-			s.hold(s.unanswered)
+		if s.unanswered != nil && len(s.buffered) == 0 {
+			s.buffered.add(s.unanswered, s.client.quota)
 		}
 	}
 	if s.life.dial.refreshed(&s.life.entry) {
 		until = now
 	}
-	s.life.queue.wait.timer = time.AfterFunc(until-now, sessionWaiter{s}.Turn)
+	s.life.queue.wait.timer = time.AfterFunc(until-now, sessionWaiter(s).Turn)
 }
 
 // sessionWaiter is a session as those see it who tell it that its wait is over.
@@ -34,7 +39,7 @@ type sessionWaiter struct{ *Session }
 // Turn has the session look for an endpoint again.
 func (w sessionWaiter) Turn() {
 	s := w.Session
-	s.table.socket.Do(s.redial)
+	s.table.socket.Do(s.waiter().redial)
 }
 
 // Evicted ends the session: too many of the Service wait.
@@ -48,7 +53,7 @@ func (w sessionWaiter) Evicted() {
 }
 
 // redial looks for an endpoint again.
-func (s *Session) redial() {
+func (s sessionWaiting) redial() {
 	if s.over {
 		return
 	}
@@ -61,8 +66,8 @@ func (s *Session) redial() {
 	s.goOn(s.table.core().Now())
 }
 
-// goOn looks for an endpoint, and sends it what is held.
-func (s *Session) goOn(now time.Duration) {
+// goOn looks for an endpoint, and sends it what is buffered.
+func (s sessionWaiting) goOn(now time.Duration) {
 	s.life.dial.refreshed(&s.life.entry)
 	next := s.life.dial.next(&s.life.entry, now)
 	s.life.queue.pass(&s.life.entry)
@@ -70,21 +75,21 @@ func (s *Session) goOn(now time.Duration) {
 		s.end(record.Proxy, record.Reset, o)
 		return
 	}
-	s.forwardHeld()
+	s.forwardBuffered()
 }
 
-// holdLast keeps a datagram in place of the one before: who waits asks again, and wants one answer. One that is large
+// bufferLast keeps a datagram in place of the one before: who waits asks again, and wants one answer. One that is large
 // is lost, as datagrams may be.
-func (s *Session) holdLast(data []byte) {
+func (s sessionWaiting) bufferLast(data []byte) {
 	if len(data) > maxUnanswered {
 		s.Dropped()
 		return
 	}
-	for range s.releaseHeld() {
+	for range s.buffered.take(s.client.quota) {
 		s.Dropped()
 	}
 	last := bytes.Clone(data)
-	if !s.hold(last) {
+	if !s.buffered.add(last, s.client.quota) {
 		s.Dropped()
 	}
 	if s.unanswered != nil {

@@ -122,7 +122,7 @@ func (s *succession) takeOver(path string) error {
 	defer r.Done()
 	_, err = p.Serving(nil, handover.Taker{Conn: r.Conn, Session: r.Session, Batch: func(b *handover.Batch) {
 		if b.Resume != nil {
-			s.toNext.SessionsAt(s.toNext.at).Resume()
+			splice.SessionsAt(s.toNext.Front, s.toNext.at).Resume()
 		}
 	}})
 	return err

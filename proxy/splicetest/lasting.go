@@ -171,7 +171,7 @@ func removedEndpointIsBackAtNewFront(t *trial) {
 	f := d.tcp(at)
 	c := dialTCP(t, f.at)
 	exchange(t, c)
-	f.Lose(nil)
+	f.RetainOnly(nil)
 	f.Close()
 	time.Sleep(100 * time.Millisecond)
 	d.tcp(at)
@@ -205,7 +205,7 @@ func lastEndpointRemoved(t *trial) {
 	exchange(t, c)
 	exchange(t, goesOn)
 	elsewhere.Close()
-	f.Lose(nil)
+	f.RetainOnly(nil)
 	f.Close()
 	if rec := d.record(); rec.Outcome != record.OutcomeEndpointRemoved || rec.Service.Name != "cart" {
 		t.Errorf("record %+v", rec)

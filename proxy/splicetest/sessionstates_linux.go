@@ -25,7 +25,7 @@ func sessionHandOverScenarios() []scenario {
 // takenSessions hands over all sessions, or has them taken and given back.
 func (s *succession) takenSessions(taken bool, meanwhile func()) {
 	s.Helper()
-	from := s.front.SessionsAt(s.front.at)
+	from := splice.SessionsAt(s.front.Front, s.front.at)
 	if !taken {
 		err := from.HandOver(s.Context(), func([]*splice.Departure) (int, error) {
 			meanwhile()

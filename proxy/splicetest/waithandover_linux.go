@@ -136,7 +136,7 @@ func heldUDPHandOver(t *trial) {
 		}
 		awaitWaiting(s.old, 1)
 		t.eventually("both datagrams have come", func() bool { return liveOf(s.old).BytesFromClient == 9 })
-		from := s.front.SessionsAt(s.front.at)
+		from := splice.SessionsAt(s.front.Front, s.front.at)
 		front := s.front
 		if taken {
 			front = s.toNext

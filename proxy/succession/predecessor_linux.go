@@ -15,6 +15,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/succession/handover"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -331,7 +332,7 @@ func (d predecessor) giveSessions(ctx context.Context, s *handover.Successor, of
 	if f == nil {
 		return nil
 	}
-	sessions := f.SessionsAt(of.At)
+	sessions := splice.SessionsAt(f, of.At)
 	if sessions == nil {
 		return nil
 	}

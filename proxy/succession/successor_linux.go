@@ -251,7 +251,7 @@ func (d successor) takeRest(b *handover.Batch) {
 	}
 	if r := b.Resume; r != nil {
 		if f := d.Listeners.Fronts().Find(r.Name, inet.FamilyOf(r.Address.Addr())); f != nil {
-			if s := f.SessionsAt(r.Address); s != nil {
+			if s := splice.SessionsAt(f, r.Address); s != nil {
 				s.Resume()
 			}
 		}

@@ -162,7 +162,7 @@ func (c *Carrier) front(
 	if !c.targets(p).wanted(usable, key.family) {
 		if f != nil {
 			f.inUse = false
-			f.Lose(p.EndpointsOf(key.family))
+			f.RetainOnly(p.EndpointsOf(key.family))
 		}
 		return nil, nil
 	}
@@ -258,7 +258,7 @@ func (c *Carrier) retire(left service.Change) error {
 		f := c.fronts.get(key)
 		switch {
 		case left.Port == nil && f != nil:
-			f.Lose(nil)
+			f.RetainOnly(nil)
 			c.drop(f)
 		case left.Port != nil && (f != nil || c.loopbacks.eligible(left.Port, key.family)):
 			errs = append(errs, c.serveRest(key, f, left.Port))

@@ -109,7 +109,7 @@ func (s *session) Close() {
 
 // Forward implements SessionConn.
 func (s *session) Forward(data []byte) {
-	if s.Hold(data) {
+	if s.Buffer(data) {
 		return
 	}
 	switch _, e := sysSend(s.fd, data); e {

@@ -89,7 +89,7 @@ func (s *session) answered(udp *net.UDPConn, data []byte, err error) bool {
 
 // Forward implements splice.SessionConn.
 func (s *session) Forward(data []byte) {
-	if s.Hold(data) {
+	if s.Buffer(data) {
 		return
 	}
 	_, err := s.udp.Write(data)
