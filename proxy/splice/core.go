@@ -165,7 +165,7 @@ func (c *Core) CutAll() {
 		f.cutSessions()
 	}
 	for _, m := range c.open() {
-		if m.common().front.name.Protocol == inet.TCP {
+		if m.common().front.name.Protocol != inet.UDP { // sessions end with their fronts
 			m.cutSoon()
 		}
 	}
