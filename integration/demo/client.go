@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// timeout is the limit for operations that normally take milliseconds.
-const timeout = 10 * time.Second
-
 // dialer connects from a host, as net.Dialer.DialContext.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -42,3 +39,6 @@ func ask(ctx context.Context, dial dialer, network, address string) (pod string,
 	}
 	return pod, nil
 }
+
+// greeting is the reply of a pod; its name follows.
+const greeting = "hello from "

@@ -9,33 +9,14 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// The file that pods serve: far more than sockets and pipes on its way hold.
-const (
-	fileSize    = 100_000_000
-	fileRequest = "file"
-	fileTimeout = time.Minute
-)
-
 // downloadRate is what a client reads in a second until its limit is lifted.
 const downloadRate = 4_000_000
-
-// file is the content of the file, the same in each run.
-var file = sync.OnceValue(func() []byte {
-	content := make([]byte, fileSize)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(content) // returns no error
-	return content
-})
-
-// fileSum is the sha256 of the file.
-var fileSum = sync.OnceValue(func() string { return fmt.Sprintf("%x", sha256.Sum256(file())) })
 
 // download is a client that gets the file, at a limited rate at first.
 type download struct {

@@ -102,3 +102,22 @@ func (l *load) failure() error {
 	}
 	return nil
 }
+
+// phase is the duration of one part of a scene under load; a scene makes about a thousand connections.
+const phase = 1300 * time.Millisecond
+
+// proveLoad compares the counts of clients that have ended with the records, and prints that of the highest interest.
+func (s *show) proveLoad(ctx context.Context, l *load, interest func(record string) int) ([]string, error) {
+	if err := l.failure(); err != nil {
+		return nil, err
+	}
+	total := l.total()
+	records, err := s.showRecords(ctx, total, 1, interest)
+	if err != nil {
+		return nil, err
+	}
+	if ok := containing(records, "  ok  fin by client"); ok != total {
+		return nil, fmt.Errorf("%d of %d records say ok", ok, total)
+	}
+	return records, nil
+}

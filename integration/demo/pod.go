@@ -14,9 +14,6 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// greeting is the reply of a pod; its name follows.
-const greeting = "hello from "
-
 // pod is a TCP and UDP server that answers each line and each datagram with its name, and fileRequest with its file.
 type pod struct {
 	Name string

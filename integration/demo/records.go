@@ -71,11 +71,5 @@ func (r *records) read(ctx context.Context, wait time.Duration) ([]string, error
 
 func (r *records) close() error { return r.file.Close() }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
+// attempts counts the failed attempts in a record.
+func attempts(record string) int { return strings.Count(record, "[tried ") }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -91,12 +90,6 @@ func (s *show) recovery(ctx context.Context) (took time.Duration, n int, err err
 	return time.Since(began), n, nil
 }
 
-// attempts counts the failed attempts in a record.
-func attempts(record string) int { return strings.Count(record, "[tried ") }
-
-// phase is the duration of one part of a scene under load; a scene makes about a thousand connections.
-const phase = 1300 * time.Millisecond
-
 func rollout(ctx context.Context, s *show) error {
 	before, err := s.rules(ctx)
 	if err != nil {
@@ -158,20 +151,4 @@ func (s *show) goAndCome(ctx context.Context, l *load) error {
 		return errors.New("cart-b got no connections after it was added again")
 	}
 	return nil
-}
-
-// proveLoad compares the counts of clients that have ended with the records, and prints that of the highest interest.
-func (s *show) proveLoad(ctx context.Context, l *load, interest func(record string) int) ([]string, error) {
-	if err := l.failure(); err != nil {
-		return nil, err
-	}
-	total := l.total()
-	records, err := s.showRecords(ctx, total, 1, interest)
-	if err != nil {
-		return nil, err
-	}
-	if ok := containing(records, "  ok  fin by client"); ok != total {
-		return nil, fmt.Errorf("%d of %d records say ok", ok, total)
-	}
-	return records, nil
 }

@@ -30,31 +30,11 @@ type scene struct {
 	play  func(context.Context, *show) error
 }
 
-func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), watching(), looking(), switching(), otherWays(), restarting(), endings())
-}
-
 // Pauses for the reader between scenes and between lines.
 const (
 	sceneRest = 600 * time.Millisecond
 	lineRest  = 60 * time.Millisecond
 )
-
-func (s *show) play(ctx context.Context) error {
-	s.opening()
-	all := scenes()
-	for i, scene := range all {
-		s.rest(ctx, sceneRest)
-		s.headline(i+1, len(all), scene.title)
-		s.say(scene.about)
-		s.rest(ctx, sceneRest/2)
-		if err := scene.play(ctx, s); err != nil {
-			s.line("%s %s", s.ink.bad("✗"), "failed")
-			return fmt.Errorf("scene %d, %s: %w", i+1, scene.title, err)
-		}
-	}
-	return nil
-}
 
 // question is a request: the host that sends it, and its destination.
 type question struct {
