@@ -1,6 +1,7 @@
 // Package doctor finds what is wrong with a node that portald serves Services on: settings of the kernel, rules of
-// others, limits that are nearly reached, routes, ports. Checks are pure functions of Facts, which Collect reads from
-// the system, each within a time limit. It changes nothing, and knows of the daemon only what a Source tells.
+// others, limits that are nearly reached, routes, ports. Collect reads Facts from the system, each within a time
+// limit; Checks are pure functions of them, whose results make a Report. It changes nothing, and knows of the daemon
+// only what a Source tells.
 package doctor
 
 import (

@@ -19,11 +19,6 @@ const (
 	openFiles     = "fs.file-nr"
 )
 
-func sysctls() []string {
-	return []string{ipForward4, ipForward6, routeLocalnet, bridgeNF4, bridgeNF6, earlyDemux, localRange, reservedPorts,
-		pipePages, openFiles}
-}
-
 // sysctl returns a value, or why it is not known.
 func (f *Facts) sysctl(name string) (string, error) {
 	fact, read := f.Sysctls[name]

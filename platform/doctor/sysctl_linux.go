@@ -107,3 +107,8 @@ func readClock(context.Context) (Clock, error) {
 		MaxError:     time.Duration(t.Maxerror) * time.Microsecond,
 	}, nil
 }
+
+func sysctls() []string {
+	return []string{ipForward4, ipForward6, routeLocalnet, bridgeNF4, bridgeNF6, earlyDemux, localRange, reservedPorts,
+		pipePages, openFiles}
+}

@@ -1,7 +1,10 @@
 // Package config makes the daemon's configuration from defaults, a file and the command line. The file holds a
 // KubeProxyConfiguration, which may be kube-proxy's own unchanged, and a PortaldConfiguration for what kube-proxy does
-// not have. The package knows nothing of the other parts of the daemon but some names and defaults, and reads nothing
-// but that file, the host name and an environment variable of kube-proxy's.
+// not have. Each field and flag is declared once, as a setting, from which help, checks, reload and the manual follow.
+// A draft joins file, flags and defaults, collects what is wrong with them, and becomes a Config.
+//
+// The package knows nothing of the other parts of the daemon but some names and defaults, and reads nothing but that
+// file, the host name and an environment variable of kube-proxy's.
 package config
 
 import (
