@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // LocalSet is the set of the host's addresses, up to date while Run runs. Safe for concurrent use.
@@ -53,10 +55,8 @@ func again(ctx context.Context, failed func(error), follow func() error) error {
 			return nil
 		}
 		failed(err)
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, localRetry) != nil {
 			return nil
-		case <-time.After(localRetry):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -199,7 +200,7 @@ func (l *Loop) failed(ctx context.Context, err error, retry time.Duration) {
 		return
 	}
 	l.Log.WithError(err).Errorf("Sync failed: applying everything again in %s", retry)
-	pause(ctx, retry)
+	_ = backoff.Sleep(ctx, retry)
 }
 
 // audit has everything applied again if others changed the host's rules: at once, or later if that is not the first
@@ -245,16 +246,4 @@ func ticker(period time.Duration) (<-chan time.Time, func()) {
 	}
 	t := time.NewTicker(period)
 	return t.C, t.Stop
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // Witness is told by the kernel who makes which transactions, while it has joined. Each costs the kernel 8 KiB and 30
@@ -56,10 +58,7 @@ func (w *Witness) Run(ctx context.Context, seen func(process string, pid int)) e
 	concerned := false // by the transaction that is being told of
 	for parts := 1; ctx.Err() == nil; parts++ {
 		if parts%witnessBurst == 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(witnessPause):
-			}
+			_ = backoff.Sleep(ctx, witnessPause)
 		}
 		told, err := w.netlink.Receive()
 		switch {

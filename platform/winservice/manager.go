@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // Installer writes how the service is installed.
@@ -110,7 +112,7 @@ func Start(ctx context.Context, m Controller) error {
 		case s.State == Stopped:
 			return fmt.Errorf("the service ended while it started, with %s", s.ended())
 		}
-		if err := pause(ctx); err != nil {
+		if err := backoff.Sleep(ctx, pollPeriod); err != nil {
 			return fmt.Errorf("the service is still %s: %w", s.State, err)
 		}
 	}
@@ -138,7 +140,7 @@ func Halt(ctx context.Context, m Controller) error {
 		if s.State == Stopped {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := backoff.Sleep(ctx, pollPeriod); err != nil {
 			return fmt.Errorf("the service is still %s: %w", s.State, err)
 		}
 	}
@@ -157,19 +159,9 @@ func Uninstall(ctx context.Context, m Controller) error {
 		if IsMissing(err) {
 			return nil
 		}
-		if pause(ctx) != nil {
+		if backoff.Sleep(ctx, pollPeriod) != nil {
 			return explain("remove the service", errMarkedDeleted)
 		}
-	}
-}
-
-// pause waits for the next look.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(pollPeriod):
-		return nil
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // task is what netsh does with addresses.
@@ -92,19 +94,8 @@ func (w *Writer) await(ctx context.Context, t task, addrs []netip.Addr, said map
 		if !claimed || time.Now().After(until) {
 			return nil
 		}
-		if err := sleep(ctx, awaitEvery); err != nil {
+		if err := backoff.Sleep(ctx, awaitEvery); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

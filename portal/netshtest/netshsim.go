@@ -39,6 +39,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // Netsh is a simulated netsh. Its fields may be changed while nothing runs; any goroutine may run it.
@@ -100,7 +102,7 @@ func (n *Netsh) Run(ctx context.Context, args []string, script string) (Result, 
 	n.mu.Lock()
 	n.calls = append(n.calls, args)
 	n.mu.Unlock()
-	if err := sleep(ctx, n.PerCall); err != nil {
+	if err := backoff.Sleep(ctx, n.PerCall); err != nil {
 		return Result{}, err
 	}
 	if n.Faults.Hang {
@@ -147,7 +149,7 @@ func (n *Netsh) runScript(ctx context.Context, script string) (out Result, err e
 
 // runCommand runs one command.
 func (n *Netsh) runCommand(ctx context.Context, args []string) (Result, error) {
-	if err := sleep(ctx, n.PerLine); err != nil {
+	if err := backoff.Sleep(ctx, n.PerLine); err != nil {
 		return Result{}, err
 	}
 	c, err := parse(args)
@@ -177,15 +179,4 @@ func (n *Netsh) say(s Said) Result {
 		code = succeeded
 	}
 	return Result{n.Language.encode(n.Language.texts().said[s] + "\r\n"), code}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

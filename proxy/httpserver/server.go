@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // RebindEvery is how long a server waits until it tries to bind its address again; it is kube-proxy's.
@@ -94,18 +96,9 @@ func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 			s.o.Log.WithError(err).Warnf("Cannot bind %s server, trying again every %v", s.o.Name, RebindEvery)
 			s.o.Failed(err)
 		}
-		pause(ctx, RebindEvery)
+		_ = backoff.Sleep(ctx, RebindEvery)
 	}
 	return nil, nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 func (s *Server) serve(ctx context.Context, l net.Listener) error {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 )
@@ -124,19 +125,12 @@ func (r *removals) watch(ctx context.Context, c *Core) {
 		case <-r.due:
 			began := c.Now()
 			r.check(&c.Registry)
-			sleep(ctx, max(lookPause, restFactor*(c.Now()-began)))
+			_ = backoff.Sleep(ctx, max(lookPause, restFactor*(c.Now()-began)))
 		case <-silent.C:
 			now := c.Now()
 			askSilent(&c.Registry, asked, now)
 			asked = now
 		}
-	}
-}
-
-func sleep(ctx context.Context, t time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(t):
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/succession/handover"
 )
@@ -39,7 +40,7 @@ func (d keeperFeed) keepAll(ctx context.Context) error {
 		}
 		for keeper = nil; keeper == nil; {
 			k.forget()
-			if pause(ctx, keeperAgain); ctx.Err() != nil {
+			if backoff.Sleep(ctx, keeperAgain) != nil {
 				return nil
 			}
 			keeper = d.findKeeperAgain(ctx)
@@ -96,7 +97,7 @@ func (d keeperFeed) keepWith(ctx context.Context, keeper *handover.Keeping) erro
 			case <-scan.C:
 				next = true
 			case <-k.due:
-				pause(ctx, tellPause)
+				_ = backoff.Sleep(ctx, tellPause)
 				err = d.flush(keeper)
 			}
 		}

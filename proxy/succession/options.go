@@ -56,11 +56,3 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
-
-// pause waits, until ctx ends at most.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
@@ -48,7 +49,7 @@ func (d predecessor) handOver(ctx context.Context) error {
 			return nil
 		case err != nil:
 			d.Log.WithError(err).Warn("Refused a successor")
-			pause(ctx, time.Millisecond)
+			_ = backoff.Sleep(ctx, time.Millisecond)
 		default:
 			all.Go(func() { d.handOverTo(ctx, l, s) })
 		}
@@ -61,7 +62,7 @@ const listenAgain = 5 * time.Second
 
 // listenForSuccessors tries until it listens, or ctx ends: then it returns nil. The disk may be full for a while.
 func (d predecessor) listenForSuccessors(ctx context.Context, path string) *handover.Listener {
-	for failed := false; ctx.Err() == nil; pause(ctx, listenAgain) {
+	for failed := false; ctx.Err() == nil; _ = backoff.Sleep(ctx, listenAgain) {
 		d.lockAgain(path)
 		l, err := handover.Listen(path, d.Identity)
 		switch {
@@ -316,7 +317,7 @@ func (d predecessor) giveConnections(
 			listeners.Fronts().Pause(nil)
 			last = true
 		}
-		pause(ctx, time.Millisecond)
+		_ = backoff.Sleep(ctx, time.Millisecond)
 	}
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
 	if err := s.Records(d.Records.Last(connlog.DefaultStream, nil)); err != nil {

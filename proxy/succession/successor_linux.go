@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/succession/handover"
@@ -62,7 +63,7 @@ func (d successor) takeOver(ctx context.Context) error {
 			return err
 		}
 		d.Log.WithError(err).Warn("The running portald does not hand over: trying again")
-		pause(ctx, takeOverAgain)
+		_ = backoff.Sleep(ctx, takeOverAgain)
 		began = time.Now()
 	}
 	return nil
@@ -95,13 +96,13 @@ func (d successor) isAlone(ctx context.Context, path string, began time.Time, ca
 	case !errors.Is(err, handover.ErrHeld):
 		d.Log.WithError(err).Warn("Cannot check for another portald: starting anyway")
 	case time.Since(began) < silenceTime:
-		pause(ctx, lookAgain)
+		_ = backoff.Sleep(ctx, lookAgain)
 		return false, nil
 	default:
 		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
 			d.Log.WithError(err).Warnf("The running portald has not answered for %s, and cannot be notified "+
 				"that this one takes its place: trying again every %s", silenceTime, listenAgain)
-			pause(ctx, listenAgain)
+			_ = backoff.Sleep(ctx, listenAgain)
 			return false, nil
 		}
 		d.Log.Warnf("The running portald has not answered for %s: taking its place", silenceTime)

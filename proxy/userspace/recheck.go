@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/balance"
 )
 
@@ -31,14 +32,10 @@ func (r *rechecker) run(ctx context.Context) error {
 	if r.reaches == nil {
 		return nil
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(recheckEvery - rand.N(recheckEvery/4)):
-			r.recheck(ctx)
-		}
+	for backoff.Sleep(ctx, recheckEvery-rand.N(recheckEvery/4)) == nil {
+		r.recheck(ctx)
 	}
+	return nil
 }
 
 func (r *rechecker) recheck(ctx context.Context) {

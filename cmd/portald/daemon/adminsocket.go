@@ -9,7 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
-	"github.com/portald/portald/cmd/portald/daemon/parts"
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/succession"
@@ -68,7 +68,7 @@ func (s *adminSocket) awaitReplaced(ctx context.Context) {
 	}
 	at.Leave()
 	for until := time.Now().Add(replaceTime); !at.Replaced() && time.Now().Before(until) && ctx.Err() == nil; {
-		parts.Pause(ctx, time.Millisecond)
+		_ = backoff.Sleep(ctx, time.Millisecond)
 	}
 }
 

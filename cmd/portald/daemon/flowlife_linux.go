@@ -8,8 +8,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
@@ -44,7 +44,7 @@ func keepFlows(ctx context.Context, core *splice.Core, log logrus.FieldLogger) e
 		sessions: core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: log,
 	}
 	for ctx.Err() == nil {
-		parts.Pause(ctx, f.look(time.Now()))
+		_ = backoff.Sleep(ctx, f.look(time.Now()))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/cmd/portald/daemon/parts"
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/succession"
@@ -109,10 +110,7 @@ func (r *reconciler) drain(moved int) {
 		r.log.Infof("Draining: waiting a few seconds for answers to %d UDP sessions", stats.Sessions)
 	}
 	if moved > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(succession.HandshakeTime):
-		}
+		_ = backoff.Sleep(ctx, succession.HandshakeTime)
 	}
 	if left := r.path.core.Drain(ctx); left > 0 {
 		r.log.Warnf("Drain timeout: closed %d connections", left)

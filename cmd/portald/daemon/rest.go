@@ -7,6 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/succession"
 )
 
@@ -25,10 +26,8 @@ func rest(told context.Context, state *succession.State, log logrus.FieldLogger)
 	}
 	log.Info("Hand-over done: idle until the pod is deleted")
 	for missed := 0; missed < missedFor; {
-		select {
-		case <-told.Done():
+		if backoff.Sleep(told, lookEvery) != nil {
 			return
-		case <-time.After(lookEvery):
 		}
 		if missed++; state.AnotherAnswers() || state.AnotherHasLock() {
 			missed = 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/splice"
@@ -48,10 +49,8 @@ func (s *shortages) run(ctx context.Context) error {
 		case err := <-s.next:
 			s.warn(err)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, shortagePeriod) != nil {
 			return nil
-		case <-time.After(shortagePeriod):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/record"
 )
@@ -174,10 +175,7 @@ func (r *Recorder) receive(ctx context.Context, events Events) error {
 		r.opts.Lost(lost)
 	}
 	if some && err == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(gather):
-		}
+		_ = backoff.Sleep(ctx, gather)
 	}
 	return err
 }

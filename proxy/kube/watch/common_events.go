@@ -8,6 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // A problem of a Service itself exists on all nodes, and is one event: each node gives it the same name, so the API
@@ -35,7 +37,7 @@ func (r *Recorder) writeCommon(ctx context.Context) {
 			r.cache.EachProblem(r.Problem)
 			again.Reset(jitter(renewal))
 		case e := <-r.common:
-			if !sleep(ctx, jitter(interval)) {
+			if backoff.Sleep(ctx, jitter(interval)) != nil {
 				return
 			}
 			if r.create(ctx, e) {
@@ -49,17 +51,6 @@ func (r *Recorder) writeCommon(ctx context.Context) {
 
 // jitter is a random time with the mean d, so that nodes do not send requests all at once.
 func jitter(d time.Duration) time.Duration { return rand.N(2 * d) }
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 // create writes an event. False: it exists already, or the API server did not accept it.
 func (r *Recorder) create(ctx context.Context, e event) bool {

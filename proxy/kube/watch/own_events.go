@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // An event of this node that happens again becomes a series, as the API says: the first repetition is written, further
@@ -112,7 +114,7 @@ func (r *Recorder) write(ctx context.Context, e *eventsv1.Event) bool {
 		if errors.As(err, &answer) {
 			return true
 		}
-		if !sleep(ctx, wait.Jitter(eventPause, 0.25)) {
+		if backoff.Sleep(ctx, wait.Jitter(eventPause, 0.25)) != nil {
 			return false
 		}
 	}

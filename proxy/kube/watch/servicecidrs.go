@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcache "k8s.io/client-go/tools/cache"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/kube/apiclient"
 	"github.com/portald/portald/proxy/kube/translate"
 )
@@ -66,7 +67,7 @@ func (r *ranges) run(ctx context.Context) {
 			r.store.run(ctx) // which logs a refusal that lasts
 			return
 		case !apierrors.IsNotFound(err): // so it is for all kinds, which is logged
-			sleep(ctx, jitter(rangesAgain))
+			_ = backoff.Sleep(ctx, jitter(rangesAgain))
 			continue
 		case !told:
 			status.log.Infof("API server %s has no ServiceCIDRs, which Kubernetes has from 1.33 on: using only "+
@@ -74,6 +75,6 @@ func (r *ranges) run(ctx context.Context) {
 		}
 		told = true
 		r.answered()
-		sleep(ctx, jitter(rangesRetry))
+		_ = backoff.Sleep(ctx, jitter(rangesRetry))
 	}
 }

@@ -82,11 +82,3 @@ func WithTimeout(step func(context.Context) error) error {
 	defer cancel()
 	return step(ctx)
 }
-
-// Pause waits for d, or until ctx ends.
-func Pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
