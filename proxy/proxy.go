@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/portal/service"
@@ -178,7 +177,7 @@ func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []t
 // resync applies everything, and retries until it succeeds. Triggered are the times of changes that could not be
 // applied.
 func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
-	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 64, Cap: lastRetry}
+	retry := backoff.Pause{First: firstRetry, Last: lastRetry}
 	for ctx.Err() == nil {
 		start := time.Now()
 		l.Watcher.Queued(start)
@@ -191,7 +190,7 @@ func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 			l.Watcher.Synced(Sync{Full: true, Start: start, End: end, Ports: ports, Triggered: triggered})
 			return
 		}
-		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), backoff.Step())
+		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), retry.Next())
 	}
 }
 

@@ -1,6 +1,10 @@
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"github.com/portald/portald/platform/backoff"
+)
 
 // Damage is what an audit found that others did to the host's rules.
 type Damage struct {
@@ -55,10 +59,7 @@ func (r *repairs) damaged(now time.Time) (times int, wait time.Duration) {
 
 // pause is that between the last repair and the next.
 func (r *repairs) pause() time.Duration {
-	p := firstPause
-	for range r.times - 3 {
-		p = min(2*p, lastPause)
-	}
+	p := backoff.Pause{First: firstPause, Last: lastPause}.After(r.times - 2)
 	if r.times < 3 {
 		return p
 	}

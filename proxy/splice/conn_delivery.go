@@ -2,6 +2,8 @@ package splice
 
 import (
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // deliveryTime is how long a peer may acknowledge nothing of what is left for it, about as long as Linux goes on for a
@@ -19,7 +21,7 @@ type Delivery struct {
 	patience     time.Duration
 	acknowledged int64         // by the peers, in bytes
 	since        time.Duration // when it last became more
-	pause        time.Duration
+	pause        backoff.Pause
 	next         time.Duration
 }
 
@@ -38,7 +40,11 @@ func BeginDelivery(c *Conn, now time.Duration) Delivery {
 	if silent > 0 {
 		patience = min(patience, silent)
 	}
-	return Delivery{patience: patience, since: now, pause: firstDeliveryPause, next: now + firstDeliveryPause}
+	d := Delivery{
+		patience: patience, since: now, pause: backoff.Pause{First: firstDeliveryPause, Last: lastDeliveryPause},
+	}
+	d.next = now + d.pause.Next()
+	return d
 }
 
 // Look is told how many bytes the peers have acknowledged by now, and returns when to look again. False: they have
@@ -48,8 +54,7 @@ func (d *Delivery) Look(acknowledged int64, now time.Duration) (next time.Durati
 		d.acknowledged, d.since = acknowledged, now
 	}
 	if now >= d.next {
-		d.pause = min(2*d.pause, lastDeliveryPause)
-		d.next = now + d.pause
+		d.next = now + d.pause.Next()
 	}
 	return min(d.next, d.since+d.patience), now < d.since+d.patience
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/portald/portald/platform/backoff"
 )
 
 // ErrTransparent is reported to Options.Warn, at most every reportEvery, when endpoints see this node's address
@@ -30,6 +32,11 @@ type PortsError struct{ Endpoint netip.AddrPort }
 
 func (e *PortsError) Error() string {
 	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
+}
+
+// ShortagePause is between two accepts, or receives, that fail for a shortage.
+func ShortagePause() backoff.Pause {
+	return backoff.Pause{First: 5 * time.Millisecond, Last: time.Second}
 }
 
 // Shortages counts what engines lack, and reports it to Options.Warn. Safe for concurrent use.

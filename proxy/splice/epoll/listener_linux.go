@@ -8,12 +8,6 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// The pause after an accept that failed for a shortage doubles from the first to the last.
-const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = time.Second
-)
-
 // listenLoops is how many loops share one TCP listener: enough to accept on several cores, few enough that ten thousand
 // listeners are registered fast.
 const listenLoops = 4
@@ -108,7 +102,7 @@ type acceptor struct {
 	watched bool
 	paused  bool
 	closed  bool
-	pause   time.Duration
+	failed  int // accepts in a row, for a shortage
 	timer   timer
 }
 
@@ -129,7 +123,7 @@ func (a *acceptor) accept() bool {
 	fd, errno := sysAccept(a.fd, &sa)
 	if errno == 0 {
 		sysCloseByReset(fd, 1) // if guardAccepted did not; before anything else, which may wait for a garbage collection
-		a.pause = 0
+		a.failed = 0
 		a.l.accept(a.front, fd, sa.addr())
 		return true
 	}
@@ -150,8 +144,8 @@ func (a *acceptor) backOff(err error) {
 		return
 	}
 	a.unwatch()
-	a.pause = min(max(2*a.pause, firstPause), lastPause)
-	a.l.timers.set(&a.timer, a.l.now+a.pause)
+	a.failed++
+	a.l.timers.set(&a.timer, a.l.now+splice.ShortagePause().After(a.failed))
 }
 
 func (a *acceptor) expired(time.Duration) { a.resume() }

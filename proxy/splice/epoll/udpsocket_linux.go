@@ -39,7 +39,7 @@ func (u *udpSocket) start() {
 	u.id, u.watched = id, e == 0
 	if e != 0 {
 		u.l.core.Options().Warn(e)
-		u.l.timers.set(&u.timer, u.l.now+lastPause)
+		u.l.timers.set(&u.timer, u.l.now+splice.ShortagePause().Last)
 	}
 }
 

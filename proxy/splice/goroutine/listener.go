@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
@@ -73,17 +74,17 @@ func (n *listener) close() {
 // run accepts until the listener ends.
 func (n *listener) run() {
 	defer n.close()
-	for pause := pause(0); ; {
+	for pause := splice.ShortagePause(); ; {
 		c, err := n.tcp.AcceptTCP()
 		switch {
 		case err == nil:
-			pause = 0
+			pause.Reset()
 			serve(n.e, n.front, c)
 		case deadlinePassed(err), errors.Is(err, net.ErrClosed):
 			return
 		default: // a shortage, most likely
 			n.e.core.Shortages().AcceptFailed(cause(err))
-			pause.rest(n.e)
+			_ = backoff.Sleep(n.e.ctx, pause.Next())
 		}
 	}
 }

@@ -3,7 +3,6 @@ package goroutine
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/portald/portald/proxy/splice"
 )
@@ -62,22 +61,4 @@ func (e *shared) start(f func()) bool {
 		f()
 	}()
 	return true
-}
-
-// pause doubles each time after an accept or a receive that failed for a shortage.
-type pause time.Duration
-
-// The first and the last of the pauses in a row.
-const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = time.Second
-)
-
-// rest sleeps, longer each time, or returns early when the engine ends.
-func (p *pause) rest(e *shared) {
-	*p = min(max(2**p, pause(firstPause)), pause(lastPause))
-	select {
-	case <-e.ctx.Done():
-	case <-time.After(time.Duration(*p)):
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/splice"
@@ -140,15 +141,15 @@ func (u *udpSocket) SetTimer(at time.Duration) {
 // receive delivers datagrams of clients until the socket is closed.
 func (u *udpSocket) receive() {
 	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
-	for pause := pause(0); ; {
+	for pause := splice.ShortagePause(); ; {
 		n, oobn, _, from, err := u.udp.ReadMsgUDPAddrPort(buf, oob)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil && !tooLarge(err) && !refused(err): // which are about one datagram
-			pause.rest(u.e)
+			_ = backoff.Sleep(u.e.ctx, pause.Next())
 		case err == nil:
-			pause = 0
+			pause.Reset()
 			local, iface := u.whereTo(oob[:oobn])
 			client := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 			u.mu.Lock()
