@@ -15,7 +15,7 @@ func allSettings() []string {
 	return annotations("eject-after: 2", "retry-budget: 50", "slow-start: 1s", "hedge-after: 100ms",
 		"retry-on: reset-before-response", "wait-for-endpoint: 10s", "wake: deployment/cart=1",
 		"removed-endpoint: close-when-idle", "dead-peer-timeout: 30s", "max-age: 1h±20%", "max-connections-per-client: 100",
-		"connection-rate: 100000", "connection-rate-per-client: 10000", "algorithm: random")
+		"connection-rate: 100000", "connection-rate-per-client: 10000", "max-waiting: 500", "algorithm: random")
 }
 
 // unknownValues are those of the same annotations that a tenant may have misspelt.
@@ -23,7 +23,7 @@ func unknownValues() []string {
 	return annotations("eject-after: often", "retry-budget: '-1'", "slow-start: soon", "hedge-after: x",
 		"retry-on: always", "wait-for-endpoint: '5'", "wake: cart", "removed-endpoint: drop", "dead-peer-timeout: never",
 		"max-age: 1ms", "max-connections-per-client: many", "connection-rate: 1/s", "connection-rate-per-client: '-2'",
-		"algorithm: maglev")
+		"max-waiting: all", "algorithm: maglev")
 }
 
 func annotations(all ...string) (out []string) {

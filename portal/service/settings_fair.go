@@ -5,14 +5,19 @@ type Shares struct {
 	MaxConnectionsPerClient int // live connections or UDP sessions of one client address
 	ConnectionRate          int // new ones a second in one address family, and at once
 	ConnectionRatePerClient int // new ones a second of one client address, and at once
+	MaxWaiting              int // connections and UDP sessions of the Service that wait for an endpoint
 }
 
 func (s Shares) or(defaults Shares) Shares {
 	fill(&s.MaxConnectionsPerClient, defaults.MaxConnectionsPerClient)
 	fill(&s.ConnectionRate, defaults.ConnectionRate)
 	fill(&s.ConnectionRatePerClient, defaults.ConnectionRatePerClient)
+	fill(&s.MaxWaiting, defaults.MaxWaiting)
 	return s
 }
+
+// maxWaiting bounds max-waiting: each takes a descriptor and some memory.
+const maxWaiting = 100_000
 
 // maxRate is up to where the time between two connections is precise to a thousandth.
 const maxRate = 1_000_000
@@ -46,6 +51,16 @@ func fairSettings() []Setting {
 			Help: "maximum `NUMBER` of new connections, or UDP sessions, a second of one client address to one service " +
 				"port, in bursts of up to as many; further ones are refused; 0: no limit",
 			About: "the same of one client address to each port; 0: no limit",
+		},
+		{
+			Name: "max-waiting", Field: "maxWaiting",
+			Value: Count{
+				Default: new(1024), Most: maxWaiting, Set: limit(func(p *Policy) *int { return &p.Shares.MaxWaiting }),
+			},
+			Help: "maximum `NUMBER` of connections and UDP sessions of one Service that wait for an endpoint; for one " +
+				"more, the client with the most of them loses the oldest; 0: no limit",
+			About: "maximum number of connections and UDP sessions of the Service that wait for an endpoint; for one " +
+				"more, the client with the most of them loses the oldest; needs `wait-for-endpoint`",
 		},
 	}
 }

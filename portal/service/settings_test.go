@@ -15,7 +15,7 @@ func TestDefaultPolicy(t *testing.T) {
 		EjectAfter: 3, RetryBudget: 20,
 		HedgeAfter: Never, Logging: Logging{RecordsAll, 1},
 		KernelRecords: RecordsOff,
-		Shares:        Shares{-1, -1, -1},
+		Shares:        Shares{-1, -1, -1, 1024},
 		Removed:       RemovedEndpoint{Do: KeepConnections}, DeadPeer: 3 * time.Minute, MaxAge: Age{Time: Never},
 		RetryOn:         RetryConnect,
 		WaitForEndpoint: Never,

@@ -17,7 +17,6 @@ type Options struct {
 	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
 	SpareSource []PortSpan     // of these, those that are left alone
 	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
-	Waiting     int            // of a Service, for an endpoint, connections and sessions; default DefaultWaiting
 	Account     *quota.Account // of descriptors, sessions and memory; default one without bounds
 	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
 	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
@@ -78,18 +77,12 @@ type PortSpan struct{ First, Last uint16 }
 // DefaultUDPSessions is the limit of UDP sessions of one socket where Options set none.
 const DefaultUDPSessions = 4096
 
-// DefaultWaiting is how many connections and sessions of one Service may wait for an endpoint where Options set none.
-const DefaultWaiting = 1024
-
 func (o *Options) setDefaults() {
 	if o.Start.IsZero() {
 		o.Start = time.Now()
 	}
 	if o.UDPSessions == 0 {
 		o.UDPSessions = DefaultUDPSessions
-	}
-	if o.Waiting == 0 {
-		o.Waiting = DefaultWaiting
 	}
 	if o.NeedPods == nil {
 		o.NeedPods = func(*service.Port) {}

@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"math"
 	"time"
 
 	"github.com/portald/portald/portal/service"
@@ -29,7 +30,7 @@ func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, 
 		}
 		q.wait = w
 		e.front.core.counts.waiting.Add(1)
-		if first := e.front.quota.Waiting.Enter(&w.place, e.front.core.opts.Waiting); first != nil {
+		if first := e.front.quota.Waiting.Enter(&w.place, e.plan.maxWaiting()); first != nil {
 			first.Of.Evicted()
 		}
 	}
@@ -71,6 +72,14 @@ func (q *queuePlace) waited() time.Duration {
 		return 0
 	}
 	return q.wait.took
+}
+
+// maxWaiting is how many of the Service may wait.
+func (p *plan) maxWaiting() int {
+	if most := p.policy.Shares.MaxWaiting; most >= 0 {
+		return most
+	}
+	return math.MaxInt
 }
 
 // hasPods tells whether some endpoint of the service port, of either family, is ready or still serves.

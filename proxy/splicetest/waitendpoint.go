@@ -169,7 +169,7 @@ func heldForSoLong(t *trial) {
 // heldSoMany: of all ports of a Service so many wait at most, and the oldest make room. Other Services have their own.
 func heldSoMany(t *trial) {
 	const most, more = 3, 2
-	d := t.start(splice.Options{Waiting: most})
+	d := t.start(splice.Options{Policy: service.Policy{Shares: service.Shares{MaxWaiting: most}}})
 	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
 	other := d.serve(serving{name: "other", port: waits(longest)})
 	another := dialTCP(t, other.at)

@@ -96,7 +96,9 @@ func defaultConfig() *Config {
 }
 
 func noShares() service.Shares {
-	return service.Shares{MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1}
+	return service.Shares{
+		MaxConnectionsPerClient: -1, ConnectionRate: -1, ConnectionRatePerClient: -1, MaxWaiting: 1024,
+	}
 }
 
 // nftables is what a mode of that name has by itself.
@@ -130,7 +132,7 @@ func TestComplete(t *testing.T) {
 				"--udp-timeout=3s " +
 				"--udp-max-sessions=7 --drain-timeout=0s --proxy-port-range=12000+99 --iptables-variant=legacy --log-format=json " +
 				"--log-level=warn --max-connections=9 --connection-log-records=failures " +
-				"--max-connections-per-client=10 --connection-rate=11 --connection-rate-per-client=12 " +
+				"--max-connections-per-client=10 --connection-rate=11 --connection-rate-per-client=12 --max-waiting=13 " +
 				"--connection-log-sample=1/20 --client-address=transparent --kernel-records=failures " +
 				"--algorithm=source-hash --slow-start=20s " +
 				"--service-proxy-name=portald --refused-annotations=mode,kernel-records " +
@@ -149,7 +151,7 @@ func TestComplete(t *testing.T) {
 					Logging:   service.Logging{Records: service.RecordsFailures, Sample: 20},
 					Algorithm: service.SourceHash, SlowStart: 20 * time.Second, EjectAfter: 3, RetryBudget: 20,
 					Shares: service.Shares{
-						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12,
+						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12, MaxWaiting: 13,
 					},
 					Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 					MaxAge:        service.Age{Time: service.Never},
