@@ -96,68 +96,6 @@ func (c *Conn) Admit(dst netip.AddrPort, now time.Duration) Step {
 	return c.dialing().advance(c.life.dial.start(&c.life.entry, iface, now), now)
 }
 
-// connDialing is a connection from its admission until an endpoint is reached, or none is.
-type connDialing struct{ *Conn }
-
-func (c *Conn) dialing() connDialing { return connDialing{c} }
-
-// changeFront makes it a connection of the front that it should have reached. False: there is none.
-func (c connDialing) changeFront(dst netip.AddrPort) bool {
-	f := c.life.entry.front.core.exposed.by(dst, c.life.entry.front.name.Protocol)
-	if f == nil {
-		return false
-	}
-	c.life.entry.front, c.life.entry.plan = f, f.present()
-	c.life.dial.seen = c.life.entry.plan
-	return true
-}
-
-// take takes what a connection needs from the account. The outcome is empty if it could.
-func (c connDialing) take() record.Outcome {
-	client := c.life.entry.front.quota.Client(c.life.entry.clientAddr())
-	if err := client.TakeConnection(); err != nil {
-		client.Leave()
-		c.life.entry.front.core.opts.Warn(err)
-		return record.OutcomeResources
-	}
-	c.quota = client
-	return ""
-}
-
-// advance turns a step of its life into one for the engine.
-func (c connDialing) advance(s step, now time.Duration) Step {
-	switch s.kind {
-	case stepAsk:
-		c.ask(s.ask)
-		return Step{}
-	case stepDial:
-		d := &c.life.dial
-		until := d.dialEnds(&c.life.entry)
-		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: d.current.number, Until: until}
-	case stepGoOn:
-		return c.hedge(now)
-	case stepWait, stepQueue:
-		return c.await(s, now)
-	default:
-		return c.refused(s.outcome)
-	}
-}
-
-// ask puts a question to the host and goes on with the answer.
-func (c connDialing) ask(question func() bool) {
-	c.asks++
-	number := c.asks
-	c.life.entry.front.core.lookups.ask(func() {
-		yes := question()
-		post(c.Conn, func(now time.Duration) Step {
-			if !c.life.dial.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
-				return Step{}
-			}
-			return c.advance(c.life.dial.answered(&c.life.entry, yes, now), now)
-		})
-	})
-}
-
 // post has the owner call next, unless the connection has ended by then.
 func post(c *Conn, next func(now time.Duration) Step) {
 	c.owner.Post(func(now time.Duration) Step {
@@ -172,14 +110,6 @@ func post(c *Conn, next func(now time.Duration) Step) {
 // negative: never. It changes only by steps.
 func (c *Conn) HedgeAt() time.Duration { return c.life.dial.hedgeAt(&c.life.entry) }
 
-// hedge dials another endpoint as well if it is time.
-func (c connDialing) hedge(now time.Duration) Step {
-	if !c.life.dial.hedge(&c.life.entry, c.quota, now) {
-		return Step{}
-	}
-	return c.advance(c.life.dial.try(&c.life.entry, now), now)
-}
-
 // Client is the address that the connection came from.
 func (c *Conn) Client() netip.AddrPort { return c.life.entry.client }
 
@@ -190,65 +120,6 @@ func (c *Conn) Dialling(d Dial, proxy netip.AddrPort) { c.life.dial.underWay(d).
 func (c *Conn) Failed(d Dial, err error, lack Shortage, now time.Duration) Step {
 	c.life.dial.turnTo(d)
 	return c.dialing().advance(c.life.dial.failed(&c.life.entry, err, lack, now), now)
-}
-
-// await waits for another round of dials: endpoints that refuse cost no time, and one may be back soon.
-func (c connDialing) await(s step, now time.Duration) Step {
-	c.waiting = true
-	if s.kind == stepQueue || c.life.queue.waits() {
-		c.life.queue.enter(&c.life.entry, connWaiter(c), c.quota, now)
-	} else {
-		c.life.entry.stage.enter(waiting)
-		c.life.entry.front.await(connWaiter(c))
-	}
-	if c.life.dial.refreshed(&c.life.entry) {
-		s.until = now
-	}
-	return Step{Kind: StepWait, Until: s.until}
-}
-
-// connWaiter is a connection as those see it who tell it that its wait is over.
-type connWaiter struct{ *Conn }
-
-// Turn begins the round that the connection waits for.
-func (w connWaiter) Turn() {
-	c := w.Conn
-	post(c, func(now time.Duration) Step {
-		if !c.waiting {
-			c.life.queue.pass(&c.life.entry)
-			return Step{}
-		}
-		c.life.dial.refreshed(&c.life.entry)
-		return c.dialing().redial(now)
-	})
-}
-
-// Evicted ends the wait: too many of the Service wait.
-func (w connWaiter) Evicted() {
-	c := w.Conn
-	post(c, func(time.Duration) Step {
-		if !c.life.queue.waits() {
-			return Step{}
-		}
-		return c.end(ending{record.Proxy, record.Reset, record.OutcomeWaitLimit, nil})
-	})
-}
-
-func (c connDialing) redial(now time.Duration) Step {
-	c.forgo()
-	next := c.life.dial.next(&c.life.entry, now)
-	c.life.queue.pass(&c.life.entry)
-	return c.advance(next, now)
-}
-
-// forgo ends the wait for another round.
-func (c connDialing) forgo() {
-	if c.waiting {
-		c.waiting = false
-		if !c.life.queue.waits() {
-			c.life.entry.front.forgo(connWaiter(c))
-		}
-	}
 }
 
 // Connected ends an attempt under way: its endpoint is reached. The engine closes the socket of another.
@@ -363,7 +234,7 @@ func (c *Conn) end(how ending) Step {
 	if c.Ended() {
 		return Step{}
 	}
-	c.dialing().forgo()
+	c.dialing().cancelWait()
 	c.life.result.conclude(how)
 	c.life.result.ended.Replays = int(c.replays)
 	return Step{Kind: StepEnd, Reset: how.closeType != record.FIN}
@@ -378,34 +249,6 @@ func (c *Conn) endAfter(streams Streams, how ending) Step {
 	return s
 }
 
-// connMember is a connection as the registry has it.
-type connMember struct{ *Conn }
-
-func (m connMember) common() *entry { return &m.life.entry }
-
-func (m connMember) live() record.Live {
-	l := m.life.entry.live()
-	l.Removed = m.gone.Load()
-	return l
-}
-
-func (m connMember) cutSoon() {
-	c := m.Conn
-	c.owner.Post(func(time.Duration) Step { return c.Abort(record.OutcomeCut) })
-}
-
-func (m connMember) checkEndpoint() { m.open().checkEndpoint() }
-
-func (m connMember) askSilent(last, now time.Duration) { m.open().askSilent(last, now) }
-
-func (m connMember) countSoon() {
-	c := m.Conn
-	post(c, func(time.Duration) Step {
-		c.life.admission.countClient(&c.life.entry)
-		return Step{}
-	})
-}
-
 // Ended reports whether StepEnd was returned. It may still deliver.
 func (c *Conn) Ended() bool { return c.life.result.ended != nil }
 
@@ -416,17 +259,6 @@ func (c *Conn) Record() *record.Record {
 		return nil
 	}
 	return &c.life.result.ended.Record
-}
-
-// giveBack gives back what was taken for the connection.
-func (c Passage) giveBack() {
-	c.replay.Forget()
-	c.life.entry.front.core.Registry.remove(connMember(c))
-	if c.kept.Load() {
-		c.quota.Give(quota.Kept, 1)
-	}
-	c.quota.GiveConnection()
-	c.quota.Leave()
 }
 
 // Closed gives back what the connection took, and reports it. It is called once, when its sockets are closed.

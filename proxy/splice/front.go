@@ -134,14 +134,14 @@ func (f *Front) Retarget(view *View) {
 	f.wake()
 }
 
-// await gives a connection its Turn when endpoints change, until forgo.
+// await gives a connection its Turn when endpoints change, until cancelWait.
 func (f *Front) await(w waitqueue.Waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.waiting[w] = struct{}{}
 }
 
-func (f *Front) forgo(w waitqueue.Waiter) {
+func (f *Front) cancelWait(w waitqueue.Waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.waiting, w)

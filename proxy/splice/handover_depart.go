@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -194,4 +195,15 @@ func (c Moving) FileAt(at service.Frontend) (file int, is bool) {
 	}
 	file, is = f.(*Front).Files()[at.Addr]
 	return file, is
+}
+
+// giveBack gives back what was taken for the connection.
+func (c Passage) giveBack() {
+	c.replay.Forget()
+	c.life.entry.front.core.Registry.remove(connMember(c))
+	if c.kept.Load() {
+		c.quota.Give(quota.Kept, 1)
+	}
+	c.quota.GiveConnection()
+	c.quota.Leave()
 }
