@@ -150,10 +150,11 @@ func hedgeWithoutDescriptor(t *trial) {
 	const engineAside = 1 + 2 // a listener and a connection
 	own := t.start(splice.Options{}).Stats().Descriptors
 	for _, c := range []struct {
-		left int64
-		want string
-	}{{1, "a timeout, b"}, {3, "a overtaken, b hedge"}} {
-		o := hedging(100*time.Millisecond, 400, 20_000)
+		left  int64
+		first time.Duration // until the first dial times out, in ms: never before a hedge has its answer
+		want  string
+	}{{1, 400, "a timeout, b"}, {3, 20_000, "a overtaken, b hedge"}} {
+		o := hedging(100*time.Millisecond, c.first, 20_000)
 		o.Account = quota.NewAccount(quota.Budget{Descriptors: int(own + engineAside + c.left)})
 		d := t.start(o)
 		endpoints := []netip.AddrPort{silent(t), echoServer(t)}
