@@ -4,6 +4,7 @@
 package waitqueue
 
 import (
+	"container/heap"
 	"sync"
 	"time"
 )
@@ -14,8 +15,13 @@ type Waiter interface {
 	Evicted() // ends it, soon: too many of its Service wait
 }
 
-// Client counts the places of a client in the queue of a Service. The zero Client has none.
-type Client struct{ places int } // guarded by the queue's mu
+// Client is a client of a Service, with its places in the queue. The zero Client has none.
+type Client struct {
+	// Guarded by the queue's mu.
+	oldest, newest *Place
+	places         int
+	index          int // in Queue.clients
+}
 
 // Place is that of one that waits.
 type Place struct {
@@ -25,15 +31,19 @@ type Place struct {
 	Since  time.Duration // since when it waits
 
 	// Guarded by the queue's mu.
-	prev, next  *Place
+	all, own    links // in the queue, and among those of its client
 	queued, due bool
 }
+
+// links are those of a place in a list, in the order of Since.
+type links struct{ prev, next *Place }
 
 // Queue is that of a Service. Safe for concurrent use. The zero Queue is empty.
 type Queue struct {
 	mu          sync.Mutex
 	first, last *Place // guarded by mu, as what follows
 	n           int
+	clients     clients
 	due         []*Place // are to have a turn, in this order
 	turn        *Place   // has it
 	needed      time.Duration
@@ -49,33 +59,22 @@ func (q *Queue) Enter(p *Place, most int) (evicted *Place) {
 	if q.n <= most {
 		return nil
 	}
-	evicted = q.first
-	for p := q.first; p != nil; p = p.next {
-		if p.Client.places > evicted.Client.places {
-			evicted = p
-		}
-	}
+	evicted = q.clients[0].oldest
 	q.remove(evicted)
 	return evicted
 }
 
 func (q *Queue) insert(p *Place) {
-	p.queued, p.prev = true, q.last
-	for p.prev != nil && p.prev.Since > p.Since { // a predecessor's
-		p.prev = p.prev.prev
-	}
-	if p.prev == nil {
-		p.next, q.first = q.first, p
-	} else {
-		p.next, p.prev.next = p.prev.next, p
-	}
-	if p.next == nil {
-		q.last = p
-	} else {
-		p.next.prev = p
-	}
+	p.queued = true
+	insert(p, &q.first, &q.last, ofAll)
 	q.n++
-	p.Client.places++
+	c := p.Client
+	insert(p, &c.oldest, &c.newest, ofOwn)
+	if c.places++; c.places == 1 {
+		heap.Push(&q.clients, c)
+	} else {
+		heap.Fix(&q.clients, c.index)
+	}
 }
 
 // Leave removes one. It may be called more than once.
@@ -89,19 +88,16 @@ func (q *Queue) remove(p *Place) {
 	if !p.queued {
 		return
 	}
-	if p.prev == nil {
-		q.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		q.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.prev, p.next, p.queued = nil, nil, false
+	p.queued = false
+	remove(p, &q.first, &q.last, ofAll)
 	q.n--
-	p.Client.places--
+	c := p.Client
+	remove(p, &c.oldest, &c.newest, ofOwn)
+	if c.places--; c.places == 0 {
+		heap.Remove(&q.clients, c.index)
+	} else {
+		heap.Fix(&q.clients, c.index)
+	}
 	if q.turn == p {
 		q.nextTurn()
 	}
@@ -111,7 +107,7 @@ func (q *Queue) remove(p *Place) {
 func (q *Queue) Wake(port any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for p := q.first; p != nil; p = p.next {
+	for p := q.first; p != nil; p = p.all.next {
 		if p.Port == port && !p.due {
 			p.due = true
 			q.due = append(q.due, p)

@@ -1,6 +1,8 @@
 package waitqueue
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -107,5 +109,68 @@ func TestNeedsAreToldSeldom(t *testing.T) {
 		if q.NeedsPods(c.at) != c.want {
 			t.Errorf("at %s: told %t", c.at, !c.want)
 		}
+	}
+}
+
+// However many wait, and of however many clients, the one that makes room is the oldest of the client with the most.
+func TestWhoMakesRoom(t *testing.T) {
+	const most = 300
+	rng := rand.New(rand.NewPCG(1, 2))
+	var q Queue
+	all := make([]*Client, 20)
+	for i := range all {
+		all[i] = &Client{}
+	}
+	waiting := map[*Place]bool{}
+	for i := range 20 * most {
+		p := &Place{Of: queuer{}, Client: all[rng.IntN(1+rng.IntN(len(all)))], Since: time.Duration(i)}
+		waiting[p] = true
+		if out := q.Enter(p, most); out != nil {
+			count, oldest := map[*Client]int{}, map[*Client]*Place{}
+			for w := range waiting {
+				count[w.Client]++
+				if o := oldest[w.Client]; o == nil || w.Since < o.Since {
+					oldest[w.Client] = w
+				}
+			}
+			for c, n := range count {
+				if n > count[out.Client] || n == count[out.Client] && oldest[c].Since < out.Since {
+					t.Fatalf("one of %d, since %d, makes room; another client has %d", count[out.Client], out.Since, n)
+				}
+			}
+			if oldest[out.Client] != out {
+				t.Fatal("one that is not the oldest of its client makes room")
+			}
+			delete(waiting, out)
+		}
+		for w := range waiting {
+			if rng.IntN(3) == 0 {
+				q.Leave(w)
+				delete(waiting, w)
+			}
+			break
+		}
+		if q.Len() != len(waiting) {
+			t.Fatalf("%d wait, not %d", q.Len(), len(waiting))
+		}
+	}
+}
+
+// BenchmarkEnterFull is what one more costs where as many wait as may.
+func BenchmarkEnterFull(b *testing.B) {
+	for _, most := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(most), func(b *testing.B) {
+			var q Queue
+			all := make([]*Client, most/2)
+			for i := range all {
+				all[i] = &Client{}
+			}
+			for i := range most + b.N {
+				if i == most {
+					b.ResetTimer()
+				}
+				q.Enter(&Place{Of: queuer{}, Client: all[i%len(all)], Since: time.Duration(i)}, most)
+			}
+		})
 	}
 }
