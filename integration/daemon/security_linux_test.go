@@ -110,11 +110,7 @@ func TestSecurityTables(t *testing.T) {
 
 func newSite(t *testing.T) *site {
 	if os.Getuid() != 0 {
-		why := "needs root: only root can be another user"
-		if os.Getenv("REQUIRE_ALL") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		topology.Lack(t, "needs root: only root can be another user")
 	}
 	b := bed.New(t)
 	b.ServePods(0)

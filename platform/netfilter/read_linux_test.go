@@ -3,7 +3,6 @@ package netfilter
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -85,8 +84,8 @@ func TestReadWhatCannotBeRead(t *testing.T) {
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if _, err := platform.Run(t.Context(), name, args, nil); err != nil {
-		if errors.Is(err, exec.ErrNotFound) && os.Getenv("REQUIRE_ALL") != "1" {
-			t.Skip("needs the packages iptables and nftables: ", err)
+		if errors.Is(err, exec.ErrNotFound) {
+			netnstest.Missing(t, "needs the packages iptables and nftables: %v", err)
 		}
 		t.Fatal(err)
 	}

@@ -51,15 +51,6 @@ func Elsewhere(part string) bool {
 	return slices.Contains(strings.Fields(os.Getenv("OTHER_PARTS")), part)
 }
 
-// Missing skips a test for want of something, or fails it when all must run (REQUIRE_ALL=1).
-func Missing(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("REQUIRE_ALL") == "1" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 // Namespace is a network namespace of a test's own, with loopback up. It ends with the test.
 type Namespace struct {
 	t      testing.TB

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -269,10 +270,7 @@ func requireFile(t *testing.T, path string) {
 	if _, err := os.Stat(path); err == nil {
 		return
 	}
-	if os.Getenv("REQUIRE_ALL") == "1" {
-		t.Fatalf("missing: %s", path)
-	}
-	t.Skipf("missing: %s", path)
+	netnstest.Missing(t, "missing: %s", path)
 }
 
 // pipe is a file that nobody renames.

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -37,13 +38,13 @@ func hostWithRules(t *testing.T) {
 	t.Helper()
 	for _, command := range []string{"ip", "iptables", "ip6tables"} {
 		if _, err := exec.LookPath(command); err != nil {
-			missing(t, err)
+			netnstest.Missing(t, "needs iptables and a network namespace of its own (root, or `unshare -rn`): %v", err)
 		}
 	}
 	runtime.LockOSThread()
 	handle, err := netns.New()
 	if err != nil {
-		missing(t, err)
+		netnstest.Missing(t, "needs iptables and a network namespace of its own (root, or `unshare -rn`): %v", err)
 	}
 	t.Cleanup(func() { handle.Close() })
 	commands := []string{"ip link set lo up", "ip addr add 10.96.0.1/32 dev lo", "ip addr add fd00:96::1/128 dev lo"}
@@ -71,15 +72,6 @@ func hostWithRules(t *testing.T) {
 		}
 	}
 	serve(t)
-}
-
-func missing(t *testing.T, err error) {
-	t.Helper()
-	const text = "needs iptables and a network namespace of its own (root, or `unshare -rn`): %v"
-	if os.Getenv("REQUIRE_ALL") == "1" {
-		t.Fatalf(text, err)
-	}
-	t.Skipf(text, err)
 }
 
 // serve answers at port 8080, and resets at 8083.
@@ -151,7 +143,7 @@ func open(t *testing.T, opts platform.ConntrackEventOptions) *platform.Conntrack
 	t.Helper()
 	events, err := platform.OpenConntrackEvents(opts)
 	if errors.Is(err, syscall.EPERM) {
-		missing(t, err)
+		netnstest.Missing(t, "needs iptables and a network namespace of its own (root, or `unshare -rn`): %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

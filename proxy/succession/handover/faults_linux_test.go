@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -293,7 +294,7 @@ func asNobody(t *testing.T, f func() error) {
 	t.Helper()
 	const nobody = 65534
 	if os.Geteuid() != 0 {
-		missing(t, "needs root, to have a thread of another user")
+		netnstest.Missing(t, "needs root, to have a thread of another user")
 	}
 	done := make(chan error)
 	go func() {
@@ -305,14 +306,6 @@ func asNobody(t *testing.T, f func() error) {
 		done <- f()
 	}()
 	must(t, <-done)
-}
-
-func missing(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("REQUIRE_ALL") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // Nothing is taken from a process of another user, nor given to one, whoever may open the socket.

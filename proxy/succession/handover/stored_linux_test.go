@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -22,7 +23,7 @@ func filledStore(t *testing.T, conns int, finish bool) (d *Stored, given []*spli
 	s, err := d.Successor(own)
 	if errors.Is(err, syscall.EPERM) {
 		must(t, d.Close())
-		missing(t, "needs NET_ADMIN: "+err.Error())
+		netnstest.Missing(t, "needs NET_ADMIN: %v", err)
 	}
 	must(t, err)
 	defer s.Close()
