@@ -572,17 +572,17 @@ func replayClientLeaves(t *trial) {
 
 // replayLeavesRemoved: what becomes of connections of an endpoint that was removed does not concern one that has left.
 func replayLeavesRemoved(t *trial) {
-	const grace = 200 * time.Millisecond
 	o := replaying()
-	o.Policy.Removed = service.RemovedEndpoint{Do: service.ResetConnections, After: grace}
+	o.Policy.Removed = service.RemovedEndpoint{Do: service.ResetConnections, After: longest}
 	release := make(chan struct{})
 	bad := serveTCP(t, loopback, func(c *net.TCPConn) {
 		<-release
 		reset(c)
 	})
+	answers := make(chan struct{})
 	live := serveTCP(t, loopback, func(c *net.TCPConn) {
 		io.ReadFull(c, make([]byte, len("hello")))
-		time.Sleep(2 * grace)
+		<-answers
 		c.Write([]byte("answer"))
 	})
 	d := t.start(o)
@@ -596,6 +596,11 @@ func replayLeavesRemoved(t *trial) {
 	f.lead(live)
 	t.eventually("its endpoint is removed", func() bool { return d.Snapshot()[0].Removed })
 	close(release)
+	t.eventually("another endpoint has it, which is there", func() bool {
+		l := d.Snapshot()[0]
+		return l.Endpoint.Addr == live && !l.Removed
+	})
+	close(answers)
 	io.ReadFull(c, make([]byte, len("answer")))
 	c.CloseWrite()
 	wantRest(t, c, "")
