@@ -113,6 +113,7 @@ func (t *tenant) annotations() map[string]string {
 		"portald.io/max-connections-per-client": pick(t, "", "0", "1", "2147483647", "-1", "2147483648"),
 		"portald.io/connection-rate":            pick(t, "", "0", "1", "1000000", "1000001", "1/s"),
 		"portald.io/connection-rate-per-client": pick(t, "", "0", "1", "1000000", "1000001", "-1"),
+		"portald.io/max-waiting":                pick(t, "", "0", "1", "100000", "100001", "-1"),
 	}
 }
 
