@@ -42,8 +42,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 		{"killed", kill, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := underSmallLoad(t)
-			l.mayEnd = c.ends
+			l := underSmallLoad(t, c.ends)
 			began := time.Now()
 			var before remnants
 			for n := range max(*often, 2*settledAfter) {
@@ -78,7 +77,7 @@ type smallLoad struct {
 	keeper *bed.Daemon
 	unload func()
 
-	mayEnd       bool
+	mayEnd       bool         // a connection that is under way
 	asking       sync.RWMutex // held by who is not to find a new connection
 	asked, ended atomic.Int64
 }
@@ -86,12 +85,12 @@ type smallLoad struct {
 // askers is how many clients open one connection after the other.
 const askers = 3
 
-func underSmallLoad(t *testing.T) *smallLoad {
+func underSmallLoad(t *testing.T, mayEnd bool) *smallLoad {
 	b := bed.New(t)
 	b.Must(b.Node.Sysctl("netfilter/nf_conntrack_tcp_timeout_time_wait", "1")) // else the table fills up
 	serveEcho(b, 0)
 	k, socket := keeper(b)
-	l := &smallLoad{keeper: k, crashed: &crashed{Bed: b, d: b.Start(b.Cart(0), "--keep-socket="+socket)}}
+	l := &smallLoad{keeper: k, mayEnd: mayEnd, crashed: &crashed{Bed: b, d: b.Start(b.Cart(0), "--keep-socket="+socket)}}
 	at := bed.HostPort(bed.IP4, 80)
 	l.open(b, at, "asking", 6, l.asks)
 	l.open(b, at, "idle", 6, l.idle)

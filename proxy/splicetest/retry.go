@@ -108,7 +108,7 @@ func dialsStallNoOther(t *trial) {
 	d := t.start(timeouts(5000))
 	f := d.tcp(silent(t), echoServer(t))
 	dialTCP(t, f.at) // waits five seconds
-	t.eventually("the first client's dial has begun", func() bool { return f.Active() == 1 })
+	t.eventually("the first client's dial has begun", func() bool { return len(f.ring.given()) == 1 })
 	begin := time.Now()
 	c := dialTCP(t, f.at)
 	c.Write([]byte("x"))

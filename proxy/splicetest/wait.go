@@ -23,10 +23,12 @@ func endpointStartsAgain(t *trial) {
 	at := t.refusing()
 	d := t.start(timeouts(2000, 8000))
 	f := d.tcp(at)
-	echoLater(t, at, time.Second)
-	wantEcho(t, dialTCP(t, f.at), "x")
+	c := dialTCP(t, f.at)
+	t.eventually("the endpoint has refused three times", func() bool { return f.ring.rounds() >= 3 })
+	echoLater(t, at, 0)
+	wantEcho(t, c, "x")
 	rec := d.record()
-	if rec.Outcome != record.OutcomeOK || len(rec.Attempts) != 2 || rec.Attempts[0].Times < 4 ||
+	if rec.Outcome != record.OutcomeOK || len(rec.Attempts) != 2 || rec.Attempts[0].Times < 3 ||
 		rec.Attempts[1].Times != 1 || rec.Endpoint.Addr != at {
 		t.Errorf("record %+v", rec)
 	}
