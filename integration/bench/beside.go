@@ -26,7 +26,7 @@ func besideBulk(c competitor) bool { return everyone(c) && c.program != "nginx" 
 
 // besideWorkload measures the small exchanges of one service port while another carries uploads.
 func besideWorkload(uploads int) workload {
-	label := fmt.Sprintf("request/response beside %d uploads", uploads)
+	label := fmt.Sprintf("request/response during %d uploads", uploads)
 	return workload{
 		name: fmt.Sprint("beside", uploads), label: label, among: besideBulk,
 		figures: append(exchangeFigures(label), figure{"gbps", labelled(label, "uploads Gb/s"), 1}),

@@ -34,7 +34,7 @@ func manyWorkload(n int) workload {
 	return workload{
 		name: fmt.Sprint("crr", n), label: label, among: portaldAlone,
 		figures: []figure{{"rate", labelled(label, "per second"), 0}, {"cpu", labelled(label, "CPU µs each"), 1},
-			{"one", "the same to one Service, per second", 0}, {"ratio", "many Services to one, ratio", 2}},
+			{"one", "new connections to one Service, per second", 0}, {"ratio", "10000 Services to one Service, ratio", 2}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
 			many, err := b.lab.bed(ctx, b.with(n))
 			if err != nil {

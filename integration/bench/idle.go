@@ -13,7 +13,7 @@ import (
 func idleWorkload() workload {
 	return workload{
 		name: "idle", label: "idle connections", among: proxies, most: 3,
-		figures: []figure{{"kB", "an idle connection, kB of memory", 1}, {"fds", "an idle connection, descriptors", 2},
+		figures: []figure{{"kB", "memory of an idle connection, kB", 1}, {"fds", "descriptors of an idle connection", 2},
 			{"count", "idle connections held", 0}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
 			if err := b.up(); err != nil {

@@ -18,14 +18,14 @@ func kernelWorkload(n, rounds int) workload {
 		name: fmt.Sprint("kernel", n), label: fmt.Sprintf("kernel modes, %d Services", n), among: kernelModes,
 		services: n, most: rounds, group: "kernel",
 		figures: []figure{
-			{"first", "first sync, ms", 0}, {"restore", "the same rules by one restore, ms", 0},
-			{"times", "first sync, times that restore", 2}, {"start", "from start to healthy, ms", 0},
+			{"first", "first sync, ms", 0}, {"restore", "one restore of the same rules, ms", 0},
+			{"times", "first sync to that restore, ratio", 2}, {"start", "from start to healthy, ms", 0},
 			{"MB", "memory, MB", 0}, {"live", "memory in use on the heap, MB", 0},
 			{"endpoints", "a change of endpoints, ms", 2},
 			{"endpoints-seen", "a change of endpoints until seen by clients, ms", 1},
 			{"service", "a change of a Service, ms", 2},
 			{"service-seen", "a change of a Service until seen by clients, ms", 1},
-			{"one", "one rule more by the host's command, ms", 1},
+			{"one", "one more rule by the host's command, ms", 1},
 		},
 		run: func(ctx context.Context, b *bed, p plan) (f figures, err error) {
 			own, err := newBed(ctx, b.with(n), b.lab)

@@ -21,7 +21,7 @@ func memoryWorkload(services, endpoints int) workload {
 	return workload{
 		name: "memory", label: "memory at " + what, among: portaldAlone, most: 3,
 		figures: []figure{{"MB", "memory at " + what + ", MB", 0},
-			{"live", "the same, MB that are in use on the heap", 0},
+			{"live", "the same, MB in use on the heap", 0},
 			{"start", "the same, from start to healthy, ms", 0}},
 		run: func(ctx context.Context, b *bed, p plan) (f figures, err error) {
 			own, err := newBed(ctx, b.watching(inventory{services, endpoints}), b.lab)

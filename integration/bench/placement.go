@@ -24,8 +24,8 @@ type placement struct {
 func placements() []placement {
 	return []placement{
 		{"together", "on one CPU", 0, 0, 0},
-		{"near", "server on a CPU of its own", 0, 0, 1},
-		{"apart", "proxy on a CPU of its own", 0, 1, 1},
+		{"near", "server on a separate CPU", 0, 0, 1},
+		{"apart", "proxy on a separate CPU", 0, 1, 1},
 	}
 }
 

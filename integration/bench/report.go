@@ -86,17 +86,19 @@ func (r report) page() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, `# Benchmarks
 
-Client, node and pod are network namespaces of one machine, joined by veth: all that is measured shares its cores, so
-CPU per unit tells more than throughput. Rounds are interleaved, each begun by another; figures are medians of up to
-%d rounds of %g s each, ratios are taken round by round. TCP runs with reno on all hosts, since BBR, where it is the
-default, holds veth pairs at some 10 Gb/s. Else portald's node has the kernel's defaults and what portald itself sets;
-those of the other proxies and of portald's other engines have tcp_tw_reuse=1, without which they run out of ports, and
-so has the client, who closes first.
+Client, node and pod are network namespaces of one machine, connected by veth. All processes share the cores of that
+machine, so CPU time per unit of work tells more than throughput. The proxies are measured in interleaved rounds, and each
+round starts with another proxy. Figures are medians of up to %d rounds of %g s each; ratios are computed round by round.
+
+TCP uses reno on all hosts, because BBR, where it is the default, limits veth pairs to about 10 Gb/s. portald's node
+otherwise has the kernel's defaults and the settings that portald makes itself. The client, the nodes of the other proxies
+and the nodes of portald's other engines have tcp_tw_reuse=1: the client closes first, and the others would run out of
+local ports.
 
 - Date: %s, took %s%s
 - Machine: %d cores, %s, Linux %s
 - %s
-- Run it: `+"`make bench`, or `make bench QUICK=1`"+`; every sample stands in benchmarks.json
+- Run it: `+"`make bench`, or `make bench QUICK=1`"+`; benchmarks.json has every sample
 
 `, r.Rounds, r.Seconds, r.Date, r.Took, map[bool]string{true: ", quick", false: ""}[r.Quick],
 		r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, strings.Join(r.Machine.Versions, "; "))

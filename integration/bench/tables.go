@@ -46,19 +46,19 @@ func (r report) measured(part func(workload) bool) bool {
 func (r report) userspace(w *strings.Builder) {
 	w.WriteString(`## Userspace mode
 
-Every proxy runs on the node behind the same iptables REDIRECT, on a network of its own; kernel DNAT has no proxy. CPU
-is that of the proxy's processes alone. portald writes its connection records, except where it says so. The objects of
-the memory figures come from a stand-in for an API server.
+Each proxy has a network of its own and runs on the node there, behind the same iptables REDIRECT rule; kernel DNAT has
+no proxy. CPU is the CPU time of the proxy's processes alone. portald writes its connection records, except in the column
+"no records". For the memory figures, a stand-in for an API server supplies the objects.
 
 `)
 	r.floors(w, userspaceOf)
-	w.WriteString("### Medians\n\nIn parentheses: portald's ratio to it.\n\n")
+	w.WriteString("### Medians\n\nIn parentheses: portald's figure divided by this one.\n\n")
 	r.medians(w, userspaceOf, r.among(withRetried), r.row)
 }
 
 // floors writes the table of the floors whose workloads belong to a part and were measured.
 func (r report) floors(w *strings.Builder, part func(workload) bool) {
-	heading := "### Floors\n\n| portald | against | floor | measured | |\n|---|---|---|---|---|\n"
+	heading := "### Targets\n\n| portald | compared with | target | measured | |\n|---|---|---|---|---|\n"
 	for _, f := range floors() {
 		of, _ := r.workload(f.workload)
 		v, ok := f.value(r.Samples)

@@ -49,11 +49,11 @@ func (r report) into(path string) (old report, err error) {
 func (r report) engines(w *strings.Builder) {
 	w.WriteString("## Engines, and Windows\n\n" + engineText + "\n")
 	if o := r.Engines; o != nil {
-		fmt.Fprintf(w, "Measured apart from the rest: %s, took %s, up to %d rounds, %s; `make bench` measures all of it.\n\n",
+		fmt.Fprintf(w, "Measured separately: %s, took %s, up to %d rounds, %s; `make bench` measures everything.\n\n",
 			o.Date, o.Took, o.Rounds, o.Version)
 	}
 	r.floors(w, enginesOf)
-	w.WriteString("### Medians\n\nIn parentheses: the ratio to the column before, median and quartiles.\n\n")
+	w.WriteString("### Medians\n\nIn parentheses: the ratio to the previous column, median and quartiles.\n\n")
 	r.medians(w, enginesOf, r.among(engine), r.engineRow)
 }
 

@@ -11,8 +11,8 @@ import (
 func (r report) flows(w *strings.Builder) {
 	w.WriteString(`## Records of the kernel's connections
 
-Short connections in nftables mode, 16 at once, whose conntrack entries end a second later, so that the kernel reports
-their ends meanwhile. In parentheses: the ratio to no records.
+Short connections in nftables mode, 16 at once. Their conntrack entries end one second later, so the kernel reports their
+ends during the measurement. In parentheses: the ratio to the rate without records.
 
 `)
 	r.medians(w, flowsOf, r.among(recordsOfFlows), r.flowsRow)

@@ -17,18 +17,20 @@ var ipvs string
 func (r report) kernel(w *strings.Builder) {
 	fmt.Fprintf(w, `## Kernel modes
 
-The kernel carries, by rules that portald writes: iptables through iptables-nft, nftables over netlink. Each Service
-has %d endpoints of its own on the %d nodes of a cluster; ClusterIPs are drawn at random from a /12. Objects are read
-from manifests, which the time from start to healthy includes. A change of endpoints replaces all %[1]d, a change of a
-Service moves its port. Both are timed inside, by portald's own metric, and from the rename of the manifest until a
-client has an answer of the new state. Set against them is what the host's own command, iptables-nft-restore or nft
--f, needs for the same rules, as portald render prints them, on a node that has none; and for one more rule in the
-same table, which nothing leads to: through that command, which portald uses for iptables, no change is cheaper. New
+The kernel carries the connections by rules that portald writes: iptables with iptables-nft, nftables over netlink. Each
+Service has %d endpoints of its own, spread over the %d nodes of a cluster, and a ClusterIP drawn at random from a /12.
+portald reads the objects from manifests; the time from start to healthy includes that. A change of endpoints replaces all
+%[1]d; a change of a Service changes its port. Both are measured twice: inside portald by its own metric, and from the
+rename of the manifest until a client gets an answer that shows the new state.
+
+For comparison, the table shows how long the host's own command, iptables-nft-restore or nft -f, takes to load the same
+rules (as portald render prints them) on a node without rules, and how long it takes to add one more rule, to which
+nothing leads, to the same table. portald uses that command for iptables, so no iptables change can take less. New
 connections go to Services drawn at random, with one request and response each.
 
 `, each, nodes)
 	r.floors(w, kernelOf)
-	w.WriteString("### Medians\n\nIn parentheses: the ratio to the row of the fewest Services.\n\n")
+	w.WriteString("### Medians\n\nIn parentheses: the ratio to the row with the fewest Services.\n\n")
 	r.sizes(w)
 	w.WriteString("### IPVS\n\n" + ipvs)
 }

@@ -34,7 +34,7 @@ type line struct {
 	Services    int
 	Reached     float64   // seconds after its start
 	NotWithin   float64   `json:",omitempty"` // seconds; else it was reached
-	Refused     int       `json:",omitempty"` // service ports whose clients it refuses, for want of proxy ports
+	Refused     int       `json:",omitempty"` // service ports whose clients it refuses, because it has no more proxy ports
 	StartCPU    float64   // seconds, until it is calm
 	StartBytes  uint64    // from the API server until then, with the headers of packets
 	Quiet, Busy latencies // of changes, without and beside others
@@ -78,7 +78,7 @@ func newReport(s *settings) *report {
 	return r
 }
 
-const head = `| Services | proxy | mode | first reached | change seen p50 / p99 | beside others p50 / p99 | CPU to start | CPU beside others | memory, most | from API server: start | per change |
+const head = `| Services | proxy | mode | first reached | change seen, p50 / p99 | during other changes, p50 / p99 | CPU to start | CPU during other changes | peak memory | bytes from API server: start | per change |
 |---|---|---|---|---|---|---|---|---|---|---|
 `
 
@@ -123,24 +123,27 @@ func (l line) short() string {
 	if l.NotWithin > 0 {
 		return fmt.Sprintf("%s-%s, %d: not reached within %.0f s", l.Proxy, l.Mode, l.Services, l.NotWithin)
 	}
-	return fmt.Sprintf("%s-%s, %d: reached after %.1f s; changes %s, beside %.0f a second %s; CPU %.1f s, %.0f %%; %d MB",
+	return fmt.Sprintf("%s-%s, %d: reached after %.1f s; changes %s, with %.0f others/s %s; CPU %.1f s, %.0f %%; %d MB",
 		l.Proxy, l.Mode, l.Services, l.Reached, l.Quiet, l.Rate, l.Busy, l.StartCPU, 100*l.BusyCPU, l.MostMemory>>10)
 }
 
 func (r *report) text() string {
 	return fmt.Sprintf(`# At scale, compared with kube-proxy
 
-Measured with `+"`make bench-scale`"+` on %s, in %s, on a machine of %d cores (Linux %s, load average at the start
-%.1f), which API server, clients and proxy share. Each Service has %d endpoints; all but the measured one are written to etcd, as the API server stores them. All
-proxies have their default settings, and are measured one after the other.
+Measured with `+"`make bench-scale`"+` on %s, in %s, on a machine with %d cores (Linux %s, load average at the start
+%.1f), which API server, clients and proxy share. Each Service has %d endpoints. All Services except the measured one are written
+directly to etcd, in the form in which the API server stores them. All proxies have their default settings, and are measured one
+after the other.
 
 %s
-- **First reached**: from the start of the proxy until a client gets an answer at the ClusterIP.
-- **Change seen**: a Service goes from one pod to another; from the API server's answer that this is stored until a client that
-  dials each millisecond gets the other pod's answer. **Beside others**: while 100 Services per second change all their endpoints.
-- **CPU**: of the proxy and the commands that it runs, until it is idle after its start, and during other changes (100 %% is one core).
-- **From the API server**: all bytes, with the headers of TLS, TCP and IP.
-- A change of endpoints in userspace writes no rule, and does not wait for minSyncPeriod.
+- **First reached**: time from the start of the proxy until a client gets an answer at the ClusterIP.
+- **Change seen**: the endpoint of a Service changes from one pod to another. The time is from the API server's answer that the
+  change is stored until a client that dials every millisecond gets an answer from the other pod. **During other changes**: the same
+  while 100 Services per second change all their endpoints.
+- **CPU**: CPU time of the proxy and the commands that it runs, until it is idle after its start; and CPU use during other changes
+  (100 %% is one core).
+- **Bytes from the API server**: all bytes, with the headers of TLS, TCP and IP.
+- In userspace mode a change of endpoints writes no rule, and does not wait for minSyncPeriod.
 `, r.Date, r.Took, r.Cores, r.Kernel, r.Load, r.Endpoints, r.table())
 }
 
