@@ -207,7 +207,7 @@ func defaultInJSON(t *testing.T, field reflect.Value) string {
 
 func unlikeDefaults(ours, theirs string) string {
 	shown := func(s string) string { return cmp.Or(strings.Trim(s, `"`), "none") }
-	return fmt.Sprintf("the default is %s, kube-proxy's %s", shown(ours), shown(theirs))
+	return fmt.Sprintf("the default is %s, in kube-proxy %s", shown(ours), shown(theirs))
 }
 
 func (p *parity) metrics(all []surfaceMetric) {
