@@ -13,7 +13,7 @@ func cleanupCommand() *cobra.Command {
 		Use:   "cleanup",
 		Short: "Remove every rule of portald from this host, and nothing else",
 		Long: `Remove every chain, rule and jump that portald wrote on this host, in both address families, and nothing else.
-A running portald writes them again; stop it first. It is no error if there is nothing to remove.`,
+Stop a running portald first, because it writes them again. If there is nothing to remove, the command succeeds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), flags) },
 	}

@@ -32,7 +32,7 @@ func TestManualOfCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := gocmp.Diff(want, string(text)); d != "" {
-		t.Errorf("%s is not what the commands say: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual (-want +got)\n%s",
+		t.Errorf("%s differs from the help texts: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual (-want +got)\n%s",
 			commandsManual, d)
 	}
 }
@@ -41,27 +41,27 @@ const manualHead = `# Commands
 
 <!-- made from the commands: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual -->
 
-What asks the portald of this node, and what changes it while it runs. All of it needs root, or portald's pod:
+These commands inspect or change the portald of this node while it runs. They need root, or portald's pod:
 
 ` + "```" + `
 kubectl -n kube-system exec ds/portald -- portald conns --service shop/cart
 ` + "```" + `
 
-- The daemon listens at a Unix socket, on Windows at a named pipe, that root alone may open: ` + "`--admin-socket`" + `
-  of the daemon, ` + "`--socket`" + ` of the commands.
-- Tables are for people, and gain columns; scripts read ` + "`-o json`" + `. Colours are for terminals, unless
-  ` + "`NO_COLOR`" + ` is set.
-- ` + "`source <(portald completion bash)`" + ` completes commands, flags, and the names of Services, endpoints, pods
-  and connections that there are now; also for zsh, fish and PowerShell.
-- ` + "`make man`" + ` makes man pages of this.
+- The commands talk to the daemon through a Unix socket, on Windows through a named pipe, which only root can open.
+  Its path is ` + "`--admin-socket`" + ` of the daemon and ` + "`--socket`" + ` of the commands.
+- Tables are for people, and later versions may add columns; scripts should use ` + "`-o json`" + `. Colours appear
+  only on a terminal, and not if ` + "`NO_COLOR`" + ` is set.
+- ` + "`source <(portald completion bash)`" + ` enables completion of commands, flags, and the current names of Services,
+  endpoints, pods and connections; zsh, fish and PowerShell are supported too.
+- ` + "`make man`" + ` generates man pages with the same text.
 
 | exit code | meaning |
 |---|---|
-| 0 | done; also if a list is empty, and after Ctrl-C |
-| 1 | an error, which is on standard error |
+| 0 | success, including an empty list and Ctrl-C |
+| 1 | error; standard error has the message |
 | 2 | the command line is wrong |
 | 3 | the daemon is not reachable, or speaks another version of its API |
-| 4 | what was named is not there |
+| 4 | the named object does not exist |
 
 `
 

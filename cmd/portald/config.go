@@ -25,15 +25,15 @@ func configCheckCommand() *cobra.Command {
 	var cluster daemon.Cluster
 	cmd := &cobra.Command{
 		Use:   "check FILE [--manifests PATH | --kubeconfig FILE]",
-		Short: "Print what a configuration file means, which settings have no effect here, and what is wrong with it",
-		Long: `Print what a configuration file means, which settings have no effect here, and what is wrong with it.
-With the objects of a cluster it also prints the Services that portald with this configuration would serve otherwise
-than kube-proxy, and what to do about each. It changes nothing.`,
-		Example: `  # Of a dump of the cluster.
+		Short: "Print what a configuration file means, which settings have no effect here, and its errors",
+		Long: `Print what a configuration file means, which settings have no effect here, and all errors and warnings. Given the
+objects of a cluster, it also prints the Services that portald would serve differently from kube-proxy with this
+configuration, and what to do about each. It changes nothing.`,
+		Example: `  # With a dump of the cluster.
   kubectl get services,endpointslices,nodes,pods,namespaces,networkpolicies -A -o yaml |
     portald config check config.yaml --manifests -
 
-  # Of the cluster itself, as an administrator.
+  # With the cluster itself, as an administrator.
   portald config check config.yaml --kubeconfig ~/.kube/config`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

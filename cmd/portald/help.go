@@ -16,32 +16,32 @@ It watches Services and EndpointSlices, at the API server or in files, and forwa
 NodePorts, external and load-balancer addresses to endpoints, in one of two modes for each Service.
 
 In userspace mode it opens a listener for each service port. For each connection it picks an endpoint round-robin (or by
-ClientIP affinity), dials it, retries another if that fails, copies bytes in both directions, and writes one record: the
-client, the frontend, the endpoint, failed attempts, bytes, and which side ended the connection how. In the kernel modes
-rules of iptables, nftables or IPVS forward connections straight to endpoints. --proxy-mode sets the default; the
+ClientIP affinity), dials it, tries another if that fails, copies bytes in both directions, and writes one record: the client,
+the frontend, the endpoint, failed attempts, bytes, and which side ended the connection, and how. In the kernel modes
+rules of iptables, nftables or IPVS forward connections directly to endpoints. --proxy-mode sets the default; the
 annotation portald.io/mode of a Service, userspace or kernel, overrides it for that Service, at any time and without
 breaking its connections.
 
 It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
-iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. On SIGTERM the
-kernel carries all Services until the next start, open connections may end within the drain timeout, and the rest is
-cut. After Ctrl-C with manifests in userspace mode the rules are removed; --on-exit changes both. After a crash the next
-start removes what was left behind; "portald cleanup" does so without a start.
+iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. After SIGTERM
+the kernel carries all Services until the next start; open connections have the drain timeout to end, and the rest are
+reset. After Ctrl-C with manifests in userspace mode portald removes its rules; --on-exit changes both. After a crash the
+next start removes what was left behind; "portald cleanup" does the same without starting portald.
 
 On Windows portald serves Services in userspace mode: it gives their addresses to an interface of the node, with netsh.
-It needs the rights of an administrator there, and "portald service install" makes it a service.`
+It needs administrator rights there, and "portald service install" makes it a service.`
 
 const example = `  # Replace kube-proxy on this node, with its own configuration file.
   portald --config /var/lib/kube-proxy/config.conf --hostname-override "$NODE_NAME"
 
-  # Use the kernel by default, by nftables, and userspace for one Service, with a record for each of its connections.
+  # nftables by default, and userspace mode for one Service, with a record of each of its connections.
   portald --kubeconfig proxy.conf --proxy-mode nftables --cluster-cidr 10.244.0.0/16 --connection-log -
   kubectl annotate service cart portald.io/mode=userspace
 
   # Print which settings of that file take effect in portald, and which do not.
   portald config check /var/lib/kube-proxy/config.conf
 
-  # Serve a cluster from a dump of it, and print a record for each connection.
+  # Serve a cluster from a dump of its objects, and print a record of each connection.
   kubectl get services,endpointslices,nodes -A -o yaml > cluster.yaml
   portald --manifests cluster.yaml --connection-log -
 

@@ -23,12 +23,12 @@ func keepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keep [--socket PATH] [--for TIME]",
 		Short: "Hold a portald's listeners and open connections in case it crashes",
-		Long: `Hold descriptors of the portald that runs on this node, and do nothing else: its listeners, its open connections
-that are older than ` + succession.KeptAge.String() + `, and the memory that says what it has read of them and not written. When portald dies
-(SIGKILL, out of memory, a bug), the next one goes on with all of that, and new connections wait for it meanwhile. A
-connection of which it cannot be proven what was written is reset.
+		Long: `Hold file descriptors of the portald that runs on this node, and do nothing else: its listeners, its open
+connections that are older than ` + succession.KeptAge.String() + `, and the shared memory that says what portald has read from
+them and not yet written. If portald dies (SIGKILL, out of memory, a bug), the next one continues these connections;
+new connections wait until it has started. A connection is reset if the next portald cannot prove what was written.
 
-portald finds it at its start, beside its admin socket.`,
+portald looks for the keeper when it starts, next to its admin socket.`,
 		Example: `  portald keep &
   portald --config /etc/portald/config.yaml`,
 		Args: cobra.NoArgs,

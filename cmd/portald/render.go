@@ -15,10 +15,10 @@ func renderCommand() *cobra.Command {
 		Use:   "render --manifests PATH [--service NAMESPACE/NAME] [flags]",
 		Short: "Print the rules for manifests, in the syntax of iptables-restore, nft or ipvsadm",
 		Long: `Print the rules that portald with these flags would write for these manifests, in the syntax of
-iptables-restore, of nft -f, or of ipvsadm, ipset and iptables-restore. It needs no privileges and no cluster, changes
-nothing, and prints the same for the same input. Listeners of userspace mode are assumed to have the first free
-proxy ports.`,
-		Example: `  # What would be written for a cluster in nftables mode, from a dump of it.
+iptables-restore, of nft -f, or of ipvsadm, ipset and iptables-restore. The command needs no privileges and no
+cluster, changes nothing, and prints the same output for the same input. It assumes that listeners of userspace
+mode have the first free proxy ports.`,
+		Example: `  # The rules for a cluster in nftables mode, from a dump of the cluster.
   kubectl get services,endpointslices,nodes -A -o yaml | portald render --manifests - --proxy-mode nftables
 
   # The rules of one Service.

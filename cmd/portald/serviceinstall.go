@@ -18,9 +18,9 @@ func installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [--firewall] [-- DAEMON FLAGS]",
 		Short: "Install portald as a service, or change the one that is installed",
-		Long: `Install this program as a service of Windows, which starts with Windows and again after failures, and
-register its source in the event log. What follows -- are the flags of the daemon, which are checked; without any it is
---config %ProgramData%\portald\config.yaml. A service that is installed gets these flags at its next start.`,
+		Long: `Install this program as a Windows service, which starts with Windows and restarts after failures, and register
+its source in the event log. The arguments after -- are the flags of the daemon, and are checked; the default is
+--config %ProgramData%\portald\config.yaml. A service that is already installed gets these flags at its next start.`,
 		Example: `  portald service install --firewall -- --config C:\k\config.yaml --hostname-override win-a
   portald service start`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,20 +18,20 @@ func connsCommand() *cobra.Command {
 		Use:     "conns [flags]",
 		Aliases: []string{"connections"},
 		Short:   "List the open connections and UDP sessions",
-		Long: `List the connections and UDP sessions that are open on this node now, with the client, the endpoint that
-serves it, the bytes that were carried and for how long none was.
+		Long: `List the connections and UDP sessions that are open on this node, with their client, endpoint, bytes carried
+and time since the last byte.
 
-The same flag twice means either value, different flags must all match.`,
+If a flag is given twice, either value matches; different flags must all match.`,
 		Example: `  # The connections of one Service, the busiest first.
   portald conns --service shop/cart --sort bytes
 
-  # Who still talks to a pod that is about to go, with the round-trip times of both sides.
+  # Who still talks to a pod that is to be deleted, with the round-trip times of both sides.
   portald conns --pod shop/cart-a -o wide
 
-  # Connections that have been open for ten minutes and idle for one, again and again.
+  # Connections that have been open for ten minutes and idle for one, refreshed every 2 s.
   portald conns --older 10m --idle 1m --watch
 
-  # What failed of a Service lately.
+  # Recent failed connections of a Service.
   portald conns --service shop/cart --outcome failed
 
   # The ids of all connections of a client.

@@ -19,19 +19,18 @@ import (
 func cutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cut ID... | cut --service NAME [flags]",
-		Short: "Reset open connections, by id or by what they match",
-		Long: `End open connections and UDP sessions of userspace mode by force: both sides get a reset, and the record
-says cut. They are named by their ids, as "portald conns" and "portald tail" print them, or chosen by flags.
-What flags choose is listed first, and cut when that is confirmed at the terminal; --yes confirms it in a
-script.
+		Short: "Reset open connections, by id or by filter",
+		Long: `Reset open connections and UDP sessions of userspace mode on both sides. Their records have the outcome cut.
+Name them by their ids, as "portald conns" and "portald tail" print them, or choose them with flags. The
+command lists what the flags match and asks before it cuts; --yes answers for a script.
 
-Connections that the kernel carries are not portald's to cut.
+portald cannot cut connections that the kernel carries.
 
-Exit code 4: nothing was open by one of the ids, or nothing matched; what was found is cut nevertheless.`,
+Exit code 4: no open connection has one of the ids, or nothing matches; the other ids are cut nevertheless.`,
 		Example: `  # Cut two connections.
   portald cut 1041 1043
 
-  # Cut what has been idle for an hour, without a question.
+  # Cut what has been idle for an hour, without asking.
   portald cut --service shop/cart --idle 1h --yes`,
 		ValidArgsFunction: completeArgs(completeIDs()),
 	}

@@ -20,18 +20,18 @@ import (
 func doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Find what is wrong with this node: rules, settings, limits, routes, ports",
-		Long: `Find what is wrong with this node: rules of others before portald's, leftovers of other service proxies and
-modes, settings of the kernel, the conntrack table, limits that are nearly reached, routes to Services,
-MTUs, ports that others listen at. Each finding has what was seen, why it matters and what to do. It changes
-nothing and takes less than three seconds. A running portald is asked what it serves; without one, and
-without the rights of root, less can be checked, and what could not is said.
+		Short: "Check this node for problems: rules, settings, limits, routes, ports",
+		Long: `Check this node for problems: rules of other programs before portald's, leftovers of other service proxies and
+modes, kernel settings, the conntrack table, limits that are nearly reached, routes to Services, MTUs, ports
+that other programs use. Each finding says what was seen, why it matters and what to do. The command changes
+nothing and takes less than three seconds. It asks a running portald what it serves. Without a running portald
+or without root, it checks less, and lists what it could not check.
 
-The exit code is 0 without errors (warnings are none), 1 with errors, 2 for wrong usage.`,
-		Example: `  # What is wrong.
+Exit code 0: no errors (there may be warnings); 1: errors; 2: wrong usage.`,
+		Example: `  # Problems only.
   portald doctor
 
-  # Everything that was checked.
+  # All checks, including those that passed.
   portald doctor --verbose
 
   # The names of the checks that found an error, for scripts.
@@ -41,7 +41,7 @@ The exit code is 0 without errors (warnings are none), 1 with errors, 2 for wron
 	dial, style := AddSocket(cmd), doctor.Style{}
 	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
 	addChoice(cmd, output, "output", "o", "a text for people, or json")
-	cmd.Flags().BoolVarP(&style.Verbose, "verbose", "v", false, "also list what is well")
+	cmd.Flags().BoolVarP(&style.Verbose, "verbose", "v", false, "also list the checks that passed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client := dial.Client()
 		defer client.Close()

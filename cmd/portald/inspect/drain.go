@@ -13,15 +13,15 @@ import (
 func drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain ENDPOINT [--service NAME] [--undo]",
-		Short: "Keep new connections of this node away from an endpoint",
-		Long: `Keep new connections of userspace mode on this node away from an endpoint, until --undo or until the daemon
-ends. Open connections go on; "portald conns --endpoint" shows them, and "portald cut" ends them. ENDPOINT
-is address:port, an address, or a pod. Other nodes do not know of it: to take a pod out of a Service
-everywhere, change its labels or its readiness.
+		Short: "Stop new connections of this node from using an endpoint",
+		Long: `Stop new connections of userspace mode on this node from using an endpoint, until --undo or until the daemon
+ends. Open connections continue; "portald conns --endpoint" lists them, and "portald cut" ends them. ENDPOINT
+is address:port, an address, or a pod. The drain applies to this node only: to take a pod out of a Service on
+all nodes, change its labels or its readiness.
 
-The last endpoint that clients have left is refused without --force. Exit code 4: no Service of this node
-has the endpoint. Exit code 1: it is refused for a Service.`,
-		Example: `  # No more new connections to a pod that misbehaves, then cut those that are open.
+Without --force, portald refuses to drain the last usable endpoint of a Service. Exit code 4: no Service on
+this node has the endpoint. Exit code 1: portald refuses the drain for a Service.`,
+		Example: `  # Stop new connections to a pod that misbehaves, then cut the open ones.
   portald drain shop/cart-a
   portald cut --pod shop/cart-a
 
@@ -32,9 +32,9 @@ has the endpoint. Exit code 1: it is refused for a Service.`,
 	}
 	asked := adminsocket.Drain{}
 	f := cmd.Flags()
-	f.StringVar(&asked.Service, "service", "", "of this Service alone, `[NAMESPACE/]NAME[:PORT]`; default: of all")
+	f.StringVar(&asked.Service, "service", "", "only of this Service, `[NAMESPACE/]NAME[:PORT]`; default: of all")
 	undo := f.Bool("undo", false, "use the endpoint again")
-	f.BoolVar(&asked.Force, "force", false, "also if it is the last one that clients have")
+	f.BoolVar(&asked.Force, "force", false, "also if it is the last usable endpoint")
 	complete(cmd, "service", completeServices())
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

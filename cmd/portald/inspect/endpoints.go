@@ -18,9 +18,9 @@ func endpointsCommand() *cobra.Command {
 		Use:     "endpoints [SERVICE...] [flags]",
 		Aliases: []string{"ep"},
 		Short:   "List endpoints: their state, connections, dials and failures",
-		Long: `List the endpoints of service ports as this node knows them: whether its clients are led to them, and if not
-why; open connections; and of userspace mode dials, failures, the times of dials and of first bytes (median
-and 99th percentile of the last thousand or so), and the last error. SERVICE is [NAMESPACE/]NAME[:PORT]; *
+		Long: `List the endpoints of service ports as this node sees them: whether its clients can use them, and if not, why;
+open connections; and for userspace mode the dials, failures, times to connect and to the first byte (median
+and 99th percentile of about the last thousand), and the last error. SERVICE is [NAMESPACE/]NAME[:PORT]; *
 stands for any part.`,
 		Example: `  # The endpoints of a Service, with their nodes and zones.
   portald endpoints shop/cart -o wide

@@ -17,32 +17,32 @@ import (
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain WHAT [--from ADDRESS]",
-		Short: "Say what this node does for a Service, an address, a pod or a connection, and why",
-		Long: `Say what this node does with packets, in the order in which they meet it: the frontend and who holds it, the
-mode and why, the rules as the host has them now and rules of other programs that decide before or behind
-them, the endpoints that clients get and why each other one is not used, how the last connections ended, and
-what the kernel tracks. The report ends with a verdict and the command to run next.
+		Short: "Explain what this node does for a Service, an address, a pod or a connection, and why",
+		Long: `Explain what this node does with packets, in the order in which they meet it: the frontend and which Service
+has it, the mode and why, the rules in the kernel now, rules of other programs that decide before or after
+them, the endpoints that clients get and why others are not used, how the last connections ended, and the
+entries of conntrack. The report ends with a verdict and the command to run next.
 
-WHAT is NAMESPACE/NAME[:PORT] of a Service, pod/NAMESPACE/NAME of an endpoint, an address with a port or
-without, or the id of a connection.
+WHAT is a Service (NAMESPACE/NAME[:PORT]), an endpoint (pod/NAMESPACE/NAME), an address with or without a
+port, or the id of a connection.
 
-Exit code 4: nothing of that name is known on this node; the nearest names are printed.`,
+Exit code 4: this node knows nothing of that name; the nearest names are printed.`,
 		Example: `  # Why does a Service not answer?
   portald explain shop/cart
 
-  # What becomes of the packets of one client.
+  # What happens to the packets of one client?
   portald explain shop/cart:http --from 10.244.1.7
 
   # Why does a pod get no connections?
   portald explain pod/shop/cart-a
 
-  # What became of a connection, by its id in portald conns or a record.
+  # What happened to a connection? The id is from portald conns or a record.
   portald explain 1041`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeArgs(completeServices()),
 	}
 	dial := AddSocket(cmd)
-	from := cmd.Flags().String("from", "", "the `ADDRESS` of a client: what it gets")
+	from := cmd.Flags().String("from", "", "explain it for the client with this `ADDRESS`")
 	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
 	addChoice(cmd, output, "output", "o", "a text for people, or json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -39,9 +39,9 @@ func addListing(cmd *cobra.Command, orders ...string) *listing {
 	}
 	addChoice(cmd, &l.output, "output", "o", "what to print: a table, one with all columns, or a JSON list")
 	addChoice(cmd, &l.sort, "sort", "", "sort by this, the largest or oldest first")
-	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "print no line of headers")
-	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "print it again and again, until Ctrl-C")
-	cmd.Flags().DurationVar(&l.interval, "interval", 2*time.Second, "`TIME` between two lists of --watch")
+	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "print no header line")
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "refresh the list until Ctrl-C")
+	cmd.Flags().DurationVar(&l.interval, "interval", 2*time.Second, "`TIME` between two refreshes of --watch")
 	return l
 }
 

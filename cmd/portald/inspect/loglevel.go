@@ -10,8 +10,8 @@ func loglevelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loglevel [LEVEL]",
 		Short: "Print or set the level of the daemon's own log",
-		Long: `Print the level of the daemon's own log, or set it: error, warn, info, debug or trace. It counts at once,
-until the daemon starts again or its configuration file sets another.`,
+		Long: `Print the level of the daemon's own log, or set it: error, warn, info, debug or trace. A new level applies at
+once, until the daemon restarts or its configuration file sets another level.`,
 		Example:           `  portald loglevel debug`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeOne(words("error", "warn", "info", "debug", "trace")),

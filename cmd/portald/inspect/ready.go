@@ -15,15 +15,16 @@ import (
 func readyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ready [flags]",
-		Short: "Say whether portald has begun to serve this node, for the startup probe of its pod",
-		Long: `Say whether the portald that answers at the socket has applied everything once, or why it is not ready, in
-one line. If the environment has PORTALD_INSTANCE, that portald must have been started with the same one.
+		Short: "Tell whether portald serves this node, for the startup probe of its pod",
+		Long: `Print one line that says whether the portald that answers at the socket has applied all Services once, or why
+it is not ready. If PORTALD_INSTANCE is set in the environment, that portald must have been started with the
+same value.
 
-While a rollout replaces the pod of a node, two pods are there and share its ports and the socket's folder:
-whichever portald serves the node answers for both. The manifests set PORTALD_INSTANCE to the UID of the
-pod, so that a pod becomes ready once its own portald serves, and no sooner.
+While a rollout replaces the pod of a node, the old and the new pod share the node's ports and the socket's
+folder, and the portald that serves the node answers for both. The manifests set PORTALD_INSTANCE to the UID
+of the pod, so that a pod becomes ready only when its own portald serves.
 
-The exit code is 0 if it is ready, 1 if not, also where none answers, 2 for wrong usage.`,
+Exit code 0: ready; 1: not ready, or no portald answers; 2: wrong usage.`,
 		Example: `  # As the startup probe of a container.
   startupProbe: {exec: {command: [portald, ready]}, periodSeconds: 2, failureThreshold: 900}
 

@@ -36,8 +36,8 @@ func addSelection(cmd *cobra.Command) *selection {
 	f.Var(&s.ports, "port", "with this `PORT`: the client's, the frontend's or the endpoint's")
 	f.StringSliceVar(&s.protocols, "proto", nil, "with this `PROTOCOL`: tcp or udp")
 	f.StringSliceVar(&s.states, "state", nil, "in this `STATE`: dialing, waiting, open, half_closed or delivering "+
-		"(it was reset, and what came before is still to reach the other side); of connections that the kernel carries, "+
-		"the state of TCP")
+		"(it was reset, and earlier bytes have yet to reach the other side); for connections that the kernel "+
+		"carries, the TCP state")
 	f.StringSliceVar(&s.carriers, "carried-by", nil, "carried by this `CARRIER`: userspace or kernel")
 	f.DurationVar(&s.older, "older", 0, "open for this `TIME` or longer, as in 10m")
 	f.DurationVar(&s.idle, "idle", 0, "without a byte for this `TIME` or longer, as in 1m")
@@ -86,7 +86,7 @@ func (s *scope) add(cmd *cobra.Command) {
 
 // addAllNamespaces gives a command the flag that says what it does without the flag.
 func addAllNamespaces(cmd *cobra.Command) {
-	cmd.Flags().BoolP("all-namespaces", "A", false, "of all namespaces, which is the default")
+	cmd.Flags().BoolP("all-namespaces", "A", false, "of all namespaces (the default)")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("namespace") && cmd.Flags().Changed("all-namespaces") {
 			return usage("--namespace and --all-namespaces contradict each other: omit one")

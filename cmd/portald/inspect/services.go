@@ -16,13 +16,13 @@ func servicesCommand() *cobra.Command {
 		Use:     "services [NAME...] [flags]",
 		Aliases: []string{"svc"},
 		Short:   "List the service ports that this node serves",
-		Long: `List the service ports, a line for each port of a Service: how it is carried, how many of its endpoints
-clients of this node may be led to, and what userspace mode has carried since the daemon started. A PROBLEM
-says why it, or part of it, is not served. NAME is [NAMESPACE/]NAME[:PORT]; * stands for any part.`,
+		Long: `List the service ports, one line for each port of a Service: its mode, how many of its endpoints clients of
+this node can use, and what userspace mode has carried since the daemon started. PROBLEM says why the port, or
+a part of it, is not served. NAME is [NAMESPACE/]NAME[:PORT]; * stands for any part.`,
 		Example: `  # All service ports of one namespace, the busiest first.
   portald services -n shop --sort bytes
 
-  # Its frontends, who holds them, and why it has the mode that it has.
+  # One Service with its frontends, which Service has each of them, and the reason for its mode.
   portald services shop/cart -o wide`,
 		ValidArgsFunction: completeArgs(completeServices()),
 	}

@@ -27,29 +27,29 @@ type tail struct {
 func tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail [flags]",
-		Short: "Print connection records: the last ones, as they come, or those of a log file",
-		Long: `Print the records of connections and UDP sessions: the last 20, those that flags choose of the thousands
-that the daemon keeps in memory, or with -f those to come. --input-file reads a connection log of format
-json instead, compressed or not, and needs no daemon.
+		Short: "Print connection records: the latest, new ones as they come, or the records of a log file",
+		Long: `Print the records of connections and UDP sessions: the last 20; or the records that flags choose among the
+thousands in the daemon's memory; or, with -f, new records as they come. With --input-file the command
+reads a connection log of format json instead, compressed or not, and needs no daemon.
 
-The same flag twice means either value, different flags must all match. --not reverses the flag after it, as
-in "--not --outcome ok". In names * stands for any part.`,
-		Example: `  # What failed in the last ten minutes, and how often it was dialled.
+If a flag is given twice, either value matches; different flags must all match. --not reverses the flag after
+it, as in "--not --outcome ok". In names * stands for any part.`,
+		Example: `  # Failures of the last ten minutes, with the number of dials.
   portald tail --since 10m --outcome failed -o table
 
-  # Records of one Service as they come, without those of the health checks.
+  # New records of one Service, except records of health checks.
   portald tail -f --service shop/cart --not --from-pod 'monitoring/*'
 
   # Wait for the next connection that took a second dial.
   portald tail -f --first 1 --attempts '>1'
 
-  # Which pod served that client at 03:12.
+  # Which pod served a client at 03:12?
   portald tail --ip 10.244.1.7 --since 2026-11-21T03:11:00Z --until 2026-11-21T03:13:00Z \
     --input-file /var/log/portald.json --input-file /var/log/portald.json.1.gz`,
 		Args: cobra.NoArgs,
 	}
 	t, f := &tail{}, cmd.Flags()
-	f.BoolVarP(&t.follow, "follow", "f", false, "print records as they come, until Ctrl-C")
+	f.BoolVarP(&t.follow, "follow", "f", false, "print new records as they come, until Ctrl-C")
 	f.IntVar(&t.last, "last", 20, "print the latest `NUMBER` of the past; without the flag all of them with --since, "+
 		"--until, --first or --input-file, and none with -f alone")
 	f.IntVar(&t.first, "first", 0, "end after this `NUMBER` of records")
@@ -129,7 +129,7 @@ func (t *tail) limited(print func(*connlog.Line) error) func(*connlog.Line) erro
 // addFilters gives the command a flag for each key of filters, and --not, which reverses the flag after it.
 func (t *tail) addFilters(cmd *cobra.Command) {
 	now, flags := time.Now(), cmd.Flags()
-	flags.BoolVar(&t.not, "not", false, "reverse the filter after it")
+	flags.BoolVar(&t.not, "not", false, "reverse the next filter")
 	for _, key := range connlog.Keys() {
 		short := ""
 		if key.Name == "namespace" {

@@ -23,22 +23,22 @@ const leastInterval = 200 * time.Millisecond
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [flags]",
-		Short: "Watch Services, endpoints and connections on the whole terminal",
-		Long: `Watch what the portald of this node carries, on the whole terminal: Services with their new connections,
-bytes and failures a second, the endpoints of a Service, connections, and one connection with what the
-kernel knows of its sockets. Press ? for the keys.
+		Short: "Watch Services, endpoints and connections in full screen",
+		Long: `Watch the traffic that portald carries on this node, in full screen: Services with new connections, bytes and
+failures per second, the endpoints of a Service, connections, and one connection with the kernel's figures
+for its sockets. Press ? for the keys.
 
-Rates are those between two looks at the daemon. While it is away the last figures stay, and the first line
-says so.`,
+Rates are computed between two requests to the daemon. While the daemon is away, the last figures stay, and
+the first line says so.`,
 		Example: `  # The busiest Services; Enter leads to the endpoints of one, and from there to its connections.
   portald top
 
-  # From the pod of portald on a node, with a look every five seconds.
+  # From the pod of portald on a node, refreshed every five seconds.
   kubectl -n kube-system exec -it daemonset/portald -- portald top --interval 5s`,
 		Args: cobra.NoArgs,
 	}
 	dial := inspect.AddSocket(cmd)
-	interval := cmd.Flags().Duration("interval", time.Second, "`TIME` between two looks at the daemon")
+	interval := cmd.Flags().Duration("interval", time.Second, "`TIME` between two requests to the daemon")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *interval < leastInterval {
 			return inspect.Usage("--interval %v: must be %v or more", *interval, leastInterval)
