@@ -133,7 +133,7 @@ func LocalPorts() (int, error) { return dynamicPorts, nil }
 func PipePages() (int, error) { return 0, nil }
 
 // ReservedPorts are none that are known here.
-func ReservedPorts() ([]PortSpan, error) { return nil, nil }
+func ReservedPorts() ([]inet.PortRange, error) { return nil, nil }
 
 // MayMark says that packets cannot be marked here.
 func MayMark(uint32) error {

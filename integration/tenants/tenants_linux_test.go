@@ -31,8 +31,6 @@ func TestMain(m *testing.M) { netnstest.Main(m) }
 
 const prefix = "TENANTS"
 
-func proxyPorts() [2]uint16 { return [2]uint16{portaltest.FirstPort, portaltest.LastPort} }
-
 func inside() portal.LocalDetector {
 	return portal.LocalDetector{Sources: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"),
 		netip.MustParsePrefix("fd00:244::/64")}}
@@ -71,7 +69,7 @@ func rules(variant string, extra []writer.Chain) iptables.Options {
 }
 
 func options() writer.Options {
-	return writer.Options{Settings: writer.Settings{LocalDetector: inside()}, ProxyPorts: proxyPorts()}
+	return writer.Options{Settings: writer.Settings{LocalDetector: inside()}, ProxyPorts: portaltest.ProxyRange()}
 }
 
 // listeners is a fake data path that assigns each service port a proxy port, until the range is exhausted.

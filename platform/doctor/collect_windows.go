@@ -32,7 +32,7 @@ func serviceState(context.Context) (string, error) {
 	return status.State.String(), err
 }
 
-func readExcluded(ctx context.Context) (out []PortSpan, err error) {
+func readExcluded(ctx context.Context) (out []ExcludedPorts, err error) {
 	for _, protocol := range []string{"tcp", "udp"} {
 		text, err := platform.Run(ctx, "netsh", []string{"interface", "ipv4", "show", "excludedportrange",
 			"protocol=" + protocol}, nil)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
 
@@ -52,7 +53,7 @@ func healthy() *Facts {
 		Clock:     Fact[Clock]{Value: Clock{Synchronized: true}},
 		Elevated:  Fact[bool]{Value: true},
 		Service:   Fact[string]{Value: "Running"},
-		Excluded:  Fact[[]PortSpan]{Value: []PortSpan{{"tcp", 50000, 50059}}},
+		Excluded:  Fact[[]ExcludedPorts]{Value: []ExcludedPorts{{"tcp", inet.PortRange{First: 50000, Last: 50059}}}},
 	}
 	f.Rules.Value = iptablesOf("iptables")
 	return f

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
 
@@ -38,8 +39,8 @@ type Facts struct {
 	Clock       Fact[Clock]
 
 	Elevated Fact[bool]
-	Service  Fact[string]     // its state; Running
-	Excluded Fact[[]PortSpan] // ports that Windows keeps
+	Service  Fact[string]          // its state; Running
+	Excluded Fact[[]ExcludedPorts] // ports that Windows keeps
 }
 
 // ErrNotRunning is why nothing is known of a daemon that does not answer.
@@ -227,10 +228,8 @@ type Clock struct {
 	MaxError     time.Duration
 }
 
-// PortSpan is a range of ports, both ends included.
-type PortSpan struct {
-	Protocol    string // tcp or udp; empty: both
-	First, Last uint16
+// ExcludedPorts is a range of ports that no program may bind.
+type ExcludedPorts struct {
+	Protocol string // tcp or udp
+	inet.PortRange
 }
-
-func (s PortSpan) contains(port uint16) bool { return s.First <= port && port <= s.Last }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
 
@@ -200,7 +201,8 @@ func faults() []fault {
 				"installed"
 		}},
 		{"windows-excluded-ports", Error, "0.0.0.0:30080/tcp of shop/cart:http", func(f *Facts) {
-			f.System, f.Excluded.Value = windows, []PortSpan{{"udp", 80, 80}, {"tcp", 30080, 30080}}
+			f.System, f.Excluded.Value = windows, []ExcludedPorts{{"udp", inet.PortRange{First: 80, Last: 80}},
+				{"tcp", inet.PortRange{First: 30080, Last: 30080}}}
 		}},
 	}
 }

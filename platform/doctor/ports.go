@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/portald/portald/platform/inet"
 )
 
 func portChecks() []Check {
@@ -127,13 +127,13 @@ func (f *Facts) chosen(what string, ports map[servicePort]string) result {
 
 // localPorts are the ports that the kernel chooses from.
 type localPorts struct {
-	PortSpan
-	reserved []PortSpan
+	inet.PortRange
+	reserved []inet.PortRange
 }
 
 func (l localPorts) chooses(port uint16) bool {
-	in := func(s PortSpan) bool { return s.contains(port) }
-	return l.contains(port) && !slices.ContainsFunc(l.reserved, in)
+	in := func(r inet.PortRange) bool { return r.Contains(port) }
+	return l.Contains(port) && !slices.ContainsFunc(l.reserved, in)
 }
 
 func (f *Facts) localPorts() (out localPorts, err error) {
@@ -148,28 +148,8 @@ func (f *Facts) localPorts() (out localPorts, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.reserved, err = parseSpans(text)
+	out.reserved, err = inet.ParsePortRanges(text)
 	return out, err
-}
-
-// parseSpans parses a list such as 8080,9000-9010.
-func parseSpans(list string) (out []PortSpan, err error) {
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isSpan := strings.Cut(strings.TrimSpace(part), "-")
-		if first == "" {
-			continue
-		}
-		if !isSpan {
-			last = first
-		}
-		a, err1 := strconv.ParseUint(first, 10, 16)
-		b, err2 := strconv.ParseUint(last, 10, 16)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("%q is neither a port nor a range of ports", part)
-		}
-		out = append(out, PortSpan{First: uint16(a), Last: uint16(b)})
-	}
-	return out, nil
 }
 
 func localPortsAreLeft(f *Facts) result {

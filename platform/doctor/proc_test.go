@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/portald/portald/platform/inet"
 )
 
 func TestParse(t *testing.T) {
@@ -47,7 +49,7 @@ func TestParse(t *testing.T) {
 
 	check("excluded ports", parseExcluded("\r\nProtokoll tcp Portausschlussbereiche\r\n\r\nStartport    Endport\r\n"+
 		"----------    --------\r\n     50000       50059      *\r\n      5357        5357      \r\n", "tcp"),
-		[]PortSpan{{"tcp", 50000, 50059}, {"tcp", 5357, 5357}})
+		[]ExcludedPorts{{"tcp", inet.PortRange{First: 50000, Last: 50059}}, {"tcp", inet.PortRange{First: 5357, Last: 5357}}})
 }
 
 func TestParseSockets(t *testing.T) {

@@ -60,7 +60,7 @@ func portsAreNotExcluded(f *Facts) result {
 	out := result{ok: fmt.Sprintf("no port of a Service is in the %d ranges that Windows keeps", len(f.Excluded.Value))}
 	for _, s := range all {
 		for _, fe := range s.Frontends {
-			kept := func(r PortSpan) bool { return r.Protocol == s.Protocol && r.contains(fe.Address.Port()) }
+			kept := func(r ExcludedPorts) bool { return r.Protocol == s.Protocol && r.Contains(fe.Address.Port()) }
 			if slices.ContainsFunc(f.Excluded.Value, kept) {
 				out.problems = append(out.problems, problem{seen: fmt.Sprintf("%s/%s of %s", fe.Address, s.Protocol, s.Name)})
 			}
@@ -70,9 +70,9 @@ func portsAreNotExcluded(f *Facts) result {
 }
 
 // parseExcluded reads the ranges that netsh lists: lines with the first and the last port. Its words are translated.
-func parseExcluded(text, protocol string) (out []PortSpan) {
+func parseExcluded(text, protocol string) (out []ExcludedPorts) {
 	for line := range strings.Lines(text) {
-		s := PortSpan{Protocol: protocol}
+		s := ExcludedPorts{Protocol: protocol}
 		if n, _ := fmt.Sscan(line, &s.First, &s.Last); n == 2 && s.First <= s.Last {
 			out = append(out, s)
 		}

@@ -3,7 +3,6 @@ package iptables
 import (
 	"fmt"
 	"math/bits"
-	"strconv"
 	"strings"
 
 	"github.com/portald/portald/platform/inet"
@@ -40,33 +39,23 @@ func (g *guarded) set(p inet.Protocol, port uint16, open bool) {
 
 func (s *ports) empty() bool { return *s == ports{} }
 
-// span is a range of ports.
-type span struct{ first, last int }
-
-func (s span) String() string {
-	if s.first == s.last {
-		return strconv.Itoa(s.first)
-	}
-	return portRange(uint16(s.first), uint16(s.last))
-}
-
-// spans are the ranges of the set among n ports from first on, in order; both are multiples of 64.
-func (s *ports) spans(first, n int) (out []span) {
+// ranges lists the set among n ports from first on, in order; both are multiples of 64.
+func (s *ports) ranges(first, n int) (out []inet.PortRange) {
 	for word := first / 64; word < (first+n)/64; word++ {
 		for left := s[word]; left != 0; {
 			from := bits.TrailingZeros64(left)
 			length := bits.TrailingZeros64(^(left >> from))
 			left &^= (1<<length - 1) << from
-			out = joined(out, span{word*64 + from, word*64 + from + length - 1})
+			out = joined(out, inet.PortRange{First: uint16(word*64 + from), Last: uint16(word*64 + from + length - 1)})
 		}
 	}
 	return out
 }
 
 // joined adds the next span, which may continue the last one.
-func joined(all []span, next span) []span {
-	if last := len(all) - 1; last >= 0 && all[last].last+1 == next.first {
-		all[last].last = next.last
+func joined(all []inet.PortRange, next inet.PortRange) []inet.PortRange {
+	if last := len(all) - 1; last >= 0 && int(all[last].Last)+1 == int(next.First) {
+		all[last].Last = next.Last
 		return all
 	}
 	return append(all, next)
@@ -100,15 +89,15 @@ func (r renderer) guardRules(to ruleset) {
 
 // portRules jump to the listener chain for the open ports of a protocol. A leaf with gaps has a chain of its own.
 func (r renderer) portRules(to ruleset, p inet.Protocol, open *ports) {
-	var direct []span
+	var direct []inet.PortRange
 	var top strings.Builder
-	write := func(b *strings.Builder, chain string, all []span, target string) {
+	write := func(b *strings.Builder, chain string, all []inet.PortRange, target string) {
 		for _, s := range all {
-			fmt.Fprintf(b, "-A %s -p %s -m %s --dport %s -j %s\n", chain, p, p, s, target)
+			fmt.Fprintf(b, "-A %s -p %s -m %s --dport %s -j %s\n", chain, p, p, dports(s), target)
 		}
 	}
 	for first := 0; first < 1<<16; first += leafPorts {
-		found := open.spans(first, leafPorts)
+		found := open.ranges(first, leafPorts)
 		if len(found) == 1 {
 			direct = joined(direct, found[0])
 			continue
@@ -120,7 +109,7 @@ func (r renderer) portRules(to ruleset, p inet.Protocol, open *ports) {
 		var leaf strings.Builder
 		write(&leaf, name, found, r.listener)
 		to.add(name, atLeaf, leaf.String())
-		write(&top, r.proxyPorts, []span{{first, first + leafPorts - 1}}, name)
+		write(&top, r.proxyPorts, []inet.PortRange{{First: uint16(first), Last: uint16(first + leafPorts - 1)}}, name)
 	}
 	write(&top, r.proxyPorts, direct, r.listener)
 	to.add(r.proxyPorts, atNodes, top.String())
@@ -133,7 +122,7 @@ func (c chains) portLeaf(p inet.Protocol, first int) string {
 // toProxyPorts match the first packets of flows to the range of proxy ports, for protocols with an open one.
 func (r renderer) toProxyPorts(g *guarded) (out []string) {
 	match := func(p inet.Protocol, first string) {
-		out = append(out, fmt.Sprintf("-p %s -m %s --dport %s %s", p, p, portRange(r.first, r.last), first))
+		out = append(out, fmt.Sprintf("-p %s -m %s --dport %s %s", p, p, dports(r.proxyRange), first))
 	}
 	if !g.tcp.empty() {
 		match(inet.TCP, "--tcp-flags FIN,SYN,RST,ACK SYN ")

@@ -1,7 +1,6 @@
 package iptables
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -9,23 +8,31 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-func TestSpans(t *testing.T) {
+func TestPortRanges(t *testing.T) {
 	g := &guarded{}
 	for _, port := range []uint16{0, 1, 62, 63, 64, 65, 127, 128, 200, 255, 65535} {
 		g.set(inet.TCP, port, true)
 	}
 	g.set(inet.TCP, 1, false)
-	for first, want := range map[int]string{0: "[0 62:65 127:128 200 255]", 256: "[]", 65280: "[65535]"} {
-		if got := fmt.Sprint(g.tcp.spans(first, leafPorts)); got != want {
+	for first, want := range map[int]string{0: "0 62:65 127:128 200 255", 256: "", 65280: "65535"} {
+		if got := written(g.tcp.ranges(first, leafPorts)); got != want {
 			t.Errorf("from %d: %s, want %s", first, got, want)
 		}
 	}
 	for port := range uint16(leafPorts) {
 		g.set(inet.UDP, port, true)
 	}
-	if got := fmt.Sprint(g.udp.spans(0, leafPorts)); got != "[0:255]" {
+	if got := written(g.udp.ranges(0, leafPorts)); got != "0:255" {
 		t.Errorf("all: %s", got)
 	}
+}
+
+func written(ranges []inet.PortRange) string {
+	var all []string
+	for _, r := range ranges {
+		all = append(all, dports(r))
+	}
+	return strings.Join(all, " ")
 }
 
 // Ten thousand neighbours are a rule. With as many gaps as there can be, a packet walks some two hundred rules.

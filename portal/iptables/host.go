@@ -38,7 +38,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 		return nil, err
 	}
 	r := renderer{
-		chains: names, family: f, first: o.ProxyPorts[0], last: o.ProxyPorts[1], address: address,
+		chains: names, family: f, proxyRange: o.ProxyPorts, address: address,
 		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal,
 	}
 	h := &host{family: f, log: o.Log, held: o.Held, wrote: o.Wrote}

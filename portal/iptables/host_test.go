@@ -116,7 +116,7 @@ func (h testHost) Unhook(ctx context.Context) error {
 
 func testOptions(run runner, variant string) Options {
 	return Options{
-		Options: writer.Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}},
+		Options: writer.Options{ProxyPorts: portaltest.ProxyRange()},
 		Run:     run, Variant: variant, ExtraNames: "IPVS-[A-Z]+",
 	}
 }

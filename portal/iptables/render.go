@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 )
 
@@ -172,7 +173,7 @@ func (r renderer) nodePorts(t *tree) string {
 	fmt.Fprintf(&b, "-A %s -d %s -j RETURN\n", r.nodes, r.loopback)
 	for _, s := range t.nodePortShards() {
 		fmt.Fprintf(&b, "-A %s -p %s -m %s --dport %s -j %s\n", r.nodes, s.protocol, s.protocol,
-			portRange(s.first, s.first+nodePorts-1), r.leaf(s))
+			dports(inet.PortRange{First: s.first, Last: s.first + nodePorts - 1}), r.leaf(s))
 	}
 	return b.String()
 }

@@ -3,6 +3,7 @@ package iptables
 import (
 	"net/netip"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 )
 
@@ -13,7 +14,7 @@ type renderer struct {
 	family
 	allNodeAddresses bool
 	nodeAddresses    []netip.Prefix // of this family, unless all
-	first, last      uint16         // proxy ports
+	proxyRange       inet.PortRange // of the daemon's listeners
 	address          netip.Addr     // of the listeners, if one was chosen
 	mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
 	pods             []clients      // matches of pods

@@ -64,7 +64,10 @@ func nodePortWord(p inet.Protocol) string {
 	return strings.ToUpper(p.String())
 }
 
-// portRange writes first:last as iptables prints it.
-func portRange(first, last uint16) string {
-	return strconv.Itoa(int(first)) + ":" + strconv.Itoa(int(last))
+// dports writes one port or first:last, as iptables prints them.
+func dports(r inet.PortRange) string {
+	if r.Size() == 1 {
+		return strconv.Itoa(int(r.First))
+	}
+	return strconv.Itoa(int(r.First)) + ":" + strconv.Itoa(int(r.Last))
 }

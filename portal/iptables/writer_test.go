@@ -25,8 +25,8 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(o *Options) { o.Variant = "nftables" }, `variant "nftables"`},
-		{func(o *Options) { o.ProxyPorts = [2]uint16{} }, "proxy ports 0-0"},
-		{func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} }, "proxy ports 2-1"},
+		{func(o *Options) { o.ProxyPorts = inet.PortRange{} }, "proxy ports 0-0"},
+		{func(o *Options) { o.ProxyPorts = inet.PortRange{First: 2, Last: 1} }, "proxy ports 2-1"},
 		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
 		{func(o *Options) { o.ProxyAddresses = addresses(nodeAddress, "192.0.2.9") }, "proxy address 192.0.2.9"},
 		{func(o *Options) { o.Prefix = "portald" }, `prefix "portald"`},

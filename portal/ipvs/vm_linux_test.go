@@ -60,7 +60,7 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 	rules, err := iptables.New(iptables.Options{
 		Options: writer.Options{
 			Settings:   writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses},
-			ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}, Masquerade: o.Masquerade, Dials: o.Dials,
+			ProxyPorts: portaltest.ProxyRange(), Masquerade: o.Masquerade, Dials: o.Dials,
 			Log: t.Logf,
 		},
 		Prefix: o.Prefix, Extra: Chains(o), ExtraNames: ChainNames,

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
@@ -103,7 +104,7 @@ func (w *Writer) Check(p portal.Portal) error {
 	if _, redirects := p.Target.(portal.Redirect); redirects && p.Owner.Protocol != p.Frontend.Protocol {
 		return fmt.Errorf("portal %s of %s: its listeners speak %s", p.Frontend, p.Owner, p.Owner.Protocol)
 	}
-	return writer.Limits{Last: 1<<16 - 1}.Check(p)
+	return writer.Limits{ProxyPorts: inet.PortRange{Last: 1<<16 - 1}}.Check(p)
 }
 
 // brokenFor is how long a netsh that failed for everything is not tried again: after an error the same portals are

@@ -13,7 +13,7 @@ import (
 )
 
 func testOptions() Options {
-	return Options{Options: writer.Options{ProxyPorts: [2]uint16{portaltest.FirstPort, portaltest.LastPort}}}
+	return Options{Options: writer.Options{ProxyPorts: portaltest.ProxyRange()}}
 }
 
 // richOptions use everything.

@@ -134,7 +134,7 @@ func (o *Options) complete() error {
 
 // rules are those of a family, without Settings.
 func (o *Options) rules(f nft.Family) (r layout.Rules, err error) {
-	r = layout.Rules{Sets: layout.NewSets(f), Family: f, First: o.ProxyPorts[0], Last: o.ProxyPorts[1],
+	r = layout.Rules{Sets: layout.NewSets(f), Family: f, ProxyPorts: o.ProxyPorts,
 		Masquerade: o.Masquerade,
 		Dials:      o.Dials}
 	if r.ProxyAddress, err = o.ProxyAddress(f.IP); err != nil {

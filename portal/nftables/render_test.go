@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
 )
@@ -67,8 +68,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{func(o *Options) { o.ProxyPorts = [2]uint16{} }, "proxy ports 0-0"},
-		{func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} }, "proxy ports 2-1"},
+		{func(o *Options) { o.ProxyPorts = inet.PortRange{} }, "proxy ports 0-0"},
+		{func(o *Options) { o.ProxyPorts = inet.PortRange{First: 2, Last: 1} }, "proxy ports 2-1"},
 		{func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} }, "proxy address ::1"},
 		{func(o *Options) { o.Table = "portald { }" }, `table "portald { }"`},
 		{func(o *Options) { o.LocalDetector.Interface = `cni0" accept` }, "interface"},

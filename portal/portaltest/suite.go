@@ -20,6 +20,9 @@ const (
 	ProxyPort = FirstPort + 1 // of a Site's daemon
 )
 
+// ProxyRange returns the ports from FirstPort to LastPort, the ProxyPorts of a Writer under test.
+func ProxyRange() inet.PortRange { return inet.PortRange{First: FirstPort, Last: LastPort} }
+
 // Host is where the writers under test write.
 type Host interface {
 	// Dump returns all that the host holds as text, the same text for the same state: no counters, no time.

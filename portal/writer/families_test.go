@@ -48,7 +48,7 @@ func (h *host) family(ip inet.Family) (Family, error) {
 
 func options(t *testing.T) Options {
 	t.Helper()
-	o := Options{ProxyPorts: [2]uint16{20000, 20009}}
+	o := Options{ProxyPorts: inet.PortRange{First: 20000, Last: 20009}}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -207,15 +207,15 @@ func TestOpenWithoutIPv6(t *testing.T) {
 
 func TestOptionsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Options){
-		"proxy ports 0-0":       func(o *Options) { o.ProxyPorts = [2]uint16{} },
-		"proxy ports 2-1":       func(o *Options) { o.ProxyPorts = [2]uint16{2, 1} },
+		"proxy ports 0-0":       func(o *Options) { o.ProxyPorts = inet.PortRange{} },
+		"proxy ports 2-1":       func(o *Options) { o.ProxyPorts = inet.PortRange{First: 2, Last: 1} },
 		"proxy address ::1":     func(o *Options) { o.ProxyAddresses = []netip.Addr{netip.IPv6Loopback()} },
 		"mark 0x3":              func(o *Options) { o.Masquerade.Mark = 3 },
 		"mark 0x4001":           func(o *Options) { o.Mark = 0x4001 },
 		"that of other packets": func(o *Options) { o.Dials = 0x4000 },
 		"pod addresses":         func(o *Options) { o.LocalDetector.Sources = make([]netip.Prefix, 1) },
 	} {
-		o := Options{ProxyPorts: [2]uint16{20000, 20009}}
+		o := Options{ProxyPorts: inet.PortRange{First: 20000, Last: 20009}}
 		edit(&o)
 		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -10,12 +10,12 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Limits are what rules can express: the first and last proxy port of a Redirect.
-type Limits struct{ First, Last uint16 }
+// Limits are what rules can express: the proxy ports that a Redirect may lead to.
+type Limits struct{ ProxyPorts inet.PortRange }
 
 func (l Limits) check() error {
-	if l.First == 0 || l.Last < l.First {
-		return fmt.Errorf("proxy ports %d-%d: want a range above 0", l.First, l.Last)
+	if l.ProxyPorts.First == 0 || l.ProxyPorts.Size() == 0 {
+		return fmt.Errorf("proxy ports %s: want a range above 0", l.ProxyPorts)
 	}
 	return nil
 }
@@ -53,9 +53,9 @@ func (l Limits) checkRedirect(p portal.Portal, to portal.Redirect) error {
 	if proto := p.Frontend.Protocol; proto == inet.SCTP {
 		return fmt.Errorf("portal %s of %s: no listener carries %s", p.Frontend, p.Owner, proto)
 	}
-	if to.Port < l.First || to.Port > l.Last {
-		return fmt.Errorf("portal %s of %s: port %d is not one of the proxy ports %d-%d",
-			p.Frontend, p.Owner, to.Port, l.First, l.Last)
+	if !l.ProxyPorts.Contains(to.Port) {
+		return fmt.Errorf("portal %s of %s: port %d is not one of the proxy ports %s",
+			p.Frontend, p.Owner, to.Port, l.ProxyPorts)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestPortalsThatNoRuleCanExpress(t *testing.T) {
 		p := redirect("10.96.0.1:80", 20000)
 		p.Owner = service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP}
 		change(&p)
-		check := Limits{First: 20000, Last: 20009}.Check
+		check := Limits{inet.PortRange{First: 20000, Last: 20009}}.Check
 		if err := check(p); err == nil || !strings.Contains(err.Error(), p.Owner.String()) {
 			t.Errorf("%s: error %v, want one that names the owner", what, err)
 		}

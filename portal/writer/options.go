@@ -12,9 +12,9 @@ import (
 type Options struct {
 	// Settings are the first ones.
 	Settings
-	// ProxyPorts are the first and last port of the daemon's listeners. No Redirect leads to another port, and no other
+	// ProxyPorts are the ports of the daemon's listeners. No Redirect leads to another port, and no other
 	// port is guarded.
-	ProxyPorts [2]uint16
+	ProxyPorts inet.PortRange
 	// ProxyAddresses are addresses of this host, one a family at most, that redirected flows are translated to. A family
 	// without one uses the address of the interface that a packet came in by; some networks (Calico, Cilium) give the
 	// interfaces of pods none.
@@ -58,7 +58,7 @@ func (o *Options) Complete() error {
 }
 
 // Limits are those of the portals that can be written.
-func (o *Options) Limits() Limits { return Limits{First: o.ProxyPorts[0], Last: o.ProxyPorts[1]} }
+func (o *Options) Limits() Limits { return Limits{o.ProxyPorts} }
 
 // ProxyAddress returns the one of ProxyAddresses that is of a family, the zero Addr if there is none.
 func (o *Options) ProxyAddress(family inet.Family) (netip.Addr, error) {

@@ -108,7 +108,7 @@ type rig struct {
 func newFake(d *diary) *portaltest.Fake {
 	w := portaltest.NewFake()
 	w.Has.Opens = true
-	w.Called, w.Invalid = d.add, writer.Limits{First: proxyPort, Last: proxyPort}.Check
+	w.Called, w.Invalid = d.add, writer.Limits{ProxyPorts: inet.PortRange{First: proxyPort, Last: proxyPort}}.Check
 	return w
 }
 

@@ -3,6 +3,8 @@ package splice
 import (
 	"testing"
 	"time"
+
+	"github.com/portald/portald/platform/inet"
 )
 
 // A round counts up to the first bound that is not less.
@@ -35,8 +37,11 @@ func BenchmarkLoopTimes(b *testing.B) {
 
 // Ports that are spared do not count.
 func TestSourcePortLimit(t *testing.T) {
-	spare := []PortSpan{{1, 2}, {900, 1001}, {1500, 1500}, {1999, 3000}}
-	o := Options{SourcePorts: PortSpan{1000, 1999}, SpareSource: spare}
+	spare, err := inet.ParsePortRanges("1-2,900-1001,1500,1999-3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{SourcePorts: inet.PortRange{First: 1000, Last: 1999}, SpareSource: spare}
 	if n := o.sourcePorts(); n != 996 {
 		t.Errorf("%d ports, want 996", n)
 	}

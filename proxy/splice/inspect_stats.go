@@ -1,6 +1,9 @@
 package splice
 
-import "github.com/portald/portald/proxy/quota"
+import (
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/quota"
+)
 
 // Stats are figures of a Core at one moment.
 type Stats struct {
@@ -60,11 +63,9 @@ func (o *Options) sourcePorts() int64 {
 	if all.Last == 0 {
 		return 0
 	}
-	n := all.size()
+	n := all.Size()
 	for _, s := range o.SpareSource {
-		n -= PortSpan{max(s.First, all.First), min(s.Last, all.Last)}.size()
+		n -= inet.PortRange{First: max(s.First, all.First), Last: min(s.Last, all.Last)}.Size()
 	}
-	return n
+	return int64(n)
 }
-
-func (s PortSpan) size() int64 { return max(0, int64(s.Last)-int64(s.First)+1) }

@@ -13,14 +13,14 @@ import (
 
 // Options of a Core. Zero values mean the defaults that each field names.
 type Options struct {
-	Policy      service.Policy // for what a service port leaves open; zero fields mean service.DefaultPolicy
-	SourcePorts PortSpan       // local ports of TCP sockets to endpoints; default the kernel's
-	SpareSource []PortSpan     // of these, those that are left alone
-	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
-	Account     *quota.Account // of descriptors, sessions and memory; default one without bounds
-	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
-	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
-	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
+	Policy      service.Policy   // for what a service port leaves open; zero fields mean service.DefaultPolicy
+	SourcePorts inet.PortRange   // local ports of TCP sockets to endpoints; default the kernel's
+	SpareSource []inet.PortRange // of these, those that are left alone
+	UDPSessions int              // sessions one UDP socket may hold; default DefaultUDPSessions
+	Account     *quota.Account   // of descriptors, sessions and memory; default one without bounds
+	TCPInfo     bool             // records have TCP_INFO of both sockets, which costs a microsecond a connection
+	Start       time.Time        // 0 of the core's clock; one that a successor uses too can go on with it; default now
+	Mark        uint32           // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
 
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
 	Observe func(service.PortName) record.Observer
@@ -70,9 +70,6 @@ type Inherited struct {
 	File   *os.File // the engine closes it; nil: there is none, and the engine makes one
 	Paused bool     // a UDP socket, which receives nothing until its Sessions' Resume
 }
-
-// PortSpan is a range of local ports, both ends included.
-type PortSpan struct{ First, Last uint16 }
 
 // DefaultUDPSessions is the limit of UDP sessions of one socket where Options set none.
 const DefaultUDPSessions = 4096

@@ -26,7 +26,7 @@ import (
 // Options of a Carrier.
 type Options struct {
 	Core      *splice.Core
-	Ports     PortRange // default DefaultPortRange
+	Ports     inet.PortRange // default DefaultPortRange
 	Log       logrus.FieldLogger
 	Localhost [2]bool       // serve NodePorts at the loopback address too, by inet.Family
 	Direct    *Direct       // not nil: there are no proxy ports, and a Writer of portals says where fronts listen
@@ -57,7 +57,7 @@ type Carrier struct {
 
 // New returns a Carrier that serves nothing yet.
 func New(opts Options) *Carrier {
-	if opts.Ports == (PortRange{}) {
+	if opts.Ports == (inet.PortRange{}) {
 		opts.Ports = DefaultPortRange()
 	}
 	if opts.Linger == 0 {

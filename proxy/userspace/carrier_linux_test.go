@@ -41,7 +41,7 @@ const linger = 300 * time.Millisecond
 // insider is a loopback address that stands for a client inside the cluster; all others are outside.
 var insider = netip.MustParseAddr("127.0.0.2")
 
-func newRig(t *testing.T, ports PortRange) *rig {
+func newRig(t *testing.T, ports inet.PortRange) *rig {
 	t.Helper()
 	engine, err := splice.New(splice.Options{IsLocal: func(client netip.Addr, _ int) bool { return client == insider }},
 		epoll.Open(2, nil, nil))
@@ -111,7 +111,7 @@ func (r *rig) target(frontend string) string {
 }
 
 func TestLifeOfAPort(t *testing.T) {
-	r := newRig(t, PortRange{31000, 31009})
+	r := newRig(t, inet.PortRange{First: 31000, Last: 31009})
 	const vip = "10.96.0.10:80"
 	step := func(what, want, calls string, p *service.Port) {
 		t.Helper()
@@ -153,7 +153,7 @@ func TestLifeOfAPort(t *testing.T) {
 
 // With Local traffic policies portals follow where the endpoints are, and a front lives as long as any leads there.
 func TestLocalPolicies(t *testing.T) {
-	r := newRig(t, PortRange{31090, 31099})
+	r := newRig(t, inet.PortRange{First: 31090, Last: 31099})
 	const vip, node = "10.96.0.10:80", "0.0.0.0:31091"
 	step := func(what, wantVIP, wantNode string, fronts int, change func(p *service.Port)) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestLocalPolicies(t *testing.T) {
 }
 
 func TestBothFamilies(t *testing.T) {
-	r := newRig(t, PortRange{31010, 31019})
+	r := newRig(t, inet.PortRange{First: 31010, Last: 31019})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	expose(p, "[fd00:10:96::a]:80", service.ClusterIP)
 	r.sync(t, p)
@@ -194,7 +194,7 @@ func TestBothFamilies(t *testing.T) {
 // A range that is used up refuses the clients of what cannot be served, and nothing else. Once a port is free, what was
 // set aside has it.
 func TestNoFreePort(t *testing.T) {
-	r := newRig(t, PortRange{31020, 31020})
+	r := newRig(t, inet.PortRange{First: 31020, Last: 31020})
 	a, b := portOf("a", "10.96.0.1:80", "10.1.0.1:80"), portOf("b", "10.96.0.2:80", "10.1.0.1:80")
 	r.sync(t, a, b)
 	if len(r.refusals) != 1 || r.refusals[0].Reason != dataplane.ByListener || !errors.Is(r.refusals[0].Err, errNoPort) ||
@@ -225,7 +225,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	r := newRig(t, PortRange{31030, 31031})
+	r := newRig(t, inet.PortRange{First: 31030, Last: 31031})
 	r.sync(t, portOf("cart", "10.96.0.10:80", "10.1.0.1:80"))
 	for _, f := range r.fronts.byKey {
 		if f.port != 31031 {
@@ -236,7 +236,7 @@ func TestPortInUse(t *testing.T) {
 
 // What a failed update left is made good by a resync, fronts that are gone included.
 func TestFailedUpdate(t *testing.T) {
-	r := newRig(t, PortRange{31040, 31049})
+	r := newRig(t, inet.PortRange{First: 31040, Last: 31049})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	r.sync(t, p)
 	r.written.Err = errors.New("xtables lock")
@@ -251,7 +251,7 @@ func TestFailedUpdate(t *testing.T) {
 
 // Behind one front, a client from outside has the endpoints of this node, and one from inside those of the cluster.
 func TestScopes(t *testing.T) {
-	r := newRig(t, PortRange{31100, 31109})
+	r := newRig(t, inet.PortRange{First: 31100, Last: 31109})
 	p := portOf("cart", "10.96.0.10:80", greeter(t))
 	p.ExternalLocal = true
 	expose(p, "0.0.0.0:31110", service.NodePort)
@@ -284,7 +284,7 @@ func TestScopes(t *testing.T) {
 // NodePorts answer at the loopback address by a listener of their own, which follows the Service.
 func TestLoopbackNodePort(t *testing.T) {
 	endpoint := greeter(t)
-	r := newRig(t, PortRange{31060, 31069})
+	r := newRig(t, inet.PortRange{First: 31060, Last: 31069})
 	p := portOf("cart", "10.96.0.10:80", endpoint)
 	expose(p, "0.0.0.0:31070", service.NodePort)
 	r.sync(t, p)
@@ -315,7 +315,7 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, PortRange{31081, 31089})
+	r := newRig(t, inet.PortRange{First: 31081, Last: 31089})
 	p := portOf("cart", "10.96.0.10:80", greeter(t))
 	expose(p, "0.0.0.0:31080", service.NodePort)
 	r.sync(t, p)
@@ -345,7 +345,7 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 
 // A NodePort that passes to another Service in one change is served at the loopback address by that one at once.
 func TestLoopbackNodePortChangesHands(t *testing.T) {
-	r := newRig(t, PortRange{31191, 31199})
+	r := newRig(t, inet.PortRange{First: 31191, Last: 31199})
 	left, right := portOf("left", "10.96.0.10:80", greeter(t)), portOf("right", "10.96.0.11:80", greeter(t))
 	for _, p := range []*service.Port{left, right} {
 		expose(p, "0.0.0.0:31190", service.NodePort)
@@ -365,7 +365,7 @@ func TestLoopbackNodePortChangesHands(t *testing.T) {
 
 // A listener that no portal redirects to any more closes in time, without a change or an audit.
 func TestLingeringEndsByItself(t *testing.T) {
-	r := newRig(t, PortRange{31170, 31179})
+	r := newRig(t, inet.PortRange{First: 31170, Last: 31179})
 	store := service.NewStore()
 	in := func(mode service.Mode) *service.Port {
 		p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
@@ -417,7 +417,7 @@ func TestLingeringEndsByItself(t *testing.T) {
 // loopback address stays, and back again nothing was lost.
 func TestLingers(t *testing.T) {
 	endpoint := greeter(t)
-	r := newRig(t, PortRange{31130, 31139})
+	r := newRig(t, inet.PortRange{First: 31130, Last: 31139})
 	const vip = "10.96.0.10:80"
 	in := func(mode service.Mode) *service.Port {
 		p := portOf("cart", vip, endpoint)

@@ -22,7 +22,7 @@ func (r *rig) pickFrom(t *testing.T, name service.PortName, scope service.Scope)
 
 // The state of an endpoint is one for all scopes, and for a front that is opened anew while a lease is open.
 func TestFrontsShareEndpoints(t *testing.T) {
-	r := newRig(t, PortRange{31150, 31159})
+	r := newRig(t, inet.PortRange{First: 31150, Last: 31159})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
 	p.Endpoints[0].Local, p.ExternalLocal = true, true
 	expose(p, "0.0.0.0:31160", service.NodePort)

@@ -17,13 +17,13 @@ type Plan struct {
 }
 
 // NewPlan returns a Plan for proxy ports of a range, with the daemon's defaults.
-func NewPlan(within PortRange, defaults service.Policy) *Plan {
+func NewPlan(within inet.PortRange, defaults service.Policy) *Plan {
 	return &Plan{ports: newProxyPorts(within), defaults: defaults}
 }
 
 // NewDirectPlan returns a Plan without proxy ports, as Options.Direct.
 func NewDirectPlan(defaults service.Policy) *Plan {
-	return &Plan{ports: newProxyPorts(PortRange{}), direct: true, defaults: defaults}
+	return &Plan{ports: newProxyPorts(inet.PortRange{}), direct: true, defaults: defaults}
 }
 
 // Serve gives the service port the next proxy port of each family that it is wanted in.

@@ -11,17 +11,9 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// PortRange is a range of local ports, both ends included.
-type PortRange struct{ First, Last uint16 }
-
 // DefaultPortRange lies clear of the NodePort range (30000-32767), of Linux's own range for outgoing connections
 // (32768-60999), and of the ports that Kubernetes' own programs use (up to 10259).
-func DefaultPortRange() PortRange { return PortRange{11000, 29999} }
-
-func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
-
-// Size returns how many ports the range has.
-func (r PortRange) Size() int { return int(r.Last) - int(r.First) + 1 }
+func DefaultPortRange() inet.PortRange { return inet.PortRange{First: 11000, Last: 29999} }
 
 // errNoPort is the error of a range in which every port is taken.
 var errNoPort = errors.New("no free proxy port")
@@ -34,7 +26,7 @@ const coolDown = 3 * time.Minute
 // proxyPorts allocates the ports of a range, the lowest first, so that they have few gaps and few rules guard them. It
 // passes over ports at which another process listens.
 type proxyPorts struct {
-	within  PortRange
+	within  inet.PortRange
 	pools   map[inet.Protocol]*portPool
 	changed map[portal.ProxyPort]bool // opened (true) or closed since the last call of changes
 	now     func() time.Time
@@ -58,7 +50,7 @@ type coolingPort struct {
 	until time.Time
 }
 
-func newProxyPorts(within PortRange) *proxyPorts {
+func newProxyPorts(within inet.PortRange) *proxyPorts {
 	p := &proxyPorts{
 		within: within, pools: map[inet.Protocol]*portPool{}, changed: map[portal.ProxyPort]bool{}, now: time.Now,
 	}
@@ -105,7 +97,7 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 const namespaceShare = 16
 
 // share is an error if a namespace has as many ports as it may, so that others find some.
-func (pool *portPool) share(within PortRange, namespace string) error {
+func (pool *portPool) share(within inet.PortRange, namespace string) error {
 	has, free := pool.namespaces[namespace], within.Size()-int(pool.listening.Load())
 	if has < namespaceShare*free {
 		return nil
@@ -115,7 +107,7 @@ func (pool *portPool) share(within PortRange, namespace string) error {
 		within.Size(), within)
 }
 
-func (pool *portPool) full(within PortRange) error {
+func (pool *portPool) full(within inet.PortRange) error {
 	return fmt.Errorf("%w: %d in use in the range %s (proxyPortRange); carry Services by the kernel: %s", errNoPort,
 		len(pool.taken), within, "portald.io/mode: kernel, or mode: nftables")
 }
@@ -167,7 +159,7 @@ func (pool *portPool) free(e *list.Element) (port uint16) {
 
 // candidates yields the ports to try: the front's former one, the one that is claimed, from lowest up, then those
 // below, and at last those that still cool down for others.
-func (pool *portPool) candidates(within PortRange, of frontKey, claimed uint16) func(func(uint16) bool) {
+func (pool *portPool) candidates(within inet.PortRange, of frontKey, claimed uint16) func(func(uint16) bool) {
 	return func(try func(uint16) bool) {
 		if former := pool.former[of]; former != nil && !try(pool.free(former)) {
 			return

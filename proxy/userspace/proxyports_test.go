@@ -14,7 +14,7 @@ import (
 
 // A namespace that wants all ports leaves some to others, as many as it wants to some.
 func TestProxyPortsOfNamespaces(t *testing.T) {
-	p := newProxyPorts(PortRange{1000, 1999})
+	p := newProxyPorts(inet.PortRange{First: 1000, Last: 1999})
 	fill := func(namespace string) (ports []uint16, err error) {
 		for {
 			name := service.PortName{Namespace: namespace, Name: strconv.Itoa(len(ports)), Protocol: inet.TCP}
@@ -46,7 +46,7 @@ func TestProxyPortsOfNamespaces(t *testing.T) {
 
 func TestProxyPorts(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := newProxyPorts(PortRange{100, 104})
+	p := newProxyPorts(inet.PortRange{First: 100, Last: 104})
 	p.now = func() time.Time { return now }
 	tcp := frontKey{service.PortName{Name: "cart", Protocol: inet.TCP}, inet.IPv4}
 	foreign := map[uint16]bool{101: true}
@@ -125,7 +125,7 @@ func TestClaimedProxyPort(t *testing.T) {
 		"out of range": {claimed: 99, want: 100},
 		"none":         {want: 100},
 	} {
-		p := newProxyPorts(PortRange{100, 109})
+		p := newProxyPorts(inet.PortRange{First: 100, Last: 109})
 		key := frontKey{service.PortName{Protocol: inet.TCP}, inet.IPv4}
 		got, err := p.take(key, c.claimed, func(port uint16) (bool, error) { return c.inUse && port == c.claimed, nil })
 		if got != c.want || err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -36,7 +37,7 @@ func TestConnectionsOfRemovedEndpoints(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(31300+i))
-			r, echo := newRig(t, PortRange{at.Port(), at.Port()}), echoServer(t)
+			r, echo := newRig(t, inet.PortRange{First: at.Port(), Last: at.Port()}), echoServer(t)
 			port := func() *service.Port {
 				p := portOf("cart", at.String(), echo)
 				p.Policy.Removed = service.RemovedEndpoint{Do: service.ResetConnections, After: after}

@@ -18,7 +18,6 @@ import (
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/userspace"
 )
 
 func check(t *testing.T, err error) {
@@ -74,7 +73,7 @@ func defaultConfig() *Config {
 		ConnectionLog: ConnectionLog{Format: "text", Rotation: connlog.Rotation{Size: 100 << 20, Files: 5}},
 		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
-		ProxyPorts: userspace.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
+		ProxyPorts: inet.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
 		Settings: Settings{
 			LogLevel: logrus.InfoLevel, Drain: 30 * time.Second, OnExit: onExitKernel,
@@ -159,7 +158,7 @@ func TestComplete(t *testing.T) {
 					OnExit: onExitCtrlC}
 				c.UDPSessions, c.LogFormat, c.IPTablesVariant, c.ServiceProxyName = 7, "json", "legacy", "portald"
 				c.RefusedAnnotations = []string{"mode", "kernel-records"}
-				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12099}
+				c.ProxyPorts = inet.PortRange{First: 12000, Last: 12099}
 			},
 		},
 		{
@@ -264,7 +263,7 @@ func TestComplete(t *testing.T) {
 			want: func(c *Config) {
 				c.Settings.Drain, c.Settings.LogLevel, c.LogFormat = 0, logrus.DebugLevel, "json"
 				c.Settings.Policy.ConnectTimeouts = []time.Duration{2 * time.Second, 3 * time.Second}
-				c.ProxyPorts = userspace.PortRange{First: 12000, Last: 12001}
+				c.ProxyPorts = inet.PortRange{First: 12000, Last: 12001}
 				c.DetectLocal.CIDRs = []netip.Prefix{cidr("10.0.0.0/8")} // no KubeProxyConfiguration to lose against
 			},
 		},
@@ -272,7 +271,7 @@ func TestComplete(t *testing.T) {
 			name: "userspace mode of old",
 			file: kubeHead + "mode: userspace\nudpIdleTimeout: 5s\nportRange: 20000+9\n",
 			want: func(c *Config) {
-				c.Settings.Policy.UDPIdle, c.ProxyPorts = 5*time.Second, userspace.PortRange{First: 20000, Last: 20009}
+				c.Settings.Policy.UDPIdle, c.ProxyPorts = 5*time.Second, inet.PortRange{First: 20000, Last: 20009}
 			},
 		},
 		{

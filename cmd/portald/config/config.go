@@ -13,11 +13,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/userspace"
 )
 
 // Config is a complete and checked configuration. It is immutable.
@@ -63,7 +63,7 @@ type Config struct {
 	SyncPeriod time.Duration // between checks of the host's rules
 	MinSync    time.Duration // minimum between two writes of rules
 
-	ProxyPorts      userspace.PortRange
+	ProxyPorts      inet.PortRange
 	IPTablesVariant string // nft, legacy, or empty: not chosen yet, or the plain commands
 	OOMScoreAdj     int
 	Conntrack       Conntrack

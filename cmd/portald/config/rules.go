@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/secret"
-	"github.com/portald/portald/proxy/userspace"
 )
 
 // rule returns what a value must be; empty: the value is valid.
@@ -205,13 +205,13 @@ func optionalPortRange(v any) string {
 func anyPort(s string) bool { return slices.Contains([]string{"", "0", "0-0"}, strings.TrimSpace(s)) }
 
 // parsePortRange reads FIRST-LAST, FIRST+MORE or a single port.
-func parsePortRange(s string) (userspace.PortRange, error) {
+func parsePortRange(s string) (inet.PortRange, error) {
 	r, err := utilnet.ParsePortRange(s)
 	if err != nil {
-		return userspace.PortRange{}, err
+		return inet.PortRange{}, err
 	}
 	if r.Base < 1 || r.Size < 1 {
-		return userspace.PortRange{}, fmt.Errorf("no port from 1 to 65535: %s", s)
+		return inet.PortRange{}, fmt.Errorf("no port from 1 to 65535: %s", s)
 	}
-	return userspace.PortRange{First: uint16(r.Base), Last: uint16(r.Base + r.Size - 1)}, nil
+	return inet.PortRange{First: uint16(r.Base), Last: uint16(r.Base + r.Size - 1)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/userspace"
 )
 
@@ -51,13 +52,13 @@ func (d *draft) warnOfEmptyMode() {
 }
 
 // nodePortRange are the ports that Kubernetes gives to Services, unless its API server says otherwise.
-var nodePortRange = userspace.PortRange{First: 30000, Last: 32767}
+var nodePortRange = inet.PortRange{First: 30000, Last: 32767}
 
 // warnOfNodePorts warns of a range of local ports that has some that Services may have as node ports.
 func (d *draft) warnOfNodePorts() {
 	s := settingOf("proxyPortRange")
 	r, err := parsePortRange(d.portald.ProxyPortRange)
-	if err != nil || r.Last < nodePortRange.First || r.First > nodePortRange.Last || d.noEffect(s) != "" {
+	if err != nil || !r.Overlaps(nodePortRange) || d.noEffect(s) != "" {
 		return
 	}
 	if d.portald.ProxyPortRange == d.kubeProxy.PortRange {

@@ -29,7 +29,7 @@ func newKernelFlows(
 	recorder := flows.New(flows.Options{
 		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.Addresses.Contains, WhoIs: src.whoIs, NextID: core.NextID,
 		Listener: func(at netip.AddrPort) bool {
-			return cfg.ProxyPorts.First <= at.Port() && at.Port() <= cfg.ProxyPorts.Last && h.Addresses.Contains(at.Addr())
+			return cfg.ProxyPorts.Contains(at.Port()) && h.Addresses.Contains(at.Addr())
 		},
 		Observe: to.kernelRecord, Lost: lost.add, Log: log,
 		Account:  func() (func(), bool) { return accountFlows(log) },

@@ -112,7 +112,7 @@ func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	return writer.Options{
 		Settings:   writer.Settings{LocalDetector: d.LocalDetector, NodePortAddresses: d.NodePorts},
-		ProxyPorts: [2]uint16{cfg.ProxyPorts.First, cfg.ProxyPorts.Last}, ProxyAddresses: cfg.NodeIPs,
+		ProxyPorts: cfg.ProxyPorts, ProxyAddresses: cfg.NodeIPs,
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
 	}
 }

@@ -23,7 +23,7 @@ import (
 type Rules struct {
 	Sets             sets
 	Family           nft.Family
-	First, Last      uint16     // of the proxy ports
+	ProxyPorts       inet.PortRange
 	ProxyAddress     netip.Addr // of the listeners; invalid = the address of the incoming interface
 	Masquerade       portal.Masquerade
 	serviceCIDRs     []netip.Prefix // of this family
@@ -160,8 +160,8 @@ func (r Rules) postrouting() nft.Chain {
 // connections. Each rule begins with the range of ports, so that other packets fail the first comparison.
 func (r Rules) input() []nft.Rule {
 	return []nft.Rule{
-		{nft.PortRange(inet.TCP, r.First, r.Last), nft.TCPSYN(), nft.ElementOf(r.Sets.ProxyPorts), nft.Jump(Guard)},
-		{nft.PortRange(inet.UDP, r.First, r.Last), nft.NewConnection(), nft.ElementOf(r.Sets.ProxyPorts), nft.Jump(Guard)},
+		{nft.DPortIn(inet.TCP, r.ProxyPorts), nft.TCPSYN(), nft.ElementOf(r.Sets.ProxyPorts), nft.Jump(Guard)},
+		{nft.DPortIn(inet.UDP, r.ProxyPorts), nft.NewConnection(), nft.ElementOf(r.Sets.ProxyPorts), nft.Jump(Guard)},
 		{nft.NewConnection(), nft.Jump(refusals)},
 	}
 }

@@ -153,25 +153,25 @@ func (m prefixMatch) encode(p *program) {
 	match{m.left, constant{bytes: mask}, ifNot(m.not), constant{bytes: addr}}.encode(p)
 }
 
-// portRange matches destination ports of one protocol.
-type portRange struct {
-	protocol    inet.Protocol
-	first, last uint16
+// dportIn matches destination ports of one protocol.
+type dportIn struct {
+	protocol inet.Protocol
+	ports    inet.PortRange
 }
 
-func (m portRange) text(Family) string {
-	return fmt.Sprintf("%s dport %d-%d", m.protocol, m.first, m.last)
+func (m dportIn) text(Family) string {
+	return fmt.Sprintf("%s dport %s", m.protocol, m.ports)
 }
 
-func (m portRange) encode(p *program) {
+func (m dportIn) encode(p *program) {
 	ProtocolIs(m.protocol).encode(p)
 	p.load(DPort(), nfnl.NFT_REG_1)
-	p.compare(nfnl.NFT_CMP_GTE, network(m.first))
-	p.compare(nfnl.NFT_CMP_LTE, network(m.last))
+	p.compare(nfnl.NFT_CMP_GTE, network(m.ports.First))
+	p.compare(nfnl.NFT_CMP_LTE, network(m.ports.Last))
 }
 
 func native(n uint32) []byte  { return binary.NativeEndian.AppendUint32(nil, n) }
 func network(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
-// PortRange matches destination ports of one protocol, from first to last.
-func PortRange(p inet.Protocol, first, last uint16) Statement { return portRange{p, first, last} }
+// DPortIn matches packets of one protocol to a range of ports.
+func DPortIn(p inet.Protocol, ports inet.PortRange) Statement { return dportIn{p, ports} }

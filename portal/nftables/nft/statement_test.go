@@ -44,7 +44,7 @@ func statements(f Family) []Rule {
 		{Is(Numgen(3, 0), 0)}, {Is(Counter(3), 0)}, {Is(f.ClientHash(3), 1)},
 		{f.From(f.Loopback, true), f.To(prefix, false)},
 		{f.FromOutside(slices.SortedFunc(slices.Values([]netip.Prefix{f.Loopback, prefix}), netip.Prefix.Compare))},
-		{portRange{inet.UDP, 20000, 20999}},
+		{DPortIn(inet.UDP, inet.PortRange{First: 20000, Last: 20999})},
 		{ElementOf(plain), vmap{chains}},
 		{lookup{key: client, in: clients}, setUpdate{clients, client, time.Minute}},
 		{redirect{mapping{redirects}}},

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
 )
 
 // sourcePorts is the range of local ports that sockets to endpoints are bound to. If the kernel is asked for one port
@@ -31,7 +31,7 @@ const (
 const listenersTime = 10 * time.Second
 
 // newSourcePorts has no ports where the span is zero.
-func newSourcePorts(within splice.PortSpan, spare []splice.PortSpan) *sourcePorts {
+func newSourcePorts(within inet.PortRange, spare []inet.PortRange) *sourcePorts {
 	p := &sourcePorts{first: uint32(within.First)}
 	if within.Last == 0 || within.Last < within.First {
 		return p

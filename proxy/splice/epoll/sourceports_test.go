@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portald/portald/proxy/splice"
+	"github.com/portald/portald/platform/inet"
 )
 
 // Every port has its turn before any has another, and those with listeners are left out for a while.
 func TestSourcePorts(t *testing.T) {
 	for _, r := range [][2]uint16{{11000, 29999}, {11000, 11000}, {11000, 11001}, {20000, 20006}, {1, 65535}} {
-		p := newSourcePorts(splice.PortSpan{First: r[0], Last: r[1]}, nil)
+		p := newSourcePorts(inet.PortRange{First: r[0], Last: r[1]}, nil)
 		for round := range 2 {
 			seen := map[uint16]bool{}
 			for range p.size {
@@ -21,8 +21,8 @@ func TestSourcePorts(t *testing.T) {
 			}
 		}
 	}
-	p := newSourcePorts(splice.PortSpan{First: 20000, Last: 20099},
-		[]splice.PortSpan{{First: 20090, Last: 20094}, {First: 20099, Last: 20099}})
+	p := newSourcePorts(inet.PortRange{First: 20000, Last: 20099},
+		[]inet.PortRange{{First: 20090, Last: 20094}, {First: 20099, Last: 20099}})
 	p.next(time.Second)
 	for port := uint16(20000); port < 20050; port++ {
 		p.busy(port)
@@ -41,7 +41,7 @@ func TestSourcePorts(t *testing.T) {
 	if got := p.next(time.Minute); got == 0 {
 		t.Error("nothing is given away a minute later")
 	}
-	if got := newSourcePorts(splice.PortSpan{}, nil).next(0); got != 0 {
+	if got := newSourcePorts(inet.PortRange{}, nil).next(0); got != 0 {
 		t.Errorf("%d without a range", got)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
-	"github.com/portald/portald/proxy/splice"
 )
 
 // RaiseNoFile raises the limit of open descriptors and returns it.
@@ -21,15 +21,12 @@ func RaiseNoFile(log logrus.FieldLogger, version string) uint64 {
 }
 
 // ReservedPorts returns the local ports that the host reserves for servers.
-func ReservedPorts(log logrus.FieldLogger) (spans []splice.PortSpan) {
-	found, err := platform.ReservedPorts()
+func ReservedPorts(log logrus.FieldLogger) []inet.PortRange {
+	ranges, err := platform.ReservedPorts()
 	if err != nil {
 		log.WithError(err).Warn("Cannot read the reserved local ports: connections to endpoints may use them")
 	}
-	for _, s := range found {
-		spans = append(spans, splice.PortSpan(s))
-	}
-	return spans
+	return ranges
 }
 
 // DialMark returns the mark of packets to endpoints, 0 where this process may not set it.
